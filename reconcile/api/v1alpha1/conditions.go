@@ -1,0 +1,56 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Finalizer keeps a NodeSync until its deletion is concluded.
+const Finalizer = "plumbline.dev/nodesync"
+
+// Names that plumbline writes on other objects.
+const (
+	// FieldManager owns what Git says.
+	FieldManager = "plumbline"
+	// RemovalFieldManager owns what a removal sets.
+	RemovalFieldManager = "plumbline-removal"
+	// OwnerLabel says which NodeSync an object belongs to, as
+	// <namespace>.<name>. Over 63 characters it is shortened, and the full
+	// name stands in an annotation of the same key.
+	OwnerLabel = "plumbline.dev/nodesync"
+	// RemoveAnnotation on a NodeSync releases one removal, by the object's UID,
+	// that is held because the status was lost.
+	RemoveAnnotation = "plumbline.dev/remove"
+)
+
+// Condition types of a NodeSync beyond kstatus' Ready, Reconciling and Stalled.
+const (
+	// CloudVerifiedCondition says whether EC2 can be asked and is the right account.
+	CloudVerifiedCondition = "CloudVerified"
+	// RemovingCondition is True while a removal is open.
+	RemovingCondition = "Removing"
+)
+
+// Reasons of the Ready condition.
+const (
+	ReasonSucceeded            = "Succeeded"
+	ReasonWaiting              = "Waiting"
+	ReasonHeld                 = "Held"
+	ReasonStalled              = "Stalled"
+	ReasonRemoving             = "Removing"
+	ReasonSuspended            = "Suspended"
+	ReasonSourceFailed         = "SourceFailed"
+	ReasonRefused              = "Refused"
+	ReasonInvalid              = "Invalid"
+	ReasonConflict             = "Conflict"
+	ReasonChartFailed          = "ChartFailed"
+	ReasonApplyFailed          = "ApplyFailed"
+	ReasonDrifted              = "Drifted"
+	ReasonStatusLost           = "StatusLost"
+	ReasonNamespaceNotWatched  = "NamespaceNotWatched"
+	ReasonCloudUnverified      = "CloudUnverified"
+	ReasonDeletionNotConcluded = "DeletionNotConcluded"
+)
+
+// GetConditions returns the conditions of the status.
+func (n *NodeSync) GetConditions() []metav1.Condition { return n.Status.Conditions }
+
+// SetConditions sets the conditions of the status.
+func (n *NodeSync) SetConditions(conditions []metav1.Condition) { n.Status.Conditions = conditions }

@@ -1,0 +1,259 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NodeSync says that one path of one repository is this cluster's nodes.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=nsync;nsyncs,categories=plumbline
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.lastAppliedRevision`
+// +kubebuilder:printcolumn:name="Karpenter",type=string,JSONPath=`.status.karpenter.version`
+// +kubebuilder:printcolumn:name="Removals",type=integer,JSONPath=`.status.openRemovals`
+// +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspend`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeSync struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what the platform engineer asks for.
+	// +required
+	Spec NodeSyncSpec `json:"spec"`
+
+	// Status is what plumbline has done and sees.
+	// +optional
+	Status NodeSyncStatus `json:"status,omitempty"`
+}
+
+// NodeSyncList is a list of NodeSyncs.
+//
+// +kubebuilder:object:root=true
+type NodeSyncList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeSync `json:"items"`
+}
+
+// NodeSyncSpec is the policy under which a path of a repository becomes nodes.
+type NodeSyncSpec struct {
+	// Interval is how often the source is polled and the whole comparison is
+	// made again. Changes in the cluster are noticed by watch, not by it.
+	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +optional
+	Interval metav1.Duration `json:"interval,omitempty"`
+
+	// RetryInterval is how soon a failed attempt is made again. Default: interval.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +optional
+	RetryInterval *metav1.Duration `json:"retryInterval,omitempty"`
+
+	// Timeout bounds one fetch, one chart pull and one exchange with a Git
+	// host. It never ends a removal.
+	// +kubebuilder:default="2m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// Suspend stops everything but the handling of this object's own deletion.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// Source says where the definitions come from.
+	// +required
+	Source Source `json:"source"`
+
+	// Path of the folder with plumbline.yaml, from the repository's root.
+	// +kubebuilder:default="./"
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(s, s == '..')",message="path must be relative and may not contain '..'"
+	// +optional
+	Path string `json:"path,omitempty"`
+
+	// Adopt says what to do with objects of Git's names that exist without
+	// this NodeSync's label.
+	// +kubebuilder:default=IfIdentical
+	// +optional
+	Adopt AdoptPolicy `json:"adopt,omitempty"`
+
+	// Drift says what to do when someone edits or deletes an object by hand.
+	// +kubebuilder:default=Correct
+	// +optional
+	Drift DriftPolicy `json:"drift,omitempty"`
+
+	// Removal says how entries that leave the repository are taken away.
+	// +kubebuilder:default={}
+	// +optional
+	Removal RemovalPolicy `json:"removal,omitempty"`
+
+	// Guard limits what one repository can take away without a person's word.
+	// +kubebuilder:default={}
+	// +optional
+	Guard Guard `json:"guard,omitempty"`
+
+	// OnDelete says what deleting this NodeSync does to its nodes. It may be
+	// changed while the deletion waits.
+	// +kubebuilder:default=Orphan
+	// +optional
+	OnDelete OnDelete `json:"onDelete,omitempty"`
+
+	// Report lists the Git hosts that get a commit status.
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Report []Report `json:"report,omitempty"`
+}
+
+// Source is one place where definitions come from.
+type Source struct {
+	// Git is a repository that plumbline fetches by itself.
+	// +required
+	Git *GitSource `json:"git"`
+}
+
+// GitSource is a Git repository over https or ssh.
+type GitSource struct {
+	// URL of the repository: https://, http:// or ssh://.
+	// +kubebuilder:validation:Pattern=`^(https?|ssh)://.+$`
+	// +kubebuilder:validation:MaxLength=2048
+	// +required
+	URL string `json:"url"`
+
+	// Ref is the branch, tag, semver range, reference name or commit to follow.
+	// +kubebuilder:default={}
+	// +optional
+	Ref GitRef `json:"ref,omitempty"`
+
+	// SecretRef names a Secret in the NodeSync's namespace with Flux's keys:
+	// username and password, or bearerToken, and ca.crt; for ssh identity,
+	// identity.pub, known_hosts and, for an encrypted key, password.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
+}
+
+// GitRef is what to follow. Where several are set, the first of commit, name,
+// semver, tag and branch counts, as in Flux. Where none is, branch main.
+type GitRef struct {
+	// Branch to follow.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Branch string `json:"branch,omitempty"`
+	// Tag to follow.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Tag string `json:"tag,omitempty"`
+	// SemVer is a range of tags; the highest in it is followed.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	SemVer string `json:"semver,omitempty"`
+	// Name is a full reference name, such as refs/pull/1/head.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Name string `json:"name,omitempty"`
+	// Commit is a full SHA-1 of a commit.
+	// +kubebuilder:validation:Pattern=`^([0-9a-f]{40})?$`
+	// +optional
+	Commit string `json:"commit,omitempty"`
+}
+
+// LocalReference names an object in the NodeSync's own namespace.
+type LocalReference struct {
+	// Name of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+}
+
+// AdoptPolicy says what happens to an unlabelled object of Git's name.
+//
+// +kubebuilder:validation:Enum=IfIdentical;Always;Never
+type AdoptPolicy string
+
+// The values of AdoptPolicy.
+const (
+	// AdoptIfIdentical takes an object over when no field of its spec would change.
+	AdoptIfIdentical AdoptPolicy = "IfIdentical"
+	// AdoptAlways takes an object over and makes it what Git says. A field of
+	// another applier (Flux, Argo CD, Helm, Terraform) is a conflict even so.
+	AdoptAlways AdoptPolicy = "Always"
+	// AdoptNever refuses every object that exists already.
+	AdoptNever AdoptPolicy = "Never"
+)
+
+// DriftPolicy says what happens when a live object is not as Git says.
+//
+// +kubebuilder:validation:Enum=Correct;Report
+type DriftPolicy string
+
+// The values of DriftPolicy.
+const (
+	// DriftCorrect puts the object right.
+	DriftCorrect DriftPolicy = "Correct"
+	// DriftReport leaves the object and says so.
+	DriftReport DriftPolicy = "Report"
+)
+
+// RemovalPolicy says how entries that leave the repository are taken away.
+type RemovalPolicy struct {
+	// StallAfter is how long a removal may stand still before it is Stalled,
+	// with a diagnosis. Nothing is ever forced.
+	// +kubebuilder:default="15m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +optional
+	StallAfter *metav1.Duration `json:"stallAfter,omitempty"`
+}
+
+// Guard limits what a repository can take away without a person's word.
+type Guard struct {
+	// MaxRemovedPools is how many NodePools may be leaving at a time; those
+	// beyond it are held.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MaxRemovedPools *int32 `json:"maxRemovedPools,omitempty"`
+
+	// AllowLastPool lets the last NodePool leave.
+	// +optional
+	AllowLastPool bool `json:"allowLastPool,omitempty"`
+}
+
+// OnDelete says what deleting a NodeSync does to its nodes.
+//
+// +kubebuilder:validation:Enum=Orphan;Drain
+type OnDelete string
+
+// The values of OnDelete.
+const (
+	// OnDeleteOrphan leaves objects and nodes and takes our label off.
+	OnDeleteOrphan OnDelete = "Orphan"
+	// OnDeleteDrain removes everything, verified in EC2, before the NodeSync goes.
+	OnDeleteDrain OnDelete = "Drain"
+)
+
+// Report is one Git host that gets commit statuses.
+type Report struct {
+	// Provider is the kind of host.
+	// +kubebuilder:validation:Enum=github;gitlab;gitea
+	// +required
+	Provider string `json:"provider"`
+
+	// SecretRef names a Secret in the NodeSync's namespace with the key token
+	// and, if need be, ca.crt.
+	// +required
+	SecretRef LocalReference `json:"secretRef"`
+
+	// URL of the repository's web page. Default: the source's URL, which has
+	// to be http or https for that.
+	// +kubebuilder:validation:Pattern=`^https?://.+$`
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	URL string `json:"url,omitempty"`
+}

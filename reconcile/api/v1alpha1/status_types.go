@@ -1,0 +1,186 @@
+package v1alpha1
+
+import (
+	"github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// NodeSyncStatus is what plumbline has done and sees. It holds points in time,
+// never ages or counters that tick, so that an idle NodeSync is never written.
+type NodeSyncStatus struct {
+	meta.ReconcileRequestStatus `json:",inline"`
+
+	// ObservedGeneration is the generation that the conditions speak of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions are Ready, Reconciling, Stalled, CloudVerified and Removing.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// LastAttemptedRevision is the revision of the last attempt.
+	// +optional
+	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
+
+	// LastAppliedRevision is the last revision of which every arrival and
+	// change was applied.
+	// +optional
+	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
+
+	// Karpenter is what was installed, and what the first install has fixed.
+	// +optional
+	Karpenter *KarpenterStatus `json:"karpenter,omitempty"`
+
+	// Stages tells how far the revision has come, in order.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Stages []StageStatus `json:"stages,omitempty"`
+
+	// Waiting says what the NodeSync waits for.
+	// +optional
+	Waiting *Waiting `json:"waiting,omitempty"`
+
+	// Removals are the entries that are leaving, oldest first. A removal
+	// stands here before anything of it begins.
+	// +optional
+	Removals []Removal `json:"removals,omitempty"`
+
+	// OpenRemovals is the number of Removals that are not Held.
+	// +optional
+	OpenRemovals int32 `json:"openRemovals,omitempty"`
+
+	// Reported is the commit status that was posted last, for each report.
+	// +optional
+	Reported []Reported `json:"reported,omitempty"`
+}
+
+// KarpenterStatus is the installation that this NodeSync's nodes hang on.
+type KarpenterStatus struct {
+	// Management is Managed or External.
+	Management string `json:"management"`
+	// Version of both charts. Empty with management External.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Namespace of the controller.
+	Namespace string `json:"namespace"`
+	// Cluster is the name by which Karpenter knows its instances.
+	Cluster string `json:"cluster"`
+	// Region of the cluster.
+	Region string `json:"region"`
+	// CRDDigest is the digest of the CRD chart that was installed.
+	// +optional
+	CRDDigest string `json:"crdDigest,omitempty"`
+	// Digest is the digest of the main chart that was installed.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+}
+
+// StageStatus tells how far one Stage has come.
+type StageStatus struct {
+	// Name is CRDs, Controller, NodeClasses or NodePools.
+	// +kubebuilder:validation:Enum=CRDs;Controller;NodeClasses;NodePools
+	Name string `json:"name"`
+	// State is Pending, Applying, Waiting, Done or Failed.
+	State StageState `json:"state"`
+	// Message says what it waits for or why it failed.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Since is when State last changed.
+	Since metav1.Time `json:"since"`
+}
+
+// StageState is how far a Stage has come.
+//
+// +kubebuilder:validation:Enum=Pending;Waiting;Done;Failed
+type StageState string
+
+// The values of StageState.
+const (
+	StagePending StageState = "Pending"
+	StageWaiting StageState = "Waiting"
+	StageDone    StageState = "Done"
+	StageFailed  StageState = "Failed"
+)
+
+// Waiting says what a pass found not yet done.
+type Waiting struct {
+	// For names the thing: "karpenter-crd established", "nodeclass/default".
+	For string `json:"for"`
+	// Message says why.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Since is when this wait began.
+	Since metav1.Time `json:"since"`
+}
+
+// Removal is the record of one entry that is leaving. It is written before
+// anything is done.
+type Removal struct {
+	// Kind of the object: NodePool or EC2NodeClass.
+	Kind string `json:"kind"`
+	// Name of the object.
+	Name string `json:"name"`
+	// UID of the object. Another object of the same name is another entry.
+	UID types.UID `json:"uid"`
+	// Revision is the first revision without the entry, or "deleted" when the
+	// NodeSync itself is being deleted.
+	Revision string `json:"revision"`
+	// Phase is how far the removal has come.
+	Phase RemovalPhase `json:"phase"`
+	// Since is when Phase last changed.
+	Since metav1.Time `json:"since"`
+	// LastProgress is when anything of this removal last moved. Stalls are
+	// counted from here.
+	LastProgress metav1.Time `json:"lastProgress"`
+	// Remaining is the number of NodeClaims and instances still there, at LastProgress.
+	// +optional
+	Remaining int32 `json:"remaining,omitempty"`
+	// Reason is a word for why the removal is held or waits.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message says what it waits for, by name.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Stalled is since when the removal stands still.
+	// +optional
+	Stalled *metav1.Time `json:"stalled,omitempty"`
+}
+
+// RemovalPhase is how far a Removal has come.
+//
+// +kubebuilder:validation:Enum=Held;Pacing;Draining;VerifyingCloud;Finalizing;Gone
+type RemovalPhase string
+
+// The phases of a Removal, in order.
+const (
+	// RemovalHeld waits for a person's word.
+	RemovalHeld RemovalPhase = "Held"
+	// RemovalPacing has stopped growth and waits for its turn.
+	RemovalPacing RemovalPhase = "Pacing"
+	// RemovalDraining has ended its NodeClaims, or waits for whoever refers to it.
+	RemovalDraining RemovalPhase = "Draining"
+	// RemovalVerifyingCloud asks EC2.
+	RemovalVerifyingCloud RemovalPhase = "VerifyingCloud"
+	// RemovalFinalizing has deleted the object and waits for it to vanish.
+	RemovalFinalizing RemovalPhase = "Finalizing"
+	// RemovalGone is the end.
+	RemovalGone RemovalPhase = "Gone"
+)
+
+// Reported is one commit status as posted.
+type Reported struct {
+	// Provider and Context name the status.
+	Provider string `json:"provider"`
+	Context  string `json:"context"`
+	// Commit it was posted on.
+	Commit string `json:"commit"`
+	// State is pending, success or failure.
+	State string `json:"state"`
+	// Description as posted.
+	// +optional
+	Description string `json:"description,omitempty"`
+}

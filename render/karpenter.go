@@ -1,0 +1,41 @@
+package render
+
+// Karpenter is plumbline.yaml: config.plumbline.dev/v1alpha1, kind Karpenter.
+type Karpenter struct {
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Cluster    Cluster `json:"cluster"`
+	// Management says who installs the charts. Default: Managed.
+	Management Management `json:"management,omitempty"`
+	// Version of both charts, a full semantic version without a range.
+	Version string `json:"version,omitempty"`
+	// Repository holds both charts: oci://…; default oci://public.ecr.aws/karpenter.
+	Repository string `json:"repository,omitempty"`
+	// Namespace of the controller. Default: kube-system.
+	Namespace string `json:"namespace,omitempty"`
+	// Values of the main chart.
+	Values map[string]any `json:"values,omitempty"`
+	// Nodes are the files and folders with definitions, from the folder of
+	// plumbline.yaml. Default: that folder itself.
+	Nodes []string `json:"nodes,omitempty"`
+	// Substitute are the names that ${NAME} may take, beyond the built-in
+	// CLUSTER_NAME and REGION.
+	Substitute map[string]string `json:"substitute,omitempty"`
+}
+
+// Cluster is the cluster as AWS knows it.
+type Cluster struct {
+	Name   string `json:"name"`
+	Region string `json:"region"`
+}
+
+// Management says who installs Karpenter's charts.
+type Management string
+
+// The values of Management.
+const (
+	// Managed charts are installed by plumbline.
+	Managed Management = "Managed"
+	// External charts are someone else's; plumbline waits for their CRDs and controller.
+	External Management = "External"
+)

@@ -1,0 +1,56 @@
+package render
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Ref names one object of the kinds that are ours, all of them cluster-scoped.
+type Ref struct {
+	Kind string
+	Name string
+}
+
+// String returns kind/name, as people write it.
+func (r Ref) String() string { return r.Kind + "/" + r.Name }
+
+// Origin is where an object was written.
+type Origin struct {
+	// File from the repository's root, with forward slashes.
+	File string
+	// Line of the object's first line, from 1; 0 where a kustomization made it.
+	Line int
+}
+
+// String returns file:line.
+func (o Origin) String() string {
+	if o.Line == 0 {
+		return o.File
+	}
+	return fmt.Sprintf("%s:%d", o.File, o.Line)
+}
+
+// Object is one definition of the Set.
+type Object struct {
+	Ref    Ref
+	Origin Origin
+	// Desired is the object as Git has it, after kustomize and substitution
+	// and with nothing added.
+	Desired *unstructured.Unstructured
+	// Defaulted is Desired with the defaults of the schema.
+	Defaulted *unstructured.Unstructured
+}
+
+// Set is what a Snapshot renders to.
+type Set struct {
+	Revision  string
+	Commit    string
+	Karpenter Karpenter
+	// Objects in the order of their Stages, then by name.
+	Objects []Object
+	// Inputs is everything that was read to make the Set.
+	Inputs Inputs
+	// Warnings are sentences a person should read; none of them stops anything.
+	Warnings []string
+}
