@@ -1,0 +1,78 @@
+package githost
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// Repository says how a repository is reached.
+type Repository struct {
+	Owner, Name string
+	// HTTPURL needs a user and password (or token) to push, and to read a private one.
+	HTTPURL string
+	// SSHURL has the form ssh://git@host:port/owner/name.git.
+	SSHURL string
+}
+
+func (r Repository) path() string {
+	return "/repos/" + url.PathEscape(r.Owner) + "/" + url.PathEscape(r.Name)
+}
+
+// CreateRepo makes an empty private repository, whose default branch will be main.
+func (h *Host) CreateRepo(ctx context.Context, owner, name string) (Repository, error) {
+	r := Repository{
+		Owner:   owner,
+		Name:    name,
+		HTTPURL: h.URL + "/" + owner + "/" + name + ".git",
+		SSHURL:  "ssh://git@" + h.SSHAddress + "/" + owner + "/" + name + ".git",
+	}
+	err := h.call(ctx, h.Admin, http.MethodPost, "/admin/users/"+url.PathEscape(owner)+"/repos",
+		map[string]any{"name": name, "private": true, "default_branch": "main"}, nil)
+	if err != nil {
+		return Repository{}, fmt.Errorf("create repository %s/%s: %w", owner, name, err)
+	}
+	return r, nil
+}
+
+// AddDeployKey lets a key read one repository over SSH, and push to it if writable.
+func (h *Host) AddDeployKey(ctx context.Context, r Repository, k Key, writable bool) error {
+	err := h.call(ctx, h.Admin, http.MethodPost, r.path()+"/keys",
+		map[string]any{"title": k.PrivateFile, "key": k.Public, "read_only": !writable}, nil)
+	if err != nil {
+		return fmt.Errorf("add a deploy key to %s/%s: %w", r.Owner, r.Name, err)
+	}
+	return nil
+}
+
+// AddWebhook has pushes told to a URL on this machine, signed with the secret (header X-Gitea-Signature).
+func (h *Host) AddWebhook(ctx context.Context, r Repository, target, secret string) error {
+	err := h.call(ctx, h.Admin, http.MethodPost, r.path()+"/hooks", map[string]any{
+		"type":   "gitea",
+		"active": true,
+		"events": []string{"push"},
+		"config": map[string]string{"url": target, "content_type": "json", "secret": secret},
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("add webhook %s to %s/%s: %w", target, r.Owner, r.Name, err)
+	}
+	return nil
+}
+
+// PullRequest is an open pull request.
+type PullRequest struct {
+	Number int    `json:"number"`
+	URL    string `json:"html_url"`
+}
+
+// OpenPullRequest asks for branch head to be merged into base.
+func (h *Host) OpenPullRequest(ctx context.Context, r Repository, title, head, base string) (PullRequest, error) {
+	var made PullRequest
+	err := h.call(ctx, h.Admin, http.MethodPost, r.path()+"/pulls",
+		map[string]any{"title": title, "head": head, "base": base}, &made)
+	if err != nil {
+		return PullRequest{}, fmt.Errorf("open a pull request for %s in %s/%s: %w", head, r.Owner, r.Name, err)
+	}
+	return made, nil
+}

@@ -1,0 +1,36 @@
+package githost
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Status is one commit status as Gitea tells it.
+type Status struct {
+	State       string    `json:"status"`
+	Context     string    `json:"context"`
+	Description string    `json:"description"`
+	TargetURL   string    `json:"target_url"`
+	Created     time.Time `json:"created_at"`
+}
+
+// Statuses are all statuses ever set on a commit (a full SHA), the oldest first.
+func (h *Host) Statuses(ctx context.Context, owner, name, sha string) ([]Status, error) {
+	r := Repository{Owner: owner, Name: name}
+	var all []Status
+	for page := 1; ; page++ {
+		var found []Status
+		path := fmt.Sprintf("%s/commits/%s/statuses?sort=oldest&limit=50&page=%d", r.path(), url.PathEscape(sha), page)
+		if err := h.call(ctx, h.Admin, http.MethodGet, path, nil, &found); err != nil {
+			return nil, fmt.Errorf("read the statuses of %s in %s/%s: %w", sha, owner, name, err)
+		}
+		if len(found) == 0 {
+			return slices.Clip(all), nil
+		}
+		all = append(all, found...)
+	}
+}
