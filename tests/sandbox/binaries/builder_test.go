@@ -1,0 +1,125 @@
+package binaries_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+)
+
+func TestVersionsAreThoseOfTheModules(t *testing.T) {
+	source, err := binaries.FindSource(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		name    binaries.Name
+		module  string
+		version string
+	}{
+		"kubernetes": {binaries.Kubernetes, "k8s.io/kubernetes", binaries.KubernetesVersion},
+		"karpenter":  {binaries.Karpenter, "github.com/aws/karpenter-provider-aws", binaries.KarpenterVersion},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			mod, err := os.ReadFile(filepath.Join(source, string(c.name), "go.mod"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := regexp.MustCompile(regexp.QuoteMeta(c.module) + ` v(\S+)`).FindSubmatch(mod)
+			if want == nil {
+				t.Fatalf("%s is not in the go.mod of %s", c.module, c.name)
+			}
+			if diff := cmp.Diff(string(want[1]), c.version); diff != "" {
+				t.Errorf("version of %s (-go.mod +catalog):\n%s", c.module, diff)
+			}
+		})
+	}
+}
+
+// A stand-in for the module of helm, which has the plainest recipe: what is
+// tested is the cache, not that program.
+func standIn(t *testing.T) *binaries.Builder {
+	t.Helper()
+	source := t.TempDir()
+	write(t, filepath.Join(source, "helm", "go.mod"), "module standin\n\ngo 1.26\n\nrequire helm.sh/helm/v3 v3.0.0\n\nreplace helm.sh/helm/v3 => ./helm\n")
+	write(t, filepath.Join(source, "helm", "helm", "go.mod"), "module helm.sh/helm/v3\n\ngo 1.26\n")
+	write(t, filepath.Join(source, "helm", "helm", "cmd", "helm", "main.go"), "package main\n\nfunc main() {}\n")
+	return &binaries.Builder{Source: source, Cache: t.TempDir()}
+}
+
+func TestBuildsOnceAndPrunes(t *testing.T) {
+	b := standIn(t)
+	var progress bytes.Buffer
+	b.Progress = &progress
+	first := build(t, b)
+	if again := build(t, b); again != first {
+		t.Errorf("built twice from the same files: %s, then %s", first, again)
+	}
+	if got := strings.Count(progress.String(), "building helm"); got != 1 {
+		t.Errorf("builds: got %d, want 1:\n%s", got, progress.String())
+	}
+	write(t, filepath.Join(b.Source, "helm", "go.sum"), "\n")
+	second := build(t, b)
+	if second == first {
+		t.Fatalf("a changed go.sum left the key as it was: %s", first)
+	}
+	if _, err := os.Stat(first); !os.IsNotExist(err) {
+		t.Errorf("the old build %s is still there (%v)", first, err)
+	}
+}
+
+func TestBuildSaysWhatFailed(t *testing.T) {
+	b := standIn(t)
+	write(t, filepath.Join(b.Source, "helm", "helm", "cmd", "helm", "main.go"), "package main\n\nfunc main() { missing() }\n")
+	_, err := b.Build(t.Context(), binaries.Helm)
+	if err == nil || !strings.Contains(err.Error(), "undefined: missing") {
+		t.Fatalf("got %v, want the compiler's words", err)
+	}
+}
+
+func TestLockIsHeldByOne(t *testing.T) {
+	cache := t.TempDir()
+	unlock, err := binaries.Lock(t.Context(), cache, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := binaries.Lock(ctx, cache, "x"); err == nil {
+		t.Fatal("the lock was taken twice")
+	}
+	unlock()
+	again, err := binaries.Lock(t.Context(), cache, "x")
+	if err != nil {
+		t.Fatalf("the lock was not given back: %v", err)
+	}
+	again()
+}
+
+func build(t *testing.T, b *binaries.Builder) string {
+	t.Helper()
+	paths, err := b.Build(t.Context(), binaries.Helm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths[binaries.Helm]
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

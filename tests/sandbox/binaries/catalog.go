@@ -1,0 +1,70 @@
+package binaries
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Name is the name of a program.
+type Name string
+
+// The programs of a sandbox.
+const (
+	// Kubernetes is etcd, the control plane's parts and kubectl in one.
+	Kubernetes Name = "kubernetes"
+	Karpenter  Name = "karpenter"
+	Kwok       Name = "kwok"
+	Gitea      Name = "gitea"
+	Helm       Name = "helm"
+)
+
+// The versions that the programs say they are. They are the module versions
+// of tests/sandbox/bin/*/go.mod; a test holds them together.
+const (
+	KubernetesVersion = "1.36.3"
+	KarpenterVersion  = "1.14.1"
+)
+
+// recipe says how a program is built.
+type recipe struct {
+	pkg     string // import path, or "." for a main of the module's own
+	tags    string
+	ldflags []string
+	cgo     bool
+}
+
+// All are the programs in the order in which a sandbox needs them.
+func All() []Name { return []Name{Kubernetes, Kwok, Karpenter, Helm, Gitea} }
+
+func recipeOf(name Name) (recipe, error) {
+	strip := []string{"-s", "-w"}
+	switch name {
+	case Kubernetes:
+		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags()...)}, nil
+	case Karpenter:
+		return recipe{
+			pkg:     "github.com/aws/karpenter-provider-aws/cmd/controller",
+			ldflags: append(strip, "-X", "sigs.k8s.io/karpenter/pkg/operator.Version="+KarpenterVersion),
+		}, nil
+	case Kwok:
+		return recipe{pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: strip}, nil
+	case Gitea:
+		return recipe{pkg: "code.gitea.io/gitea", ldflags: strip, tags: "sqlite sqlite_unlock_notify", cgo: true}, nil
+	case Helm:
+		return recipe{pkg: "helm.sh/helm/v3/cmd/helm", ldflags: strip}, nil
+	default:
+		return recipe{}, fmt.Errorf("no recipe to build %q: it is none of %v", name, All())
+	}
+}
+
+// kubernetesVersionFlags set the version that the API server reports: clients
+// such as Helm refuse the "v0.0.0-master" of an unset one.
+func kubernetesVersionFlags() []string {
+	const pkg = "k8s.io/component-base/version."
+	parts := strings.Split(KubernetesVersion, ".")
+	return []string{
+		"-X", pkg + "gitVersion=v" + KubernetesVersion,
+		"-X", pkg + "gitMajor=" + parts[0],
+		"-X", pkg + "gitMinor=" + parts[1],
+	}
+}

@@ -1,0 +1,57 @@
+package binaries
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// keyLength is the number of hexadecimal digits of a key.
+const keyLength = 16
+
+// key says which build of a program is meant: it changes with the module's
+// files, the Go version and the flags.
+func (b *Builder) key(ctx context.Context, name Name, r recipe) (string, error) {
+	goVersion, err := b.goVersion(ctx)
+	if err != nil {
+		return "", err
+	}
+	files, err := moduleFiles(filepath.Join(b.Source, string(name)))
+	if err != nil {
+		return "", fmt.Errorf("list the files that %s is built from: %w", name, err)
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n%s\n%s\n%q\n", goVersion, r.pkg, r.tags, r.ldflags)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("read what %s is built from: %w", name, err)
+		}
+		fmt.Fprintf(sum, "%s %d\n", filepath.Base(file), len(data))
+		sum.Write(data)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:keyLength], nil
+}
+
+// moduleFiles are go.mod, go.sum and the sources, sorted.
+func moduleFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, entry := range entries {
+		name := entry.Name()
+		isSource := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
+		if isSource || name == "go.mod" || name == "go.sum" {
+			files = append(files, filepath.Join(dir, name))
+		}
+	}
+	slices.Sort(files)
+	return files, nil
+}

@@ -1,0 +1,98 @@
+package kube
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+)
+
+// ServiceCIDR is the range of Service addresses.
+const ServiceCIDR = "10.100.0.0/16"
+
+// issuer is the service-account token issuer.
+const issuer = "https://kubernetes.default.svc.cluster.local"
+
+// component is the Spec of one part of the multi-call binary.
+func (c *ControlPlane) component(name string, args ...string) process.Spec {
+	return process.Spec{
+		Name: name,
+		Path: c.options.Binary,
+		Args: append([]string{name}, args...),
+		Env:  []string{"HOME=" + c.options.Dir, "NO_PROXY=127.0.0.1,localhost", "PATH=/usr/bin:/bin"},
+		Dir:  c.options.Dir,
+		Log:  filepath.Join(c.options.Dir, name+".log"),
+	}
+}
+
+func (c *ControlPlane) etcd(client, peer int) process.Spec {
+	return c.component("etcd",
+		"--data-dir="+filepath.Join(c.options.Dir, etcdDir),
+		fmt.Sprintf("--client-url=http://127.0.0.1:%d", client),
+		fmt.Sprintf("--peer-url=http://127.0.0.1:%d", peer),
+	)
+}
+
+func (c *ControlPlane) apiServer(port, etcd int) process.Spec {
+	return c.component("kube-apiserver",
+		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", etcd),
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		"--endpoint-reconciler-type=none", // it refuses loopback addresses
+		fmt.Sprintf("--secure-port=%d", port),
+		"--service-cluster-ip-range="+ServiceCIDR,
+		"--authorization-mode=Node,RBAC",
+		"--allow-privileged=true",
+		"--token-auth-file="+c.pki(tokensFile),
+		"--client-ca-file="+c.pki(caCertFile),
+		"--tls-cert-file="+c.pki(servingCertFile),
+		"--tls-private-key-file="+c.pki(servingKeyFile),
+		"--service-account-issuer="+issuer,
+		"--service-account-key-file="+c.pki(accountPubFile),
+		"--service-account-signing-key-file="+c.pki(accountKeyFile),
+		"--profiling=false",
+	)
+}
+
+// controllerManager runs the usual controllers. What a cloud would do is done
+// by the sandbox's nodes. The attach-detach controller and the volume binder
+// look more often than once a minute, as stories are short.
+func (c *ControlPlane) controllerManager() process.Spec {
+	controllers := append([]string{"*"}, c.options.WithoutControllers...)
+	return c.component("kube-controller-manager",
+		"--kubeconfig="+c.kubeconfig(managerUser),
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--profiling=false",
+		"--controllers="+strings.Join(controllers, ",-"),
+		"--root-ca-file="+c.pki(caCertFile),
+		"--service-account-private-key-file="+c.pki(accountKeyFile),
+		"--cluster-signing-cert-file="+c.pki(caCertFile),
+		"--cluster-signing-key-file="+c.pki(caKeyFile),
+		"--kube-api-qps=500",
+		"--kube-api-burst=1000",
+		"--attach-detach-reconcile-sync-period=2s",
+		"--pvclaimbinder-sync-period=5s",
+	)
+}
+
+func (c *ControlPlane) scheduler() process.Spec {
+	return c.component("kube-scheduler",
+		"--kubeconfig="+c.kubeconfig(schedulerUser),
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--profiling=false",
+		"--kube-api-qps=500",
+		"--kube-api-burst=1000",
+	)
+}
+
+func (c *ControlPlane) pki(file string) string {
+	return filepath.Join(c.options.Dir, pkiDir, file)
+}
+
+// kubeconfig is the path of a user's kubeconfig.
+func (c *ControlPlane) kubeconfig(user string) string {
+	return filepath.Join(c.options.Dir, strings.ReplaceAll(user, ":", "-")+".kubeconfig")
+}

@@ -1,0 +1,126 @@
+package kube_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+)
+
+const deadline = 30 * time.Second
+
+// start starts a control plane in dir, which may hold an earlier one.
+func start(t *testing.T, dir string) *kube.ControlPlane {
+	t.Helper()
+	source, err := binaries.FindSource(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := binaries.DefaultCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	builder := &binaries.Builder{Source: source, Cache: cache, Progress: os.Stderr}
+	paths, err := builder.Build(t.Context(), binaries.Kubernetes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := process.NewGroup()
+	t.Cleanup(group.Close)
+	began := time.Now()
+	c, err := kube.Start(t.Context(), kube.Options{Binary: paths[binaries.Kubernetes], Dir: dir, Programs: group})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("ready after %s", time.Since(began))
+	return c
+}
+
+func TestControlPlane(t *testing.T) {
+	dir := t.TempDir()
+	c := start(t, dir)
+	t.Run("service accounts have no rights of their own", func(t *testing.T) { rights(t, c) })
+	t.Run("the garbage collector follows owners", func(t *testing.T) { garbage(t, c) })
+	authority := string(c.CertificateAuthority)
+	c.Stop()
+
+	copied := t.TempDir()
+	if err := kube.Copy(dir, copied); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, copied)
+	if got := string(again.CertificateAuthority); got != authority {
+		t.Error("the copy has another certificate authority")
+	}
+	if _, err := again.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", meta.GetOptions{}); err != nil {
+		t.Errorf("the copy lost an object: %v", err)
+	}
+	again.Kill()
+}
+
+func rights(t *testing.T, c *kube.ControlPlane) {
+	ctx := t.Context()
+	eventually(t, "the default ServiceAccount", func(ctx context.Context) bool {
+		_, err := c.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", meta.GetOptions{})
+		return err == nil
+	})
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := c.ServiceAccountKubeconfig(ctx, path, "default", "default", nil); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Nodes().List(ctx, meta.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("list nodes as a ServiceAccount: got %v, want Forbidden", err)
+	}
+}
+
+func garbage(t *testing.T, c *kube.ControlPlane) {
+	ctx, maps := t.Context(), c.Client.CoreV1().ConfigMaps("default")
+	owner, err := maps.Create(ctx, &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: "owner"}}, meta.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: "owned", OwnerReferences: []meta.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID},
+	}}}
+	for _, m := range []*core.ConfigMap{owned, {ObjectMeta: meta.ObjectMeta{Name: "kept"}}} {
+		if _, err := maps.Create(ctx, m, meta.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := maps.Delete(ctx, owner.Name, meta.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the owned object to be collected", func(ctx context.Context) bool {
+		_, err := maps.Get(ctx, "owned", meta.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+func eventually(t *testing.T, what string, ok func(context.Context) bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, deadline, true,
+		func(ctx context.Context) (bool, error) { return ok(ctx), nil })
+	if err != nil {
+		t.Fatalf("wait for %s: %v", what, err)
+	}
+}

@@ -1,0 +1,96 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// tail is how much of a log an error shows.
+const tail = 2000
+
+// Spec says what to start.
+type Spec struct {
+	// Name is the program's name in messages.
+	Name string
+	// Path is the file to run; Args are its arguments, without its own name.
+	Path string
+	Args []string
+	// Env is the whole environment: nothing is inherited when it is not nil.
+	Env []string
+	// Dir is the working directory.
+	Dir string
+	// Log is the file that standard output and standard error are added to.
+	Log string
+	// Unshare are CLONE_NEW… flags of namespaces of the program's own.
+	Unshare uintptr
+}
+
+// Process is a started program.
+type Process struct {
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+func (p *Process) wait() {
+	p.err = p.cmd.Wait()
+	close(p.done)
+}
+
+// PID is the process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the program has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExitCode is the program's exit code, -1 while it runs or when a signal
+// ended it.
+func (p *Process) ExitCode() int {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	default:
+		return -1
+	}
+}
+
+// Err says, once Done is closed, how the program ended, with the end of its
+// log.
+func (p *Process) Err() error {
+	how := "exit status 0"
+	if p.err != nil {
+		how = p.err.Error()
+	}
+	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.name, how, p.log, p.logTail())
+}
+
+func (p *Process) logTail() []byte {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(data[max(0, len(data)-tail):])
+}
+
+// Stop asks the program to end, kills it after grace, and returns when it has
+// ended. A grace of zero kills it at once.
+func (p *Process) Stop(grace time.Duration) {
+	if grace > 0 {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-p.done:
+			return
+		case <-timer.C:
+		}
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
