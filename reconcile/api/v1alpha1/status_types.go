@@ -84,7 +84,7 @@ type StageStatus struct {
 	// Name is CRDs, Controller, NodeClasses or NodePools.
 	// +kubebuilder:validation:Enum=CRDs;Controller;NodeClasses;NodePools
 	Name string `json:"name"`
-	// State is Pending, Applying, Waiting, Done or Failed.
+	// State is Pending, Waiting, Done or Failed.
 	State StageState `json:"state"`
 	// Message says what it waits for or why it failed.
 	// +optional
@@ -129,6 +129,8 @@ type Removal struct {
 	// Revision is the first revision without the entry, or "deleted" when the
 	// NodeSync itself is being deleted.
 	Revision string `json:"revision"`
+	// RecordedAt is when the removal was recorded.
+	RecordedAt metav1.Time `json:"recordedAt"`
 	// Phase is how far the removal has come.
 	Phase RemovalPhase `json:"phase"`
 	// Since is when Phase last changed.

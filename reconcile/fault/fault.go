@@ -1,0 +1,36 @@
+package fault
+
+// Class says what an error means for the next pass.
+type Class int
+
+// The classes, the gravest last.
+const (
+	// Superseded: a newer state of the world is known; look again at once.
+	Superseded Class = iota
+	// Waiting: nothing is wrong, something is not there yet. A watch wakes us.
+	Waiting
+	// Transient: it may go well by itself; again after retryInterval.
+	Transient
+	// Terminal: someone has to change the commit, the NodeSync or the cluster.
+	Terminal
+)
+
+// String returns the class's name.
+func (c Class) String() string {
+	return [...]string{"Superseded", "Waiting", "Transient", "Terminal"}[c]
+}
+
+// Error is a classified error.
+type Error struct {
+	Class Class
+	// Reason is the word for a condition's reason, CamelCase.
+	Reason string
+	// Err says what was tried, on what, and what to do about it.
+	Err error
+}
+
+// Error returns the message of what went wrong.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *Error) Unwrap() error { return e.Err }

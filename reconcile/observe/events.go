@@ -1,0 +1,47 @@
+package observe
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// DefinitionChanged lets the events of a NodePool or EC2NodeClass through that
+// can change what plumbline does: its spec, labels, fields' owners, deletion or
+// readiness. Karpenter writes other status all the time.
+func DefinitionChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := toUnstructured(e.ObjectOld), toUnstructured(e.ObjectNew)
+		if before == nil || after == nil {
+			return true
+		}
+		return before.GetGeneration() != after.GetGeneration() ||
+			(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
+			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
+			Ready(before) != Ready(after)
+	}}
+}
+
+func toUnstructured(obj client.Object) *unstructured.Unstructured {
+	u, _ := obj.(*unstructured.Unstructured)
+	return u
+}
+
+// NodeClaimChanged lets the events of a NodeClaim through that move a removal:
+// it appears, gets its instance, is deleted, drains, goes.
+func NodeClaimChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*karpv1.NodeClaim)
+		after, ok2 := e.ObjectNew.(*karpv1.NodeClaim)
+		if !ok || !ok2 {
+			return true
+		}
+		return (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+			before.Status.ProviderID != after.Status.ProviderID ||
+			!reflect.DeepEqual(before.Status.Conditions, after.Status.Conditions)
+	}}
+}

@@ -1,0 +1,103 @@
+package observe
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Readiness is whether one thing is as it should be, and if not, why.
+type Readiness struct {
+	Ready   bool
+	Message string
+}
+
+// Established says whether a CRD is served.
+func Established(crd *apiextensionsv1.CustomResourceDefinition) Readiness {
+	if crd.DeletionTimestamp != nil {
+		return Readiness{Message: crd.Name + " is being deleted"}
+	}
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+			return Readiness{Ready: true}
+		}
+	}
+	return Readiness{Message: crd.Name + " is not Established yet"}
+}
+
+// RolledOut says whether a Deployment's rollout is complete: its newest template
+// observed, every wanted replica updated and available, none of the old left.
+// No replica at all is never complete. The rule is that of
+// `kubectl rollout status` (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
+func RolledOut(d *appsv1.Deployment) Readiness {
+	name := "deployment/" + d.Name
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	switch s := d.Status; {
+	case d.DeletionTimestamp != nil:
+		return Readiness{Message: name + " is being deleted"}
+	case want == 0:
+		return Readiness{Message: name + " is scaled to 0"}
+	case s.ObservedGeneration < d.Generation:
+		return Readiness{Message: name + ": newest spec not observed yet"}
+	case deadlineExceeded(d):
+		return Readiness{Message: name + ": rollout exceeded its progress deadline"}
+	case s.UpdatedReplicas < want, s.Replicas > s.UpdatedReplicas, s.AvailableReplicas < want:
+		return Readiness{Message: fmt.Sprintf("%s: %d of %d replicas updated and available", name, min(s.UpdatedReplicas, s.AvailableReplicas), want)}
+	}
+	return Readiness{Ready: true}
+}
+
+func deadlineExceeded(d *appsv1.Deployment) bool {
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready says whether a NodePool or EC2NodeClass is Ready at its newest
+// generation. Karpenter's Ready counts only when its observedGeneration is the
+// object's (sigs.k8s.io/karpenter, github.com/awslabs/operatorpkg/status).
+func Ready(obj *unstructured.Unstructured) Readiness {
+	name := obj.GetKind() + "/" + obj.GetName()
+	if obj.GetDeletionTimestamp() != nil {
+		return Readiness{Message: name + " is being deleted"}
+	}
+	ready, found := condition(obj, "Ready")
+	switch {
+	case !found:
+		return Readiness{Message: name + " has no Ready condition yet"}
+	case ready.ObservedGeneration < obj.GetGeneration():
+		return Readiness{Message: name + ": newest spec not observed yet"}
+	case ready.Status != metav1.ConditionTrue:
+		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s: %s", name, ready.Reason, ready.Message)}
+	}
+	return Readiness{Ready: true}
+}
+
+func condition(obj *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
+	conditions, _, err := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	if err != nil {
+		return metav1.Condition{}, false
+	}
+	for _, c := range conditions {
+		fields, ok := c.(map[string]any)
+		if !ok || fields["type"] != kind {
+			continue
+		}
+		status, _, _ := unstructured.NestedString(fields, "status")
+		reason, _, _ := unstructured.NestedString(fields, "reason")
+		message, _, _ := unstructured.NestedString(fields, "message")
+		observed, _, _ := unstructured.NestedInt64(fields, "observedGeneration")
+		return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, ObservedGeneration: observed}, true
+	}
+	return metav1.Condition{}, false
+}

@@ -1,0 +1,68 @@
+package observe
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// Cached says which objects the watch cache holds, and cuts each down to what
+// plumbline asks about: memory grows with NodeClaims, so that each counts.
+func Cached() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&karpv1.NodeClaim{}: {Transform: trimNodeClaim},
+		&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
+		&appsv1.Deployment{}: {
+			Label:     labels.SelectorFromSet(ControllerLabels()),
+			Transform: trimDeployment,
+		},
+	}
+}
+
+// ControllerLabels select Karpenter's Deployment, whoever installed it
+// (charts/karpenter/templates/_helpers.tpl in karpenter-provider-aws).
+func ControllerLabels() labels.Set {
+	return labels.Set{"app.kubernetes.io/name": "karpenter"}
+}
+
+func trimNodeClaim(obj any) (any, error) {
+	claim, ok := obj.(*karpv1.NodeClaim)
+	if !ok {
+		return obj, nil
+	}
+	trimmed := &karpv1.NodeClaim{ObjectMeta: claim.ObjectMeta}
+	trimmed.ManagedFields, trimmed.Annotations = nil, nil
+	trimmed.Labels = nil
+	if pool, found := claim.Labels[karpv1.NodePoolLabelKey]; found {
+		trimmed.Labels = map[string]string{karpv1.NodePoolLabelKey: pool}
+	}
+	trimmed.Spec.NodeClassRef = claim.Spec.NodeClassRef
+	trimmed.Status.NodeName = claim.Status.NodeName
+	trimmed.Status.ProviderID = claim.Status.ProviderID
+	trimmed.Status.Conditions = claim.Status.Conditions
+	return trimmed, nil
+}
+
+func trimCRD(obj any) (any, error) {
+	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return obj, nil
+	}
+	trimmed := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: crd.ObjectMeta, Status: crd.Status}
+	trimmed.ManagedFields = nil
+	return trimmed, nil
+}
+
+func trimDeployment(obj any) (any, error) {
+	deployment, ok := obj.(*appsv1.Deployment)
+	if !ok {
+		return obj, nil
+	}
+	deployment.ManagedFields = nil
+	deployment.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: deployment.Spec.Template.ObjectMeta}
+	return deployment, nil
+}
