@@ -26,6 +26,8 @@ type Group struct {
 	starts chan start
 	closed chan struct{}
 	once   sync.Once
+	// canRename says whether a program can have a host name of its own.
+	canRename func() bool
 
 	mu      sync.Mutex
 	running map[*Process]struct{}
@@ -39,6 +41,7 @@ type start struct {
 // NewGroup returns a group without programs. Close ends it.
 func NewGroup() *Group {
 	g := &Group{starts: make(chan start), closed: make(chan struct{}), running: map[*Process]struct{}{}}
+	g.canRename = sync.OnceValue(g.tryRename)
 	go g.serve()
 	return g
 }
@@ -65,11 +68,9 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("open the log of %s: %w", spec.Name, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd := g.command(spec)
 	cmd.Env, cmd.Dir = spec.Env, spec.Dir
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = attributes()
-	cmd.SysProcAttr.Unshareflags = spec.Unshare
 	if err := g.start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s (%s): %w", spec.Name, spec.Path, err)
 	}
@@ -95,6 +96,15 @@ func (g *Group) watch(p *Process) {
 		delete(g.running, p)
 		g.mu.Unlock()
 	}()
+}
+
+func (g *Group) command(spec Spec) *exec.Cmd {
+	if spec.Hostname != "" && g.canRename() {
+		return renamed(spec)
+	}
+	cmd := exec.Command(spec.Path, spec.Args...)
+	cmd.SysProcAttr = attributes()
+	return cmd
 }
 
 // start runs cmd.Start on the group's thread.

@@ -123,3 +123,32 @@ func gone(t *testing.T, pid int) {
 		}
 	}
 }
+
+func TestHostname(t *testing.T) {
+	group := process.NewGroup()
+	defer group.Close()
+	log := filepath.Join(t.TempDir(), "log")
+	child, err := group.Start(process.Spec{
+		Name: "namer", Path: "/bin/sh", Args: []string{"-c", "uname -n"},
+		Env: []string{"PATH=/usr/bin:/bin"}, Log: log, Hostname: "karpenter-0",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-child.Done()
+	got, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch strings.TrimSpace(string(got)) {
+	case "karpenter-0":
+	case machine:
+		t.Skip("this kernel gives an ordinary user no namespaces")
+	default:
+		t.Errorf("host name: got %q", got)
+	}
+}

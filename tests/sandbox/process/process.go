@@ -25,8 +25,9 @@ type Spec struct {
 	Dir string
 	// Log is the file that standard output and standard error are added to.
 	Log string
-	// Unshare are CLONE_NEW… flags of namespaces of the program's own.
-	Unshare uintptr
+	// Hostname is the host name that the program sees, where the kernel lets
+	// it have one of its own; otherwise it sees the machine's.
+	Hostname string
 }
 
 // Process is a started program.

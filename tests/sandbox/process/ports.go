@@ -1,4 +1,4 @@
-package kube
+package process
 
 import (
 	"errors"
@@ -6,9 +6,9 @@ import (
 	"net"
 )
 
-// freePorts returns n loopback ports that were free a moment ago. All of them
+// FreePorts returns n loopback ports that were free a moment ago. All of them
 // are held until the last is found, so that no two are the same.
-func freePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	listeners := make([]net.Listener, 0, n)
 	var failed error

@@ -1,0 +1,164 @@
+package karpenter
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+)
+
+// Selector finds the pods of the chart's Deployment, whatever its namespace.
+const Selector = "app.kubernetes.io/name=karpenter"
+
+// Options say what a Supervisor runs.
+type Options struct {
+	Client   kubernetes.Interface
+	Programs Starter
+	// Credentials writes a pod's kubeconfig.
+	Credentials Credentials
+	// Binaries are the built controllers by the tag of the chart's image. An
+	// image with another tag cannot be pulled.
+	Binaries map[string]string
+	// Env is what a pod gets besides its own environment, as from a pod
+	// identity agent: AWS endpoint, region and credentials. The pod's own
+	// goes before it.
+	Env map[string]string
+	// Dir gets a folder for each pod: its log and its kubeconfig.
+	Dir string
+	// Logger says what is started and stopped. Optional.
+	Logger *slog.Logger
+}
+
+// Starter starts programs; process.Group is one.
+type Starter interface {
+	Start(process.Spec) (*process.Process, error)
+}
+
+// Credentials writes, at path, a kubeconfig of a ServiceAccount whose token
+// is bound to the pod; kube.ControlPlane does.
+type Credentials interface {
+	ServiceAccountKubeconfig(ctx context.Context, path, namespace, name string, pod *core.Pod) error
+}
+
+// Supervisor runs the pods of Karpenter's Deployment.
+type Supervisor struct {
+	options Options
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	workers map[types.UID]*worker
+}
+
+// Start returns once the pods that are there are known. Ending ctx ends the
+// processes at once; Stop does, too, and waits for it.
+func Start(ctx context.Context, options Options) (*Supervisor, error) {
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := &Supervisor{options: options, cancel: cancel, workers: map[types.UID]*worker{}}
+	factory := informers.NewSharedInformerFactoryWithOptions(options.Client, 0,
+		informers.WithTweakListOptions(func(o *meta.ListOptions) { o.LabelSelector = Selector }))
+	pods := factory.Core().V1().Pods().Informer()
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { s.seen(ctx, o) },
+		UpdateFunc: func(_, o any) { s.seen(ctx, o) },
+		DeleteFunc: s.deleted,
+	})
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("watch Karpenter's pods: %w", err)
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced) {
+		cancel()
+		return nil, fmt.Errorf("list Karpenter's pods: %w", ctx.Err())
+	}
+	return s, nil
+}
+
+// Stop ends all processes. The pods stay as they are.
+func (s *Supervisor) Stop() {
+	s.cancel()
+	s.mu.Lock()
+	for _, w := range s.workers {
+		w.kill()
+	}
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+func (s *Supervisor) seen(ctx context.Context, object any) {
+	pod, ok := object.(*core.Pod)
+	if !ok || pod.Spec.NodeName == "" || ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.workers[pod.UID]
+	if w == nil {
+		w = newWorker(s.options, pod)
+		s.workers[pod.UID] = w
+		s.running.Go(func() { w.run(ctx) })
+	}
+	if pod.DeletionTimestamp != nil {
+		w.terminate(grace(pod))
+	}
+}
+
+func (s *Supervisor) deleted(object any) {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	pod, ok := object.(*core.Pod)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.workers[pod.UID]; w != nil {
+		w.kill()
+		delete(s.workers, pod.UID)
+	}
+}
+
+func grace(pod *core.Pod) time.Duration {
+	if pod.DeletionGracePeriodSeconds == nil {
+		return 0
+	}
+	return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+}
+
+// Instance is a running controller.
+type Instance struct {
+	Pod, Namespace, Node string
+	PID                  int
+	// Metrics and Health are the URLs of its two servers.
+	Metrics, Health string
+	// Log is the file of its log.
+	Log string
+}
+
+// Instances are the controllers that run now.
+func (s *Supervisor) Instances() []Instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Instance
+	for _, w := range s.workers {
+		if i := w.instance.Load(); i != nil {
+			all = append(all, *i)
+		}
+	}
+	return all
+}

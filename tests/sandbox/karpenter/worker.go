@@ -1,0 +1,195 @@
+package karpenter
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+)
+
+// After a crash the program is started again after one second, then two, and
+// so on up to half a minute. A kubelet would take ten times as long.
+var backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second}
+
+// worker runs one pod from its binding to its end.
+type worker struct {
+	options Options
+	pod     *core.Pod
+	status  *status
+
+	instance  atomic.Pointer[Instance]
+	ending    chan struct{} // closed when the pod is told to go
+	gone      chan struct{} // closed when the pod is no more
+	endOnce   sync.Once
+	goneOnce  sync.Once
+	graceTime time.Duration
+}
+
+func newWorker(options Options, pod *core.Pod) *worker {
+	return &worker{
+		options: options,
+		pod:     pod,
+		status:  newStatus(options.Client, pod),
+		ending:  make(chan struct{}),
+		gone:    make(chan struct{}),
+	}
+}
+
+// terminate asks the program to end within grace.
+func (w *worker) terminate(grace time.Duration) {
+	w.endOnce.Do(func() {
+		w.graceTime = grace
+		close(w.ending)
+	})
+}
+
+// kill ends the program now.
+func (w *worker) kill() { w.goneOnce.Do(func() { close(w.gone) }) }
+
+// run starts the program and starts it again until the pod goes.
+func (w *worker) run(ctx context.Context) {
+	log := w.options.Logger.With("pod", w.pod.Namespace+"/"+w.pod.Name)
+	pause := backoff
+	for !w.isOver(ctx) {
+		p, err := w.start(ctx)
+		if err != nil {
+			log.Warn("cannot start the controller", "error", err)
+			w.report(ctx, w.status.waiting(ctx, "CreateContainerError", err.Error()))
+		} else {
+			log.Info("started the controller", "pid", p.PID())
+			w.follow(ctx, p)
+			w.instance.Store(nil)
+			log.Info("the controller ended", "pid", p.PID(), "code", p.ExitCode())
+			if !w.isOver(ctx) {
+				w.report(ctx, w.status.crashed(ctx, p.ExitCode()))
+			}
+		}
+		w.rest(ctx, pause.Step())
+	}
+	w.conclude(ctx)
+}
+
+// start starts the program, with ports and credentials of its own.
+func (w *worker) start(ctx context.Context) (*process.Process, error) {
+	binary, err := w.binary()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(w.options.Dir, w.pod.Namespace+"_"+w.pod.Name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the pod's folder: %w", err)
+	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	account := w.pod.Spec.ServiceAccountName
+	if err := w.options.Credentials.ServiceAccountKubeconfig(ctx, kubeconfig, w.pod.Namespace, account, w.pod); err != nil {
+		return nil, err
+	}
+	env, err := w.environment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := process.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	container := &w.pod.Spec.Containers[0]
+	args := expand(append(container.Command, container.Args...), env)
+	w.runtime(env, dir, kubeconfig, ports[0], ports[1])
+	spec := process.Spec{
+		Name: w.pod.Name, Path: binary, Args: args, Env: env.list(), Dir: dir,
+		Log: filepath.Join(dir, "log"), Hostname: w.pod.Name,
+	}
+	p, err := w.options.Programs.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	w.instance.Store(&Instance{
+		Pod: w.pod.Name, Namespace: w.pod.Namespace, Node: w.pod.Spec.NodeName,
+		PID: p.PID(), Log: spec.Log,
+		Metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", ports[0]),
+		Health:  fmt.Sprintf("http://127.0.0.1:%d", ports[1]),
+	})
+	return p, nil
+}
+
+// follow reports readiness until the program has ended, and ends it when the
+// pod goes.
+func (w *worker) follow(ctx context.Context, p *process.Process) {
+	w.report(ctx, w.status.running(ctx))
+	probe := newProbe(w.pod, w.instance.Load().Health)
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.Done():
+			return
+		case <-w.gone:
+			p.Stop(0)
+			return
+		case <-ctx.Done():
+			p.Stop(0)
+			return
+		case <-w.ending:
+			p.Stop(w.graceTime)
+			return
+		case <-tick.C:
+			if ready, changed := probe.ask(ctx); changed {
+				w.report(ctx, w.status.ready(ctx, ready))
+			}
+		}
+	}
+}
+
+// conclude tells the API server that nothing of the pod runs any more.
+func (w *worker) conclude(ctx context.Context) {
+	if ctx.Err() != nil || closed(w.gone) {
+		return
+	}
+	now, uid := int64(0), w.pod.UID
+	err := w.options.Client.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, meta.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: &meta.Preconditions{UID: &uid},
+	})
+	if err != nil {
+		w.options.Logger.Warn("cannot delete the ended pod", "pod", w.pod.Name, "error", err)
+	}
+}
+
+func (w *worker) isOver(ctx context.Context) bool {
+	return ctx.Err() != nil || closed(w.gone) || closed(w.ending)
+}
+
+// rest waits before the next start.
+func (w *worker) rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-w.gone:
+	case <-w.ending:
+	}
+}
+
+func (w *worker) report(ctx context.Context, err error) {
+	if err != nil && !w.isOver(ctx) {
+		w.options.Logger.Warn("cannot write the pod's status", "pod", w.pod.Name, "error", err)
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
