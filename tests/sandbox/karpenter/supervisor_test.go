@@ -1,0 +1,235 @@
+package karpenter_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apps "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/karpenter"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+)
+
+const (
+	deadline  = 60 * time.Second
+	namespace = "kube-system"
+	name      = "karpenter"
+)
+
+// TestMain lets the test binary play the controller: it writes its
+// environment down, crashes at its first start, and is ready at the second.
+func TestMain(m *testing.M) {
+	if os.Getenv("PLAY_CONTROLLER") != "" {
+		os.Exit(playController())
+	}
+	os.Exit(m.Run())
+}
+
+func playController() int {
+	host, _ := os.Hostname()
+	lines := strings.Join(append(os.Environ(), "UNAME="+host, "ARGS="+strings.Join(os.Args[1:], " ")), "\n")
+	crashed := os.Getenv("HOME") + "/env"
+	_, err := os.Stat(crashed)
+	if err := os.WriteFile(crashed, []byte(lines), 0o600); err != nil {
+		return 1
+	}
+	if err != nil {
+		return 3
+	}
+	http.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	fmt.Println(http.ListenAndServe("127.0.0.1:"+os.Getenv("HEALTH_PROBE_PORT"), nil))
+	return 1
+}
+
+func TestSupervisor(t *testing.T) {
+	c, group := controlPlane(t)
+	dir := t.TempDir()
+	supervisor, err := karpenter.Start(t.Context(), karpenter.Options{
+		Client: c.Client, Programs: group, Credentials: c, Dir: dir,
+		Binaries: map[string]string{"1.14.1": os.Args[0]},
+		Env:      map[string]string{"AWS_REGION": "eu-west-1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(supervisor.Stop)
+	ctx, deployments := t.Context(), c.Client.AppsV1().Deployments(namespace)
+	if _, err := deployments.Create(ctx, deployment(), meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Deployment to be available", func(ctx context.Context) bool {
+		d, err := deployments.Get(ctx, name, meta.GetOptions{})
+		return err == nil && d.Status.AvailableReplicas == 1
+	})
+	instance := supervisor.Instances()[0]
+	checkEnvironment(t, dir, instance.Pod)
+	checkPod(t, c, instance.Pod)
+
+	t.Run("the process ends when the Deployment is scaled to zero", func(t *testing.T) {
+		scale := &autoscaling.Scale{ObjectMeta: meta.ObjectMeta{Name: name, Namespace: namespace}}
+		if _, err := deployments.UpdateScale(t.Context(), name, scale, meta.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the pod to go", func(ctx context.Context) bool { return pods(ctx, t, c) == 0 })
+		if err := syscall.Kill(instance.PID, 0); err == nil {
+			t.Errorf("the controller %d runs without a pod", instance.PID)
+		}
+	})
+	t.Run("an unknown version cannot be pulled", func(t *testing.T) {
+		d := deployment()
+		d.Name, d.Spec.Template.Spec.Containers[0].Image = "other", "public.ecr.aws/karpenter/controller:9.9.9"
+		if _, err := deployments.Create(t.Context(), d, meta.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the pod to wait with a message", func(ctx context.Context) bool {
+			list, err := c.Client.CoreV1().Pods(namespace).List(ctx, meta.ListOptions{LabelSelector: karpenter.Selector})
+			if err != nil || len(list.Items) != 1 || len(list.Items[0].Status.ContainerStatuses) != 1 {
+				return false
+			}
+			waiting := list.Items[0].Status.ContainerStatuses[0].State.Waiting
+			return waiting != nil && strings.Contains(waiting.Message, "9.9.9")
+		})
+	})
+}
+
+func checkEnvironment(t *testing.T, dir, pod string) {
+	t.Helper()
+	written, err := os.ReadFile(filepath.Join(dir, namespace+"_"+pod, "env"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"CLUSTER_NAME=prod", "SYSTEM_NAMESPACE=" + namespace, "AWS_REGION=eu-west-1",
+		"LEADER_ELECTION_NAMESPACE=" + namespace, "HOSTNAME=" + pod, "UNAME=" + pod,
+		"MEMORY_LIMIT=1073741824", "CPU_REQUESTS=250", "ARGS=--for=prod",
+	} {
+		if !bytes.Contains(append(written, '\n'), []byte(want+"\n")) {
+			t.Errorf("the process has no %s in:\n%s", want, written)
+		}
+	}
+	if bytes.Contains(written, []byte("METRICS_PORT=8080\n")) {
+		t.Error("the process was given the chart's port, which others may want, too")
+	}
+}
+
+func checkPod(t *testing.T, c *kube.ControlPlane, name string) {
+	t.Helper()
+	pod, err := c.Client.CoreV1().Pods(namespace).Get(t.Context(), name, meta.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := pod.Status.ContainerStatuses[0]
+	if status.RestartCount != 1 || status.LastTerminationState.Terminated == nil || status.LastTerminationState.Terminated.ExitCode != 3 {
+		t.Errorf("a crash with code 3 and one restart are not in the status: %+v", status)
+	}
+}
+
+func pods(ctx context.Context, t *testing.T, c *kube.ControlPlane) int {
+	t.Helper()
+	list, err := c.Client.CoreV1().Pods(namespace).List(ctx, meta.ListOptions{LabelSelector: karpenter.Selector})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list.Items)
+}
+
+func deployment() *apps.Deployment {
+	one := int32(1)
+	labels := map[string]string{"app.kubernetes.io/name": "karpenter"}
+	field := func(path string) *core.EnvVarSource {
+		return &core.EnvVarSource{FieldRef: &core.ObjectFieldSelector{FieldPath: path}}
+	}
+	amount := func(name, divisor string) *core.EnvVarSource {
+		return &core.EnvVarSource{ResourceFieldRef: &core.ResourceFieldSelector{
+			ContainerName: "controller", Resource: name, Divisor: resource.MustParse(divisor),
+		}}
+	}
+	return &apps.Deployment{
+		ObjectMeta: meta.ObjectMeta{Name: name, Namespace: namespace, Labels: labels},
+		Spec: apps.DeploymentSpec{
+			Replicas: &one,
+			Selector: &meta.LabelSelector{MatchLabels: labels},
+			Template: core.PodTemplateSpec{
+				ObjectMeta: meta.ObjectMeta{Labels: labels},
+				Spec: core.PodSpec{Containers: []core.Container{{
+					Name: "controller", Image: "public.ecr.aws/karpenter/controller:1.14.1@sha256:" + strings.Repeat("0", 64),
+					Args: []string{"--for=$(CLUSTER_NAME)"},
+					Env: []core.EnvVar{
+						{Name: "PLAY_CONTROLLER", Value: "1"},
+						{Name: "CLUSTER_NAME", Value: "prod"},
+						{Name: "METRICS_PORT", Value: "8080"},
+						{Name: "HEALTH_PROBE_PORT", Value: "8081"},
+						{Name: "SYSTEM_NAMESPACE", ValueFrom: field("metadata.namespace")},
+						{Name: "MEMORY_LIMIT", ValueFrom: amount("limits.memory", "0")},
+						{Name: "CPU_REQUESTS", ValueFrom: amount("requests.cpu", "1m")},
+					},
+					Resources: core.ResourceRequirements{
+						Requests: core.ResourceList{"cpu": resource.MustParse("250m")},
+						Limits:   core.ResourceList{"memory": resource.MustParse("1Gi")},
+					},
+				}}},
+			},
+		},
+	}
+}
+
+// controlPlane starts one with a Ready node.
+func controlPlane(t *testing.T) (*kube.ControlPlane, *process.Group) {
+	t.Helper()
+	source, err := binaries.FindSource(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := binaries.DefaultCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	builder := &binaries.Builder{Source: source, Cache: cache, Progress: os.Stderr}
+	paths, err := builder.Build(t.Context(), binaries.Kubernetes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := process.NewGroup()
+	t.Cleanup(group.Close)
+	c, err := kube.Start(t.Context(), kube.Options{Binary: paths[binaries.Kubernetes], Dir: t.TempDir(), Programs: group})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Kill)
+	size := core.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("50")}
+	node := &core.Node{
+		ObjectMeta: meta.ObjectMeta{Name: "system-0"},
+		Status: core.NodeStatus{
+			Capacity: size, Allocatable: size,
+			Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue}},
+		},
+	}
+	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), node, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return c, group
+}
+
+func eventually(t *testing.T, what string, ok func(context.Context) bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, deadline, true,
+		func(ctx context.Context) (bool, error) { return ok(ctx), nil })
+	if err != nil {
+		t.Fatalf("wait for %s: %v", what, err)
+	}
+}
