@@ -1,0 +1,128 @@
+package awssim
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
+)
+
+// account is all state there is. Its methods are the services' actions; they are
+// called with the simulator's mutex held, never block, and take the time from
+// now, which the caller sets.
+type account struct {
+	options Options
+	now     time.Time
+	emit    func(Event)
+	alarms  []time.Time // when to look again, not yet taken by takeAlarms
+
+	types       map[string]catalog.InstanceType
+	images      map[string]*image
+	vpcs        map[string]*vpc
+	subnets     map[string]*subnet
+	groups      map[string]*securityGroup
+	instances   map[string]*instance
+	interfaces  map[string]*networkInterface
+	volumes     map[string]*volume
+	templates   map[string]*launchTemplate
+	fleets      map[string]*fleet
+	tokens      map[string]idempotent // by action and client token
+	roles       map[string]*role
+	profiles    map[string]*instanceProfile
+	clusters    map[string]*cluster
+	queues      map[string]*queue
+	parameters  map[string]*parameter
+	rules       map[string]*rule
+	credentials map[string]string // access key to the ARN that it stands for
+}
+
+// resource is what everything that EC2 and IAM list has in common.
+type resource struct {
+	ID   string            `json:"id"`
+	Tags map[string]string `json:"tags"`
+
+	visibleAt time.Time // eventual consistency: describing calls miss it before
+}
+
+func (r *resource) tags() map[string]string { return r.Tags }
+
+// visible says whether describing calls find r yet.
+func (r *resource) visible(now time.Time) bool { return !now.Before(r.visibleAt) }
+
+func newAccount(options Options, emit func(Event)) *account {
+	a := &account{
+		options:     options,
+		now:         options.Now(),
+		emit:        emit,
+		types:       map[string]catalog.InstanceType{},
+		images:      map[string]*image{},
+		vpcs:        map[string]*vpc{},
+		subnets:     map[string]*subnet{},
+		groups:      map[string]*securityGroup{},
+		instances:   map[string]*instance{},
+		interfaces:  map[string]*networkInterface{},
+		volumes:     map[string]*volume{},
+		templates:   map[string]*launchTemplate{},
+		fleets:      map[string]*fleet{},
+		tokens:      map[string]idempotent{},
+		roles:       map[string]*role{},
+		profiles:    map[string]*instanceProfile{},
+		clusters:    map[string]*cluster{},
+		queues:      map[string]*queue{},
+		parameters:  map[string]*parameter{},
+		rules:       map[string]*rule{},
+		credentials: map[string]string{},
+	}
+	for _, t := range catalog.InstanceTypes() {
+		a.types[t.Name] = t
+	}
+	for _, i := range catalog.Images() {
+		a.publishImage(i)
+	}
+	return a
+}
+
+// newResource makes the common part of a resource with an ID that was never used
+// before. hide is how long describing calls will miss it.
+func (a *account) newResource(prefix string, tags map[string]string, hide time.Duration) resource {
+	var b [9]byte
+	// crypto/rand.Read never fails (its documentation says that it crashes instead).
+	_, _ = rand.Read(b[:])
+	r := resource{ID: prefix + hex.EncodeToString(b[:])[:17], Tags: map[string]string{}, visibleAt: a.now.Add(hide)}
+	maps.Copy(r.Tags, tags)
+	return r
+}
+
+// fixedID makes an ID that is the same in every run, for what is seeded.
+func fixedID(prefix, name string) string {
+	return prefix + fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:17]
+}
+
+func (a *account) arn(service, region, rest string) string {
+	return fmt.Sprintf("arn:aws:%s:%s:%s:%s", service, region, a.options.Account, rest)
+}
+
+func (a *account) iamARN(rest string) string { return a.arn("iam", "", rest) }
+
+// zoneID is the zone's name that means the same place in every account.
+func (a *account) zoneID(zone string) string {
+	for i, z := range a.options.Zones {
+		if z == zone {
+			return fmt.Sprintf("%s-az%d", regionCode(a.options.Region), i+1)
+		}
+	}
+	return ""
+}
+
+func (a *account) zoneIndex(zone string) int {
+	for i, z := range a.options.Zones {
+		if z == zone {
+			return i
+		}
+	}
+	return 0
+}

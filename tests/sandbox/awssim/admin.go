@@ -1,0 +1,81 @@
+package awssim
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// adminPrefix is where the simulator is steered and read. AWS has no path like it.
+const adminPrefix = "/_sandbox/"
+
+func (s *Simulator) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /_sandbox/state", func(w http.ResponseWriter, _ *http.Request) {
+		answerJSON(w, http.StatusOK, s.State())
+	})
+	mux.HandleFunc("GET /_sandbox/left", func(w http.ResponseWriter, r *http.Request) {
+		answerJSON(w, http.StatusOK, s.Left(r.FormValue("cluster")))
+	})
+	mux.HandleFunc("GET /_sandbox/calls", func(w http.ResponseWriter, r *http.Request) {
+		answerJSON(w, http.StatusOK, s.Calls(r.FormValue("service"), r.FormValue("action")))
+	})
+	mux.HandleFunc("DELETE /_sandbox/calls", func(w http.ResponseWriter, _ *http.Request) {
+		s.ForgetCalls()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("GET /_sandbox/faults", func(w http.ResponseWriter, _ *http.Request) {
+		answerJSON(w, http.StatusOK, s.Faults())
+	})
+	mux.HandleFunc("POST /_sandbox/faults", s.postFault)
+	mux.HandleFunc("DELETE /_sandbox/faults", func(w http.ResponseWriter, _ *http.Request) {
+		s.RemoveFaults("")
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("DELETE /_sandbox/faults/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if s.RemoveFaults(r.PathValue("id")) == 0 {
+			answerError(w, http.StatusNotFound, "there is no fault "+r.PathValue("id"))
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("POST /_sandbox/instances/{id}/terminate", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.Terminate(r.PathValue("id")); err != nil {
+			answerError(w, http.StatusNotFound, err.Error())
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	return mux
+}
+
+func (s *Simulator) postFault(w http.ResponseWriter, r *http.Request) {
+	var f Fault
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&f); err != nil {
+		answerError(w, http.StatusBadRequest, "reading the fault: "+err.Error())
+		return
+	}
+	added, err := s.AddFault(f)
+	if err != nil {
+		answerError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answerJSON(w, http.StatusCreated, added)
+}
+
+func answerJSON(w http.ResponseWriter, status int, body any) {
+	content, err := json.MarshalIndent(body, "", "  ")
+	if err != nil {
+		answerError(w, http.StatusInternalServerError, "writing the answer: "+err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// A caller that has gone away needs no answer.
+	_, _ = w.Write(append(content, '\n'))
+}
+
+func answerError(w http.ResponseWriter, status int, message string) {
+	answerJSON(w, status, map[string]string{"error": message})
+}

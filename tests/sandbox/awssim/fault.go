@@ -1,0 +1,158 @@
+package awssim
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// FaultKind is what goes wrong.
+type FaultKind string
+
+// The kinds of faults.
+const (
+	Delay        FaultKind = "delay"        // answer after Duration
+	Throttle     FaultKind = "throttle"     // one call too many
+	Deny         FaultKind = "deny"         // not authorized
+	LoseResponse FaultKind = "loseResponse" // do the work, then break the connection
+	Hide         FaultKind = "hide"         // what the call makes is missed by describing calls for Duration
+)
+
+// Fault makes calls go wrong. An empty matcher matches every call.
+type Fault struct {
+	ID        string    `json:"id"`
+	Service   string    `json:"service,omitempty"`   // ec2, iam, …
+	Action    string    `json:"action,omitempty"`    // CreateFleet; * and ? are wildcards
+	AccessKey string    `json:"accessKey,omitempty"` // whose calls
+	UserAgent string    `json:"userAgent,omitempty"` // a part of it
+	Kind      FaultKind `json:"kind"`
+	Duration  Duration  `json:"duration,omitempty"`
+	Count     int       `json:"count,omitempty"` // how many calls; 0: all until it is removed
+	Hits      int       `json:"hits"`            // how many calls it has met
+}
+
+// Duration is written as 1m30s in JSON.
+type Duration time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("a duration is a string like 1m30s: %w", err)
+	}
+	parsed, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("reading a duration: %w", err)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+func (f Fault) validate() error {
+	switch f.Kind {
+	case Throttle, Deny, LoseResponse:
+		return nil
+	case Delay, Hide:
+		if f.Duration <= 0 {
+			return fmt.Errorf("a fault of kind %s needs a duration", f.Kind)
+		}
+		return nil
+	default:
+		return fmt.Errorf("unknown kind of fault %q: use delay, throttle, deny, loseResponse or hide", f.Kind)
+	}
+}
+
+func (f Fault) matches(r *request) bool {
+	return (f.Service == "" || f.Service == r.service.name) &&
+		(f.Action == "" || wildcard(f.Action, r.action)) &&
+		(f.AccessKey == "" || f.AccessKey == r.principal.AccessKey) &&
+		strings.Contains(r.principal.UserAgent, f.UserAgent)
+}
+
+// effects is what all faults together do to one call.
+type effects struct {
+	delay        time.Duration
+	hide         time.Duration
+	throttle     bool
+	deny         bool
+	loseResponse bool
+	faults       []string // their IDs
+}
+
+// faults are those that can still happen.
+type faults struct {
+	list []Fault
+	last int
+}
+
+func (fs *faults) add(f Fault) Fault {
+	fs.last++
+	f.ID, f.Hits = fmt.Sprintf("fault-%d", fs.last), 0
+	fs.list = append(fs.list, f)
+	return f
+}
+
+// meet counts r against every fault that matches it and returns what they do.
+func (fs *faults) meet(r *request) effects {
+	var e effects
+	for i := range fs.list {
+		f := &fs.list[i]
+		if !f.matches(r) {
+			continue
+		}
+		f.Hits++
+		e.faults = append(e.faults, f.ID)
+		switch f.Kind {
+		case Delay:
+			e.delay += time.Duration(f.Duration)
+		case Hide:
+			e.hide = max(e.hide, time.Duration(f.Duration))
+		case Throttle:
+			e.throttle = true
+		case Deny:
+			e.deny = true
+		case LoseResponse:
+			e.loseResponse = true
+		}
+	}
+	fs.list = slices.DeleteFunc(fs.list, func(f Fault) bool { return f.Count > 0 && f.Hits >= f.Count })
+	return e
+}
+
+// AddFault makes calls go wrong from now on and returns the fault with its ID.
+func (s *Simulator) AddFault(f Fault) (Fault, error) {
+	if err := f.validate(); err != nil {
+		return Fault{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.add(f), nil
+}
+
+// Faults returns the faults that can still happen.
+func (s *Simulator) Faults() []Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.faults.list)
+}
+
+// RemoveFaults ends the fault with that ID, or all if id is empty, and returns
+// how many that were.
+func (s *Simulator) RemoveFaults(id string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.faults.list)
+	s.faults.list = slices.DeleteFunc(s.faults.list, func(f Fault) bool { return id == "" || f.ID == id })
+	return before - len(s.faults.list)
+}
+
+func (s *Simulator) meet(r *request) effects {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.meet(r)
+}

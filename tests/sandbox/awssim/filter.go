@@ -1,0 +1,106 @@
+package awssim
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go/aws"
+	"github.com/aws/aws-sdk-go/service/ec2"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
+)
+
+// attributes are the values that a filter of that name looks at.
+type attributes[T any] map[string]func(T) []string
+
+// one is an attribute with exactly one value.
+func one[T any](f func(T) string) func(T) []string {
+	return func(t T) []string { return []string{f(t)} }
+}
+
+type tagged interface{ tags() map[string]string }
+
+// selector makes a predicate from filters: every filter must hold, and a filter
+// holds if one of its values does. tag:<key>, tag-key and tag-value work for
+// everything; another name must be in attrs.
+func selector[T tagged](filters []*ec2.Filter, attrs attributes[T]) (func(T) bool, error) {
+	predicates := make([]func(T) bool, 0, len(filters))
+	for _, f := range filters {
+		values, err := filterValues(aws.StringValue(f.Name), attrs)
+		if err != nil {
+			return nil, err
+		}
+		patterns := aws.StringValueSlice(f.Values)
+		predicates = append(predicates, func(t T) bool {
+			return slices.ContainsFunc(values(t), func(v string) bool {
+				return slices.ContainsFunc(patterns, func(p string) bool { return wildcard(p, v) })
+			})
+		})
+	}
+	return func(t T) bool {
+		for _, p := range predicates {
+			if !p(t) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+func filterValues[T tagged](name string, attrs attributes[T]) (func(T) []string, error) {
+	if key, ok := strings.CutPrefix(name, "tag:"); ok {
+		return func(t T) []string {
+			if v, ok := t.tags()[key]; ok {
+				return []string{v}
+			}
+			return nil
+		}, nil
+	}
+	switch name {
+	case "tag-key":
+		return func(t T) []string {
+			var keys []string
+			for k := range t.tags() {
+				keys = append(keys, k)
+			}
+			return keys
+		}, nil
+	case "tag-value":
+		return func(t T) []string {
+			var values []string
+			for _, v := range t.tags() {
+				values = append(values, v)
+			}
+			return values
+		}, nil
+	}
+	if values, ok := attrs[name]; ok {
+		return values, nil
+	}
+	return nil, wire.Errorf("InvalidParameterValue", "The filter '%s' is invalid", name)
+}
+
+// wildcard matches as EC2's filters do: * is any number of characters, ? is one,
+// and a backslash takes the meaning from the next character.
+func wildcard(pattern, s string) bool {
+	for len(pattern) > 0 {
+		switch c := pattern[0]; {
+		case c == '*':
+			for i := len(s); i >= 0; i-- {
+				if wildcard(pattern[1:], s[i:]) {
+					return true
+				}
+			}
+			return false
+		case c == '\\' && len(pattern) > 1:
+			pattern = pattern[1:]
+			if len(s) == 0 || s[0] != pattern[0] {
+				return false
+			}
+		case len(s) == 0 || c != '?' && c != s[0]:
+			return false
+		}
+		pattern, s = pattern[1:], s[1:]
+	}
+	return len(s) == 0
+}

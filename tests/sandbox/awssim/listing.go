@@ -1,0 +1,52 @@
+package awssim
+
+import (
+	"time"
+
+	"github.com/aws/aws-sdk-go/service/ec2"
+)
+
+// listable is what selectResources needs to know of a resource.
+type listable interface {
+	tagged
+	id() string
+	visible(time.Time) bool
+}
+
+func (r *resource) id() string { return r.ID }
+
+// listing is the part that the describing calls of EC2 have in common.
+type listing[T listable] struct {
+	ids        []*string
+	filters    []*ec2.Filter
+	attributes attributes[T]
+	missing    func(id string) error // the error for an ID that is not there
+	limit      *int64
+	token      *string
+}
+
+// selectResources returns one page of what l asks for.
+func selectResources[T listable](all map[string]T, l listing[T], now time.Time) ([]T, *string, error) {
+	matches, err := selector(l.filters, l.attributes)
+	if err != nil {
+		return nil, nil, err
+	}
+	candidates := all
+	if len(l.ids) > 0 {
+		candidates = map[string]T{}
+		for _, id := range l.ids {
+			t, ok := all[*id]
+			if !ok || !t.visible(now) {
+				return nil, nil, l.missing(*id)
+			}
+			candidates[*id] = t
+		}
+	}
+	var selected []T
+	for _, t := range candidates {
+		if t.visible(now) && matches(t) {
+			selected = append(selected, t)
+		}
+	}
+	return page(selected, T.id, l.limit, l.token)
+}

@@ -1,0 +1,111 @@
+package awssim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go/aws"
+	"github.com/aws/aws-sdk-go/service/ec2"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
+)
+
+// networkInterface is made with its instance and goes with it.
+type networkInterface struct {
+	resource
+	ip, attachmentID string
+	subnet           *subnet
+	groups           []string
+	instanceID       string
+	index            int
+	attached         time.Time
+}
+
+func (a *account) interfaceActions() map[string]action {
+	return map[string]action{
+		"DescribeNetworkInterfaces": query(a, a.describeNetworkInterfaces),
+		"DeleteNetworkInterface":    query(a, a.deleteNetworkInterface),
+	}
+}
+
+// newInterface makes the instance's interface with that index.
+func (a *account) newInterface(i *instance, index int, hide time.Duration) *networkInterface {
+	n := &networkInterface{
+		resource:     a.newResource("eni-", i.spec.tags["network-interface"], hide),
+		attachmentID: a.newResource("eni-attach-", nil, 0).ID,
+		ip:           i.subnet.take(),
+		subnet:       i.subnet,
+		groups:       i.spec.groups,
+		instanceID:   i.ID,
+		index:        index,
+		attached:     a.now,
+	}
+	a.interfaces[n.ID] = n
+	return n
+}
+
+func (a *account) deleteInterface(n *networkInterface) {
+	n.subnet.giveBack(n.ip)
+	delete(a.interfaces, n.ID)
+}
+
+func (a *account) describeNetworkInterfaces(_ *request, in *ec2.DescribeNetworkInterfacesInput) (*ec2.DescribeNetworkInterfacesOutput, error) {
+	selected, next, err := selectResources(a.interfaces, listing[*networkInterface]{
+		ids: in.NetworkInterfaceIds, filters: in.Filters, limit: in.MaxResults, token: in.NextToken, missing: interfaceNotFound,
+		attributes: attributes[*networkInterface]{
+			"network-interface-id":   one(func(n *networkInterface) string { return n.ID }),
+			"attachment.instance-id": one(func(n *networkInterface) string { return n.instanceID }),
+			"attachment.status":      one(func(*networkInterface) string { return "attached" }),
+			"availability-zone":      one(func(n *networkInterface) string { return n.subnet.zone }),
+			"group-id":               func(n *networkInterface) []string { return n.groups },
+			"private-ip-address":     one(func(n *networkInterface) string { return n.ip }),
+			"status":                 one(func(*networkInterface) string { return "in-use" }),
+			"subnet-id":              one(func(n *networkInterface) string { return n.subnet.ID }),
+			"vpc-id":                 one(func(n *networkInterface) string { return n.subnet.vpcID }),
+		},
+	}, a.now)
+	if err != nil {
+		return nil, err
+	}
+	out := &ec2.DescribeNetworkInterfacesOutput{NextToken: next, NetworkInterfaces: []*ec2.NetworkInterface{}}
+	for _, n := range selected {
+		out.NetworkInterfaces = append(out.NetworkInterfaces, &ec2.NetworkInterface{
+			NetworkInterfaceId: aws.String(n.ID), PrivateIpAddress: aws.String(n.ip), PrivateDnsName: aws.String(a.privateDNSName(n.ip)),
+			SubnetId: aws.String(n.subnet.ID), VpcId: aws.String(n.subnet.vpcID), AvailabilityZone: aws.String(n.subnet.zone),
+			Groups: a.groupIdentifiers(n.groups), Status: aws.String("in-use"), OwnerId: aws.String(a.options.Account),
+			InterfaceType: aws.String("interface"), TagSet: ec2Tags(n.Tags),
+			Attachment: &ec2.NetworkInterfaceAttachment{
+				AttachmentId: aws.String(n.attachmentID), AttachTime: aws.Time(n.attached), DeleteOnTermination: aws.Bool(true),
+				DeviceIndex: aws.Int64(int64(n.index)), InstanceId: aws.String(n.instanceID), Status: aws.String("attached"),
+			},
+		})
+	}
+	return out, nil
+}
+
+func (a *account) deleteNetworkInterface(_ *request, in *ec2.DeleteNetworkInterfaceInput) (*ec2.DeleteNetworkInterfaceOutput, error) {
+	id := aws.StringValue(in.NetworkInterfaceId)
+	n, ok := a.interfaces[id]
+	if !ok {
+		return nil, interfaceNotFound(id)
+	}
+	return nil, wire.Errorf("InvalidNetworkInterface.InUse", "The network interface '%s' is currently in use by '%s'", id, n.instanceID)
+}
+
+// instanceInterface describes n as a part of its instance.
+func (a *account) instanceInterface(n *networkInterface) *ec2.InstanceNetworkInterface {
+	return &ec2.InstanceNetworkInterface{
+		NetworkInterfaceId: aws.String(n.ID), PrivateIpAddress: aws.String(n.ip), PrivateDnsName: aws.String(a.privateDNSName(n.ip)),
+		SubnetId: aws.String(n.subnet.ID), VpcId: aws.String(n.subnet.vpcID), Status: aws.String("in-use"),
+		InterfaceType: aws.String("interface"), Groups: a.groupIdentifiers(n.groups), OwnerId: aws.String(a.options.Account),
+		Description: aws.String(fmt.Sprintf("interface %d of %s", n.index, n.instanceID)),
+		Attachment: &ec2.InstanceNetworkInterfaceAttachment{
+			AttachmentId: aws.String(n.attachmentID), AttachTime: aws.Time(n.attached), DeleteOnTermination: aws.Bool(true),
+			DeviceIndex: aws.Int64(int64(n.index)), NetworkCardIndex: aws.Int64(0), Status: aws.String("attached"),
+		},
+	}
+}
+
+func interfaceNotFound(id string) error {
+	return wire.Errorf("InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '%s' does not exist", id)
+}

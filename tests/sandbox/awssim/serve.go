@@ -1,0 +1,138 @@
+package awssim
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
+)
+
+func newRequestID() string { return uuid.NewString() }
+
+// serve answers one request: admin, or a service's.
+func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, adminPrefix) {
+		s.admin.ServeHTTP(w, r)
+		return
+	}
+	started := s.options.Now()
+	req, err := s.parse(r)
+	var effects effects
+	var answer any
+	if err == nil {
+		effects = s.meet(req)
+		answer, err = s.perform(r.Context(), req, effects)
+	}
+	s.record(req, started, effects, err)
+	if effects.loseResponse {
+		// The work is done; the caller sees its connection break.
+		panic(http.ErrAbortHandler)
+	}
+	s.respond(w, req, answer, err)
+}
+
+// perform runs the action unless a fault or the caller's rights stand before it.
+func (s *Simulator) perform(ctx context.Context, req *request, effects effects) (any, error) {
+	if err := pause(ctx, effects.delay); err != nil {
+		return nil, err
+	}
+	if effects.throttle {
+		return nil, req.service.throttle()
+	}
+	if err := s.authorize(req, effects); err != nil {
+		return nil, err
+	}
+	do, ok := req.service.actions[req.action]
+	if !ok {
+		return nil, wire.Errorf(req.service.unknown, "The action %s is not valid for this web service: the simulator does not know %s:%s.", req.action, req.service.name, req.action)
+	}
+	req.hide = effects.hide
+	for {
+		answer, err := s.run(req, do)
+		wait, ok := errors.AsType[*tryAgain](err)
+		if !ok {
+			return answer, err
+		}
+		if err := wait.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// run runs an action on the account as it stands now.
+func (s *Simulator) run(req *request, do action) (answer any, err error) {
+	s.locked(func(a *account) {
+		req.principal.ARN = a.principalARN(req.principal.AccessKey)
+		answer, err = do(req)
+	})
+	return answer, err
+}
+
+// respond sends the answer, or the error in the caller's protocol.
+func (s *Simulator) respond(w http.ResponseWriter, req *request, answer any, err error) {
+	response := wire.Response{
+		Protocol:  req.service.protocol,
+		Action:    req.action,
+		Namespace: req.service.namespace,
+		RequestID: req.id,
+	}
+	log := s.options.Logger.With("service", req.service.name, "action", req.action, "accessKey", req.principal.AccessKey)
+	if len(req.unknown) > 0 {
+		log.Warn("parameters not understood", "parameters", req.unknown)
+	}
+	if err == nil {
+		if err = response.Write(w, answer); err == nil {
+			return
+		}
+		log.Error("answering", "error", err)
+		return
+	}
+	failure := wire.AsError(err)
+	log.Info("call failed", "code", failure.Code, "message", failure.Message)
+	if err := response.WriteError(w, failure); err != nil {
+		log.Error("answering with an error", "error", err)
+	}
+}
+
+// tryAgain is returned by an action that has nothing to say yet: run it again
+// when changed is closed, or at the deadline, and it will answer.
+type tryAgain struct {
+	changed  <-chan struct{}
+	deadline time.Time
+}
+
+func (t *tryAgain) Error() string { return "nothing to answer yet" }
+
+func (t *tryAgain) wait(ctx context.Context) error {
+	timer := time.NewTimer(time.Until(t.deadline))
+	defer timer.Stop()
+	select {
+	case <-t.changed:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return wire.Errorf("RequestTimeout", "the caller went away: %v", ctx.Err())
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	return (&tryAgain{deadline: time.Now().Add(d)}).wait(ctx)
+}
+
+// throttle is the service's answer to one call too many.
+func (s service) throttle() error {
+	status := http.StatusBadRequest
+	if s.protocol == wire.EC2 {
+		status = http.StatusServiceUnavailable
+	}
+	return wire.Errorf(s.throttled, "Request limit exceeded.").WithStatus(status)
+}

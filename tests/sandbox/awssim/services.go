@@ -1,0 +1,65 @@
+package awssim
+
+import (
+	"maps"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
+)
+
+// services is the table of everything that is answered. An action that is
+// missing here is an error for its caller.
+func (a *account) services() map[string]service {
+	return map[string]service{
+		"ec2": {
+			name: "ec2", protocol: wire.EC2, namespace: "http://ec2.amazonaws.com/doc/2016-11-15/",
+			denied: "UnauthorizedOperation", throttled: "RequestLimitExceeded", unknown: "InvalidAction",
+			actions: a.ec2Actions(),
+		},
+		"iam": {
+			name: "iam", protocol: wire.Query, namespace: "https://iam.amazonaws.com/doc/2010-05-08/", global: true,
+			denied: "AccessDenied", throttled: "Throttling", unknown: "InvalidAction",
+			actions: a.iamActions(),
+		},
+		"sts": {
+			name: "sts", protocol: wire.Query, namespace: "https://sts.amazonaws.com/doc/2011-06-15/", global: true,
+			denied: "AccessDenied", throttled: "Throttling", unknown: "InvalidAction",
+			actions: a.stsActions(),
+		},
+		"ssm":     a.jsonService("ssm", a.ssmActions()),
+		"sqs":     a.jsonService("sqs", a.sqsActions()),
+		"events":  a.jsonService("events", a.eventBridgeActions()),
+		"pricing": a.global(a.jsonService("pricing", a.pricingActions())),
+		"eks":     a.eksService(),
+	}
+}
+
+func (a *account) jsonService(name string, actions map[string]action) service {
+	return service{
+		name: name, protocol: wire.JSON,
+		denied: "AccessDeniedException", throttled: "ThrottlingException", unknown: "UnknownOperationException",
+		actions: actions,
+	}
+}
+
+func (a *account) global(s service) service {
+	s.global = true
+	return s
+}
+
+func (a *account) ec2Actions() map[string]action {
+	actions := map[string]action{}
+	for _, group := range []map[string]action{
+		a.instanceActions(),
+		a.launchActions(),
+		a.launchTemplateActions(),
+		a.offeringActions(),
+		a.imageActions(),
+		a.networkActions(),
+		a.interfaceActions(),
+		a.volumeActions(),
+		a.tagActions(),
+	} {
+		maps.Copy(actions, group)
+	}
+	return actions
+}
