@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
+)
+
+func upCommand(dirFlag *string) *cobra.Command {
+	var options sandbox.Options
+	var detach, verbose bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a sandbox; Ctrl-C ends it, with -d `sandbox down` does",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := folder(*dirFlag)
+			if err != nil {
+				return err
+			}
+			if detach {
+				return upDetached(cmd, dir)
+			}
+			level := slog.LevelInfo
+			if verbose {
+				level = slog.LevelDebug
+			}
+			options.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+			options.Progress = cmd.ErrOrStderr()
+			options.Dir = dir
+			return up(cmd, options)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&detach, detachFlag, "d", false, "leave the sandbox running in the background")
+	flags.BoolVarP(&verbose, "verbose", "v", false, "log every request")
+	flags.StringVar(&options.Cluster, "cluster", sandbox.DefaultCluster, "name of the EKS cluster")
+	flags.StringVar(&options.Region, "region", sandbox.DefaultRegion, "AWS region")
+	flags.BoolVar(&options.FromSnapshot, "with-karpenter", false, "start from a prepared cluster with both charts installed")
+	flags.BoolVar(&options.WithGit, "with-git", true, "start a Git host")
+	flags.BoolVar(&options.WithVolumes, "with-volumes", false, "install the EBS CSI driver")
+	flags.DurationVar(&options.BootTime, "boot-time", 0, "how long a running instance takes to register its node (default 1s)")
+	flags.DurationVar(&options.DrainTime, "drain-time", 0, "how long a pod takes to end (default 1s)")
+	return cmd
+}
+
+// up runs a sandbox until the command's context ends.
+func up(cmd *cobra.Command, options sandbox.Options) error {
+	ctx, dir := cmd.Context(), options.Dir
+	unlock, err := tryLock(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("a sandbox is already up in %s (or it cannot be locked: %w): end it with `sandbox down`, or choose another --dir", dir, err)
+	}
+	defer unlock()
+	if err := sweep(dir); err != nil {
+		return err
+	}
+	began := time.Now()
+	s, err := sandbox.Up(ctx, options)
+	if err != nil {
+		return err
+	}
+	r := record{PID: os.Getpid(), Started: began, Bin: s.Bin(), Env: s.Variables()}
+	if err := r.write(dir); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "up after %.1fs. In another terminal: eval \"$(sandbox env)\"\n", time.Since(began).Seconds())
+	<-ctx.Done()
+	fmt.Fprintln(cmd.ErrOrStderr(), "ending")
+	return s.Down()
+}
+
+// sweep removes what an earlier sandbox left in the folder, and nothing that
+// is not a sandbox's.
+func sweep(dir string) error {
+	for _, name := range []string{recordFile, "kube", "nodes", "karpenter", "git", "bin", "home"} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("remove what an earlier sandbox left: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package sandbox
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+)
+
+// Who calls AWS. The simulator tells callers apart by their access keys.
+const (
+	karpenterAccessKey = "AKIASANDBOXKARPENTER"
+	plumblineAccessKey = "AKIASANDBOXPLUMBLINE"
+	driverAccessKey    = "AKIASANDBOXEBSDRIVER"
+	secretAccessKey    = "sandbox" // it signs, and nobody verifies
+)
+
+// Variables of a sandbox's environment that are no program's own.
+const (
+	// VariableCluster names the EKS cluster.
+	VariableCluster = "SANDBOX_CLUSTER"
+	// VariableCharts is the repository of the charts, oci://….
+	VariableCharts = "SANDBOX_CHARTS"
+	// VariableAdmin is the URL of the simulator's admin endpoint.
+	VariableAdmin = "SANDBOX_AWS_ADMIN"
+	// VariableGitURL, …User and …Token are the Git host's administrator.
+	VariableGitURL   = "SANDBOX_GIT_URL"
+	VariableGitUser  = "SANDBOX_GIT_USER"
+	VariableGitToken = "SANDBOX_GIT_TOKEN" //nolint:gosec // the name of a variable
+)
+
+// Variables are what a person or a program needs to use the sandbox: as
+// administrator of the cluster, as plumbline in AWS. PATH is not among them:
+// Bin is what to put in front of it.
+func (s *Sandbox) Variables() map[string]string {
+	v := s.awsEnvironment(plumblineAccessKey)
+	maps.Copy(v, map[string]string{
+		"KUBECONFIG":    s.Kube.Kubeconfig,
+		"NO_PROXY":      "127.0.0.1,localhost",
+		VariableCluster: s.Cluster,
+		VariableCharts:  s.Charts.Repository,
+		VariableAdmin:   s.AWSEndpoint + "/_sandbox",
+	})
+	if s.Git != nil {
+		v[VariableGitURL] = s.Git.URL
+		v[VariableGitUser] = s.Git.Admin.Name
+		v[VariableGitToken] = s.Git.Admin.Token
+	}
+	return v
+}
+
+// Environment is the whole environment of a program that uses the sandbox and
+// is to see nothing of the machine's.
+func (s *Sandbox) Environment() []string {
+	v := s.Variables()
+	v["PATH"] = s.Bin() + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	v["HOME"] = s.path("home")
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		all = append(all, name+"="+v[name])
+	}
+	return all
+}
+
+// Bin is the folder with kubectl and helm.
+func (s *Sandbox) Bin() string { return s.path("bin") }
+
+func (s *Sandbox) awsEnvironment(accessKey string) map[string]string {
+	return map[string]string{
+		"AWS_ENDPOINT_URL":          s.AWSEndpoint,
+		"AWS_REGION":                s.Region,
+		"AWS_ACCESS_KEY_ID":         accessKey,
+		"AWS_SECRET_ACCESS_KEY":     secretAccessKey,
+		"AWS_EC2_METADATA_DISABLED": "true",
+	}
+}
+
+// writeTools makes kubectl and helm callable by their names.
+func (s *Sandbox) writeTools() error {
+	for _, dir := range []string{s.Bin(), s.path("home")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make the folder of tools: %w", err)
+		}
+	}
+	tools := map[string][]string{
+		"kubectl": {s.paths[binaries.Kubernetes], "kubectl"},
+		"helm":    {s.paths[binaries.Helm]},
+	}
+	for name, command := range tools {
+		for i, word := range command {
+			command[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		script := "#!/bin/sh\nexec " + strings.Join(command, " ") + ` "$@"` + "\n"
+		if err := os.WriteFile(s.path("bin/"+name), []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
+			return fmt.Errorf("write the tool %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/charts"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/karpenter"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/nodes"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/nodes/ebs"
+)
+
+func (s *Sandbox) startKube(ctx context.Context) error {
+	dir := s.path("kube")
+	if s.options.FromSnapshot {
+		if err := s.copySnapshot(ctx, dir); err != nil {
+			return err
+		}
+	}
+	var err error
+	s.Kube, err = kube.Start(ctx, kube.Options{
+		Binary: s.paths[binaries.Kubernetes], Dir: dir, Programs: s.programs, Logger: s.options.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.onDown(func() error {
+		s.Kube.Kill()
+		return nil
+	})
+	return nil
+}
+
+// startAWS serves the simulator and makes the EKS cluster that the control
+// plane is.
+func (s *Sandbox) startAWS(ctx context.Context) error {
+	s.AWS = awssim.New(awssim.Options{
+		Region: s.Region, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime,
+		Logger: s.options.Logger.With("part", "aws"),
+	})
+	err := s.AWS.AddCluster(awssim.Cluster{
+		Name: s.Cluster, Endpoint: s.Kube.Endpoint,
+		CertificateAuthority: base64.StdEncoding.EncodeToString(s.Kube.CertificateAuthority),
+		Version:              minor(binaries.KubernetesVersion),
+		ServiceIPv4CIDR:      kube.ServiceCIDR,
+	})
+	if err != nil {
+		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
+	}
+	s.AWS.RegisterCredentials(karpenterAccessKey, "KarpenterControllerRole-"+s.Cluster)
+	s.AWS.RegisterCredentials(plumblineAccessKey, "PlumblineRole-"+s.Cluster)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for AWS calls: %w", err)
+	}
+	s.AWSEndpoint = "http://" + listener.Addr().String()
+	server := &http.Server{Handler: s.AWS.Handler(), ReadHeaderTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	s.onDown(func() error {
+		closed := server.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			return errors.Join(closed, err)
+		}
+		return closed
+	})
+	return nil
+}
+
+// minor is 1.36 of 1.36.3, which is how EKS says a version.
+func minor(version string) string { return version[:strings.LastIndex(version, ".")] }
+
+func (s *Sandbox) startCharts(ctx context.Context) error {
+	var err error
+	if s.Charts, err = s.serveCharts(ctx); err != nil {
+		return err
+	}
+	s.onDown(s.Charts.Close)
+	return nil
+}
+
+func (s *Sandbox) serveCharts(ctx context.Context) (*charts.Registry, error) {
+	return charts.Serve(ctx, charts.Options{
+		ModuleDir: s.module(binaries.Karpenter), Logger: s.options.Logger.With("part", "charts"),
+	})
+}
+
+func (s *Sandbox) startNodes(ctx context.Context) error {
+	var err error
+	s.Nodes, err = nodes.Start(ctx, nodes.Options{
+		Client: s.Kube.Client, Kubeconfig: s.Kube.Kubeconfig,
+		Simulator: cloud{Simulator: s.AWS, endpoint: s.AWSEndpoint, region: s.Region}, Cluster: s.Cluster, Endpoint: s.Kube.Endpoint,
+		Zones:      []string{s.Region + "a", s.Region + "b"},
+		KwokBinary: s.paths[binaries.Kwok], Dir: s.path("nodes"),
+		BootTime: s.options.BootTime, PodStart: s.options.PodStartTime, PodDelete: s.options.DrainTime,
+		Logger: s.options.Logger.With("part", "nodes"), Command: s.programs.Command,
+	})
+	if err != nil {
+		return err
+	}
+	s.onDown(func() error {
+		s.Nodes.Close()
+		return nil
+	})
+	if !s.options.WithVolumes {
+		return nil
+	}
+	return s.Nodes.InstallEBS(ctx, ebs.Install{})
+}
+
+func (s *Sandbox) startKarpenter(ctx context.Context) error {
+	var err error
+	s.Karpenter, err = karpenter.Start(ctx, karpenter.Options{
+		Client: s.Kube.Client, Programs: s.programs, Credentials: s.Kube,
+		Binaries: map[string]string{binaries.KarpenterVersion: s.paths[binaries.Karpenter]},
+		Env:      s.awsEnvironment(karpenterAccessKey),
+		Dir:      s.path("karpenter"), Logger: s.options.Logger.With("part", "karpenter"),
+	})
+	if err != nil {
+		return err
+	}
+	s.onDown(func() error {
+		s.Karpenter.Stop()
+		return nil
+	})
+	return nil
+}
+
+func (s *Sandbox) startGit(ctx context.Context) (*githost.Host, error) {
+	return githost.Start(ctx, githost.Options{
+		Binary: s.paths[binaries.Gitea], ModuleDir: s.module(binaries.Gitea), Dir: s.path("git"),
+		Logger: s.options.Logger.With("part", "git"), Command: s.programs.Command,
+	})
+}
+
+// module is the folder of the Go module that a program is built from.
+func (s *Sandbox) module(name binaries.Name) string {
+	return filepath.Join(s.options.Source, string(name))
+}

@@ -1,0 +1,152 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
+)
+
+// snapshotFormat is part of a snapshot's key: raise it when what this file
+// puts into one changes.
+const snapshotFormat = "1"
+
+// copySnapshot puts a copy of the prepared cluster into dir, preparing it
+// first if the cache has none.
+func (s *Sandbox) copySnapshot(ctx context.Context, dir string) error {
+	prepared := filepath.Join(s.options.Cache, "snapshot-"+s.snapshotKey())
+	unlock, err := binaries.Lock(ctx, s.options.Cache, "snapshot")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = os.Stat(prepared)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = s.prepare(ctx, prepared)
+	}
+	if err != nil {
+		return fmt.Errorf("prepare a cluster with Karpenter's charts: %w", err)
+	}
+	return kube.Copy(prepared, dir)
+}
+
+// snapshotKey changes with all that a snapshot is made by and of. The charts
+// come from the module that Karpenter is built from.
+func (s *Sandbox) snapshotKey() string {
+	sum := sha256.New()
+	fmt.Fprintln(sum, snapshotFormat, s.Cluster, s.Region)
+	for _, name := range []binaries.Name{binaries.Kubernetes, binaries.Karpenter, binaries.Helm} {
+		fmt.Fprintln(sum, filepath.Base(s.paths[name]))
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// prepare installs the charts into a cluster that makes no pods, stops it and
+// moves it to its place. Snapshots with another key are removed.
+func (s *Sandbox) prepare(ctx context.Context, to string) error {
+	began := time.Now()
+	s.say("preparing a cluster with Karpenter's charts (once)\n")
+	scratch, err := os.MkdirTemp(s.options.Cache, "preparing-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	if err := s.installInto(ctx, scratch); err != nil {
+		return err
+	}
+	partial := to + ".partial"
+	if err := errors.Join(os.RemoveAll(partial), kube.Copy(scratch, partial)); err != nil {
+		return err
+	}
+	old, err := filepath.Glob(filepath.Join(s.options.Cache, "snapshot-????????????????"))
+	if err != nil {
+		return err
+	}
+	for _, path := range old {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(partial, to); err != nil {
+		return err
+	}
+	s.say("prepared it in %s\n", time.Since(began).Round(time.Second))
+	return nil
+}
+
+func (s *Sandbox) installInto(ctx context.Context, dir string) error {
+	c, err := kube.Start(ctx, kube.Options{
+		Binary: s.paths[binaries.Kubernetes], Dir: dir, Programs: s.programs, Logger: s.options.Logger,
+		WithoutControllers: []string{"deployment"}, WithoutScheduler: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	if err := awaitDefaults(ctx, c.Client); err != nil {
+		return err
+	}
+	registry, err := s.serveCharts(ctx)
+	if err != nil {
+		return err
+	}
+	installed := s.installCharts(ctx, c.Kubeconfig, registry.Repository)
+	if err := errors.Join(installed, registry.Close()); err != nil {
+		return err
+	}
+	return forget(ctx, c.Client)
+}
+
+// awaitDefaults waits until the controllers have made what every namespace
+// has, so that a cluster that starts from the snapshot need not.
+func awaitDefaults(ctx context.Context, client kubernetes.Interface) error {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		for _, namespace := range []string{"default", "kube-system"} {
+			_, err := client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", meta.GetOptions{})
+			if err != nil {
+				return false, nil //nolint:nilerr // it is not there yet
+			}
+			_, err = client.CoreV1().ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", meta.GetOptions{})
+			if err != nil {
+				return false, nil //nolint:nilerr // it is not there yet
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the default service accounts: %w", err)
+	}
+	return nil
+}
+
+// forget removes what speaks of the moment of preparing.
+func forget(ctx context.Context, client kubernetes.Interface) error {
+	for _, namespace := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+		err := errors.Join(
+			client.CoordinationV1().Leases(namespace).DeleteCollection(ctx, meta.DeleteOptions{}, meta.ListOptions{}),
+			client.CoreV1().Events(namespace).DeleteCollection(ctx, meta.DeleteOptions{}, meta.ListOptions{}),
+		)
+		if err != nil {
+			return fmt.Errorf("remove leases and events in %s: %w", namespace, err)
+		}
+	}
+	return nil
+}
+
+func (s *Sandbox) say(format string, args ...any) {
+	if s.options.Progress != nil {
+		fmt.Fprintf(s.options.Progress, format, args...)
+	}
+}
