@@ -1,0 +1,74 @@
+package nodes
+
+import (
+	"fmt"
+	"math"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// The share of an instance's memory that its kernel and firmware keep, as Karpenter assumes it too
+// (karpenter-provider-aws, setting vmMemoryOverheadPercent).
+const memoryOverhead = 0.075
+
+// Nodes have the root volume of EKS' images, in GiB, of which kubelet keeps some.
+const (
+	diskGiB            = 20
+	allocatableDiskGiB = 17
+)
+
+// size is what a machine has.
+type size struct {
+	VCPU      int
+	MemoryMiB int64
+	MaxPods   int
+	// GPUs are counted by their device plugin under this resource name.
+	GPUs        int64
+	GPUResource core.ResourceName
+}
+
+// resources are what a machine's kubelet reports. Reserved is what EKS' images reserve: a share of the CPUs that shrinks with
+// their number, memory by the number of pods, and 100 MiB below which pods are evicted
+// (awslabs/amazon-eks-ami, nodeadm/internal/kubelet).
+func (s size) resources() (capacity, allocatable core.ResourceList) {
+	memory := int64(math.Ceil(float64(s.MemoryMiB) * (1 - memoryOverhead)))
+	reservedMemory := int64(11*s.MaxPods+255) + 100
+
+	capacity = core.ResourceList{
+		core.ResourceCPU:              resource.MustParse(fmt.Sprint(s.VCPU)),
+		core.ResourceMemory:           mebibytes(memory),
+		core.ResourcePods:             resource.MustParse(fmt.Sprint(s.MaxPods)),
+		core.ResourceEphemeralStorage: mebibytes(diskGiB << 10),
+	}
+	allocatable = capacity.DeepCopy()
+	allocatable[core.ResourceCPU] = *resource.NewMilliQuantity(int64(s.VCPU)*1000-reservedMilliCPU(s.VCPU), resource.DecimalSI)
+	allocatable[core.ResourceMemory] = mebibytes(memory - reservedMemory)
+	allocatable[core.ResourceEphemeralStorage] = mebibytes(allocatableDiskGiB << 10)
+
+	if s.GPUs > 0 {
+		capacity[s.GPUResource] = *resource.NewQuantity(s.GPUs, resource.DecimalSI)
+		allocatable[s.GPUResource] = *resource.NewQuantity(s.GPUs, resource.DecimalSI)
+	}
+	return capacity, allocatable
+}
+
+// reservedMilliCPU is 6% of the first CPU, 1% of the second, 0.5% of the next two and 0.25% of all others.
+func reservedMilliCPU(cpus int) int64 {
+	reserved := 0.0
+	for i := range cpus {
+		switch {
+		case i == 0:
+			reserved += 60
+		case i == 1:
+			reserved += 10
+		case i < 4:
+			reserved += 5
+		default:
+			reserved += 2.5
+		}
+	}
+	return int64(reserved)
+}
+
+func mebibytes(n int64) resource.Quantity { return *resource.NewQuantity(n<<20, resource.BinarySI) }

@@ -1,0 +1,128 @@
+package ebs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A pod with volumes runs once this annotation says that they are mounted: the pod stages of the nodes wait for it.
+const volumesAnnotation, mounted = "sandbox.plumbline.dev/volumes", "mounted"
+
+// usage is a node whose volumes in use are not those that its status names.
+type usage struct {
+	Node  *core.Node
+	InUse []core.UniqueVolumeName
+}
+
+// usages are the kubelets' reports that are due. A volume is in use from before it is mounted, and until it is unmounted, which
+// takes the driver's pod on that node (kubernetes, pkg/kubelet/volumemanager: VolumesInUse).
+func usages(v *view) []usage {
+	var all []usage
+	for name, node := range v.nodes {
+		if node.Annotations[kwokAnnotation] == "" { // no kubelet, no report
+			continue
+		}
+		wanted := v.wanted(name)
+		if !v.driverRuns(name) {
+			wanted = append(wanted, node.Status.VolumesInUse...)
+		}
+		slices.Sort(wanted)
+		wanted = slices.Compact(wanted)
+		if !slices.Equal(wanted, node.Status.VolumesInUse) {
+			all = append(all, usage{Node: node, InUse: wanted})
+		}
+	}
+	return all
+}
+
+// wanted are the volumes of all pods that are still there on a node.
+func (v *view) wanted(node string) []core.UniqueVolumeName {
+	var names []core.UniqueVolumeName
+	for _, pod := range v.pods {
+		if pod.Spec.NodeName != node || finished(pod) {
+			continue
+		}
+		for _, in := range pod.Spec.Volumes {
+			if volume := v.volume(pod, in); volume != nil {
+				names = append(names, inUse(volume))
+			}
+		}
+	}
+	return names
+}
+
+// mountable are the waiting pods all of whose volumes are attached to their node, and whose node can mount them.
+func mountable(v *view) []*core.Pod {
+	var all []*core.Pod
+	for _, pod := range v.pods {
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Annotations[volumesAnnotation] == mounted {
+			continue
+		}
+		if v.claimed(pod) && v.allAttached(pod) && v.driverRuns(pod.Spec.NodeName) {
+			all = append(all, pod)
+		}
+	}
+	return all
+}
+
+// claimed says whether a pod has volumes of claims at all.
+func (v *view) claimed(pod *core.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, isClaimed)
+}
+
+func isClaimed(in core.Volume) bool { return in.PersistentVolumeClaim != nil || in.Ephemeral != nil }
+
+func (v *view) allAttached(pod *core.Pod) bool {
+	node := v.nodes[pod.Spec.NodeName]
+	for _, in := range pod.Spec.Volumes {
+		if !isClaimed(in) {
+			continue
+		}
+		volume := v.volume(pod, in)
+		if volume == nil || node == nil || !v.attachedTo(node.Name, volume) ||
+			!slices.Contains(node.Status.VolumesInUse, inUse(volume)) {
+			return false
+		}
+	}
+	return true
+}
+
+// mount does the kubelets' work.
+func (d *Driver) mount(ctx context.Context, v *view) error {
+	var errs []error
+	for _, u := range usages(v) {
+		names := u.InUse
+		if names == nil {
+			names = []core.UniqueVolumeName{}
+		}
+		patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesInUse": names}})
+		if err != nil {
+			return fmt.Errorf("encode the volumes of node %s: %w", u.Node.Name, err)
+		}
+		_, err = d.client.CoreV1().Nodes().Patch(ctx, u.Node.Name, types.MergePatchType, patch, meta.PatchOptions{}, "status")
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("report the volumes of node %s: %w", u.Node.Name, err))
+		}
+	}
+	for _, pod := range mountable(v) {
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{volumesAnnotation: mounted}},
+		})
+		if err != nil {
+			return fmt.Errorf("encode a patch of pod %s: %w", pod.Name, err)
+		}
+		_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, meta.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("mount the volumes of pod %s/%s: %w", pod.Namespace, pod.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

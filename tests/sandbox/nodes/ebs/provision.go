@@ -1,0 +1,136 @@
+package ebs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// selectedNode is the scheduler's word on where a claim's first pod will run.
+	selectedNode = "volume.kubernetes.io/selected-node"
+	// provisionedBy lets a volume be deleted by who made it.
+	provisionedBy = "pv.kubernetes.io/provisioned-by"
+)
+
+// request is a claim that wants a volume in a zone.
+type request struct {
+	Claim *core.PersistentVolumeClaim
+	Zone  string
+}
+
+// requests are the claims of this driver's classes whose pod has a node in sight.
+func requests(v *view) []request {
+	var all []request
+	for _, claim := range v.claims {
+		node := v.nodes[claim.Annotations[selectedNode]]
+		if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || claim.Spec.StorageClassName == nil || node == nil {
+			continue
+		}
+		class := v.classes[*claim.Spec.StorageClassName]
+		if class == nil || class.Provisioner != DriverName || v.volumes[volumeName(claim)] != nil {
+			continue
+		}
+		all = append(all, request{Claim: claim, Zone: node.Labels[core.LabelTopologyZone]})
+	}
+	return all
+}
+
+// leftovers are volumes whose claim is gone and that nothing is attached to any more.
+func leftovers(v *view) []*core.PersistentVolume {
+	attached := map[string]bool{}
+	for _, a := range v.attachments {
+		if a.Spec.Source.PersistentVolumeName != nil {
+			attached[*a.Spec.Source.PersistentVolumeName] = true
+		}
+	}
+	var all []*core.PersistentVolume
+	for name := range v.volumes {
+		volume := v.ours(name)
+		if volume != nil && volume.Status.Phase == core.VolumeReleased && volume.Annotations[provisionedBy] == DriverName &&
+			volume.Spec.PersistentVolumeReclaimPolicy == core.PersistentVolumeReclaimDelete && !attached[name] {
+			all = append(all, volume)
+		}
+	}
+	return all
+}
+
+// provision does the external provisioner's work.
+func (d *Driver) provision(ctx context.Context, v *view) error {
+	var errs []error
+	for _, r := range requests(v) {
+		volume := d.newVolume(v, r)
+		_, err := d.client.CoreV1().PersistentVolumes().Create(ctx, volume, meta.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			errs = append(errs, fmt.Errorf("create PersistentVolume %s: %w", volume.Name, err))
+		}
+	}
+	for _, volume := range leftovers(v) {
+		if volume.DeletionTimestamp != nil {
+			continue
+		}
+		if err := d.cloud.DeleteVolume(volume.Spec.CSI.VolumeHandle); err != nil {
+			errs = append(errs, fmt.Errorf("delete EBS volume %s: %w", volume.Spec.CSI.VolumeHandle, err))
+			continue
+		}
+		err := d.client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, meta.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("delete PersistentVolume %s: %w", volume.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// newVolume makes the EBS volume, once for a claim, and describes it.
+func (d *Driver) newVolume(v *view, r request) *core.PersistentVolume {
+	size := r.Claim.Spec.Resources.Requests[core.ResourceStorage]
+	id := d.created[string(r.Claim.UID)]
+	if id == "" {
+		const gib = 1 << 30
+		id = d.cloud.CreateVolume(r.Zone, int((size.Value()+gib-1)/gib), map[string]string{
+			"kubernetes.io/cluster/" + d.cluster:      "owned",
+			"CSIVolumeName":                           volumeName(r.Claim),
+			"ebs.csi.aws.com/cluster":                 "true",
+			"kubernetes.io/created-for/pvc/name":      r.Claim.Name,
+			"kubernetes.io/created-for/pvc/namespace": r.Claim.Namespace,
+		})
+		d.created[string(r.Claim.UID)] = id
+	}
+	reclaim := core.PersistentVolumeReclaimDelete
+	if class := v.classes[*r.Claim.Spec.StorageClassName]; class.ReclaimPolicy != nil {
+		reclaim = *class.ReclaimPolicy
+	}
+	return &core.PersistentVolume{
+		ObjectMeta: meta.ObjectMeta{Name: volumeName(r.Claim), Annotations: map[string]string{provisionedBy: DriverName}},
+		Spec: core.PersistentVolumeSpec{
+			AccessModes:                   r.Claim.Spec.AccessModes,
+			Capacity:                      core.ResourceList{core.ResourceStorage: size},
+			StorageClassName:              *r.Claim.Spec.StorageClassName,
+			VolumeMode:                    r.Claim.Spec.VolumeMode,
+			PersistentVolumeReclaimPolicy: reclaim,
+			PersistentVolumeSource: core.PersistentVolumeSource{
+				CSI: &core.CSIPersistentVolumeSource{Driver: DriverName, VolumeHandle: id, FSType: "ext4"},
+			},
+			ClaimRef: &core.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim",
+				Namespace: r.Claim.Namespace, Name: r.Claim.Name, UID: r.Claim.UID,
+			},
+			NodeAffinity: &core.VolumeNodeAffinity{Required: inZone(r.Zone)},
+		},
+	}
+}
+
+// volumeName is the external provisioner's name for a claim's volume.
+func volumeName(claim *core.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
+
+func inZone(zone string) *core.NodeSelector {
+	return &core.NodeSelector{NodeSelectorTerms: []core.NodeSelectorTerm{{
+		MatchExpressions: []core.NodeSelectorRequirement{
+			{Key: core.LabelTopologyZone, Operator: core.NodeSelectorOpIn, Values: []string{zone}},
+		},
+	}}}
+}

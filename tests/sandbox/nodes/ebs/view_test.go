@@ -1,0 +1,228 @@
+package ebs
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	core "k8s.io/api/core/v1"
+	storage "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	nodeName = "node-1"
+	pvName   = "pvc-1"
+	inUseOne = core.UniqueVolumeName("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
+)
+
+// running is a cluster in which one pod uses one volume, attached and mounted on one node.
+func running() *view {
+	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: nodeName, Annotations: map[string]string{kwokAnnotation: "fake"}}}
+	node.Labels = map[string]string{core.LabelTopologyZone: "eu-west-1a"}
+	node.Spec.ProviderID = "aws:///eu-west-1a/i-1"
+	node.Status.VolumesInUse = []core.UniqueVolumeName{inUseOne}
+
+	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: "db", Annotations: map[string]string{volumesAnnotation: mounted}}}
+	pod.Spec.NodeName = nodeName
+	pod.Spec.Volumes = []core.Volume{{Name: "data"}}
+	pod.Spec.Volumes[0].PersistentVolumeClaim = &core.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
+
+	class := StorageClass
+	claim := &core.PersistentVolumeClaim{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: "data", UID: "1"}}
+	claim.Annotations = map[string]string{selectedNode: nodeName}
+	claim.Spec.StorageClassName, claim.Spec.VolumeName = &class, pvName
+	claim.Spec.Resources.Requests = core.ResourceList{core.ResourceStorage: resource.MustParse("1500Mi")}
+
+	volume := &core.PersistentVolume{ObjectMeta: meta.ObjectMeta{Name: pvName, Annotations: map[string]string{provisionedBy: DriverName}}}
+	volume.Spec.CSI = &core.CSIPersistentVolumeSource{Driver: DriverName, VolumeHandle: "vol-1"}
+	volume.Spec.PersistentVolumeReclaimPolicy = core.PersistentVolumeReclaimDelete
+	volume.Status.Phase = core.VolumeBound
+
+	source := pvName
+	attachment := &storage.VolumeAttachment{ObjectMeta: meta.ObjectMeta{Name: "csi-1", UID: "a", Finalizers: []string{attacherFinalizer}}}
+	attachment.Spec = storage.VolumeAttachmentSpec{Attacher: DriverName, NodeName: nodeName}
+	attachment.Spec.Source.PersistentVolumeName = &source
+	attachment.Status.Attached = true
+	attachment.Status.AttachmentMetadata = map[string]string{deviceKey: "/dev/xvdaa"}
+
+	return &view{
+		pods:        []*core.Pod{pod, systemPod(nodeApp, nodeName), systemPod(controllerApp, "system")},
+		nodes:       map[string]*core.Node{nodeName: node},
+		claims:      map[claimKey]*core.PersistentVolumeClaim{{"shop", "data"}: claim},
+		volumes:     map[string]*core.PersistentVolume{pvName: volume},
+		classes:     map[string]*storage.StorageClass{StorageClass: storageClass()},
+		attachments: []*storage.VolumeAttachment{attachment},
+		csiNodes:    map[string]*storage.CSINode{nodeName: csiNode(node)},
+	}
+}
+
+func systemPod(app, node string) *core.Pod {
+	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: Namespace, Name: app, Labels: map[string]string{appLabel: app}}}
+	pod.Spec.NodeName = node
+	pod.Status.Phase = core.PodRunning
+	return pod
+}
+
+// steps is all that a pass would do, by name.
+type steps struct {
+	Register, Request, Leftover, Attach, Release, Stuck, Usage, Mount []string
+}
+
+func stepsOf(v *view) steps {
+	var s steps
+	for _, r := range registrations(v) {
+		s.Register = append(s.Register, r.Node.Name)
+	}
+	for _, r := range requests(v) {
+		s.Request = append(s.Request, r.Claim.Name+" in "+r.Zone)
+	}
+	for _, l := range leftovers(v) {
+		s.Leftover = append(s.Leftover, l.Name)
+	}
+	attach, release := attachments(v)
+	for _, a := range attach {
+		s.Attach = append(s.Attach, a.Volume+" to "+a.Instance+" as "+a.Device)
+	}
+	for _, a := range release {
+		if a.Stuck {
+			s.Stuck = append(s.Stuck, a.Volume)
+		} else {
+			s.Release = append(s.Release, a.Volume+" from "+a.Instance)
+		}
+	}
+	for _, u := range usages(v) {
+		s.Usage = append(s.Usage, u.Node.Name)
+		for _, name := range u.InUse {
+			s.Usage = append(s.Usage, string(name))
+		}
+	}
+	for _, pod := range mountable(v) {
+		s.Mount = append(s.Mount, pod.Name)
+	}
+	return s
+}
+
+func withoutPod(v *view, name string) {
+	v.pods = slices.DeleteFunc(v.pods, func(p *core.Pod) bool { return p.Name == name })
+}
+
+func TestSteps(t *testing.T) {
+	now := meta.Now()
+	cases := map[string]struct {
+		change func(*view)
+		want   steps
+	}{
+		"nothing to do": {change: func(*view) {}},
+		"the daemonset's pod appears": {
+			change: func(v *view) { delete(v.csiNodes, nodeName) },
+			want:   steps{Register: []string{nodeName}},
+		},
+		"the daemonset's pod goes": {
+			change: func(v *view) { withoutPod(v, nodeApp) },
+			want:   steps{Register: []string{nodeName}},
+		},
+		"a claim whose pod has a node": {
+			change: func(v *view) {
+				v.claims[claimKey{"shop", "data"}].Spec.VolumeName = ""
+				clear(v.volumes)
+				v.attachments = nil
+				v.nodes[nodeName].Status.VolumesInUse = nil
+			},
+			want: steps{Request: []string{"data in eu-west-1a"}},
+		},
+		"a claim without a node yet": {
+			change: func(v *view) {
+				claim := v.claims[claimKey{"shop", "data"}]
+				claim.Spec.VolumeName, claim.Annotations = "", nil
+				clear(v.volumes)
+				v.attachments = nil
+				v.nodes[nodeName].Status.VolumesInUse = nil
+			},
+		},
+		"an attachment to make takes a free device": {
+			change: func(v *view) {
+				taken := v.attachments[0].DeepCopy()
+				taken.Name, taken.UID = "csi-0", "b"
+				v.attachments[0].Status = storage.VolumeAttachmentStatus{}
+				v.attachments = append(v.attachments, taken)
+			},
+			want: steps{Attach: []string{"vol-1 to i-1 as /dev/xvdab"}},
+		},
+		"an attached volume is mounted": {
+			change: func(v *view) { v.pods[0].Annotations = nil },
+			want:   steps{Mount: []string{"db"}},
+		},
+		"no mount before the attachment": {
+			change: func(v *view) {
+				v.pods[0].Annotations = nil
+				v.attachments[0].Status.Attached = false
+			},
+			want: steps{Attach: []string{"vol-1 to i-1 as /dev/xvdab"}},
+		},
+		"no mount without the daemonset's pod": {
+			change: func(v *view) {
+				v.pods[0].Annotations = nil
+				withoutPod(v, nodeApp)
+			},
+			want: steps{Register: []string{nodeName}},
+		},
+		"the pod is gone: unmounted": {
+			change: func(v *view) { withoutPod(v, "db") },
+			want:   steps{Usage: []string{nodeName}},
+		},
+		"the pod is gone, and the daemonset's pod before it: mounted for ever": {
+			change: func(v *view) {
+				withoutPod(v, "db")
+				withoutPod(v, nodeApp)
+			},
+			want: steps{Register: []string{nodeName}},
+		},
+		"unmounted and to be detached": {
+			change: func(v *view) {
+				withoutPod(v, "db")
+				v.nodes[nodeName].Status.VolumesInUse = nil
+				v.attachments[0].DeletionTimestamp = &now
+			},
+			want: steps{Release: []string{"vol-1 from i-1"}},
+		},
+		"to be detached while it is mounted": {
+			change: func(v *view) { v.attachments[0].DeletionTimestamp = &now },
+			want:   steps{Stuck: []string{"vol-1"}},
+		},
+		"a node without its kubelet reports nothing": {
+			change: func(v *view) {
+				withoutPod(v, "db")
+				v.nodes[nodeName].Annotations = nil
+			},
+		},
+		"another driver's volume is none of ours": {
+			change: func(v *view) {
+				v.volumes[pvName].Spec.CSI.Driver = "efs.csi.aws.com"
+				v.attachments[0].Spec.Attacher = "efs.csi.aws.com"
+				v.attachments[0].Status.Attached = false
+				v.nodes[nodeName].Status.VolumesInUse = nil
+			},
+		},
+		"a released volume still attached stays": {
+			change: func(v *view) { v.volumes[pvName].Status.Phase = core.VolumeReleased },
+		},
+		"a released volume goes": {
+			change: func(v *view) {
+				v.volumes[pvName].Status.Phase = core.VolumeReleased
+				v.attachments = nil
+			},
+			want: steps{Leftover: []string{pvName}},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := running()
+			tc.change(v)
+			if diff := cmp.Diff(tc.want, stepsOf(v)); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

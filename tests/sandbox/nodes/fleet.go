@@ -1,0 +1,149 @@
+package nodes
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	core "k8s.io/api/core/v1"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
+)
+
+// eventsOfALife is how many events one instance has at most; its channel never blocks the simulator.
+const eventsOfALife = 8
+
+// fleet follows every instance from its launch to its end, each in a goroutine of its own.
+type fleet struct {
+	ctx            context.Context //nolint:containedctx // the life of all instances, which no single call has
+	registrar      registrar
+	options        Options
+	kubeletVersion string
+	lives          sync.WaitGroup
+
+	mu         sync.Mutex
+	instances  map[string]chan awssim.Event
+	terminated map[string]bool
+}
+
+func newFleet(ctx context.Context, o Options, kubeletVersion string) *fleet {
+	return &fleet{
+		ctx:            ctx,
+		registrar:      registrar{nodes: o.Client.CoreV1().Nodes(), logger: o.Logger},
+		options:        o,
+		kubeletVersion: kubeletVersion,
+		instances:      map[string]chan awssim.Event{},
+		terminated:     map[string]bool{},
+	}
+}
+
+// handle takes one event of the simulator and never blocks.
+func (f *fleet) handle(e awssim.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ctx.Err() != nil {
+		return
+	}
+	id := e.Instance.ID
+	events, known := f.instances[id]
+	if !known {
+		if e.Kind == awssim.Terminated {
+			return
+		}
+		events = make(chan awssim.Event, eventsOfALife)
+		f.instances[id] = events
+		f.lives.Go(func() { f.live(events) })
+	}
+	events <- e
+	if e.Kind == awssim.Terminated {
+		delete(f.instances, id)
+		f.terminated[id] = true
+	}
+}
+
+// gone says whether an instance was seen to end.
+func (f *fleet) gone(instanceID string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.terminated[instanceID]
+}
+
+// wait returns when nothing is followed any more, after the fleet's context has ended.
+func (f *fleet) wait() {
+	// Whoever holds the lock may be about to add a life.
+	f.mu.Lock()
+	f.mu.Unlock() //nolint:staticcheck // see above
+	f.lives.Wait()
+}
+
+// live is an instance's life: it boots once it runs, registers, and at its end stops being a kubelet before its Node goes.
+func (f *fleet) live(events <-chan awssim.Event) {
+	var boot <-chan time.Time
+	var registered *core.Node
+	var instance awssim.Instance
+	for {
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-boot:
+			boot = nil
+			registered = f.register(instance)
+		case e := <-events:
+			switch e.Kind {
+			case awssim.Launched:
+			case awssim.Running:
+				instance, boot = e.Instance, time.After(f.options.BootTime)
+			case awssim.ShuttingDown:
+				boot = nil
+				f.registrar.silence(f.ctx, registered)
+			case awssim.Terminated:
+				f.registrar.silence(f.ctx, registered)
+				f.registrar.remove(f.ctx, registered)
+				return
+			}
+		}
+	}
+}
+
+// register returns nil for an instance that joins no cluster, or another one.
+func (f *fleet) register(instance awssim.Instance) *core.Node {
+	logger := f.options.Logger.With("instance", instance.ID, "node", instance.PrivateDNSName)
+	wanted, err := parseUserData(instance.UserData)
+	if err != nil {
+		// As in life, nobody but the machine's console hears of it.
+		logger.Warn("the instance cannot join the cluster", "error", err)
+		return nil
+	}
+	if f.options.Endpoint != "" && wanted.Endpoint != "" && wanted.Endpoint != f.options.Endpoint {
+		logger.Debug("the instance joins another cluster", "endpoint", wanted.Endpoint)
+		return nil
+	}
+	return f.registrar.create(f.ctx, f.machine(instance, wanted))
+}
+
+func (f *fleet) machine(instance awssim.Instance, wanted join) machine {
+	m := machine{
+		Name:           instance.PrivateDNSName,
+		InstanceID:     instance.ID,
+		Type:           instance.Type,
+		Arch:           strings.Replace(instance.Arch, "x86_64", "amd64", 1), // EC2's word
+		Zone:           instance.Zone,
+		ZoneID:         instance.ZoneID,
+		IP:             instance.PrivateIP,
+		Size:           size{VCPU: instance.VCPU, MemoryMiB: instance.MemoryMiB, MaxPods: instance.MaxPods},
+		Join:           wanted,
+		KubeletVersion: f.kubeletVersion,
+	}
+	if wanted.MaxPods > 0 {
+		m.Size.MaxPods = wanted.MaxPods
+	}
+	for _, t := range catalog.InstanceTypes() {
+		if t.Name == instance.Type && t.GPU.Count > 0 {
+			m.Size.GPUs = t.GPU.Count
+			m.Size.GPUResource = core.ResourceName(strings.ToLower(t.GPU.Manufacturer) + ".com/gpu")
+		}
+	}
+	return m
+}

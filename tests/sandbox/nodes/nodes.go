@@ -1,0 +1,127 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/nodes/ebs"
+)
+
+// Simulator is what is wanted of EC2; *awssim.Simulator is one.
+type Simulator interface {
+	ebs.Cloud
+	// Subscribe has f called for every change of an instance, one after another and in order.
+	Subscribe(f func(awssim.Event))
+}
+
+// Options say whose Nodes are made, and how fast they are.
+type Options struct {
+	// Client has an administrator's rights, and so has Kubeconfig, which kwok reads.
+	Client     kubernetes.Interface
+	Kubeconfig string
+	Simulator  Simulator
+	// Cluster is the name that volumes are tagged with.
+	Cluster string
+	// Endpoint is the API server's URL. Instances whose user data name another one are none of this cluster's. Empty: all are.
+	Endpoint string
+	// Zones are where the two system nodes are, in turn. Default: eu-west-1a, eu-west-1b.
+	Zones []string
+
+	KwokBinary string
+	// Dir holds kwok's configuration and log.
+	Dir string
+	// BootTime is how long a running instance takes to register.
+	BootTime time.Duration
+	// PodStart and PodDelete are how long pods take to run and to end.
+	PodStart, PodDelete time.Duration
+
+	// Logger hears of Nodes that come and go. Default: none.
+	Logger *slog.Logger
+	// Command makes kwok's process. Default: exec.CommandContext.
+	Command func(ctx context.Context, name string, args ...string) *exec.Cmd
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Command == nil {
+		o.Command = exec.CommandContext
+	}
+	if len(o.Zones) == 0 {
+		o.Zones = []string{"eu-west-1a", "eu-west-1b"}
+	}
+	return o
+}
+
+// Nodes are the machines of one cluster.
+type Nodes struct {
+	options Options
+	fleet   *fleet
+	ebs     *ebs.Driver
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	kwok    <-chan error
+}
+
+// Start returns when the system nodes are Ready. From then on every instance that is launched becomes a Node, until Close is
+// called or ctx ends.
+func Start(ctx context.Context, o Options) (*Nodes, error) {
+	o = o.withDefaults()
+	version, err := o.Client.Discovery().ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	running, stop := context.WithCancel(ctx)
+	n := &Nodes{options: o, stop: stop}
+	n.fleet = newFleet(running, o, version.GitVersion)
+	if err := n.start(running, version.GitVersion); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("start the sandbox's nodes: %w", err)
+	}
+	return n, nil
+}
+
+func (n *Nodes) start(ctx context.Context, kubeletVersion string) error {
+	var err error
+	if n.kwok, err = startKwok(ctx, n.options); err != nil {
+		return err
+	}
+	n.ebs, err = ebs.Start(ctx, ebs.Options{
+		Client:  n.options.Client,
+		Cloud:   n.options.Simulator,
+		Cluster: n.options.Cluster,
+		Gone:    n.fleet.gone,
+		Logger:  n.options.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.options.Simulator.Subscribe(n.fleet.handle)
+	return n.startSystem(ctx, kubeletVersion)
+}
+
+// InstallEBS installs the EBS CSI driver's objects, as its add-on would. Until then no node can mount a volume.
+func (n *Nodes) InstallEBS(ctx context.Context, o ebs.Install) error {
+	return ebs.Apply(ctx, n.options.Client, o)
+}
+
+// Close ends kwok and leaves all Nodes as they are. It returns when nothing of the package runs any more.
+func (n *Nodes) Close() {
+	n.stop()
+	n.fleet.wait()
+	if n.ebs != nil {
+		n.ebs.Wait()
+	}
+	if n.kwok != nil {
+		<-n.kwok
+		n.kwok = nil
+	}
+}

@@ -1,0 +1,117 @@
+package nodes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// retryEvery is how often something is tried that the API server did not take.
+const retryEvery = 250 * time.Millisecond
+
+// registrar writes Nodes. What fails is tried until it works or the context ends: a kubelet and a cloud-controller-manager
+// would not give up either.
+type registrar struct {
+	nodes  typed.NodeInterface
+	logger *slog.Logger
+}
+
+// create registers a machine in one POST. A name that is still another machine's is waited for.
+func (r registrar) create(ctx context.Context, m machine) *core.Node {
+	var created *core.Node
+	r.insist(ctx, "register", m.Name, func(ctx context.Context) error {
+		var err error
+		created, err = r.nodes.Create(ctx, m.node(meta.Now()), meta.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		if created, err = r.nodes.Get(ctx, m.Name, meta.GetOptions{}); err != nil {
+			return err
+		}
+		if created.Spec.ProviderID != m.providerID() {
+			return fmt.Errorf("the name belongs to %s", created.Spec.ProviderID)
+		}
+		return nil
+	})
+	return created
+}
+
+// silence takes a Node from kwok, so that nothing keeps it alive any more.
+func (r registrar) silence(ctx context.Context, node *core.Node) {
+	if node == nil {
+		return
+	}
+	patch := map[string]any{"metadata": map[string]any{
+		"uid":         node.UID,
+		"annotations": map[string]any{kwokAnnotation: nil},
+	}}
+	r.insist(ctx, "stop the kubelet of", node.Name, func(ctx context.Context) error {
+		return r.patch(ctx, node, types.MergePatchType, patch)
+	})
+}
+
+// remove does what the node controller and a cloud-controller-manager do with the Node of an instance that is gone: its
+// readiness is unknown, and it is to be deleted. Whoever has a finalizer on it is waited for by nobody here.
+func (r registrar) remove(ctx context.Context, node *core.Node) {
+	if node == nil {
+		return
+	}
+	unknown := readiness(core.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", meta.Now())
+	patch := map[string]any{
+		"metadata": map[string]any{"uid": node.UID},
+		"status":   map[string]any{"conditions": []core.NodeCondition{unknown}},
+	}
+	r.insist(ctx, "mark as unknown", node.Name, func(ctx context.Context) error {
+		return r.patch(ctx, node, types.StrategicMergePatchType, patch, "status")
+	})
+	r.insist(ctx, "delete", node.Name, func(ctx context.Context) error {
+		err := r.nodes.Delete(ctx, node.Name, meta.DeleteOptions{Preconditions: meta.NewUIDPreconditions(string(node.UID))})
+		if apierrors.IsConflict(err) { // another Node has the name by now
+			return nil
+		}
+		return err
+	})
+}
+
+// patch holds for this very Node: its UID is in the patch, and another one of that name is a conflict.
+func (r registrar) patch(ctx context.Context, node *core.Node, kind types.PatchType, patch any, subresources ...string) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode a patch: %w", err)
+	}
+	_, err = r.nodes.Patch(ctx, node.Name, kind, data, meta.PatchOptions{}, subresources...)
+	if apierrors.IsConflict(err) {
+		if now, getErr := r.nodes.Get(ctx, node.Name, meta.GetOptions{}); getErr == nil && now.UID != node.UID {
+			return nil
+		}
+	}
+	return err
+}
+
+// insist does something to a Node until it works, the Node is gone, or the context ends.
+func (r registrar) insist(ctx context.Context, verb, name string, do func(context.Context) error) {
+	said := ""
+	err := wait.PollUntilContextCancel(ctx, retryEvery, true, func(ctx context.Context) (bool, error) {
+		err := do(ctx)
+		if err == nil || apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if err.Error() != said {
+			said = err.Error()
+			r.logger.Warn("cannot "+verb+" a node yet", "node", name, "error", err)
+		}
+		return false, nil
+	})
+	if err == nil {
+		r.logger.Debug(verb, "node", name)
+	}
+}
