@@ -1,0 +1,73 @@
+package charts
+
+import (
+	"fmt"
+	"time"
+)
+
+// Step is what a release needs.
+type Step string
+
+// The values of Step.
+const (
+	// Keep: it is as it should be; nothing is written.
+	Keep Step = "keep"
+	// Install makes the first revision.
+	Install Step = "install"
+	// Upgrade makes another revision over the last.
+	Upgrade Step = "upgrade"
+	// Recover marks the last revision, which was never finished, as failed and
+	// upgrades over it. Uninstalling, the usual cure, would take the fleet along.
+	Recover Step = "recover"
+)
+
+// patience is how long a revision that somebody else began is left to them.
+const patience = 10 * time.Minute
+
+// Decide says what brings a release to what it should be made from. Errors:
+// *ForeignReleaseError, *BusyError.
+func Decide(r Release, want Mark, now time.Time) (Step, error) {
+	switch r.Status {
+	case Absent:
+		return Install, nil
+	case Foreign:
+		return "", &ForeignReleaseError{Release: r.Name, Revision: r.Revision}
+	case Pending:
+		if r.Edited && now.Sub(r.Since) < patience {
+			return "", &BusyError{Release: r.Name, Revision: r.Revision, Until: r.Since.Add(patience)}
+		}
+		return Recover, nil
+	case Failed:
+		return Upgrade, nil
+	case Deployed:
+		if r.Edited || r.Mark != want {
+			return Upgrade, nil
+		}
+	}
+	return Keep, nil
+}
+
+// ForeignReleaseError says that a release was not made by plumbline.
+type ForeignReleaseError struct {
+	Release  string
+	Revision int
+}
+
+// Error says what can be done about it.
+func (e *ForeignReleaseError) Error() string {
+	return fmt.Sprintf("helm release %s (revision %d) was installed by somebody else and is not touched: "+
+		"set management: External in plumbline.yaml to leave the charts to them", e.Release, e.Revision)
+}
+
+// BusyError says that somebody else is running Helm on a release.
+type BusyError struct {
+	Release  string
+	Revision int
+	// Until is when the revision counts as given up.
+	Until time.Time
+}
+
+// Error names the revision that is waited for.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("revision %d of helm release %s was begun by somebody else and is not finished", e.Revision, e.Release)
+}

@@ -1,0 +1,15 @@
+// Package charts is the home of Helm: it finds Karpenter's two charts of one
+// version and installs them.
+//
+// In goes a Ref, the repository and the version that Git names. A Store turns
+// it into Charts, both or neither, from its cache by digest or from the
+// registry. An Installer brings Charts into a cluster as two Helm releases,
+// karpenter-crd and karpenter, by a pure decision (Decide) and a thin shell.
+//
+// Helm's own waits are off: Ensure returns when everything is written, and
+// readiness is somebody else's to observe. What the API server would refuse is
+// found by a rehearsal before the first write.
+//
+// It never uninstalls or rolls back a release, never drops a CRD, never takes
+// over what another tool installed, and keeps no chart in memory.
+package charts

@@ -1,0 +1,96 @@
+package charts
+
+import (
+	"fmt"
+	"strings"
+)
+
+// InvalidRefError says that a Ref cannot be asked for.
+type InvalidRefError struct {
+	Ref    Ref
+	Reason string
+}
+
+// Error says what is wrong with the Ref.
+func (e *InvalidRefError) Error() string { return "charts of karpenter: " + e.Reason }
+
+// NotFoundError says that the repository has no such chart or version.
+type NotFoundError struct {
+	Ref   Ref
+	Chart string
+	// Near are versions that the repository has, the nearest first. Empty where
+	// they could not be listed cheaply.
+	Near []string
+	Err  error
+}
+
+// Error names the chart, the version and versions near it.
+func (e *NotFoundError) Error() string {
+	text := fmt.Sprintf("chart %s %s is not in %s", e.Chart, e.Ref.Version, e.Ref.Repository)
+	if len(e.Near) > 0 {
+		return text + "; near it are " + strings.Join(e.Near, ", ")
+	}
+	return text + ": check version and repository in plumbline.yaml"
+}
+
+// Unwrap returns the registry's error.
+func (e *NotFoundError) Unwrap() error { return e.Err }
+
+// UnreachableError says that the registry gave no usable answer.
+type UnreachableError struct {
+	Ref   Ref
+	Chart string
+	Err   error
+}
+
+// Error names the registry and what it said.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("pull chart %s %s from %s: %v", e.Chart, e.Ref.Version, e.Ref.Repository, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// AuthError says that the registry refused the credentials, or their absence.
+type AuthError struct {
+	Ref   Ref
+	Chart string
+	Err   error
+}
+
+// Error names the registry and the chart that it keeps to itself.
+func (e *AuthError) Error() string {
+	return fmt.Sprintf("pull chart %s %s: %s refuses the credentials: %v", e.Chart, e.Ref.Version, e.Ref.Repository, e.Err)
+}
+
+// Unwrap returns the registry's error.
+func (e *AuthError) Unwrap() error { return e.Err }
+
+// DigestError says that content is not what its digest says.
+type DigestError struct {
+	Ref   Ref
+	Chart string
+	Err   error
+}
+
+// Error names the chart whose content does not fit.
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("chart %s %s from %s is not what its digest says, so it is not used: %v", e.Chart, e.Ref.Version, e.Ref.Repository, e.Err)
+}
+
+// Unwrap returns the mismatch.
+func (e *DigestError) Unwrap() error { return e.Err }
+
+// MalformedError says that a chart is whole but not the chart that was asked for.
+type MalformedError struct {
+	Chart, Version string
+	Err            error
+}
+
+// Error says what is wrong with the chart.
+func (e *MalformedError) Error() string {
+	return fmt.Sprintf("chart %s %s cannot be used: %v", e.Chart, e.Version, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *MalformedError) Unwrap() error { return e.Err }

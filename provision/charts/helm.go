@@ -1,0 +1,126 @@
+package charts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// maxHistory is how many revisions of a release are kept.
+const maxHistory = 5
+
+// helm is Helm at work on one namespace. It is made for one step and dropped
+// after it: its discovery and its chart are worth megabytes.
+type helm struct {
+	config *action.Configuration
+}
+
+func newHelm(config *rest.Config, namespace string, logger logr.Logger) (*helm, error) {
+	configuration := new(action.Configuration)
+	log := func(format string, arguments ...any) { logger.V(1).Info(fmt.Sprintf(format, arguments...)) }
+	if err := configuration.Init(newGetter(config, namespace), namespace, "secret", log); err != nil {
+		return nil, fmt.Errorf("set up Helm: %w", err)
+	}
+	return &helm{config: configuration}, nil
+}
+
+// install makes the first revision. Wait, Atomic and Replace stay off: a pass
+// does not wait, and nothing is ever uninstalled. Hooks stay off because Helm
+// waits for their Jobs; Karpenter's charts have none that an install needs.
+func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels map[string]string) error {
+	install := action.NewInstall(h.config)
+	install.ReleaseName, install.Namespace = t.name, t.namespace
+	install.SkipCRDs = true
+	install.DisableHooks = true
+	install.DisableOpenAPIValidation = true // the rehearsal has the server validate, without its 3 MB of OpenAPI
+	install.Labels = labels
+	install.PostRenderer = h.rehearsal(t, nil)
+	_, err := install.RunWithContext(ctx, loaded, t.values)
+	return err
+}
+
+// upgrade makes another revision, over a failed first one too: Helm compares
+// with the last revision in force or, where there is none, with the failed one
+// (pkg/action/upgrade.go, prepareUpgrade). Atomic, CleanupOnFail and Force stay
+// off: each of them can delete a CRD.
+func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels map[string]string) error {
+	before, err := h.crdsBefore(t)
+	if err != nil {
+		return err
+	}
+	upgrade := action.NewUpgrade(h.config)
+	upgrade.Namespace = t.namespace
+	upgrade.SkipCRDs = true
+	upgrade.DisableHooks = true
+	upgrade.DisableOpenAPIValidation = true
+	upgrade.ResetValues = true // Git's values, and nothing left over from before
+	upgrade.MaxHistory = maxHistory
+	upgrade.Labels = labels
+	upgrade.PostRenderer = h.rehearsal(t, before)
+	_, err = upgrade.RunWithContext(ctx, t.name, loaded, t.values)
+	return err
+}
+
+// markFailed ends a revision that was never finished, so that Helm upgrades
+// over it. What it wrote stays.
+func (h *helm) markFailed(name string) error {
+	last, err := h.config.Releases.Last(name)
+	if err != nil {
+		return fmt.Errorf("read the last revision: %w", err)
+	}
+	last.SetStatus(release.StatusFailed, "interrupted, marked failed by plumbline to upgrade over it")
+	if err := h.config.Releases.Update(last); err != nil {
+		return fmt.Errorf("mark revision %d failed: %w", last.Version, err)
+	}
+	return nil
+}
+
+// crdsBefore are the CRDs that Helm would compare with: those of the last
+// revision, and of the one in force.
+func (h *helm) crdsBefore(t task) ([]string, error) {
+	if !t.crds {
+		return nil, nil
+	}
+	last, err := h.config.Releases.Last(t.name)
+	if err != nil {
+		return nil, fmt.Errorf("read the last revision: %w", err)
+	}
+	names := crdNames(last.Manifest)
+	deployed, err := h.config.Releases.Deployed(t.name)
+	switch {
+	case errors.Is(err, driver.ErrNoDeployedReleases):
+		return names, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the revision in force: %w", err)
+	}
+	return append(names, crdNames(deployed.Manifest)...), nil
+}
+
+func crdNames(manifest string) []string {
+	var names []string
+	for _, document := range split(manifest) {
+		var object struct {
+			Kind     string `json:"kind"`
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		}
+		if yaml.Unmarshal([]byte(document), &object) == nil && object.Kind == crdKind {
+			names = append(names, object.Metadata.Name)
+		}
+	}
+	return names
+}
+
+func (h *helm) rehearsal(t task, before []string) *rehearsal {
+	return &rehearsal{kube: h.config.KubeClient.(*kube.Client), task: t, before: before}
+}

@@ -1,0 +1,187 @@
+package charts
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"helm.sh/helm/v3/pkg/chart"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// InstallerOptions are what an Installer works with.
+type InstallerOptions struct {
+	// Config reaches the cluster. It is copied.
+	Config *rest.Config
+	// StillLeader is asked before the first write; its error stops the step.
+	// Default: nobody is asked.
+	StillLeader func() error
+	// Now is the clock. Default: time.Now.
+	Now    func() time.Time
+	Logger logr.Logger
+}
+
+// requestTimeout is for one request to the API server, so that a step whose
+// server went away ends.
+const requestTimeout = 30 * time.Second
+
+// Installer brings charts into one cluster.
+type Installer struct {
+	options InstallerOptions
+	config  *rest.Config
+	// secrets lists the Secrets of a namespace.
+	secrets func(namespace string) SecretLister
+}
+
+// NewInstaller returns an Installer. It asks the cluster nothing.
+func NewInstaller(options InstallerOptions) (*Installer, error) {
+	config := rest.CopyConfig(options.Config)
+	config.Timeout = requestTimeout
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for Helm's releases: %w", err)
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.StillLeader == nil {
+		options.StillLeader = func() error { return nil }
+	}
+	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
+	return &Installer{
+		options: options,
+		config:  config,
+		secrets: func(namespace string) SecretLister { return client.Resource(secrets).Namespace(namespace) },
+	}, nil
+}
+
+// Result says what a step did.
+type Result struct {
+	Step Step
+	// Changed says that something was written.
+	Changed bool
+	// Revision of the release, after the step.
+	Revision int
+}
+
+// State reads what Helm knows of the two releases.
+func (i *Installer) State(ctx context.Context, namespace string) (State, error) {
+	return readState(ctx, i.secrets(namespace))
+}
+
+// EnsureCRDs brings the CRD chart to the cluster. Whether the CRDs are
+// Established is for the caller to see. Errors: *ForeignReleaseError,
+// *ForeignObjectsError, *TerminatingError, *RejectedError, *ForbiddenError,
+// *DroppedCRDsError, *UnprotectedCRDsError, *BusyError, *MalformedError, or one
+// of the API server's.
+func (i *Installer) EnsureCRDs(ctx context.Context, c *Charts, into Installation) (Result, error) {
+	return i.ensure(ctx, task{
+		name: CRDChart, namespace: into.Namespace,
+		version: c.Version, digest: c.CRDDigest,
+		load: c.loadCRD, values: crdValues(),
+		crds: true,
+	})
+}
+
+// EnsureController brings the main chart to the cluster, its crds/ left out.
+// Whether its rollout is complete is for the caller to see. Errors: those of
+// EnsureCRDs, *ContradictionError and *ValuesError.
+func (i *Installer) EnsureController(ctx context.Context, c *Charts, into Installation) (Result, error) {
+	values, err := into.values()
+	if err != nil {
+		return Result{}, err
+	}
+	return i.ensure(ctx, task{
+		name: ControllerChart, namespace: into.Namespace,
+		version: c.Version, digest: c.Digest,
+		load: c.loadController, values: values,
+	})
+}
+
+// task is one release as it should be.
+type task struct {
+	name, namespace, version, digest string
+
+	load   func() (*chart.Chart, error)
+	values map[string]any
+	// crds says that the chart renders the CRDs.
+	crds bool
+}
+
+func (t task) mark() (Mark, error) {
+	values, err := fingerprint(t.values)
+	if err != nil {
+		return Mark{}, err
+	}
+	_, digest, ok := strings.Cut(t.digest, ":")
+	if !ok || len(digest) < 32 {
+		return Mark{}, fmt.Errorf("chart %s %s has no digest: only charts out of a Store can be installed", t.name, t.version)
+	}
+	return Mark{Version: strings.ReplaceAll(t.version, "+", "_"), Digest: digest[:32], Values: values}, nil
+}
+
+func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
+	want, err := t.mark()
+	if err != nil {
+		return Result{}, err
+	}
+	state, err := i.State(ctx, t.namespace)
+	if err != nil {
+		return Result{}, err
+	}
+	r := state.of(t.name)
+	step, err := Decide(r, want, i.options.Now())
+	if err != nil || step == Keep {
+		return Result{Step: step, Revision: r.Revision}, err
+	}
+	if err := i.options.StillLeader(); err != nil {
+		return Result{}, fmt.Errorf("%s helm release %s: %w", step, t.name, err)
+	}
+	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", t.version, "revision", r.Revision+1)
+	if err := i.take(ctx, t, step, r, want); err != nil {
+		return Result{Step: step, Revision: r.Revision}, fmt.Errorf("%s helm release %s at version %s: %w", step, t.name, t.version, err)
+	}
+	return Result{Step: step, Changed: true, Revision: r.Revision + 1}, nil
+}
+
+// take does a step. Once begun it is not interrupted: nothing in it waits, and
+// half a release is worse than a late one.
+func (i *Installer) take(ctx context.Context, t task, step Step, before Release, want Mark) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	loaded, err := t.load()
+	if err != nil {
+		return err
+	}
+	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	labels := want.labels(before.Revision + 1)
+	switch step {
+	case Install:
+		return helm.install(ctx, t, loaded, labels)
+	case Recover:
+		if err := helm.markFailed(t.name); err != nil {
+			return err
+		}
+		return helm.upgrade(ctx, t, loaded, labels)
+	case Upgrade:
+		return helm.upgrade(ctx, t, loaded, labels)
+	case Keep:
+	}
+	return nil
+}
+
+func (s State) of(name string) Release {
+	if name == CRDChart {
+		return s.CRDs
+	}
+	return s.Controller
+}

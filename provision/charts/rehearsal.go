@@ -1,0 +1,138 @@
+package charts
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/cli-runtime/pkg/resource"
+)
+
+// rehearsal looks at what a chart rendered to before Helm writes any of it. It
+// is a postrender.PostRenderer: Helm calls it once the manifest is whole, and
+// an error ends the step without a trace in the cluster. It changes nothing.
+type rehearsal struct {
+	kube *kube.Client
+	task task
+	// before are the CRDs of the release so far.
+	before []string
+}
+
+// Run returns the manifest as it is, or says why it must not be written.
+func (r *rehearsal) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
+	resources, err := r.kube.Build(bytes.NewReader(manifest.Bytes()), false)
+	if err != nil {
+		return nil, &RejectedError{Rejections: []string{err.Error()}}
+	}
+	if r.task.crds {
+		if err := r.protect(resources); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.owned(resources); err != nil {
+		return nil, err
+	}
+	return manifest, r.dryRun(resources)
+}
+
+// protect holds that no CRD leaves the chart, and that each one says that it
+// outlives the release: a CRD that is deleted takes every node with it.
+func (r *rehearsal) protect(resources kube.ResourceList) error {
+	var names, unprotected []string
+	for _, info := range resources {
+		if info.Mapping.GroupVersionKind.Kind != crdKind {
+			continue
+		}
+		names = append(names, info.Name)
+		annotations, err := meta.NewAccessor().Annotations(info.Object)
+		if err != nil {
+			return fmt.Errorf("read the annotations of crd %s: %w", info.Name, err)
+		}
+		if annotations[keepAnnotation] != keepPolicy {
+			unprotected = append(unprotected, info.Name)
+		}
+	}
+	if len(unprotected) > 0 {
+		return &UnprotectedCRDsError{Names: unprotected}
+	}
+	dropped := slices.DeleteFunc(slices.Clone(r.before), func(name string) bool { return slices.Contains(names, name) })
+	if len(dropped) > 0 {
+		slices.Sort(dropped)
+		return &DroppedCRDsError{Names: slices.Compact(dropped)}
+	}
+	return nil
+}
+
+// owned holds that whatever exists already is this release's.
+func (r *rehearsal) owned(resources kube.ResourceList) error {
+	var foreign, terminating []string
+	for _, info := range resources {
+		live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", describe(info), err)
+		}
+		accessor, err := meta.Accessor(live)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", describe(info), err)
+		}
+		// What makes an object Helm's: https://helm.sh/docs/faq/changes_since_helm2/#improved-upgrade-strategy-3-way-strategic-merge-patches,
+		// and pkg/action/validate.go.
+		ours := accessor.GetLabels()["app.kubernetes.io/managed-by"] == "Helm" &&
+			accessor.GetAnnotations()["meta.helm.sh/release-name"] == r.task.name &&
+			accessor.GetAnnotations()["meta.helm.sh/release-namespace"] == r.task.namespace
+		switch {
+		case !ours:
+			foreign = append(foreign, describe(info))
+		case accessor.GetDeletionTimestamp() != nil:
+			terminating = append(terminating, describe(info))
+		}
+	}
+	if len(foreign) > 0 {
+		return &ForeignObjectsError{Objects: foreign}
+	}
+	if len(terminating) > 0 {
+		return &TerminatingError{Objects: terminating}
+	}
+	return nil
+}
+
+// dryRun has the API server check each object, for its fields and for the
+// rights that it hands out. Of an object that exists the server says so only
+// once it has found nothing else to say.
+func (r *rehearsal) dryRun(resources kube.ResourceList) error {
+	var rejections, forbidden []string
+	for _, info := range resources {
+		helper := resource.NewHelper(info.Client, info.Mapping).DryRun(true).WithFieldValidation("Strict")
+		_, err := helper.Create(info.Namespace, true, info.Object.DeepCopyObject())
+		switch {
+		case err == nil, apierrors.IsAlreadyExists(err):
+		case apierrors.IsForbidden(err):
+			forbidden = append(forbidden, describe(info)+": "+err.Error())
+		case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err):
+			rejections = append(rejections, describe(info)+": "+err.Error())
+		default:
+			return fmt.Errorf("rehearse %s: %w", describe(info), err)
+		}
+	}
+	if len(forbidden) > 0 {
+		return &ForbiddenError{Refusals: forbidden}
+	}
+	if len(rejections) > 0 {
+		return &RejectedError{Rejections: rejections}
+	}
+	return nil
+}
+
+func describe(info *resource.Info) string {
+	kind := info.Mapping.GroupVersionKind.Kind
+	if info.Namespaced() {
+		return fmt.Sprintf("%s %s/%s", kind, info.Namespace, info.Name)
+	}
+	return kind + " " + info.Name
+}

@@ -1,0 +1,126 @@
+package charts
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Status of a release.
+type Status string
+
+// The values of Status.
+const (
+	// Absent: Helm knows no such release.
+	Absent Status = "absent"
+	// Deployed: its last revision is in force.
+	Deployed Status = "deployed"
+	// Pending: somebody is at work on it, or was killed at it.
+	Pending Status = "pending"
+	// Failed: its last revision did not come through.
+	Failed Status = "failed"
+	// Foreign: somebody else installed it.
+	Foreign Status = "foreign"
+)
+
+// State is what Helm knows of the two releases.
+type State struct {
+	CRDs, Controller Release
+}
+
+// Release is one of the two, at its last revision.
+type Release struct {
+	Name     string
+	Status   Status
+	Revision int
+	// Mark says what the last revision of ours was made from.
+	Mark Mark
+	// Edited says that the last revision is not ours: somebody ran Helm by hand.
+	Edited bool
+	// Since is when the last revision was begun.
+	Since time.Time
+}
+
+// Mark says what a revision is made from. It is kept in the labels of the
+// release, so that an unchanged release is recognised without reading it.
+type Mark struct {
+	// Version of the chart, for people.
+	Version string
+	// Digest of the chart and Values are fingerprints.
+	Digest, Values string
+}
+
+// The labels of a release's Secret. Helm hands a release's own labels on to
+// each new revision, whoever makes it; the revision tells whether it was us.
+const (
+	versionLabel  = "plumbline.dev/chart-version"
+	digestLabel   = "plumbline.dev/chart-digest"
+	valuesLabel   = "plumbline.dev/chart-values"
+	revisionLabel = "plumbline.dev/release-revision"
+)
+
+// SecretLister lists the metadata of the Secrets in one namespace.
+type SecretLister interface {
+	List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
+}
+
+// readState asks for metadata alone: a release's Secret holds its whole chart.
+func readState(ctx context.Context, secrets SecretLister) (State, error) {
+	list, err := secrets.List(ctx, metav1.ListOptions{
+		LabelSelector: fmt.Sprintf("owner=helm,name in (%s,%s)", CRDChart, ControllerChart),
+	})
+	if err != nil {
+		return State{}, fmt.Errorf("list the Secrets of Helm's releases: %w", err)
+	}
+	return State{CRDs: last(CRDChart, list.Items), Controller: last(ControllerChart, list.Items)}, nil
+}
+
+// last reads the newest revision of a release.
+func last(name string, secrets []metav1.PartialObjectMetadata) Release {
+	r := Release{Name: name, Status: Absent}
+	for i := range secrets {
+		labels := secrets[i].Labels
+		revision, err := strconv.Atoi(labels["version"])
+		if labels["name"] != name || err != nil || revision <= r.Revision {
+			continue
+		}
+		r = Release{
+			Name:     name,
+			Status:   status(labels),
+			Revision: revision,
+			Mark:     Mark{Version: labels[versionLabel], Digest: labels[digestLabel], Values: labels[valuesLabel]},
+			Edited:   labels[revisionLabel] != labels["version"],
+			Since:    secrets[i].CreationTimestamp.Time,
+		}
+	}
+	return r
+}
+
+func status(labels map[string]string) Status {
+	if labels[digestLabel] == "" {
+		return Foreign
+	}
+	switch release.Status(labels["status"]) {
+	case release.StatusDeployed:
+		return Deployed
+	case release.StatusFailed, release.StatusSuperseded:
+		return Failed
+	case release.StatusPendingInstall, release.StatusPendingUpgrade, release.StatusPendingRollback,
+		release.StatusUninstalling, release.StatusUninstalled, release.StatusUnknown:
+	}
+	return Pending
+}
+
+// labels are a Mark as a revision's labels.
+func (m Mark) labels(revision int) map[string]string {
+	return map[string]string{
+		versionLabel:  m.Version,
+		digestLabel:   m.Digest,
+		valuesLabel:   m.Values,
+		revisionLabel: strconv.Itoa(revision),
+	}
+}
