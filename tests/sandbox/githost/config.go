@@ -99,13 +99,13 @@ MODE = console
 LEVEL = Warn
 `))
 
-func (h *Host) writeConfig() error {
+func (h *Host) writeConfig(httpPort, sshPort int) error {
 	var text strings.Builder
 	err := appINI.Execute(&text, map[string]any{
 		"Dir":       h.options.Dir,
 		"Static":    h.static,
-		"HTTPPort":  h.ports.HTTP,
-		"SSHPort":   h.ports.SSH,
+		"HTTPPort":  httpPort,
+		"SSHPort":   sshPort,
 		"HostKey":   h.path(hostKey),
 		"Secret":    secret(),
 		"JWTSecret": secret(),

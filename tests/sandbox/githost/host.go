@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
 const (
@@ -47,7 +49,6 @@ type Host struct {
 
 	options Options
 	static  string
-	ports   ports
 	stop    context.CancelFunc
 	done    chan error
 }
@@ -79,7 +80,7 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 }
 
 func (h *Host) start(ctx context.Context) error {
-	if err := h.configure(ctx); err != nil {
+	if err := h.configure(); err != nil {
 		return err
 	}
 	if err := h.launch(ctx); err != nil {
@@ -93,22 +94,23 @@ func (h *Host) start(ctx context.Context) error {
 }
 
 // configure chooses the ports and writes all that the process reads.
-func (h *Host) configure(ctx context.Context) error {
+func (h *Host) configure() error {
 	for _, dir := range []string{"custom/conf", "data", "home", "keys"} {
 		if err := os.MkdirAll(h.path(dir), 0o700); err != nil {
 			return fmt.Errorf("make the Git host's folder: %w", err)
 		}
 	}
-	var err error
-	if h.ports, err = freePorts(ctx); err != nil {
+	// Gitea cannot be told to choose by itself.
+	ports, err := process.FreePorts(2)
+	if err != nil {
 		return err
 	}
-	h.URL = fmt.Sprintf("http://127.0.0.1:%d", h.ports.HTTP)
-	h.SSHAddress = fmt.Sprintf("127.0.0.1:%d", h.ports.SSH)
+	h.URL = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	h.SSHAddress = fmt.Sprintf("127.0.0.1:%d", ports[1])
 	if err := h.writeHostKey(); err != nil {
 		return err
 	}
-	return h.writeConfig()
+	return h.writeConfig(ports[0], ports[1])
 }
 
 // Close ends the process and waits until it is gone. The folder stays.
@@ -127,7 +129,9 @@ func (h *Host) Close() error {
 	return err
 }
 
-func (h *Host) path(name string) string { return filepath.Join(h.options.Dir, filepath.FromSlash(name)) }
+func (h *Host) path(name string) string {
+	return filepath.Join(h.options.Dir, filepath.FromSlash(name))
+}
 
 // kill is used in place of a polite end, in which Gitea would wait for its queues: nobody reads the folder afterwards.
 func kill(cmd *exec.Cmd) func() error {

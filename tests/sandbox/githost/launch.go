@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -23,22 +22,6 @@ const pollInterval = 50 * time.Millisecond
 
 // giteaModule is the module that holds the program's templates.
 const giteaModule = "code.gitea.io/gitea"
-
-type ports struct{ HTTP, SSH int }
-
-// freePorts chooses two ports that nobody listens on. Gitea cannot be told to choose by itself.
-func freePorts(ctx context.Context) (ports, error) {
-	var found [2]int
-	for i := range found {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return ports{}, fmt.Errorf("find a free port: %w", err)
-		}
-		defer listener.Close()
-		found[i] = listener.Addr().(*net.TCPAddr).Port
-	}
-	return ports{HTTP: found[0], SSH: found[1]}, nil
-}
 
 // staticRoot is the pinned module's folder in the module cache.
 func staticRoot(ctx context.Context, o Options) (string, error) {

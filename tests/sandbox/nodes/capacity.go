@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -25,26 +25,26 @@ type size struct {
 	MaxPods   int
 	// GPUs are counted by their device plugin under this resource name.
 	GPUs        int64
-	GPUResource core.ResourceName
+	GPUResource corev1.ResourceName
 }
 
 // resources are what a machine's kubelet reports. Reserved is what EKS' images reserve: a share of the CPUs that shrinks with
 // their number, memory by the number of pods, and 100 MiB below which pods are evicted
 // (awslabs/amazon-eks-ami, nodeadm/internal/kubelet).
-func (s size) resources() (capacity, allocatable core.ResourceList) {
+func (s size) resources() (capacity, allocatable corev1.ResourceList) {
 	memory := int64(math.Ceil(float64(s.MemoryMiB) * (1 - memoryOverhead)))
 	reservedMemory := int64(11*s.MaxPods+255) + 100
 
-	capacity = core.ResourceList{
-		core.ResourceCPU:              resource.MustParse(fmt.Sprint(s.VCPU)),
-		core.ResourceMemory:           mebibytes(memory),
-		core.ResourcePods:             resource.MustParse(fmt.Sprint(s.MaxPods)),
-		core.ResourceEphemeralStorage: mebibytes(diskGiB << 10),
+	capacity = corev1.ResourceList{
+		corev1.ResourceCPU:              resource.MustParse(fmt.Sprint(s.VCPU)),
+		corev1.ResourceMemory:           mebibytes(memory),
+		corev1.ResourcePods:             resource.MustParse(fmt.Sprint(s.MaxPods)),
+		corev1.ResourceEphemeralStorage: mebibytes(diskGiB << 10),
 	}
 	allocatable = capacity.DeepCopy()
-	allocatable[core.ResourceCPU] = *resource.NewMilliQuantity(int64(s.VCPU)*1000-reservedMilliCPU(s.VCPU), resource.DecimalSI)
-	allocatable[core.ResourceMemory] = mebibytes(memory - reservedMemory)
-	allocatable[core.ResourceEphemeralStorage] = mebibytes(allocatableDiskGiB << 10)
+	allocatable[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(s.VCPU)*1000-reservedMilliCPU(s.VCPU), resource.DecimalSI)
+	allocatable[corev1.ResourceMemory] = mebibytes(memory - reservedMemory)
+	allocatable[corev1.ResourceEphemeralStorage] = mebibytes(allocatableDiskGiB << 10)
 
 	if s.GPUs > 0 {
 		capacity[s.GPUResource] = *resource.NewQuantity(s.GPUs, resource.DecimalSI)

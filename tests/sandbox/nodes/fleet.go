@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
@@ -17,13 +17,14 @@ const eventsOfALife = 8
 
 // fleet follows every instance from its launch to its end, each in a goroutine of its own.
 type fleet struct {
-	ctx            context.Context //nolint:containedctx // the life of all instances, which no single call has
+	ctx            context.Context // the life of all instances, which no single call has
 	registrar      registrar
 	options        Options
 	kubeletVersion string
 	lives          sync.WaitGroup
 
 	mu         sync.Mutex
+	closed     bool
 	instances  map[string]chan awssim.Event
 	terminated map[string]bool
 }
@@ -43,7 +44,7 @@ func newFleet(ctx context.Context, o Options, kubeletVersion string) *fleet {
 func (f *fleet) handle(e awssim.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.ctx.Err() != nil {
+	if f.closed {
 		return
 	}
 	id := e.Instance.ID
@@ -72,16 +73,16 @@ func (f *fleet) gone(instanceID string) bool {
 
 // wait returns when nothing is followed any more, after the fleet's context has ended.
 func (f *fleet) wait() {
-	// Whoever holds the lock may be about to add a life.
 	f.mu.Lock()
-	f.mu.Unlock() //nolint:staticcheck // see above
+	f.closed = true
+	f.mu.Unlock()
 	f.lives.Wait()
 }
 
 // live is an instance's life: it boots once it runs, registers, and at its end stops being a kubelet before its Node goes.
 func (f *fleet) live(events <-chan awssim.Event) {
 	var boot <-chan time.Time
-	var registered *core.Node
+	var registered *corev1.Node
 	var instance awssim.Instance
 	for {
 		select {
@@ -108,7 +109,7 @@ func (f *fleet) live(events <-chan awssim.Event) {
 }
 
 // register returns nil for an instance that joins no cluster, or another one.
-func (f *fleet) register(instance awssim.Instance) *core.Node {
+func (f *fleet) register(instance awssim.Instance) *corev1.Node {
 	logger := f.options.Logger.With("instance", instance.ID, "node", instance.PrivateDNSName)
 	wanted, err := parseUserData(instance.UserData)
 	if err != nil {
@@ -142,7 +143,7 @@ func (f *fleet) machine(instance awssim.Instance, wanted join) machine {
 	for _, t := range catalog.InstanceTypes() {
 		if t.Name == instance.Type && t.GPU.Count > 0 {
 			m.Size.GPUs = t.GPU.Count
-			m.Size.GPUResource = core.ResourceName(strings.ToLower(t.GPU.Manufacturer) + ".com/gpu")
+			m.Size.GPUResource = corev1.ResourceName(strings.ToLower(t.GPU.Manufacturer) + ".com/gpu")
 		}
 	}
 	return m

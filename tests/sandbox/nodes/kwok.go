@@ -56,7 +56,13 @@ func startKwok(ctx context.Context, o Options) (<-chan error, error) {
 		return nil, fmt.Errorf("run %s: %w", o.KwokBinary, err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- ended(ctx, cmd, log.Name()) }()
+	go func() {
+		err := ended(ctx, cmd, log.Name())
+		if err != nil {
+			o.Logger.Error("the nodes have lost their kubelet", "error", err)
+		}
+		done <- err
+	}()
 	return done, nil
 }
 

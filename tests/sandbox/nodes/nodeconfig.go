@@ -9,7 +9,7 @@ import (
 	"net/mail"
 	"strings"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -27,8 +27,8 @@ type nodeConfig struct {
 		} `json:"cluster"`
 		Kubelet struct {
 			Config struct {
-				MaxPods            int          `json:"maxPods"`
-				RegisterWithTaints []core.Taint `json:"registerWithTaints"`
+				MaxPods            int            `json:"maxPods"`
+				RegisterWithTaints []corev1.Taint `json:"registerWithTaints"`
 			} `json:"config"`
 			Flags []string `json:"flags"`
 		} `json:"kubelet"`

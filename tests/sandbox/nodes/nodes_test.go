@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -161,23 +161,25 @@ func instance(name string) awssim.Instance {
 	}
 }
 
-func (c *cluster) tell(kind awssim.EventKind, i awssim.Instance) { c.cloud.tell(awssim.Event{Kind: kind, Instance: i}) }
+func (c *cluster) tell(kind awssim.EventKind, i awssim.Instance) {
+	c.cloud.tell(awssim.Event{Kind: kind, Instance: i})
+}
 
 // launch returns when the instance's Node is Ready.
 func (c *cluster) launch(t *testing.T, i awssim.Instance) {
 	t.Helper()
 	c.tell(awssim.Launched, i)
 	c.tell(awssim.Running, i)
-	eventually(t, i.PrivateDNSName+" is Ready", func(ctx context.Context) bool { return c.ready(ctx, i.PrivateDNSName) == core.ConditionTrue })
+	eventually(t, i.PrivateDNSName+" is Ready", func(ctx context.Context) bool { return c.ready(ctx, i.PrivateDNSName) == corev1.ConditionTrue })
 }
 
-func (c *cluster) ready(ctx context.Context, name string) core.ConditionStatus {
-	node, err := c.client.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
+func (c *cluster) ready(ctx context.Context, name string) corev1.ConditionStatus {
+	node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return ""
 	}
 	for _, condition := range node.Status.Conditions {
-		if condition.Type == core.NodeReady {
+		if condition.Type == corev1.NodeReady {
 			return condition.Status
 		}
 	}
@@ -187,7 +189,7 @@ func (c *cluster) ready(ctx context.Context, name string) core.ConditionStatus {
 func TestNodes(t *testing.T) {
 	c := start(t)
 	eventually(t, "pods can be created", func(ctx context.Context) bool {
-		_, err := c.client.CoreV1().ServiceAccounts("default").Get(ctx, "default", meta.GetOptions{})
+		_, err := c.client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil
 	})
 	t.Run("an instance becomes a node, runs pods and goes", func(t *testing.T) { testLife(t, c) })
@@ -199,20 +201,20 @@ func TestNodes(t *testing.T) {
 func testLife(t *testing.T, c *cluster) {
 	i := instance("life")
 	c.launch(t, i)
-	node, err := c.client.CoreV1().Nodes().Get(t.Context(), i.PrivateDNSName, meta.GetOptions{})
+	node, err := c.client.CoreV1().Nodes().Get(t.Context(), i.PrivateDNSName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if node.Labels["pool"] != "a" || node.Spec.ProviderID != "aws:///eu-west-1a/i-life" {
 		t.Errorf("labels %v, provider ID %q", node.Labels, node.Spec.ProviderID)
 	}
-	want := core.Taint{Key: "team", Value: "data", Effect: core.TaintEffectNoSchedule}
+	want := corev1.Taint{Key: "team", Value: "data", Effect: corev1.TaintEffectNoSchedule}
 	if !slices.Contains(node.Spec.Taints, want) {
 		t.Errorf("taints %v lack %v", node.Spec.Taints, want)
 	}
 
 	c.createPod(t, "web", "")
-	eventually(t, "the pod runs", func(ctx context.Context) bool { return c.phase(ctx, "web") == core.PodRunning })
+	eventually(t, "the pod runs", func(ctx context.Context) bool { return c.phase(ctx, "web") == corev1.PodRunning })
 	began := time.Now()
 	c.deletePod(t, "web")
 	if took := time.Since(began); took < podDelete {
@@ -222,7 +224,7 @@ func testLife(t *testing.T, c *cluster) {
 	c.tell(awssim.ShuttingDown, i)
 	c.tell(awssim.Terminated, i)
 	eventually(t, "the node is gone", func(ctx context.Context) bool {
-		_, err := c.client.CoreV1().Nodes().Get(ctx, i.PrivateDNSName, meta.GetOptions{})
+		_, err := c.client.CoreV1().Nodes().Get(ctx, i.PrivateDNSName, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 }
@@ -235,7 +237,7 @@ func testForeign(t *testing.T, c *cluster) {
 	// Both boot equally long: when the second one is there, the first one would be too.
 	own := instance("own")
 	c.launch(t, own)
-	_, err := c.client.CoreV1().Nodes().Get(t.Context(), foreign.PrivateDNSName, meta.GetOptions{})
+	_, err := c.client.CoreV1().Nodes().Get(t.Context(), foreign.PrivateDNSName, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("another cluster's instance: %v, want no node", err)
 	}
@@ -249,10 +251,10 @@ func testFinalizer(t *testing.T, c *cluster) {
 	c.patchNode(t, i.PrivateDNSName, `{"metadata":{"finalizers":["example.com/held"]}}`)
 	c.tell(awssim.Terminated, i)
 	eventually(t, "the node is to be deleted", func(ctx context.Context) bool {
-		node, err := c.client.CoreV1().Nodes().Get(ctx, i.PrivateDNSName, meta.GetOptions{})
+		node, err := c.client.CoreV1().Nodes().Get(ctx, i.PrivateDNSName, metav1.GetOptions{})
 		return err == nil && node.DeletionTimestamp != nil
 	})
-	if got := c.ready(t.Context(), i.PrivateDNSName); got != core.ConditionUnknown {
+	if got := c.ready(t.Context(), i.PrivateDNSName); got != corev1.ConditionUnknown {
 		t.Errorf("Ready is %q, want Unknown", got)
 	}
 	c.patchNode(t, i.PrivateDNSName, `{"metadata":{"finalizers":null}}`)
@@ -260,7 +262,7 @@ func testFinalizer(t *testing.T, c *cluster) {
 
 func (c *cluster) patchNode(t *testing.T, name, patch string) {
 	t.Helper()
-	if _, err := c.client.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(patch), meta.PatchOptions{}); err != nil {
+	if _, err := c.client.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -275,7 +277,7 @@ func testVolumes(t *testing.T, c *cluster) {
 	c.launch(t, i)
 	c.createClaim(t)
 	c.createPod(t, "db", "data")
-	eventually(t, "the pod runs", func(ctx context.Context) bool { return c.phase(ctx, "db") == core.PodRunning })
+	eventually(t, "the pod runs", func(ctx context.Context) bool { return c.phase(ctx, "db") == corev1.PodRunning })
 	volumes, attached := c.cloud.state()
 	if diff := cmp.Diff(map[string]string{"vol-1": i.ID}, attached); diff != "" || volumes != 1 {
 		t.Errorf("%d volumes, attached (-want +got):\n%s", volumes, diff)
@@ -291,7 +293,7 @@ func testVolumes(t *testing.T, c *cluster) {
 	c.patchNode(t, i.PrivateDNSName, `{"metadata":{"labels":{"kubernetes.io/os":"linux"}}}`)
 	eventually(t, "the volume is detached", func(context.Context) bool { _, attached := c.cloud.state(); return len(attached) == 0 })
 
-	if err := c.client.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "data", meta.DeleteOptions{}); err != nil {
+	if err := c.client.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "data", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the volume is deleted", func(context.Context) bool { volumes, _ := c.cloud.state(); return volumes == 0 })
@@ -302,7 +304,7 @@ func (c *cluster) staysAttached(t *testing.T) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), poll, 2*time.Second, true, func(ctx context.Context) (bool, error) {
 		_, attached := c.cloud.state()
-		list, err := c.client.StorageV1().VolumeAttachments().List(ctx, meta.ListOptions{})
+		list, err := c.client.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
 		return len(attached) == 0 || len(list.Items) == 0, err
 	})
 	if err == nil {
@@ -313,14 +315,14 @@ func (c *cluster) staysAttached(t *testing.T) {
 func (c *cluster) selectDaemonSet(t *testing.T, selector string) {
 	t.Helper()
 	patch := []byte(`{"spec":{"template":{"spec":{"nodeSelector":` + selector + `}}}}`)
-	_, err := c.client.AppsV1().DaemonSets(ebs.Namespace).Patch(t.Context(), ebs.NodeDaemonSet, types.MergePatchType, patch, meta.PatchOptions{})
+	_, err := c.client.AppsV1().DaemonSets(ebs.Namespace).Patch(t.Context(), ebs.NodeDaemonSet, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (c *cluster) daemonPods(ctx context.Context, node string) int {
-	list, err := c.client.CoreV1().Pods(ebs.Namespace).List(ctx, meta.ListOptions{
+	list, err := c.client.CoreV1().Pods(ebs.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: "app=" + ebs.NodeDaemonSet, FieldSelector: "spec.nodeName=" + node,
 	})
 	if err != nil {
@@ -332,32 +334,32 @@ func (c *cluster) daemonPods(ctx context.Context, node string) int {
 func (c *cluster) createClaim(t *testing.T) {
 	t.Helper()
 	class := ebs.StorageClass
-	claim := &core.PersistentVolumeClaim{ObjectMeta: meta.ObjectMeta{Name: "data"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
 	claim.Spec.StorageClassName = &class
-	claim.Spec.AccessModes = []core.PersistentVolumeAccessMode{core.ReadWriteOnce}
-	claim.Spec.Resources.Requests = core.ResourceList{core.ResourceStorage: resource.MustParse("1Gi")}
-	if _, err := c.client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), claim, meta.CreateOptions{}); err != nil {
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	if _, err := c.client.CoreV1().PersistentVolumeClaims("default").Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (c *cluster) createPod(t *testing.T, name, claim string) {
 	t.Helper()
-	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: name}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	pod.Spec.NodeSelector = map[string]string{"pool": "a"}
-	pod.Spec.Tolerations = []core.Toleration{{Key: "team", Operator: core.TolerationOpExists}}
-	pod.Spec.Containers = []core.Container{{Name: "app", Image: "app"}}
+	pod.Spec.Tolerations = []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "app"}}
 	if claim != "" {
-		pod.Spec.Volumes = []core.Volume{{Name: "data"}}
-		pod.Spec.Volumes[0].PersistentVolumeClaim = &core.PersistentVolumeClaimVolumeSource{ClaimName: claim}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "data"}}
+		pod.Spec.Volumes[0].PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}
 	}
-	if _, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, meta.CreateOptions{}); err != nil {
+	if _, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (c *cluster) phase(ctx context.Context, name string) core.PodPhase {
-	pod, err := c.client.CoreV1().Pods("default").Get(ctx, name, meta.GetOptions{})
+func (c *cluster) phase(ctx context.Context, name string) corev1.PodPhase {
+	pod, err := c.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return ""
 	}
@@ -367,12 +369,11 @@ func (c *cluster) phase(ctx context.Context, name string) core.PodPhase {
 // deletePod returns when the pod is gone.
 func (c *cluster) deletePod(t *testing.T, name string) {
 	t.Helper()
-	if err := c.client.CoreV1().Pods("default").Delete(t.Context(), name, meta.DeleteOptions{}); err != nil {
+	if err := c.client.CoreV1().Pods("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "pod "+name+" is gone", func(ctx context.Context) bool {
-		_, err := c.client.CoreV1().Pods("default").Get(ctx, name, meta.GetOptions{})
+		_, err := c.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 }
-

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"strings"
 
-	core "k8s.io/api/core/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -34,38 +34,38 @@ func (m machine) providerID() string { return "aws:///" + m.Zone + "/" + m.Insta
 
 // node is what the machine's kubelet posts when it registers: its own labels, those that the cloud tells, and a first status,
 // which is not Ready yet.
-func (m machine) node(now meta.Time) *core.Node {
+func (m machine) node(now metav1.Time) *corev1.Node {
 	capacity, allocatable := m.Size.resources()
 	labels := maps.Clone(m.Join.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, map[string]string{
-		core.LabelHostname:           m.Name,
-		core.LabelOSStable:           "linux",
-		core.LabelArchStable:         m.Arch,
-		core.LabelInstanceTypeStable: m.Type,
-		core.LabelTopologyRegion:     m.region(),
-		core.LabelTopologyZone:       m.Zone,
-		zoneIDLabel:                  m.ZoneID,
+		corev1.LabelHostname:           m.Name,
+		corev1.LabelOSStable:           "linux",
+		corev1.LabelArchStable:         m.Arch,
+		corev1.LabelInstanceTypeStable: m.Type,
+		corev1.LabelTopologyRegion:     m.region(),
+		corev1.LabelTopologyZone:       m.Zone,
+		zoneIDLabel:                    m.ZoneID,
 	})
-	return &core.Node{
-		ObjectMeta: meta.ObjectMeta{
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
 			Name:        m.Name,
 			Labels:      labels,
 			Annotations: map[string]string{kwokAnnotation: kwokValue, attachAnnotation: "true"},
 		},
-		Spec: core.NodeSpec{ProviderID: m.providerID(), Taints: m.Join.Taints},
-		Status: core.NodeStatus{
+		Spec: corev1.NodeSpec{ProviderID: m.providerID(), Taints: m.Join.Taints},
+		Status: corev1.NodeStatus{
 			Capacity:    capacity,
 			Allocatable: allocatable,
-			Addresses: []core.NodeAddress{
-				{Type: core.NodeInternalIP, Address: m.IP},
-				{Type: core.NodeInternalDNS, Address: m.Name},
-				{Type: core.NodeHostName, Address: m.Name},
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: m.IP},
+				{Type: corev1.NodeInternalDNS, Address: m.Name},
+				{Type: corev1.NodeHostName, Address: m.Name},
 			},
-			Conditions: []core.NodeCondition{readiness(core.ConditionFalse, "KubeletNotReady", "container runtime network not ready", now)},
-			NodeInfo: core.NodeSystemInfo{
+			Conditions: []corev1.NodeCondition{readiness(corev1.ConditionFalse, "KubeletNotReady", "container runtime network not ready", now)},
+			NodeInfo: corev1.NodeSystemInfo{
 				MachineID:               strings.TrimPrefix(m.InstanceID, "i-"),
 				KernelVersion:           "6.12",
 				OSImage:                 "Amazon Linux 2023",
@@ -78,9 +78,9 @@ func (m machine) node(now meta.Time) *core.Node {
 	}
 }
 
-func readiness(status core.ConditionStatus, reason, message string, now meta.Time) core.NodeCondition {
-	return core.NodeCondition{
-		Type:               core.NodeReady,
+func readiness(status corev1.ConditionStatus, reason, message string, now metav1.Time) corev1.NodeCondition {
+	return corev1.NodeCondition{
+		Type:               corev1.NodeReady,
 		Status:             status,
 		Reason:             reason,
 		Message:            message,

@@ -8,22 +8,22 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	core "k8s.io/api/core/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestNode(t *testing.T) {
-	unregistered := core.Taint{Key: "karpenter.sh/unregistered", Effect: core.TaintEffectNoExecute}
+	unregistered := corev1.Taint{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}
 	base := machine{
 		Name: "ip-10-0-1-7.eu-west-1.compute.internal", InstanceID: "i-0123456789abcdef0", Type: "m5.large",
 		Zone: "eu-west-1b", ZoneID: "euw1-az2", IP: "10.0.1.7", Arch: "amd64",
 		Size: size{VCPU: 2, MemoryMiB: 8 << 10, MaxPods: 29},
 		Join: join{
-			Labels: map[string]string{"karpenter.sh/nodepool": "default", core.LabelHostname: "a lie"},
-			Taints: []core.Taint{unregistered},
+			Labels: map[string]string{"karpenter.sh/nodepool": "default", corev1.LabelHostname: "a lie"},
+			Taints: []corev1.Taint{unregistered},
 		},
 		KubeletVersion: "v1.36.3",
 	}
@@ -32,7 +32,7 @@ func TestNode(t *testing.T) {
 
 	for name, m := range map[string]machine{"general": base, "gpu": gpu} {
 		t.Run(name, func(t *testing.T) {
-			now := meta.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+			now := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 			got, err := yaml.Marshal(m.node(now))
 			if err != nil {
 				t.Fatal(err)

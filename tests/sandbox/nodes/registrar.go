@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -26,15 +26,15 @@ type registrar struct {
 }
 
 // create registers a machine in one POST. A name that is still another machine's is waited for.
-func (r registrar) create(ctx context.Context, m machine) *core.Node {
-	var created *core.Node
+func (r registrar) create(ctx context.Context, m machine) *corev1.Node {
+	var created *corev1.Node
 	r.insist(ctx, "register", m.Name, func(ctx context.Context) error {
 		var err error
-		created, err = r.nodes.Create(ctx, m.node(meta.Now()), meta.CreateOptions{})
+		created, err = r.nodes.Create(ctx, m.node(metav1.Now()), metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		if created, err = r.nodes.Get(ctx, m.Name, meta.GetOptions{}); err != nil {
+		if created, err = r.nodes.Get(ctx, m.Name, metav1.GetOptions{}); err != nil {
 			return err
 		}
 		if created.Spec.ProviderID != m.providerID() {
@@ -46,7 +46,7 @@ func (r registrar) create(ctx context.Context, m machine) *core.Node {
 }
 
 // silence takes a Node from kwok, so that nothing keeps it alive any more.
-func (r registrar) silence(ctx context.Context, node *core.Node) {
+func (r registrar) silence(ctx context.Context, node *corev1.Node) {
 	if node == nil {
 		return
 	}
@@ -61,20 +61,20 @@ func (r registrar) silence(ctx context.Context, node *core.Node) {
 
 // remove does what the node controller and a cloud-controller-manager do with the Node of an instance that is gone: its
 // readiness is unknown, and it is to be deleted. Whoever has a finalizer on it is waited for by nobody here.
-func (r registrar) remove(ctx context.Context, node *core.Node) {
+func (r registrar) remove(ctx context.Context, node *corev1.Node) {
 	if node == nil {
 		return
 	}
-	unknown := readiness(core.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", meta.Now())
+	unknown := readiness(corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.", metav1.Now())
 	patch := map[string]any{
 		"metadata": map[string]any{"uid": node.UID},
-		"status":   map[string]any{"conditions": []core.NodeCondition{unknown}},
+		"status":   map[string]any{"conditions": []corev1.NodeCondition{unknown}},
 	}
 	r.insist(ctx, "mark as unknown", node.Name, func(ctx context.Context) error {
 		return r.patch(ctx, node, types.StrategicMergePatchType, patch, "status")
 	})
 	r.insist(ctx, "delete", node.Name, func(ctx context.Context) error {
-		err := r.nodes.Delete(ctx, node.Name, meta.DeleteOptions{Preconditions: meta.NewUIDPreconditions(string(node.UID))})
+		err := r.nodes.Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(node.UID))})
 		if apierrors.IsConflict(err) { // another Node has the name by now
 			return nil
 		}
@@ -83,14 +83,14 @@ func (r registrar) remove(ctx context.Context, node *core.Node) {
 }
 
 // patch holds for this very Node: its UID is in the patch, and another one of that name is a conflict.
-func (r registrar) patch(ctx context.Context, node *core.Node, kind types.PatchType, patch any, subresources ...string) error {
+func (r registrar) patch(ctx context.Context, node *corev1.Node, kind types.PatchType, patch any, subresources ...string) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("encode a patch: %w", err)
 	}
-	_, err = r.nodes.Patch(ctx, node.Name, kind, data, meta.PatchOptions{}, subresources...)
+	_, err = r.nodes.Patch(ctx, node.Name, kind, data, metav1.PatchOptions{}, subresources...)
 	if apierrors.IsConflict(err) {
-		if now, getErr := r.nodes.Get(ctx, node.Name, meta.GetOptions{}); getErr == nil && now.UID != node.UID {
+		if now, getErr := r.nodes.Get(ctx, node.Name, metav1.GetOptions{}); getErr == nil && now.UID != node.UID {
 			return nil
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // kubeletFlag finds flags of the kubelet and of EKS' bootstrap scripts: --name=value, --name "value", -Name 'value'.
@@ -50,15 +50,15 @@ func parseLabels(list string) (map[string]string, error) {
 }
 
 // parseTaints reads key=value:Effect,key:Effect.
-func parseTaints(list string) ([]core.Taint, error) {
-	var taints []core.Taint
+func parseTaints(list string) ([]corev1.Taint, error) {
+	var taints []corev1.Taint
 	for text := range strings.SplitSeq(list, ",") {
 		before, effect, ok := strings.Cut(text, ":")
 		if !ok {
 			return nil, fmt.Errorf("taint %q has no effect", text)
 		}
 		key, value, _ := strings.Cut(before, "=")
-		taints = append(taints, core.Taint{Key: key, Value: value, Effect: core.TaintEffect(effect)})
+		taints = append(taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
 	}
 	return taints, nil
 }

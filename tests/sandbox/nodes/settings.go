@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // settings is what matters here of Bottlerocket's: https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
@@ -35,7 +35,7 @@ func parseSettings(text string) (join, error) {
 			if !ok {
 				return join{}, fmt.Errorf("read taint %s in Bottlerocket's settings: %q has no effect", key, text)
 			}
-			found.Taints = append(found.Taints, core.Taint{Key: key, Value: value, Effect: core.TaintEffect(effect)})
+			found.Taints = append(found.Taints, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
 		}
 	}
 	return found, nil

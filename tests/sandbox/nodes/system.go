@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -25,8 +25,8 @@ const (
 
 // systemTaint keeps workloads off the system nodes, so that they need nodes of Karpenter's. The controllers of a cluster, and
 // Karpenter's chart by default, tolerate it.
-func systemTaint() core.Taint {
-	return core.Taint{Key: "CriticalAddonsOnly", Value: "true", Effect: core.TaintEffectNoSchedule}
+func systemTaint() corev1.Taint {
+	return corev1.Taint{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}
 }
 
 // systemMachine is one node of the group: an m5.xlarge that was there before the sandbox looked.
@@ -41,7 +41,7 @@ func (n *Nodes) systemMachine(i int, kubeletVersion string) machine {
 		Size:       size{VCPU: 4, MemoryMiB: 16 << 10, MaxPods: 58},
 		Join: join{
 			Labels: map[string]string{nodegroupLabel: systemGroup},
-			Taints: []core.Taint{systemTaint()},
+			Taints: []corev1.Taint{systemTaint()},
 		},
 		KubeletVersion: kubeletVersion,
 	}
@@ -53,8 +53,8 @@ func (n *Nodes) systemMachine(i int, kubeletVersion string) machine {
 // startSystem makes the group's Nodes, unless they are there already, and waits until kwok has taken them.
 func (n *Nodes) startSystem(ctx context.Context, kubeletVersion string) error {
 	for i := range systemNodes {
-		node := n.systemMachine(i, kubeletVersion).node(meta.Now())
-		_, err := n.options.Client.CoreV1().Nodes().Create(ctx, node, meta.CreateOptions{})
+		node := n.systemMachine(i, kubeletVersion).node(metav1.Now())
+		_, err := n.options.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create system node %s: %w", node.Name, err)
 		}
@@ -73,7 +73,7 @@ func (n *Nodes) systemReady(ctx context.Context) (bool, error) {
 		return false, err
 	default:
 	}
-	found, err := n.options.Client.CoreV1().Nodes().List(ctx, meta.ListOptions{LabelSelector: SystemSelector})
+	found, err := n.options.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: SystemSelector})
 	if err != nil {
 		return false, fmt.Errorf("list the system nodes: %w", err)
 	}
@@ -86,10 +86,10 @@ func (n *Nodes) systemReady(ctx context.Context) (bool, error) {
 	return ready >= systemNodes, nil
 }
 
-func isReady(node *core.Node) bool {
+func isReady(node *corev1.Node) bool {
 	for _, c := range node.Status.Conditions {
-		if c.Type == core.NodeReady {
-			return c.Status == core.ConditionTrue
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
 		}
 	}
 	return false

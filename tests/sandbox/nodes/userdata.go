@@ -3,7 +3,7 @@ package nodes
 import (
 	"strings"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // join is what an instance's user data tells its kubelet about joining a cluster.
@@ -11,7 +11,7 @@ type join struct {
 	// Endpoint is the API server that is joined; empty if the user data does not say.
 	Endpoint string
 	Labels   map[string]string
-	Taints   []core.Taint
+	Taints   []corev1.Taint
 	// MaxPods is 0 if the instance type's default counts.
 	MaxPods int
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // nodeadmArchive is what Karpenter makes of an EC2NodeClass with a NodeConfig and a script of its own.
@@ -78,9 +78,9 @@ exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1
 
 func TestParseUserData(t *testing.T) {
 	const endpoint = "https://127.0.0.1:6443"
-	taints := []core.Taint{
-		{Key: "karpenter.sh/unregistered", Effect: core.TaintEffectNoExecute},
-		{Key: "team", Value: "data", Effect: core.TaintEffectNoSchedule},
+	taints := []corev1.Taint{
+		{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute},
+		{Key: "team", Value: "data", Effect: corev1.TaintEffectNoSchedule},
 	}
 	pool := map[string]string{"karpenter.sh/nodepool": "default"}
 	cases := map[string]struct {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	core "k8s.io/api/core/v1"
-	storage "k8s.io/api/storage/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 
 // attachment is a VolumeAttachment together with what it means in EC2.
 type attachment struct {
-	Object           *storage.VolumeAttachment
+	Object           *storagev1.VolumeAttachment
 	Instance, Volume string
 	// Device is free on the node when the attachment is to be made.
 	Device string
@@ -28,9 +28,10 @@ type attachment struct {
 	Stuck bool
 }
 
-// attachments are those of this driver: which are to be made, and which are to be ended.
-func attachments(v *view) (attach, release []attachment) {
-	taken := devices(v)
+// attachments are those of this driver: which are to be made, and which are to be ended. What was done already may not be in
+// the view yet.
+func attachments(v *view, done map[string]attachment) (attach, release []attachment) {
+	taken := devices(v, done)
 	for _, object := range v.attachments {
 		if object.Spec.Attacher != DriverName || object.Spec.Source.PersistentVolumeName == nil {
 			continue
@@ -60,8 +61,11 @@ func attachments(v *view) (attach, release []attachment) {
 }
 
 // devices are those that each node has in use.
-func devices(v *view) map[string][]string {
+func devices(v *view, done map[string]attachment) map[string][]string {
 	taken := map[string][]string{}
+	for _, a := range done {
+		taken[a.Object.Spec.NodeName] = append(taken[a.Object.Spec.NodeName], a.Device)
+	}
 	for _, a := range v.attachments {
 		if device := a.Status.AttachmentMetadata[deviceKey]; device != "" {
 			taken[a.Spec.NodeName] = append(taken[a.Spec.NodeName], device)
@@ -82,7 +86,7 @@ func freeDevice(taken []string) string {
 
 // attach does the external attacher's work.
 func (d *Driver) attach(ctx context.Context, v *view) error {
-	wanted, unwanted := attachments(v)
+	wanted, unwanted := attachments(v, d.attached)
 	var errs []error
 	for _, a := range wanted {
 		if err := d.attachOne(ctx, a); err != nil {
@@ -104,7 +108,7 @@ func (d *Driver) attachOne(ctx context.Context, a attachment) error {
 	if !slices.Contains(object.Finalizers, attacherFinalizer) {
 		object.Finalizers = append(object.Finalizers, attacherFinalizer)
 		var err error
-		if object, err = api.Update(ctx, object, meta.UpdateOptions{}); err != nil {
+		if object, err = api.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("write the finalizer: %w", err)
 		}
 	}
@@ -116,23 +120,23 @@ func (d *Driver) attachOne(ctx context.Context, a attachment) error {
 		done = a
 		d.attached[string(object.UID)] = done
 	}
-	object.Status = storage.VolumeAttachmentStatus{
+	object.Status = storagev1.VolumeAttachmentStatus{
 		Attached:           true,
 		AttachmentMetadata: map[string]string{deviceKey: done.Device},
 	}
-	if _, err := api.UpdateStatus(ctx, object, meta.UpdateOptions{}); err != nil {
+	if _, err := api.UpdateStatus(ctx, object, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil
 }
 
 // report writes an error of EC2 where a person looks for it.
-func (d *Driver) report(ctx context.Context, object *storage.VolumeAttachment, cause error) error {
+func (d *Driver) report(ctx context.Context, object *storagev1.VolumeAttachment, cause error) error {
 	if object.Status.AttachError != nil && object.Status.AttachError.Message == cause.Error() {
 		return cause
 	}
-	object.Status.AttachError = &storage.VolumeError{Time: meta.Now(), Message: cause.Error()}
-	_, err := d.client.StorageV1().VolumeAttachments().UpdateStatus(ctx, object, meta.UpdateOptions{})
+	object.Status.AttachError = &storagev1.VolumeError{Time: metav1.Now(), Message: cause.Error()}
+	_, err := d.client.StorageV1().VolumeAttachments().UpdateStatus(ctx, object, metav1.UpdateOptions{})
 	return errors.Join(cause, err)
 }
 
@@ -154,15 +158,15 @@ func (d *Driver) release(ctx context.Context, a attachment) error {
 	}
 	object := a.Object.DeepCopy()
 	object.Finalizers = slices.DeleteFunc(object.Finalizers, func(f string) bool { return f == attacherFinalizer })
-	if _, err := d.client.StorageV1().VolumeAttachments().Update(ctx, object, meta.UpdateOptions{}); err != nil {
+	if _, err := d.client.StorageV1().VolumeAttachments().Update(ctx, object, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("take the finalizer off: %w", err)
 	}
 	return nil
 }
 
 // attachedTo says whether a volume is attached to a node, as the attacher's status has it.
-func (v *view) attachedTo(node string, volume *core.PersistentVolume) bool {
-	return slices.ContainsFunc(v.attachments, func(a *storage.VolumeAttachment) bool {
+func (v *view) attachedTo(node string, volume *corev1.PersistentVolume) bool {
+	return slices.ContainsFunc(v.attachments, func(a *storagev1.VolumeAttachment) bool {
 		return a.Spec.NodeName == node && a.Status.Attached && a.DeletionTimestamp == nil &&
 			a.Spec.Source.PersistentVolumeName != nil && *a.Spec.Source.PersistentVolumeName == volume.Name
 	})

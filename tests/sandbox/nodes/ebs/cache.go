@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	core "k8s.io/api/core/v1"
-	storage "k8s.io/api/storage/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -61,11 +61,11 @@ func (c *caches) wait() { c.factory.Shutdown() }
 func (c *caches) view() *view {
 	everything := labels.Everything()
 	v := &view{
-		nodes:    map[string]*core.Node{},
-		claims:   map[claimKey]*core.PersistentVolumeClaim{},
-		volumes:  map[string]*core.PersistentVolume{},
-		classes:  map[string]*storage.StorageClass{},
-		csiNodes: map[string]*storage.CSINode{},
+		nodes:    map[string]*corev1.Node{},
+		claims:   map[claimKey]*corev1.PersistentVolumeClaim{},
+		volumes:  map[string]*corev1.PersistentVolume{},
+		classes:  map[string]*storagev1.StorageClass{},
+		csiNodes: map[string]*storagev1.CSINode{},
 	}
 	// Listing from a cache does not fail.
 	v.pods, _ = c.factory.Core().V1().Pods().Lister().List(everything)

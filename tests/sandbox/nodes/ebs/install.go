@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	apps "k8s.io/api/apps/v1"
-	core "k8s.io/api/core/v1"
-	storage "k8s.io/api/storage/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -36,19 +36,19 @@ type Install struct {
 func Apply(ctx context.Context, client kubernetes.Interface, o Install) error {
 	steps := map[string]func() error{
 		"CSIDriver " + DriverName: func() error {
-			_, err := client.StorageV1().CSIDrivers().Create(ctx, csiDriver(), meta.CreateOptions{})
+			_, err := client.StorageV1().CSIDrivers().Create(ctx, csiDriver(), metav1.CreateOptions{})
 			return err
 		},
 		"StorageClass " + StorageClass: func() error {
-			_, err := client.StorageV1().StorageClasses().Create(ctx, storageClass(), meta.CreateOptions{})
+			_, err := client.StorageV1().StorageClasses().Create(ctx, storageClass(), metav1.CreateOptions{})
 			return err
 		},
 		"DaemonSet " + nodeApp: func() error {
-			_, err := client.AppsV1().DaemonSets(Namespace).Create(ctx, daemonSet(o), meta.CreateOptions{})
+			_, err := client.AppsV1().DaemonSets(Namespace).Create(ctx, daemonSet(o), metav1.CreateOptions{})
 			return err
 		},
 		"Deployment " + controllerApp: func() error {
-			_, err := client.AppsV1().Deployments(Namespace).Create(ctx, deployment(), meta.CreateOptions{})
+			_, err := client.AppsV1().Deployments(Namespace).Create(ctx, deployment(), metav1.CreateOptions{})
 			return err
 		},
 	}
@@ -60,70 +60,70 @@ func Apply(ctx context.Context, client kubernetes.Interface, o Install) error {
 	return nil
 }
 
-func csiDriver() *storage.CSIDriver {
+func csiDriver() *storagev1.CSIDriver {
 	attachRequired, podInfo := true, false
-	return &storage.CSIDriver{
-		ObjectMeta: meta.ObjectMeta{Name: DriverName},
-		Spec:       storage.CSIDriverSpec{AttachRequired: &attachRequired, PodInfoOnMount: &podInfo},
+	return &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: DriverName},
+		Spec:       storagev1.CSIDriverSpec{AttachRequired: &attachRequired, PodInfoOnMount: &podInfo},
 	}
 }
 
-func storageClass() *storage.StorageClass {
-	binding, reclaim := storage.VolumeBindingWaitForFirstConsumer, core.PersistentVolumeReclaimDelete
-	return &storage.StorageClass{
-		ObjectMeta:        meta.ObjectMeta{Name: StorageClass},
+func storageClass() *storagev1.StorageClass {
+	binding, reclaim := storagev1.VolumeBindingWaitForFirstConsumer, corev1.PersistentVolumeReclaimDelete
+	return &storagev1.StorageClass{
+		ObjectMeta:        metav1.ObjectMeta{Name: StorageClass},
 		Provisioner:       DriverName,
 		VolumeBindingMode: &binding,
 		ReclaimPolicy:     &reclaim,
 	}
 }
 
-func daemonSet(o Install) *apps.DaemonSet {
+func daemonSet(o Install) *appsv1.DaemonSet {
 	// The add-on's tolerations; the last one lets a pod outlive nodes that are unreachable for a while.
 	patience := int64(300)
-	tolerations := []core.Toleration{
-		{Key: "CriticalAddonsOnly", Operator: core.TolerationOpExists},
-		{Operator: core.TolerationOpExists, Effect: core.TaintEffectNoExecute, TolerationSeconds: &patience},
+	tolerations := []corev1.Toleration{
+		{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists},
+		{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &patience},
 	}
 	if !o.IntolerantOfDisruption {
 		tolerations = append(tolerations,
-			core.Toleration{Key: "karpenter.sh/disrupted", Operator: core.TolerationOpExists, Effect: core.TaintEffectNoSchedule})
+			corev1.Toleration{Key: "karpenter.sh/disrupted", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	}
 	labels := map[string]string{appLabel: nodeApp}
-	return &apps.DaemonSet{
-		ObjectMeta: meta.ObjectMeta{Name: nodeApp, Namespace: Namespace, Labels: labels},
-		Spec: apps.DaemonSetSpec{
-			Selector: &meta.LabelSelector{MatchLabels: labels},
+	return &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: nodeApp, Namespace: Namespace, Labels: labels},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: podTemplate(labels, "ebs-plugin", "system-node-critical", tolerations),
 		},
 	}
 }
 
-func deployment() *apps.Deployment {
+func deployment() *appsv1.Deployment {
 	replicas := int32(1)
 	labels := map[string]string{appLabel: controllerApp}
 	template := podTemplate(labels, "ebs-plugin", "system-cluster-critical",
-		[]core.Toleration{{Key: "CriticalAddonsOnly", Operator: core.TolerationOpExists}})
+		[]corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}})
 	template.Spec.NodeSelector = map[string]string{"eks.amazonaws.com/nodegroup": "system"}
-	return &apps.Deployment{
-		ObjectMeta: meta.ObjectMeta{Name: controllerApp, Namespace: Namespace, Labels: labels},
-		Spec: apps.DeploymentSpec{
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: controllerApp, Namespace: Namespace, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas,
-			Selector: &meta.LabelSelector{MatchLabels: labels},
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: template,
 		},
 	}
 }
 
-func podTemplate(labels map[string]string, container, priority string, tolerations []core.Toleration) core.PodTemplateSpec {
+func podTemplate(labels map[string]string, container, priority string, tolerations []corev1.Toleration) corev1.PodTemplateSpec {
 	mountToken := false
-	return core.PodTemplateSpec{
-		ObjectMeta: meta.ObjectMeta{Labels: labels},
-		Spec: core.PodSpec{
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: &mountToken,
 			PriorityClassName:            priority,
 			Tolerations:                  tolerations,
-			Containers:                   []core.Container{{Name: container, Image: image}},
+			Containers:                   []corev1.Container{{Name: container, Image: image}},
 		},
 	}
 }

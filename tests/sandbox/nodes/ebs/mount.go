@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -18,8 +18,8 @@ const volumesAnnotation, mounted = "sandbox.plumbline.dev/volumes", "mounted"
 
 // usage is a node whose volumes in use are not those that its status names.
 type usage struct {
-	Node  *core.Node
-	InUse []core.UniqueVolumeName
+	Node  *corev1.Node
+	InUse []corev1.UniqueVolumeName
 }
 
 // usages are the kubelets' reports that are due. A volume is in use from before it is mounted, and until it is unmounted, which
@@ -44,8 +44,8 @@ func usages(v *view) []usage {
 }
 
 // wanted are the volumes of all pods that are still there on a node.
-func (v *view) wanted(node string) []core.UniqueVolumeName {
-	var names []core.UniqueVolumeName
+func (v *view) wanted(node string) []corev1.UniqueVolumeName {
+	var names []corev1.UniqueVolumeName
 	for _, pod := range v.pods {
 		if pod.Spec.NodeName != node || finished(pod) {
 			continue
@@ -60,8 +60,8 @@ func (v *view) wanted(node string) []core.UniqueVolumeName {
 }
 
 // mountable are the waiting pods all of whose volumes are attached to their node, and whose node can mount them.
-func mountable(v *view) []*core.Pod {
-	var all []*core.Pod
+func mountable(v *view) []*corev1.Pod {
+	var all []*corev1.Pod
 	for _, pod := range v.pods {
 		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.Annotations[volumesAnnotation] == mounted {
 			continue
@@ -74,13 +74,13 @@ func mountable(v *view) []*core.Pod {
 }
 
 // claimed says whether a pod has volumes of claims at all.
-func (v *view) claimed(pod *core.Pod) bool {
+func (v *view) claimed(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, isClaimed)
 }
 
-func isClaimed(in core.Volume) bool { return in.PersistentVolumeClaim != nil || in.Ephemeral != nil }
+func isClaimed(in corev1.Volume) bool { return in.PersistentVolumeClaim != nil || in.Ephemeral != nil }
 
-func (v *view) allAttached(pod *core.Pod) bool {
+func (v *view) allAttached(pod *corev1.Pod) bool {
 	node := v.nodes[pod.Spec.NodeName]
 	for _, in := range pod.Spec.Volumes {
 		if !isClaimed(in) {
@@ -101,13 +101,13 @@ func (d *Driver) mount(ctx context.Context, v *view) error {
 	for _, u := range usages(v) {
 		names := u.InUse
 		if names == nil {
-			names = []core.UniqueVolumeName{}
+			names = []corev1.UniqueVolumeName{}
 		}
 		patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumesInUse": names}})
 		if err != nil {
 			return fmt.Errorf("encode the volumes of node %s: %w", u.Node.Name, err)
 		}
-		_, err = d.client.CoreV1().Nodes().Patch(ctx, u.Node.Name, types.MergePatchType, patch, meta.PatchOptions{}, "status")
+		_, err = d.client.CoreV1().Nodes().Patch(ctx, u.Node.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("report the volumes of node %s: %w", u.Node.Name, err))
 		}
@@ -119,7 +119,7 @@ func (d *Driver) mount(ctx context.Context, v *view) error {
 		if err != nil {
 			return fmt.Errorf("encode a patch of pod %s: %w", pod.Name, err)
 		}
-		_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, meta.PatchOptions{})
+		_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("mount the volumes of pod %s/%s: %w", pod.Namespace, pod.Name, err))
 		}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 
 // request is a claim that wants a volume in a zone.
 type request struct {
-	Claim *core.PersistentVolumeClaim
+	Claim *corev1.PersistentVolumeClaim
 	Zone  string
 }
 
@@ -35,24 +35,24 @@ func requests(v *view) []request {
 		if class == nil || class.Provisioner != DriverName || v.volumes[volumeName(claim)] != nil {
 			continue
 		}
-		all = append(all, request{Claim: claim, Zone: node.Labels[core.LabelTopologyZone]})
+		all = append(all, request{Claim: claim, Zone: node.Labels[corev1.LabelTopologyZone]})
 	}
 	return all
 }
 
 // leftovers are volumes whose claim is gone and that nothing is attached to any more.
-func leftovers(v *view) []*core.PersistentVolume {
+func leftovers(v *view) []*corev1.PersistentVolume {
 	attached := map[string]bool{}
 	for _, a := range v.attachments {
 		if a.Spec.Source.PersistentVolumeName != nil {
 			attached[*a.Spec.Source.PersistentVolumeName] = true
 		}
 	}
-	var all []*core.PersistentVolume
+	var all []*corev1.PersistentVolume
 	for name := range v.volumes {
 		volume := v.ours(name)
-		if volume != nil && volume.Status.Phase == core.VolumeReleased && volume.Annotations[provisionedBy] == DriverName &&
-			volume.Spec.PersistentVolumeReclaimPolicy == core.PersistentVolumeReclaimDelete && !attached[name] {
+		if volume != nil && volume.Status.Phase == corev1.VolumeReleased && volume.Annotations[provisionedBy] == DriverName &&
+			volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !attached[name] {
 			all = append(all, volume)
 		}
 	}
@@ -64,7 +64,7 @@ func (d *Driver) provision(ctx context.Context, v *view) error {
 	var errs []error
 	for _, r := range requests(v) {
 		volume := d.newVolume(v, r)
-		_, err := d.client.CoreV1().PersistentVolumes().Create(ctx, volume, meta.CreateOptions{})
+		_, err := d.client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			errs = append(errs, fmt.Errorf("create PersistentVolume %s: %w", volume.Name, err))
 		}
@@ -77,7 +77,7 @@ func (d *Driver) provision(ctx context.Context, v *view) error {
 			errs = append(errs, fmt.Errorf("delete EBS volume %s: %w", volume.Spec.CSI.VolumeHandle, err))
 			continue
 		}
-		err := d.client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, meta.DeleteOptions{})
+		err := d.client.CoreV1().PersistentVolumes().Delete(ctx, volume.Name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("delete PersistentVolume %s: %w", volume.Name, err))
 		}
@@ -86,8 +86,8 @@ func (d *Driver) provision(ctx context.Context, v *view) error {
 }
 
 // newVolume makes the EBS volume, once for a claim, and describes it.
-func (d *Driver) newVolume(v *view, r request) *core.PersistentVolume {
-	size := r.Claim.Spec.Resources.Requests[core.ResourceStorage]
+func (d *Driver) newVolume(v *view, r request) *corev1.PersistentVolume {
+	size := r.Claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	id := d.created[string(r.Claim.UID)]
 	if id == "" {
 		const gib = 1 << 30
@@ -100,37 +100,37 @@ func (d *Driver) newVolume(v *view, r request) *core.PersistentVolume {
 		})
 		d.created[string(r.Claim.UID)] = id
 	}
-	reclaim := core.PersistentVolumeReclaimDelete
+	reclaim := corev1.PersistentVolumeReclaimDelete
 	if class := v.classes[*r.Claim.Spec.StorageClassName]; class.ReclaimPolicy != nil {
 		reclaim = *class.ReclaimPolicy
 	}
-	return &core.PersistentVolume{
-		ObjectMeta: meta.ObjectMeta{Name: volumeName(r.Claim), Annotations: map[string]string{provisionedBy: DriverName}},
-		Spec: core.PersistentVolumeSpec{
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: volumeName(r.Claim), Annotations: map[string]string{provisionedBy: DriverName}},
+		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:                   r.Claim.Spec.AccessModes,
-			Capacity:                      core.ResourceList{core.ResourceStorage: size},
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: size},
 			StorageClassName:              *r.Claim.Spec.StorageClassName,
 			VolumeMode:                    r.Claim.Spec.VolumeMode,
 			PersistentVolumeReclaimPolicy: reclaim,
-			PersistentVolumeSource: core.PersistentVolumeSource{
-				CSI: &core.CSIPersistentVolumeSource{Driver: DriverName, VolumeHandle: id, FSType: "ext4"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: DriverName, VolumeHandle: id, FSType: "ext4"},
 			},
-			ClaimRef: &core.ObjectReference{
+			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim",
 				Namespace: r.Claim.Namespace, Name: r.Claim.Name, UID: r.Claim.UID,
 			},
-			NodeAffinity: &core.VolumeNodeAffinity{Required: inZone(r.Zone)},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: inZone(r.Zone)},
 		},
 	}
 }
 
 // volumeName is the external provisioner's name for a claim's volume.
-func volumeName(claim *core.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
+func volumeName(claim *corev1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
 
-func inZone(zone string) *core.NodeSelector {
-	return &core.NodeSelector{NodeSelectorTerms: []core.NodeSelectorTerm{{
-		MatchExpressions: []core.NodeSelectorRequirement{
-			{Key: core.LabelTopologyZone, Operator: core.NodeSelectorOpIn, Values: []string{zone}},
+func inZone(zone string) *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
 		},
 	}}}
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	core "k8s.io/api/core/v1"
-	storage "k8s.io/api/storage/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // volumesPerNode is what most Nitro instances can have, less the root volume and one network interface.
@@ -16,7 +16,7 @@ const volumesPerNode = 26
 
 // registration is a node whose CSINode does not say what is so: Runs says whether the driver is to be in it.
 type registration struct {
-	Node *core.Node
+	Node *corev1.Node
 	Runs bool
 }
 
@@ -32,11 +32,11 @@ func registrations(v *view) []registration {
 	return all
 }
 
-func registered(csiNode *storage.CSINode) bool {
+func registered(csiNode *storagev1.CSINode) bool {
 	return csiNode != nil && slices.ContainsFunc(csiNode.Spec.Drivers, isOurs)
 }
 
-func isOurs(d storage.CSINodeDriver) bool { return d.Name == DriverName }
+func isOurs(d storagev1.CSINodeDriver) bool { return d.Name == DriverName }
 
 // register does what a kubelet does when the driver's socket appears or goes away.
 func (d *Driver) register(ctx context.Context, v *view) error {
@@ -49,10 +49,10 @@ func (d *Driver) register(ctx context.Context, v *view) error {
 	return errors.Join(errs...)
 }
 
-func (d *Driver) writeCSINode(ctx context.Context, current *storage.CSINode, r registration) error {
+func (d *Driver) writeCSINode(ctx context.Context, current *storagev1.CSINode, r registration) error {
 	api := d.client.StorageV1().CSINodes()
 	if current == nil {
-		_, err := api.Create(ctx, csiNode(r.Node), meta.CreateOptions{})
+		_, err := api.Create(ctx, csiNode(r.Node), metav1.CreateOptions{})
 		return err
 	}
 	changed := current.DeepCopy()
@@ -60,26 +60,26 @@ func (d *Driver) writeCSINode(ctx context.Context, current *storage.CSINode, r r
 	if r.Runs {
 		changed.Spec.Drivers = append(changed.Spec.Drivers, nodeDriver(r.Node))
 	}
-	_, err := api.Update(ctx, changed, meta.UpdateOptions{})
+	_, err := api.Update(ctx, changed, metav1.UpdateOptions{})
 	return err
 }
 
-func csiNode(node *core.Node) *storage.CSINode {
-	return &storage.CSINode{
-		ObjectMeta: meta.ObjectMeta{
+func csiNode(node *corev1.Node) *storagev1.CSINode {
+	return &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{
 			Name:            node.Name,
-			OwnerReferences: []meta.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 		},
-		Spec: storage.CSINodeSpec{Drivers: []storage.CSINodeDriver{nodeDriver(node)}},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{nodeDriver(node)}},
 	}
 }
 
-func nodeDriver(node *core.Node) storage.CSINodeDriver {
+func nodeDriver(node *corev1.Node) storagev1.CSINodeDriver {
 	count := int32(volumesPerNode)
-	return storage.CSINodeDriver{
+	return storagev1.CSINodeDriver{
 		Name:         DriverName,
 		NodeID:       instanceOf(node),
-		TopologyKeys: []string{core.LabelTopologyZone, core.LabelOSStable},
-		Allocatable:  &storage.VolumeNodeResources{Count: &count},
+		TopologyKeys: []string{corev1.LabelTopologyZone, corev1.LabelOSStable},
+		Allocatable:  &storagev1.VolumeNodeResources{Count: &count},
 	}
 }

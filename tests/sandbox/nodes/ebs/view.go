@@ -3,8 +3,8 @@ package ebs
 import (
 	"strings"
 
-	core "k8s.io/api/core/v1"
-	storage "k8s.io/api/storage/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // kwokAnnotation is on the Nodes whose kubelet is played, and taken off when the instance ends.
@@ -14,19 +14,19 @@ type claimKey struct{ namespace, name string }
 
 // view is the cluster at one moment.
 type view struct {
-	pods        []*core.Pod
-	nodes       map[string]*core.Node
-	claims      map[claimKey]*core.PersistentVolumeClaim
-	volumes     map[string]*core.PersistentVolume
-	classes     map[string]*storage.StorageClass
-	attachments []*storage.VolumeAttachment
-	csiNodes    map[string]*storage.CSINode
+	pods        []*corev1.Pod
+	nodes       map[string]*corev1.Node
+	claims      map[claimKey]*corev1.PersistentVolumeClaim
+	volumes     map[string]*corev1.PersistentVolume
+	classes     map[string]*storagev1.StorageClass
+	attachments []*storagev1.VolumeAttachment
+	csiNodes    map[string]*storagev1.CSINode
 }
 
 // controllerRuns says whether a pod of the driver's controller runs anywhere.
 func (v *view) controllerRuns() bool {
 	for _, pod := range v.pods {
-		if pod.Namespace == Namespace && pod.Labels[appLabel] == controllerApp && pod.Status.Phase == core.PodRunning {
+		if pod.Namespace == Namespace && pod.Labels[appLabel] == controllerApp && pod.Status.Phase == corev1.PodRunning {
 			return true
 		}
 	}
@@ -37,7 +37,7 @@ func (v *view) controllerRuns() bool {
 func (v *view) driverRuns(node string) bool {
 	for _, pod := range v.pods {
 		if pod.Spec.NodeName == node && pod.Namespace == Namespace && pod.Labels[appLabel] == nodeApp &&
-			pod.Status.Phase == core.PodRunning {
+			pod.Status.Phase == corev1.PodRunning {
 			return true
 		}
 	}
@@ -45,7 +45,7 @@ func (v *view) driverRuns(node string) bool {
 }
 
 // volume is the PersistentVolume behind a pod's volume, if it is one of this driver's and bound.
-func (v *view) volume(pod *core.Pod, in core.Volume) *core.PersistentVolume {
+func (v *view) volume(pod *corev1.Pod, in corev1.Volume) *corev1.PersistentVolume {
 	var name string
 	switch {
 	case in.PersistentVolumeClaim != nil:
@@ -63,7 +63,7 @@ func (v *view) volume(pod *core.Pod, in core.Volume) *core.PersistentVolume {
 }
 
 // ours is a PersistentVolume by its name, if it is one of this driver's.
-func (v *view) ours(name string) *core.PersistentVolume {
+func (v *view) ours(name string) *corev1.PersistentVolume {
 	volume := v.volumes[name]
 	if volume == nil || volume.Spec.CSI == nil || volume.Spec.CSI.Driver != DriverName {
 		return nil
@@ -72,15 +72,15 @@ func (v *view) ours(name string) *core.PersistentVolume {
 }
 
 // inUse is the name by which a node reports that it has a volume mounted or is about to.
-func inUse(volume *core.PersistentVolume) core.UniqueVolumeName {
-	return core.UniqueVolumeName("kubernetes.io/csi/" + DriverName + "^" + volume.Spec.CSI.VolumeHandle)
+func inUse(volume *corev1.PersistentVolume) corev1.UniqueVolumeName {
+	return corev1.UniqueVolumeName("kubernetes.io/csi/" + DriverName + "^" + volume.Spec.CSI.VolumeHandle)
 }
 
 // instanceOf reads the instance from a provider ID of the form aws:///zone/instance.
-func instanceOf(node *core.Node) string {
+func instanceOf(node *corev1.Node) string {
 	return node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]
 }
 
-func finished(pod *core.Pod) bool {
-	return pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

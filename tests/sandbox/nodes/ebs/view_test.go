@@ -5,63 +5,63 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	core "k8s.io/api/core/v1"
-	storage "k8s.io/api/storage/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
 	nodeName = "node-1"
 	pvName   = "pvc-1"
-	inUseOne = core.UniqueVolumeName("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
+	inUseOne = corev1.UniqueVolumeName("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
 )
 
 // running is a cluster in which one pod uses one volume, attached and mounted on one node.
 func running() *view {
-	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: nodeName, Annotations: map[string]string{kwokAnnotation: "fake"}}}
-	node.Labels = map[string]string{core.LabelTopologyZone: "eu-west-1a"}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Annotations: map[string]string{kwokAnnotation: "fake"}}}
+	node.Labels = map[string]string{corev1.LabelTopologyZone: "eu-west-1a"}
 	node.Spec.ProviderID = "aws:///eu-west-1a/i-1"
-	node.Status.VolumesInUse = []core.UniqueVolumeName{inUseOne}
+	node.Status.VolumesInUse = []corev1.UniqueVolumeName{inUseOne}
 
-	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: "db", Annotations: map[string]string{volumesAnnotation: mounted}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", Annotations: map[string]string{volumesAnnotation: mounted}}}
 	pod.Spec.NodeName = nodeName
-	pod.Spec.Volumes = []core.Volume{{Name: "data"}}
-	pod.Spec.Volumes[0].PersistentVolumeClaim = &core.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "data"}}
+	pod.Spec.Volumes[0].PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
 
 	class := StorageClass
-	claim := &core.PersistentVolumeClaim{ObjectMeta: meta.ObjectMeta{Namespace: "shop", Name: "data", UID: "1"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", UID: "1"}}
 	claim.Annotations = map[string]string{selectedNode: nodeName}
 	claim.Spec.StorageClassName, claim.Spec.VolumeName = &class, pvName
-	claim.Spec.Resources.Requests = core.ResourceList{core.ResourceStorage: resource.MustParse("1500Mi")}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1500Mi")}
 
-	volume := &core.PersistentVolume{ObjectMeta: meta.ObjectMeta{Name: pvName, Annotations: map[string]string{provisionedBy: DriverName}}}
-	volume.Spec.CSI = &core.CSIPersistentVolumeSource{Driver: DriverName, VolumeHandle: "vol-1"}
-	volume.Spec.PersistentVolumeReclaimPolicy = core.PersistentVolumeReclaimDelete
-	volume.Status.Phase = core.VolumeBound
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pvName, Annotations: map[string]string{provisionedBy: DriverName}}}
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: DriverName, VolumeHandle: "vol-1"}
+	volume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	volume.Status.Phase = corev1.VolumeBound
 
 	source := pvName
-	attachment := &storage.VolumeAttachment{ObjectMeta: meta.ObjectMeta{Name: "csi-1", UID: "a", Finalizers: []string{attacherFinalizer}}}
-	attachment.Spec = storage.VolumeAttachmentSpec{Attacher: DriverName, NodeName: nodeName}
+	attachment := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1", UID: "a", Finalizers: []string{attacherFinalizer}}}
+	attachment.Spec = storagev1.VolumeAttachmentSpec{Attacher: DriverName, NodeName: nodeName}
 	attachment.Spec.Source.PersistentVolumeName = &source
 	attachment.Status.Attached = true
 	attachment.Status.AttachmentMetadata = map[string]string{deviceKey: "/dev/xvdaa"}
 
 	return &view{
-		pods:        []*core.Pod{pod, systemPod(nodeApp, nodeName), systemPod(controllerApp, "system")},
-		nodes:       map[string]*core.Node{nodeName: node},
-		claims:      map[claimKey]*core.PersistentVolumeClaim{{"shop", "data"}: claim},
-		volumes:     map[string]*core.PersistentVolume{pvName: volume},
-		classes:     map[string]*storage.StorageClass{StorageClass: storageClass()},
-		attachments: []*storage.VolumeAttachment{attachment},
-		csiNodes:    map[string]*storage.CSINode{nodeName: csiNode(node)},
+		pods:        []*corev1.Pod{pod, systemPod(nodeApp, nodeName), systemPod(controllerApp, "system")},
+		nodes:       map[string]*corev1.Node{nodeName: node},
+		claims:      map[claimKey]*corev1.PersistentVolumeClaim{{"shop", "data"}: claim},
+		volumes:     map[string]*corev1.PersistentVolume{pvName: volume},
+		classes:     map[string]*storagev1.StorageClass{StorageClass: storageClass()},
+		attachments: []*storagev1.VolumeAttachment{attachment},
+		csiNodes:    map[string]*storagev1.CSINode{nodeName: csiNode(node)},
 	}
 }
 
-func systemPod(app, node string) *core.Pod {
-	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: Namespace, Name: app, Labels: map[string]string{appLabel: app}}}
+func systemPod(app, node string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: app, Labels: map[string]string{appLabel: app}}}
 	pod.Spec.NodeName = node
-	pod.Status.Phase = core.PodRunning
+	pod.Status.Phase = corev1.PodRunning
 	return pod
 }
 
@@ -81,7 +81,7 @@ func stepsOf(v *view) steps {
 	for _, l := range leftovers(v) {
 		s.Leftover = append(s.Leftover, l.Name)
 	}
-	attach, release := attachments(v)
+	attach, release := attachments(v, nil)
 	for _, a := range attach {
 		s.Attach = append(s.Attach, a.Volume+" to "+a.Instance+" as "+a.Device)
 	}
@@ -105,11 +105,11 @@ func stepsOf(v *view) steps {
 }
 
 func withoutPod(v *view, name string) {
-	v.pods = slices.DeleteFunc(v.pods, func(p *core.Pod) bool { return p.Name == name })
+	v.pods = slices.DeleteFunc(v.pods, func(p *corev1.Pod) bool { return p.Name == name })
 }
 
 func TestSteps(t *testing.T) {
-	now := meta.Now()
+	now := metav1.Now()
 	cases := map[string]struct {
 		change func(*view)
 		want   steps
@@ -145,7 +145,7 @@ func TestSteps(t *testing.T) {
 			change: func(v *view) {
 				taken := v.attachments[0].DeepCopy()
 				taken.Name, taken.UID = "csi-0", "b"
-				v.attachments[0].Status = storage.VolumeAttachmentStatus{}
+				v.attachments[0].Status = storagev1.VolumeAttachmentStatus{}
 				v.attachments = append(v.attachments, taken)
 			},
 			want: steps{Attach: []string{"vol-1 to i-1 as /dev/xvdab"}},
@@ -206,11 +206,11 @@ func TestSteps(t *testing.T) {
 			},
 		},
 		"a released volume still attached stays": {
-			change: func(v *view) { v.volumes[pvName].Status.Phase = core.VolumeReleased },
+			change: func(v *view) { v.volumes[pvName].Status.Phase = corev1.VolumeReleased },
 		},
 		"a released volume goes": {
 			change: func(v *view) {
-				v.volumes[pvName].Status.Phase = core.VolumeReleased
+				v.volumes[pvName].Status.Phase = corev1.VolumeReleased
 				v.attachments = nil
 			},
 			want: steps{Leftover: []string{pvName}},
