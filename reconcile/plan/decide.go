@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Reasons of Changes.
+const (
+	ReasonMissing      = "Missing"
+	ReasonDiffers      = "Differs"
+	ReasonOwnership    = "Ownership"
+	ReasonUnowned      = "Unowned"
+	ReasonReturned     = "Returned"
+	ReasonTerminating  = "Terminating"
+	ReasonClassMissing = "ClassMissing"
+	ReasonClassNotMade = "ClassNotMade"
+	ReasonOtherSync    = "OtherNodeSync"
+	ReasonOtherApplier = "OtherApplier"
+	ReasonNotAdopted   = "NotAdopted"
+	ReasonImmutable    = "Immutable"
+	ReasonInvalid      = "Invalid"
+)
+
+// decide says what to do with one object of the Set.
+func (m *maker) decide(ctx context.Context, object render.Object) (Change, error) {
+	change := Change{Ref: object.Ref, Action: None, Effect: EffectNone, Object: object, Live: m.live.object(object.Ref)}
+	if change.Live == nil {
+		m.create(&change)
+	} else if err := m.compare(ctx, &change); err != nil {
+		return change, err
+	}
+	if change.Action.Writes() {
+		m.needClass(&change)
+	}
+	if (change.Action == Create || change.Action == Update || change.Action == Adopt) && m.policy.Drift == v1alpha1.DriftReport && !m.policy.NewRevision {
+		change.Action = Drifted
+	}
+	return change, nil
+}
+
+func (m *maker) create(change *Change) {
+	change.Action, change.Reason = Create, ReasonMissing
+	change.Message = fmt.Sprintf("%s is not in the cluster", change.Ref)
+}
+
+// compare decides on an object that exists.
+func (m *maker) compare(ctx context.Context, change *Change) error {
+	if terminating(change.Live) {
+		change.Action, change.Reason, change.WaitsFor = Wait, ReasonTerminating, change.Ref.String()
+		change.Message = fmt.Sprintf("%s is being deleted, which cannot be taken back; it is created anew when it is gone", change.Ref)
+		return nil
+	}
+	j, err := judge(change.Object, change.Live, m.policy.Owner, m.schema)
+	if err != nil {
+		return err
+	}
+	change.note(j)
+	if other, ok := m.otherSync(change.Live); ok {
+		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
+		return nil
+	}
+	leaving := m.leaving(change.Live)
+	switch {
+	case !leaving && !m.policy.Owner.Owns(change.Live):
+		m.adopt(change, j)
+	case j.foreign != nil:
+		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
+	case leaving || j.residue:
+		change.Action, change.Reason, change.Force = TakeBack, ReasonReturned, true
+		change.Message = fmt.Sprintf("Git has %s again", change.Ref)
+	case !j.clean():
+		change.update(j)
+	}
+	if change.Action.Writes() {
+		m.refuse(ctx, change)
+	}
+	return nil
+}
+
+// note keeps what was found for whoever reads the Plan.
+func (c *Change) note(j judgement) {
+	for _, d := range append(j.change, j.foreign...) {
+		c.Fields = append(c.Fields, d.fields()...)
+	}
+	c.Editors = j.editors
+	c.Takeover = j.takeover
+}
+
+func (c *Change) update(j judgement) {
+	c.Action, c.Reason, c.Force = Update, ReasonDiffers, true
+	if len(c.Fields) == 0 {
+		c.Reason = ReasonOwnership
+		c.Message = fmt.Sprintf("%s is as Git says, but not all of its fields are ours", c.Ref)
+		return
+	}
+	c.Message = fmt.Sprintf("%s differs at %s", c.Ref, strings.Join(paths(j.change), ", "))
+}
+
+func (c *Change) conflict(reason string, err *ConflictError) {
+	c.Action, c.Reason, c.Message, c.Err = Conflict, reason, err.Error(), err
+}
+
+// leaving says whether a removal of this very object has begun.
+func (m *maker) leaving(live *unstructured.Unstructured) bool {
+	r, ok := m.live.removal(live.GetUID())
+	return ok && r.Phase != v1alpha1.RemovalHeld
+}
+
+func (m *maker) otherSync(live *unstructured.Unstructured) (Owner, bool) {
+	label := live.GetLabels()[v1alpha1.OwnerLabel]
+	if label == "" || m.policy.Owner.Owns(live) {
+		return Owner{}, false
+	}
+	return m.policy.owner(label)
+}
+
+func paths(differences []difference) []string {
+	found := make([]string, 0, len(differences))
+	for _, d := range differences {
+		found = append(found, name(d.path))
+	}
+	return found
+}

@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// difference is one place where an object is not as it should be. Its path is
+// of map keys alone: a list is compared as a whole.
+type difference struct {
+	path     []string
+	from, to any
+}
+
+// differences compares what lives with what should: the whole spec, and of the
+// labels and annotations those that Git or we write.
+func differences(live, desired *unstructured.Unstructured, owner Owner) []difference {
+	found := compare([]string{"spec"}, live.Object["spec"], desired.Object["spec"])
+	label, annotation := owner.Label()
+	found = append(found, metadata("labels", live.GetLabels(), desired.GetLabels(), label)...)
+	return append(found, metadata("annotations", live.GetAnnotations(), desired.GetAnnotations(), annotation)...)
+}
+
+func metadata(kind string, live, desired map[string]string, owned string) []difference {
+	wanted := map[string]string{}
+	maps.Copy(wanted, desired)
+	delete(wanted, v1alpha1.OwnerLabel)
+	if owned != "" {
+		wanted[v1alpha1.OwnerLabel] = owned
+	}
+	var found []difference
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if was, ok := live[key]; !ok || was != wanted[key] {
+			d := difference{path: []string{"metadata", kind, key}, to: wanted[key]}
+			if ok {
+				d.from = was
+			}
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// compare descends through maps that both sides have, in the order of the keys.
+func compare(path []string, live, desired any) []difference {
+	was, isMap := live.(map[string]any)
+	wanted, wantsMap := desired.(map[string]any)
+	if (isMap || live == nil) && (wantsMap || desired == nil) && (isMap || wantsMap) && len(was)+len(wanted) > 0 {
+		keys := slices.Sorted(maps.Keys(was))
+		for key := range wanted {
+			if _, both := was[key]; !both {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		var found []difference
+		for _, key := range keys {
+			found = append(found, compare(append(slices.Clone(path), key), was[key], wanted[key])...)
+		}
+		return found
+	}
+	if equal(live, desired) {
+		return nil
+	}
+	return []difference{{path: path, from: live, to: desired}}
+}
+
+// equal compares JSON values; a number is a number, however it was decoded, and
+// an empty map or list is not an absent one.
+func equal(a, b any) bool { return canonical(a) == canonical(b) }
+
+// canonical writes a value as JSON, with the keys of maps in order.
+func canonical(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(raw)
+}
+
+// fields breaks a difference up for reading: lists of one length by their
+// elements.
+func (d difference) fields() []Field {
+	return leaves(name(d.path), d.from, d.to)
+}
+
+func leaves(path string, from, to any) []Field {
+	was, isList := from.([]any)
+	wanted, wantsList := to.([]any)
+	if isList && wantsList && len(was) == len(wanted) {
+		var found []Field
+		for i := range was {
+			found = append(found, leaves(fmt.Sprintf("%s[%d]", path, i), was[i], wanted[i])...)
+		}
+		return found
+	}
+	_, isMap := from.(map[string]any)
+	_, wantsMap := to.(map[string]any)
+	if isMap && wantsMap {
+		var found []Field
+		for _, d := range compare(nil, from, to) {
+			found = append(found, leaves(path+"."+name(d.path), d.from, d.to)...)
+		}
+		return found
+	}
+	if equal(from, to) {
+		return nil
+	}
+	return []Field{{Path: path, From: text(from), To: text(to)}}
+}
+
+// name writes a path as people do: spec.limits.cpu, metadata.labels[a.b/c].
+func name(path []string) string {
+	var b strings.Builder
+	for i, key := range path {
+		switch {
+		case strings.ContainsAny(key, "./"):
+			b.WriteString("[" + key + "]")
+		case i > 0:
+			b.WriteString("." + key)
+		default:
+			b.WriteString(key)
+		}
+	}
+	return b.String()
+}
+
+// text writes a value: a string as it is, all else as JSON; nothing for nothing.
+func text(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	}
+	return canonical(value)
+}

@@ -1,0 +1,11 @@
+// Package plan compares a Set with what lives and says what would be done.
+//
+// In go the Set of a revision, the live definitions, NodeClaims and open
+// removals, and the policy of a NodeSync. Out comes a Plan: a Change for each
+// object that is not as Git says, in the order of their Stages, each with its
+// Effect and the nodes it touches; the entries that have left the repository,
+// weighed by the guard; and a Digest that names all of it.
+//
+// It is a function from values to values. It reads no clock, asks no cluster and
+// writes nothing. One broken object never keeps the others from their Change.
+package plan

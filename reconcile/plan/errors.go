@@ -1,0 +1,68 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// MissingClassError says that a NodePool names a class that is nowhere.
+type MissingClassError struct {
+	Ref, Class render.Ref
+	Origin     render.Origin
+}
+
+// Error names the pool, the class and where the pool is written.
+func (e *MissingClassError) Error() string {
+	return fmt.Sprintf("%s names %s, which is neither in Git nor in the cluster (%s): add it or correct the nodeClassRef", e.Ref, e.Class, e.Origin)
+}
+
+// RefusedError says that the API server would refuse a change, whenever it is
+// tried.
+type RefusedError struct {
+	Ref    render.Ref
+	Origin render.Origin
+	// Problems are sentences, each on one field.
+	Problems []string
+	// Immutable says that only a new name helps.
+	Immutable bool
+}
+
+// Error names the object, what is wrong, and the way out.
+func (e *RefusedError) Error() string {
+	way := "correct it"
+	if e.Immutable {
+		way = "it needs a new name"
+	}
+	return fmt.Sprintf("change of %s refused: %s (%s): %s", e.Ref, strings.Join(e.Problems, "; "), e.Origin, way)
+}
+
+// ConflictError says that an object, or a field of it, is someone else's.
+type ConflictError struct {
+	Ref render.Ref
+	// Owner is the other NodeSync that the object belongs to.
+	Owner string
+	// Tools are the other appliers that own Fields.
+	Tools []string
+	// Fields are those in dispute, by path.
+	Fields []string
+	// Adopt is the policy by which an unowned object was not taken over.
+	Adopt v1alpha1.AdoptPolicy
+}
+
+// Error names whose it is and the way out.
+func (e *ConflictError) Error() string {
+	switch {
+	case e.Owner != "":
+		return fmt.Sprintf("%s belongs to NodeSync %s: take it out of one of the two repositories", e.Ref, e.Owner)
+	case len(e.Tools) > 0:
+		return fmt.Sprintf("%s: %s keeps %s: stop it from applying this object and take its entry off metadata.managedFields, or take the object out of Git",
+			e.Ref, strings.Join(e.Tools, " and "), strings.Join(e.Fields, ", "))
+	case e.Adopt == v1alpha1.AdoptNever:
+		return fmt.Sprintf("%s exists already, not made by this NodeSync, and adopt is Never: delete it, rename the one in Git, or change adopt", e.Ref)
+	}
+	return fmt.Sprintf("%s exists already, not made by this NodeSync, and would change at %s: make Git say what it is, or set adopt to Always",
+		e.Ref, strings.Join(e.Fields, ", "))
+}

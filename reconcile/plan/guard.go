@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Reasons for which a removal is held, beside v1alpha1.ReasonStatusLost.
+const (
+	ReasonLastPool        = "LastPool"
+	ReasonMaxRemovedPools = "MaxRemovedPools"
+)
+
+// weighing is what the guard's checks see.
+type weighing struct {
+	policy Policy
+	// poolsInSet says whether Git has a NodePool left.
+	poolsInSet bool
+	// leaving is the number of NodePools that would be leaving with the
+	// candidate: those that are open, those that came before it, and all of its
+	// own revision.
+	leaving int
+	// together are the NodePools of the candidate's revision.
+	together []string
+}
+
+// check is one reason to hold a candidate.
+type check func(Candidate, weighing) (reason, message string, hold bool)
+
+// guard is the chain; the first check that holds speaks.
+func guard() []check {
+	return []check{statusLost, lastPool, maxRemovedPools}
+}
+
+// statusLost holds what may have been in Git all the time: without a status
+// nobody knows whether the entry left, or was never ours to take.
+func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
+	lost := w.policy.StatusLost && !c.Recorded || c.record.Reason == v1alpha1.ReasonStatusLost
+	if !lost || w.policy.Released[c.UID] {
+		return "", "", false
+	}
+	return v1alpha1.ReasonStatusLost, fmt.Sprintf(
+		"the status knows of no revision that had %s: put it back into Git, or annotate the NodeSync with %s=%s",
+		c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
+}
+
+// lastPool holds every NodePool while Git has none left.
+func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
+	if c.Ref.Kind != render.NodePool || w.poolsInSet || w.policy.Guard.AllowLastPool {
+		return "", "", false
+	}
+	return ReasonLastPool, "Git has no NodePool left: put one back, or set guard.allowLastPool", true
+}
+
+// maxRemovedPools holds all NodePools of a revision that together with those
+// already leaving are too many: half of an accident is one too.
+func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool) {
+	limit := w.policy.maxRemovedPools()
+	if c.Ref.Kind != render.NodePool || w.leaving <= limit {
+		return "", "", false
+	}
+	return ReasonMaxRemovedPools, fmt.Sprintf(
+		"with %s %d NodePools would be leaving, guard.maxRemovedPools is %d: put entries back, or set it to %d",
+		strings.Join(w.together, ", "), w.leaving, limit, w.leaving), true
+}
+
+// weigh holds the candidates that the guard does not let go. Those of one
+// revision are weighed together, after those of revisions before it, held or
+// not: an accident that goes on is not overtaken by its own tail.
+func (m *maker) weigh(candidates []Candidate) {
+	if m.policy.Deleting {
+		return
+	}
+	w := weighing{policy: m.policy, poolsInSet: m.poolsInSet(), leaving: m.openPools()}
+	for start := 0; start < len(candidates); {
+		end := start + 1
+		for end < len(candidates) && candidates[end].Revision == candidates[start].Revision {
+			end++
+		}
+		m.weighTogether(candidates[start:end], &w)
+		start = end
+	}
+}
+
+func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
+	w.together = nil
+	for _, c := range candidates {
+		if _, _, held := statusLost(c, *w); c.Ref.Kind == render.NodePool && !held {
+			w.together = append(w.together, c.Ref.Name)
+		}
+	}
+	slices.Sort(w.together)
+	w.leaving += len(w.together)
+	for i := range candidates {
+		// There is nothing left to hold of what someone has deleted.
+		if candidates[i].Terminating {
+			continue
+		}
+		for _, holds := range guard() {
+			if reason, message, hold := holds(candidates[i], *w); hold {
+				candidates[i].Held, candidates[i].Reason, candidates[i].Message = true, reason, message
+				break
+			}
+		}
+	}
+}

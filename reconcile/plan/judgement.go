@@ -1,0 +1,139 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// judgement is what an apply of Git's object would do to the live one.
+type judgement struct {
+	// change are the differences that an apply would end.
+	change []difference
+	// editors are the managers that own one of them, our own left out.
+	editors []string
+	// foreign are the fields of other appliers that stand in the way, and tools
+	// are their names.
+	foreign []difference
+	tools   []string
+	// takeover says that an interactive manager owns a field that Git lacks.
+	takeover bool
+	// residue says that a removal has left fields of its own.
+	residue bool
+	// ours says that our entry in managedFields is what it would be.
+	ours bool
+}
+
+// clean says that an apply would change nothing at all.
+func (j judgement) clean() bool {
+	return j.ours && !j.residue && len(j.change) == 0 && len(j.foreign) == 0
+}
+
+// specChanges are the differences within spec.
+func (j judgement) specChanges() []difference {
+	var found []difference
+	for _, d := range slices.Concat(j.change, j.foreign) {
+		if d.path[0] == "spec" {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// judge compares, and asks for each difference whose field it is.
+func judge(object render.Object, live *unstructured.Unstructured, owner Owner, schema Schema) (judgement, error) {
+	want, err := wantedSet(object, owner, schema)
+	if err != nil {
+		return judgement{}, err
+	}
+	entries, err := managed(live)
+	if err != nil {
+		return judgement{}, err
+	}
+	mine := appliedBy(entries, v1alpha1.FieldManager)
+	j := judgement{
+		ours:    mine != nil && mine.Equals(want),
+		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
+	}
+	for _, d := range differences(live, object.Defaulted, owner) {
+		j.weigh(d, written(object.Desired, want, d.path), entries)
+	}
+	slices.Sort(j.editors)
+	j.editors = slices.Compact(j.editors)
+	slices.Sort(j.tools)
+	j.tools = slices.Compact(j.tools)
+	return j, nil
+}
+
+// weigh asks whose field a difference is. A field that Git does not write and
+// that nobody owns whom we may take it from stays as it is.
+func (j *judgement) weigh(d difference, inGit bool, entries []entry) {
+	change := inGit
+	for _, e := range entries {
+		if !touches(e.set, d.path) {
+			continue
+		}
+		if tool, ok := Applier(e.manager); ok {
+			j.foreign = append(j.foreign, d)
+			j.tools = append(j.tools, tool)
+			return
+		}
+		switch {
+		case e.manager == v1alpha1.FieldManager && e.applied, e.manager == v1alpha1.RemovalFieldManager:
+			change = true
+		case Interactive(e.manager):
+			change = true
+			j.editors = append(j.editors, e.manager)
+			j.takeover = j.takeover || !inGit
+		case inGit:
+			j.editors = append(j.editors, e.manager)
+		}
+	}
+	if change {
+		j.change = append(j.change, d)
+	}
+}
+
+// wantedSet is what our entry in managedFields would be after an apply.
+func wantedSet(object render.Object, owner Owner, schema Schema) (*fieldpath.Set, error) {
+	set, err := schema.FieldSet(object.Desired)
+	if err != nil {
+		return nil, fmt.Errorf("field set of %s: %w", object.Ref, err)
+	}
+	marks := fieldpath.NewSet(fieldpath.MakePathOrDie("metadata", "labels", v1alpha1.OwnerLabel))
+	if _, annotation := owner.Label(); annotation != "" {
+		marks.Insert(fieldpath.MakePathOrDie("metadata", "annotations", v1alpha1.OwnerLabel))
+	}
+	return set.Union(marks), nil
+}
+
+// written says whether Git writes a field. An empty map in Git owns the map,
+// and nothing that others put into it.
+func written(desired *unstructured.Unstructured, set *fieldpath.Set, path []string) bool {
+	if !touches(set, path) {
+		return false
+	}
+	if path[0] == "metadata" {
+		return true
+	}
+	var value any = desired.Object
+	for i, key := range path {
+		within, ok := value.(map[string]any)
+		if !ok {
+			return true
+		}
+		if i > 0 && len(within) == 0 {
+			return false
+		}
+		if value, ok = within[key]; !ok {
+			// Part of a whole that Git replaces.
+			return true
+		}
+	}
+	return true
+}

@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Live is what the cluster has.
+type Live struct {
+	// Objects are all objects of the kinds that are ours, whoever owns them,
+	// with their managedFields.
+	Objects    map[render.Ref]*unstructured.Unstructured
+	NodeClaims []NodeClaim
+	// Removals are the recorded ones, from the NodeSync's status.
+	Removals []v1alpha1.Removal
+}
+
+// NodeClaim is one node as Karpenter claims it.
+type NodeClaim struct {
+	Name string
+	UID  types.UID
+	// Pool is the NodePool that it is labelled with, and PoolUID the one that
+	// owns it.
+	Pool    string
+	PoolUID types.UID
+	// Class is the EC2NodeClass that it names.
+	Class      string
+	ProviderID string
+	Node       string
+	Deleting   bool
+}
+
+// object returns the live object of a Ref; nil where there is none.
+func (l Live) object(ref render.Ref) *unstructured.Unstructured { return l.Objects[ref] }
+
+// nodes counts the NodeClaims that hang on an object.
+func (l Live) nodes(ref render.Ref) int {
+	n := 0
+	for _, claim := range l.NodeClaims {
+		if (ref.Kind == render.NodePool && claim.Pool == ref.Name) || (ref.Kind == render.EC2NodeClass && claim.Class == ref.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// removal finds the record of an object's removal.
+func (l Live) removal(uid types.UID) (v1alpha1.Removal, bool) {
+	for _, r := range l.Removals {
+		if r.UID == uid && r.Phase != v1alpha1.RemovalGone {
+			return r, true
+		}
+	}
+	return v1alpha1.Removal{}, false
+}
+
+func refOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name: r.Name} }
+
+func terminating(object *unstructured.Unstructured) bool {
+	return object.GetDeletionTimestamp() != nil
+}

@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Plan is the Set against the live cluster.
+type Plan struct {
+	// Revision that the Plan is for.
+	Revision string
+	// Changes are the objects that are not as Git says, in the order of their
+	// Stages, then by name. An object that is as Git says is not in it.
+	Changes []Change
+	// Removals are the entries that leave: those that were recorded as Held,
+	// weighed again, and those that nobody has recorded yet.
+	Removals []Candidate
+	// Returned are recorded removals that Git has an entry for again. None of
+	// them may be driven on. The record of one ends when its Change is applied,
+	// or at once where it has no Change.
+	Returned []v1alpha1.Removal
+	// Warnings are sentences a person should read.
+	Warnings []string
+	// Digest names what would be done: equal Digests, equal deeds.
+	Digest string
+}
+
+// Change is what would be done with one object of the Set.
+type Change struct {
+	Ref    render.Ref
+	Action Action
+	// Reason is one CamelCase word; Message says it to a person. Neither changes
+	// while nothing changes.
+	Reason, Message string
+	// WaitsFor names what an Action of Wait waits for.
+	WaitsFor string
+	// Fields are the fields that would change, by path.
+	Fields []Field
+	// Editors are the field managers, other than ours, that own such a field.
+	Editors []string
+	// Takeover says that fields of interactive managers have to become ours
+	// before the object is applied, which costs a write more.
+	Takeover bool
+	// Force says that the object is applied over other managers' fields.
+	Force  bool
+	Effect Effect
+	// Nodes is the number of NodeClaims that the Effect is on.
+	Nodes int
+	// Object is what Git says.
+	Object render.Object
+	// Live is what the cluster has; nil where it has nothing.
+	Live *unstructured.Unstructured
+	// Err is the typed error of an Action that is Refuse or Conflict.
+	Err error
+}
+
+// Field is one field that would change. An absent value is the empty string.
+type Field struct {
+	Path string `json:"path"`
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+}
+
+// Action is what is done with one object.
+type Action string
+
+// The Actions.
+const (
+	// None: the object is as Git says.
+	None Action = "None"
+	// Create: the cluster does not have it.
+	Create Action = "Create"
+	// Update: it differs from Git.
+	Update Action = "Update"
+	// Adopt: it exists without our label, and the policy lets us take it over.
+	Adopt Action = "Adopt"
+	// TakeBack: it was leaving, and Git has the entry again.
+	TakeBack Action = "TakeBack"
+	// Wait: nothing can be written yet; WaitsFor says for what.
+	Wait Action = "Wait"
+	// Conflict: it is someone else's, or one of its fields is.
+	Conflict Action = "Conflict"
+	// Refuse: the API server would refuse it, whenever it is tried.
+	Refuse Action = "Refuse"
+	// Drifted: it differs from Git, and the policy is to report that alone.
+	Drifted Action = "Drifted"
+)
+
+// Writes says whether the Action writes the object.
+func (a Action) Writes() bool {
+	return a == Create || a == Update || a == Adopt || a == TakeBack
+}
+
+// Effect is what a Change does to nodes.
+type Effect string
+
+// The Effects.
+const (
+	EffectNone Effect = "None"
+	// EffectReplace: Karpenter will replace nodes at the pace of its budgets.
+	EffectReplace Effect = "Replace"
+	// EffectDrain: the nodes go with the pool.
+	EffectDrain Effect = "Drain"
+	// EffectBlocked: nothing is done.
+	EffectBlocked Effect = "Blocked"
+)
+
+// Empty says that there is nothing to do and nothing to say.
+func (p *Plan) Empty() bool {
+	return len(p.Changes) == 0 && len(p.Removals) == 0 && len(p.Returned) == 0
+}
+
+// Err joins the errors of the Changes that are refused or in conflict; nil
+// where none is.
+func (p *Plan) Err() error {
+	errs := make([]error, 0, len(p.Changes))
+	for i := range p.Changes {
+		errs = append(errs, p.Changes[i].Err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,49 @@
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// Policy is what a NodeSync allows.
+type Policy struct {
+	// Owner is the NodeSync.
+	Owner Owner
+	// OtherSyncs are the other NodeSyncs that exist. A label that names none of
+	// them counts as no label.
+	OtherSyncs []Owner
+	Adopt      v1alpha1.AdoptPolicy
+	Drift      v1alpha1.DriftPolicy
+	Guard      v1alpha1.Guard
+	// NewRevision says that the Set's revision has not been applied whole
+	// before. What differs from a revision that was is drift.
+	NewRevision bool
+	// StatusLost says that the status knows of no revision that was applied, so
+	// that nobody can say whether an entry has left the repository.
+	StatusLost bool
+	// Released are the UIDs of removals that a person has let go by name.
+	Released map[types.UID]bool
+	// Deleting says that the NodeSync itself is being deleted and takes
+	// everything with it: there is no Set, and nothing is weighed.
+	Deleting bool
+	// Offline says that nothing is known of a cluster.
+	Offline bool
+}
+
+func (p Policy) maxRemovedPools() int {
+	if p.Guard.MaxRemovedPools == nil {
+		return 1
+	}
+	return int(*p.Guard.MaxRemovedPools)
+}
+
+// owner finds the other NodeSync that an object's label names.
+func (p Policy) owner(label string) (Owner, bool) {
+	for _, other := range p.OtherSyncs {
+		if value, _ := other.Label(); value == label {
+			return other, true
+		}
+	}
+	return Owner{}, false
+}

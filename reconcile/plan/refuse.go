@@ -1,0 +1,78 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// immutable are the checks whose only way out is a new name. The API server
+// has them as CEL rules (karpenter pkg/apis/crds/karpenter.sh_nodepools.yaml);
+// here they are named for what they are.
+func immutable() []func(desired, live *unstructured.Unstructured) (problem string) {
+	return []func(desired, live *unstructured.Unstructured) string{
+		classField("group"),
+		classField("kind"),
+		staticOrDynamic,
+	}
+}
+
+func classField(field string) func(desired, live *unstructured.Unstructured) string {
+	path := []string{"spec", "template", "spec", "nodeClassRef", field}
+	return func(desired, live *unstructured.Unstructured) string {
+		wanted, _, _ := unstructured.NestedString(desired.Object, path...)
+		was, found, _ := unstructured.NestedString(live.Object, path...)
+		if !found || wanted == was {
+			return ""
+		}
+		return fmt.Sprintf("nodeClassRef.%s is immutable, %q cannot become %q", field, was, wanted)
+	}
+}
+
+func staticOrDynamic(desired, live *unstructured.Unstructured) string {
+	_, wanted, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
+	_, was, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas")
+	switch {
+	case wanted && !was:
+		return "a dynamic NodePool cannot become static (spec.replicas)"
+	case was && !wanted:
+		return "a static NodePool (spec.replicas) cannot become dynamic"
+	}
+	return ""
+}
+
+// refuse turns a Change that the API server would refuse into one that says so,
+// so that it is not tried over and over.
+func (m *maker) refuse(ctx context.Context, change *Change) {
+	err := &RefusedError{Ref: change.Ref, Origin: change.Object.Origin}
+	if change.Ref.Kind == render.NodePool {
+		for _, check := range immutable() {
+			if problem := check(change.Object.Defaulted, change.Live); problem != "" {
+				err.Problems, err.Immutable = append(err.Problems, problem), true
+			}
+		}
+	}
+	if len(err.Problems) == 0 {
+		for _, problem := range m.schema.ValidateUpdate(ctx, after(change), change.Live) {
+			err.Problems = append(err.Problems, problem.Error())
+		}
+	}
+	if len(err.Problems) > 0 {
+		change.Action, change.Reason, change.Message, change.Err = Refuse, ReasonInvalid, err.Error(), err
+		if err.Immutable {
+			change.Reason = ReasonImmutable
+		}
+	}
+}
+
+// after is the live object as the Change would leave it.
+func after(change *Change) *unstructured.Unstructured {
+	object := change.Live.DeepCopy()
+	if spec, ok := change.Object.Defaulted.DeepCopy().Object["spec"]; ok {
+		object.Object["spec"] = spec
+	}
+	return object
+}
