@@ -73,13 +73,14 @@ func (a *account) advance(now time.Time) {
 
 // step takes i to its next state.
 func (a *account) step(i *instance) {
+	was := i.due
 	i.due = time.Time{}
 	switch i.state {
 	case statePending:
 		i.state = stateRunning
 		a.emit(Event{Running, i.view(a)})
 	case stateShuttingDown:
-		i.state, i.ended = stateTerminated, a.now
+		i.state, i.ended = stateTerminated, was
 		a.release(i)
 		a.emit(Event{Terminated, i.view(a)})
 	}

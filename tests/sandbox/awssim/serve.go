@@ -12,6 +12,12 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
+// leastLatency keeps answers from being faster than any real service is. The SDK
+// closes a request's body as soon as the answer begins; over loopback that can
+// come before net/http has seen the body's end, which then breaks the connection
+// in the middle of a long answer.
+const leastLatency = 2 * time.Millisecond
+
 func newRequestID() string { return uuid.NewString() }
 
 // serve answers one request: admin, or a service's.
@@ -20,7 +26,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 		s.admin.ServeHTTP(w, r)
 		return
 	}
-	started := s.options.Now()
+	started, soonest := s.options.Now(), time.Now().Add(leastLatency)
 	req, err := s.parse(r)
 	var effects effects
 	var answer any
@@ -32,6 +38,9 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	if effects.loseResponse {
 		// The work is done; the caller sees its connection break.
 		panic(http.ErrAbortHandler)
+	}
+	if pause(r.Context(), time.Until(soonest)) != nil {
+		return // nobody is left to answer
 	}
 	s.respond(w, req, answer, err)
 }
