@@ -49,16 +49,17 @@ func start(t *testing.T) *cluster {
 	c := &cluster{client: plane.Client, cloud: &cloud{attached: map[string]string{}}}
 	began := time.Now()
 	c.nodes, err = nodes.Start(t.Context(), nodes.Options{
-		Client:     plane.Client,
-		Kubeconfig: plane.Kubeconfig,
-		Simulator:  c.cloud,
-		Cluster:    "demo",
-		Endpoint:   plane.Endpoint,
-		KwokBinary: built[binaries.Kwok],
-		Dir:        filepath.Join(dir, "nodes"),
-		BootTime:   200 * time.Millisecond,
-		PodDelete:  podDelete,
-		Command:    group.Command,
+		Client:      plane.Client,
+		Kubeconfig:  plane.Kubeconfig,
+		Simulator:   c.cloud,
+		Cluster:     "demo",
+		Endpoint:    plane.Endpoint,
+		KwokBinary:  built[binaries.Kwok],
+		Dir:         filepath.Join(dir, "nodes"),
+		BootTime:    200 * time.Millisecond,
+		PodDelete:   podDelete,
+		UnmountTime: unmountTime,
+		Command:     group.Command,
 	})
 	if err != nil {
 		t.Fatal(err)

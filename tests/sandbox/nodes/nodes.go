@@ -41,6 +41,8 @@ type Options struct {
 	BootTime time.Duration
 	// PodStart and PodDelete are how long pods take to run and to end.
 	PodStart, PodDelete time.Duration
+	// UnmountTime is how long a node takes to unmount a volume once its pod is gone.
+	UnmountTime time.Duration
 
 	// Logger hears of Nodes that come and go. Default: none.
 	Logger *slog.Logger
@@ -95,11 +97,12 @@ func (n *Nodes) start(ctx context.Context, kubeletVersion string) error {
 		return err
 	}
 	n.ebs, err = ebs.Start(ctx, ebs.Options{
-		Client:  n.options.Client,
-		Cloud:   n.options.Simulator,
-		Cluster: n.options.Cluster,
-		Gone:    n.fleet.gone,
-		Logger:  n.options.Logger,
+		Client:      n.options.Client,
+		Cloud:       n.options.Simulator,
+		Cluster:     n.options.Cluster,
+		Gone:        n.fleet.gone,
+		UnmountTime: n.options.UnmountTime,
+		Logger:      n.options.Logger,
 	})
 	if err != nil {
 		return err

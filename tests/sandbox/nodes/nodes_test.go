@@ -19,6 +19,8 @@ const (
 	poll     = 50 * time.Millisecond
 	// podDelete is long enough to be told apart from at once.
 	podDelete = 700 * time.Millisecond
+	// unmountTime likewise.
+	unmountTime = 500 * time.Millisecond
 )
 
 func TestNodes(t *testing.T) {

@@ -31,6 +31,8 @@ type Options struct {
 	Cloud  Cloud
 	// Cluster is the name in the volumes' tag kubernetes.io/cluster/<name>.
 	Cluster string
+	// UnmountTime is how long a node takes to unmount a volume once its pod is gone.
+	UnmountTime time.Duration
 	// Gone says whether an instance has ended; its volumes can be released in any case.
 	Gone   func(instanceID string) bool
 	Logger *slog.Logger
@@ -38,11 +40,12 @@ type Options struct {
 
 // Driver looks after the volumes of one cluster.
 type Driver struct {
-	client  kubernetes.Interface
-	cloud   Cloud
-	cluster string
-	gone    func(instanceID string) bool
-	logger  *slog.Logger
+	client      kubernetes.Interface
+	cloud       Cloud
+	cluster     string
+	unmountTime time.Duration
+	gone        func(instanceID string) bool
+	logger      *slog.Logger
 
 	caches  *caches
 	running sync.WaitGroup
@@ -50,18 +53,20 @@ type Driver struct {
 	// What was done in the cloud and may not be seen in the caches yet. Only passes use it, and there is one at a time.
 	created  map[string]string     // claim's UID to volume
 	attached map[string]attachment // VolumeAttachment's UID to what was attached
+	unused   map[place]time.Time   // since when
 }
 
 // Start returns when the driver knows the cluster. It works until ctx ends.
 func Start(ctx context.Context, o Options) (*Driver, error) {
 	d := &Driver{
-		client:   o.Client,
-		cloud:    o.Cloud,
-		cluster:  o.Cluster,
-		gone:     o.Gone,
-		logger:   o.Logger,
-		created:  map[string]string{},
-		attached: map[string]attachment{},
+		client:      o.Client,
+		cloud:       o.Cloud,
+		cluster:     o.Cluster,
+		unmountTime: o.UnmountTime,
+		gone:        o.Gone,
+		logger:      o.Logger,
+		created:     map[string]string{},
+		attached:    map[string]attachment{},
 	}
 	var err error
 	if d.caches, err = newCaches(ctx, o.Client); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,22 +23,45 @@ type usage struct {
 	InUse []corev1.UniqueVolumeName
 }
 
+// place is a volume on a node.
+type place struct {
+	node   string
+	volume corev1.UniqueVolumeName
+}
+
+// unused are the volumes that nodes report as in use and that no pod of theirs wants any more.
+func unused(v *view) []place {
+	var all []place
+	for name, node := range v.nodes {
+		wanted := v.wanted(name)
+		for _, volume := range node.Status.VolumesInUse {
+			if !slices.Contains(wanted, volume) {
+				all = append(all, place{name, volume})
+			}
+		}
+	}
+	return all
+}
+
 // usages are the kubelets' reports that are due. A volume is in use from before it is mounted, and until it is unmounted, which
-// takes the driver's pod on that node (kubernetes, pkg/kubelet/volumemanager: VolumesInUse).
-func usages(v *view) []usage {
+// takes the driver's pod on that node and some time (kubernetes, pkg/kubelet/volumemanager: VolumesInUse). Busy says whether
+// that time is not over yet.
+func usages(v *view, busy func(place) bool) []usage {
 	var all []usage
 	for name, node := range v.nodes {
 		if node.Annotations[kwokAnnotation] == "" { // no kubelet, no report
 			continue
 		}
-		wanted := v.wanted(name)
-		if !v.driverRuns(name) {
-			wanted = append(wanted, node.Status.VolumesInUse...)
+		inUse, runs := v.wanted(name), v.driverRuns(name)
+		for _, volume := range node.Status.VolumesInUse {
+			if !runs || busy(place{name, volume}) {
+				inUse = append(inUse, volume)
+			}
 		}
-		slices.Sort(wanted)
-		wanted = slices.Compact(wanted)
-		if !slices.Equal(wanted, node.Status.VolumesInUse) {
-			all = append(all, usage{Node: node, InUse: wanted})
+		slices.Sort(inUse)
+		inUse = slices.Compact(inUse)
+		if !slices.Equal(inUse, node.Status.VolumesInUse) {
+			all = append(all, usage{Node: node, InUse: inUse})
 		}
 	}
 	return all
@@ -98,7 +122,8 @@ func (v *view) allAttached(pod *corev1.Pod) bool {
 // mount does the kubelets' work.
 func (d *Driver) mount(ctx context.Context, v *view) error {
 	var errs []error
-	for _, u := range usages(v) {
+	busy := d.noteUnused(v, time.Now())
+	for _, u := range usages(v, busy) {
 		names := u.InUse
 		if names == nil {
 			names = []corev1.UniqueVolumeName{}
@@ -125,4 +150,22 @@ func (d *Driver) mount(ctx context.Context, v *view) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// noteUnused remembers since when each volume is unused, and returns which of them are still being unmounted.
+func (d *Driver) noteUnused(v *view, now time.Time) func(place) bool {
+	since := map[place]time.Time{}
+	for _, p := range unused(v) {
+		began, known := d.unused[p]
+		if !known {
+			began = now
+			time.AfterFunc(d.unmountTime, d.caches.wake)
+		}
+		since[p] = began
+	}
+	d.unused = since
+	return func(p place) bool {
+		began, isUnused := since[p]
+		return isUnused && now.Sub(began) < d.unmountTime
+	}
 }

@@ -70,7 +70,7 @@ type steps struct {
 	Register, Request, Leftover, Attach, Release, Stuck, Usage, Mount []string
 }
 
-func stepsOf(v *view) steps {
+func stepsOf(v *view, busy bool) steps {
 	var s steps
 	for _, r := range registrations(v) {
 		s.Register = append(s.Register, r.Node.Name)
@@ -92,7 +92,7 @@ func stepsOf(v *view) steps {
 			s.Release = append(s.Release, a.Volume+" from "+a.Instance)
 		}
 	}
-	for _, u := range usages(v) {
+	for _, u := range usages(v, func(place) bool { return busy }) {
 		s.Usage = append(s.Usage, u.Node.Name)
 		for _, name := range u.InUse {
 			s.Usage = append(s.Usage, string(name))
@@ -112,7 +112,9 @@ func TestSteps(t *testing.T) {
 	now := metav1.Now()
 	cases := map[string]struct {
 		change func(*view)
-		want   steps
+		// busy says that a volume is still being unmounted.
+		busy bool
+		want steps
 	}{
 		"nothing to do": {change: func(*view) {}},
 		"the daemonset's pod appears": {
@@ -172,6 +174,10 @@ func TestSteps(t *testing.T) {
 			change: func(v *view) { withoutPod(v, "db") },
 			want:   steps{Usage: []string{nodeName}},
 		},
+		"the pod is gone a moment ago: not unmounted yet": {
+			change: func(v *view) { withoutPod(v, "db") },
+			busy:   true,
+		},
 		"the pod is gone, and the daemonset's pod before it: mounted for ever": {
 			change: func(v *view) {
 				withoutPod(v, "db")
@@ -220,7 +226,7 @@ func TestSteps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := running()
 			tc.change(v)
-			if diff := cmp.Diff(tc.want, stepsOf(v)); diff != "" {
+			if diff := cmp.Diff(tc.want, stepsOf(v, tc.busy)); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
 		})
