@@ -39,6 +39,9 @@ func (s *Sandbox) copySnapshot(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("prepare a cluster with Karpenter's charts: %w", err)
 	}
+	if err := binaries.Use(prepared); err != nil {
+		return err
+	}
 	return kube.Copy(prepared, dir)
 }
 
@@ -54,7 +57,7 @@ func (s *Sandbox) snapshotKey() string {
 }
 
 // prepare installs the charts into a cluster that makes no pods, stops it and
-// moves it to its place. Snapshots with another key are removed.
+// moves it to its place.
 func (s *Sandbox) prepare(ctx context.Context, to string) error {
 	began := time.Now()
 	s.say("preparing a cluster with Karpenter's charts (once)\n")
@@ -70,20 +73,11 @@ func (s *Sandbox) prepare(ctx context.Context, to string) error {
 	if err := errors.Join(os.RemoveAll(partial), kube.Copy(scratch, partial)); err != nil {
 		return err
 	}
-	old, err := filepath.Glob(filepath.Join(s.options.Cache, "snapshot-????????????????"))
-	if err != nil {
-		return err
-	}
-	for _, path := range old {
-		if err := os.RemoveAll(path); err != nil {
-			return err
-		}
-	}
 	if err := os.Rename(partial, to); err != nil {
 		return err
 	}
 	s.say("prepared it in %s\n", time.Since(began).Round(time.Second))
-	return nil
+	return binaries.Prune(s.options.Cache, "snapshot-*", to)
 }
 
 func (s *Sandbox) installInto(ctx context.Context, dir string) error {

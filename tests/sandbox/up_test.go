@@ -12,6 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
@@ -67,6 +71,46 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 		func(context.Context) (bool, error) { return len(programsIn(t, dir)) == 0, nil })
 	if err != nil {
 		t.Fatalf("still running: %q", programsIn(t, dir))
+	}
+}
+
+func TestSandboxesSideBySide(t *testing.T) {
+	both := make([]*sandbox.Sandbox, 2)
+	starting, ctx := errgroup.WithContext(t.Context())
+	for i := range both {
+		starting.Go(func() (err error) {
+			both[i], err = sandbox.Up(ctx, sandbox.Options{Cluster: fmt.Sprintf("side-%d", i), Progress: os.Stderr})
+			return err
+		})
+	}
+	failed := starting.Wait()
+	for _, s := range both {
+		if s != nil {
+			t.Cleanup(func() {
+				if err := s.Down(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	a, b := both[0], both[1]
+	if _, err := a.Kube.Client.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "only-here"}}, meta.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Kube.Client.CoreV1().Namespaces().Get(t.Context(), "only-here", meta.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("get a namespace of the other sandbox: got %v, want NotFound", err)
+	}
+	if err := a.Down(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(a.Dir); !os.IsNotExist(err) {
+		t.Errorf("the folder of a sandbox that has ended is still there (%v)", err)
+	}
+	if _, err := b.Kube.Client.CoreV1().Nodes().List(t.Context(), meta.ListOptions{}); err != nil {
+		t.Errorf("one sandbox's end took the other with it: %v", err)
 	}
 }
 

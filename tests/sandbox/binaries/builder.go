@@ -47,7 +47,7 @@ func (b *Builder) build(ctx context.Context, name Name) (string, error) {
 	}
 	path := filepath.Join(b.Cache, string(name)+"-"+key)
 	if executable(path) {
-		return path, nil
+		return path, Use(path)
 	}
 	unlock, err := Lock(ctx, b.Cache, string(name))
 	if err != nil {
@@ -55,12 +55,12 @@ func (b *Builder) build(ctx context.Context, name Name) (string, error) {
 	}
 	defer unlock()
 	if executable(path) { // built by whoever held the lock
-		return path, nil
+		return path, Use(path)
 	}
 	if err := b.compile(ctx, name, r, path); err != nil {
 		return "", err
 	}
-	return path, b.prune(name, path)
+	return path, Prune(b.Cache, string(name)+"-*", path)
 }
 
 // compile runs go build and moves the result to its place in one step.
@@ -85,24 +85,6 @@ func (b *Builder) compile(ctx context.Context, name Name, r recipe, path string)
 		return fmt.Errorf("move the built file to its place: %w", err)
 	}
 	b.say("built %s in %s\n", name, time.Since(began).Round(time.Second))
-	return nil
-}
-
-// prune removes the program's other builds. A running one keeps its file
-// until it ends.
-func (b *Builder) prune(name Name, keep string) error {
-	found, err := filepath.Glob(filepath.Join(b.Cache, string(name)+"-*"))
-	if err != nil {
-		return fmt.Errorf("list old builds of %s: %w", name, err)
-	}
-	for _, path := range found {
-		if path == keep {
-			continue
-		}
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("remove an old build: %w", err)
-		}
-	}
 	return nil
 }
 

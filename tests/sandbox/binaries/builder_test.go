@@ -72,8 +72,17 @@ func TestBuildsOnceAndPrunes(t *testing.T) {
 	if second == first {
 		t.Fatalf("a changed go.sum left the key as it was: %s", first)
 	}
+	if _, err := os.Stat(first); err != nil {
+		t.Errorf("a build of a moment ago is gone: %v", err)
+	}
+	longAgo := time.Now().Add(-30 * 24 * time.Hour)
+	if err := os.Chtimes(first, longAgo, longAgo); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(b.Source, "helm", "go.sum"), "\n\n")
+	build(t, b)
 	if _, err := os.Stat(first); !os.IsNotExist(err) {
-		t.Errorf("the old build %s is still there (%v)", first, err)
+		t.Errorf("a build that was not used for a month is still there (%v)", err)
 	}
 }
 

@@ -81,6 +81,9 @@ func TestCloseKills(t *testing.T) {
 	case <-time.After(deadline):
 		t.Fatal("the child outlived its group")
 	}
+	if got := child.ExitCode(); got != 128+int(syscall.SIGKILL) {
+		t.Errorf("exit code of a killed program: got %d, want 137", got)
+	}
 	if _, err := group.Start(sleeper(t.TempDir())); !errors.Is(err, process.ErrClosed) {
 		t.Fatalf("start in a closed group: got %v, want ErrClosed", err)
 	}

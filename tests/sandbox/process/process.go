@@ -12,6 +12,9 @@ import (
 // tail is how much of a log an error shows.
 const tail = 2000
 
+// signalled is added to the number of the signal that ended a program.
+const signalled = 128
+
 // Spec says what to start.
 type Spec struct {
 	// Name is the program's name in messages.
@@ -50,15 +53,18 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the program has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// ExitCode is the program's exit code, -1 while it runs or when a signal
-// ended it.
+// ExitCode is the program's exit code as a container runtime gives it: 128 and
+// the signal's number for one that a signal ended. It is -1 while it runs.
 func (p *Process) ExitCode() int {
 	select {
 	case <-p.done:
-		return p.cmd.ProcessState.ExitCode()
 	default:
 		return -1
 	}
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return signalled + int(status.Signal())
+	}
+	return p.cmd.ProcessState.ExitCode()
 }
 
 // Err says, once Done is closed, how the program ended, with the end of its
