@@ -16,9 +16,9 @@ type access struct {
 // authorize is the one place that every call passes before it does anything. So
 // far all callers are administrators, and only a deny fault stops them; policies
 // of roles belong here.
-func (s *Simulator) authorize(req *request, effects effects) error {
+func (s *Simulator) authorize(req *request) error {
 	asked := access{Principal: req.principal, Action: req.service.name + ":" + req.action, Resource: "*"}
-	if !effects.deny {
+	if !req.effects.deny {
 		return nil
 	}
 	return req.service.deny(asked)

@@ -9,7 +9,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// Call is one call that was answered, or whose answer was lost.
+// Call is one call that was answered, or whose answer was lost. It is in the log
+// before its caller has the answer.
 type Call struct {
 	Sequence   int               `json:"sequence"`
 	Time       time.Time         `json:"time"`
@@ -32,7 +33,7 @@ const (
 	keptParameter = 64     // parameters of a call; a fleet can have thousands
 )
 
-// calls is the log of calls in the order in which they were answered.
+// calls is the log of calls in the order in which they took effect.
 type calls struct {
 	list []Call
 	last int
@@ -47,16 +48,16 @@ func (c *calls) add(call Call) {
 	c.list = append(c.list, call)
 }
 
-// record notes a call once its outcome is known, before the caller can know it.
-func (s *Simulator) record(req *request, started time.Time, effects effects, err error) {
+// newCall describes a call once its outcome is known.
+func newCall(req *request, err error) Call {
 	call := Call{
-		Time:      started,
+		Time:      req.started,
 		Service:   req.service.name,
 		Action:    req.action,
 		AccessKey: req.principal.AccessKey,
 		UserAgent: req.principal.UserAgent,
 		DryRun:    req.form.Get("DryRun") == "true",
-		Faults:    effects.faults,
+		Faults:    req.effects.faults,
 		Unknown:   req.unknown,
 	}
 	for _, name := range slices.Sorted(maps.Keys(req.form)) {
@@ -78,9 +79,7 @@ func (s *Simulator) record(req *request, started time.Time, effects effects, err
 		failure := wire.AsError(err)
 		call.Code, call.Message = failure.Code, failure.Message
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls.add(call)
+	return call
 }
 
 func cut(s string) string {
@@ -91,7 +90,7 @@ func cut(s string) string {
 }
 
 // Calls returns the calls to that service and action, in the order in which they
-// were answered; empty means any.
+// took effect; empty means any.
 func (s *Simulator) Calls(service, action string) []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,6 +2,7 @@ package awssim_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -145,7 +146,9 @@ func TestTags(t *testing.T) {
 	noError(t, err)
 	got := map[string]string{}
 	for _, tag := range out.Tags {
-		got[*tag.Key] = *tag.Value
+		if !strings.HasPrefix(*tag.Key, "aws:") {
+			got[*tag.Key] = *tag.Value
+		}
 	}
 	want := map[string]string{"team": "web", "karpenter.sh/nodepool": "default", "kubernetes.io/cluster/prod": "owned"}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -151,8 +151,10 @@ func (s *Simulator) RemoveFaults(id string) int {
 	return before - len(s.faults.list)
 }
 
-func (s *Simulator) meet(r *request) effects {
+// meet settles what r's faults do to it, and who makes it.
+func (s *Simulator) meet(r *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.faults.meet(r)
+	r.effects = s.faults.meet(r)
+	r.principal.ARN = s.account.principalARN(r.principal.AccessKey)
 }

@@ -47,7 +47,7 @@ func (a *account) checkFleet(in *ec2.CreateFleetInput) error {
 // the next when one cannot launch. What could not be launched is in Errors; the
 // call itself succeeds.
 func (a *account) createFleet(r *request, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
-	f := &fleet{resource: a.newResource("fleet-", specTags(in.TagSpecifications, "fleet"), r.hide)}
+	f := &fleet{resource: a.newResource("fleet-", specTags(in.TagSpecifications, "fleet"), r.hide())}
 	out := &ec2.CreateFleetOutput{FleetId: aws.String(f.ID), Errors: []*ec2.CreateFleetError{}, Instances: []*ec2.CreateFleetInstance{}}
 	target := in.TargetCapacitySpecification
 	wanted := map[string]int64{onDemand: aws.Int64Value(target.OnDemandTargetCapacity), spot: aws.Int64Value(target.SpotTargetCapacity)}
@@ -85,7 +85,7 @@ func (a *account) fill(r *request, c candidate, n int64, f *fleet, out *ec2.Crea
 			})
 			break
 		}
-		i := a.start(c.spec, r.hide)
+		i := a.start(c.spec, r.hide())
 		ids = append(ids, aws.String(i.ID))
 		f.instances = append(f.instances, i.ID)
 	}

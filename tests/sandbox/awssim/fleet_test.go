@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
@@ -53,22 +54,7 @@ func TestCreateFleetPicksThePool(t *testing.T) {
 			a.template(t, "amd64", types.ArchitectureValuesX8664)
 			out, err := a.ec2().CreateFleet(t.Context(), a.fleetInput(t, "amd64", tc.n, tc.capacity, tc.pools...))
 			noError(t, err)
-			got := map[string]int{}
-			for _, i := range out.Instances {
-				o := i.LaunchTemplateAndOverrides.Overrides
-				got[fmt.Sprintf("%s in %s %s", i.InstanceType, aws.ToString(o.AvailabilityZone), i.Lifecycle)] += len(i.InstanceIds)
-				for _, id := range i.InstanceIds {
-					described := a.describe(t, id)
-					if described.InstanceType != i.InstanceType || *described.SubnetId != *o.SubnetId || *described.ImageId != *o.ImageId {
-						t.Errorf("%s is %s in %s of %s, the fleet said %s in %s of %s", id,
-							described.InstanceType, *described.SubnetId, *described.ImageId, i.InstanceType, *o.SubnetId, *o.ImageId)
-					}
-					if isSpot := described.SpotInstanceRequestId != nil; isSpot != (tc.capacity == purchaseSpot) {
-						t.Errorf("%s: spot is %t", id, isSpot)
-					}
-				}
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, a.launched(t, out, tc.capacity)); diff != "" {
 				t.Errorf("instances (-want +got):\n%s", diff)
 			}
 			var codes []string
@@ -80,6 +66,28 @@ func TestCreateFleetPicksThePool(t *testing.T) {
 			}
 		})
 	}
+}
+
+// launched counts what a fleet says it has launched, and checks it against what
+// EC2 says about each instance.
+func (a *account) launched(t *testing.T, out *ec2.CreateFleetOutput, capacity types.DefaultTargetCapacityType) map[string]int {
+	t.Helper()
+	got := map[string]int{}
+	for _, i := range out.Instances {
+		o := i.LaunchTemplateAndOverrides.Overrides
+		got[fmt.Sprintf("%s in %s %s", i.InstanceType, aws.ToString(o.AvailabilityZone), i.Lifecycle)] += len(i.InstanceIds)
+		for _, id := range i.InstanceIds {
+			described := a.describe(t, id)
+			if described.InstanceType != i.InstanceType || *described.SubnetId != *o.SubnetId || *described.ImageId != *o.ImageId {
+				t.Errorf("%s is %s in %s of %s, the fleet said %s in %s of %s", id,
+					described.InstanceType, *described.SubnetId, *described.ImageId, i.InstanceType, *o.SubnetId, *o.ImageId)
+			}
+			if isSpot := described.SpotInstanceRequestId != nil; isSpot != (capacity == purchaseSpot) {
+				t.Errorf("%s: spot is %t", id, isSpot)
+			}
+		}
+	}
+	return got
 }
 
 func TestCreateFleetHonoursSeveralConfigs(t *testing.T) {

@@ -58,7 +58,7 @@ func (a *account) createInstanceProfile(r *request, in *iam.CreateInstanceProfil
 		return nil, entityExists("Instance Profile %s already exists.", name)
 	}
 	p := &instanceProfile{
-		resource: a.newResource("AIPA", iamTagMap(in.Tags), r.hide), name: name, path: path,
+		resource: a.newResource("AIPA", iamTagMap(in.Tags), r.hide()), name: name, path: path,
 		arn: a.iamARN("instance-profile" + path + name), created: a.now,
 	}
 	p.ID = strings.ToUpper(p.ID)

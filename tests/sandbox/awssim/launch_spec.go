@@ -85,6 +85,20 @@ func (s *launchSpec) tag(resourceType string, tags []*ec2.Tag) {
 	s.tags[resourceType] = merged
 }
 
+// instanceTags are the tags asked for, and those that EC2 adds by itself.
+func (s *launchSpec) instanceTags() map[string]string {
+	tags := map[string]string{}
+	maps.Copy(tags, s.tags["instance"])
+	if s.template != nil {
+		tags["aws:ec2launchtemplate:id"] = s.template.ID
+		tags["aws:ec2launchtemplate:version"] = "1"
+	}
+	if s.fleetID != "" {
+		tags["aws:ec2:fleet-id"] = s.fleetID
+	}
+	return tags
+}
+
 // check says why an instance cannot be launched from s, in EC2's words. A spec
 // without a subnet is checked as far as it goes.
 func (a *account) check(s launchSpec) error {

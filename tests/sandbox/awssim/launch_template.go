@@ -64,7 +64,7 @@ func (a *account) createLaunchTemplate(r *request, in *ec2.CreateLaunchTemplateI
 		return nil, err
 	}
 	t := &launchTemplate{
-		resource: a.newResource("lt-", specTags(in.TagSpecifications, "launch-template"), r.hide),
+		resource: a.newResource("lt-", specTags(in.TagSpecifications, "launch-template"), r.hide()),
 		name:     name, data: in.LaunchTemplateData, created: a.now, creator: r.principal.ARN,
 	}
 	a.templates[t.ID] = t

@@ -85,3 +85,21 @@ func TestVolumesByTheAPI(t *testing.T) {
 	_, err = a.ec2().DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{*made.VolumeId}})
 	wantCode(t, err, "InvalidVolume.NotFound")
 }
+
+func TestClustersOfOneAccountAreApart(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	noError(t, a.AddCluster(awssim.Cluster{Name: "staging", Version: "1.36"}))
+	out, err := a.ec2().DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
+	noError(t, err)
+	blocks := map[string]bool{}
+	for _, s := range out.Subnets {
+		blocks[*s.CidrBlock] = true
+	}
+	if len(blocks) != 6 {
+		t.Errorf("%d address blocks for two clusters, want 6: %v", len(blocks), blocks)
+	}
+	a.launch(t, 1)
+	if left := a.Left("staging"); !left.Empty() {
+		t.Errorf("staging has left %s, want nothing: the instance is prod's", left)
+	}
+}

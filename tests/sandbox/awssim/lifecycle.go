@@ -14,7 +14,7 @@ import (
 func (a *account) start(spec launchSpec, hide time.Duration) *instance {
 	sub := a.subnets[spec.subnetID]
 	i := &instance{
-		resource: a.newResource("i-", spec.tags["instance"], hide),
+		resource: a.newResource("i-", spec.instanceTags(), hide),
 		spec:     spec,
 		kind:     a.types[spec.instanceType],
 		subnet:   sub,

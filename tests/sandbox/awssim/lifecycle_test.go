@@ -111,6 +111,12 @@ func TestSubscribersSeeTheInstance(t *testing.T) {
 	events.mu.Lock()
 	got := events.events[0].Instance
 	events.mu.Unlock()
+	for _, own := range []string{"aws:ec2:fleet-id", "aws:ec2launchtemplate:id", "aws:ec2launchtemplate:version"} {
+		if got.Tags[own] == "" {
+			t.Errorf("the instance lacks EC2's own tag %s", own)
+		}
+		delete(got.Tags, own)
+	}
 	want := awssim.Instance{
 		ID: id, Type: "m5.large", Zone: "eu-west-1a", ZoneID: "euw1-az1", State: "pending",
 		PrivateDNSName: "ip-10-0-0-4.eu-west-1.compute.internal", PrivateIP: "10.0.0.4",

@@ -22,10 +22,15 @@ type request struct {
 	body      []byte            // the JSON protocols
 	path      map[string]string // EKS: what the route's placeholders stand for
 
-	hide      time.Duration // a hide fault: how long what this call makes stays invisible
-	waitUntil time.Time     // real time; set by an action that waits for something
-	unknown   []string      // parameters that were not understood
+	started   time.Time
+	effects   effects   // of the faults it met
+	waitUntil time.Time // real time; set by an action that waits for something
+	unknown   []string  // parameters that were not understood
+	recorded  bool      // is in the log of calls
 }
+
+// hide is how long describing calls will miss what r makes.
+func (r *request) hide() time.Duration { return r.effects.hide }
 
 // action answers a request. It runs with the mutex held.
 type action func(*request) (any, error)

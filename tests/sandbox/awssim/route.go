@@ -15,7 +15,7 @@ const maxBody = 4 << 20
 // parse finds out which service and action r means and who calls. The request it
 // returns is good enough to answer an error in the caller's protocol.
 func (s *Simulator) parse(r *http.Request) (*request, error) {
-	req := &request{id: newRequestID(), action: "unknown", http: r}
+	req := &request{id: newRequestID(), action: "unknown", http: r, started: s.options.Now()}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
 		return req, wire.Errorf("IncompleteBody", "reading the request: %v", err)

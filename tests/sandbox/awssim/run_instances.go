@@ -39,7 +39,7 @@ func (a *account) runInstances(r *request, in *ec2.RunInstancesInput) (*reservat
 			}
 			return nil, err
 		}
-		started = append(started, a.start(spec, r.hide))
+		started = append(started, a.start(spec, r.hide()))
 	}
 	for _, i := range started[1:] {
 		i.reservationID = started[0].reservationID

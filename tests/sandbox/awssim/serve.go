@@ -26,16 +26,14 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 		s.admin.ServeHTTP(w, r)
 		return
 	}
-	started, soonest := s.options.Now(), time.Now().Add(leastLatency)
+	soonest := time.Now().Add(leastLatency)
 	req, err := s.parse(r)
-	var effects effects
 	var answer any
 	if err == nil {
-		effects = s.meet(req)
-		answer, err = s.perform(r.Context(), req, effects)
+		answer, err = s.perform(r.Context(), req)
 	}
-	s.record(req, started, effects, err)
-	if effects.loseResponse {
+	s.record(req, err)
+	if req.effects.loseResponse {
 		// The work is done; the caller sees its connection break.
 		panic(http.ErrAbortHandler)
 	}
@@ -46,21 +44,21 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // perform runs the action unless a fault or the caller's rights stand before it.
-func (s *Simulator) perform(ctx context.Context, req *request, effects effects) (any, error) {
-	if err := pause(ctx, effects.delay); err != nil {
+func (s *Simulator) perform(ctx context.Context, req *request) (any, error) {
+	s.meet(req)
+	if err := pause(ctx, req.effects.delay); err != nil {
 		return nil, err
 	}
-	if effects.throttle {
+	if req.effects.throttle {
 		return nil, req.service.throttle()
 	}
-	if err := s.authorize(req, effects); err != nil {
+	if err := s.authorize(req); err != nil {
 		return nil, err
 	}
 	do, ok := req.service.actions[req.action]
 	if !ok {
 		return nil, wire.Errorf(req.service.unknown, "The action %s is not valid for this web service: the simulator does not know %s:%s.", req.action, req.service.name, req.action)
 	}
-	req.hide = effects.hide
 	for {
 		answer, err := s.run(req, do)
 		wait, ok := errors.AsType[*tryAgain](err)
@@ -73,13 +71,27 @@ func (s *Simulator) perform(ctx context.Context, req *request, effects effects) 
 	}
 }
 
-// run runs an action on the account as it stands now.
+// run runs an action on the account as it stands now and notes it in the log of
+// calls, so that the log has the order in which calls took effect.
 func (s *Simulator) run(req *request, do action) (answer any, err error) {
-	s.locked(func(a *account) {
-		req.principal.ARN = a.principalARN(req.principal.AccessKey)
+	s.locked(func(*account) {
 		answer, err = do(req)
+		if _, waits := errors.AsType[*tryAgain](err); !waits {
+			s.calls.add(newCall(req, err))
+			req.recorded = true
+		}
 	})
 	return answer, err
+}
+
+// record notes a call in the log of calls that no action has answered.
+func (s *Simulator) record(req *request, err error) {
+	if req.recorded {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls.add(newCall(req, err))
 }
 
 // respond sends the answer, or the error in the caller's protocol.

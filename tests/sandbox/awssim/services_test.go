@@ -2,6 +2,7 @@ package awssim_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -230,5 +231,42 @@ func TestQueue(t *testing.T) {
 	noError(t, err)
 	if n := a.State().Queues[clusterName]; n != 0 {
 		t.Errorf("%d messages are left, want none", n)
+	}
+}
+
+// TestRules speaks EventBridge's protocol by hand: nothing else here needs its SDK.
+func TestRules(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	call := func(action, body string, wantStatus int) string {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.url, strings.NewReader(body))
+		noError(t, err)
+		r.Header.Set("X-Amz-Target", "AWSEvents."+action)
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=tester/20260501/eu-west-1/events/aws4_request, SignedHeaders=host, Signature=0")
+		resp, err := http.DefaultClient.Do(r)
+		noError(t, err)
+		content, err := io.ReadAll(resp.Body)
+		noError(t, err)
+		noError(t, resp.Body.Close())
+		if resp.StatusCode != wantStatus {
+			t.Fatalf("%s: status %d, want %d: %s", action, resp.StatusCode, wantStatus, content)
+		}
+		return string(content)
+	}
+	call("PutRule", `{"Name":"prod-spot","EventPattern":"{}"}`, http.StatusOK)
+	call("PutTargets", `{"Rule":"prod-spot","Targets":[{"Id":"queue","Arn":"arn:aws:sqs:eu-west-1:000000000000:prod"}]}`, http.StatusOK)
+	if got := call("ListRules", `{"NamePrefix":"prod"}`, http.StatusOK); !strings.Contains(got, "rule/prod-spot") {
+		t.Errorf("rules = %s, want prod-spot", got)
+	}
+	if got := call("ListTargetsByRule", `{"Rule":"prod-spot"}`, http.StatusOK); !strings.Contains(got, "000000000000:prod") {
+		t.Errorf("targets = %s, want the queue", got)
+	}
+	if got := call("DeleteRule", `{"Name":"prod-spot"}`, http.StatusBadRequest); !strings.Contains(got, "ValidationException") {
+		t.Errorf("deleting a rule with targets: %s", got)
+	}
+	call("RemoveTargets", `{"Rule":"prod-spot","Ids":["queue"]}`, http.StatusOK)
+	call("DeleteRule", `{"Name":"prod-spot"}`, http.StatusOK)
+	if got := call("DescribeRule", `{"Name":"prod-spot"}`, http.StatusBadRequest); !strings.Contains(got, "ResourceNotFoundException") {
+		t.Errorf("describing a rule that is gone: %s", got)
 	}
 }

@@ -1,9 +1,6 @@
 package awssim
 
 import (
-	"crypto/md5" //nolint:gosec // the protocol's checksum of a message, which the SDK verifies
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -12,29 +9,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
-
-// queue is an SQS queue. Whoever waits for a message waits for changed to be
-// closed.
-type queue struct {
-	name     string
-	created  time.Time
-	messages []*message
-	changed  chan struct{}
-}
-
-type message struct {
-	id, body  string
-	receipt   string // of the last time it was received
-	sent      time.Time
-	visibleAt time.Time
-	received  int
-}
-
-func (a *account) newQueue(name string) *queue {
-	q := &queue{name: name, created: a.now, changed: make(chan struct{})}
-	a.queues[name] = q
-	return q
-}
 
 func (a *account) sqsActions() map[string]action {
 	return map[string]action{
@@ -144,15 +118,6 @@ func (a *account) sendMessage(_ *request, in *queueInput) (*sendMessageOutput, e
 	return &sendMessageOutput{MessageID: m.id, MD5OfMessageBody: checksum(m.body)}, nil
 }
 
-// deliver puts a message on a queue and wakes whoever waits for one.
-func (a *account) deliver(q *queue, body string) *message {
-	m := &message{id: newRequestID(), body: body, sent: a.now}
-	q.messages = append(q.messages, m)
-	close(q.changed)
-	q.changed = make(chan struct{})
-	return m
-}
-
 // receiveMessage waits, as long as the caller wants, for the first message.
 func (a *account) receiveMessage(r *request, in *queueInput) (*receiveMessageOutput, error) {
 	q, err := a.findQueue(in.QueueURL)
@@ -206,21 +171,4 @@ func (a *account) deleteMessage(_ *request, in *queueInput) (*struct{}, error) {
 		}
 	}
 	return nil, wire.Errorf("ReceiptHandleIsInvalid", "The input receipt handle is invalid.")
-}
-
-// Notify puts a message on a cluster's interruption queue, as EventBridge would.
-func (s *Simulator) Notify(queueName, body string) error {
-	err := errors.New("sending a message: there is no queue " + queueName)
-	s.locked(func(a *account) {
-		if q, ok := a.queues[queueName]; ok {
-			a.deliver(q, body)
-			err = nil
-		}
-	})
-	return err
-}
-
-func checksum(body string) string {
-	sum := md5.Sum([]byte(body)) //nolint:gosec // see the import
-	return hex.EncodeToString(sum[:])
 }

@@ -11,8 +11,11 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// maxTags is EC2's limit for one resource.
+// maxTags is EC2's limit for one resource; its own tags do not count.
 const maxTags = 50
+
+// reserved says whether a tag is AWS's own.
+func reserved(key string) bool { return strings.HasPrefix(strings.ToLower(key), "aws:") }
 
 func (a *account) tagActions() map[string]action {
 	return map[string]action{
@@ -79,14 +82,20 @@ func (a *account) taggable(id string) (*resource, error) {
 func (a *account) createTags(_ *request, in *ec2.CreateTagsInput) (*ec2.CreateTagsOutput, error) {
 	added := tagMap(in.Tags)
 	for key := range added {
-		if strings.HasPrefix(strings.ToLower(key), "aws:") {
+		if reserved(key) {
 			return nil, wire.Errorf("InvalidParameterValue", "Tag keys starting with 'aws:' are reserved for internal use")
 		}
 	}
 	err := a.changeTags(in.Resources, func(r *resource) (map[string]string, error) {
 		tags := maps.Clone(r.Tags)
 		maps.Copy(tags, added)
-		if len(tags) > maxTags {
+		own := 0
+		for key := range tags {
+			if !reserved(key) {
+				own++
+			}
+		}
+		if own > maxTags {
 			return nil, wire.Errorf("TagLimitExceeded", "More than %d tags on %s", maxTags, r.ID)
 		}
 		return tags, nil

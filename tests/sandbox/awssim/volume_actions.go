@@ -27,7 +27,7 @@ func (a *account) createVolume(r *request, in *ec2.CreateVolumeInput) (*ec2.Volu
 	if aws.Int64Value(in.Size) < 1 {
 		return nil, wire.Errorf("MissingParameter", "The request must contain the parameter size")
 	}
-	v := a.newVolume(zone, *in.Size, aws.StringValue(in.VolumeType), specTags(in.TagSpecifications, "volume"), r.hide)
+	v := a.newVolume(zone, *in.Size, aws.StringValue(in.VolumeType), specTags(in.TagSpecifications, "volume"), r.hide())
 	return v.describe(), nil
 }
 

@@ -15,14 +15,13 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// TestDecodeQueryUndoesTheBuilder writes inputs as aws-sdk-go does and reads them
-// back.
-func TestDecodeQueryUndoesTheBuilder(t *testing.T) {
-	tests := map[string]struct {
-		protocol wire.Protocol
-		in       any
-		out      any
-	}{
+type roundTrip struct {
+	protocol wire.Protocol
+	in, out  any
+}
+
+func roundTrips() map[string]roundTrip {
+	return map[string]roundTrip{
 		"filters": {
 			wire.EC2,
 			&ec2.DescribeInstancesInput{
@@ -62,7 +61,12 @@ func TestDecodeQueryUndoesTheBuilder(t *testing.T) {
 			&iam.CreateInstanceProfileInput{},
 		},
 	}
-	for name, tc := range tests {
+}
+
+// TestDecodeQueryUndoesTheBuilder writes inputs as aws-sdk-go does and reads them
+// back.
+func TestDecodeQueryUndoesTheBuilder(t *testing.T) {
+	for name, tc := range roundTrips() {
 		t.Run(name, func(t *testing.T) {
 			form := url.Values{"Action": {"X"}, "Version": {"1"}}
 			if err := queryutil.Parse(form, tc.in, tc.protocol == wire.EC2); err != nil {

@@ -1,0 +1,58 @@
+package awssim
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"time"
+)
+
+// queue is an SQS queue. Whoever waits for a message waits for changed to be
+// closed.
+type queue struct {
+	name     string
+	created  time.Time
+	messages []*message
+	changed  chan struct{}
+}
+
+type message struct {
+	id, body  string
+	receipt   string // of the last time it was received
+	sent      time.Time
+	visibleAt time.Time
+	received  int
+}
+
+func (a *account) newQueue(name string) *queue {
+	q := &queue{name: name, created: a.now, changed: make(chan struct{})}
+	a.queues[name] = q
+	return q
+}
+
+// deliver puts a message on a queue and wakes whoever waits for one.
+func (a *account) deliver(q *queue, body string) *message {
+	m := &message{id: newRequestID(), body: body, sent: a.now}
+	q.messages = append(q.messages, m)
+	close(q.changed)
+	q.changed = make(chan struct{})
+	return m
+}
+
+// Notify puts a message on a cluster's interruption queue, as EventBridge would.
+func (s *Simulator) Notify(queueName, body string) error {
+	err := errors.New("sending a message: there is no queue " + queueName)
+	s.locked(func(a *account) {
+		if q, ok := a.queues[queueName]; ok {
+			a.deliver(q, body)
+			err = nil
+		}
+	})
+	return err
+}
+
+// checksum is the protocol's sum of a body, which the SDK verifies.
+func checksum(body string) string {
+	sum := md5.Sum([]byte(body))
+	return hex.EncodeToString(sum[:])
+}
