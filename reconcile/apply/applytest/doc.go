@@ -2,7 +2,7 @@
 // goes, for tests.
 //
 // In go the CRDs of the linked Karpenter modules. Out comes a Server that
-// applies, patches and gets NodePools and EC2NodeClasses as a real one does:
+// applies and patches NodePools and EC2NodeClasses as a real one does:
 // field managers are those of apimachinery, defaults come from the CRDs, and a
 // resourceVersion moves only when an object changes. It validates nothing, has
 // no watches and listens nowhere.

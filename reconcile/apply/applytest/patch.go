@@ -116,19 +116,17 @@ func (s *Server) jsonPatch(write Write, data []byte) (*unstructured.Unstructured
 	return s.store(write.Ref, result)
 }
 
-// Get answers from what is stored.
-func (s *Server) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	into, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return fmt.Errorf("get of a %T: definitions are unstructured here", object)
+// ApplyAs applies an object as any field manager.
+func (s *Server) ApplyAs(ctx context.Context, object *unstructured.Unstructured, manager string, force bool) error {
+	data, err := json.Marshal(object.Object)
+	if err != nil {
+		return err
 	}
-	ref := render.Ref{Kind: object.GetObjectKind().GroupVersionKind().Kind, Name: key.Name}
-	found := s.Object(ref)
-	if found == nil {
-		return apierrors.NewNotFound(s.resource(Write{Ref: ref}), key.Name)
+	options := []client.PatchOption{client.FieldOwner(manager)}
+	if force {
+		options = append(options, client.ForceOwnership)
 	}
-	into.Object = found.Object
-	return nil
+	return s.Patch(ctx, object.DeepCopy(), client.RawPatch(types.ApplyPatchType, data), options...)
 }
 
 func (s *Server) conflict(write Write, err error) error {

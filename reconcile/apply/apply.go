@@ -1,0 +1,109 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Client is what is asked of the API server.
+type Client interface {
+	Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error
+}
+
+// Options say on whose behalf the Changes are applied.
+type Options struct {
+	// Owner is written on each object.
+	Owner plan.Owner
+	// Concurrency is the number of objects that are written at a time.
+	Concurrency int
+	// StillLeader returns an error when writing is no longer ours to do. It is
+	// asked before each write.
+	StillLeader func(context.Context) error
+}
+
+// Apply writes the Changes that write. The others are passed over.
+func Apply(ctx context.Context, c Client, changes []plan.Change, options Options) Result {
+	a := &applier{client: c, options: options, absent: map[render.Ref]bool{}}
+	for _, kind := range render.Kinds() {
+		a.stage(ctx, changes, kind.GVK.Kind)
+	}
+	return a.result()
+}
+
+// applier carries one Apply along.
+type applier struct {
+	client   Client
+	options  Options
+	outcomes []outcome
+	// absent are the objects that could not be made.
+	absent map[render.Ref]bool
+}
+
+// outcome is what became of one Change.
+type outcome struct {
+	written *Written
+	failure *Failure
+}
+
+// stage writes all objects of one kind, several at a time.
+func (a *applier) stage(ctx context.Context, changes []plan.Change, kind string) {
+	var mine []*plan.Change
+	for i := range changes {
+		if changes[i].Ref.Kind == kind && changes[i].Action.Writes() {
+			mine = append(mine, &changes[i])
+		}
+	}
+	outcomes := make([]outcome, len(mine))
+	var group errgroup.Group
+	group.SetLimit(max(1, a.options.Concurrency))
+	for i, change := range mine {
+		group.Go(func() error {
+			outcomes[i] = a.attempt(ctx, change)
+			return nil
+		})
+	}
+	// No attempt returns an error: each has its place among the outcomes.
+	_ = group.Wait()
+	for _, o := range outcomes {
+		if o.failure != nil && !o.failure.existed {
+			a.absent[o.failure.Ref] = true
+		}
+	}
+	a.outcomes = append(a.outcomes, outcomes...)
+}
+
+// attempt writes one object, unless what it names could not be made.
+func (a *applier) attempt(ctx context.Context, change *plan.Change) outcome {
+	if class, ok := plan.Reference(change.Ref, change.Object.Desired); ok && a.absent[class] {
+		return failed(change, &WaitingError{Ref: change.Ref, For: class})
+	}
+	written, err := a.write(ctx, change)
+	if err != nil {
+		return failed(change, err)
+	}
+	return outcome{written: written}
+}
+
+func failed(change *plan.Change, err error) outcome {
+	return outcome{failure: &Failure{Ref: change.Ref, Err: err, existed: change.Live != nil}}
+}
+
+// mayWrite is asked before each write.
+func (a *applier) mayWrite(ctx context.Context, ref render.Ref) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("write %s: %w", ref, err)
+	}
+	if a.options.StillLeader == nil {
+		return nil
+	}
+	if err := a.options.StillLeader(ctx); err != nil {
+		return fmt.Errorf("write %s: %w", ref, err)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package applytest
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// FieldSet returns what an apply of exactly this object would own.
+func (s *Server) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error) {
+	d, known := s.definitions[object.GetKind()]
+	if !known {
+		return nil, fmt.Errorf("field set: the server does not know %s", object.GetKind())
+	}
+	value, err := d.converter.ObjectToTyped(object)
+	if err != nil {
+		return nil, err
+	}
+	set, err := value.ToFieldSet()
+	if err != nil {
+		return nil, err
+	}
+	return set.Difference(fieldpath.NewSet(
+		fieldpath.MakePathOrDie("apiVersion"),
+		fieldpath.MakePathOrDie("kind"),
+		fieldpath.MakePathOrDie("metadata", "name"),
+	)), nil
+}
+
+// ValidateUpdate finds nothing wrong: this server validates nothing.
+func (s *Server) ValidateUpdate(context.Context, *unstructured.Unstructured, *unstructured.Unstructured) field.ErrorList {
+	return nil
+}
+
+// Definition reads one definition as a render would leave it, defaults and all.
+func (s *Server) Definition(t TB, text string) render.Object {
+	t.Helper()
+	desired := &unstructured.Unstructured{}
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("read the definition: %v", err)
+	}
+	if err := desired.UnmarshalJSON(raw); err != nil {
+		t.Fatalf("read the definition: %v", err)
+	}
+	return s.Rendered(t, desired)
+}
+
+// Rendered makes a definition out of an object.
+func (s *Server) Rendered(t TB, desired *unstructured.Unstructured) render.Object {
+	t.Helper()
+	d, known := s.definitions[desired.GetKind()]
+	if !known {
+		t.Fatalf("the server does not know %s", desired.GetKind())
+	}
+	defaulted := desired.DeepCopy()
+	d.defaulted(defaulted)
+	ref := render.Ref{Kind: desired.GetKind(), Name: desired.GetName()}
+	return render.Object{
+		Ref:       ref,
+		Origin:    render.Origin{File: "nodes/" + ref.Name + ".yaml", Line: 1},
+		Desired:   desired,
+		Defaulted: defaulted,
+	}
+}

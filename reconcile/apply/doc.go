@@ -1,0 +1,13 @@
+// Package apply writes the Changes of a Plan to the cluster.
+//
+// In go the Changes, each with Git's object and the live one that it was
+// planned against. Out comes a Result: what was written, and a typed error for
+// each object that could not be. Objects are written by server-side apply, the
+// ownership label with them: one request for each object, but one more where
+// fields of a person have to become ours first, and one more where a removal is
+// taken back.
+//
+// Classes go before pools, a pool that names a class which could not be made is
+// left out, and nothing is waited for. It decides nothing that a Plan decides,
+// deletes nothing, and never tries twice.
+package apply

@@ -1,0 +1,161 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// ConflictError says that fields belong to other managers. It comes where
+// someone wrote between the Plan and its Apply; the next Plan knows more.
+type ConflictError struct {
+	Ref              render.Ref
+	Managers, Fields []string
+}
+
+// Error names the managers and the fields.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("apply %s: %s belongs to %s: it is compared again, and Git's value wins where the policy lets it", e.Ref, strings.Join(e.Fields, ", "), strings.Join(e.Managers, ", "))
+}
+
+// InvalidError says that the API server, or a policy of the cluster, refuses
+// the object.
+type InvalidError struct {
+	Ref      render.Ref
+	Problems []string
+	Err      error
+}
+
+// Error names the object and each problem.
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("apply %s: the API server refuses it: %s: correct it in Git", e.Ref, strings.Join(e.Problems, "; "))
+}
+
+// Unwrap returns the API server's answer.
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// ForbiddenError says that we may not write the object.
+type ForbiddenError struct {
+	Ref            render.Ref
+	Verb, Resource string
+	Err            error
+}
+
+// Error names the verb and the resource to grant.
+func (e *ForbiddenError) Error() string {
+	return fmt.Sprintf("apply %s: %s on %s is forbidden: %v: grant it to plumbline's ServiceAccount, or change the policy that denies it", e.Ref, e.Verb, e.Resource, e.Err)
+}
+
+// Unwrap returns the API server's answer.
+func (e *ForbiddenError) Unwrap() error { return e.Err }
+
+// StaleError says that the object has changed, or gone, since it was planned.
+type StaleError struct {
+	Ref render.Ref
+	Err error
+}
+
+// Error names the object.
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("apply %s: it has changed since it was compared: %v", e.Ref, e.Err)
+}
+
+// Unwrap returns the API server's answer.
+func (e *StaleError) Unwrap() error { return e.Err }
+
+// TerminatingError says that the object is being deleted: what was written to
+// it goes with it, and it has to be made anew.
+type TerminatingError struct{ Ref render.Ref }
+
+// Error names the object.
+func (e *TerminatingError) Error() string {
+	return fmt.Sprintf("apply %s: it is being deleted, and is created anew when it is gone", e.Ref)
+}
+
+// WaitingError says that an object was left out because what it names could
+// not be made.
+type WaitingError struct{ Ref, For render.Ref }
+
+// Error names both.
+func (e *WaitingError) Error() string {
+	return fmt.Sprintf("apply %s: it names %s, which could not be made", e.Ref, e.For)
+}
+
+// NotServedError says that the API server does not serve the kind.
+type NotServedError struct {
+	Ref render.Ref
+	Err error
+}
+
+// Error names the object.
+func (e *NotServedError) Error() string {
+	return fmt.Sprintf("apply %s: the API server does not serve its kind: %v: install the karpenter-crd chart", e.Ref, e.Err)
+}
+
+// Unwrap returns the API server's answer.
+func (e *NotServedError) Unwrap() error { return e.Err }
+
+// classify turns the API server's answer into one of the errors above. What
+// remains, such as a time-out, is passed on.
+func classify(ref render.Ref, err error) error {
+	kind, _ := render.KindOf(ref.Kind)
+	switch {
+	case apierrors.IsConflict(err) && len(causes(err, metav1.CauseTypeFieldManagerConflict)) > 0:
+		return conflict(ref, causes(err, metav1.CauseTypeFieldManagerConflict))
+	case apierrors.IsConflict(err):
+		return &StaleError{Ref: ref, Err: err}
+	case apierrors.IsForbidden(err):
+		return &ForbiddenError{Ref: ref, Verb: "patch", Resource: kind.GVR.GroupResource().String(), Err: err}
+	case apierrors.IsInvalid(err):
+		return &InvalidError{Ref: ref, Problems: problems(err), Err: err}
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return &NotServedError{Ref: ref, Err: err}
+	}
+	return fmt.Errorf("apply %s: %w", ref, err)
+}
+
+func conflict(ref render.Ref, causes []metav1.StatusCause) *ConflictError {
+	e := &ConflictError{Ref: ref}
+	for _, cause := range causes {
+		e.Fields = append(e.Fields, strings.TrimPrefix(cause.Field, "."))
+		// conflict with "<manager>" using <version>
+		// (structured-merge-diff, apimachinery pkg/util/managedfields/internal/conflict.go)
+		if _, after, found := strings.Cut(cause.Message, `"`); found {
+			manager, _, _ := strings.Cut(after, `"`)
+			e.Managers = append(e.Managers, manager)
+		}
+	}
+	slices.Sort(e.Managers)
+	e.Managers = slices.Compact(e.Managers)
+	return e
+}
+
+func problems(err error) []string {
+	var found []string
+	for _, cause := range causes(err, "") {
+		found = append(found, strings.TrimPrefix(cause.Field+": "+cause.Message, ": "))
+	}
+	if len(found) == 0 {
+		found = []string{err.Error()}
+	}
+	return found
+}
+
+// causes returns the causes of one type in the API server's answer; of all
+// types where none is named.
+func causes(err error, of metav1.CauseType) []metav1.StatusCause {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(status.Status().Details.Causes), func(c metav1.StatusCause) bool {
+		return of != "" && c.Type != of
+	})
+}

@@ -1,0 +1,124 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// takeOver makes the spec fields of interactive managers ours, so that the
+// apply that follows takes away those that Git does not have. It changes no
+// field, and fails where the object has changed since it was planned.
+func (a *applier) takeOver(ctx context.Context, change *plan.Change) (moved bool, err error) {
+	entries, moved, err := takenOver(change.Live)
+	if err != nil || !moved {
+		return false, err
+	}
+	if err := a.mayWrite(ctx, change.Ref); err != nil {
+		return false, err
+	}
+	body, err := json.Marshal([]operation{
+		{Op: "replace", Path: "/metadata/managedFields", Value: entries},
+		// With another resourceVersion than it has, the API server answers 409.
+		{Op: "replace", Path: "/metadata/resourceVersion", Value: change.Live.GetResourceVersion()},
+	})
+	if err != nil {
+		return false, fmt.Errorf("encode the managedFields of %s: %w", change.Ref, err)
+	}
+	err = a.client.Patch(ctx, named(change.Live), client.RawPatch(types.JSONPatchType, body), client.FieldOwner(v1alpha1.FieldManager))
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, &StaleError{Ref: change.Ref, Err: err}
+	case err != nil:
+		return false, classify(change.Ref, err)
+	}
+	return true, nil
+}
+
+// takenOver moves the spec fields of interactive managers into our entry.
+// Their labels and annotations stay theirs. (fluxcd/pkg/ssa moves whole
+// entries, labels and annotations too.)
+func takenOver(live *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
+	ours := metav1.ManagedFieldsEntry{
+		Manager:    v1alpha1.FieldManager,
+		Operation:  metav1.ManagedFieldsOperationApply,
+		APIVersion: live.GetAPIVersion(),
+		FieldsType: "FieldsV1",
+	}
+	mine := fieldpath.NewSet()
+	for _, entry := range live.GetManagedFields() {
+		set, err := fieldsOf(entry)
+		if err != nil {
+			return nil, false, fmt.Errorf("read managedFields of manager %q on %s/%s: %w", entry.Manager, live.GetKind(), live.GetName(), err)
+		}
+		switch {
+		case entry.Subresource != "" || entry.APIVersion != live.GetAPIVersion():
+			entries = append(entries, entry)
+		case entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply:
+			ours, mine = entry, mine.Union(set)
+		case plan.Interactive(entry.Manager):
+			spec, rest := split(set)
+			mine, moved = mine.Union(spec), moved || !spec.Empty()
+			if rest.Empty() {
+				continue
+			}
+			if entry.FieldsV1, err = fieldsFrom(rest); err != nil {
+				return nil, false, err
+			}
+			entries = append(entries, entry)
+		default:
+			entries = append(entries, entry)
+		}
+	}
+	if ours.FieldsV1, err = fieldsFrom(mine); err != nil {
+		return nil, false, err
+	}
+	return append(entries, ours), moved, nil
+}
+
+// split parts a set into what is within spec and the rest.
+func split(set *fieldpath.Set) (spec, rest *fieldpath.Set) {
+	spec, rest = fieldpath.NewSet(), fieldpath.NewSet()
+	set.Iterate(func(path fieldpath.Path) {
+		part := rest
+		if path[0].FieldName != nil && *path[0].FieldName == "spec" {
+			part = spec
+		}
+		part.Insert(path.Copy())
+	})
+	return spec, rest
+}
+
+func fieldsOf(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	set := fieldpath.NewSet()
+	if entry.FieldsV1 == nil {
+		return set, nil
+	}
+	return set, set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw))
+}
+
+func fieldsFrom(set *fieldpath.Set) (*metav1.FieldsV1, error) {
+	raw, err := set.ToJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encode managedFields: %w", err)
+	}
+	return &metav1.FieldsV1{Raw: raw}, nil
+}

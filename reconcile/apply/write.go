@@ -1,0 +1,114 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// write makes one object what Git says.
+func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, error) {
+	written := &Written{Ref: change.Ref, Action: change.Action}
+	if change.Takeover && change.Live != nil {
+		moved, err := a.takeOver(ctx, change)
+		if err != nil {
+			return nil, err
+		}
+		if moved {
+			written.Requests++
+		}
+	}
+	answer, err := a.apply(ctx, change.Ref, a.desired(change), v1alpha1.FieldManager, change.Force)
+	if err != nil {
+		return nil, err
+	}
+	written.Requests++
+	if change.Action == plan.TakeBack && appliedByRemoval(answer) {
+		if answer, err = a.apply(ctx, change.Ref, released(answer), v1alpha1.RemovalFieldManager, false); err != nil {
+			return nil, err
+		}
+		written.Requests++
+	}
+	written.Object = answer
+	return written, nil
+}
+
+// desired is Git's object with its owner. The UID keeps an object that was
+// deleted in between from being made anew by what is meant for the old one.
+func (a *applier) desired(change *plan.Change) *unstructured.Unstructured {
+	object := change.Object.Desired.DeepCopy()
+	label, annotation := a.options.Owner.Label()
+	object.SetLabels(with(object.GetLabels(), v1alpha1.OwnerLabel, label))
+	if annotation != "" {
+		object.SetAnnotations(with(object.GetAnnotations(), v1alpha1.OwnerLabel, annotation))
+	}
+	if change.Live != nil {
+		object.SetUID(change.Live.GetUID())
+	}
+	return object
+}
+
+func with(values map[string]string, key, value string) map[string]string {
+	if values == nil {
+		values = map[string]string{}
+	}
+	values[key] = value
+	return values
+}
+
+// released is an object without a field: applied as the removal's manager, it
+// takes away what that manager alone had set.
+func released(live *unstructured.Unstructured) *unstructured.Unstructured {
+	object := named(live)
+	object.SetUID(live.GetUID())
+	return object
+}
+
+func named(like *unstructured.Unstructured) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(like.GroupVersionKind())
+	object.SetName(like.GetName())
+	return object
+}
+
+func appliedByRemoval(object *unstructured.Unstructured) bool {
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == v1alpha1.RemovalFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
+			return true
+		}
+	}
+	return false
+}
+
+// apply sends one server-side apply. An answer that is terminating is no
+// success: the API server takes such an apply, and the object goes all the same.
+func (a *applier) apply(ctx context.Context, ref render.Ref, object *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+	if err := a.mayWrite(ctx, ref); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", ref, err)
+	}
+	answer := named(object)
+	options := []client.PatchOption{client.FieldOwner(manager)}
+	if force {
+		options = append(options, client.ForceOwnership)
+	}
+	if err := a.client.Patch(ctx, answer, client.RawPatch(types.ApplyPatchType, body), options...); err != nil {
+		return nil, classify(ref, err)
+	}
+	if answer.GetDeletionTimestamp() != nil {
+		return nil, &TerminatingError{Ref: ref}
+	}
+	return answer, nil
+}
