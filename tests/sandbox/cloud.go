@@ -33,7 +33,7 @@ func (c cloud) DeleteVolume(volumeID string) error {
 	if err != nil {
 		return fmt.Errorf("delete volume %s: %w", volumeID, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		answer, err := io.ReadAll(response.Body)
 		return fmt.Errorf("delete volume %s: status %d: %s %v", volumeID, response.StatusCode, answer, err) //nolint:errorlint // the status is the error

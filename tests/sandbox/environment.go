@@ -29,7 +29,7 @@ const (
 	// VariableGitURL, …User and …Token are the Git host's administrator.
 	VariableGitURL   = "SANDBOX_GIT_URL"
 	VariableGitUser  = "SANDBOX_GIT_USER"
-	VariableGitToken = "SANDBOX_GIT_TOKEN" //nolint:gosec // the name of a variable
+	VariableGitToken = "SANDBOX_GIT_TOKEN"
 )
 
 // Variables are what a person or a program needs to use the sandbox: as
@@ -94,7 +94,7 @@ func (s *Sandbox) writeTools() error {
 			command[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
 		script := "#!/bin/sh\nexec " + strings.Join(command, " ") + ` "$@"` + "\n"
-		if err := os.WriteFile(s.path("bin/"+name), []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
+		if err := os.WriteFile(s.path("bin/"+name), []byte(script), 0o700); err != nil {
 			return fmt.Errorf("write the tool %s: %w", name, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
@@ -65,7 +65,7 @@ func (s *Sandbox) prepare(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(scratch)
+	defer func() { _ = os.RemoveAll(scratch) }()
 	if err := s.installInto(ctx, scratch); err != nil {
 		return err
 	}
@@ -108,11 +108,11 @@ func (s *Sandbox) installInto(ctx context.Context, dir string) error {
 func awaitDefaults(ctx context.Context, client kubernetes.Interface) error {
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		for _, namespace := range []string{"default", "kube-system"} {
-			_, err := client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", meta.GetOptions{})
+			_, err := client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 			if err != nil {
 				return false, nil //nolint:nilerr // it is not there yet
 			}
-			_, err = client.CoreV1().ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", meta.GetOptions{})
+			_, err = client.CoreV1().ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 			if err != nil {
 				return false, nil //nolint:nilerr // it is not there yet
 			}
@@ -129,8 +129,8 @@ func awaitDefaults(ctx context.Context, client kubernetes.Interface) error {
 func forget(ctx context.Context, client kubernetes.Interface) error {
 	for _, namespace := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 		err := errors.Join(
-			client.CoordinationV1().Leases(namespace).DeleteCollection(ctx, meta.DeleteOptions{}, meta.ListOptions{}),
-			client.CoreV1().Events(namespace).DeleteCollection(ctx, meta.DeleteOptions{}, meta.ListOptions{}),
+			client.CoordinationV1().Leases(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+			client.CoreV1().Events(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 		)
 		if err != nil {
 			return fmt.Errorf("remove leases and events in %s: %w", namespace, err)

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
@@ -23,14 +23,14 @@ import (
 
 // TestMain lets the test binary play a program that starts a sandbox.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("SANDBOX_TEST_PARENT"); dir != "" {
+	if dir, ok := os.LookupEnv("SANDBOX_TEST_PARENT"); ok {
 		os.Exit(playParent(dir))
 	}
 	os.Exit(m.Run())
 }
 
 func playParent(dir string) int {
-	ctx := context.Background()
+	ctx := context.Background() //nolint:forbidigo // this plays a main
 	s, err := sandbox.Up(ctx, sandbox.Options{Dir: dir, WithGit: true, Progress: os.Stderr})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -97,10 +97,10 @@ func TestSandboxesSideBySide(t *testing.T) {
 		t.Fatal(failed)
 	}
 	a, b := both[0], both[1]
-	if _, err := a.Kube.Client.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: "only-here"}}, meta.CreateOptions{}); err != nil {
+	if _, err := a.Kube.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "only-here"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Kube.Client.CoreV1().Namespaces().Get(t.Context(), "only-here", meta.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := b.Kube.Client.CoreV1().Namespaces().Get(t.Context(), "only-here", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("get a namespace of the other sandbox: got %v, want NotFound", err)
 	}
 	if err := a.Down(); err != nil {
@@ -109,7 +109,7 @@ func TestSandboxesSideBySide(t *testing.T) {
 	if _, err := os.Stat(a.Dir); !os.IsNotExist(err) {
 		t.Errorf("the folder of a sandbox that has ended is still there (%v)", err)
 	}
-	if _, err := b.Kube.Client.CoreV1().Nodes().List(t.Context(), meta.ListOptions{}); err != nil {
+	if _, err := b.Kube.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("one sandbox's end took the other with it: %v", err)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // variables are environment variables by name.
@@ -75,10 +75,10 @@ func (w *worker) runtime(env variables, home, kubeconfig string, metrics, health
 	env["LEADER_ELECTION_NAMESPACE"] = w.pod.Namespace
 }
 
-func (w *worker) copyFrom(ctx context.Context, env variables, from core.EnvFromSource) error {
+func (w *worker) copyFrom(ctx context.Context, env variables, from corev1.EnvFromSource) error {
 	switch {
 	case from.ConfigMapRef != nil:
-		m, err := w.options.Client.CoreV1().ConfigMaps(w.pod.Namespace).Get(ctx, from.ConfigMapRef.Name, meta.GetOptions{})
+		m, err := w.options.Client.CoreV1().ConfigMaps(w.pod.Namespace).Get(ctx, from.ConfigMapRef.Name, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("read the config map of envFrom: %w", err)
 		}
@@ -86,7 +86,7 @@ func (w *worker) copyFrom(ctx context.Context, env variables, from core.EnvFromS
 			env[from.Prefix+name] = value
 		}
 	case from.SecretRef != nil:
-		s, err := w.options.Client.CoreV1().Secrets(w.pod.Namespace).Get(ctx, from.SecretRef.Name, meta.GetOptions{})
+		s, err := w.options.Client.CoreV1().Secrets(w.pod.Namespace).Get(ctx, from.SecretRef.Name, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("read the secret of envFrom: %w", err)
 		}
@@ -97,20 +97,20 @@ func (w *worker) copyFrom(ctx context.Context, env variables, from core.EnvFromS
 	return nil
 }
 
-func (w *worker) valueFrom(ctx context.Context, from *core.EnvVarSource) (string, error) {
+func (w *worker) valueFrom(ctx context.Context, from *corev1.EnvVarSource) (string, error) {
 	switch {
 	case from.FieldRef != nil:
 		return w.field(from.FieldRef.FieldPath)
 	case from.ResourceFieldRef != nil:
 		return w.resource(ctx, from.ResourceFieldRef)
 	case from.ConfigMapKeyRef != nil:
-		m, err := w.options.Client.CoreV1().ConfigMaps(w.pod.Namespace).Get(ctx, from.ConfigMapKeyRef.Name, meta.GetOptions{})
+		m, err := w.options.Client.CoreV1().ConfigMaps(w.pod.Namespace).Get(ctx, from.ConfigMapKeyRef.Name, metav1.GetOptions{})
 		if err != nil {
 			return "", fmt.Errorf("read the config map: %w", err)
 		}
 		return m.Data[from.ConfigMapKeyRef.Key], nil
 	case from.SecretKeyRef != nil:
-		s, err := w.options.Client.CoreV1().Secrets(w.pod.Namespace).Get(ctx, from.SecretKeyRef.Name, meta.GetOptions{})
+		s, err := w.options.Client.CoreV1().Secrets(w.pod.Namespace).Get(ctx, from.SecretKeyRef.Name, metav1.GetOptions{})
 		if err != nil {
 			return "", fmt.Errorf("read the secret: %w", err)
 		}
@@ -156,21 +156,21 @@ func mapKey(path, prefix string) (string, bool) {
 
 // resource is a request or limit of the container, divided and rounded up. A
 // limit that is not set is what the node has.
-func (w *worker) resource(ctx context.Context, ref *core.ResourceFieldSelector) (string, error) {
+func (w *worker) resource(ctx context.Context, ref *corev1.ResourceFieldSelector) (string, error) {
 	container := &w.pod.Spec.Containers[0]
 	kind, name, _ := strings.Cut(ref.Resource, ".")
 	var amount resource.Quantity
 	switch kind {
 	case "requests":
-		amount = container.Resources.Requests[core.ResourceName(name)]
+		amount = container.Resources.Requests[corev1.ResourceName(name)]
 	case "limits":
-		limit, ok := container.Resources.Limits[core.ResourceName(name)]
+		limit, ok := container.Resources.Limits[corev1.ResourceName(name)]
 		if !ok {
-			node, err := w.options.Client.CoreV1().Nodes().Get(ctx, w.pod.Spec.NodeName, meta.GetOptions{})
+			node, err := w.options.Client.CoreV1().Nodes().Get(ctx, w.pod.Spec.NodeName, metav1.GetOptions{})
 			if err != nil {
 				return "", fmt.Errorf("read what the pod's node has: %w", err)
 			}
-			limit = node.Status.Allocatable[core.ResourceName(name)]
+			limit = node.Status.Allocatable[corev1.ResourceName(name)]
 		}
 		amount = limit
 	default:

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 const (
@@ -26,7 +26,7 @@ type probe struct {
 	failures int
 }
 
-func newProbe(pod *core.Pod, health string) *probe {
+func newProbe(pod *corev1.Pod, health string) *probe {
 	path := "/readyz"
 	if p := pod.Spec.Containers[0].ReadinessProbe; p != nil && p.HTTPGet != nil {
 		path = p.HTTPGet.Path
@@ -61,7 +61,7 @@ func (p *probe) succeeds(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	_, err = io.Copy(io.Discard, response.Body)
 	return err == nil && response.StatusCode >= 200 && response.StatusCode < 400
 }

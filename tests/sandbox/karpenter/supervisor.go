@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	core "k8s.io/api/core/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -47,7 +47,7 @@ type Starter interface {
 // Credentials writes, at path, a kubeconfig of a ServiceAccount whose token
 // is bound to the pod; kube.ControlPlane does.
 type Credentials interface {
-	ServiceAccountKubeconfig(ctx context.Context, path, namespace, name string, pod *core.Pod) error
+	ServiceAccountKubeconfig(ctx context.Context, path, namespace, name string, pod *corev1.Pod) error
 }
 
 // Supervisor runs the pods of Karpenter's Deployment.
@@ -69,7 +69,7 @@ func Start(ctx context.Context, options Options) (*Supervisor, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Supervisor{options: options, cancel: cancel, workers: map[types.UID]*worker{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(options.Client, 0,
-		informers.WithTweakListOptions(func(o *meta.ListOptions) { o.LabelSelector = Selector }))
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = Selector }))
 	pods := factory.Core().V1().Pods().Informer()
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.seen(ctx, o) },
@@ -100,7 +100,7 @@ func (s *Supervisor) Stop() {
 }
 
 func (s *Supervisor) seen(ctx context.Context, object any) {
-	pod, ok := object.(*core.Pod)
+	pod, ok := object.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName == "" || ctx.Err() != nil {
 		return
 	}
@@ -121,7 +121,7 @@ func (s *Supervisor) deleted(object any) {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj
 	}
-	pod, ok := object.(*core.Pod)
+	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return
 	}
@@ -133,7 +133,7 @@ func (s *Supervisor) deleted(object any) {
 	}
 }
 
-func grace(pod *core.Pod) time.Duration {
+func grace(pod *corev1.Pod) time.Duration {
 	if pod.DeletionGracePeriodSeconds == nil {
 		return 0
 	}

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	apps "k8s.io/api/apps/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v1"
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
@@ -34,7 +34,7 @@ const (
 // TestMain lets the test binary play the controller: it writes its
 // environment down, crashes at its first start, and is ready at the second.
 func TestMain(m *testing.M) {
-	if os.Getenv("PLAY_CONTROLLER") != "" {
+	if setting("PLAY_CONTROLLER") != "" {
 		os.Exit(playController())
 	}
 	os.Exit(m.Run())
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 func playController() int {
 	host, _ := os.Hostname()
 	lines := strings.Join(append(os.Environ(), "UNAME="+host, "ARGS="+strings.Join(os.Args[1:], " ")), "\n")
-	crashed := os.Getenv("HOME") + "/env"
+	crashed := setting("HOME") + "/env"
 	_, err := os.Stat(crashed)
 	if err := os.WriteFile(crashed, []byte(lines), 0o600); err != nil {
 		return 1
@@ -52,8 +52,14 @@ func playController() int {
 		return 3
 	}
 	http.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
-	fmt.Println(http.ListenAndServe("127.0.0.1:"+os.Getenv("HEALTH_PROBE_PORT"), nil))
+	fmt.Println(http.ListenAndServe("127.0.0.1:"+setting("HEALTH_PROBE_PORT"), nil))
 	return 1
+}
+
+// setting is a variable of the environment that the supervisor gave.
+func setting(name string) string {
+	value, _ := os.LookupEnv(name)
+	return value
 }
 
 func TestSupervisor(t *testing.T) {
@@ -69,11 +75,11 @@ func TestSupervisor(t *testing.T) {
 	}
 	t.Cleanup(supervisor.Stop)
 	ctx, deployments := t.Context(), c.Client.AppsV1().Deployments(namespace)
-	if _, err := deployments.Create(ctx, deployment(), meta.CreateOptions{}); err != nil {
+	if _, err := deployments.Create(ctx, deployment(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the Deployment to be available", func(ctx context.Context) bool {
-		d, err := deployments.Get(ctx, name, meta.GetOptions{})
+		d, err := deployments.Get(ctx, name, metav1.GetOptions{})
 		return err == nil && d.Status.AvailableReplicas == 1
 	})
 	instance := supervisor.Instances()[0]
@@ -81,8 +87,8 @@ func TestSupervisor(t *testing.T) {
 	checkPod(t, c, instance.Pod)
 
 	t.Run("the process ends when the Deployment is scaled to zero", func(t *testing.T) {
-		scale := &autoscaling.Scale{ObjectMeta: meta.ObjectMeta{Name: name, Namespace: namespace}}
-		if _, err := deployments.UpdateScale(t.Context(), name, scale, meta.UpdateOptions{}); err != nil {
+		scale := &autoscaling.Scale{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+		if _, err := deployments.UpdateScale(t.Context(), name, scale, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the pod to go", func(ctx context.Context) bool { return pods(ctx, t, c) == 0 })
@@ -93,11 +99,11 @@ func TestSupervisor(t *testing.T) {
 	t.Run("an unknown version cannot be pulled", func(t *testing.T) {
 		d := deployment()
 		d.Name, d.Spec.Template.Spec.Containers[0].Image = "other", "public.ecr.aws/karpenter/controller:9.9.9"
-		if _, err := deployments.Create(t.Context(), d, meta.CreateOptions{}); err != nil {
+		if _, err := deployments.Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the pod to wait with a message", func(ctx context.Context) bool {
-			list, err := c.Client.CoreV1().Pods(namespace).List(ctx, meta.ListOptions{LabelSelector: karpenter.Selector})
+			list, err := c.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: karpenter.Selector})
 			if err != nil || len(list.Items) != 1 || len(list.Items[0].Status.ContainerStatuses) != 1 {
 				return false
 			}
@@ -129,7 +135,7 @@ func checkEnvironment(t *testing.T, dir, pod string) {
 
 func checkPod(t *testing.T, c *kube.ControlPlane, name string) {
 	t.Helper()
-	pod, err := c.Client.CoreV1().Pods(namespace).Get(t.Context(), name, meta.GetOptions{})
+	pod, err := c.Client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,35 +147,35 @@ func checkPod(t *testing.T, c *kube.ControlPlane, name string) {
 
 func pods(ctx context.Context, t *testing.T, c *kube.ControlPlane) int {
 	t.Helper()
-	list, err := c.Client.CoreV1().Pods(namespace).List(ctx, meta.ListOptions{LabelSelector: karpenter.Selector})
+	list, err := c.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: karpenter.Selector})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return len(list.Items)
 }
 
-func deployment() *apps.Deployment {
+func deployment() *appsv1.Deployment {
 	one := int32(1)
 	labels := map[string]string{"app.kubernetes.io/name": "karpenter"}
-	field := func(path string) *core.EnvVarSource {
-		return &core.EnvVarSource{FieldRef: &core.ObjectFieldSelector{FieldPath: path}}
+	field := func(path string) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 	}
-	amount := func(name, divisor string) *core.EnvVarSource {
-		return &core.EnvVarSource{ResourceFieldRef: &core.ResourceFieldSelector{
+	amount := func(name, divisor string) *corev1.EnvVarSource {
+		return &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{
 			ContainerName: "controller", Resource: name, Divisor: resource.MustParse(divisor),
 		}}
 	}
-	return &apps.Deployment{
-		ObjectMeta: meta.ObjectMeta{Name: name, Namespace: namespace, Labels: labels},
-		Spec: apps.DeploymentSpec{
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels},
+		Spec: appsv1.DeploymentSpec{
 			Replicas: &one,
-			Selector: &meta.LabelSelector{MatchLabels: labels},
-			Template: core.PodTemplateSpec{
-				ObjectMeta: meta.ObjectMeta{Labels: labels},
-				Spec: core.PodSpec{Containers: []core.Container{{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
 					Name: "controller", Image: "public.ecr.aws/karpenter/controller:1.14.1@sha256:" + strings.Repeat("0", 64),
 					Args: []string{"--for=$(CLUSTER_NAME)"},
-					Env: []core.EnvVar{
+					Env: []corev1.EnvVar{
 						{Name: "PLAY_CONTROLLER", Value: "1"},
 						{Name: "CLUSTER_NAME", Value: "prod"},
 						{Name: "METRICS_PORT", Value: "8080"},
@@ -178,9 +184,9 @@ func deployment() *apps.Deployment {
 						{Name: "MEMORY_LIMIT", ValueFrom: amount("limits.memory", "0")},
 						{Name: "CPU_REQUESTS", ValueFrom: amount("requests.cpu", "1m")},
 					},
-					Resources: core.ResourceRequirements{
-						Requests: core.ResourceList{"cpu": resource.MustParse("250m")},
-						Limits:   core.ResourceList{"memory": resource.MustParse("1Gi")},
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{"cpu": resource.MustParse("250m")},
+						Limits:   corev1.ResourceList{"memory": resource.MustParse("1Gi")},
 					},
 				}}},
 			},
@@ -211,15 +217,15 @@ func controlPlane(t *testing.T) (*kube.ControlPlane, *process.Group) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Kill)
-	size := core.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("50")}
-	node := &core.Node{
-		ObjectMeta: meta.ObjectMeta{Name: "system-0"},
-		Status: core.NodeStatus{
+	size := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("16Gi"), "pods": resource.MustParse("50")}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "system-0"},
+		Status: corev1.NodeStatus{
 			Capacity: size, Allocatable: size,
-			Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	}
-	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), node, meta.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return c, group

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	core "k8s.io/api/core/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
@@ -23,7 +23,7 @@ var backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 *
 // worker runs one pod from its binding to its end.
 type worker struct {
 	options Options
-	pod     *core.Pod
+	pod     *corev1.Pod
 	status  *status
 
 	instance  atomic.Pointer[Instance]
@@ -34,7 +34,7 @@ type worker struct {
 	graceTime time.Duration
 }
 
-func newWorker(options Options, pod *core.Pod) *worker {
+func newWorker(options Options, pod *corev1.Pod) *worker {
 	return &worker{
 		options: options,
 		pod:     pod,
@@ -155,8 +155,8 @@ func (w *worker) conclude(ctx context.Context) {
 		return
 	}
 	now, uid := int64(0), w.pod.UID
-	err := w.options.Client.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, meta.DeleteOptions{
-		GracePeriodSeconds: &now, Preconditions: &meta.Preconditions{UID: &uid},
+	err := w.options.Client.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &uid},
 	})
 	if err != nil {
 		w.options.Logger.Warn("cannot delete the ended pod", "pod", w.pod.Name, "error", err)

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	core "k8s.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -64,7 +64,7 @@ func TestControlPlane(t *testing.T) {
 	if got := string(again.CertificateAuthority); got != authority {
 		t.Error("the copy has another certificate authority")
 	}
-	if _, err := again.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", meta.GetOptions{}); err != nil {
+	if _, err := again.Client.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 		t.Errorf("the copy lost an object: %v", err)
 	}
 	again.Kill()
@@ -73,7 +73,7 @@ func TestControlPlane(t *testing.T) {
 func rights(t *testing.T, c *kube.ControlPlane) {
 	ctx := t.Context()
 	eventually(t, "the default ServiceAccount", func(ctx context.Context) bool {
-		_, err := c.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", meta.GetOptions{})
+		_, err := c.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil
 	})
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -88,30 +88,30 @@ func rights(t *testing.T, c *kube.ControlPlane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.CoreV1().Nodes().List(ctx, meta.ListOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("list nodes as a ServiceAccount: got %v, want Forbidden", err)
 	}
 }
 
 func garbage(t *testing.T, c *kube.ControlPlane) {
 	ctx, maps := t.Context(), c.Client.CoreV1().ConfigMaps("default")
-	owner, err := maps.Create(ctx, &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: "owner"}}, meta.CreateOptions{})
+	owner, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	owned := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: "owned", OwnerReferences: []meta.OwnerReference{
+	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID},
 	}}}
-	for _, m := range []*core.ConfigMap{owned, {ObjectMeta: meta.ObjectMeta{Name: "kept"}}} {
-		if _, err := maps.Create(ctx, m, meta.CreateOptions{}); err != nil {
+	for _, m := range []*corev1.ConfigMap{owned, {ObjectMeta: metav1.ObjectMeta{Name: "kept"}}} {
+		if _, err := maps.Create(ctx, m, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := maps.Delete(ctx, owner.Name, meta.DeleteOptions{}); err != nil {
+	if err := maps.Delete(ctx, owner.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the owned object to be collected", func(ctx context.Context) bool {
-		_, err := maps.Get(ctx, "owned", meta.GetOptions{})
+		_, err := maps.Get(ctx, "owned", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 }

@@ -67,7 +67,7 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", spec.Name, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the child has its own
 	cmd := g.command(spec)
 	cmd.Env, cmd.Dir = spec.Env, spec.Dir
 	cmd.Stdout, cmd.Stderr = log, log

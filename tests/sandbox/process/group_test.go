@@ -20,7 +20,7 @@ const deadline = 10 * time.Second
 
 // TestMain lets the test binary play a sandbox that is killed.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("PROCESS_TEST_PARENT"); dir != "" {
+	if dir, ok := os.LookupEnv("PROCESS_TEST_PARENT"); ok {
 		os.Exit(playParent(dir))
 	}
 	os.Exit(m.Run())

@@ -7,8 +7,9 @@ import (
 )
 
 // rename sets the host name of the namespace it runs in to its first
-// argument, then becomes the program that the others name.
-const rename = `echo "$0" > /proc/sys/kernel/hostname && exec "$@"`
+// argument, then becomes the program that the others name. (In /proc/sys only
+// the machine's root may write, whoever owns the namespace.)
+const rename = `/bin/hostname "$0" && exec "$@"`
 
 // renamed is the command of a program that sees a host name of its own, as a
 // container does. Not being root, it takes a user namespace to be allowed to.

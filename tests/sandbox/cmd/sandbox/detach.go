@@ -35,7 +35,7 @@ func upDetached(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return fmt.Errorf("open the sandbox's log: %w", err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the child has its own
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program's file: %w", err)
