@@ -94,3 +94,17 @@ func (e *MalformedError) Error() string {
 
 // Unwrap returns the cause.
 func (e *MalformedError) Unwrap() error { return e.Err }
+
+// RenderError says that a chart does not render with the values it was given.
+type RenderError struct {
+	Chart, Version string
+	Err            error
+}
+
+// Error has the template's words.
+func (e *RenderError) Error() string {
+	return fmt.Sprintf("chart %s %s does not render with these values: %v", e.Chart, e.Version, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *RenderError) Unwrap() error { return e.Err }

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,10 @@ func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels 
 	install.DisableHooks = true
 	install.DisableOpenAPIValidation = true // the rehearsal has the server validate, without its 3 MB of OpenAPI
 	install.Labels = labels
-	install.PostRenderer = h.rehearsal(t, nil)
+	rehearsal := h.rehearsal(t, nil)
+	install.PostRenderer = rehearsal
 	_, err := install.RunWithContext(ctx, loaded, t.values)
-	return err
+	return cmp.Or(rehearsal.refusal, err)
 }
 
 // upgrade makes another revision, over a failed first one too: Helm compares
@@ -65,9 +67,10 @@ func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels 
 	upgrade.ResetValues = true // Git's values, and nothing left over from before
 	upgrade.MaxHistory = maxHistory
 	upgrade.Labels = labels
-	upgrade.PostRenderer = h.rehearsal(t, before)
+	rehearsal := h.rehearsal(t, before)
+	upgrade.PostRenderer = rehearsal
 	_, err = upgrade.RunWithContext(ctx, t.name, loaded, t.values)
-	return err
+	return cmp.Or(rehearsal.refusal, err)
 }
 
 // markFailed ends a revision that was never finished, so that Helm upgrades

@@ -89,7 +89,7 @@ func (i *Installer) EnsureCRDs(ctx context.Context, c *Charts, into Installation
 
 // EnsureController brings the main chart to the cluster, its crds/ left out.
 // Whether its rollout is complete is for the caller to see. Errors: those of
-// EnsureCRDs, *ContradictionError and *ValuesError.
+// EnsureCRDs, *ContradictionError, *ValuesError and *RenderError.
 func (i *Installer) EnsureController(ctx context.Context, c *Charts, into Installation) (Result, error) {
 	values, err := into.values()
 	if err != nil {
@@ -156,6 +156,9 @@ func (i *Installer) take(ctx context.Context, t task, step Step, before Release,
 	}
 	loaded, err := t.load()
 	if err != nil {
+		return err
+	}
+	if _, err := render(loaded, t.name, t.namespace, t.values); err != nil {
 		return err
 	}
 	helm, err := newHelm(i.config, t.namespace, i.options.Logger)

@@ -19,23 +19,33 @@ type rehearsal struct {
 	task task
 	// before are the CRDs of the release so far.
 	before []string
+	// refusal is the outcome.
+	refusal error
 }
 
 // Run returns the manifest as it is, or says why it must not be written.
 func (r *rehearsal) Run(manifest *bytes.Buffer) (*bytes.Buffer, error) {
-	resources, err := r.kube.Build(bytes.NewReader(manifest.Bytes()), false)
+	r.refusal = r.look(manifest.Bytes())
+	return manifest, r.refusal
+}
+
+func (r *rehearsal) look(manifest []byte) error {
+	resources, err := r.kube.Build(bytes.NewReader(manifest), false)
+	if meta.IsNoMatchError(err) {
+		return &RejectedError{Rejections: []string{err.Error()}}
+	}
 	if err != nil {
-		return nil, &RejectedError{Rejections: []string{err.Error()}}
+		return fmt.Errorf("read what the chart renders to: %w", err)
 	}
 	if r.task.crds {
 		if err := r.protect(resources); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := r.owned(resources); err != nil {
-		return nil, err
+		return err
 	}
-	return manifest, r.dryRun(resources)
+	return r.dryRun(resources)
 }
 
 // protect holds that no CRD leaves the chart, and that each one says that it

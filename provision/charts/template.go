@@ -63,42 +63,43 @@ func (c *Charts) Controller(into Installation) ([]*unstructured.Unstructured, er
 	return objects, nil
 }
 
-// template returns the documents that a chart renders to, in a stable order.
+// template returns the documents that a chart renders to, in the order in which
+// Helm would write them.
 func (c *Charts) template(name string, load func() (*chart.Chart, error), namespace string, values map[string]any) ([]string, error) {
 	loaded, err := load()
 	if err != nil {
 		return nil, err
 	}
+	return render(loaded, name, namespace, values)
+}
+
+// render needs no cluster: the chart sees the versions that Helm was built with.
+func render(loaded *chart.Chart, name, namespace string, values map[string]any) ([]string, error) {
+	fail := func(err error) error {
+		return &RenderError{Chart: name, Version: loaded.Metadata.Version, Err: err}
+	}
 	options := chartutil.ReleaseOptions{Name: name, Namespace: namespace, Revision: 1, IsInstall: true}
 	top, err := chartutil.ToRenderValues(loaded, values, options, chartutil.DefaultCapabilities)
 	if err != nil {
-		return nil, &MalformedError{Chart: name, Version: c.Version, Err: err}
+		return nil, fail(err)
 	}
 	files, err := engine.Engine{}.Render(loaded, top)
 	if err != nil {
-		return nil, &MalformedError{Chart: name, Version: c.Version, Err: err}
+		return nil, fail(err)
+	}
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
+	_, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return nil, fail(err)
 	}
 	var documents []string
-	for _, file := range slices.Sorted(maps.Keys(files)) {
-		if strings.HasSuffix(file, "NOTES.txt") {
-			continue
-		}
-		documents = append(documents, split(files[file])...)
+	for _, manifest := range manifests {
+		documents = append(documents, manifest.Content)
 	}
 	return documents, nil
 }
 
-// split cuts a YAML stream into its documents, in order.
-func split(stream string) []string {
-	parts := releaseutil.SplitManifests(stream)
-	keys := slices.Collect(maps.Keys(parts))
-	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	var documents []string
-	for _, key := range keys {
-		if object := map[string]any{}; yaml.Unmarshal([]byte(parts[key]), &object) == nil && len(object) == 0 {
-			continue
-		}
-		documents = append(documents, parts[key])
-	}
-	return documents
+// split cuts a manifest into its documents.
+func split(manifest string) []string {
+	return slices.Collect(maps.Values(releaseutil.SplitManifests(manifest)))
 }

@@ -1,0 +1,53 @@
+package charts
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestDecide(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	want := Mark{Version: "1.14.1", Digest: "d", Values: "v"}
+	tests := map[string]struct {
+		release Release
+		step    Step
+		err     error
+	}{
+		"nothing there":            {Release{Status: Absent}, Install, nil},
+		"as it should be":          {Release{Status: Deployed, Mark: want}, Keep, nil},
+		"other values":             {Release{Status: Deployed, Mark: Mark{"1.14.1", "d", "w"}}, Upgrade, nil},
+		"other chart":              {Release{Status: Deployed, Mark: Mark{"1.14.1", "e", "v"}}, Upgrade, nil},
+		"the same, made by hand":   {Release{Status: Deployed, Mark: want, Edited: true}, Upgrade, nil},
+		"failed":                   {Release{Status: Failed, Mark: want}, Upgrade, nil},
+		"killed at it":             {Release{Status: Pending, Mark: want, Since: now}, Recover, nil},
+		"somebody is at it":        {Release{Status: Pending, Edited: true, Since: now.Add(-time.Minute)}, "", &BusyError{}},
+		"somebody was killed at":   {Release{Status: Pending, Edited: true, Since: now.Add(-time.Hour)}, Recover, nil},
+		"somebody else's":          {Release{Status: Foreign}, "", &ForeignReleaseError{}},
+		"somebody else's, as ours": {Release{Status: Foreign, Mark: want}, "", &ForeignReleaseError{}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			step, err := Decide(test.release, want, now)
+			if step != test.step {
+				t.Errorf("Decide() = %q, want %q", step, test.step)
+			}
+			var foreign *ForeignReleaseError
+			var busy *BusyError
+			switch test.err.(type) {
+			case *ForeignReleaseError:
+				if !errors.As(err, &foreign) {
+					t.Errorf("Decide() error = %v, want %T", err, test.err)
+				}
+			case *BusyError:
+				if !errors.As(err, &busy) {
+					t.Errorf("Decide() error = %v, want %T", err, test.err)
+				}
+			default:
+				if err != nil {
+					t.Errorf("Decide() error = %v", err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package charts
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func env(variables ...string) []any {
+	var list []any
+	for i := 0; i < len(variables); i += 2 {
+		list = append(list, map[string]any{"name": variables[i], "value": variables[i+1]})
+	}
+	return list
+}
+
+func TestValuesTakeTheClusterFromPlumblineYAML(t *testing.T) {
+	settings := map[string]any{"clusterName": "prod-eu"}
+	region := map[string]any{"env": env("AWS_REGION", "eu-west-1")}
+	tests := map[string]struct {
+		given, want map[string]any
+	}{
+		"no values": {nil, map[string]any{"settings": settings, "controller": region}},
+		"others stay": {
+			map[string]any{"replicas": 1, "settings": map[string]any{"interruptionQueue": "q"}, "controller": map[string]any{"env": env("A", "b")}},
+			map[string]any{
+				"replicas":   1,
+				"settings":   map[string]any{"interruptionQueue": "q", "clusterName": "prod-eu"},
+				"controller": map[string]any{"env": env("A", "b", "AWS_REGION", "eu-west-1")},
+			},
+		},
+		"said twice, the same": {
+			map[string]any{"settings": settings, "controller": region},
+			map[string]any{"settings": settings, "controller": region},
+		},
+		"an empty name is none": {
+			map[string]any{"settings": map[string]any{"clusterName": ""}, "controller": nil},
+			map[string]any{"settings": settings, "controller": region},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			before, err := fingerprint(test.given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Installation{Cluster: "prod-eu", Region: "eu-west-1", Values: test.given}.values()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("values (-want +got):\n%s", diff)
+			}
+			if after, err := fingerprint(test.given); err != nil || after != before {
+				t.Errorf("Git's own values were changed: %v, %v", test.given, err)
+			}
+		})
+	}
+}
+
+func TestValuesThatContradict(t *testing.T) {
+	tests := map[string]struct {
+		given map[string]any
+		want  string
+	}{
+		"another cluster": {map[string]any{"settings": map[string]any{"clusterName": "prod-us"}}, "settings.clusterName"},
+		"another region":  {map[string]any{"controller": map[string]any{"env": env("AWS_REGION", "us-east-1")}}, "controller.env.AWS_REGION"},
+		"a region by reference": {
+			map[string]any{"controller": map[string]any{"env": []any{map[string]any{"name": "AWS_REGION", "valueFrom": map[string]any{}}}}},
+			"controller.env.AWS_REGION",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := Installation{Cluster: "prod-eu", Region: "eu-west-1", Values: test.given}.values()
+			var contradiction *ContradictionError
+			if !errors.As(err, &contradiction) || contradiction.Value != test.want {
+				t.Errorf("values() = %v, want a contradiction of %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestValuesOfAnotherShape(t *testing.T) {
+	for name, given := range map[string]map[string]any{
+		"settings": {"settings": "x"}, "controller": {"controller": []any{}}, "controller.env": {"controller": map[string]any{"env": "x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Installation{Cluster: "c", Region: "r", Values: given}.values()
+			var shape *ValuesError
+			if !errors.As(err, &shape) || shape.Value != name {
+				t.Errorf("values() = %v, want an error about %s", err, name)
+			}
+		})
+	}
+}

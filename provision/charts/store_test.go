@@ -1,0 +1,204 @@
+package charts
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// serve has both charts of a version in a registry.
+func serve(t *testing.T, version string) *fakeRegistry {
+	t.Helper()
+	registry := newFakeRegistry(t)
+	registry.push(t, CRDChart, version, crdArchive(t, version))
+	registry.push(t, ControllerChart, version, controllerArchive(t, version))
+	return registry
+}
+
+func TestAVersionIsPulledOnce(t *testing.T) {
+	registry := serve(t, "1.14.1")
+	dir := filepath.Join(t.TempDir(), "cache")
+	first, err := NewStore(StoreOptions{Dir: dir}).Resolve(t.Context(), registry.ref("1.14.1"), Credentials{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := registry.asked()
+	registry.server.Close()
+	// Another process, and no registry.
+	second, err := NewStore(StoreOptions{Dir: dir}).Resolve(t.Context(), registry.ref("1.14.1"), Credentials{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := registry.asked(); got != asked {
+		t.Errorf("a version that was resolved before cost %d requests", got-asked)
+	}
+	if first.Digest != second.Digest || first.CRDDigest != second.CRDDigest || !strings.HasPrefix(first.Digest, "sha256:") {
+		t.Errorf("digests %s, %s became %s, %s", first.CRDDigest, first.Digest, second.CRDDigest, second.Digest)
+	}
+	crds, err := second.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, crd := range crds {
+		names = append(names, crd.Name)
+	}
+	if diff := cmp.Diff([]string{"nodeclaims.karpenter.sh", "nodepools.karpenter.sh"}, names); diff != "" {
+		t.Errorf("CRDs (-want +got):\n%s", diff)
+	}
+}
+
+func TestATagThatMovesChangesNothing(t *testing.T) {
+	registry := serve(t, "1.14.1")
+	store := NewStore(StoreOptions{Dir: t.TempDir()})
+	before, err := store.Resolve(t.Context(), registry.ref("1.14.1"), Credentials{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry.push(t, ControllerChart, "1.14.1", archive(t, ControllerChart, "1.14.1", map[string]string{"other.yaml": "kind: Other\n"}))
+	after, err := store.Resolve(t.Context(), registry.ref("1.14.1"), Credentials{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.Digest != after.Digest {
+		t.Errorf("the version's digest moved from %s to %s", before.Digest, after.Digest)
+	}
+}
+
+func TestADamagedCacheIsPulledAgainByDigest(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"a changed byte": func(path string) error { return os.WriteFile(path, []byte("x"), 0o644) },
+		"a missing file": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry := serve(t, "1.14.1")
+			dir := t.TempDir()
+			store := NewStore(StoreOptions{Dir: dir})
+			before, err := store.Resolve(t.Context(), registry.ref("1.14.1"), Credentials{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			archives, err := filepath.Glob(filepath.Join(dir, "sha256", "*.tgz"))
+			if err != nil || len(archives) != 2 {
+				t.Fatalf("the cache holds %v, %v; want two archives", archives, err)
+			}
+			for _, path := range archives {
+				if err := damage(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// The tag is gone: only the digest can find it.
+			registry.set(func() { delete(registry.content, "/v2/karpenter/karpenter/manifests/1.14.1") })
+			after, err := store.Resolve(t.Context(), registry.ref("1.14.1"), Credentials{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := after.CRDs(); err != nil || after.Digest != before.Digest {
+				t.Errorf("got digest %s, %v; want %s", after.Digest, err, before.Digest)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeResolved(t *testing.T) {
+	tests := map[string]struct {
+		spoil func(t *testing.T, registry *fakeRegistry)
+		want   any
+		text   string
+	}{
+		"no such version": {
+			func(t *testing.T, r *fakeRegistry) {
+				r.set(func() { delete(r.content, "/v2/karpenter/karpenter-crd/manifests/1.14.1") })
+				r.push(t, CRDChart, "1.14.0", crdArchive(t, "1.14.0"))
+			}, new(*NotFoundError), "chart karpenter-crd 1.14.1 is not in oci://…/karpenter; near it are 1.14.0",
+		},
+		"only one of the two": {
+			func(_ *testing.T, r *fakeRegistry) {
+				r.set(func() { delete(r.content, "/v2/karpenter/karpenter/manifests/1.14.1") })
+			}, new(*NotFoundError), "chart karpenter 1.14.1 is not in",
+		},
+		"unauthorized": {
+			func(_ *testing.T, r *fakeRegistry) { r.set(func() { r.fault = http.StatusUnauthorized }) },
+			new(*AuthError), "refuses the credentials",
+		},
+		"forbidden": {
+			func(_ *testing.T, r *fakeRegistry) { r.set(func() { r.fault = http.StatusForbidden }) },
+			new(*AuthError), "refuses the credentials",
+		},
+		"an error of the registry": {
+			func(_ *testing.T, r *fakeRegistry) { r.set(func() { r.fault = http.StatusBadGateway }) },
+			new(*UnreachableError), "502",
+		},
+		"no registry": {
+			func(_ *testing.T, r *fakeRegistry) { r.server.Close() },
+			new(*UnreachableError), "connection refused",
+		},
+		"other content than its digest": {
+			func(t *testing.T, r *fakeRegistry) {
+				path := r.push(t, ControllerChart, "1.14.1", controllerArchive(t, "1.14.1"))
+				r.set(func() { r.content[path] = bytes.Repeat([]byte("x"), len(r.content[path])) })
+			}, new(*DigestError), "is not what its digest says",
+		},
+		"another version inside": {
+			func(t *testing.T, r *fakeRegistry) {
+				r.push(t, ControllerChart, "1.14.1", controllerArchive(t, "1.13.0"))
+			}, new(*MalformedError), "its Chart.yaml says version 1.13.0",
+		},
+		"another chart inside": {
+			func(t *testing.T, r *fakeRegistry) { r.push(t, CRDChart, "1.14.1", controllerArchive(t, "1.14.1")) },
+			new(*MalformedError), `its Chart.yaml names it "karpenter"`,
+		},
+		"no archive": {
+			func(t *testing.T, r *fakeRegistry) { r.push(t, CRDChart, "1.14.1", []byte("nonsense")) },
+			new(*MalformedError), "chart karpenter-crd 1.14.1 cannot be used",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			registry := serve(t, "1.14.1")
+			test.spoil(t, registry)
+			dir := t.TempDir()
+			ref := registry.ref("1.14.1")
+			_, err := NewStore(StoreOptions{Dir: dir}).Resolve(t.Context(), ref, Credentials{})
+			if err == nil || !errors.As(err, test.want) {
+				t.Fatalf("Resolve() = %v, want %T", err, test.want)
+			}
+			text := strings.ReplaceAll(err.Error(), ref.Repository, "oci://…/karpenter")
+			if !strings.Contains(text, test.text) {
+				t.Errorf("Resolve() = %q, want it to say %q", text, test.text)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "versions")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a version that did not resolve was remembered: %v", err)
+			}
+		})
+	}
+}
+
+func TestCredentialsAreSent(t *testing.T) {
+	registry := serve(t, "1.14.1")
+	guard := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "ada" || password != "secret" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="charts"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		registry.ServeHTTP(w, r)
+	})
+	registry.server.Config.Handler = guard
+	store := NewStore(StoreOptions{Dir: t.TempDir()})
+	_, err := store.Resolve(t.Context(), registry.ref("1.14.1"), Credentials{Username: "ada", Password: "wrong"})
+	var refused *AuthError
+	if !errors.As(err, &refused) || strings.Contains(err.Error(), "wrong") {
+		t.Errorf("Resolve with the wrong password = %v, want an AuthError without the password", err)
+	}
+	if _, err := store.Resolve(t.Context(), registry.ref("1.14.1"), Credentials{Username: "ada", Password: "secret"}); err != nil {
+		t.Errorf("Resolve with the right password = %v", err)
+	}
+}

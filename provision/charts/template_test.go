@@ -1,0 +1,92 @@
+package charts
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// upstream are the charts as Karpenter's own module has them.
+func upstream(t *testing.T) *Charts {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()
+	if err != nil {
+		t.Fatalf("find Karpenter's module: %v", err)
+	}
+	charts, err := FromFolder(filepath.Join(strings.TrimSpace(string(out)), "charts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return charts
+}
+
+func TestUpstreamsCRDsAreKept(t *testing.T) {
+	crds, err := upstream(t).CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, crd := range crds {
+		names = append(names, crd.Name)
+		if crd.Annotations["helm.sh/resource-policy"] != "keep" {
+			t.Errorf("%s is not kept when its release goes: %v", crd.Name, crd.Annotations)
+		}
+		if len(crd.Spec.Versions) == 0 || crd.Spec.Versions[0].Schema == nil {
+			t.Errorf("%s has no schema", crd.Name)
+		}
+	}
+	want := []string{
+		"capacitybuffers.autoscaling.x-k8s.io", "ec2nodeclasses.karpenter.k8s.aws",
+		"nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("CRDs (-want +got):\n%s", diff)
+	}
+}
+
+func TestUpstreamsControllerKnowsItsCluster(t *testing.T) {
+	objects, err := upstream(t).Controller(Installation{Namespace: "karpenter", Cluster: "prod-eu", Region: "eu-west-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	variables := map[string]string{}
+	for _, object := range objects {
+		kinds = append(kinds, object.GetKind())
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		spec := object.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+		for _, item := range spec["containers"].([]any)[0].(map[string]any)["env"].([]any) {
+			variable := item.(map[string]any)
+			if value, ok := variable["value"].(string); ok {
+				variables[variable["name"].(string)] = value
+			}
+		}
+	}
+	if variables["CLUSTER_NAME"] != "prod-eu" || variables["AWS_REGION"] != "eu-west-1" {
+		t.Errorf("the controller runs with CLUSTER_NAME=%q AWS_REGION=%q", variables["CLUSTER_NAME"], variables["AWS_REGION"])
+	}
+	want := []string{
+		"PodDisruptionBudget", "ServiceAccount", "ClusterRole", "ClusterRole", "ClusterRole",
+		"ClusterRoleBinding", "ClusterRoleBinding", "Role", "Role", "RoleBinding", "RoleBinding", "Service", "Deployment",
+	}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+}
+
+func TestValuesThatDoNotRender(t *testing.T) {
+	_, err := upstream(t).Controller(Installation{
+		Namespace: "karpenter", Cluster: "prod-eu", Region: "eu-west-1",
+		Values: map[string]any{"additionalClusterRoleRules": "nonsense"},
+	})
+	var failed *RenderError
+	if !errors.As(err, &failed) || failed.Chart != ControllerChart {
+		t.Errorf("Controller() = %v, want a RenderError of %s", err, ControllerChart)
+	}
+}
