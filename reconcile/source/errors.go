@@ -1,0 +1,186 @@
+package source
+
+import "fmt"
+
+// All URLs in these errors are without user and password.
+
+// URLError says that a URL cannot be fetched from.
+type URLError struct {
+	URL, Reason string
+}
+
+// Error says what is wrong with the URL.
+func (e *URLError) Error() string {
+	return fmt.Sprintf("the source's url %s %s: give one that begins with https://, http:// or ssh://", e.URL, e.Reason)
+}
+
+// RefError says that a reference is written wrongly.
+type RefError struct {
+	Field, Value string
+	Err          error
+}
+
+// Error names the field.
+func (e *RefError) Error() string {
+	return fmt.Sprintf("the source's ref.%s %q cannot be read: %v", e.Field, e.Value, e.Err)
+}
+
+// Unwrap returns what the parser said.
+func (e *RefError) Unwrap() error { return e.Err }
+
+// AuthError says that the host refuses the credentials, or wants some.
+type AuthError struct {
+	URL string
+	Err error
+}
+
+// Error says what to look at.
+func (e *AuthError) Error() string {
+	return fmt.Sprintf("fetch %s: the host refuses the credentials: %v: check the secret that source.git.secretRef names and its rights on the repository", e.URL, e.Err)
+}
+
+// Unwrap returns the host's answer.
+func (e *AuthError) Unwrap() error { return e.Err }
+
+// NotFoundError says that what was asked for does not exist on the host.
+type NotFoundError struct {
+	URL string
+	// What is missing: "the repository", "any commit", "branch main", …
+	What string
+}
+
+// Error names what is missing.
+func (e *NotFoundError) Error() string {
+	switch e.What {
+	case whatRepository:
+		return fmt.Sprintf("fetch %s: the host has no such repository, or hides it from these credentials: check source.git.url and source.git.secretRef", e.URL)
+	case whatCommit:
+		return fmt.Sprintf("fetch %s: the repository is empty: push a commit", e.URL)
+	}
+	return fmt.Sprintf("fetch %s: the repository has no %s: push it, or change source.git.ref", e.URL, e.What)
+}
+
+const (
+	whatRepository = "repository"
+	whatCommit     = "commit"
+)
+
+// UnreachableError says that the host did not answer, or not to the end.
+type UnreachableError struct {
+	URL string
+	// Timeout is true where the time of the fetch ran out.
+	Timeout bool
+	Err     error
+}
+
+// Error says what to look at.
+func (e *UnreachableError) Error() string {
+	if e.Timeout {
+		return fmt.Sprintf("fetch %s: the host did not answer to the end within the timeout: see whether it is slow or down, or raise spec.timeout", e.URL)
+	}
+	return fmt.Sprintf("fetch %s: %v: see whether the host is up and can be reached from here", e.URL, e.Err)
+}
+
+// Unwrap returns what the network said.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// CertificateError says that the host's TLS certificate is not trusted.
+type CertificateError struct {
+	URL string
+	Err error
+}
+
+// Error says where the authority goes.
+func (e *CertificateError) Error() string {
+	return fmt.Sprintf("fetch %s: the host's certificate is not trusted: %v: put its authority into the key %s of the source's secret", e.URL, e.Err, keyCA)
+}
+
+// Unwrap returns what the verification said.
+func (e *CertificateError) Unwrap() error { return e.Err }
+
+// HostKeyError says that an ssh host does not have the key that it should have.
+type HostKeyError struct {
+	URL, Host string
+	// Changed is true where known_hosts has another key for the host, false
+	// where it has none.
+	Changed bool
+	// Fingerprint of the key that the host has shown; empty where
+	// known_hosts is missing and the host was not asked.
+	Fingerprint string
+}
+
+// Error says what to compare.
+func (e *HostKeyError) Error() string {
+	switch {
+	case e.Fingerprint == "":
+		return fmt.Sprintf("fetch %s: the key %s of the source's secret is missing: write the host key of %s there", e.URL, keyKnownHosts, e.Host)
+	case e.Changed:
+		return fmt.Sprintf("fetch %s: the host key of %s has changed to %s: if its owner confirms that, write the new key into %s of the source's secret", e.URL, e.Host, e.Fingerprint, keyKnownHosts)
+	}
+	return fmt.Sprintf("fetch %s: the host key %s of %s is unknown: if its owner confirms it, add it to %s of the source's secret", e.URL, e.Fingerprint, e.Host, keyKnownHosts)
+}
+
+// LimitError says that something is larger than plumbline takes.
+type LimitError struct {
+	// What is too large: "the repository", "the file nodes/a.yaml", …
+	What string
+	// Limit in bytes.
+	Limit int64
+}
+
+// Error names what is too large and the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s is larger than the limit of %d bytes: take it out of the repository, or raise the limit", e.What, e.Limit)
+}
+
+// MissingError says that the host has sent a revision without all of its
+// objects. The next fetch clones anew.
+type MissingError struct {
+	URL string
+	// Object is its hash, and Name its path where that is known.
+	Object, Name string
+}
+
+// Error names the object.
+func (e *MissingError) Error() string {
+	what := e.Object
+	if e.Name != "" {
+		what = fmt.Sprintf("%s (%s)", e.Object, e.Name)
+	}
+	return fmt.Sprintf("fetch %s: object %s is missing from what the host sent: check the repository with git fsck on the host", e.URL, what)
+}
+
+// StaleError says that a Snapshot is read whose store was replaced by a newer one.
+type StaleError struct {
+	Revision string
+}
+
+// Error says to fetch again.
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("the snapshot of %s was superseded: fetch again", e.Revision)
+}
+
+// SymlinkError says that a symlink leads nowhere that may be read.
+type SymlinkError struct {
+	// Name of the symlink from the root, and where it points.
+	Name, Target string
+	Reason       string
+}
+
+// Error names the link and its target.
+func (e *SymlinkError) Error() string {
+	return fmt.Sprintf("symlink %s -> %s %s", e.Name, e.Target, e.Reason)
+}
+
+// StoreError says that the store on disk could not be written or read.
+type StoreError struct {
+	Err error
+}
+
+// Error says what to look at.
+func (e *StoreError) Error() string {
+	return fmt.Sprintf("the store of fetched revisions on disk: %v: see whether its volume is full or read-only", e.Err)
+}
+
+// Unwrap returns what the operating system said.
+func (e *StoreError) Unwrap() error { return e.Err }

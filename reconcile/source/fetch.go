@@ -1,0 +1,240 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// spare is what one fetch may bring beyond the size of the clone. What needs
+// more is a rewritten history, and cheaper to clone.
+const spare = 1 << 20
+
+// errAnew says that a store cannot be built on: clone anew.
+var errAnew = errors.New("a new clone is needed")
+
+func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot, error) {
+	if s.store != nil && s.store.usable() {
+		snapshot, err := g.follow(ctx, s, req)
+		if !errors.Is(err, errAnew) {
+			return snapshot, err
+		}
+	}
+	return g.clone(ctx, s, req)
+}
+
+// follow brings the store that is there up to date.
+func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapshot, error) {
+	c, err := converse(ctx, req, g.stores())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.session.Close() }() // what it had to say, it has said
+	if err := s.refuses(c.target); err != nil {
+		return nil, err
+	}
+	if !s.store.has(c.target.commit) {
+		if s.store.grown() || c.target.history {
+			return nil, errAnew
+		}
+		if err := g.increment(ctx, s, c); err != nil {
+			return nil, err
+		}
+	}
+	// A host may call a fetch complete that is not: so it is looked up.
+	if err := s.store.prove(c.target.commit, req.Path); err != nil {
+		return nil, fmt.Errorf("%w: %w", errAnew, err)
+	}
+	return g.snapshot(s.store, c.target)
+}
+
+// increment asks for what is new since the last tip.
+func (g *Git) increment(ctx context.Context, s *slot, c *conversation) error {
+	store := s.store
+	r := c.request(c.target.want)
+	r.Haves, r.Shallows = []plumbing.Hash{store.tip}, store.shallow
+	limit := g.limits()
+	limit.pack = min(limit.pack, store.cloned+spare)
+	res, err := c.session.UploadPack(ctx, r)
+	if err != nil {
+		if ctx.Err() == nil && unwanted(err) {
+			return errAnew // the tip has moved meanwhile
+		}
+		return err
+	}
+	defer func() { _ = res.Close() }()
+	if len(res.ACKs) == 0 {
+		return errAnew // the host does not know the old tip any more
+	}
+	err = store.ingest(unpacked(r, res), limit)
+	if errors.Is(err, errTooMuch) {
+		return errAnew
+	}
+	return s.refuse(c.target, err)
+}
+
+// clone fetches the target alone into a new store, which then takes the old
+// one's place.
+func (g *Git) clone(ctx context.Context, s *slot, req Request) (*render.Snapshot, error) {
+	c, err := converse(ctx, req, g.stores())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.session.Close() }() // what it had to say, it has said
+	if err := s.refuses(c.target); err != nil {
+		return nil, err
+	}
+	fresh, err := newStore(g.nextDir(s, req.Key))
+	if err != nil {
+		return nil, err
+	}
+	if err := g.fill(ctx, fresh, c, req); err != nil {
+		return nil, errors.Join(s.refuse(c.target, err), fresh.remove())
+	}
+	old := s.store
+	s.store = fresh
+	if old != nil {
+		if err := old.remove(); err != nil {
+			return nil, err
+		}
+	}
+	return g.snapshot(fresh, c.target)
+}
+
+func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Request) error {
+	r, err := c.first(req)
+	if err != nil {
+		return err
+	}
+	res, err := c.session.UploadPack(ctx, r)
+	if err != nil {
+		if ctx.Err() == nil && unwanted(err) {
+			return &NotFoundError{URL: bare(req.URL), What: "commit " + c.target.commit.String()}
+		}
+		return err
+	}
+	defer func() { _ = res.Close() }()
+	fresh.shallow = res.Shallows
+	err = fresh.ingest(unpacked(r, res), g.limits())
+	if errors.Is(err, errTooMuch) {
+		return &LimitError{What: "the repository " + bare(req.URL), Limit: g.options.MaxBytes}
+	}
+	if err != nil {
+		return err
+	}
+	fresh.cloned = fresh.bytes
+	if !fresh.has(c.target.commit) && c.target.history {
+		return &NotFoundError{URL: bare(req.URL), What: "commit " + c.target.commit.String()}
+	}
+	var lost *missing
+	if err := fresh.prove(c.target.commit, req.Path); errors.As(err, &lost) {
+		return &MissingError{URL: bare(req.URL), Object: lost.hash.String(), Name: lost.name}
+	}
+	return nil
+}
+
+func (g *Git) limits() limits {
+	const inflated = 8 // a pack's content may be so many times its size
+	return limits{pack: g.options.MaxBytes, object: g.options.MaxObjectBytes, content: inflated * g.options.MaxBytes}
+}
+
+// refuse remembers a target that is too large.
+func (s *slot) refuse(t target, err error) error {
+	var limit *LimitError
+	if errors.As(err, &limit) {
+		s.refused = refusal{commit: t.commit, err: err}
+	}
+	return err
+}
+
+func (s *slot) refuses(t target) error {
+	if s.refused.commit == t.commit {
+		return s.refused.err
+	}
+	return nil
+}
+
+// snapshot of a commit that was shown to be present.
+func (g *Git) snapshot(s *store, t target) (*render.Snapshot, error) {
+	if s.view == nil || s.tip != t.commit {
+		root, err := s.root(t.commit)
+		if err != nil {
+			return nil, &StoreError{Err: err}
+		}
+		s.tip, s.view = t.commit, newTree(s, root, t.revision(), g.options.MaxFileBytes)
+	}
+	return &render.Snapshot{Revision: t.revision(), Commit: t.commit.String(), FS: s.view}, nil
+}
+
+// conversation is a session that has said what the host has.
+type conversation struct {
+	session session
+	ar      *packp.AdvRefs
+	has     refs
+	target  target
+}
+
+func converse(ctx context.Context, req Request, dir string) (*conversation, error) {
+	s, err := open(ctx, req, dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &conversation{session: s}
+	if c.ar, c.has, err = advertised(ctx, s); err == nil {
+		c.target, err = resolve(req.Ref, c.has, bare(req.URL))
+	}
+	if err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *conversation) request(want plumbing.Hash) *packp.UploadPackRequest {
+	r := packp.NewUploadPackRequestFromCapabilities(c.ar.Capabilities)
+	r.Wants = []plumbing.Hash{want}
+	for _, k := range []capability.Capability{capability.Shallow, capability.NoProgress} {
+		if c.ar.Capabilities.Supports(k) {
+			_ = r.Capabilities.Set(k) // fails for capabilities with an argument only
+		}
+	}
+	return r
+}
+
+// first is the request of a clone: the target at depth 1, or, for a commit that
+// the host does not give out by its hash, the history in which it stands.
+func (c *conversation) first(req Request) (*packp.UploadPackRequest, error) {
+	caps := c.ar.Capabilities
+	byHash := caps.Supports(capability.AllowReachableSHA1InWant) || caps.Supports(capability.AllowTipSHA1InWant)
+	if c.target.history && !byHash {
+		tip, err := c.has.below(req.Ref, bare(req.URL))
+		if err != nil {
+			return nil, err
+		}
+		return c.request(tip), nil
+	}
+	r := c.request(c.target.want)
+	if caps.Supports(capability.Shallow) {
+		r.Depth = packp.DepthCommits(1)
+	}
+	return r, nil
+}
+
+// unpacked is the pack of an answer, without what runs beside it.
+func unpacked(req *packp.UploadPackRequest, res *packp.UploadPackResponse) io.Reader {
+	switch {
+	case req.Capabilities.Supports(capability.Sideband64k):
+		return sideband.NewDemuxer(sideband.Sideband64k, res)
+	case req.Capabilities.Supports(capability.Sideband):
+		return sideband.NewDemuxer(sideband.Sideband, res)
+	}
+	return res
+}

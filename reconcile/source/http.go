@@ -1,0 +1,117 @@
+package source
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+)
+
+const (
+	// maxAdvertisement bounds the list of references: some 500,000 of them.
+	maxAdvertisement = 64 << 20
+	// maxRefusal bounds what is read of an answer that says no.
+	maxRefusal = 4 << 10
+)
+
+// httpSession closes its connections when it ends, so that a host that is asked
+// once a minute holds none in between.
+type httpSession struct {
+	session
+	transport *http.Transport
+}
+
+func (s *httpSession) Close() error {
+	err := s.session.Close()
+	s.transport.CloseIdleConnections()
+	return err
+}
+
+func openHTTP(ep *transport.Endpoint, req Request) (session, error) {
+	pool, err := authorities(req.Credentials.CA)
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{
+		Proxy:             http.ProxyFromEnvironment,
+		TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true,
+	}
+	client := githttp.NewClient(&http.Client{Transport: &bounded{t}})
+	s, err := client.NewUploadPackSession(ep, httpAuth(req.Credentials))
+	if err != nil {
+		return nil, err
+	}
+	return &httpSession{session: s, transport: t}, nil
+}
+
+// authorities are the system's and those of the secret; nil for the system's alone.
+func authorities(ca []byte) (*x509.CertPool, error) {
+	if len(ca) == 0 {
+		return nil, nil //nolint:nilnil // a nil pool is how crypto/tls says "the system's"
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, &SecretError{Key: keyCA, Reason: "holds no certificate in PEM form"}
+	}
+	return pool, nil
+}
+
+// httpAuth is nil for nobody; go-git takes an untyped nil for that alone.
+func httpAuth(c Credentials) transport.AuthMethod {
+	switch {
+	case c.BearerToken != "":
+		return &githttp.TokenAuth{Token: c.BearerToken}
+	case c.Username != "" || c.Password != "":
+		return &githttp.BasicAuth{Username: c.Username, Password: c.Password}
+	}
+	return nil
+}
+
+// bounded keeps a host from filling the memory with references or with an error
+// page: go-git reads both whole. Packs are bounded where they are written.
+type bounded struct {
+	next http.RoundTripper
+}
+
+func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := b.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case res.StatusCode >= http.StatusMultipleChoices:
+		res.Body = cut{Reader: io.LimitReader(res.Body, maxRefusal), Closer: res.Body}
+	case strings.HasSuffix(req.URL.Path, "/info/refs"):
+		limit := &LimitError{What: "the host's list of references", Limit: maxAdvertisement}
+		res.Body = cut{Reader: &limitedReader{r: res.Body, left: maxAdvertisement, over: limit}, Closer: res.Body}
+	}
+	return res, nil
+}
+
+type cut struct {
+	io.Reader
+	io.Closer
+}
+
+// limitedReader fails with over when more than left bytes are read.
+type limitedReader struct {
+	r    io.Reader
+	left int64
+	over error
+}
+
+func (l *limitedReader) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, l.over
+	}
+	return n, err
+}

@@ -1,0 +1,161 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+)
+
+// errTooMuch says that a pack has more bytes than were allowed.
+var errTooMuch = errors.New("the pack has more bytes than allowed")
+
+// limits of what is taken into a store, in bytes.
+type limits struct {
+	// pack is the largest pack; beyond it ingest returns errTooMuch.
+	pack int64
+	// object is the largest object, since go-git holds each whole in memory.
+	object int64
+	// content is the largest sum of all objects of a pack.
+	content int64
+}
+
+// ingest writes a pack into the store, weighs it, and makes its objects visible.
+//
+// go-git could write it too, but then reads it at the same time: an object that
+// says it has a gigabyte is in memory before anyone can refuse it, and a
+// connection that breaks leaves files open and on disk.
+func (s *store) ingest(pack io.Reader, limit limits) (err error) {
+	f, err := os.CreateTemp(s.packDir(), "incoming-")
+	if err != nil {
+		return &StoreError{Err: err}
+	}
+	defer func() {
+		_ = f.Close()
+		_ = os.Remove(f.Name()) // not there any more once it was renamed
+	}()
+	n, err := io.Copy(disk{f}, &limitedReader{r: pack, left: limit.pack, over: errTooMuch})
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("the host sent an empty pack: %w", io.ErrUnexpectedEOF)
+	}
+	if err := weigh(f, limit); err != nil {
+		return err
+	}
+	index, written, err := s.index(f)
+	if err != nil {
+		return err
+	}
+	s.indexes = append(s.indexes, index)
+	s.bytes += n + written
+	s.reopen()
+	return nil
+}
+
+// index writes the pack's index and gives both their names, the pack last: git
+// takes a pack without an index for unfinished, and so do we.
+func (s *store) index(f *os.File) (*idxfile.MemoryIndex, int64, error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, 0, &StoreError{Err: err}
+	}
+	observer := new(idxfile.Writer)
+	parser, err := packfile.NewParser(packfile.NewScanner(f), observer)
+	if err != nil {
+		return nil, 0, err
+	}
+	checksum, err := parser.Parse()
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the pack: %w", err)
+	}
+	index, err := observer.Index()
+	if err != nil {
+		return nil, 0, fmt.Errorf("index the pack: %w", err)
+	}
+	base := filepath.Join(s.packDir(), "pack-"+checksum.String())
+	idx, err := os.Create(base + ".idx")
+	if err != nil {
+		return nil, 0, &StoreError{Err: err}
+	}
+	written, err := idxfile.NewEncoder(disk{idx}).Encode(index)
+	if err = errors.Join(err, idx.Close()); err != nil {
+		return nil, 0, &StoreError{Err: err}
+	}
+	if err := os.Rename(f.Name(), base+".pack"); err != nil {
+		return nil, 0, &StoreError{Err: err}
+	}
+	return index, int64(written), nil
+}
+
+// disk marks errors of writing, so that a full disk is not taken for a host
+// that is away.
+type disk struct {
+	f *os.File
+}
+
+func (d disk) Write(p []byte) (int, error) {
+	n, err := d.f.Write(p)
+	if err != nil {
+		return n, &StoreError{Err: err}
+	}
+	return n, nil
+}
+
+// weigh reads only the sizes that a pack's objects say they have.
+func weigh(f io.ReadSeeker, limit limits) error {
+	var total int64
+	return scan(f, func(s *packfile.Scanner, h *packfile.ObjectHeader) error {
+		size, err := expanded(s, h)
+		if err != nil {
+			return err
+		}
+		if size > limit.object {
+			return &LimitError{What: nameOf(f, s, h, size), Limit: limit.object}
+		}
+		if total += size; total > limit.content {
+			return &LimitError{What: "the content of the repository", Limit: limit.content}
+		}
+		return nil
+	})
+}
+
+// scan calls visit at the head of each object of a pack. What visit does not
+// read of it is skipped.
+func scan(f io.ReadSeeker, visit func(*packfile.Scanner, *packfile.ObjectHeader) error) error {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return &StoreError{Err: err}
+	}
+	s := packfile.NewScanner(f)
+	_, count, err := s.Header()
+	if err != nil {
+		return fmt.Errorf("read the pack: %w", err)
+	}
+	for range count {
+		h, err := s.NextObjectHeader()
+		if err != nil {
+			return fmt.Errorf("read the pack: %w", err)
+		}
+		if err := visit(s, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expanded is the size of an object; of a delta, that of what it makes.
+func expanded(s *packfile.Scanner, h *packfile.ObjectHeader) (int64, error) {
+	if h.Type != plumbing.OFSDeltaObject && h.Type != plumbing.REFDeltaObject {
+		return h.Length, nil
+	}
+	var head deltaHead
+	if _, _, err := s.NextObject(&head); err != nil {
+		return 0, fmt.Errorf("read the pack: %w", err)
+	}
+	return max(h.Length, head.result()), nil
+}

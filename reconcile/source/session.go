@@ -1,0 +1,57 @@
+package source
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// session is one conversation with a Git host: what it has, then at most one
+// pack. go-git's sessions over http are of this kind, and so are ours over ssh.
+//
+// It is spoken directly, without go-git's Remote: that asks the host twice, and
+// calls a fetch a success whose tip has not arrived.
+type session interface {
+	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
+	Close() error
+}
+
+// open begins a conversation.
+func open(ctx context.Context, req Request, dir string) (session, error) {
+	u, err := url.Parse(req.URL)
+	if err != nil || u.Host == "" {
+		return nil, &URLError{URL: bare(req.URL), Reason: "is no URL of a host"}
+	}
+	ep, err := transport.NewEndpoint(req.URL)
+	if err != nil {
+		return nil, &URLError{URL: bare(req.URL), Reason: "cannot be read"}
+	}
+	switch u.Scheme {
+	case "http", "https":
+		return openHTTP(ep, req)
+	case "ssh":
+		return openSSH(ctx, ep, req, dir)
+	}
+	return nil, &URLError{URL: bare(req.URL), Reason: "has the scheme " + u.Scheme + ", which is not fetched from"}
+}
+
+// advertised asks what the host has.
+func advertised(ctx context.Context, s session) (*packp.AdvRefs, refs, error) {
+	ar, err := s.AdvertisedReferencesContext(ctx)
+	if err != nil {
+		return nil, refs{}, err
+	}
+	has := refs{tips: ar.References, peeled: ar.Peeled}
+	if ar.Head != nil {
+		has.tips = make(map[string]plumbing.Hash, len(ar.References)+1)
+		for name, tip := range ar.References {
+			has.tips[name] = tip
+		}
+		has.tips["HEAD"] = *ar.Head
+	}
+	return ar, has, nil
+}

@@ -1,0 +1,190 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	sshPort = 22
+	sshUser = "git"
+)
+
+// sshSession is a conversation with git-upload-pack over ssh.
+//
+// go-git has one too, but its handshake knows no deadline, so that a host that
+// accepts the connection and says nothing would hold a goroutine for ever; and
+// it reads the configuration and the agent of whoever runs the program.
+type sshSession struct {
+	client  *ssh.Client
+	session *ssh.Session
+	in      io.WriteCloser
+	out     io.Reader
+	said    *firstBytes
+	release func() bool
+}
+
+func openSSH(ctx context.Context, ep *transport.Endpoint, req Request, dir string) (session, error) {
+	port := ep.Port
+	if port == 0 {
+		port = sshPort
+	}
+	addr := net.JoinHostPort(strings.Trim(ep.Host, "[]"), strconv.Itoa(port))
+	config, err := sshConfig(ep, addr, req, dir)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	// Closing the connection is what ends a handshake, a read or a write.
+	release := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	c, channels, requests, err := ssh.NewClientConn(conn, addr, config)
+	if err != nil {
+		release()
+		_ = conn.Close()
+		return nil, err
+	}
+	s := &sshSession{client: ssh.NewClient(c, channels, requests), release: release, said: &firstBytes{}}
+	if err := s.start(ep.Path); err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *sshSession) start(path string) (err error) {
+	if s.session, err = s.client.NewSession(); err != nil {
+		return err
+	}
+	s.session.Stderr = s.said
+	if s.in, err = s.session.StdinPipe(); err != nil {
+		return err
+	}
+	if s.out, err = s.session.StdoutPipe(); err != nil {
+		return err
+	}
+	return s.session.Start(transport.UploadPackServiceName + " " + quoted(path))
+}
+
+// quoted is a path in single quotes, as a shell reads it. Git hosts read it
+// alike, and csh wants the exclamation mark kept from it.
+func quoted(path string) string {
+	return "'" + strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path) + "'"
+}
+
+// sshConfig holds the host to known_hosts, strictly.
+func sshConfig(ep *transport.Endpoint, addr string, req Request, dir string) (*ssh.ClientConfig, error) {
+	signer, err := req.Credentials.signer()
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(req.Credentials.KnownHosts)) == 0 {
+		return nil, &HostKeyError{URL: bare(req.URL), Host: addr}
+	}
+	db, err := readKnownHosts(req.Credentials.KnownHosts, dir)
+	if err != nil {
+		return nil, err
+	}
+	user := ep.User
+	if user == "" {
+		user = sshUser
+	}
+	return &ssh.ClientConfig{
+		User: user,
+		Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
+		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
+			err := db.HostKeyCallback()(host, remote, key)
+			if err == nil {
+				return nil
+			}
+			return &HostKeyError{
+				URL: bare(req.URL), Host: addr,
+				Changed: knownhosts.IsHostKeyChanged(err), Fingerprint: ssh.FingerprintSHA256(key),
+			}
+		},
+		// Without these the host may offer a key of a kind that known_hosts
+		// has not, although it has another that is known.
+		HostKeyAlgorithms: db.HostKeyAlgorithms(addr),
+	}, nil
+}
+
+// readKnownHosts goes by way of a file, because the library reads nothing else.
+func readKnownHosts(data []byte, dir string) (*knownhosts.HostKeyDB, error) {
+	f, err := os.CreateTemp(dir, "known_hosts")
+	if err != nil {
+		return nil, &StoreError{Err: err}
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, &StoreError{Err: err}
+	}
+	db, err := knownhosts.NewDB(f.Name())
+	if err != nil {
+		return nil, &SecretError{Key: keyKnownHosts, Reason: "is not written as ssh writes it"}
+	}
+	return db, nil
+}
+
+// AdvertisedReferencesContext reads what the host has.
+func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
+	ar := packp.NewAdvRefs()
+	limit := &LimitError{What: "the host's list of references", Limit: maxAdvertisement}
+	err := ar.Decode(&limitedReader{r: s.out, left: maxAdvertisement, over: limit})
+	switch {
+	case errors.Is(err, packp.ErrEmptyInput):
+		_ = s.session.Wait() // so that what it said is complete
+		return nil, fmt.Errorf("%w: %s", transport.ErrRepositoryNotFound, s.said)
+	case errors.Is(err, packp.ErrEmptyAdvRefs):
+		return nil, transport.ErrEmptyRemoteRepository
+	case err != nil:
+		return nil, err
+	case ar.IsEmpty():
+		return nil, transport.ErrEmptyRemoteRepository
+	}
+	transport.FilterUnsupportedCapabilities(ar.Capabilities)
+	return ar, nil
+}
+
+// UploadPack asks for a pack.
+func (s *sshSession) UploadPack(_ context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
+	if err := req.UploadRequest.Encode(s.in); err != nil {
+		return nil, err
+	}
+	if err := req.UploadHaves.Encode(s.in, false); err != nil {
+		return nil, err
+	}
+	if err := pktline.NewEncoder(s.in).EncodeString("done\n"); err != nil {
+		return nil, err
+	}
+	res := packp.NewUploadPackResponse(req)
+	if err := res.Decode(io.NopCloser(s.out)); err != nil {
+		return nil, fmt.Errorf("%w %s", err, s.said)
+	}
+	return res, nil
+}
+
+// Close ends the conversation and its connection.
+func (s *sshSession) Close() error {
+	s.release()
+	err := s.client.Close()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+package source
+
+import (
+	"cmp"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+)
+
+const (
+	// maxHops is how many symlinks one name may lead over, as on Linux.
+	maxHops = 40
+	// maxTarget is the longest target of a symlink, as on Linux.
+	maxTarget = 4096
+)
+
+// walk finds what stands at a name, following the symlinks on the way, and one
+// at the end if follow is set.
+func (t *tree) walk(op, name string, follow bool) (entry, error) {
+	if !fs.ValidPath(name) {
+		return entry{}, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
+	}
+	w := walker{tree: t, op: op, name: name, trail: []entry{{name: ".", mode: filemode.Dir, hash: t.root}}}
+	for rest := strings.Split(name, "/"); len(rest) > 0; {
+		part := rest[0]
+		rest = rest[1:]
+		next, err := w.step(part, follow || len(rest) > 0)
+		if err != nil {
+			return entry{}, err
+		}
+		rest = append(next, rest...)
+	}
+	return w.trail[len(w.trail)-1], nil
+}
+
+// walker goes from the root to a name.
+type walker struct {
+	tree     *tree
+	op, name string
+	trail    []entry // from the root to where it stands
+	link     entry   // the symlink that it followed last, and its target
+	target   string
+	hops     int
+}
+
+// step goes one part further. Where the part is a symlink to be followed, it
+// stays and returns the parts of its target.
+func (w *walker) step(part string, follow bool) ([]string, error) {
+	switch part {
+	case "", ".":
+		return nil, nil
+	case "..":
+		if len(w.trail) == 1 {
+			return nil, w.astray("leads out of the repository")
+		}
+		w.trail = w.trail[:len(w.trail)-1]
+		return nil, nil
+	}
+	here := w.trail[len(w.trail)-1]
+	if !here.isDir() {
+		return nil, w.fail(fs.ErrNotExist)
+	}
+	entries, err := w.tree.folder(w.op, w.name, here)
+	if err != nil {
+		return nil, err
+	}
+	i, ok := slices.BinarySearchFunc(entries, part, func(e entry, name string) int { return cmp.Compare(e.name, name) })
+	if !ok {
+		return nil, w.fail(fs.ErrNotExist)
+	}
+	if e := entries[i]; e.mode != filemode.Symlink || !follow {
+		w.trail = append(w.trail, e)
+		return nil, nil
+	}
+	return w.turn(entries[i])
+}
+
+// turn follows a symlink.
+func (w *walker) turn(link entry) ([]string, error) {
+	target, err := w.tree.target(w.op, w.name, link)
+	if err != nil {
+		return nil, err
+	}
+	w.link, w.target = link, target
+	if w.hops++; w.hops > maxHops {
+		return nil, w.astray("is part of a chain of symlinks that does not end")
+	}
+	if path.IsAbs(target) {
+		return nil, w.astray("leads out of the repository")
+	}
+	return strings.Split(target, "/"), nil
+}
+
+func (w *walker) fail(err error) error {
+	return &fs.PathError{Op: w.op, Path: w.name, Err: err}
+}
+
+func (w *walker) astray(reason string) error {
+	at := make([]string, 0, len(w.trail))
+	for _, e := range w.trail {
+		at = append(at, e.name)
+	}
+	name := path.Join(path.Join(at...), w.link.name)
+	return w.fail(&SymlinkError{Name: name, Target: w.target, Reason: reason})
+}
+
+// target reads where a symlink points.
+func (t *tree) target(op, name string, link entry) (string, error) {
+	size, err := t.store.size(link.hash)
+	if err != nil {
+		return "", t.failed(op, name, link.hash, err)
+	}
+	if size > maxTarget {
+		return "", &fs.PathError{Op: op, Path: name, Err: &LimitError{What: "the target of the symlink " + link.name, Limit: maxTarget}}
+	}
+	data, err := t.store.blob(link.hash)
+	if err != nil {
+		return "", t.failed(op, name, link.hash, err)
+	}
+	return string(data), nil
+}
