@@ -110,8 +110,8 @@ func TestADamagedCacheIsPulledAgainByDigest(t *testing.T) {
 func TestWhatCannotBeResolved(t *testing.T) {
 	tests := map[string]struct {
 		spoil func(t *testing.T, registry *fakeRegistry)
-		want   any
-		text   string
+		want  any
+		text  string
 	}{
 		"no such version": {
 			func(t *testing.T, r *fakeRegistry) {
