@@ -138,8 +138,10 @@ func (w *worker) field(path string) (string, error) {
 		return w.pod.Spec.NodeName, nil
 	case "spec.serviceAccountName":
 		return w.pod.Spec.ServiceAccountName, nil
-	case "status.podIP", "status.hostIP", "status.podIPs", "status.hostIPs":
-		return loopback, nil
+	case "status.podIP", "status.podIPs":
+		return w.status.podIP, nil
+	case "status.hostIP", "status.hostIPs":
+		return w.status.hostIP, nil
 	default:
 		return "", fmt.Errorf("unknown field %q", path)
 	}

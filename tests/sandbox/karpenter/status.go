@@ -12,13 +12,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// loopback is where all pods and nodes of the supervisor are.
-const loopback = "127.0.0.1"
-
 // status writes one pod's status. It is used by one goroutine.
 type status struct {
 	client    kubernetes.Interface
 	pod       *corev1.Pod
+	podIP     string
+	hostIP    string
 	restarts  int32
 	began     metav1.Time
 	last      corev1.ContainerState
@@ -26,7 +25,7 @@ type status struct {
 }
 
 func newStatus(client kubernetes.Interface, pod *corev1.Pod) *status {
-	return &status{client: client, pod: pod, condition: map[corev1.PodConditionType]corev1.PodCondition{}}
+	return &status{client: client, pod: pod, podIP: address(pod), condition: map[corev1.PodConditionType]corev1.PodCondition{}}
 }
 
 // waiting says that the container cannot be started.
@@ -69,8 +68,8 @@ func (s *status) write(ctx context.Context, phase corev1.PodPhase, state corev1.
 	patch := map[string]any{
 		"metadata": map[string]any{"uid": s.pod.UID}, // of this pod, not of one that took its name
 		"status": corev1.PodStatus{
-			Phase: phase, HostIP: loopback, PodIP: loopback,
-			HostIPs: []corev1.HostIP{{IP: loopback}}, PodIPs: []corev1.PodIP{{IP: loopback}},
+			Phase: phase, HostIP: s.hostIP, PodIP: s.podIP,
+			HostIPs: []corev1.HostIP{{IP: s.hostIP}}, PodIPs: []corev1.PodIP{{IP: s.podIP}},
 			StartTime:  s.pod.Status.StartTime,
 			Conditions: s.conditions(ready),
 			ContainerStatuses: []corev1.ContainerStatus{{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -139,6 +140,9 @@ func checkPod(t *testing.T, c *kube.ControlPlane, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if ip := net.ParseIP(pod.Status.PodIP); ip == nil || ip.IsLoopback() || pod.Status.HostIP != "10.255.0.10" {
+		t.Errorf("addresses: pod %s, host %s", pod.Status.PodIP, pod.Status.HostIP)
+	}
 	status := pod.Status.ContainerStatuses[0]
 	if status.RestartCount != 1 || status.LastTerminationState.Terminated == nil || status.LastTerminationState.Terminated.ExitCode != 3 {
 		t.Errorf("a crash with code 3 and one restart are not in the status: %+v", status)
@@ -222,6 +226,7 @@ func controlPlane(t *testing.T) (*kube.ControlPlane, *process.Group) {
 		ObjectMeta: metav1.ObjectMeta{Name: "system-0"},
 		Status: corev1.NodeStatus{
 			Capacity: size, Allocatable: size,
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.255.0.10"}},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	}

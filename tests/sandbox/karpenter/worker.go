@@ -80,6 +80,9 @@ func (w *worker) run(ctx context.Context) {
 
 // start starts the program, with ports and credentials of its own.
 func (w *worker) start(ctx context.Context) (*process.Process, error) {
+	if err := w.status.locate(ctx); err != nil {
+		return nil, err
+	}
 	binary, err := w.binary()
 	if err != nil {
 		return nil, err
