@@ -8,6 +8,16 @@ import (
 // adminPrefix is where the simulator is steered and read. AWS has no path like it.
 const adminPrefix = "/_sandbox/"
 
+// adminHandler serves, all in JSON:
+//
+//	GET    state                       State
+//	GET    left?cluster=               Left
+//	GET    calls[?service=&action=]    []Call
+//	DELETE calls                       forgets them
+//	GET    faults                      []Fault
+//	POST   faults                      Fault in, Fault with its ID out
+//	DELETE faults[/<id>]               ends one, or all
+//	POST   instances/<id>/terminate    ends an instance as by hand
 func (s *Simulator) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_sandbox/state", func(w http.ResponseWriter, _ *http.Request) {

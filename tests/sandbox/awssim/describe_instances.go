@@ -94,8 +94,9 @@ func (a *account) describeInstances(_ *request, in *ec2.DescribeInstancesInput) 
 		return nil, err
 	}
 	out := &describeInstancesOutput{NextToken: next, Reservations: []*reservation{}}
+	attached := a.attachedVolumes()
 	for _, i := range selected {
-		out.Reservations = append(out.Reservations, a.reservation([]*instance{i}))
+		out.Reservations = append(out.Reservations, a.reservation([]*instance{i}, attached))
 	}
 	return out, nil
 }

@@ -62,17 +62,18 @@ func instanceState(name string) *ec2.InstanceState {
 	return &ec2.InstanceState{Name: aws.String(name), Code: aws.Int64(stateCode(name))}
 }
 
-// reservation describes instances that were launched by one call.
-func (a *account) reservation(instances []*instance) *reservation {
+// reservation describes instances that were launched by one call, with the
+// volumes that attachedVolumes has for them.
+func (a *account) reservation(instances []*instance, attached map[string][]*volume) *reservation {
 	r := &reservation{OwnerID: aws.String(a.options.Account)}
 	for _, i := range instances {
 		r.ReservationID = aws.String(i.reservationID)
-		r.Instances = append(r.Instances, a.document(i))
+		r.Instances = append(r.Instances, a.document(i, attached[i.ID]))
 	}
 	return r
 }
 
-func (a *account) document(i *instance) *instanceDocument {
+func (a *account) document(i *instance, volumes []*volume) *instanceDocument {
 	d := &instanceDocument{
 		InstanceID:         aws.String(i.ID),
 		ImageID:            aws.String(i.spec.imageID),
@@ -98,13 +99,13 @@ func (a *account) document(i *instance) *instanceDocument {
 	}
 	// A terminated instance has given back its network and its disks.
 	if i.state != stateTerminated {
-		a.documentHoldings(i, d)
+		a.documentHoldings(i, volumes, d)
 	}
 	return d
 }
 
 // documentHoldings describes what i holds while it is alive.
-func (a *account) documentHoldings(i *instance, d *instanceDocument) {
+func (a *account) documentHoldings(i *instance, volumes []*volume, d *instanceDocument) {
 	d.PrivateDNSName, d.PrivateIPAddress = aws.String(i.dnsName), aws.String(i.ip)
 	d.SubnetID, d.VpcID = aws.String(i.subnet.ID), aws.String(i.subnet.vpcID)
 	d.SecurityGroups = a.groupIdentifiers(i.spec.groups)
@@ -117,7 +118,7 @@ func (a *account) documentHoldings(i *instance, d *instanceDocument) {
 	for _, n := range i.interfaces {
 		d.NetworkInterfaces = append(d.NetworkInterfaces, a.instanceInterface(n))
 	}
-	for _, v := range a.attachedVolumes(i.ID) {
+	for _, v := range volumes {
 		d.BlockDeviceMappings = append(d.BlockDeviceMappings, &ec2.InstanceBlockDeviceMapping{
 			DeviceName: aws.String(v.attachment.device),
 			Ebs: &ec2.EbsInstanceBlockDevice{

@@ -65,45 +65,40 @@ func belongs(tags map[string]string, clusterName string) bool {
 }
 
 func (a *account) left(clusterName string) Left {
-	l := Left{
-		Instances: []string{}, Interfaces: []string{}, Volumes: []string{},
-		Attachments: []string{}, LaunchTemplates: []string{}, InstanceProfiles: []string{},
-	}
 	ofCluster := func(instanceID string) bool {
 		i, ok := a.instances[instanceID]
 		return ok && belongs(i.Tags, clusterName)
 	}
-	for _, i := range a.instances {
-		if i.state != stateTerminated && belongs(i.Tags, clusterName) {
-			l.Instances = append(l.Instances, i.ID)
+	ofVolume := func(v *volume) bool {
+		return belongs(v.Tags, clusterName) || v.attachment != nil && ofCluster(v.attachment.instanceID)
+	}
+	return Left{
+		Instances: idsOf(a.instances, func(i *instance) bool {
+			return i.state != stateTerminated && belongs(i.Tags, clusterName)
+		}, (*instance).id),
+		Interfaces: idsOf(a.interfaces, func(n *networkInterface) bool {
+			return belongs(n.Tags, clusterName) || ofCluster(n.instanceID)
+		}, (*networkInterface).id),
+		Volumes: idsOf(a.volumes, ofVolume, (*volume).id),
+		Attachments: idsOf(a.volumes, func(v *volume) bool { return v.attachment != nil && ofVolume(v) },
+			func(v *volume) string { return v.ID + ":" + v.attachment.instanceID }),
+		LaunchTemplates: idsOf(a.templates, func(t *launchTemplate) bool {
+			return belongs(t.Tags, clusterName)
+		}, (*launchTemplate).id),
+		InstanceProfiles: idsOf(a.profiles, func(p *instanceProfile) bool {
+			return belongs(p.Tags, clusterName)
+		}, func(p *instanceProfile) string { return p.name }),
+	}
+}
+
+// idsOf are the IDs of those that are left, sorted; never nil, for the JSON's sake.
+func idsOf[T any](all map[string]T, isLeft func(T) bool, id func(T) string) []string {
+	ids := []string{}
+	for _, t := range all {
+		if isLeft(t) {
+			ids = append(ids, id(t))
 		}
 	}
-	for _, n := range a.interfaces {
-		if belongs(n.Tags, clusterName) || ofCluster(n.instanceID) {
-			l.Interfaces = append(l.Interfaces, n.ID)
-		}
-	}
-	for _, v := range a.volumes {
-		attached := v.attachment != nil
-		if belongs(v.Tags, clusterName) || attached && ofCluster(v.attachment.instanceID) {
-			l.Volumes = append(l.Volumes, v.ID)
-			if attached {
-				l.Attachments = append(l.Attachments, v.ID+":"+v.attachment.instanceID)
-			}
-		}
-	}
-	for _, t := range a.templates {
-		if belongs(t.Tags, clusterName) {
-			l.LaunchTemplates = append(l.LaunchTemplates, t.ID)
-		}
-	}
-	for _, p := range a.profiles {
-		if belongs(p.Tags, clusterName) {
-			l.InstanceProfiles = append(l.InstanceProfiles, p.name)
-		}
-	}
-	for _, ids := range [][]string{l.Instances, l.Interfaces, l.Volumes, l.Attachments, l.LaunchTemplates, l.InstanceProfiles} {
-		slices.Sort(ids)
-	}
-	return l
+	slices.Sort(ids)
+	return ids
 }

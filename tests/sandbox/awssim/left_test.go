@@ -66,6 +66,8 @@ func TestVolumes(t *testing.T) {
 		t.Errorf("after the instance's end its root volume is gone and the others are free (-want +got):\n%s", diff)
 	}
 	wantCode(t, a.AttachVolume(id, near, "/dev/xvdaa"), "IncorrectState")
+	noError(t, a.DeleteVolume(near))
+	wantCode(t, a.DeleteVolume(near), "InvalidVolume.NotFound")
 }
 
 func TestVolumesByTheAPI(t *testing.T) {

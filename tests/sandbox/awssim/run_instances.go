@@ -44,7 +44,7 @@ func (a *account) runInstances(r *request, in *ec2.RunInstancesInput) (*reservat
 	for _, i := range started[1:] {
 		i.reservationID = started[0].reservationID
 	}
-	return a.reservation(started), nil
+	return a.reservation(started, a.attachedVolumes()), nil
 }
 
 func (a *account) runSpec(in *ec2.RunInstancesInput) (launchSpec, error) {

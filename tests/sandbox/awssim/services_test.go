@@ -200,11 +200,14 @@ func TestQueue(t *testing.T) {
 		out *sqs.ReceiveMessageOutput
 		err error
 	}
+	// A delay of nothing tells when the call has come, so that it waits for the message.
+	a.fault(t, awssim.Fault{Action: "ReceiveMessage", Kind: awssim.Delay, Duration: 1})
 	waiting := make(chan received, 1)
 	go func() {
 		out, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: queue.QueueUrl, WaitTimeSeconds: 20})
 		waiting <- received{out, err}
 	}()
+	eventually(t, "the call's arrival", func() bool { return a.Faults()[0].Hits == 1 })
 	noError(t, a.Notify(clusterName, "spot interruption"))
 	var first received
 	select {

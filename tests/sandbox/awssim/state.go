@@ -67,20 +67,20 @@ func (a *account) state() State {
 		Queues:    map[string]int{}, Subnets: map[string]string{},
 	}
 	for _, n := range byID(a.interfaces, func(n *networkInterface) string { return n.ID }) {
-		st.Interfaces = append(st.Interfaces, InterfaceState{n.resource.clone(), n.instanceID, n.ip})
+		st.Interfaces = append(st.Interfaces, InterfaceState{n.clone(), n.instanceID, n.ip})
 	}
 	for _, v := range byID(a.volumes, func(v *volume) string { return v.ID }) {
-		vs := VolumeState{resource: v.resource.clone(), Zone: v.zone, SizeGiB: v.sizeGiB, State: v.state()}
+		vs := VolumeState{resource: v.clone(), Zone: v.zone, SizeGiB: v.sizeGiB, State: v.state()}
 		if v.attachment != nil {
 			vs.Instance, vs.Device = v.attachment.instanceID, v.attachment.device
 		}
 		st.Volumes = append(st.Volumes, vs)
 	}
 	for _, t := range byID(a.templates, func(t *launchTemplate) string { return t.ID }) {
-		st.LaunchTemplates = append(st.LaunchTemplates, NamedState{t.resource.clone(), t.name})
+		st.LaunchTemplates = append(st.LaunchTemplates, NamedState{t.clone(), t.name})
 	}
 	for _, p := range byID(a.profiles, func(p *instanceProfile) string { return p.ID }) {
-		ps := ProfileState{NamedState: NamedState{p.resource.clone(), p.name}, Path: p.path}
+		ps := ProfileState{NamedState: NamedState{p.clone(), p.name}, Path: p.path}
 		if p.role != nil {
 			ps.Role = p.role.name
 		}

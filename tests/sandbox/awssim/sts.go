@@ -58,10 +58,10 @@ func (a *account) session(roleARN, name *string) (*sts.Credentials, *sts.Assumed
 	key := strings.ToUpper(a.newResource("ASIA", nil, 0).ID)
 	session := a.arn("sts", "", fmt.Sprintf("assumed-role/%s/%s", r.name, aws.StringValue(name)))
 	a.credentials[key] = session
-	return &sts.Credentials{
-			AccessKeyId: aws.String(key), SecretAccessKey: aws.String("secret"), SessionToken: aws.String("token"),
-			Expiration: aws.Time(a.now.Add(time.Hour)),
-		}, &sts.AssumedRoleUser{
-			Arn: aws.String(session), AssumedRoleId: aws.String(r.ID + ":" + aws.StringValue(name)),
-		}, nil
+	credentials := &sts.Credentials{
+		AccessKeyId: aws.String(key), SecretAccessKey: aws.String("secret"), SessionToken: aws.String("token"),
+		Expiration: aws.Time(a.now.Add(time.Hour)),
+	}
+	user := &sts.AssumedRoleUser{Arn: aws.String(session), AssumedRoleId: aws.String(r.ID + ":" + aws.StringValue(name))}
+	return credentials, user, nil
 }

@@ -66,7 +66,7 @@ func (a *account) attach(instanceID, volumeID, device string) (*volume, error) {
 		return nil, wire.Errorf("IncorrectState", "Instance '%s' is not 'running'.", instanceID)
 	case i.subnet.zone != v.zone:
 		return nil, wire.Errorf("InvalidVolume.ZoneMismatch", "The volume '%s' is not in the same availability zone as instance '%s'", volumeID, instanceID)
-	case slices.ContainsFunc(a.attachedVolumes(instanceID), func(o *volume) bool { return o.attachment.device == device }):
+	case slices.ContainsFunc(a.attachedVolumes()[instanceID], func(o *volume) bool { return o.attachment.device == device }):
 		return nil, wire.Errorf("InvalidParameterValue", "Invalid value '%s' for unixDevice. Attachment point %s is already in use", device, device)
 	}
 	v.attachment = &attachment{instanceID: instanceID, device: device, attached: a.now}
@@ -90,16 +90,18 @@ func (a *account) detach(instanceID, volumeID string) (*volume, *attachment, err
 	return v, was, nil
 }
 
-// attachedVolumes are the volumes of an instance, by device name.
-func (a *account) attachedVolumes(instanceID string) []*volume {
-	var found []*volume
+// attachedVolumes are the volumes of every instance that has some, by device name.
+func (a *account) attachedVolumes() map[string][]*volume {
+	attached := map[string][]*volume{}
 	for _, v := range a.volumes {
-		if v.attachment != nil && v.attachment.instanceID == instanceID {
-			found = append(found, v)
+		if t := v.attachment; t != nil {
+			attached[t.instanceID] = append(attached[t.instanceID], v)
 		}
 	}
-	slices.SortFunc(found, func(x, y *volume) int { return cmp.Compare(x.attachment.device, y.attachment.device) })
-	return found
+	for _, volumes := range attached {
+		slices.SortFunc(volumes, func(x, y *volume) int { return cmp.Compare(x.attachment.device, y.attachment.device) })
+	}
+	return attached
 }
 
 // CreateVolume makes an EBS volume and returns its ID.
@@ -122,6 +124,26 @@ func (s *Simulator) DetachVolume(instanceID, volumeID string) error {
 	var err error
 	s.locked(func(a *account) { _, _, err = a.detach(instanceID, volumeID) })
 	return err
+}
+
+// DeleteVolume deletes a volume that is not attached. The errors are EC2's
+// (wire.Error).
+func (s *Simulator) DeleteVolume(volumeID string) error {
+	var err error
+	s.locked(func(a *account) { err = a.deleteFreeVolume(volumeID) })
+	return err
+}
+
+func (a *account) deleteFreeVolume(id string) error {
+	v, ok := a.volumes[id]
+	if !ok {
+		return volumeNotFound(id)
+	}
+	if v.attachment != nil {
+		return wire.Errorf("VolumeInUse", "Volume %s is currently attached to %s", id, v.attachment.instanceID)
+	}
+	delete(a.volumes, id)
+	return nil
 }
 
 func volumeNotFound(id string) error {

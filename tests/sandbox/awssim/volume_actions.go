@@ -32,16 +32,7 @@ func (a *account) createVolume(r *request, in *ec2.CreateVolumeInput) (*ec2.Volu
 }
 
 func (a *account) deleteVolume(_ *request, in *ec2.DeleteVolumeInput) (*ec2.DeleteVolumeOutput, error) {
-	id := aws.StringValue(in.VolumeId)
-	v, ok := a.volumes[id]
-	if !ok {
-		return nil, volumeNotFound(id)
-	}
-	if v.attachment != nil {
-		return nil, wire.Errorf("VolumeInUse", "Volume %s is currently attached to %s", id, v.attachment.instanceID)
-	}
-	delete(a.volumes, id)
-	return &ec2.DeleteVolumeOutput{}, nil
+	return &ec2.DeleteVolumeOutput{}, a.deleteFreeVolume(aws.StringValue(in.VolumeId))
 }
 
 func (a *account) describeVolumes(_ *request, in *ec2.DescribeVolumesInput) (*ec2.DescribeVolumesOutput, error) {
