@@ -14,12 +14,8 @@ import (
 // ChartNamespace is where the charts are installed.
 const ChartNamespace = "kube-system"
 
-// InstallCharts installs both charts with helm, as a person would: the CRDs
+// installCharts installs both charts with helm, as a person would: the CRDs
 // first, then the controller with one replica. It does not wait for it.
-func (s *Sandbox) InstallCharts(ctx context.Context) error {
-	return s.installCharts(ctx, s.Kube.Kubeconfig, s.Charts.Repository)
-}
-
 func (s *Sandbox) installCharts(ctx context.Context, kubeconfig, repository string) error {
 	common := []string{"--version", binaries.KarpenterVersion, "--namespace", ChartNamespace, "--plain-http", "--kubeconfig", kubeconfig}
 	releases := [][]string{

@@ -101,8 +101,8 @@ func (o Options) folder() (dir string, temporary bool, err error) {
 	return dir, false, os.MkdirAll(dir, 0o700)
 }
 
-// programs are the programs that a sandbox with these options runs.
-func (o Options) programs() []binaries.Name {
+// Programs are the programs that a sandbox with these options runs.
+func (o Options) Programs() []binaries.Name {
 	names := []binaries.Name{binaries.Kubernetes, binaries.Kwok, binaries.Karpenter, binaries.Helm}
 	if o.WithGit {
 		names = append(names, binaries.Gitea)

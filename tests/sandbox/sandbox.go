@@ -55,7 +55,7 @@ func Up(ctx context.Context, options Options) (*Sandbox, error) {
 		return nil, err
 	}
 	builder := &binaries.Builder{Source: options.Source, Cache: options.Cache, Progress: options.Progress}
-	paths, err := builder.Build(ctx, options.programs()...)
+	paths, err := builder.Build(ctx, options.Programs()...)
 	if err != nil {
 		return nil, err
 	}

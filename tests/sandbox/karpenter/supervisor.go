@@ -101,11 +101,14 @@ func (s *Supervisor) Stop() {
 
 func (s *Supervisor) seen(ctx context.Context, object any) {
 	pod, ok := object.(*corev1.Pod)
-	if !ok || pod.Spec.NodeName == "" || ctx.Err() != nil {
+	if !ok || pod.Spec.NodeName == "" {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if ctx.Err() != nil { // Stop has ended what there is
+		return
+	}
 	w := s.workers[pod.UID]
 	if w == nil {
 		w = newWorker(s.options, pod)

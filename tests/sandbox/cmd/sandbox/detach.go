@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
 const (
@@ -23,9 +25,18 @@ const (
 
 // upDetached runs the same command without -d in a session of its own and
 // returns when its sandbox is up.
-func upDetached(cmd *cobra.Command, dir string) error {
+//
+// The programs are built before, where their progress can be seen.
+func upDetached(cmd *cobra.Command, dir string, programs []binaries.Name) error {
 	if _, err := readRecord(cmd.Context(), dir); !errors.Is(err, errNotUp) {
 		return errors.Join(fmt.Errorf("a sandbox is already up in %s: end it with `sandbox down`, or choose another --dir", dir), err)
+	}
+	builder, err := newBuilder(cmd, "", "")
+	if err != nil {
+		return err
+	}
+	if _, err := builder.Build(cmd.Context(), programs...); err != nil {
+		return err
 	}
 	if err := errors.Join(os.MkdirAll(dir, 0o700), sweep(dir)); err != nil {
 		return err

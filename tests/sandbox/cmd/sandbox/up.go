@@ -25,7 +25,7 @@ func upCommand(dirFlag *string) *cobra.Command {
 				return err
 			}
 			if detach {
-				return upDetached(cmd, dir)
+				return upDetached(cmd, dir, options.Programs())
 			}
 			level := slog.LevelInfo
 			if verbose {
