@@ -1,0 +1,107 @@
+package report
+
+import (
+	"fmt"
+	"time"
+)
+
+// RepositoryError says that a URL names no repository on a host that takes
+// commit statuses.
+type RepositoryError struct {
+	URL, Reason string
+}
+
+// Error says what is wrong with the URL.
+func (e *RepositoryError) Error() string {
+	return fmt.Sprintf("post a commit status for %s: the URL %s: set report.url to the repository's web page", e.URL, e.Reason)
+}
+
+// SecretError says which key of the report's Secret cannot be used.
+type SecretError struct {
+	Key, Reason string
+}
+
+// Error names the key.
+func (e *SecretError) Error() string {
+	return fmt.Sprintf("the key %s of the report's secret %s", e.Key, e.Reason)
+}
+
+// UnauthorizedError says that the host refuses the token.
+type UnauthorizedError struct {
+	Host, Said string
+}
+
+// Error says what to look at.
+func (e *UnauthorizedError) Error() string {
+	return fmt.Sprintf("post a commit status on %s: the host refuses the token%s: give one that may write commit statuses", e.Host, said(e.Said))
+}
+
+// RateLimitedError says that the host wants to be left alone for a while.
+type RateLimitedError struct {
+	Host string
+	// RetryAfter is how long; 0 where the host did not say.
+	RetryAfter time.Duration
+}
+
+// Error names the host. How long it takes changes at each try, so it is not said.
+func (e *RateLimitedError) Error() string {
+	return fmt.Sprintf("post a commit status on %s: the host limits the rate of requests: it is tried again later", e.Host)
+}
+
+// NotFoundError says that the host has no such repository or commit.
+type NotFoundError struct {
+	Host, Repository, Commit string
+}
+
+// Error names both: no host says which of them it is.
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("post a commit status on %s: no repository %s with commit %s, or hidden from the token: check report.url and the token's rights", e.Host, e.Repository, e.Commit)
+}
+
+// RejectedError says that the host does not take the status as it is.
+type RejectedError struct {
+	Host string
+	Code int
+	Said string
+}
+
+// Error has the host's own words.
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("post a commit status on %s: rejected with code %d%s: check that report.provider is the kind of this host", e.Host, e.Code, said(e.Said))
+}
+
+// MovedError says that the host redirects to where the token is not sent.
+type MovedError struct {
+	Host, To string
+}
+
+// Error names the other host.
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("post a commit status on %s: it redirects to %s, where the token is not sent: set report.url to the new place", e.Host, e.To)
+}
+
+// UnavailableError says that the host did not answer, or has an error of its own.
+type UnavailableError struct {
+	Host string
+	// Code is the HTTP status; 0 where there was no answer.
+	Code int
+	Err  error
+}
+
+// Error says what happened.
+func (e *UnavailableError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("post a commit status on %s: %v: it is tried again later", e.Host, e.Err)
+	}
+	return fmt.Sprintf("post a commit status on %s: the host answers with code %d: it is tried again later", e.Host, e.Code)
+}
+
+// Unwrap returns what the network said.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+func said(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

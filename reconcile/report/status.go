@@ -1,0 +1,61 @@
+package report
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+)
+
+// Poster posts a commit status.
+type Poster interface {
+	Post(ctx context.Context, s Status) error
+}
+
+// State of a commit status.
+type State string
+
+// The states, as the NodeSync's status has them. Each host has its own words.
+const (
+	Pending State = "pending"
+	Success State = "success"
+	Failure State = "failure"
+)
+
+// Status is one commit status.
+type Status struct {
+	// Commit is the full hash of the commit.
+	Commit string
+	// Context names the status among others on the same commit.
+	Context string
+	State   State
+	// Description of at most MaxDescription characters; longer ones are
+	// truncated.
+	Description string
+	// TargetURL is where the host links to. It may be empty.
+	TargetURL string
+}
+
+// MaxDescription is the longest description that every host takes, in characters.
+const MaxDescription = 140
+
+// Truncate puts a description on one line and shortens it to MaxDescription
+// characters, at the end of a word where there is one, with an ellipsis.
+func Truncate(description string) string {
+	words := strings.Fields(description)
+	line := strings.Join(words, " ")
+	if utf8.RuneCountInString(line) <= MaxDescription {
+		return line
+	}
+	short := ""
+	for _, word := range words {
+		longer := strings.TrimPrefix(short+" "+word, " ")
+		if utf8.RuneCountInString(longer) >= MaxDescription {
+			break
+		}
+		short = longer
+	}
+	if utf8.RuneCountInString(short) < MaxDescription/2 {
+		short = string([]rune(line)[:MaxDescription-1]) // one very long word
+	}
+	return short + "…"
+}
