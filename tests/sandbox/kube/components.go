@@ -35,7 +35,7 @@ func (c *ControlPlane) etcd(client, peer int) process.Spec {
 }
 
 func (c *ControlPlane) apiServer(port, etcd int) process.Spec {
-	return c.component("kube-apiserver",
+	args := append(c.auditFlags(),
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", etcd),
 		"--bind-address=127.0.0.1",
 		"--advertise-address=127.0.0.1",
@@ -53,6 +53,7 @@ func (c *ControlPlane) apiServer(port, etcd int) process.Spec {
 		"--service-account-signing-key-file="+c.pki(accountKeyFile),
 		"--profiling=false",
 	)
+	return c.component("kube-apiserver", args...)
 }
 
 // controllerManager runs the usual controllers. What a cloud would do is done

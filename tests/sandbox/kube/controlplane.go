@@ -112,6 +112,9 @@ func (c *ControlPlane) prepare(port int) error {
 	if err := os.MkdirAll(filepath.Join(c.options.Dir, etcdDir), 0o700); err != nil {
 		return err
 	}
+	if err := c.writeAuditPolicy(); err != nil {
+		return err
+	}
 	id, err := openIdentity(filepath.Join(c.options.Dir, pkiDir))
 	if err != nil {
 		return err

@@ -53,6 +53,7 @@ func TestControlPlane(t *testing.T) {
 	c := start(t, dir)
 	t.Run("service accounts have no rights of their own", func(t *testing.T) { rights(t, c) })
 	t.Run("the garbage collector follows owners", func(t *testing.T) { garbage(t, c) })
+	t.Run("the audit tells who wrote what", func(t *testing.T) { writes(t, c) })
 	authority := string(c.CertificateAuthority)
 	c.Stop()
 
