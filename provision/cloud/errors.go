@@ -1,0 +1,147 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// DeniedError says that AWS refuses an action to the credentials in use.
+type DeniedError struct {
+	// Action as IAM writes it: ec2:DescribeInstances.
+	Action string
+	// Detail is AWS's own sentence, without what changes with each request.
+	Detail string
+	Err    error
+}
+
+func (e *DeniedError) Error() string {
+	return fmt.Sprintf("AWS denies %s: %s; allow it in the policy of plumbline's role (manifests/iam-policy.json)", e.Action, e.Detail)
+}
+
+// Unwrap returns the SDK's error.
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// CredentialsError says that there are no credentials, or none that AWS takes.
+type CredentialsError struct {
+	// Action that was tried; empty where the credentials were not even found.
+	Action string
+	// Code of AWS's answer, if there was one.
+	Code string
+	Err  error
+}
+
+func (e *CredentialsError) Error() string {
+	if e.Code == "" {
+		return "no AWS credentials found; give plumbline's service account a role by EKS Pod Identity or IRSA"
+	}
+	return fmt.Sprintf("AWS does not take the credentials for %s (%s); check the role of plumbline's service account", e.Action, e.Code)
+}
+
+// Unwrap returns the SDK's error.
+func (e *CredentialsError) Unwrap() error { return e.Err }
+
+// ThrottledError says that AWS asks for fewer requests.
+type ThrottledError struct {
+	Action string
+	Err    error
+}
+
+func (e *ThrottledError) Error() string {
+	return fmt.Sprintf("AWS throttles %s; it is tried again", e.Action)
+}
+
+// Unwrap returns the SDK's error.
+func (e *ThrottledError) Unwrap() error { return e.Err }
+
+// UnreachableError says that AWS gave no answer, or one of its own trouble.
+type UnreachableError struct {
+	Action string
+	// Detail says what stood in the way.
+	Detail string
+	Err    error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("AWS gives no answer to %s: %s; it is tried again", e.Action, e.Detail)
+}
+
+// Unwrap returns the SDK's error.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// NotFoundError says that AWS has no such thing.
+type NotFoundError struct {
+	// What was asked for: "EKS cluster demo in eu-west-1".
+	What string
+	Err  error
+}
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("%s does not exist; check cluster.name and cluster.region in plumbline.yaml, and the account", e.What)
+}
+
+// Unwrap returns the SDK's error.
+func (e *NotFoundError) Unwrap() error { return e.Err }
+
+// named gives an error of the SDK its type.
+func named(action string, err error) error {
+	var credentials *CredentialsError
+	if errors.As(err, &credentials) {
+		return credentials
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return answered(action, api, err)
+	}
+	var send *smithyhttp.RequestSendError
+	var network net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &UnreachableError{Action: action, Detail: "no answer in time", Err: err}
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("ask AWS for %s: %w", action, context.Canceled)
+	case errors.As(err, &send), errors.As(err, &network):
+		return &UnreachableError{Action: action, Detail: "no connection to its endpoint", Err: err}
+	}
+	return fmt.Errorf("ask AWS for %s: %w", action, err)
+}
+
+func answered(action string, api smithy.APIError, err error) error {
+	code := api.ErrorCode()
+	if _, throttled := retry.DefaultThrottleErrorCodes[code]; throttled {
+		return &ThrottledError{Action: action, Err: err}
+	}
+	switch code {
+	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException":
+		// EC2 appends a blob that is another one each time.
+		detail, _, _ := strings.Cut(api.ErrorMessage(), " Encoded authorization failure message")
+		return &DeniedError{Action: action, Detail: strings.TrimSuffix(detail, "."), Err: err}
+	case "AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "InvalidSignatureException",
+		"SignatureDoesNotMatch", "UnrecognizedClientException", "RequestExpired", "IncompleteSignature":
+		return &CredentialsError{Action: action, Code: code, Err: err}
+	}
+	var response *smithyhttp.ResponseError
+	if api.ErrorFault() == smithy.FaultServer || (errors.As(err, &response) && response.HTTPStatusCode() >= 500) {
+		return &UnreachableError{Action: action, Detail: code, Err: err}
+	}
+	return &AnswerError{Action: action, Code: code, Detail: api.ErrorMessage(), Err: err}
+}
+
+// AnswerError is an error answer that has no type of its own.
+type AnswerError struct {
+	Action, Code, Detail string
+	Err                  error
+}
+
+func (e *AnswerError) Error() string {
+	return fmt.Sprintf("AWS refuses %s: %s: %s", e.Action, e.Code, e.Detail)
+}
+
+// Unwrap returns the SDK's error.
+func (e *AnswerError) Unwrap() error { return e.Err }

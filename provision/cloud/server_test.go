@@ -1,0 +1,159 @@
+package cloud
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// account plays the little of AWS's wire formats that is asked for: EC2 and
+// STS in XML, EKS in JSON.
+type account struct {
+	// Instances by ID, with the tags cluster and pool.
+	instances map[string]row
+	// pageSize is how many instances a page holds; 0: all.
+	pageSize int
+	// fail answers a request with an error, if it is not nil and says so.
+	fail func(action string) (status int, code, message string)
+
+	mu    sync.Mutex
+	asked []url.Values
+}
+
+type row struct{ zone, state, cluster, pool string }
+
+func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/clusters/") {
+		a.cluster(w, strings.TrimPrefix(r.URL.Path, "/clusters/"))
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	a.mu.Lock()
+	a.asked = append(a.asked, form)
+	a.mu.Unlock()
+	action := form.Get("Action")
+	if a.fail != nil {
+		if status, code, message := a.fail(action); status != 0 {
+			w.WriteHeader(status)
+			if action == "DescribeInstances" {
+				fmt.Fprintf(w, `<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>%d</RequestID></Response>`, code, message, len(a.asked))
+				return
+			}
+			fmt.Fprintf(w, `<ErrorResponse><Error><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>`, code, message)
+			return
+		}
+	}
+	switch action {
+	case "DescribeInstances":
+		a.describe(w, form)
+	case "GetCallerIdentity":
+		fmt.Fprint(w, `<GetCallerIdentityResponse><GetCallerIdentityResult><Account>111122223333</Account><Arn>arn:aws:iam::111122223333:role/plumbline</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>`)
+	default:
+		http.Error(w, "unknown action "+action, http.StatusBadRequest)
+	}
+}
+
+func (a *account) cluster(w http.ResponseWriter, name string) {
+	if name != "demo" {
+		w.Header().Set("X-Amzn-ErrorType", "ResourceNotFoundException")
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"message":"No cluster found for name: other."}`)
+		return
+	}
+	fmt.Fprint(w, `{"cluster":{"name":"demo","arn":"arn:aws:eks:eu-west-1:111122223333:cluster/demo","endpoint":"https://demo.example.com","version":"1.36","certificateAuthority":{"data":"UEVN"}}}`)
+}
+
+func (a *account) describe(w http.ResponseWriter, form url.Values) {
+	var ids []string
+	for id, i := range a.instances {
+		if matches(form, id, i) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	from, _ := strconv.Atoi(form.Get("NextToken"))
+	until := len(ids)
+	if a.pageSize > 0 {
+		until = min(until, from+a.pageSize)
+	}
+	fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet>`)
+	for _, id := range ids[from:until] {
+		i := a.instances[id]
+		fmt.Fprintf(w, `<item><instancesSet><item><instanceId>%s</instanceId><instanceState><name>%s</name></instanceState><placement><availabilityZone>%s</availabilityZone></placement><tagSet><item><key>karpenter.sh/nodepool</key><value>%s</value></item></tagSet></item></instancesSet></item>`,
+			id, i.state, i.zone, i.pool)
+	}
+	fmt.Fprint(w, `</reservationSet>`)
+	if until < len(ids) {
+		fmt.Fprintf(w, `<nextToken>%d</nextToken>`, until)
+	}
+	fmt.Fprint(w, `</DescribeInstancesResponse>`)
+}
+
+func matches(form url.Values, id string, i row) bool {
+	for n := 1; form.Has(fmt.Sprintf("Filter.%d.Name", n)); n++ {
+		var values []string
+		for m := 1; form.Has(fmt.Sprintf("Filter.%d.Value.%d", n, m)); m++ {
+			values = append(values, form.Get(fmt.Sprintf("Filter.%d.Value.%d", n, m)))
+		}
+		var has string
+		switch name := form.Get(fmt.Sprintf("Filter.%d.Name", n)); name {
+		case "instance-id":
+			has = id
+		case "tag:karpenter.sh/nodepool":
+			has = i.pool
+		case "tag:kubernetes.io/cluster/" + i.cluster:
+			has = "owned"
+		}
+		if !slices.Contains(values, has) {
+			return false
+		}
+	}
+	return true
+}
+
+// questions returns what DescribeInstances was asked, as filter=value counts.
+func (a *account) questions() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.asked)
+}
+
+// connect returns a client of the account, by the SDK's own default chain.
+func connect(t *testing.T, handler http.Handler, options Options) *Client {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	t.Setenv("AWS_ENDPOINT_URL", server.URL)
+	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
+	if options.Region == "" {
+		options.Region = "eu-west-1"
+	}
+	if options.Timeout == 0 {
+		options.Timeout = 10 * time.Second
+	}
+	client, err := New(t.Context(), options)
+	if err != nil {
+		t.Fatalf("make a client: %v", err)
+	}
+	return client
+}
