@@ -34,6 +34,8 @@ type Kind struct {
 	// it does. Empty where it names none.
 	RefersTo string
 	RefPath  []string
+	// Scripts are the fields that hold shell, where ${…} is mostly the shell's.
+	Scripts []string
 }
 
 // Kinds returns the table of all kinds that are ours, in the order of their
@@ -41,10 +43,11 @@ type Kind struct {
 func Kinds() []Kind {
 	return []Kind{
 		{
-			GVK:   schema.GroupVersionKind{Group: "karpenter.k8s.aws", Version: "v1", Kind: EC2NodeClass},
-			GVR:   schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"},
-			CRD:   "ec2nodeclasses.karpenter.k8s.aws",
-			Stage: StageNodeClasses,
+			GVK:     schema.GroupVersionKind{Group: "karpenter.k8s.aws", Version: "v1", Kind: EC2NodeClass},
+			GVR:     schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses"},
+			CRD:     "ec2nodeclasses.karpenter.k8s.aws",
+			Stage:   StageNodeClasses,
+			Scripts: []string{"spec.userData"},
 		},
 		{
 			GVK:      schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: NodePool},

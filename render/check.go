@@ -1,0 +1,127 @@
+package render
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// The apiVersion and kind of plumbline.yaml.
+const (
+	ConfigAPIVersion = "config.plumbline.dev/v1alpha1"
+	ConfigKind       = "Karpenter"
+)
+
+// What an empty field of plumbline.yaml stands for.
+const (
+	DefaultRepository = "oci://public.ecr.aws/karpenter"
+	DefaultNamespace  = "kube-system"
+)
+
+func (k *Karpenter) setDefaults() {
+	if k.Management == "" {
+		k.Management = Managed
+	}
+	if k.Repository == "" && k.Management == Managed {
+		k.Repository = DefaultRepository
+	}
+	if k.Namespace == "" {
+		k.Namespace = DefaultNamespace
+	}
+	if len(k.Nodes) == 0 {
+		k.Nodes = []string{"."}
+	}
+}
+
+var (
+	// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
+	clusterName = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`)
+	regionName  = regexp.MustCompile(`^[a-z]{2,}(-[a-z0-9]+)+$`)
+	dnsLabel    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+)
+
+// check returns what is wrong, with the field that it is about.
+func (k *Karpenter) check() []problem {
+	var found []problem
+	add := func(path, format string, args ...any) {
+		found = append(found, problem{path, fmt.Sprintf(format, args...)})
+	}
+	if k.APIVersion != ConfigAPIVersion {
+		add("apiVersion", "apiVersion is %q, and has to be %s", k.APIVersion, ConfigAPIVersion)
+	}
+	if k.Kind != ConfigKind {
+		add("kind", "kind is %q, and has to be %s", k.Kind, ConfigKind)
+	}
+	if !clusterName.MatchString(k.Cluster.Name) {
+		add("cluster.name", "cluster.name is %q: give the name of the EKS cluster", k.Cluster.Name)
+	}
+	if !regionName.MatchString(k.Cluster.Region) {
+		add("cluster.region", "cluster.region is %q: give the AWS region of the cluster, such as eu-west-1", k.Cluster.Region)
+	}
+	if !dnsLabel.MatchString(k.Namespace) {
+		add("namespace", "namespace %q is not the name of a namespace", k.Namespace)
+	}
+	found = append(found, k.checkManagement()...)
+	found = append(found, k.checkValues()...)
+	found = append(found, k.checkNodes()...)
+	return append(found, k.checkSubstitute()...)
+}
+
+func (k *Karpenter) checkManagement() []problem {
+	var found []problem
+	switch k.Management {
+	case Managed:
+		if _, err := semver.StrictNewVersion(k.Version); err != nil {
+			found = append(found, problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.14.1, without a v and without a range", k.Version)})
+		}
+		if !strings.HasPrefix(k.Repository, "oci://") {
+			found = append(found, problem{"repository", fmt.Sprintf("repository is %q: give an OCI registry, oci://host/path", k.Repository)})
+		}
+	case External:
+		for _, set := range []struct {
+			field string
+			given bool
+		}{{"version", k.Version != ""}, {"repository", k.Repository != ""}, {"values", k.Values != nil}} {
+			if set.given {
+				found = append(found, problem{set.field, fmt.Sprintf("%s cannot be given with management External: whoever installs Karpenter decides it", set.field)})
+			}
+		}
+	default:
+		found = append(found, problem{"management", fmt.Sprintf("management is %q, and has to be %s or %s", k.Management, Managed, External)})
+	}
+	return found
+}
+
+// checkNodes keeps the definitions within the folder of plumbline.yaml.
+func (k *Karpenter) checkNodes() []problem {
+	var found []problem
+	for i, entry := range k.Nodes {
+		cleaned := path.Clean(entry)
+		if entry == "" || path.IsAbs(entry) || cleaned == ".." || strings.HasPrefix(cleaned, "../") {
+			found = append(found, problem{
+				fmt.Sprintf("nodes[%d]", i),
+				fmt.Sprintf("nodes entry %q is not below this folder; a base elsewhere is used by a kustomization in this one", entry),
+			})
+		}
+	}
+	return found
+}
+
+func (k *Karpenter) checkSubstitute() []problem {
+	var found []problem
+	builtIn := builtIns(k.Cluster)
+	for _, name := range slices.Sorted(maps.Keys(k.Substitute)) {
+		at := "substitute." + name
+		if _, taken := builtIn[name]; taken {
+			found = append(found, problem{at, fmt.Sprintf("substitute.%s is built in, and comes from cluster", name)})
+		} else if !variableName.MatchString(name) {
+			found = append(found, problem{at, fmt.Sprintf("substitute.%s is not a name: letters, digits and _, no digit first", name)})
+		}
+	}
+	return found
+}

@@ -1,0 +1,135 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Document is one document of a file.
+type Document struct {
+	// Value is what the document holds. Null entries of maps are left out: to
+	// the API server they are as good as absent.
+	Value any
+	// Line of its first value in the file, from 1.
+	Line int
+
+	node *yaml.Node
+}
+
+// Error is text that cannot be read.
+type Error struct {
+	// Line from 1; 0 where it is not known.
+	Line    int
+	Message string
+
+	// aliases says that the text is YAML, and too much of it.
+	aliases bool
+}
+
+// Error returns the message without the line.
+func (e *Error) Error() string { return e.Message }
+
+// MaxDocuments is how many documents one file may hold.
+const MaxDocuments = 1000
+
+// Parse reads all documents of a YAML file; empty ones are left out.
+func Parse(data []byte) ([]Document, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	budget := newBudget(len(data))
+	var documents []Document
+	for {
+		node, err := next(decoder)
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if isEmpty(node) {
+			continue
+		}
+		if len(documents) == MaxDocuments {
+			return nil, &Error{Line: node.Line, Message: fmt.Sprintf("more than %d documents in one file: split it", MaxDocuments)}
+		}
+		content := node.Content[0]
+		value, err := budget.value(content, 0)
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, Document{Value: value, Line: content.Line, node: content})
+	}
+}
+
+// ParseJSON reads the one document of a JSON file. JSON is YAML but for tabs
+// between the values, which YAML does not take for blanks.
+func ParseJSON(data []byte) ([]Document, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, nil
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, &Error{Line: 1 + bytes.Count(data[:syntax.Offset], []byte("\n")), Message: "not JSON: " + err.Error()}
+		}
+		return nil, &Error{Message: "not JSON: " + err.Error()}
+	}
+	return Parse(bytes.ReplaceAll(data, []byte("\t"), []byte(" ")))
+}
+
+// next reads a document as nodes. The YAML library is known to panic on some
+// malformed texts instead of returning an error.
+func next(decoder *yaml.Decoder) (node *yaml.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			node, err = nil, &Error{Message: fmt.Sprintf("not YAML: %v", p)}
+		}
+	}()
+	node = &yaml.Node{}
+	if err := decoder.Decode(node); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		return nil, syntaxError(err)
+	}
+	return node, nil
+}
+
+var atLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// syntaxError takes the line out of the library's message.
+func syntaxError(err error) *Error {
+	text := err.Error()
+	found := atLine.FindStringSubmatch(text)
+	if found == nil {
+		return &Error{Message: "not YAML: " + text}
+	}
+	line, _ := strconv.Atoi(found[1])
+	return &Error{Line: line, Message: "not YAML: " + text[len(found[0]):]}
+}
+
+func isEmpty(node *yaml.Node) bool {
+	if len(node.Content) == 0 {
+		return true
+	}
+	content := node.Content[0]
+	return content.Kind == yaml.ScalarNode && content.ShortTag() == "!!null"
+}
+
+// CheckAliases returns an error where aliases make more of a YAML text than it
+// has bytes for, and nil for all other text, YAML or not.
+func CheckAliases(data []byte) error {
+	_, err := Parse(data)
+	var found *Error
+	if errors.As(err, &found) && found.aliases {
+		return found
+	}
+	return nil
+}

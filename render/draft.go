@@ -1,0 +1,106 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/render/document"
+	"github.com/plumbline-dev/plumbline/render/kustomize"
+)
+
+// draft is an object as it was read, before anything was made of it.
+type draft struct {
+	origin Origin
+	value  any
+	// lineOf returns the line of a field; 0 where it is not known.
+	lineOf func(path string) int
+}
+
+// readSource reads the objects of one source.
+func readSource(files *tree, s source) ([]draft, Errors, error) {
+	if s.kustomize {
+		return buildKustomization(files, s.name)
+	}
+	return readFile(files, s.name)
+}
+
+func readFile(files *tree, name string) ([]draft, Errors, error) {
+	data, err := files.ReadFile(name)
+	if err != nil {
+		if unfit := (Error{}); errors.As(err, &unfit) {
+			return nil, Errors{unfit}, nil
+		}
+		return nil, nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	parse := document.Parse
+	if path.Ext(name) == ".json" {
+		parse = document.ParseJSON
+	}
+	documents, err := parse(data)
+	if err != nil {
+		return nil, Errors{textError(name, err)}, nil
+	}
+	var drafts []draft
+	for _, doc := range documents {
+		for _, one := range unpack(doc) {
+			drafts = append(drafts, draft{Origin{File: name, Line: one.Line}, one.Value, one.LineOf})
+		}
+	}
+	return drafts, nil, nil
+}
+
+// unpack takes lists of objects apart.
+func unpack(doc document.Document) []document.Document {
+	object, _ := doc.Value.(map[string]any)
+	if kind, _ := object["kind"].(string); !strings.HasSuffix(kind, "List") {
+		return []document.Document{doc}
+	}
+	items, ok := doc.Items()
+	if !ok {
+		return []document.Document{doc}
+	}
+	return items
+}
+
+func buildKustomization(files *tree, folder string) ([]draft, Errors, error) {
+	resources, err := kustomize.Build(files, folder)
+	if err != nil {
+		errs, ok := kustomizeErrors(err)
+		if !ok {
+			return nil, nil, fmt.Errorf("build %s: %w", folder, err)
+		}
+		return nil, errs, nil
+	}
+	drafts := make([]draft, 0, len(resources))
+	for _, resource := range resources {
+		drafts = append(drafts, draft{Origin{File: resource.File}, resource.Object, func(string) int { return 0 }})
+	}
+	return drafts, nil, nil
+}
+
+// kustomizeErrors places what kustomize says; false for an error that is not
+// the repository's.
+func kustomizeErrors(err error) (Errors, bool) {
+	var refused *kustomize.RefusedError
+	var refusal kustomize.Refusal
+	var build *kustomize.BuildError
+	var unfit Error
+	switch {
+	case errors.As(err, &refused):
+		var errs Errors
+		for _, one := range refused.Refusals {
+			errs = append(errs, Error{File: one.File, Line: one.Line, Message: one.Field + ": " + one.Why})
+		}
+		return errs, true
+	case errors.As(err, &refusal):
+		return Errors{{File: refusal.File, Line: refusal.Line, Message: refusal.Field + ": " + refusal.Why}}, true
+	case errors.As(err, &build):
+		return Errors{{File: build.File, Message: "kustomize cannot build it: " + build.Err.Error()}}, true
+	case errors.As(err, &unfit):
+		return Errors{unfit}, true
+	default:
+		return nil, false
+	}
+}

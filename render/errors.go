@@ -1,0 +1,102 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Error is one thing that is wrong in one place of the repository.
+type Error struct {
+	// File from the repository's root.
+	File string
+	// Line from 1; 0 where a kustomization made the object, or where the error
+	// is about the file as a whole.
+	Line    int
+	Message string
+}
+
+// Error returns file:line: message.
+func (e Error) Error() string {
+	return fmt.Sprintf("%s: %s", Origin{File: e.File, Line: e.Line}, e.Message)
+}
+
+// Errors is everything that is wrong, in the order of files and lines.
+type Errors []Error
+
+// firstLine is how long the first line may be, so that it fits a commit status.
+const firstLine = 110
+
+// Error returns a first line for a commit status; where that does not say it
+// all, a line for each error follows.
+func (e Errors) Error() string {
+	if len(e) == 0 {
+		return "no error"
+	}
+	head, rest := short(e[0].Error()), ""
+	if len(e) > 1 {
+		rest = fmt.Sprintf(" (and %d more)", len(e)-1)
+	}
+	if len(e) == 1 && head == e[0].Error() {
+		return head
+	}
+	var text strings.Builder
+	text.WriteString(head + rest)
+	for _, one := range e {
+		text.WriteString("\n" + one.Error())
+	}
+	return text.String()
+}
+
+// Unwrap returns the errors one by one, for errors.As.
+func (e Errors) Unwrap() []error {
+	all := make([]error, 0, len(e))
+	for _, one := range e {
+		all = append(all, one)
+	}
+	return all
+}
+
+// sorted puts the errors in order, each once.
+func (e Errors) sorted() Errors {
+	slices.SortStableFunc(e, func(a, b Error) int {
+		if order := strings.Compare(a.File, b.File); order != 0 {
+			return order
+		}
+		return a.Line - b.Line
+	})
+	return slices.Compact(e)
+}
+
+func short(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	runes := []rune(text)
+	if len(runes) <= firstLine {
+		return text
+	}
+	return string(runes[:firstLine-1]) + "…"
+}
+
+// MissingError says that the path, or its plumbline.yaml, is not in the
+// repository.
+type MissingError struct {
+	// Path as it was asked for.
+	Path string
+	// File that is missing, from the repository's root.
+	File string
+}
+
+// Error says what is missing and what to do.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s is not in the repository: put it there, or correct the path %q", e.File, e.Path)
+}
+
+// EmptyError says that a path renders no object at all.
+type EmptyError struct {
+	Path string
+}
+
+// Error says what an empty render would mean.
+func (e *EmptyError) Error() string {
+	return fmt.Sprintf("path %q holds no NodePool and no EC2NodeClass: refused, since it would take away every node; to let go of the nodes, delete the NodeSync", e.Path)
+}

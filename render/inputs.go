@@ -1,0 +1,112 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+)
+
+// The identities of what was looked at and not into.
+const (
+	absent   = ""
+	isFile   = "is:file"
+	isFolder = "is:folder"
+)
+
+// Unchanged says whether all inputs are in a Snapshot as they were. Where its
+// file system is Identified, no content is read.
+func (in Inputs) Unchanged(snap Snapshot) (bool, error) {
+	for name, before := range in {
+		now, err := current(snap.FS, name, before)
+		if err != nil {
+			return false, fmt.Errorf("compare %s with the last render: %w", name, err)
+		}
+		if now != before {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// add takes over the inputs of a part of the render.
+func (in Inputs) add(part Inputs) {
+	for name, identity := range part {
+		known, ok := in[name]
+		if ok && (identity == isFile || identity == isFolder) && known != absent {
+			continue
+		}
+		in[name] = identity
+	}
+}
+
+func (in Inputs) clone() Inputs { return maps.Clone(in) }
+
+// current is the identity of what stands at a name now, of the same sort as
+// the one noted before.
+func current(fsys fs.FS, name, before string) (string, error) {
+	if before == isFile || before == isFolder || before == absent {
+		info, err := fs.Stat(fsys, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return absent, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return shape(info), nil
+	}
+	now, err := identify(fsys, name, func() (string, error) { return readIdentity(fsys, name) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return absent, nil
+	}
+	return now, err
+}
+
+// identify asks the file system, and falls back on the content.
+func identify(fsys fs.FS, name string, content func() (string, error)) (string, error) {
+	if identified, ok := fsys.(Identified); ok {
+		return identified.Identity(name)
+	}
+	return content()
+}
+
+func readIdentity(fsys fs.FS, name string) (string, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return "", err
+	}
+	if info.IsDir() {
+		entries, err := fs.ReadDir(fsys, name)
+		if err != nil {
+			return "", err
+		}
+		return listingIdentity(entries), nil
+	}
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return "", err
+	}
+	return contentIdentity(data), nil
+}
+
+func shape(info fs.FileInfo) string {
+	if info.IsDir() {
+		return isFolder
+	}
+	return isFile
+}
+
+func contentIdentity(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func listingIdentity(entries []fs.DirEntry) string {
+	hash := sha256.New()
+	for _, entry := range entries {
+		fmt.Fprintf(hash, "%q %s\n", entry.Name(), entry.Type())
+	}
+	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
+}

@@ -1,0 +1,97 @@
+package kustomize
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/plumbline-dev/plumbline/render/document"
+)
+
+// maxKustomizations is how many folders one build may draw upon.
+const maxKustomizations = 1000
+
+// guard walks the kustomizations that a build would read, before it does.
+type guard struct {
+	fsys     *locked
+	seen     map[string]bool
+	refusals []Refusal
+	// ownTypes says that a kustomization brings its own OpenAPI.
+	ownTypes bool
+}
+
+// folder checks the kustomization of a folder, and those it draws upon. It
+// returns the file, and what is in it.
+func (g *guard) folder(name string) (string, *types.Kustomization) {
+	if g.seen[name] {
+		return "", nil
+	}
+	g.seen[name] = true
+	file, data := g.read(name)
+	if file == "" {
+		g.refuse(name, 0, "the folder", "it has no kustomization.yaml")
+		return "", nil
+	}
+	if len(g.seen) > maxKustomizations {
+		g.refuse(file, 0, "the file", fmt.Sprintf("more than %d kustomizations draw upon each other", maxKustomizations))
+		return "", nil
+	}
+	c := g.decode(name, file, data)
+	if c == nil {
+		return "", nil
+	}
+	c.check()
+	for _, next := range c.folders {
+		g.folder(next)
+	}
+	return file, c.kustomization
+}
+
+// read finds the kustomization by the names that kustomize knows.
+func (g *guard) read(folder string) (string, []byte) {
+	for _, base := range konfig.RecognizedKustomizationFileNames() {
+		name := path.Join(folder, base)
+		if data, err := g.fsys.ReadFile(name); err == nil {
+			return name, data
+		}
+	}
+	return "", nil
+}
+
+// decode reads the text as kustomize does, so that no other spelling of a field
+// passes by: it does not tell upper case from lower.
+func (g *guard) decode(folder, file string, data []byte) *checker {
+	documents, err := document.Parse(data)
+	if err != nil {
+		line := 0
+		if unreadable, ok := err.(*document.Error); ok { //nolint:errorlint // Parse returns it unwrapped
+			line = unreadable.Line
+		}
+		g.refuse(file, line, "the file", err.Error())
+		return nil
+	}
+	c := &checker{guard: g, folder: folder, file: file, kustomization: &types.Kustomization{}}
+	if len(documents) > 0 {
+		c.lineOf = documents[0].LineOf
+	}
+	if err := c.kustomization.Unmarshal(data); err != nil {
+		g.refuse(file, 0, "the file", strings.ReplaceAll(err.Error(), "\n", " "))
+		return nil
+	}
+	c.kustomization.FixKustomization()
+	return c
+}
+
+func (g *guard) refuse(file string, line int, field, why string) {
+	g.refusals = append(g.refusals, Refusal{File: file, Line: line, Field: field, Why: why})
+}
+
+// isFolder says whether a reference is to a folder.
+func (g *guard) isFolder(name string) bool {
+	info, err := fs.Stat(g.fsys.fsys, name)
+	return err == nil && info.IsDir()
+}

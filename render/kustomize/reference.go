@@ -1,0 +1,53 @@
+package kustomize
+
+import (
+	"bytes"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/render/document"
+)
+
+// remote is anything that kustomize may take for something elsewhere. It is
+// wider than kustomize's own rule (api/internal/git/repospec.go, and
+// api/internal/loader/fileloader.go for plain URLs), which tries a clone before
+// it looks for a folder of that name.
+var remote = regexp.MustCompile(`(?i)^[a-z][a-z0-9+.-]*:|^[^/]*@|^github\.com[/:]|^git::|://|\?|_git/|\.git(/|$)`)
+
+// checkReference says why a reference to a file or folder is refused, or "".
+func checkReference(fsys fs.FS, folder, reference string) string {
+	name := path.Join(folder, reference)
+	switch {
+	case remote.MatchString(reference):
+		return quote(reference) + " is not in this repository: copy it in, or fetch it another way; a render opens no connection"
+	case strings.HasPrefix(reference, "/"):
+		return quote(reference) + " is an absolute path: write it from the folder of this file"
+	case name == ".." || strings.HasPrefix(name, "../"):
+		return quote(reference) + " leads out of the repository"
+	}
+	if _, err := fs.Stat(fsys, name); err != nil {
+		return quote(reference) + " is not in the repository"
+	}
+	return ""
+}
+
+func quote(text string) string {
+	if runes := []rune(text); len(runes) > 100 {
+		text = string(runes[:99]) + "…"
+	}
+	return `"` + text + `"`
+}
+
+// expandable refuses YAML whose aliases make more of it than there is memory:
+// kustomize writes them out. Other text that is no YAML passes.
+func expandable(name string, data []byte) error {
+	if !bytes.ContainsRune(data, '*') || !bytes.ContainsRune(data, '&') {
+		return nil
+	}
+	if err := document.CheckAliases(data); err != nil {
+		return Refusal{File: name, Field: "the file", Why: err.Error()}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Limits bound what a repository may ask of a render.
+type Limits struct {
+	// FileBytes of one file, TotalBytes of all that is read.
+	FileBytes, TotalBytes int64
+	// Files that are read.
+	Files int
+	// Depth of folders below the path.
+	Depth int
+}
+
+// DefaultLimits are far beyond any fleet: 20,000 files, 64 MiB.
+func DefaultLimits() Limits {
+	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Depth: 32}
+}
+
+// errLimit is wrapped by every error of a limit that ends the render.
+var errLimit = errors.New("too much to render")
+
+// allowance is what is left of the limits.
+type allowance struct {
+	limits Limits
+	files  int
+	bytes  int64
+}
+
+// read takes one file off the allowance.
+func (a *allowance) read(name string, size int64) error {
+	if size > a.limits.FileBytes {
+		return tooLarge(name, a.limits.FileBytes)
+	}
+	a.files++
+	a.bytes += size
+	switch {
+	case a.files > a.limits.Files:
+		return fmt.Errorf("%w: more than %d files", errLimit, a.limits.Files)
+	case a.bytes > a.limits.TotalBytes:
+		return fmt.Errorf("%w: more than %d bytes", errLimit, a.limits.TotalBytes)
+	default:
+		return nil
+	}
+}
+
+func tooLarge(name string, limit int64) Error {
+	return Error{File: name, Message: fmt.Sprintf("it is larger than %d bytes, which no definition is: move it out of the path", limit)}
+}

@@ -1,0 +1,92 @@
+package render
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Validator knows the schema of the definitions.
+type Validator interface {
+	// Default fills in the schema's defaults, in place.
+	Default(object *unstructured.Unstructured)
+	// Validate checks an object that is to be created, unknown fields included.
+	Validate(ctx context.Context, object *unstructured.Unstructured) field.ErrorList
+}
+
+// maker makes objects of drafts.
+type maker struct {
+	variables map[string]string
+	validator Validator
+}
+
+// object makes the object of a draft, or says all that is wrong with it.
+func (m *maker) object(ctx context.Context, d draft) (Object, Errors) {
+	made, problems := m.build(ctx, d)
+	var errs Errors
+	for _, p := range problems {
+		errs = append(errs, Error{File: d.origin.File, Line: d.lineOf(p.path), Message: p.message})
+	}
+	return made, errs
+}
+
+func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
+	content, ok := d.value.(map[string]any)
+	if !ok {
+		return Object{}, []problem{{"", "it is not an object: apiVersion and kind are missing"}}
+	}
+	apiVersion, _ := content["apiVersion"].(string)
+	name, _ := content["kind"].(string)
+	if apiVersion == "" || name == "" {
+		return Object{}, []problem{{"", "it is not an object: apiVersion or kind is missing"}}
+	}
+	kind, refusal := classify(apiVersion, name)
+	if refusal != "" {
+		return Object{}, []problem{{"kind", refusal}}
+	}
+	dropEmpty(content)
+	content, problems := m.substitute(kind, content)
+	problems = append(problems, checkMetadata(kind, content)...)
+	if len(problems) > 0 {
+		return Object{}, problems
+	}
+	desired := &unstructured.Unstructured{Object: content}
+	made := Object{
+		Ref:       Ref{Kind: kind.GVK.Kind, Name: desired.GetName()},
+		Origin:    d.origin,
+		Desired:   desired,
+		Defaulted: desired.DeepCopy(),
+	}
+	if m.validator == nil {
+		return made, nil
+	}
+	m.validator.Default(made.Defaulted)
+	for _, err := range m.validator.Validate(ctx, desired) {
+		problems = append(problems, problem{err.Field, fieldMessage(made.Ref, err)})
+	}
+	return made, problems
+}
+
+func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, []problem) {
+	value, _, _ := unstructured.NestedFieldNoCopy(content, "metadata", "annotations", SubstituteAnnotation)
+	if value == "disabled" {
+		return content, nil
+	}
+	s := &substitution{variables: m.variables, scripts: kind.Scripts}
+	replaced := s.entries(nil, content)
+	return replaced, s.problems
+}
+
+// maxMessage is where the message of a rule is cut: some repeat the whole value.
+const maxMessage = 400
+
+func fieldMessage(ref Ref, err *field.Error) string {
+	text := strings.TrimPrefix(err.Error(), "<nil>: ")
+	if runes := []rune(text); len(runes) > maxMessage {
+		text = string(runes[:maxMessage]) + "…"
+	}
+	return fmt.Sprintf("%s: %s", ref, text)
+}

@@ -1,0 +1,20 @@
+package render
+
+// Option is a setting of Render.
+type Option func(*settings)
+
+type settings struct {
+	limits Limits
+	cache  *Cache
+}
+
+// WithLimits sets other limits than DefaultLimits.
+func WithLimits(limits Limits) Option {
+	return func(s *settings) { s.limits = limits }
+}
+
+// WithCache takes what has not changed since the last render from a Cache, and
+// leaves in it what the next one may need.
+func WithCache(cache *Cache) Option {
+	return func(s *settings) { s.cache = cache }
+}

@@ -1,0 +1,102 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/plumbline-dev/plumbline/render/document"
+)
+
+// ReadKarpenter reads the plumbline.yaml of a path, strictly, with its defaults
+// filled in. Errors: *MissingError, or Errors with everything that is wrong in
+// the file.
+func ReadKarpenter(snap Snapshot, name string) (*Karpenter, error) {
+	folder, err := cleanPath(name)
+	if err != nil {
+		return nil, err
+	}
+	files := newTree(snap.FS, &allowance{limits: DefaultLimits()})
+	if !files.isFolder(folder) {
+		return nil, &MissingError{Path: name, File: folder}
+	}
+	file := path.Join(folder, FileName)
+	data, err := files.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &MissingError{Path: name, File: file}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	return decodeKarpenter(file, data)
+}
+
+// decodeKarpenter reads the text of a plumbline.yaml.
+func decodeKarpenter(file string, data []byte) (*Karpenter, error) {
+	documents, err := document.Parse(data)
+	if err != nil {
+		return nil, Errors{textError(file, err)}
+	}
+	if len(documents) != 1 {
+		return nil, Errors{{File: file, Message: fmt.Sprintf("it holds %d documents, and has to hold one", len(documents))}}
+	}
+	doc := documents[0]
+	karpenter := &Karpenter{}
+	problems := decodeStrictly(doc, karpenter)
+	if len(problems) == 0 {
+		karpenter.setDefaults()
+		problems = karpenter.check()
+	}
+	if len(problems) == 0 {
+		return karpenter, nil
+	}
+	var errs Errors
+	for _, p := range problems {
+		errs = append(errs, Error{File: file, Line: doc.LineOf(p.path), Message: p.message})
+	}
+	return nil, errs.sorted()
+}
+
+// problem is something wrong with one field of a document.
+type problem struct {
+	path, message string
+}
+
+// decodeStrictly fills in a struct and finds fields that it does not have.
+func decodeStrictly(doc document.Document, into any) []problem {
+	text, err := json.Marshal(doc.Value)
+	if err != nil {
+		return []problem{{"", err.Error()}}
+	}
+	strict, err := kjson.UnmarshalStrict(text, into)
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mismatch):
+		return []problem{{mismatch.Field, fmt.Sprintf("%s is a %s, and has to be a %s", mismatch.Field, mismatch.Value, mismatch.Type)}}
+	case err != nil:
+		return []problem{{"", err.Error()}}
+	}
+	var problems []problem
+	for _, one := range strict {
+		at := ""
+		var where kjson.FieldError
+		if errors.As(one, &where) {
+			at = where.FieldPath()
+		}
+		problems = append(problems, problem{at, one.Error()})
+	}
+	return problems
+}
+
+// textError places an error of text that cannot be read.
+func textError(file string, err error) Error {
+	var unreadable *document.Error
+	if errors.As(err, &unreadable) {
+		return Error{File: file, Line: unreadable.Line, Message: unreadable.Message}
+	}
+	return Error{File: file, Message: err.Error()}
+}

@@ -1,0 +1,112 @@
+package schema
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
+)
+
+// Validate checks an object as the API server checks one that is created. The
+// context bounds what its expressions may cost.
+func (v *Validator) Validate(ctx context.Context, object *unstructured.Unstructured) field.ErrorList {
+	k, err := v.kindOf(object)
+	if err != nil {
+		return unknownKind(object, err)
+	}
+	content, meta, errs := k.admit(object)
+	if meta == nil {
+		return errs
+	}
+	errs = append(errs, apivalidation.ValidateObjectMeta(meta, k.namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
+	errs = append(errs, validation.ValidateCustomResource(nil, content, k.openapi)...)
+	errs = append(errs, objectmeta.Validate(ctx, nil, content, k.structural, false)...)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, content)...)
+	if rules := k.rules(); rules != nil && !blocking(errs) {
+		found, _ := rules.Validate(ctx, nil, k.structural, content, nil, celconfig.RuntimeCELCostBudget)
+		errs = append(errs, found...)
+	}
+	return errs
+}
+
+// ValidateUpdate checks an object as the API server checks one that takes the
+// place of another: rules on transitions see the old one, and what was wrong
+// before and did not change is let pass.
+func (v *Validator) ValidateUpdate(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList {
+	k, err := v.kindOf(object)
+	if err != nil {
+		return unknownKind(object, err)
+	}
+	content, meta, errs := k.admit(object)
+	if meta == nil {
+		return errs
+	}
+	before := old.DeepCopy().Object
+	k.setDefaults(before)
+	correlated := common.NewCorrelatedObject(content, before, &model.Structural{Structural: k.structural})
+	errs = append(errs, apivalidation.ValidateObjectMeta(meta, k.namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
+	errs = append(errs, validation.ValidateCustomResourceUpdate(nil, content, before, k.openapi, validation.WithRatcheting(correlated))...)
+	errs = append(errs, objectmeta.Validate(ctx, nil, content, k.structural, false)...)
+	if len(listtype.ValidateListSetsAndMaps(nil, k.structural, before)) == 0 {
+		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, content)...)
+	}
+	if rules := k.rules(); rules != nil && !blocking(errs) {
+		found, _ := rules.Validate(ctx, nil, k.structural, content, before, celconfig.RuntimeCELCostBudget, cel.WithRatcheting(correlated))
+		errs = append(errs, found...)
+	}
+	return errs
+}
+
+// admit takes a copy of the object through what comes before validation:
+// metadata read, unknown fields found, defaults set.
+func (k *kind) admit(object *unstructured.Unstructured) (map[string]any, *metav1.ObjectMeta, field.ErrorList) {
+	content := object.DeepCopy().Object
+	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(content, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		return nil, nil, field.ErrorList{field.Invalid(field.NewPath("metadata"), "", err.Error())}
+	}
+	if meta == nil {
+		return nil, nil, field.ErrorList{field.Required(field.NewPath("metadata"), "an object needs a name")}
+	}
+	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	unknown = append(unknown, pruning.PruneWithOptions(content, k.structural, true, options)...)
+	slices.Sort(unknown)
+	var errs field.ErrorList
+	for _, path := range slices.Compact(unknown) {
+		errs = append(errs, unknownField(path))
+	}
+	k.setDefaults(content)
+	return content, meta, errs
+}
+
+func unknownField(path string) *field.Error {
+	name := path[strings.LastIndex(path, ".")+1:]
+	err := field.Invalid(field.NewPath(path), name, "unknown field: this version of Karpenter does not have it")
+	return err
+}
+
+// blocking says that an object is too wrong to run its rules over, by the same
+// test as the API server's: pkg/registry/customresource/strategy.go, hasBlockingErr.
+func blocking(errs field.ErrorList) bool {
+	return slices.ContainsFunc(errs, func(err *field.Error) bool {
+		switch err.Type {
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+			return true
+		default:
+			return false
+		}
+	})
+}

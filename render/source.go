@@ -1,0 +1,113 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// source is one thing that objects come from.
+type source struct {
+	// name of a file, or of a folder with a kustomization in it.
+	name      string
+	kustomize bool
+}
+
+// kustomizationFiles are the names that kustomize knows its file by.
+var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+// walk finds the sources below the entries of nodes.
+type walk struct {
+	tree    *tree
+	root    string
+	sources []source
+	errs    Errors
+}
+
+func (w *walk) fail(file, format string, args ...any) {
+	w.errs = append(w.errs, Error{File: file, Message: fmt.Sprintf(format, args...)})
+}
+
+// entry takes one entry of nodes.
+func (w *walk) entry(entry string) error {
+	name := path.Join(w.root, entry)
+	info, err := w.tree.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		w.fail(path.Join(w.root, FileName), "nodes entry %q is not in the repository", entry)
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at %s: %w", name, err)
+	case info.IsDir():
+		return w.folder(name, 0)
+	default:
+		w.add(source{name: name})
+		return nil
+	}
+}
+
+func (w *walk) add(s source) {
+	if !slices.Contains(w.sources, s) {
+		w.sources = append(w.sources, s)
+	}
+}
+
+// folder takes the files in a folder and below it; a folder with a
+// kustomization is built by kustomize, which then says what belongs to it.
+func (w *walk) folder(name string, depth int) error {
+	if depth > w.tree.left.limits.Depth {
+		return fmt.Errorf("%w: folders nest deeper than %d at %s", errLimit, depth-1, name)
+	}
+	entries, err := w.tree.ReadDir(name)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", name, err)
+	}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(kustomizationFiles, e.Name()) }) {
+		w.add(source{name: name, kustomize: true})
+		return nil
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		if err := w.child(path.Join(name, entry.Name()), entry, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
+	folder := entry.IsDir()
+	if entry.Type()&fs.ModeSymlink != 0 {
+		info, err := w.tree.Stat(name)
+		if err != nil || info.IsDir() {
+			w.fail(name, "it is a symbolic link that leads to no file: name what it leads to under nodes, or remove it")
+			return nil
+		}
+		folder = false
+	}
+	switch {
+	case folder:
+		return w.folder(name, depth+1)
+	case !isDefinition(name):
+	case entry.Name() == FileName && path.Dir(name) == w.root:
+	case entry.Name() == FileName:
+		w.fail(name, "a second %s below %s: say under nodes which folders belong to the upper one", FileName, w.root)
+	default:
+		w.add(source{name: name})
+	}
+	return nil
+}
+
+func isDefinition(name string) bool {
+	switch path.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return true
+	default:
+		return false
+	}
+}

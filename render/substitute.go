@@ -1,0 +1,156 @@
+package render
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// SubstituteAnnotation with the value "disabled" turns substitution off for an
+// object.
+const SubstituteAnnotation = "plumbline.dev/substitute"
+
+var (
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// variable is ${NAME} at the beginning of a text.
+	variable = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+)
+
+// builtIns are the names that every path knows.
+func builtIns(cluster Cluster) map[string]string {
+	return map[string]string{"CLUSTER_NAME": cluster.Name, "REGION": cluster.Region}
+}
+
+// variables are all names that ${NAME} may take, with their values.
+func (k *Karpenter) variables() map[string]string {
+	all := maps.Clone(k.Substitute)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, builtIns(k.Cluster))
+	return all
+}
+
+// substitution replaces ${NAME} in the strings of an object, keys included. It
+// works on values that are decoded already, so that no value can add to the
+// structure of an object.
+type substitution struct {
+	variables map[string]string
+	// scripts are the fields that hold shell, by path.
+	scripts  []string
+	problems []problem
+}
+
+func (s *substitution) value(at *field.Path, value any) any {
+	switch v := value.(type) {
+	case string:
+		return s.text(at, v)
+	case []any:
+		list := make([]any, 0, len(v))
+		for i, item := range v {
+			list = append(list, s.value(at.Index(i), item))
+		}
+		return list
+	case map[string]any:
+		return s.entries(at, v)
+	default:
+		return value
+	}
+}
+
+func (s *substitution) entries(at *field.Path, entries map[string]any) map[string]any {
+	replaced := make(map[string]any, len(entries))
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		place := field.NewPath(key)
+		if at != nil {
+			place = at.Child(key)
+		}
+		name := s.text(place, key)
+		if _, twice := replaced[name]; twice {
+			s.complain(place, "key %q is there twice once %s is substituted", name, key)
+		}
+		replaced[name] = s.value(place, entries[key])
+	}
+	return replaced
+}
+
+func (s *substitution) text(at *field.Path, text string) string {
+	if !strings.Contains(text, "${") {
+		return text
+	}
+	if slices.Contains(s.scripts, at.String()) {
+		return s.script(text)
+	}
+	var out strings.Builder
+	for text != "" {
+		switch {
+		case strings.HasPrefix(text, "$${"):
+			out.WriteString("${")
+			text = text[3:]
+		case strings.HasPrefix(text, "${"):
+			found := variable.FindStringSubmatch(text)
+			if found == nil {
+				s.complain(at, "%s is not understood: only ${NAME} is replaced; write $${ for a ${ that stays", excerpt(text))
+				return out.String()
+			}
+			value, known := s.variables[found[1]]
+			if !known {
+				s.complain(at, "${%s} is not known: add it to substitute in %s, or write $${%s} if it is to stay", found[1], FileName, found[1])
+			}
+			out.WriteString(value)
+			text = text[len(found[0]):]
+		default:
+			out.WriteByte(text[0])
+			text = text[1:]
+		}
+	}
+	return out.String()
+}
+
+// script leaves alone whatever is shell's: only ${NAME} of a known name is
+// replaced, and $${NAME} of a known name becomes ${NAME}.
+func (s *substitution) script(text string) string {
+	var out strings.Builder
+	for text != "" {
+		escaped := strings.HasPrefix(text, "$${")
+		if escaped || strings.HasPrefix(text, "${") {
+			start := 0
+			if escaped {
+				start = 1
+			}
+			if found := variable.FindStringSubmatch(text[start:]); found != nil {
+				if value, known := s.variables[found[1]]; known {
+					if escaped {
+						value = found[0]
+					}
+					out.WriteString(value)
+					text = text[start+len(found[0]):]
+					continue
+				}
+			}
+		}
+		out.WriteByte(text[0])
+		text = text[1:]
+	}
+	return out.String()
+}
+
+func (s *substitution) complain(at *field.Path, format string, args ...any) {
+	s.problems = append(s.problems, problem{at.String(), fmt.Sprintf(format, args...)})
+}
+
+// excerpt is the beginning of a text, for a message.
+func excerpt(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if end := strings.IndexByte(text, '}'); end >= 0 {
+		text = text[:end+1]
+	}
+	if runes := []rune(text); len(runes) > 40 {
+		return string(runes[:39]) + "…"
+	}
+	return text
+}
