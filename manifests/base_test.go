@@ -1,0 +1,218 @@
+package manifests
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// object is one of the base's, as far as tests look at it.
+type object struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name        string            `json:"name"`
+		Namespace   string            `json:"namespace"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Rules []rbacv1.PolicyRule `json:"rules"`
+
+	text []byte
+}
+
+func (o object) String() string {
+	return strings.TrimSuffix(o.Kind+" "+o.Metadata.Namespace+"/"+o.Metadata.Name, "/")
+}
+
+// build is `kustomize build`.
+func build(t *testing.T, dir string) []object {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []object
+	for _, resource := range resources.Resources() {
+		text, err := resource.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := object{text: text}
+		if err := yaml.Unmarshal(text, &o); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+func find(t *testing.T, objects []object, name string) object {
+	t.Helper()
+	for _, o := range objects {
+		if o.String() == name {
+			return o
+		}
+	}
+	t.Fatalf("the base has no %s", name)
+	return object{}
+}
+
+func names(objects []object) []string {
+	var list []string
+	for _, o := range objects {
+		list = append(list, o.String())
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestTheBase(t *testing.T) {
+	want := []string{
+		"ClusterRole /plumbline", "ClusterRole /plumbline-charts", "ClusterRole /plumbline-charts-karpenter",
+		"ClusterRoleBinding /plumbline", "ClusterRoleBinding /plumbline-charts", "ClusterRoleBinding /plumbline-charts-karpenter",
+		"CustomResourceDefinition /nodesyncs.plumbline.dev",
+		"Deployment plumbline-system/plumbline",
+		"Namespace /plumbline-system",
+		"PodDisruptionBudget plumbline-system/plumbline",
+		"Role kube-system/plumbline-charts", "Role kube-system/plumbline-charts-dns", "Role kube-system/plumbline-charts-karpenter",
+		"Role plumbline-system/plumbline",
+		"RoleBinding kube-system/plumbline-charts", "RoleBinding kube-system/plumbline-charts-dns", "RoleBinding kube-system/plumbline-charts-karpenter",
+		"RoleBinding plumbline-system/plumbline",
+		"Service plumbline-system/plumbline-metrics",
+		"ServiceAccount plumbline-system/plumbline",
+	}
+	if diff := cmp.Diff(want, names(build(t, "."))); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+	external := slices.DeleteFunc(want, func(name string) bool { return strings.Contains(name, "plumbline-charts") })
+	if diff := cmp.Diff(external, names(build(t, "external"))); diff != "" {
+		t.Errorf("objects of external (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheCRDOutlivesAHelmRelease(t *testing.T) {
+	crd := find(t, build(t, "."), "CustomResourceDefinition /nodesyncs.plumbline.dev")
+	if crd.Metadata.Annotations["helm.sh/resource-policy"] != "keep" {
+		t.Errorf("annotations are %v", crd.Metadata.Annotations)
+	}
+}
+
+// grants says whether a rule gives a verb on a resource, by name or not.
+func grants(rule rbacv1.PolicyRule, resource, verb string) bool {
+	has := func(list []string, item string) bool {
+		return slices.Contains(list, item) || slices.Contains(list, "*")
+	}
+	return has(rule.Resources, resource) && (verb == "" || has(rule.Verbs, verb))
+}
+
+func TestRightsAreNarrow(t *testing.T) {
+	for _, o := range build(t, ".") {
+		for _, rule := range o.Rules {
+			for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
+				if slices.Contains(list, "*") {
+					t.Errorf("%s has a wildcard: %v", o, rule)
+				}
+			}
+			if o.Kind == "ClusterRole" && grants(rule, "secrets", "") {
+				t.Errorf("%s reaches Secrets everywhere: %v", o, rule)
+			}
+			for _, verb := range []string{"escalate", "impersonate", "deletecollection"} {
+				if slices.Contains(rule.Verbs, verb) {
+					t.Errorf("%s may %s: %v", o, verb, rule)
+				}
+			}
+			if grants(rule, "customresourcedefinitions", "delete") || grants(rule, "nodepools", "deletecollection") {
+				t.Errorf("%s may take a fleet away in one request: %v", o, rule)
+			}
+			if slices.Contains(rule.Verbs, "bind") && len(rule.ResourceNames) == 0 {
+				t.Errorf("%s may bind any role: %v", o, rule)
+			}
+			if grants(rule, "nodes", "delete") && o.Metadata.Name != "plumbline-charts-karpenter" {
+				t.Errorf("%s may delete nodes, which is Karpenter's: %v", o, rule)
+			}
+		}
+	}
+}
+
+// ruleStart is a rule's first line in the files of this folder.
+var ruleStart = regexp.MustCompile(`^  - apiGroups:`)
+
+func TestEveryRuleSaysWhy(t *testing.T) {
+	for _, file := range []string{"core/role.yaml", "rbac-charts/role.yaml", "rbac-charts/karpenter.yaml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		rules := 0
+		for i, line := range lines {
+			if !ruleStart.MatchString(line) {
+				continue
+			}
+			rules++
+			if !strings.HasPrefix(lines[i-1], "  # ") {
+				t.Errorf("%s:%d: a rule without a reason", file, i+1)
+			}
+		}
+		if rules == 0 {
+			t.Errorf("%s has no rule that this test recognises", file)
+		}
+	}
+}
+
+func TestTheDaemonCannotHarmItsNode(t *testing.T) {
+	var deployment appsv1.Deployment
+	if err := yaml.UnmarshalStrict(find(t, build(t, "."), "Deployment plumbline-system/plumbline").text, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	spec := deployment.Spec.Template.Spec
+	if *deployment.Spec.Replicas != 2 || spec.PriorityClassName != "system-cluster-critical" || !*spec.SecurityContext.RunAsNonRoot {
+		t.Errorf("replicas %d, priority %q, security %+v", *deployment.Spec.Replicas, spec.PriorityClassName, spec.SecurityContext)
+	}
+	term := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
+	if term.Key != "karpenter.sh/nodepool" || term.Operator != "DoesNotExist" {
+		t.Errorf("it may run on a node that Karpenter owns: %+v", term)
+	}
+	security := spec.Containers[0].SecurityContext
+	if !*security.ReadOnlyRootFilesystem || *security.AllowPrivilegeEscalation || !slices.Contains(security.Capabilities.Drop, "ALL") {
+		t.Errorf("the container's security is %+v", security)
+	}
+	for _, volume := range spec.Volumes {
+		if volume.EmptyDir == nil || volume.EmptyDir.SizeLimit == nil {
+			t.Errorf("volume %s has no size limit", volume.Name)
+		}
+	}
+}
+
+func TestTheAWSPolicyReadsAlone(t *testing.T) {
+	text, err := os.ReadFile("iam-policy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy struct {
+		Statement []struct{ Effect, Action, Resource string }
+	}
+	if err := json.Unmarshal(text, &policy); err != nil {
+		t.Fatal(err)
+	}
+	var actions []string
+	for _, statement := range policy.Statement {
+		if statement.Effect != "Allow" {
+			t.Errorf("a statement to %s", statement.Effect)
+		}
+		actions = append(actions, statement.Action)
+	}
+	want := []string{"ec2:DescribeInstances", "eks:DescribeCluster", "sts:GetCallerIdentity"}
+	if diff := cmp.Diff(want, actions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}

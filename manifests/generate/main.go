@@ -1,0 +1,57 @@
+// Command generate writes the roles that let plumbline hand Karpenter its
+// rights: a copy of every rule in Karpenter's chart, as the Go module that
+// plumbline is built with has it.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+)
+
+const karpenterModule = "github.com/aws/karpenter-provider-aws"
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: generate FILE")
+		os.Exit(1)
+	}
+	if err := generate(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func generate(path string) error {
+	text, err := render()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+// render returns the file's text.
+func render() ([]byte, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", karpenterModule).Output()
+	if err != nil {
+		return nil, fmt.Errorf("find module %s: %w", karpenterModule, err)
+	}
+	dir, version, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	found, err := charts.FromFolder(filepath.Join(dir, "charts"))
+	if err != nil {
+		return nil, err
+	}
+	objects, err := found.Controller(charts.Installation{Namespace: "kube-system", Cluster: "any", Region: "any"})
+	if err != nil {
+		return nil, err
+	}
+	rules, err := collect(objects)
+	if err != nil {
+		return nil, err
+	}
+	return rules.yaml(karpenterModule + " " + version)
+}
