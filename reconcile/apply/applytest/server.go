@@ -87,10 +87,13 @@ func (s *Server) Writes() []Write {
 func (s *Server) Edit(t TB, ref render.Ref, manager string, change func(*unstructured.Unstructured)) {
 	t.Helper()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	live := s.live(ref)
+	s.mu.Unlock()
 	edited := live.DeepCopy()
 	change(edited)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	d := s.definitions[ref.Kind]
 	d.defaulted(edited)
 	managed, err := d.managers.Update(live, edited, manager)

@@ -1,0 +1,175 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+func TestGuard(t *testing.T) {
+	limit := func(n int32) *int32 { return &n }
+	tests := map[string]struct {
+		// pools that are ours; Git has those in keeps.
+		pools, keeps []string
+		given        func(*testing.T, *cluster)
+		want         []string
+	}{
+		"one of two": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			want: []string{"Remove NodePool/b"},
+		},
+		"two of three are too many, both wait": {
+			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
+			want: []string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"},
+		},
+		"two of three, allowed": {
+			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) { c.policy.Guard.MaxRemovedPools = limit(2) },
+			want:  []string{"Remove NodePool/b", "Remove NodePool/c"},
+		},
+		"none is allowed": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) { c.policy.Guard.MaxRemovedPools = limit(0) },
+			want:  []string{"Hold NodePool/b MaxRemovedPools"},
+		},
+		"one is leaving already": {
+			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) { c.removal(poolRef("b"), v1alpha1.RemovalDraining, "r1") },
+			want:  []string{"Hold NodePool/c MaxRemovedPools"},
+		},
+		"the one that was leaving is gone": {
+			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.removal(poolRef("b"), v1alpha1.RemovalGone, "r1")
+				c.removal(poolRef("c"), v1alpha1.RemovalHeld, "r2")
+				c.Delete(poolRef("b"))
+			},
+			want: []string{"Remove NodePool/c"},
+		},
+		"two are held and stay so, one by one too": {
+			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.removal(poolRef("b"), v1alpha1.RemovalHeld, "r1")
+				c.removal(poolRef("c"), v1alpha1.RemovalHeld, "r1")
+			},
+			want: []string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"},
+		},
+		"the oldest goes first when the limit is raised, and is not overtaken": {
+			pools: []string{"a", "b", "c", "d"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.removal(poolRef("b"), v1alpha1.RemovalHeld, "r1")
+				c.removal(poolRef("d"), v1alpha1.RemovalHeld, "r1")
+				for i := range c.live.Removals {
+					c.live.Removals[i].RecordedAt = metav1.NewTime(time.Unix(int64(i), 0))
+				}
+				c.policy.Guard.MaxRemovedPools = limit(2)
+			},
+			want: []string{"Remove NodePool/b", "Remove NodePool/d", "Hold NodePool/c MaxRemovedPools"},
+		},
+		"a later commit with one does not pass an earlier one with two": {
+			pools: []string{"a", "b", "c", "d"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.removal(poolRef("c"), v1alpha1.RemovalHeld, "r1")
+				c.removal(poolRef("d"), v1alpha1.RemovalHeld, "r1")
+			},
+			want: []string{"Hold NodePool/c MaxRemovedPools", "Hold NodePool/d MaxRemovedPools", "Hold NodePool/b MaxRemovedPools"},
+		},
+		"the last pool": {
+			pools: []string{"a"},
+			want:  []string{"Hold NodePool/a LastPool"},
+		},
+		"the last pool, allowed": {
+			pools: []string{"a"},
+			given: func(_ *testing.T, c *cluster) { c.policy.Guard.AllowLastPool = true },
+			want:  []string{"Remove NodePool/a"},
+		},
+		"the last two, both allowed to leave at a time": {
+			pools: []string{"a", "b"},
+			given: func(_ *testing.T, c *cluster) { c.policy.Guard.MaxRemovedPools = limit(2) },
+			want:  []string{"Hold NodePool/a LastPool", "Hold NodePool/b LastPool"},
+		},
+		"the status is lost": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("unused"))
+				c.policy.StatusLost = true
+			},
+			want: []string{"Hold NodePool/b StatusLost", "Hold EC2NodeClass/unused StatusLost"},
+		},
+		"the status is back, and yet nobody has said a word": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.removal(poolRef("b"), v1alpha1.RemovalHeld, "r1")
+				c.live.Removals[0].Reason = v1alpha1.ReasonStatusLost
+			},
+			want: []string{"Hold NodePool/b StatusLost"},
+		},
+		"released by name": {
+			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.policy.StatusLost = true
+				c.policy.Released = map[types.UID]bool{c.Object(poolRef("c")).GetUID(): true}
+			},
+			want: []string{"Hold NodePool/b StatusLost", "Remove NodePool/c"},
+		},
+		"classes are not counted, pools go first": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("one"), class("two")) },
+			want:  []string{"Remove NodePool/b", "Remove EC2NodeClass/one", "Remove EC2NodeClass/two"},
+		},
+		"someone deletes what is held": {
+			pools: []string{"a", "b", "c"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) { c.Terminate(poolRef("b")) },
+			want:  []string{"Remove NodePool/b", "Hold NodePool/c MaxRemovedPools"},
+		},
+		"the NodeSync is deleted with everything": {
+			pools: []string{"a", "b", "c"},
+			given: func(_ *testing.T, c *cluster) {
+				c.policy.Deleting, c.policy.StatusLost = true, true
+				c.removal(poolRef("c"), v1alpha1.RemovalHeld, "r1")
+			},
+			want: []string{"Remove NodePool/c", "Remove NodePool/a", "Remove NodePool/b", "Remove EC2NodeClass/default"},
+		},
+		"another's are never ours to take": {
+			pools: []string{"a"}, keeps: []string{"a"},
+			given: func(t *testing.T, c *cluster) { c.have(t, other, pool("theirs", "default")) },
+			want:  []string{},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			git := []string{class("default")}
+			c.have(t, owner, class("default"))
+			for _, name := range test.pools {
+				c.have(t, owner, pool(name, "default"))
+			}
+			for _, name := range test.keeps {
+				git = append(git, pool(name, "default"))
+			}
+			if test.given != nil {
+				test.given(t, c)
+			}
+			if diff := cmp.Diff(test.want, script(c.plan(t, git...))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsHeldSaysWhatReleasesIt(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
+	p := c.plan(t, class("default"), pool("a", "default"))
+	want := "with b, c 2 NodePools would be leaving, guard.maxRemovedPools is 1: put entries back, or set it to 2"
+	for _, r := range p.Removals {
+		if r.Message != want {
+			t.Errorf("%s: %q", r.Ref, r.Message)
+		}
+	}
+}

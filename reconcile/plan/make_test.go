@@ -1,0 +1,296 @@
+package plan_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func TestMake(t *testing.T) {
+	limited := pool("general", "default", `limits: {cpu: "100"}`)
+	tests := map[string]struct {
+		given func(*testing.T, *cluster)
+		git   []string
+		want  []string
+	}{
+		"an empty cluster": {
+			git:  []string{pool("general", "default"), class("default")},
+			want: []string{"Create EC2NodeClass/default Missing", "Create NodePool/general Missing"},
+		},
+		"as Git says": {
+			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default"), limited) },
+			git:   []string{class("default"), limited},
+			want:  []string{},
+		},
+		"a limit changes": {
+			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default"), limited) },
+			git:   []string{class("default"), pool("general", "default", `limits: {cpu: "200"}`)},
+			want:  []string{"Update NodePool/general Differs spec.limits.cpu:100→200"},
+		},
+		"a field leaves Git": {
+			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default"), limited) },
+			git:   []string{class("default"), pool("general", "default")},
+			want:  []string{"Update NodePool/general Differs spec.limits.cpu:100→"},
+		},
+		"edited by hand": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.edit(t, poolRef("general"), "kubectl-edit", "5", "spec", "limits", "cpu")
+			},
+			git:  []string{class("default"), limited},
+			want: []string{"Update NodePool/general Differs spec.limits.cpu:5→100 by kubectl-edit"},
+		},
+		"a field added by hand": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.edit(t, poolRef("general"), "kubectl-patch", "1Gi", "spec", "limits", "memory")
+			},
+			git:  []string{class("default"), limited},
+			want: []string{"Update NodePool/general Differs spec.limits.memory:1Gi→ by kubectl-patch takeover"},
+		},
+		"a field that a controller adds is its own": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.edit(t, poolRef("general"), "some-webhook", "1Gi", "spec", "limits", "memory")
+			},
+			git:  []string{class("default"), limited},
+			want: []string{},
+		},
+		"a label added by hand": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.edit(t, poolRef("general"), "kubectl-label", "data", "metadata", "labels", "team")
+			},
+			git:  []string{class("default"), limited},
+			want: []string{},
+		},
+		"edited, and drift is to be reported": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.edit(t, poolRef("general"), "kubectl-edit", "5", "spec", "limits", "cpu")
+				c.policy.Drift, c.policy.NewRevision = v1alpha1.DriftReport, false
+			},
+			git:  []string{class("default"), limited, pool("deleted", "default")},
+			want: []string{"Drifted NodePool/deleted Missing", "Drifted NodePool/general Differs spec.limits.cpu:5→100 by kubectl-edit"},
+		},
+		"another applier's field": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.edit(t, poolRef("general"), "kustomize-controller", "5", "spec", "limits", "cpu")
+			},
+			git:  []string{class("default"), limited},
+			want: []string{"Conflict NodePool/general OtherApplier spec.limits.cpu:5→100"},
+		},
+		"another applier owns a field that Git lacks": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.edit(t, poolRef("general"), "argocd-controller", "1Gi", "spec", "limits", "memory")
+			},
+			git:  []string{class("default"), limited},
+			want: []string{"Conflict NodePool/general OtherApplier spec.limits.memory:1Gi→"},
+		},
+		"unowned and identical": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"))
+				c.byHand(t, "kubectl-create", limited)
+			},
+			git:  []string{class("default"), limited},
+			want: []string{"Adopt NodePool/general Unowned metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod"},
+		},
+		"unowned and different": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"))
+				c.byHand(t, "kubectl-create", pool("general", "default", "limits: {cpu: 7, memory: 1Gi}"))
+			},
+			git:  []string{class("default"), pool("general", "default", "limits: {cpu: 8}")},
+			want: []string{"Conflict NodePool/general NotAdopted spec.limits.cpu:7→8 spec.limits.memory:1Gi→ metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod by kubectl-create"},
+		},
+		"unowned and different, adopt Always": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"))
+				c.byHand(t, "kubectl-create", pool("general", "default", "limits: {cpu: 7}"))
+				c.policy.Adopt = v1alpha1.AdoptAlways
+			},
+			git:  []string{class("default"), pool("general", "default", "limits: {cpu: 8}")},
+			want: []string{"Adopt NodePool/general Unowned spec.limits.cpu:7→8 metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod by kubectl-create"},
+		},
+		"another applier's, adopt Always": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"))
+				c.byHand(t, "Terraform", pool("general", "default", "limits: {cpu: 7}"))
+				c.policy.Adopt = v1alpha1.AdoptAlways
+			},
+			git:  []string{class("default"), pool("general", "default", "limits: {cpu: 8}")},
+			want: []string{"Conflict NodePool/general OtherApplier metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod spec.limits.cpu:7→8"},
+		},
+		"unowned, adopt Never": {
+			given: func(t *testing.T, c *cluster) {
+				c.byHand(t, "kubectl-create", class("default"))
+				c.policy.Adopt = v1alpha1.AdoptNever
+			},
+			git:  []string{class("default")},
+			want: []string{"Conflict EC2NodeClass/default NotAdopted metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod"},
+		},
+		"another NodeSync's": {
+			given: func(t *testing.T, c *cluster) { c.have(t, other, class("default")) },
+			git:   []string{class("default")},
+			want:  []string{"Conflict EC2NodeClass/default OtherNodeSync metadata.labels[plumbline.dev/nodesync]:plumbline-system.other→plumbline-system.prod"},
+		},
+		"a NodeSync's that is no more": {
+			given: func(t *testing.T, c *cluster) { c.have(t, plan.OwnerOf("gone", "gone"), class("default")) },
+			git:   []string{class("default")},
+			want:  []string{"Adopt EC2NodeClass/default Unowned metadata.labels[plumbline.dev/nodesync]:gone.gone→plumbline-system.prod"},
+		},
+		"a class that is nowhere": {
+			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default")) },
+			git:   []string{class("default"), pool("general", "default"), pool("lost", "nowhere")},
+			want:  []string{"Create NodePool/general Missing", "Refuse NodePool/lost ClassMissing"},
+		},
+		"a class of someone else": {
+			given: func(t *testing.T, c *cluster) { c.byHand(t, "kubectl-create", class("theirs")) },
+			git:   []string{pool("general", "theirs")},
+			want:  []string{"Create NodePool/general Missing"},
+		},
+		"a class that is terminating": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.Terminate(classRef("default"))
+			},
+			git:  []string{class("default"), limited, pool("new", "default")},
+			want: []string{"Wait EC2NodeClass/default Terminating on EC2NodeClass/default", "Wait NodePool/new Terminating on EC2NodeClass/default"},
+		},
+		"a class that cannot be made": {
+			given: func(t *testing.T, c *cluster) {
+				c.policy.Drift, c.policy.NewRevision = v1alpha1.DriftReport, false
+			},
+			git:  []string{class("default"), pool("general", "default")},
+			want: []string{"Drifted EC2NodeClass/default Missing", "Wait NodePool/general ClassNotMade on EC2NodeClass/default"},
+		},
+		"static becomes dynamic": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), pool("general", "default", "replicas: 3"))
+			},
+			git:  []string{class("default"), pool("general", "default"), pool("new", "default")},
+			want: []string{"Refuse NodePool/general Immutable spec.replicas:3→", "Create NodePool/new Missing"},
+		},
+		"the kind of the class changes": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"))
+				c.byHand(t, "kubectl-create", pool("general", "default"))
+				c.edit(t, poolRef("general"), "kubectl-create", "OtherNodeClass", "spec", "template", "spec", "nodeClassRef", "kind")
+				c.policy.Adopt = v1alpha1.AdoptAlways
+			},
+			git:  []string{class("default"), pool("general", "default")},
+			want: []string{"Refuse NodePool/general Immutable spec.template.spec.nodeClassRef.kind:OtherNodeClass→EC2NodeClass metadata.labels[plumbline.dev/nodesync]:→plumbline-system.prod by kubectl-create"},
+		},
+		"leaving, and Git has it again": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.removal(poolRef("general"), v1alpha1.RemovalDraining, "r1")
+			},
+			git:  []string{class("default"), limited},
+			want: []string{"TakeBack NodePool/general Returned", "Returned NodePool/general"},
+		},
+		"held, and Git has it again": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.removal(poolRef("general"), v1alpha1.RemovalHeld, "r1")
+			},
+			git:  []string{class("default"), limited},
+			want: []string{"Returned NodePool/general"},
+		},
+		"deleted, and Git has it again": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.removal(poolRef("general"), v1alpha1.RemovalFinalizing, "r1")
+				c.Terminate(poolRef("general"))
+			},
+			git:  []string{class("default"), limited},
+			want: []string{"Wait NodePool/general Terminating on NodePool/general"},
+		},
+		"gone, and Git has it again": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.removal(poolRef("general"), v1alpha1.RemovalVerifyingCloud, "r1")
+				c.Delete(poolRef("general"))
+			},
+			git:  []string{class("default"), limited},
+			want: []string{"Create NodePool/general Missing", "Returned NodePool/general"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			if test.given != nil {
+				test.given(t, c)
+			}
+			if diff := cmp.Diff(test.want, script(c.plan(t, test.git...))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnEmptySetIsNoPlan(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"))
+	for name, set := range map[string]*render.Set{"none": nil, "empty": {}} {
+		if p, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, c); err == nil {
+			t.Errorf("%s: got a plan: %v", name, script(p))
+		}
+	}
+}
+
+func TestErrorsAreTyped(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("static", "default", "replicas: 3"))
+	c.have(t, other, pool("theirs", "default"))
+	err := c.plan(t, class("default"), pool("static", "default"), pool("theirs", "default"), pool("lost", "nowhere")).Err()
+	var missing *plan.MissingClassError
+	if !errors.As(err, &missing) || missing.Class != classRef("nowhere") {
+		t.Errorf("no MissingClassError in %v", err)
+	}
+	var refused *plan.RefusedError
+	if !errors.As(err, &refused) || !refused.Immutable {
+		t.Errorf("no RefusedError in %v", err)
+	}
+	var conflict *plan.ConflictError
+	if !errors.As(err, &conflict) || conflict.Owner != "plumbline-system/other" {
+		t.Errorf("no ConflictError in %v", err)
+	}
+	want := `change of NodePool/static refused: a static NodePool (spec.replicas) cannot become dynamic (nodes/static.yaml:1): it needs a new name`
+	if refused.Error() != want {
+		t.Errorf("message is %q", refused.Error())
+	}
+	if err := c.plan(t, class("default")).Err(); err != nil {
+		t.Errorf("nothing is wrong, and yet: %v", err)
+	}
+}
+
+func TestOfflineAMissingClassIsAWarning(t *testing.T) {
+	c := newCluster(t)
+	c.policy.Offline = true
+	p := c.plan(t, pool("general", "elsewhere"))
+	if diff := cmp.Diff([]string{"Create NodePool/general Missing"}, script(p)); diff != "" {
+		t.Error(diff)
+	}
+	if len(p.Warnings) != 1 || p.Err() != nil {
+		t.Errorf("warnings %v, error %v", p.Warnings, p.Err())
+	}
+}
+
+func TestACopyOfOursIsNoCandidate(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"))
+	c.byHand(t, "kubectl-create", class("copy"))
+	c.Edit(t, classRef("copy"), "kubectl-create", func(o *unstructured.Unstructured) { o.SetLabels(c.Object(classRef("default")).GetLabels()) })
+	if diff := cmp.Diff([]string{}, script(c.plan(t, class("default")))); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,42 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+func TestManagers(t *testing.T) {
+	tests := map[string]struct {
+		tool        string
+		interactive bool
+	}{
+		"kustomize-controller":          {tool: "Flux"},
+		"helm-controller":               {tool: "Flux"},
+		"argocd-controller":             {tool: "Argo CD"},
+		"argocd-application-controller": {tool: "Argo CD"},
+		"helm":                          {tool: "Helm"},
+		"Terraform":                     {tool: "Terraform"},
+		"HashiCorp":                     {tool: "Terraform"},
+		"kubectl":                       {interactive: true},
+		"kubectl-client-side-apply":     {interactive: true},
+		"kubectl-edit":                  {interactive: true},
+		"before-first-apply":            {interactive: true},
+		"k9s":                           {interactive: true},
+		"Mozilla":                       {interactive: true},
+		"karpenter":                     {},
+		"plumbline":                     {},
+		"plumbline-removal":             {},
+		"helmsman-of-our-own":           {},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tool, _ := plan.Applier(name); tool != test.tool {
+				t.Errorf("applier is %q, want %q", tool, test.tool)
+			}
+			if got := plan.Interactive(name); got != test.interactive {
+				t.Errorf("interactive is %t", got)
+			}
+		})
+	}
+}
