@@ -2,7 +2,10 @@ module github.com/plumbline-dev/plumbline/manifests/image
 
 go 1.26.0
 
-require github.com/moby/buildkit v0.28.1
+require (
+	github.com/moby/buildkit v0.28.1
+	github.com/opencontainers/go-digest v1.0.0
+)
 
 require (
 	github.com/agext/levenshtein v1.2.3 // indirect
@@ -28,7 +31,6 @@ require (
 	github.com/moby/locker v1.0.1 // indirect
 	github.com/moby/patternmatcher v0.6.1 // indirect
 	github.com/moby/sys/signal v0.7.1 // indirect
-	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
