@@ -3,6 +3,7 @@ package observe
 import (
 	"reflect"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -43,5 +44,17 @@ func NodeClaimChanged() predicate.Predicate {
 		return (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			before.Status.ProviderID != after.Status.ProviderID ||
 			!reflect.DeepEqual(before.Status.Conditions, after.Status.Conditions)
+	}}
+}
+
+// CRDChanged lets the events of a CRD through that change whether it is served.
+func CRDChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*apiextensionsv1.CustomResourceDefinition)
+		after, ok2 := e.ObjectNew.(*apiextensionsv1.CustomResourceDefinition)
+		if !ok || !ok2 {
+			return true
+		}
+		return before.Generation != after.Generation || Established(before) != Established(after)
 	}}
 }

@@ -14,7 +14,7 @@ import (
 // plumbline asks about: memory grows with NodeClaims, so that each counts.
 func Cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
-		&karpv1.NodeClaim{}: {Transform: trimNodeClaim},
+		&karpv1.NodeClaim{}:                         {Transform: trimNodeClaim},
 		&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
 		&appsv1.Deployment{}: {
 			Label:     labels.SelectorFromSet(ControllerLabels()),

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/controller"
+	"github.com/fluxcd/pkg/runtime/events"
+	"github.com/fluxcd/pkg/runtime/logger"
+	"github.com/fluxcd/pkg/runtime/metrics"
+	"github.com/fluxcd/pkg/runtime/pprof"
+	"github.com/fluxcd/pkg/runtime/probes"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+)
+
+// controllerName is the daemon's in events, metrics and requests.
+const controllerName = "plumbline"
+
+// runDaemon runs until the context ends.
+func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o *runOptions) error {
+	logger.SetLogger(logger.NewLogger(o.log))
+	if err := os.MkdirAll(o.cacheDir, 0o700); err != nil {
+		return fmt.Errorf("make --cache-dir: %w", err)
+	}
+	config, err := restConfig(kubeconfig, o)
+	if err != nil {
+		return err
+	}
+	lease, err := newLease(config, o.namespace)
+	if err != nil {
+		return fmt.Errorf("prepare the leader's lease: %w", err)
+	}
+	mgr, err := newManager(config, lease, o)
+	if err != nil {
+		return err
+	}
+	reconciler, err := newReconciler(mgr, config, lease, o)
+	if err != nil {
+		return err
+	}
+	if err := reconciler.SetupWithManager(mgr, o.concurrent); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the controller: %w", err)
+	}
+	return nil
+}
+
+// restConfig is the kubeconfig's, or in a Pod the ServiceAccount's.
+func restConfig(kubeconfig *genericclioptions.ConfigFlags, o *runOptions) (*rest.Config, error) {
+	config, err := kubeconfig.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	config.QPS, config.Burst = o.client.QPS, o.client.Burst
+	config.UserAgent = controllerName + "/" + version
+	return config, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, observe.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("register types: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+func newManager(config *rest.Config, lease resourcelock.Interface, o *runOptions) (ctrl.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	lasts, renews, retries, grace := leaseDuration, renewDeadline, retryPeriod, 20*time.Second
+	options := ctrl.Options{
+		Scheme:                              scheme,
+		Logger:                              ctrl.Log,
+		Metrics:                             metricsserver.Options{BindAddress: o.metricsAddr, ExtraHandlers: pprof.GetHandlers()},
+		HealthProbeBindAddress:              o.healthAddr,
+		LeaderElection:                      o.leaderElect,
+		LeaderElectionID:                    leaseName,
+		LeaderElectionNamespace:             o.namespace,
+		LeaderElectionResourceLockInterface: lease,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       &lasts,
+		RenewDeadline:                       &renews,
+		RetryPeriod:                         &retries,
+		GracefulShutdownTimeout:             &grace,
+		Cache:                               cache.Options{ByObject: observe.Cached()},
+		Client: client.Options{Cache: &client.CacheOptions{
+			DisableFor:   []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
+			Unstructured: true,
+		}},
+	}
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return nil, fmt.Errorf("make the controller manager: %w", err)
+	}
+	probes.SetupChecks(mgr, ctrl.Log)
+	return mgr, nil
+}
+
+func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Interface, o *runOptions) (*reconcile.Reconciler, error) {
+	recorder, err := events.NewRecorder(mgr, ctrl.Log, o.eventsAddr, controllerName)
+	if err != nil {
+		return nil, fmt.Errorf("make the event recorder: %w", err)
+	}
+	gauges := metrics.NewRecorder()
+	ctrlmetrics.Registry.MustRegister(gauges.Collectors()...)
+	installer, err := charts.NewInstaller(charts.InstallerOptions{Config: config, Now: time.Now, Logger: ctrl.Log.WithName("charts")})
+	if err != nil {
+		return nil, err
+	}
+	authority, err := certificateAuthority(config)
+	if err != nil {
+		return nil, err
+	}
+	r := &reconcile.Reconciler{
+		Metrics:  controller.NewMetrics(mgr, gauges, v1alpha1.Finalizer),
+		Client:   mgr.GetClient(),
+		Uncached: mgr.GetAPIReader(),
+		Events:   recorder,
+		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit}),
+		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts")}),
+		Install:  installer,
+		Hosts:    report.Hosts{},
+		DialCloud: func(ctx context.Context, region string) (reconcile.Cloud, error) {
+			return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
+		},
+		Settings: reconcile.Settings{
+			Namespace:            o.namespace,
+			CloudInterval:        o.cloudInterval,
+			CertificateAuthority: authority,
+			Now:                  time.Now,
+			StillLeader:          func(context.Context) error { return nil },
+		},
+	}
+	if o.leaderElect {
+		r.Settings.StillLeader = stillLeader(lease)
+	}
+	return r, nil
+}
+
+// certificateAuthority is the bundle that the API server is trusted by.
+func certificateAuthority(config *rest.Config) ([]byte, error) {
+	if len(config.CAData) > 0 || config.CAFile == "" {
+		return config.CAData, nil
+	}
+	bundle, err := os.ReadFile(config.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's certificate authority: %w", err)
+	}
+	return bundle, nil
+}

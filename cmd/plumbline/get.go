@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+func newGetCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:               "get [NODESYNC]",
+		Short:             "List NodeSyncs",
+		Example:           "  plumbline get -n plumbline-system\n  plumbline get -A -o json",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig),
+	}
+	output := addOutput(cmd)
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		list, err := listNodeSyncs(cmd, kubeconfig, all, args)
+		if err != nil {
+			return err
+		}
+		return output.write(cmd.OutOrStdout(), list, func(out io.Writer) error {
+			return printNodeSyncs(out, list, all)
+		})
+	}
+	return cmd
+}
+
+func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, all bool, args []string) (*v1alpha1.NodeSyncList, error) {
+	if all && len(args) > 0 {
+		return nil, fmt.Errorf("a name and --all-namespaces do not go together")
+	}
+	list := &v1alpha1.NodeSyncList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind + "List"))
+	if len(args) > 0 {
+		sync, err := getNodeSync(cmd.Context(), kubeconfig, args[0])
+		if err != nil {
+			return nil, err
+		}
+		list.Items = []v1alpha1.NodeSync{*sync}
+		return list, nil
+	}
+	c, err := newClient(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	var options []client.ListOption
+	if !all {
+		namespace, err := namespaceOf(kubeconfig)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, client.InNamespace(namespace))
+	}
+	if err := c.List(cmd.Context(), list, options...); err != nil {
+		return nil, explain(err, "list NodeSyncs")
+	}
+	return list, nil
+}
+
+func printNodeSyncs(out io.Writer, list *v1alpha1.NodeSyncList, all bool) error {
+	if len(list.Items) == 0 {
+		_, err := fmt.Fprintln(out, "no NodeSync here; look in all namespaces with -A")
+		return err
+	}
+	header := []any{"NAME", "READY", "REVISION", "KARPENTER", "REMOVALS", "SUSPENDED", "STATUS"}
+	if all {
+		header = append([]any{"NAMESPACE"}, header...)
+	}
+	t := newTable(out, header...)
+	for i := range list.Items {
+		sync := &list.Items[i]
+		row := []any{sync.Name, readyWord(sync), shortRevision(sync.Status.LastAppliedRevision), karpenterVersion(sync), sync.Status.OpenRemovals, sync.Spec.Suspend, oneLine(conditions.GetMessage(sync, meta.ReadyCondition))}
+		if all {
+			row = append([]any{sync.Namespace}, row...)
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+	return nil
+}
+
+func readyWord(sync *v1alpha1.NodeSync) string {
+	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil {
+		return string(ready.Status)
+	}
+	return "Unknown"
+}
+
+func karpenterVersion(sync *v1alpha1.NodeSync) string {
+	switch k := sync.Status.Karpenter; {
+	case k == nil:
+		return ""
+	case k.Version == "":
+		return k.Management
+	default:
+		return k.Version
+	}
+}
+
+// shortRevision cuts the hash of a revision to what people read: main@sha1:0123456.
+func shortRevision(revision string) string {
+	const keep = 8
+	if at := strings.LastIndex(revision, ":"); at >= 0 && len(revision) > at+1+keep {
+		return revision[:at+1+keep]
+	}
+	return revision
+}
+
+// oneLine keeps a message from breaking a table.
+func oneLine(message string) string {
+	first, _, more := strings.Cut(message, "\n")
+	if more {
+		first += " …"
+	}
+	return first
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// getNodeSync reads one NodeSync of the namespace of -n.
+func getNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*v1alpha1.NodeSync, error) {
+	c, err := newClient(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := namespaceOf(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	sync := &v1alpha1.NodeSync{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, sync); err != nil {
+		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", namespace, name))
+	}
+	sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+	sync.ManagedFields = nil
+	return sync, nil
+}
+
+// explain adds to an error of the API server what to do about it.
+func explain(err error, doing string) error {
+	switch {
+	case apimeta.IsNoMatchError(err):
+		return fmt.Errorf("%s: plumbline is not installed in this cluster (its CRD is missing): kubectl apply -k manifests", doing)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s: it does not exist; `plumbline get -A` lists all", doing)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s: you are not allowed to: %w", doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// completeNodeSyncs completes the names of NodeSyncs in a shell.
+func completeNodeSyncs(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		list, err := listNodeSyncs(cmd, kubeconfig, false, nil)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []cobra.Completion
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// rendered is what a folder on disk renders to.
+type rendered struct {
+	set    *render.Set
+	schema *schema.Validator
+	// unvalidated says against which version the Set could not be checked.
+	unvalidated string
+}
+
+// renderFolder renders a folder on disk, without a cluster or a network.
+func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
+	root, name, err := repositoryOf(folder)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := source.Folder(root)
+	if err != nil {
+		return nil, err
+	}
+	karpenter, err := render.ReadKarpenter(*snapshot, name)
+	if err != nil {
+		return nil, err
+	}
+	r := &rendered{}
+	definitions, version, err := offlineCRDs(crds)
+	if err != nil {
+		return nil, err
+	}
+	if crds == "" && karpenter.Management == render.Managed && karpenter.Version != version {
+		r.unvalidated = karpenter.Version
+	}
+	if r.schema, err = schema.New(definitions); err != nil {
+		return nil, err
+	}
+	r.set, err = render.Render(ctx, *snapshot, name, karpenter, r.schema)
+	return r, err
+}
+
+// repositoryOf finds the root of the repository that a folder is in, so that
+// bases beside it are found, and the folder's place in it. Where no repository
+// is, the folder itself is the root.
+func repositoryOf(folder string) (root, name string, err error) {
+	absolute, err := filepath.Abs(folder)
+	if err != nil {
+		return "", "", fmt.Errorf("find %s: %w", folder, err)
+	}
+	if info, err := os.Stat(absolute); err != nil || !info.IsDir() {
+		return "", "", fmt.Errorf("%s is not a folder", folder)
+	}
+	for dir := absolute; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
+			name, err := filepath.Rel(dir, absolute)
+			return dir, filepath.ToSlash(name), err
+		}
+		if dir == filepath.Dir(dir) {
+			return absolute, ".", nil
+		}
+	}
+}
+
+// offlineCRDs are those in a folder, or those that this program was built with.
+func offlineCRDs(dir string) ([]*apiextensionsv1.CustomResourceDefinition, string, error) {
+	if dir == "" {
+		return schema.Embedded()
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.y*ml"))
+	if err != nil {
+		return nil, "", fmt.Errorf("read --crds %s: %w", dir, err)
+	}
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, "", fmt.Errorf("read --crds: %w", err)
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(raw, crd); err != nil {
+			return nil, "", fmt.Errorf("read --crds: %s: %w", file, err)
+		}
+		crds = append(crds, crd)
+	}
+	if len(crds) == 0 {
+		return nil, "", fmt.Errorf("read --crds: no YAML file in %s", dir)
+	}
+	return crds, "", nil
+}
+
+// check says that a Set was not validated against the version that Git names.
+func (r *rendered) check() error {
+	if r.unvalidated == "" {
+		return nil
+	}
+	return &exitError{code: exitFailed, message: fmt.Sprintf("not validated against %s: give its CRDs with --crds DIR", r.unvalidated)}
+}

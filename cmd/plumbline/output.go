@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// format is the value of -o.
+type format string
+
+// The formats of -o.
+const (
+	formatTable format = "table"
+	formatJSON  format = "json"
+	formatYAML  format = "yaml"
+)
+
+// String, Set and Type make a format a flag.
+func (f *format) String() string { return string(*f) }
+
+// Set takes one of the formats' names.
+func (f *format) Set(value string) error {
+	switch format(value) {
+	case formatTable, formatJSON, formatYAML:
+		*f = format(value)
+		return nil
+	}
+	return fmt.Errorf("%q is none of table, json, yaml", value)
+}
+
+// Type names the values in help texts.
+func (f *format) Type() string { return "table|json|yaml" }
+
+// addOutput gives a command the flag -o.
+func addOutput(cmd *cobra.Command) *format {
+	f := formatTable
+	cmd.Flags().VarP(&f, "output", "o", "how to print")
+	// The flag exists: it was added in the line before.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	return &f
+}
+
+// write prints a value as -o says; people prints it as a table.
+func (f format) write(out io.Writer, value any, people func(io.Writer) error) error {
+	switch f {
+	case formatJSON:
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(value)
+	case formatYAML:
+		raw, err := yaml.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("encode as yaml: %w", err)
+		}
+		_, err = out.Write(raw)
+		return err
+	case formatTable:
+	}
+	return people(out)
+}
+
+// newTable is a table in kubectl's looks: no lines, three blanks between columns.
+func newTable(out io.Writer, header ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(out)
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
+	t.SetStyle(style)
+	t.AppendHeader(header)
+	return t
+}

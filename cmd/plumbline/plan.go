@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// planOptions are the flags of `plumbline plan`.
+type planOptions struct {
+	crds, against string
+}
+
+func newPlanCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	o := &planOptions{}
+	cmd := &cobra.Command{
+		Use:   "plan PATH|NODESYNC",
+		Short: "Show what a folder or a NodeSync would change",
+		Long: `Show what would change, and what it would do to nodes, and change nothing.
+
+With a PATH, a folder of a checkout, the comparison is with nothing, offline:
+everything arrives. With --against NODESYNC it is with that NodeSync's cluster:
+what a push of this folder would do. With the name of a NodeSync, the revision
+that its source has now is fetched and compared.
+
+Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
+		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system",
+		Args:    cobra.ExactArgs(1),
+	}
+	output := addOutput(cmd)
+	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion())
+	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
+	cmd.ValidArgsFunction = completeNodeSyncs(kubeconfig)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		made, err := o.make(cmd.Context(), kubeconfig, args[0])
+		if err != nil {
+			return err
+		}
+		report := newPlanReport(made)
+		if err := output.write(cmd.OutOrStdout(), report, func(out io.Writer) error { return report.print(out) }); err != nil {
+			return err
+		}
+		return report.exit()
+	}
+	return cmd
+}
+
+// make decides by the argument: a folder on disk, or a NodeSync.
+func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, of string) (*plan.Plan, error) {
+	info, err := os.Stat(of)
+	if err != nil || !info.IsDir() {
+		return planNodeSync(ctx, kubeconfig, of)
+	}
+	r, err := renderFolder(ctx, of, o.crds)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	if o.against == "" {
+		return plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true}, r.schema)
+	}
+	r.set.Revision = "folder"
+	return planSet(ctx, kubeconfig, o.against, r.set, r.schema)
+}
+
+// embeddedVersion is the version of Karpenter that this program was built with.
+func embeddedVersion() string {
+	_, version, err := schema.Embedded()
+	if err != nil {
+		return "unknown"
+	}
+	return version
+}
+
+// exit says by the exit code what the Plan would do.
+func (r planReport) exit() error {
+	switch {
+	case r.Refused > 0:
+		return &exitError{code: exitFailed}
+	case r.Held > 0:
+		return &exitError{code: exitHeld}
+	case len(r.Changes)+len(r.Removals) > 0:
+		return &exitError{code: exitChanges}
+	}
+	return nil
+}
+
+// planReport is what `plumbline plan` prints.
+type planReport struct {
+	Revision string          `json:"revision,omitempty"`
+	Changes  []changeReport  `json:"changes"`
+	Removals []removalReport `json:"removals"`
+	Warnings []string        `json:"warnings,omitempty"`
+	Digest   string          `json:"digest"`
+	Held     int             `json:"held"`
+	Refused  int             `json:"refused"`
+}
+
+type changeReport struct {
+	Object  string       `json:"object"`
+	Action  plan.Action  `json:"action"`
+	Effect  plan.Effect  `json:"effect"`
+	Nodes   int          `json:"nodes"`
+	Fields  []plan.Field `json:"fields,omitempty"`
+	Message string       `json:"message,omitempty"`
+}
+
+type removalReport struct {
+	Object  string `json:"object"`
+	Nodes   int    `json:"nodes"`
+	Held    bool   `json:"held"`
+	Message string `json:"message,omitempty"`
+}
+
+func newPlanReport(p *plan.Plan) planReport {
+	r := planReport{Revision: p.Revision, Warnings: p.Warnings, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
+	for _, c := range p.Changes {
+		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, Fields: c.Fields, Message: c.Message})
+		if c.Err != nil {
+			r.Refused++
+		}
+	}
+	for _, c := range p.Removals {
+		r.Removals = append(r.Removals, removalReport{Object: c.Ref.String(), Nodes: c.Nodes, Held: c.Held, Message: c.Message})
+		if c.Held {
+			r.Held++
+		}
+	}
+	return r
+}
+
+// print shows the Plan to people.
+func (r planReport) print(out io.Writer) error {
+	if len(r.Changes)+len(r.Removals) == 0 {
+		fmt.Fprintln(out, "no change")
+	}
+	if len(r.Changes) > 0 {
+		t := newTable(out, "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
+		for _, c := range r.Changes {
+			t.AppendRow([]any{c.Action, c.Object, c.Effect, c.Nodes, c.what()})
+		}
+		t.Render()
+	}
+	for _, removal := range r.Removals {
+		word := "Remove"
+		if removal.Held {
+			word = "Held"
+		}
+		fmt.Fprintf(out, "%s %s: %d nodes %s\n", word, removal.Object, removal.Nodes, removal.Message)
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintln(out, "warning: "+warning)
+	}
+	return nil
+}
+
+// what sums a change up on one line.
+func (c changeReport) what() string {
+	if c.Message != "" || len(c.Fields) == 0 {
+		return oneLine(c.Message)
+	}
+	first := c.Fields[0]
+	text := fmt.Sprintf("%s: %s → %s", first.Path, orNothing(first.From), orNothing(first.To))
+	if more := len(c.Fields) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return oneLine(text)
+}
+
+func orNothing(value string) string {
+	if value == "" {
+		return "–"
+	}
+	return value
+}

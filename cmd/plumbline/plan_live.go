@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// planNodeSync fetches what a NodeSync's source has now, and plans it.
+func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*plan.Plan, error) {
+	sync, err := getNodeSync(ctx, kubeconfig, name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClient(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "plumbline-plan-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the fetch: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	snapshot, err := fetchFor(ctx, c, sync, dir)
+	if err != nil {
+		return nil, err
+	}
+	karpenter, err := render.ReadKarpenter(*snapshot, sync.Spec.Path)
+	if err != nil {
+		return nil, err
+	}
+	validator, err := liveSchema(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	set, err := render.Render(ctx, *snapshot, sync.Spec.Path, karpenter, validator)
+	if err != nil {
+		return nil, err
+	}
+	return planSet(ctx, kubeconfig, name, set, validator)
+}
+
+func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
+	git := sync.Spec.Source.Git
+	request := source.Request{Key: sync.Namespace + "/" + sync.Name, URL: git.URL, Ref: git.Ref, Path: sync.Spec.Path}
+	if git.SecretRef != nil {
+		secret := &corev1.Secret{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}, secret); err != nil {
+			return nil, explain(err, "read secret "+git.SecretRef.Name)
+		}
+		credentials, err := source.CredentialsFromSecret(secret.Data)
+		if err != nil {
+			return nil, fmt.Errorf("read secret %s: %w", git.SecretRef.Name, err)
+		}
+		request.Credentials = credentials
+	}
+	return source.NewGit(source.Options{Dir: dir}).Fetch(ctx, request)
+}
+
+// liveSchema is that of the CRDs in the cluster; before they are there, that of
+// the version this program was built with.
+func liveSchema(ctx context.Context, c client.Client) (*schema.Validator, error) {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, kind := range render.Kinds() {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := c.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd); err != nil {
+			if client.IgnoreNotFound(err) != nil {
+				return nil, explain(err, "read crd "+kind.CRD)
+			}
+			embedded, _, err := schema.Embedded()
+			if err != nil {
+				return nil, err
+			}
+			crds = embedded
+			break
+		}
+		crds = append(crds, crd)
+	}
+	return schema.New(crds)
+}
+
+// planSet compares a Set with the cluster of a NodeSync.
+func planSet(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string, set *render.Set, validator *schema.Validator) (*plan.Plan, error) {
+	sync, err := getNodeSync(ctx, kubeconfig, name)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClient(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	all := &v1alpha1.NodeSyncList{}
+	if err := c.List(ctx, all); err != nil {
+		return nil, explain(err, "list NodeSyncs")
+	}
+	live, err := observe.Live(ctx, c)
+	if err != nil {
+		return nil, explain(err, "read what lives")
+	}
+	live.Removals = sync.Status.Removals
+	return plan.Make(ctx, set, live, reconcile.PolicyOf(sync, all.Items, set.Revision), validator)
+}

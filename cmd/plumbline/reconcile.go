@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+func newReconcileCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	var waits bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "reconcile NODESYNC",
+		Short: "Fetch and reconcile a NodeSync now",
+		Long: `Fetch and reconcile a NodeSync now, not at its next interval. With --wait the
+command stays until the newest revision is applied, Ready and no removal is
+open, and says on stderr what it waits for. It ends with 3 where the guard holds
+something and with 4 where something stalls or the time is over; ending the
+command never stops the daemon.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig),
+	}
+	cmd.Flags().BoolVar(&waits, "wait", false, "wait until it is done")
+	cmd.Flags().DurationVar(&timeout, "wait-timeout", 10*time.Minute, "longest time that --wait waits")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		sync, requested, err := requestReconcile(cmd.Context(), kubeconfig, args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s: reconciliation requested\n", sync.Name)
+		if !waits {
+			return nil
+		}
+		return waitReconciled(cmd, kubeconfig, sync.Name, requested, timeout)
+	}
+	return cmd
+}
+
+// requestReconcile sets the annotation that wakes the daemon, and returns its value.
+func requestReconcile(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*v1alpha1.NodeSync, string, error) {
+	sync, err := getNodeSync(ctx, kubeconfig, name)
+	if err != nil {
+		return nil, "", err
+	}
+	if sync.Spec.Suspend {
+		return nil, "", fmt.Errorf("nodesync/%s is suspended: `plumbline resume %s` first", name, name)
+	}
+	c, err := newClient(kubeconfig)
+	if err != nil {
+		return nil, "", err
+	}
+	requested := time.Now().Format(time.RFC3339Nano)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, requested)
+	if err := c.Patch(ctx, sync, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		return nil, "", explain(err, "write NodeSync "+name)
+	}
+	return sync, requested, nil
+}
+
+func waitReconciled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, name, requested string, timeout time.Duration) error {
+	said := ""
+	var last *v1alpha1.NodeSync
+	err := wait.PollUntilContextTimeout(cmd.Context(), 500*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+		sync, err := getNodeSync(ctx, kubeconfig, name)
+		if err != nil {
+			return false, err
+		}
+		last = sync
+		if sync.Status.LastHandledReconcileAt != requested {
+			return false, nil
+		}
+		if message := conditions.GetMessage(sync, meta.ReadyCondition); message != said {
+			said = message
+			fmt.Fprintln(cmd.ErrOrStderr(), message)
+		}
+		return conditions.IsReady(sync) || conditions.IsStalled(sync), nil
+	})
+	switch {
+	case err == nil:
+		return exitOf(last)
+	case errors.Is(err, context.DeadlineExceeded):
+		return &exitError{code: exitStalled, message: fmt.Sprintf("nodesync/%s is not done after %s; the daemon goes on", name, timeout)}
+	case errors.Is(err, context.Canceled):
+		return &exitError{code: exitFailed, message: "stopped waiting; the daemon goes on"}
+	}
+	return err
+}
+
+// exitOf says by the exit code how a NodeSync is.
+func exitOf(sync *v1alpha1.NodeSync) error {
+	if conditions.IsReady(sync) {
+		return nil
+	}
+	switch conditions.GetReason(sync, meta.ReadyCondition) {
+	case v1alpha1.ReasonHeld:
+		return &exitError{code: exitHeld}
+	case v1alpha1.ReasonStalled:
+		return &exitError{code: exitStalled}
+	case v1alpha1.ReasonDrifted:
+		return &exitError{code: exitChanges}
+	}
+	return &exitError{code: exitFailed}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func newRenderCommand() *cobra.Command {
+	var crds string
+	cmd := &cobra.Command{
+		Use:   "render PATH",
+		Short: "Render a folder as the daemon would, and print its objects",
+		Long: `Render a folder of a checkout as the daemon would, without a cluster or a
+network: kustomize, substitute, validate against the CRDs of Karpenter. It prints
+the objects as YAML in the order in which they would be applied. All errors come
+at once, each with file and line.`,
+		Example: "  plumbline render ./clusters/prod-eu",
+		Args:    cobra.ExactArgs(1),
+	}
+	output := addOutput(cmd)
+	*output = formatYAML
+	cmd.Flags().Lookup("output").DefValue = "yaml"
+	cmd.Flags().StringVar(&crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := renderFolder(cmd.Context(), args[0], crds)
+		if err != nil {
+			return err
+		}
+		for _, warning := range r.set.Warnings {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+warning)
+		}
+		if err := printSet(cmd.OutOrStdout(), *output, r.set); err != nil {
+			return err
+		}
+		return r.check()
+	}
+	return cmd
+}
+
+func printSet(out io.Writer, output format, set *render.Set) error {
+	switch output {
+	case formatTable:
+		t := newTable(out, "KIND", "NAME", "FROM")
+		for _, object := range set.Objects {
+			t.AppendRow([]any{object.Ref.Kind, object.Ref.Name, object.Origin})
+		}
+		t.Render()
+		return nil
+	case formatYAML:
+		for _, object := range set.Objects {
+			raw, err := yaml.Marshal(object.Desired.Object)
+			if err != nil {
+				return fmt.Errorf("encode %s: %w", object.Ref, err)
+			}
+			fmt.Fprintf(out, "---\n# %s\n%s", object.Origin, raw)
+		}
+		return nil
+	case formatJSON:
+	}
+	objects := make([]map[string]any, 0, len(set.Objects))
+	for _, object := range set.Objects {
+		objects = append(objects, object.Desired.Object)
+	}
+	return output.write(out, objects, nil)
+}

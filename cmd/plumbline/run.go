@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/client"
+	"github.com/fluxcd/pkg/runtime/logger"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+)
+
+// runOptions are the flags of the daemon.
+type runOptions struct {
+	namespace     string
+	cacheDir      string
+	metricsAddr   string
+	healthAddr    string
+	eventsAddr    string
+	concurrent    int
+	leaderElect   bool
+	cloudInterval time.Duration
+	storeLimit    int64
+	log           logger.Options
+	client        client.Options
+}
+
+func newRunCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	o := &runOptions{}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the daemon that reconciles the NodeSyncs of its namespace",
+		Long: `Run the daemon. It serves the NodeSyncs of one namespace, its own, and stops
+cleanly on SIGTERM: what was begun is finished, nothing new is started.
+
+It speaks to the cluster that the kubeconfig flags or, in a Pod, the
+ServiceAccount name, and to AWS by the SDK's default chain of credentials.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDaemon(cmd.Context(), kubeconfig, o)
+		},
+	}
+	o.bind(cmd.Flags())
+	return cmd
+}
+
+func (o *runOptions) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&o.namespace, "watch-namespace", envOr("POD_NAMESPACE", "plumbline-system"), "namespace of the NodeSyncs and of the leader's Lease; default from $POD_NAMESPACE")
+	flags.StringVar(&o.cacheDir, "cache-dir", filepath.Join(os.TempDir(), "plumbline"), "folder for Git stores and charts; losing it costs time and nothing else")
+	flags.StringVar(&o.metricsAddr, "metrics-addr", ":8080", "address of /metrics; 0 for none")
+	flags.StringVar(&o.healthAddr, "health-addr", ":9440", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&o.eventsAddr, "events-addr", "", "address of a Flux notification-controller for events")
+	flags.IntVar(&o.concurrent, "concurrent", 4, "number of NodeSyncs reconciled at a time")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that several replicas can run")
+	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "least time between two questions to EC2 about removals")
+	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of one Git store, in bytes")
+	o.log.BindFlags(flags)
+	o.client.BindFlags(flags)
+}
+
+func envOr(name, otherwise string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return otherwise
+}

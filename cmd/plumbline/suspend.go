@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func newSuspendCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "suspend NODESYNC",
+		Short:             "Stop a NodeSync: nothing is fetched, applied or removed until it is resumed",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return setSuspend(cmd, kubeconfig, args[0], true)
+		},
+	}
+}
+
+func newResumeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "resume NODESYNC",
+		Short:             "Let a suspended NodeSync go on",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return setSuspend(cmd, kubeconfig, args[0], false)
+		},
+	}
+}
+
+func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, name string, suspend bool) error {
+	sync, err := getNodeSync(cmd.Context(), kubeconfig, name)
+	if err != nil {
+		return err
+	}
+	word := map[bool]string{true: "suspended", false: "resumed"}[suspend]
+	if sync.Spec.Suspend == suspend {
+		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s is %s already\n", name, word)
+		return nil
+	}
+	c, err := newClient(kubeconfig)
+	if err != nil {
+		return err
+	}
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend))
+	if err := c.Patch(cmd.Context(), sync, patch); err != nil {
+		return explain(err, "write NodeSync "+name)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s %s\n", name, word)
+	return nil
+}

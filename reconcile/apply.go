@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// writers is how many objects are written at a time.
+const writers = 8
+
+// applyPlan writes what changed. Arrivals wait for the charts; what exists
+// already, a revert above all, waits for the CRDs alone.
+func (p *pass) applyPlan(ctx context.Context) error {
+	if !p.stages.crds.Ready {
+		if p.sync.Status.Karpenter != nil && p.stages.crds.Message != "" {
+			p.waitFor("CRDs", p.stages.crds.Message)
+		}
+		return nil
+	}
+	if !p.stages.controller.Ready {
+		p.waitFor("Controller", p.stages.controller.Message)
+	}
+	p.applied = apply.Apply(ctx, p.Client, p.due(), apply.Options{
+		Owner:       plan.OwnerOf(p.sync.Namespace, p.sync.Name),
+		Concurrency: writers,
+		StillLeader: p.Settings.StillLeader,
+	})
+	p.tellWritten()
+	p.noteUnwritten()
+	return p.failedWrites()
+}
+
+// due are the Changes that can be written now.
+func (p *pass) due() []plan.Change {
+	if p.stages.controller.Ready {
+		return p.plan.Changes
+	}
+	return slices.DeleteFunc(slices.Clone(p.plan.Changes), func(c plan.Change) bool { return c.Action == plan.Create })
+}
+
+// tellWritten says what was done, and whose edit was put right.
+func (p *pass) tellWritten() {
+	byRef := map[render.Ref]plan.Change{}
+	for _, c := range p.plan.Changes {
+		byRef[c.Ref] = c
+	}
+	for _, w := range p.applied.Written {
+		c := byRef[w.Ref]
+		if len(c.Editors) > 0 || (c.Action != plan.Create && p.sync.Status.LastAppliedRevision == p.snapshot.Revision) {
+			p.warn("DriftCorrected", fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
+			continue
+		}
+		p.event("Applied", fmt.Sprintf("%s: %s", w.Ref, c.Action))
+	}
+}
+
+func editors(managers []string) string {
+	if len(managers) == 0 {
+		return "someone"
+	}
+	return strings.Join(managers, ", ")
+}
+
+func fieldPaths(fields []plan.Field) string {
+	if len(fields) == 0 {
+		return "the object"
+	}
+	paths := make([]string, 0, len(fields))
+	for _, f := range fields {
+		paths = append(paths, f.Path)
+	}
+	return strings.Join(paths, ", ")
+}
+
+// noteUnwritten notes the Changes that write nothing: what waits, what is
+// reported alone.
+func (p *pass) noteUnwritten() {
+	for _, c := range p.plan.Changes {
+		switch c.Action {
+		case plan.Wait:
+			p.waitFor(c.WaitsFor, c.Message)
+		case plan.Drifted:
+			p.drifted = append(p.drifted, c.Ref)
+		case plan.Create:
+			if !p.stages.controller.Ready {
+				p.waitFor("Controller", c.Ref.String()+" arrives when the controller is there")
+			}
+		case plan.None, plan.Update, plan.Adopt, plan.TakeBack, plan.Conflict, plan.Refuse:
+		}
+	}
+	for _, message := range p.plan.Warnings {
+		p.warn("Warning", message)
+	}
+}
+
+// failedWrites says what a person, or another try, has to put right; the rest of
+// the Plan is written by then. What was overtaken is looked at again.
+func (p *pass) failedWrites() error {
+	errs := []error{p.plan.Err()}
+	for _, f := range p.applied.Failed {
+		switch fault.Classify(f.Err).Class {
+		case fault.Superseded:
+			p.wakeNow()
+			p.waitFor(f.Ref.String(), f.Err.Error())
+		case fault.Waiting:
+			p.waitFor(f.Ref.String(), f.Err.Error())
+		case fault.Transient, fault.Terminal:
+			errs = append(errs, f.Err)
+		}
+	}
+	p.unwritten = errors.Join(errs...)
+	if p.unwritten == nil && p.wholeWritten() {
+		p.sync.Status.LastAppliedRevision = p.snapshot.Revision
+	}
+	return nil
+}
+
+// wholeWritten says whether every arrival and change of the revision stands in
+// the cluster.
+func (p *pass) wholeWritten() bool {
+	written := map[render.Ref]bool{}
+	for _, w := range p.applied.Written {
+		written[w.Ref] = true
+	}
+	for _, c := range p.plan.Changes {
+		if c.Action != plan.Drifted && !written[c.Ref] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,121 @@
+package reconcile
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+)
+
+// Cloud is what is asked of AWS.
+type Cloud interface {
+	Cluster(ctx context.Context, name string) (cloud.Cluster, error)
+	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+}
+
+// clouds are the clients in use, by region.
+type clouds struct {
+	mu sync.Mutex
+	of map[string]Cloud
+}
+
+// in returns the client of a region, made the first time.
+func (c *clouds) in(ctx context.Context, region string, dial func(context.Context, string) (Cloud, error)) (Cloud, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.of[region]; ok {
+		return known, nil
+	}
+	client, err := dial(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	if c.of == nil {
+		c.of = map[string]Cloud{}
+	}
+	c.of[region] = client
+	return client, nil
+}
+
+// cloudCheckInterval is how long a good answer about the account holds.
+const cloudCheckInterval = 10 * time.Minute
+
+// verifyCloud sets CloudVerified: whether EC2 can be asked, and is the account
+// that this cluster's nodes are in. False blocks removals and nothing else, so
+// it never stops a pass.
+func (p *pass) verifyCloud(ctx context.Context) error {
+	known := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
+	interval := p.retryInterval()
+	if known != nil && known.Status == "True" {
+		interval = cloudCheckInterval
+	}
+	due := p.memory.cloudCheckedAt.Add(interval)
+	if known != nil && known.ObservedGeneration == p.sync.Generation && p.now.Before(due) {
+		if interval != cloudCheckInterval {
+			p.wakeAt(due)
+		}
+		return nil
+	}
+	p.memory.cloudCheckedAt = p.now
+	verdict, err := p.askAccount(ctx)
+	switch {
+	case err != nil:
+		p.wakeAt(p.now.Add(p.retryInterval()))
+		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, fault.Classify(err).Reason, "%s", err)
+	case !verdict.OK:
+		p.wakeAt(p.now.Add(p.retryInterval()))
+		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", verdict.Message)
+	default:
+		conditions.MarkTrue(p.sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", verdict.Message)
+	}
+	return nil
+}
+
+func (p *pass) askAccount(ctx context.Context) (cloud.Verdict, error) {
+	name, region := p.clusterName()
+	aws, err := p.clouds.in(ctx, region, p.DialCloud)
+	if err != nil {
+		return cloud.Verdict{}, err
+	}
+	cluster, err := aws.Cluster(ctx, name)
+	if err != nil {
+		return cloud.Verdict{}, err
+	}
+	ids := p.providerIDs()
+	visible, err := aws.Instances(ctx, cloud.Query{Cluster: name, ProviderIDs: ids})
+	if err != nil {
+		return cloud.Verdict{}, err
+	}
+	return cloud.Verify(cluster, p.Settings.CertificateAuthority, ids, visible), nil
+}
+
+// maxProviderIDs bounds the question whether live instances can be seen: a few
+// tell an account as well as all.
+const maxProviderIDs = 50
+
+func (p *pass) providerIDs() []string {
+	var ids []string
+	for _, claim := range p.live.NodeClaims {
+		if claim.ProviderID != "" && !claim.Deleting && len(ids) < maxProviderIDs {
+			ids = append(ids, claim.ProviderID)
+		}
+	}
+	return ids
+}
+
+// clusterName is the cluster as Git names it, or as the first install fixed it
+// where there is no Git to read.
+func (p *pass) clusterName() (name, region string) {
+	if p.karpenter != nil {
+		return p.karpenter.Cluster.Name, p.karpenter.Cluster.Region
+	}
+	if fixed := p.sync.Status.Karpenter; fixed != nil {
+		return fixed.Cluster, fixed.Region
+	}
+	return "", ""
+}

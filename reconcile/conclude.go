@@ -1,0 +1,191 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+)
+
+// conclude is the one place where what a pass found becomes status, events,
+// metrics, commit statuses and the time of the next pass.
+func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
+	p.summarize()
+	p.report(ctx)
+	err := p.save(ctx)
+	p.tell()
+	p.record(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return p.result(), nil
+}
+
+// summarize sets the conditions and the lists of the status.
+func (p *pass) summarize() {
+	s := &p.sync.Status
+	s.Stages = p.stages.list(p.set, s.Stages, p.timestamp())
+	s.OpenRemovals = 0
+	for _, removal := range s.Removals {
+		if removal.Phase != v1alpha1.RemovalHeld {
+			s.OpenRemovals++
+		}
+	}
+	if !p.elsewhere {
+		s.ObservedGeneration = p.sync.Generation
+	}
+	v := p.verdict()
+	p.setWaiting(v)
+	p.setConditions(v)
+}
+
+// timestamp is the pass's time as status holds it.
+func (p *pass) timestamp() metav1.Time { return metav1.NewTime(p.now.Truncate(time.Second)) }
+
+func (p *pass) setWaiting(v verdict) {
+	if v.class != working || len(p.waits) == 0 {
+		p.sync.Status.Waiting = nil
+		return
+	}
+	first := p.waits[0]
+	since := p.timestamp()
+	if old := p.before.Status.Waiting; old != nil && old.For == first.on {
+		since = old.Since
+	}
+	p.sync.Status.Waiting = &v1alpha1.Waiting{For: first.on, Message: first.message, Since: since}
+}
+
+// setConditions speaks kstatus: Ready True is done, Reconciling True is at
+// work, Stalled True needs a person.
+func (p *pass) setConditions(v verdict) {
+	if p.suspended {
+		conditions.Delete(p.sync, meta.ReconcilingCondition)
+		return
+	}
+	conditions.Delete(p.sync, meta.ReconcilingCondition)
+	conditions.Delete(p.sync, meta.StalledCondition)
+	switch v.class {
+	case done:
+		conditions.MarkTrue(p.sync, meta.ReadyCondition, v.reason, "%s", v.message)
+	case working:
+		conditions.MarkUnknown(p.sync, meta.ReadyCondition, v.reason, "%s", v.message)
+		conditions.MarkReconciling(p.sync, v.reason, "%s", v.message)
+	case retrying:
+		conditions.MarkFalse(p.sync, meta.ReadyCondition, v.reason, "%s", v.message)
+		conditions.MarkReconciling(p.sync, meta.ProgressingWithRetryReason, "%s", v.message)
+	case stuck:
+		conditions.MarkFalse(p.sync, meta.ReadyCondition, v.reason, "%s", v.message)
+		conditions.MarkStalled(p.sync, v.reason, "%s", v.message)
+	}
+	p.setRemoving()
+}
+
+func (p *pass) setRemoving() {
+	if len(p.sync.Status.Removals) == 0 {
+		conditions.Delete(p.sync, v1alpha1.RemovingCondition)
+		return
+	}
+	conditions.MarkTrue(p.sync, v1alpha1.RemovingCondition, v1alpha1.ReasonRemoving, "%s", describeRemovals(p.sync.Status.Removals))
+}
+
+// save writes the finalizer and the status, each only where it changed. The
+// status goes with the resourceVersion it was made from: it is the record of
+// removals, and a stale pass must not overwrite one.
+func (p *pass) save(ctx context.Context) error {
+	status := p.sync.Status.DeepCopy()
+	if !equality.Semantic.DeepEqual(p.before.Finalizers, p.sync.Finalizers) {
+		patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
+		meta := p.before.DeepCopy()
+		meta.Finalizers = p.sync.Finalizers
+		if err := p.Client.Patch(ctx, meta, patch); err != nil {
+			return p.stale(err)
+		}
+		if !controllerutil.ContainsFinalizer(meta, v1alpha1.Finalizer) {
+			return nil
+		}
+		p.before.ResourceVersion = meta.ResourceVersion
+		p.sync.ResourceVersion = meta.ResourceVersion
+	}
+	if equality.Semantic.DeepEqual(&p.before.Status, status) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
+	after := p.before.DeepCopy()
+	after.Status = *status
+	return p.stale(p.Client.Status().Patch(ctx, after, patch))
+}
+
+// stale turns a lost race into another look: nothing was written.
+func (p *pass) stale(err error) error {
+	if err == nil || apierrors.IsNotFound(err) {
+		return nil
+	}
+	if apierrors.IsConflict(err) {
+		p.fault = &fault.Error{Class: fault.Superseded, Reason: "Conflict", Err: err}
+		p.notes = nil
+		return nil
+	}
+	return err
+}
+
+// tell sends the pass's events, and one for the verdict where it changed.
+func (p *pass) tell() {
+	for _, n := range p.notes {
+		p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), n.kind, n.reason, "%s", n.message)
+	}
+	after, before := conditions.Get(p.sync, meta.ReadyCondition), conditions.Get(p.before, meta.ReadyCondition)
+	if after == nil || p.superseded() || (before != nil && before.Status == after.Status && before.Reason == after.Reason && before.Message == after.Message) {
+		return
+	}
+	kind := "Normal"
+	if after.Status == metav1.ConditionFalse {
+		kind = "Warning"
+	}
+	p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), kind, after.Reason, "%s", after.Message)
+}
+
+func (p *pass) eventAnnotations() map[string]string {
+	if p.sync.Status.LastAttemptedRevision == "" {
+		return nil
+	}
+	return map[string]string{v1alpha1.GroupVersion.Group + "/revision": p.sync.Status.LastAttemptedRevision}
+}
+
+func (p *pass) record(ctx context.Context) {
+	p.RecordDuration(ctx, p.sync, p.now)
+	p.RecordSuspend(ctx, p.sync, p.sync.Spec.Suspend)
+	p.RecordReadiness(ctx, p.sync)
+	p.RecordReconciling(ctx, p.sync)
+	p.RecordStalled(ctx, p.sync)
+}
+
+func (p *pass) superseded() bool { return p.fault != nil && p.fault.Class == fault.Superseded }
+
+// result says when the next pass comes, where no watch wakes us before.
+func (p *pass) result() ctrl.Result {
+	if p.suspended || p.elsewhere || p.finished {
+		return ctrl.Result{}
+	}
+	if p.superseded() {
+		return ctrl.Result{RequeueAfter: time.Millisecond}
+	}
+	for _, f := range []*fault.Error{p.fault, fault.Classify(p.unwritten)} {
+		if f != nil && f.Class == fault.Transient {
+			p.wakeAt(p.now.Add(p.retryInterval()))
+		}
+	}
+	if p.again.IsZero() {
+		p.again = p.now.Add(p.sync.Spec.Interval.Duration)
+	}
+	return ctrl.Result{RequeueAfter: max(p.again.Sub(p.Settings.Now()), time.Millisecond)}
+}

@@ -1,0 +1,68 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// configure reads plumbline.yaml and refuses a commit that moves what the first
+// install has fixed.
+func (p *pass) configure(_ context.Context) error {
+	karpenter, err := render.ReadKarpenter(*p.snapshot, p.sync.Spec.Path)
+	if err != nil {
+		return err
+	}
+	if err := fixed(p.sync.Status.Karpenter, karpenter); err != nil {
+		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: err}
+	}
+	p.karpenter = karpenter
+	return nil
+}
+
+// FixedError says that a commit moves what the first install has fixed.
+type FixedError struct {
+	Field, From, To, Why string
+}
+
+// Error names the field and what would happen.
+func (e *FixedError) Error() string {
+	return fmt.Sprintf("refused: %s is fixed at %q by the first install, the commit says %q: %s", e.Field, e.From, e.To, e.Why)
+}
+
+// fixed compares plumbline.yaml with what the first install has fixed.
+func fixed(installed *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
+	if installed == nil {
+		return nil
+	}
+	fields := []FixedError{
+		{"cluster.name", installed.Cluster, wanted.Cluster.Name, "Karpenter would lose sight of every node it has made"},
+		{"cluster.region", installed.Region, wanted.Cluster.Region, "Karpenter would lose sight of every node it has made"},
+		{"management", installed.Management, string(wanted.Management), "the charts would change hands"},
+		{"namespace", installed.Namespace, wanted.Namespace, "a second controller would be installed"},
+		{"version", installed.Version, wanted.Version, "upgrades are not done yet"},
+	}
+	for _, f := range fields {
+		if f.From != f.To {
+			return &f
+		}
+	}
+	return nil
+}
+
+// fix records what a first install is about to fix.
+func (p *pass) fix() {
+	if p.sync.Status.Karpenter != nil {
+		return
+	}
+	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
+		Management: string(p.karpenter.Management),
+		Version:    p.karpenter.Version,
+		Namespace:  p.karpenter.Namespace,
+		Cluster:    p.karpenter.Cluster.Name,
+		Region:     p.karpenter.Cluster.Region,
+	}
+}

@@ -1,0 +1,81 @@
+package fault
+
+import (
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// table is the one place that says what each typed error means. The first rule
+// that matches speaks.
+func table() []rule {
+	return []rule{
+		// The source.
+		as[*source.UnreachableError](Transient, v1alpha1.ReasonSourceFailed),
+		as[*source.StaleError](Superseded, v1alpha1.ReasonSourceFailed),
+		as[*source.MissingError](Transient, v1alpha1.ReasonSourceFailed),
+		as[*source.StoreError](Transient, v1alpha1.ReasonSourceFailed),
+		as[*source.URLError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.RefError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.AuthError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.NotFoundError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.CertificateError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.HostKeyError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.LimitError](Terminal, v1alpha1.ReasonSourceFailed),
+
+		// The commit.
+		as[*render.MissingError](Terminal, v1alpha1.ReasonRefused),
+		as[*render.EmptyError](Terminal, v1alpha1.ReasonRefused),
+		as[render.Error](Terminal, v1alpha1.ReasonInvalid),
+		as[render.Errors](Terminal, v1alpha1.ReasonInvalid),
+		as[*source.SymlinkError](Terminal, v1alpha1.ReasonInvalid),
+		as[*plan.MissingClassError](Terminal, v1alpha1.ReasonInvalid),
+		as[*plan.RefusedError](Terminal, v1alpha1.ReasonRefused),
+		as[*plan.ConflictError](Terminal, v1alpha1.ReasonConflict),
+
+		// The charts.
+		as[*charts.UnreachableError](Transient, v1alpha1.ReasonChartFailed),
+		as[*charts.BusyError](Waiting, v1alpha1.ReasonWaiting),
+		as[*charts.TerminatingError](Waiting, v1alpha1.ReasonWaiting),
+		as[*charts.InvalidRefError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.NotFoundError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.AuthError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.DigestError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.MalformedError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.RenderError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.ContradictionError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.ValuesError](Terminal, v1alpha1.ReasonInvalid),
+		as[*charts.ForeignReleaseError](Terminal, v1alpha1.ReasonConflict),
+		as[*charts.ForeignObjectsError](Terminal, v1alpha1.ReasonConflict),
+		as[*charts.RejectedError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.ForbiddenError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.DroppedCRDsError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.UnprotectedCRDsError](Terminal, v1alpha1.ReasonRefused),
+
+		// The cloud.
+		as[*cloud.DeniedError](Transient, "Denied"),
+		as[*cloud.CredentialsError](Transient, "NoCredentials"),
+		as[*cloud.ThrottledError](Transient, "Throttled"),
+		as[*cloud.UnreachableError](Transient, "Unreachable"),
+		as[*cloud.NotFoundError](Transient, "ClusterNotFound"),
+
+		// The cluster.
+		as[*apply.StaleError](Superseded, v1alpha1.ReasonApplyFailed),
+		as[*apply.ConflictError](Superseded, v1alpha1.ReasonConflict),
+		as[*apply.TerminatingError](Waiting, v1alpha1.ReasonWaiting),
+		as[*apply.WaitingError](Waiting, v1alpha1.ReasonWaiting),
+		as[*apply.NotServedError](Waiting, v1alpha1.ReasonWaiting),
+		as[*apply.InvalidError](Terminal, v1alpha1.ReasonApplyFailed),
+		as[*apply.ForbiddenError](Terminal, v1alpha1.ReasonApplyFailed),
+
+		// What any request can meet.
+		is(cancelled, Superseded, "Stopped"),
+		is(timedOut, Transient, "TimedOut"),
+		is(conflict, Superseded, "Conflict"),
+		is(forbidden, Terminal, "Forbidden"),
+	}
+}

@@ -1,0 +1,128 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// nodeClaimCRD is the kind that definitions turn into. Git never has it.
+const nodeClaimCRD = "nodeclaims.karpenter.sh"
+
+// installCharts brings the first two Stages: the CRD chart, and once every CRD
+// is Established the main chart, and sees whether its rollout is complete.
+func (p *pass) installCharts(ctx context.Context) error {
+	managed := p.karpenter.Management == render.Managed
+	if p.sync.Status.Karpenter == nil {
+		// Written before it is done: the next pass installs.
+		p.fix()
+		p.waitFor("status", "recording what this first install fixes")
+		p.wakeNow()
+		return nil
+	}
+	identity, err := p.installIdentity()
+	if err != nil {
+		return err
+	}
+	known := !managed || p.memory.installed == identity
+	if !known {
+		if _, err := p.Install.EnsureCRDs(ctx, p.charts, p.installation()); err != nil {
+			return err
+		}
+		p.event("CRDsInstalled", fmt.Sprintf("chart karpenter-crd %s is installed", p.charts.Version))
+	}
+	if p.stages.crds, err = p.crdsEstablished(ctx); err != nil || !p.stages.crds.Ready {
+		return err
+	}
+	if err := p.watches.definitions(); err != nil {
+		return err
+	}
+	if !known {
+		if _, err := p.Install.EnsureController(ctx, p.charts, p.installation()); err != nil {
+			return err
+		}
+		p.event("ControllerInstalled", fmt.Sprintf("chart karpenter %s is installed", p.charts.Version))
+		p.memory.installed = identity
+		p.sync.Status.Karpenter.CRDDigest, p.sync.Status.Karpenter.Digest = p.charts.CRDDigest, p.charts.Digest
+	}
+	p.stages.controller, err = p.controllerRolledOut(ctx)
+	return err
+}
+
+func (p *pass) installation() charts.Installation {
+	return charts.Installation{
+		Namespace: p.karpenter.Namespace,
+		Cluster:   p.karpenter.Cluster.Name,
+		Region:    p.karpenter.Cluster.Region,
+		Values:    p.karpenter.Values,
+	}
+}
+
+// installIdentity is equal for two passes that would install the same.
+func (p *pass) installIdentity() (string, error) {
+	if p.charts == nil {
+		return "", nil
+	}
+	raw, err := json.Marshal([]any{p.charts.CRDDigest, p.charts.Digest, p.installation()})
+	if err != nil {
+		return "", fmt.Errorf("encode the charts' values: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// crdsEstablished says whether the CRDs of all kinds that are ours are served.
+func (p *pass) crdsEstablished(ctx context.Context) (observe.Readiness, error) {
+	names := []string{nodeClaimCRD}
+	for _, kind := range render.Kinds() {
+		names = append(names, kind.CRD)
+	}
+	for _, name := range names {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := p.Client.Get(ctx, client.ObjectKey{Name: name}, crd)
+		if apierrors.IsNotFound(err) {
+			return observe.Readiness{Message: "crd " + name + " is not there yet"}, nil
+		}
+		if err != nil {
+			return observe.Readiness{}, fmt.Errorf("read crd %s: %w", name, err)
+		}
+		if ready := observe.Established(crd); !ready.Ready {
+			return ready, nil
+		}
+	}
+	return observe.Readiness{Ready: true}, nil
+}
+
+// controllerRolledOut finds Karpenter's Deployment by its label, whoever
+// installed it.
+func (p *pass) controllerRolledOut(ctx context.Context) (observe.Readiness, error) {
+	deployments := &appsv1.DeploymentList{}
+	err := p.Client.List(ctx, deployments, client.InNamespace(p.karpenter.Namespace), client.MatchingLabels(observe.ControllerLabels()))
+	if err != nil {
+		return observe.Readiness{}, fmt.Errorf("find Karpenter's Deployment in %s: %w", p.karpenter.Namespace, err)
+	}
+	if len(deployments.Items) == 0 {
+		return observe.Readiness{Message: fmt.Sprintf("no Deployment labelled app.kubernetes.io/name=karpenter in %s", p.karpenter.Namespace)}, nil
+	}
+	for i := range deployments.Items {
+		deployment := &deployments.Items[i]
+		if deployment.Status.ReadyReplicas > 0 {
+			p.stages.controllerAlive = true
+		}
+		if ready := observe.RolledOut(deployment); !ready.Ready {
+			return ready, nil
+		}
+	}
+	return observe.Readiness{Ready: true}, nil
+}

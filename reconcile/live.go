@@ -1,0 +1,31 @@
+package reconcile
+
+import (
+	"context"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// see reads what lives from the watch cache. Before the CRDs are served there
+// is nothing, and nothing is asked.
+func (p *pass) see(ctx context.Context) error {
+	p.live = plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
+	established, err := p.crdsEstablished(ctx)
+	if err != nil {
+		return err
+	}
+	if established.Ready {
+		if err := p.watches.definitions(); err != nil {
+			return err
+		}
+		if p.live, err = observe.Live(ctx, p.Client); err != nil {
+			return err
+		}
+	}
+	p.live.Removals = p.sync.Status.Removals
+	return nil
+}

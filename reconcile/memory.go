@@ -1,0 +1,99 @@
+package reconcile
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// memory is what one pass leaves to the next so that unchanged things are not
+// done again. Losing it costs time and nothing else: all that counts is in the
+// cluster.
+type memory struct {
+	uid types.UID
+
+	// The last fetch.
+	snapshot   *render.Snapshot
+	fetchedAt  time.Time
+	fetchedFor fetchKey
+	failedAt   time.Time
+	failure    error
+
+	// The last render that succeeded, and what it was made with.
+	set        *render.Set
+	refs       map[render.Ref]bool
+	renderedBy renderKey
+
+	// The charts that are known to be installed.
+	installed string
+
+	// When EC2 was asked last about the account, and when about removals.
+	cloudCheckedAt time.Time
+	cloudAskedAt   time.Time
+
+	// Commit statuses: when the next try may be made, by report.
+	reportAfter map[string]time.Time
+}
+
+// fetchKey is what makes a fetch due before its time.
+type fetchKey struct {
+	generation int64
+	requested  string
+}
+
+// renderKey is what a Set hangs on beside the repository's files.
+type renderKey struct {
+	schema string
+	path   string
+}
+
+// memories are the memories of all NodeSyncs.
+type memories struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]*memory
+}
+
+// recall returns the NodeSync's memory, a new one where it was made anew.
+func (m *memories) recall(name types.NamespacedName, uid types.UID) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = map[types.NamespacedName]*memory{}
+	}
+	if known, ok := m.of[name]; ok && known.uid == uid {
+		return known
+	}
+	fresh := &memory{uid: uid, reportAfter: map[string]time.Time{}}
+	m.of[name] = fresh
+	return fresh
+}
+
+func (m *memories) forget(name types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, name)
+}
+
+// wants says whether the last Set of a NodeSync has an entry of this name.
+func (m *memories) wants(name types.NamespacedName, ref render.Ref) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.of[name]
+	return ok && known.refs[ref]
+}
+
+// remember notes the entries of a NodeSync's newest Set.
+func (m *memories) remember(name types.NamespacedName, set *render.Set) {
+	refs := make(map[render.Ref]bool, len(set.Objects))
+	for _, object := range set.Objects {
+		refs[object.Ref] = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.of[name]; ok {
+		known.set, known.refs = set, refs
+	}
+}

@@ -1,0 +1,58 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Live reads what lives: all definitions, whoever owns them, and the NodeClaims.
+// The CRDs have to be served.
+func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
+	live := plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
+	for _, kind := range render.Kinds() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GVK)
+		if err := reader.List(ctx, list); err != nil {
+			return live, fmt.Errorf("read the %ss: %w", kind.GVK.Kind, err)
+		}
+		for i := range list.Items {
+			live.Objects[render.Ref{Kind: kind.GVK.Kind, Name: list.Items[i].GetName()}] = &list.Items[i]
+		}
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := reader.List(ctx, claims); err != nil {
+		return live, fmt.Errorf("read the NodeClaims: %w", err)
+	}
+	for i := range claims.Items {
+		live.NodeClaims = append(live.NodeClaims, NodeClaim(&claims.Items[i]))
+	}
+	return live, nil
+}
+
+// NodeClaim cuts a NodeClaim down to what a Plan asks about.
+func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
+	n := plan.NodeClaim{
+		Name:       claim.Name,
+		UID:        claim.UID,
+		Pool:       claim.Labels[karpv1.NodePoolLabelKey],
+		ProviderID: claim.Status.ProviderID,
+		Node:       claim.Status.NodeName,
+		Deleting:   claim.DeletionTimestamp != nil,
+	}
+	for _, owner := range claim.OwnerReferences {
+		if owner.Kind == render.NodePool {
+			n.PoolUID = owner.UID
+		}
+	}
+	if claim.Spec.NodeClassRef != nil {
+		n.Class = claim.Spec.NodeClassRef.Name
+	}
+	return n
+}

@@ -1,0 +1,162 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// pass is one look at one NodeSync: what each step found, for the steps after
+// it and for the conclusion.
+type pass struct {
+	*Reconciler
+	sync   *v1alpha1.NodeSync
+	before *v1alpha1.NodeSync
+	memory *memory
+	now    time.Time
+
+	snapshot  *render.Snapshot
+	karpenter *render.Karpenter
+	charts    *charts.Charts
+	schema    *schema.Validator
+	// schemaIdentity is equal for two passes with the same schema.
+	schemaIdentity string
+	set            *render.Set
+	live           plan.Live
+	plan           *plan.Plan
+	applied        apply.Result
+	stages         stages
+
+	// fault is what stopped the pass.
+	fault *fault.Error
+	// unwritten joins the errors of objects that could not be written; the rest
+	// of the Plan was.
+	unwritten error
+	// waits are what it found not there yet, the first the most important.
+	waits []wait
+	// held are entries that a person has to let go.
+	held []v1alpha1.Removal
+	// drifted are objects that differ from Git and are left alone by `drift: Report`.
+	drifted []render.Ref
+	// notes become events.
+	notes []note
+	// again is the earliest time at which the next pass is wanted; zero where
+	// only a watch or the interval has to wake us.
+	again time.Time
+
+	suspended, elsewhere, finished bool
+}
+
+// wait is something that is not there yet.
+type wait struct {
+	// on is what is waited for; message says why, and never changes by itself.
+	on, message string
+}
+
+// note is one event to come.
+type note struct {
+	kind, reason, message string
+}
+
+type step func(context.Context) error
+
+// begin starts a pass over a NodeSync.
+func (r *Reconciler) begin(sync *v1alpha1.NodeSync) *pass {
+	return &pass{
+		Reconciler: r,
+		sync:       sync,
+		before:     sync.DeepCopy(),
+		memory:     r.memories.recall(client.ObjectKeyFromObject(sync), sync.UID),
+		now:        r.Settings.Now(),
+	}
+}
+
+// attempt is the way of the data.
+func (p *pass) attempt() []step {
+	return []step{
+		p.fetch,
+		p.configure,
+		p.see,
+		p.verifyCloud,
+		p.resolveCharts,
+		p.render,
+		p.makePlan,
+		p.installCharts,
+		p.applyPlan,
+		p.observe,
+		p.remove,
+	}
+}
+
+// run takes the steps in order until one fails.
+func (p *pass) run(ctx context.Context, steps ...step) {
+	for _, s := range steps {
+		if err := s(ctx); err != nil {
+			p.fault = fault.Classify(err)
+			p.stopped(err)
+			return
+		}
+	}
+}
+
+// stopped draws from an error what the next pass has to know.
+func (p *pass) stopped(err error) {
+	var stale *source.StaleError
+	if errors.As(err, &stale) {
+		p.memory.snapshot = nil
+	}
+	if p.fault.Class == fault.Waiting {
+		p.waitFor(p.fault.Reason, err.Error())
+	}
+}
+
+func (p *pass) waitFor(on, message string) {
+	p.waits = append(p.waits, wait{on: on, message: message})
+}
+
+func (p *pass) event(reason, message string) {
+	p.notes = append(p.notes, note{kind: corev1.EventTypeNormal, reason: reason, message: message})
+}
+
+func (p *pass) warn(reason, message string) {
+	p.notes = append(p.notes, note{kind: corev1.EventTypeWarning, reason: reason, message: message})
+}
+
+// wakeAt asks for a pass at a time, or sooner.
+func (p *pass) wakeAt(at time.Time) {
+	if p.again.IsZero() || at.Before(p.again) {
+		p.again = at
+	}
+}
+
+// wakeNow asks for a pass at once.
+func (p *pass) wakeNow() { p.wakeAt(p.now) }
+
+func (p *pass) name() types.NamespacedName { return client.ObjectKeyFromObject(p.sync) }
+
+func (p *pass) timeout() time.Duration {
+	if p.sync.Spec.Timeout == nil {
+		return 2 * time.Minute
+	}
+	return p.sync.Spec.Timeout.Duration
+}
+
+func (p *pass) retryInterval() time.Duration {
+	if p.sync.Spec.RetryInterval == nil {
+		return p.sync.Spec.Interval.Duration
+	}
+	return p.sync.Spec.RetryInterval.Duration
+}

@@ -1,0 +1,78 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/controller"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// Reconciler makes a cluster's nodes what NodeSyncs say.
+type Reconciler struct {
+	controller.Metrics
+	// Client reads from the watch cache and writes to the API server.
+	Client client.Client
+	// Uncached reads from the API server itself.
+	Uncached client.Reader
+	Events   record.EventRecorder
+
+	Source  Source
+	Charts  ChartStore
+	Install ChartInstaller
+	Hosts   Hosts
+	// DialCloud makes the client of a region. It makes no request.
+	DialCloud func(ctx context.Context, region string) (Cloud, error)
+
+	Settings Settings
+
+	memories memories
+	schemas  schemas
+	clouds   clouds
+	watches  *watches
+}
+
+// Settings are the daemon's own, the same for all NodeSyncs.
+type Settings struct {
+	// Namespace is the daemon's; NodeSyncs and their Secrets live there.
+	Namespace string
+	// CloudInterval is the least time between two questions to EC2.
+	CloudInterval time.Duration
+	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
+	// checked against.
+	CertificateAuthority []byte
+	// Now tells the time.
+	Now func() time.Time
+	// StillLeader returns an error when the lease is no longer ours.
+	StillLeader func(context.Context) error
+}
+
+// Reconcile runs one pass over one NodeSync.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+	sync := &v1alpha1.NodeSync{}
+	if err := r.Client.Get(ctx, req.NamespacedName, sync); err != nil {
+		r.memories.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	p := r.begin(sync)
+	defer func() { result, err = p.conclude(ctx) }()
+
+	switch {
+	case sync.Namespace != r.Settings.Namespace:
+		p.notWatched()
+	case !sync.DeletionTimestamp.IsZero():
+		p.run(ctx, p.deletion()...)
+	case !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer):
+		p.run(ctx, p.addFinalizer)
+	case sync.Spec.Suspend:
+		p.suspended = true
+	default:
+		p.run(ctx, p.attempt()...)
+	}
+	return result, err
+}

@@ -1,0 +1,32 @@
+package reconcile
+
+import (
+	"context"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// render makes the Set, or takes the last one where none of its inputs changed.
+func (p *pass) render(ctx context.Context) error {
+	key := renderKey{schema: p.schemaIdentity, path: p.sync.Spec.Path}
+	if last := p.memory.set; last != nil && p.memory.renderedBy == key {
+		unchanged, err := last.Inputs.Unchanged(*p.snapshot)
+		if err != nil {
+			return err
+		}
+		if unchanged {
+			set := *last
+			set.Revision, set.Commit = p.snapshot.Revision, p.snapshot.Commit
+			p.set = &set
+			return nil
+		}
+	}
+	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema)
+	if err != nil {
+		return err
+	}
+	p.set = set
+	p.memories.remember(p.name(), set)
+	p.memory.renderedBy = key
+	return nil
+}

@@ -1,0 +1,144 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+// Hosts makes the client of a Git host.
+type Hosts interface {
+	Host(to v1alpha1.Report, repository string, secret map[string][]byte) (report.Poster, error)
+}
+
+// report posts the verdict as a commit status on HEAD as fetched, to each host
+// that has not got it yet. A host that fails never fails the pass: it is tried
+// again, and an event says why.
+func (p *pass) report(ctx context.Context) {
+	if p.snapshot == nil || p.snapshot.Commit == "" || p.suspended || p.elsewhere || p.superseded() {
+		return
+	}
+	v := p.verdict()
+	for _, to := range p.sync.Spec.Report {
+		p.reportTo(ctx, to, v)
+	}
+}
+
+func (p *pass) reportTo(ctx context.Context, to v1alpha1.Report, v verdict) {
+	status := report.Status{
+		Commit:      p.snapshot.Commit,
+		Context:     p.statusContext(),
+		State:       v.commitState(),
+		Description: report.Truncate(v.commitText()),
+	}
+	if i := p.reported(to.Provider, status); i >= 0 {
+		return
+	}
+	key := to.Provider + " " + to.URL
+	if after := p.memory.reportAfter[key]; p.now.Before(after) {
+		p.wakeAt(after)
+		return
+	}
+	if err := p.post(ctx, to, status); err != nil {
+		after := p.now.Add(retryAfter(err, p.retryInterval()))
+		p.memory.reportAfter[key] = after
+		p.wakeAt(after)
+		p.warn("ReportFailed", fmt.Sprintf("commit status on %s: %v", to.Provider, err))
+		return
+	}
+	delete(p.memory.reportAfter, key)
+	p.noteReported(to.Provider, status)
+}
+
+// statusContext is plumbline/<cluster>/<name>, so that clusters on one
+// repository never overwrite each other.
+func (p *pass) statusContext() string {
+	cluster := ""
+	switch {
+	case p.karpenter != nil:
+		cluster = p.karpenter.Cluster.Name
+	case p.sync.Status.Karpenter != nil:
+		cluster = p.sync.Status.Karpenter.Cluster
+	default:
+		cluster = p.sync.Namespace
+	}
+	return "plumbline/" + cluster + "/" + p.sync.Name
+}
+
+func (p *pass) post(ctx context.Context, to v1alpha1.Report, status report.Status) error {
+	ctx, cancel := context.WithTimeout(ctx, min(p.timeout(), 15*time.Second))
+	defer cancel()
+	secret, err := p.secret(ctx, to.SecretRef.Name)
+	if err != nil {
+		return err
+	}
+	repository := to.URL
+	if repository == "" {
+		repository = p.sync.Spec.Source.Git.URL
+	}
+	host, err := p.Hosts.Host(to, repository, secret.Data)
+	if err != nil {
+		return err
+	}
+	return host.Post(ctx, status)
+}
+
+// reported finds the status in what was posted last; -1 where it differs.
+func (p *pass) reported(provider string, status report.Status) int {
+	for i, r := range p.sync.Status.Reported {
+		if r == reportedAs(provider, status) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (p *pass) noteReported(provider string, status report.Status) {
+	as := reportedAs(provider, status)
+	for i, r := range p.sync.Status.Reported {
+		if r.Provider == as.Provider && r.Context == as.Context {
+			p.sync.Status.Reported[i] = as
+			return
+		}
+	}
+	p.sync.Status.Reported = append(p.sync.Status.Reported, as)
+}
+
+func reportedAs(provider string, status report.Status) v1alpha1.Reported {
+	return v1alpha1.Reported{
+		Provider: provider, Context: status.Context, Commit: status.Commit,
+		State: string(status.State), Description: status.Description,
+	}
+}
+
+func retryAfter(err error, otherwise time.Duration) time.Duration {
+	var limited *report.RateLimitedError
+	if errors.As(err, &limited) && limited.RetryAfter > 0 {
+		return limited.RetryAfter
+	}
+	return otherwise
+}
+
+// commitState is the verdict as a commit status.
+func (v verdict) commitState() report.State {
+	switch v.class {
+	case done:
+		return report.Success
+	case working:
+		return report.Pending
+	case retrying, stuck:
+	}
+	return report.Failure
+}
+
+// commitText is the verdict for a commit status, the most important first.
+func (v verdict) commitText() string {
+	if v.class == done {
+		return "applied, Ready, no removal open; node rollouts are not tracked yet"
+	}
+	return v.message
+}

@@ -1,0 +1,112 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+)
+
+// state is what a pass comes to, in kstatus' sense.
+type state int
+
+const (
+	done     state = iota // as Git says
+	working               // on the way; a watch or a time wakes us
+	retrying              // went wrong, tried again by itself
+	stuck                 // a person has to do something
+)
+
+// verdict is what a pass comes to, in the words that the condition, the event
+// and the commit status share. No word in it changes while nothing changes.
+type verdict struct {
+	class           state
+	reason, message string
+}
+
+// verdict weighs what was found: the gravest speaks.
+func (p *pass) verdict() verdict {
+	s := p.sync.Status
+	switch {
+	case p.elsewhere:
+		return verdict{stuck, v1alpha1.ReasonNamespaceNotWatched, fmt.Sprintf("NodeSyncs are served in namespace %s alone: move it there", p.Settings.Namespace)}
+	case p.fault != nil:
+		return verdictOf(p.fault)
+	case p.unwritten != nil:
+		return verdictOf(fault.Classify(p.unwritten))
+	case len(stalled(s.Removals)) > 0:
+		r := stalled(s.Removals)[0]
+		return verdict{stuck, v1alpha1.ReasonStalled, fmt.Sprintf("removal of %s stalled: %s", removalName(r), r.Message)}
+	case len(heldRemovals(s.Removals)) > 0:
+		return verdict{stuck, v1alpha1.ReasonHeld, describeHeld(heldRemovals(s.Removals))}
+	case len(p.drifted) > 0:
+		return verdict{stuck, v1alpha1.ReasonDrifted, fmt.Sprintf("differs from Git, and drift is Report: %s", joinRefs(p.drifted))}
+	case len(p.waits) > 0:
+		return verdict{working, v1alpha1.ReasonWaiting, fmt.Sprintf("waiting for %s: %s", p.waits[0].on, p.waits[0].message)}
+	case s.OpenRemovals > 0:
+		return verdict{working, v1alpha1.ReasonRemoving, describeRemovals(s.Removals)}
+	}
+	return verdict{done, v1alpha1.ReasonSucceeded, fmt.Sprintf("applied, Ready, no removal open: %s", p.revision())}
+}
+
+func verdictOf(f *fault.Error) verdict {
+	v := verdict{retrying, f.Reason, f.Error()}
+	switch f.Class {
+	case fault.Terminal:
+		v.class = stuck
+	case fault.Waiting, fault.Superseded:
+		v.class = working
+	case fault.Transient:
+	}
+	return v
+}
+
+func (p *pass) revision() string {
+	if p.snapshot == nil {
+		return p.sync.Status.LastAttemptedRevision
+	}
+	return p.snapshot.Revision
+}
+
+func removalName(r v1alpha1.Removal) string { return r.Kind + "/" + r.Name }
+
+func stalled(removals []v1alpha1.Removal) []v1alpha1.Removal {
+	return filter(removals, func(r v1alpha1.Removal) bool { return r.Stalled != nil })
+}
+
+func heldRemovals(removals []v1alpha1.Removal) []v1alpha1.Removal {
+	return filter(removals, func(r v1alpha1.Removal) bool { return r.Phase == v1alpha1.RemovalHeld })
+}
+
+func filter(removals []v1alpha1.Removal, keep func(v1alpha1.Removal) bool) []v1alpha1.Removal {
+	var kept []v1alpha1.Removal
+	for _, r := range removals {
+		if keep(r) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// describeHeld names what is held and what lets it go.
+func describeHeld(held []v1alpha1.Removal) string {
+	names := make([]string, 0, len(held))
+	for _, r := range held {
+		names = append(names, removalName(r))
+	}
+	return fmt.Sprintf("held: removal of %s: %s", strings.Join(names, ", "), held[0].Message)
+}
+
+// describeRemovals names what leaves and how far each has come.
+func describeRemovals(removals []v1alpha1.Removal) string {
+	parts := make([]string, 0, len(removals))
+	for _, r := range removals {
+		part := fmt.Sprintf("%s %s", removalName(r), r.Phase)
+		if r.Message != "" {
+			part += " (" + r.Message + ")"
+		}
+		parts = append(parts, part)
+	}
+	return "removing " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,142 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/fluxcd/pkg/runtime/predicates"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// SetupWithManager registers the controller and the watches that need nothing
+// but Kubernetes. Those of Karpenter's kinds begin when their CRDs are served.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
+	built, err := ctrl.NewControllerManagedBy(mgr).
+		Named("nodesync").
+		For(&v1alpha1.NodeSync{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{},
+			predicate.AnnotationChangedPredicate{},
+			predicates.ReconcileRequestedPredicate{},
+		))).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.all)).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.allOnCRD), builder.WithPredicates(observe.CRDChanged())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent}).
+		Build(r)
+	if err != nil {
+		return fmt.Errorf("build the controller: %w", err)
+	}
+	r.watches = &watches{controller: built, cache: mgr.GetCache(), reconciler: r}
+	return nil
+}
+
+// watches are those that can only begin once Karpenter's CRDs are served.
+type watches struct {
+	controller controller.Controller
+	cache      cache.Cache
+	reconciler *Reconciler
+
+	mu      sync.Mutex
+	started bool
+}
+
+// definitions starts the watches of NodePools, EC2NodeClasses and NodeClaims,
+// once.
+func (w *watches) definitions() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.started {
+		return nil
+	}
+	for _, kind := range render.Kinds() {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(kind.GVK)
+		watch := source.Kind[client.Object](w.cache, obj, handler.EnqueueRequestsFromMapFunc(w.reconciler.concerned), observe.DefinitionChanged())
+		if err := w.controller.Watch(watch); err != nil {
+			return fmt.Errorf("watch %ss: %w", kind.GVK.Kind, err)
+		}
+	}
+	watch := source.Kind[client.Object](w.cache, &karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(w.reconciler.removing), observe.NodeClaimChanged())
+	if err := w.controller.Watch(watch); err != nil {
+		return fmt.Errorf("watch NodeClaims: %w", err)
+	}
+	w.started = true
+	return nil
+}
+
+// all wakes every NodeSync.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []ctrlreconcile.Request {
+	return r.where(ctx, func(*v1alpha1.NodeSync) bool { return true })
+}
+
+// allOnCRD wakes every NodeSync when a CRD of a kind that is ours changes.
+func (r *Reconciler) allOnCRD(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
+	for _, kind := range render.Kinds() {
+		if kind.CRD == obj.GetName() {
+			return r.all(ctx, obj)
+		}
+	}
+	if obj.GetName() == nodeClaimCRD {
+		return r.all(ctx, obj)
+	}
+	return nil
+}
+
+// concerned wakes the NodeSync that owns a definition, and those whose Git has
+// an entry of its name.
+func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
+	ref := render.Ref{Kind: obj.GetObjectKind().GroupVersionKind().Kind, Name: obj.GetName()}
+	return r.where(ctx, func(sync *v1alpha1.NodeSync) bool {
+		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || r.memories.wants(client.ObjectKeyFromObject(sync), ref)
+	})
+}
+
+// removing wakes the NodeSyncs whose open removals a NodeClaim belongs to.
+func (r *Reconciler) removing(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
+	claim, ok := obj.(*karpv1.NodeClaim)
+	if !ok {
+		return nil
+	}
+	n := observe.NodeClaim(claim)
+	return r.where(ctx, func(sync *v1alpha1.NodeSync) bool {
+		for _, removal := range sync.Status.Removals {
+			if (removal.Kind == render.NodePool && removal.Name == n.Pool) || (removal.Kind == render.EC2NodeClass && removal.Name == n.Class) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (r *Reconciler) where(ctx context.Context, wake func(*v1alpha1.NodeSync) bool) []ctrlreconcile.Request {
+	list := &v1alpha1.NodeSyncList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(r.Settings.Namespace)); err != nil {
+		// The cache that this reads is the one that the event came from.
+		ctrl.LoggerFrom(ctx).Error(err, "list NodeSyncs in the cache")
+		return nil
+	}
+	var requests []ctrlreconcile.Request
+	for i := range list.Items {
+		if wake(&list.Items[i]) {
+			requests = append(requests, ctrlreconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
