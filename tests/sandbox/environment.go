@@ -14,7 +14,6 @@ import (
 const (
 	karpenterAccessKey = "AKIASANDBOXKARPENTER"
 	plumblineAccessKey = "AKIASANDBOXPLUMBLINE"
-	driverAccessKey    = "AKIASANDBOXEBSDRIVER"
 	secretAccessKey    = "sandbox" // it signs, and nobody verifies
 )
 

@@ -100,7 +100,7 @@ func (s *Sandbox) startNodes(ctx context.Context) error {
 	var err error
 	s.Nodes, err = nodes.Start(ctx, nodes.Options{
 		Client: s.Kube.Client, Kubeconfig: s.Kube.Kubeconfig,
-		Simulator: cloud{Simulator: s.AWS, endpoint: s.AWSEndpoint, region: s.Region}, Cluster: s.Cluster, Endpoint: s.Kube.Endpoint,
+		Simulator: s.AWS, Cluster: s.Cluster, Endpoint: s.Kube.Endpoint,
 		Zones:      []string{s.Region + "a", s.Region + "b"},
 		KwokBinary: s.paths[binaries.Kwok], Dir: s.path("nodes"),
 		BootTime: s.options.BootTime, PodStart: s.options.PodStartTime, PodDelete: s.options.DrainTime,
