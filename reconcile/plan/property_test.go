@@ -1,0 +1,185 @@
+package plan_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// world is a random cluster, repository and policy.
+type world struct {
+	set    *render.Set
+	live   plan.Live
+	policy plan.Policy
+}
+
+func names(t *rapid.T, what string) []string {
+	return rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), 0, 5, rapid.ID[string]).Draw(t, what)
+}
+
+func newWorld(t *rapid.T, server *applytest.Server) world {
+	server.Reset()
+	w := world{set: &render.Set{Revision: "main@sha1:new"}}
+	for _, name := range names(t, "pools in Git") {
+		w.set.Objects = append(w.set.Objects, server.Definition(t, pool(name, "default")))
+	}
+	// A Set that is empty never comes here.
+	w.set.Objects = append(w.set.Objects, server.Definition(t, class("default")))
+	for _, name := range names(t, "pools in the cluster") {
+		w.have(t, server, pool(name, "default"))
+	}
+	for _, name := range names(t, "classes in the cluster") {
+		w.have(t, server, class(name))
+	}
+	w.live.Objects = server.Objects()
+	for ref, object := range w.live.Objects {
+		if rapid.Bool().Draw(t, "recorded") {
+			w.live.Removals = append(w.live.Removals, v1alpha1.Removal{
+				Kind: ref.Kind, Name: ref.Name, UID: object.GetUID(),
+				Revision: rapid.SampledFrom([]string{"r1", "r2"}).Draw(t, "revision"),
+				Phase:    rapid.SampledFrom([]v1alpha1.RemovalPhase{v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalDraining}).Draw(t, "phase"),
+				Reason:   rapid.SampledFrom([]string{"", v1alpha1.ReasonStatusLost}).Draw(t, "reason"),
+			})
+		}
+	}
+	limit := rapid.Int32Range(0, 4).Draw(t, "limit")
+	w.policy = plan.Policy{
+		Owner: owner, OtherSyncs: []plan.Owner{other}, NewRevision: true,
+		Adopt:      v1alpha1.AdoptIfIdentical,
+		Guard:      v1alpha1.Guard{MaxRemovedPools: &limit, AllowLastPool: rapid.Bool().Draw(t, "last pool")},
+		StatusLost: rapid.Bool().Draw(t, "status lost"),
+		Released:   map[types.UID]bool{},
+	}
+	return w
+}
+
+// have puts an object of a random owner into the cluster.
+func (w *world) have(t *rapid.T, server *applytest.Server, text string) {
+	object := server.Definition(t, text).Desired
+	by := rapid.SampledFrom([]plan.Owner{owner, owner, owner, other, {}}).Draw(t, "owner")
+	if label, _ := by.Label(); by != (plan.Owner{}) {
+		object.SetLabels(map[string]string{v1alpha1.OwnerLabel: label})
+	}
+	manager := rapid.SampledFrom([]string{v1alpha1.FieldManager, v1alpha1.FieldManager, "kubectl"}).Draw(t, "manager")
+	if err := server.ApplyAs(t.Context(), object, manager, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) plan(t *rapid.T, server *applytest.Server) *plan.Plan {
+	p, err := plan.Make(t.Context(), w.set, w.live, w.policy, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestNothingGoesBeyondTheGuard: whatever Git and the cluster look like, what
+// may go is ours, is not in Git, and is no more than the guard allows.
+func TestNothingGoesBeyondTheGuard(t *testing.T) {
+	server := applytest.New(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, server)
+		p := w.plan(t, server)
+		inGit, poolsInGit := map[render.Ref]bool{}, 0
+		for _, object := range w.set.Objects {
+			inGit[object.Ref] = true
+			if object.Ref.Kind == render.NodePool {
+				poolsInGit++
+			}
+		}
+		leaving, started := 0, 0
+		for _, r := range w.live.Removals {
+			if r.Kind == render.NodePool && r.Phase != v1alpha1.RemovalHeld && !inGit[render.Ref{Kind: r.Kind, Name: r.Name}] {
+				leaving++
+			}
+		}
+		for _, c := range p.Removals {
+			object := w.live.Objects[c.Ref]
+			if inGit[c.Ref] || !owner.Owns(object) || !plan.Applied(object) {
+				t.Fatalf("%s is not ours to take", c.Ref)
+			}
+			if c.Held {
+				if c.Reason == "" || c.Message == "" {
+					t.Fatalf("%s is held without a word", c.Ref)
+				}
+				continue
+			}
+			if w.policy.StatusLost && !c.Recorded {
+				t.Fatalf("%s goes though the status is lost", c.Ref)
+			}
+			if c.Ref.Kind == render.NodePool {
+				started++
+			}
+		}
+		if started > 0 && leaving+started > int(*w.policy.Guard.MaxRemovedPools) {
+			t.Fatalf("%d are leaving, %d more may go, the limit is %d", leaving, started, *w.policy.Guard.MaxRemovedPools)
+		}
+		if started > 0 && poolsInGit == 0 && !w.policy.Guard.AllowLastPool {
+			t.Fatal("the last pool goes")
+		}
+	})
+}
+
+// TestAPlanDoesNotHangOnOrder: the order of the Set and of maps changes nothing,
+// and Changes stand in the order of their Stages.
+func TestAPlanDoesNotHangOnOrder(t *testing.T) {
+	server := applytest.New(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, server)
+		first := w.plan(t, server)
+		w.set.Objects = rapid.Permutation(w.set.Objects).Draw(t, "objects")
+		again := w.plan(t, server)
+		if diff := cmp.Diff(script(first), script(again)); diff != "" {
+			t.Fatalf("another plan:\n%s", diff)
+		}
+		if first.Digest != again.Digest {
+			t.Fatalf("another digest: %s and %s", first.Digest, again.Digest)
+		}
+		for i := 1; i < len(first.Changes); i++ {
+			if first.Changes[i-1].Ref.Kind == render.NodePool && first.Changes[i].Ref.Kind == render.EC2NodeClass {
+				t.Fatalf("%s stands before %s", first.Changes[i-1].Ref, first.Changes[i].Ref)
+			}
+		}
+	})
+}
+
+func TestTheDigestNamesWhatWouldBeDone(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
+	digests := map[string]string{}
+	for name, git := range map[string][]string{
+		"nothing":       {class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default")},
+		"one goes":      {class("default"), pool("a", "default"), pool("b", "default")},
+		"another goes":  {class("default"), pool("a", "default"), pool("c", "default")},
+		"two are held":  {class("default"), pool("a", "default")},
+		"a limit":       {class("default"), pool("a", "default", "limits: {cpu: 1}"), pool("b", "default"), pool("c", "default")},
+		"another limit": {class("default"), pool("a", "default", "limits: {cpu: 2}"), pool("b", "default"), pool("c", "default")},
+		"an arrival":    {class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"), pool("d", "default")},
+	} {
+		digest := c.plan(t, git...).Digest
+		if twin, taken := digests[digest]; taken {
+			t.Errorf("%q and %q have one digest", name, twin)
+		}
+		digests[digest] = name
+	}
+	before := c.plan(t, class("default"), pool("a", "default")).Digest
+	for i := range 3 {
+		c.live.NodeClaims = append(c.live.NodeClaims, plan.NodeClaim{Name: fmt.Sprint(i), Pool: "b"})
+	}
+	c.Edit(t, poolRef("a"), "kubectl-label", func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{"note": "nothing to us"})
+	})
+	if got := c.plan(t, class("default"), pool("a", "default")).Digest; got != before {
+		t.Error("the digest changed though nothing else would be done")
+	}
+}
