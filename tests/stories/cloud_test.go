@@ -1,0 +1,181 @@
+package stories_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
+	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+)
+
+// mark is where counting begins.
+type mark struct {
+	writes, calls int
+}
+
+// billed are the instances of a pool, or of all, that EC2 bills.
+func (s *story) billed(pool string) []string {
+	var ids []string
+	for _, i := range s.c.AWS.Instances() {
+		if (i.State == "pending" || i.State == "running") && (pool == "" || i.Tags["karpenter.sh/nodepool"] == pool) {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
+}
+
+func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
+	timeout, args, _, err := options(args)
+	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept")
+	if err != nil || len(args) == 0 {
+		return errors.Join(usage, err)
+	}
+	pool := ""
+	if len(args) > 1 && strings.HasPrefix(args[1], "pool=") {
+		pool = strings.TrimPrefix(args[1], "pool=")
+		args = slices.Delete(args, 1, 2)
+	}
+	switch question := args[0]; {
+	case question == "count" && len(args) == 3 && args[1] == "=":
+		return s.poll(timeout, func(context.Context) error {
+			if ids := s.billed(pool); fmt.Sprint(len(ids)) != args[2] {
+				return fmt.Errorf("instances of pool %q: got %d (%s), want %s", pool, len(ids), strings.Join(ids, ", "), args[2])
+			}
+			return nil
+		})
+	case question == "left" && len(args) == 3 && args[2] == "empty":
+		return s.poll(timeout, func(context.Context) error {
+			if left := s.c.AWS.Left(s.c.Cluster); !left.Empty() {
+				return fmt.Errorf("left in AWS: %s", left)
+			}
+			return nil
+		})
+	case question == "keep":
+		s.kept = s.billed(pool)
+		if len(s.kept) == 0 {
+			return errors.New("there is no instance to keep")
+		}
+		return nil
+	case question == "kept":
+		running := s.billed("")
+		for _, id := range s.kept {
+			if !slices.Contains(running, id) {
+				return fmt.Errorf("instance %s runs no more; %s do", id, strings.Join(running, ", "))
+			}
+		}
+		return nil
+	}
+	return usage
+}
+
+func (s *story) markCommand(_ *testscript.TestScript, _ []string) error {
+	writes, err := s.c.Kube.Writes()
+	if err != nil {
+		return err
+	}
+	s.mark = mark{writes: len(writes), calls: len(s.c.AWS.Calls("", ""))}
+	return nil
+}
+
+// definitions are the groups whose objects `writes` counts.
+var definitions = []string{"karpenter.sh", "karpenter.k8s.aws"}
+
+func (s *story) writesCommand(_ *testscript.TestScript, args []string) error {
+	usage := errors.New("usage: writes [KIND[/NAME]] = N")
+	i := slices.Index(args, "=")
+	if i < 0 || i > 1 || len(args) != i+2 {
+		return usage
+	}
+	kind, name := "", ""
+	if i == 1 {
+		kind, name, _ = strings.Cut(args[0], "/")
+		if _, known := kinds[kind]; !known {
+			return usage
+		}
+	}
+	all, err := s.c.Kube.Writes()
+	if err != nil {
+		return err
+	}
+	var counted []string
+	for _, w := range all[s.mark.writes:] {
+		switch {
+		case w.User != "system:serviceaccount:"+daemon.Namespace+":"+daemon.ServiceAccount, w.Code >= 300:
+		case !slices.Contains(definitions, w.Group), w.Subresource != "":
+		case kind != "" && w.Resource != kinds[kind].Resource, name != "" && w.Name != name:
+		default:
+			counted = append(counted, w.String()+" "+w.URI)
+		}
+	}
+	if got := fmt.Sprint(len(counted)); got != args[i+1] {
+		return fmt.Errorf("writes of the daemon: got %s, want %s:\n\t%s", got, args[i+1], strings.Join(counted, "\n\t"))
+	}
+	return nil
+}
+
+// accessKey is whose calls are meant: those of plumbline, or of anyone.
+func (s *story) accessKey(who string) (string, error) {
+	switch who {
+	case "plumbline":
+		return s.c.Variables()["AWS_ACCESS_KEY_ID"], nil
+	case "anyone":
+		return "", nil
+	}
+	return "", fmt.Errorf("want plumbline or anyone, got %q", who)
+}
+
+func (s *story) callsCommand(_ *testscript.TestScript, args []string) error {
+	if len(args) != 4 || args[2] != "=" {
+		return errors.New("usage: calls WHO ACTION = N")
+	}
+	key, err := s.accessKey(args[0])
+	if err != nil {
+		return err
+	}
+	var counted []string
+	all := s.c.AWS.Calls("", "")
+	for _, call := range all[min(s.mark.calls, len(all)):] {
+		matches, err := path.Match(args[1], call.Action)
+		if err != nil {
+			return err
+		}
+		if matches && (key == "" || call.AccessKey == key) {
+			counted = append(counted, call.Action)
+		}
+	}
+	if got := fmt.Sprint(len(counted)); got != args[3] {
+		return fmt.Errorf("calls of %s: got %s, want %s: %s", args[0], got, args[3], strings.Join(counted, ", "))
+	}
+	return nil
+}
+
+func (s *story) faultCommand(_ *testscript.TestScript, args []string) error {
+	if len(args) == 1 && args[0] == "off" {
+		s.c.AWS.RemoveFaults("")
+		return nil
+	}
+	if len(args) < 4 {
+		return errors.New("usage: fault WHO SERVICE ACTION KIND [DURATION], or fault off")
+	}
+	key, err := s.accessKey(args[0])
+	if err != nil {
+		return err
+	}
+	f := awssim.Fault{AccessKey: key, Service: args[1], Action: args[2], Kind: awssim.FaultKind(args[3])}
+	if len(args) == 5 {
+		d, err := time.ParseDuration(args[4])
+		if err != nil {
+			return err
+		}
+		f.Duration = awssim.Duration(d)
+	}
+	_, err = s.c.AWS.AddFault(f)
+	return err
+}

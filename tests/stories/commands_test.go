@@ -1,0 +1,185 @@
+package stories_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+)
+
+const (
+	// pollEvery is how often a condition is looked at.
+	pollEvery = 150 * time.Millisecond
+	// defaultWait is how long a command waits unless -t says otherwise.
+	defaultWait = 30 * time.Second
+)
+
+// errNotYet ends a wait; what it is joined with says what is missing.
+var errNotYet = errors.New("not so in time")
+
+// commands are those that doc.go documents.
+func commands() map[string]func(*testscript.TestScript, bool, []string) {
+	all := map[string]func(*story, *testscript.TestScript, []string) error{
+		"seed": (*story).seedCommand, "edit": (*story).editCommand, "push": (*story).pushCommand,
+		"exits": (*story).exitsCommand, "expect": (*story).expectCommand,
+		"daemon": (*story).daemonCommand, "nodesync": (*story).nodesyncCommand,
+		"wait": (*story).waitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
+		"workload": (*story).workloadCommand, "ec2": (*story).ec2Command,
+		"mark": (*story).markCommand, "writes": (*story).writesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
+		"finish": (*story).finishCommand,
+	}
+	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
+		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }
+	}
+	wrapped := map[string]func(*testscript.TestScript, bool, []string){}
+	for name, run := range all {
+		wrapped[name] = func(ts *testscript.TestScript, negated bool, args []string) {
+			s, ok := ts.Value(storyKey{}).(*story)
+			if !ok {
+				ts.Fatalf("no story is being told")
+			}
+			began := time.Now()
+			err := run(s, ts, args)
+			if took := time.Since(began); took > time.Second {
+				ts.Logf("[%.1fs]", took.Seconds())
+			}
+			switch {
+			case negated && err == nil:
+				ts.Fatalf("%s did what it was not to do", name)
+			case negated:
+				ts.Logf("%v", err)
+			default:
+				ts.Check(err)
+			}
+		}
+	}
+	return wrapped
+}
+
+// exec runs a program so that stdout and stderr can be asked about it.
+func (s *story) exec(ts *testscript.TestScript, name string, args []string) error {
+	if name == "git" {
+		args = append([]string{"-C", s.repo.Clone}, args...)
+	}
+	return ts.Exec(name, args...)
+}
+
+// program runs a program for the runner itself and returns all that it printed.
+func (s *story) program(ctx context.Context, name string, args ...string) (string, error) {
+	path := filepath.Join(s.c.Bin(), name)
+	if name == "plumbline" {
+		path = daemon.Binary(s.root)
+	}
+	if name == "git" {
+		path = "git"
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append(s.c.Environment(), s.repo.Environment()...)
+	cmd.Env = append(cmd.Env, "KUBECONFIG="+filepath.Join(filepath.Dir(s.repo.Clone), "kubeconfig"))
+	cmd.Dir = s.repo.Clone
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// exitsCommand is `exits CODE PROGRAM ARGS`.
+func (s *story) exitsCommand(ts *testscript.TestScript, args []string) error {
+	if len(args) < 2 {
+		return errors.New("usage: exits CODE PROGRAM ARGS")
+	}
+	got := 0
+	if err := s.exec(ts, args[1], args[2:]); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			return err
+		}
+		got = exit.ExitCode()
+	}
+	if fmt.Sprint(got) != args[0] {
+		return fmt.Errorf("exit code: got %d, want %s", got, args[0])
+	}
+	return nil
+}
+
+// expectCommand is `expect [-t D] PROGRAM ARGS ~ REGEX`.
+func (s *story) expectCommand(_ *testscript.TestScript, args []string) error {
+	timeout, args, pattern, err := options(args)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 || pattern == nil {
+		return errors.New("usage: expect [-t D] PROGRAM ARGS ~ REGEX")
+	}
+	return s.poll(timeout, func(ctx context.Context) error {
+		out, err := s.program(ctx, args[0], args[1:]...)
+		if !pattern.MatchString(out) {
+			return errors.Join(fmt.Errorf("it printed %q", out), err)
+		}
+		return nil
+	})
+}
+
+// poll looks again and again until look returns nil. The last error says what
+// was missing.
+func (s *story) poll(timeout time.Duration, look func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(s.ctx, pollEvery, timeout, true, func(ctx context.Context) (bool, error) {
+		if err := look(ctx); err != nil {
+			if ctx.Err() == nil || last == nil {
+				last = err
+			}
+			if dead := s.daemon.Err(); dead != nil {
+				return false, errors.Join(dead, err)
+			}
+			return false, nil
+		}
+		return true, nil
+	})
+	if err != nil && wait.Interrupted(err) {
+		return fmt.Errorf("%w (%s): %w", errNotYet, timeout, last)
+	}
+	return err
+}
+
+// options takes a leading -t D and a trailing ~ REGEX off the arguments.
+func options(args []string) (timeout time.Duration, rest []string, pattern *regexp.Regexp, err error) {
+	timeout = defaultWait
+	if len(args) >= 2 && args[0] == "-t" {
+		if timeout, err = time.ParseDuration(args[1]); err != nil {
+			return 0, nil, nil, err
+		}
+		args = args[2:]
+	}
+	if i := slices.Index(args, "~"); i >= 0 {
+		if i != len(args)-2 {
+			return 0, nil, nil, errors.New("want one regular expression after ~, last")
+		}
+		if pattern, err = regexp.Compile("(?s)" + args[i+1]); err != nil {
+			return 0, nil, nil, err
+		}
+		args = args[:i]
+	}
+	return timeout, args, pattern, nil
+}
+
+// settingsOf reads KEY=VALUE arguments.
+func settingsOf(args []string) (map[string]string, error) {
+	settings := map[string]string{}
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok {
+			return nil, fmt.Errorf("want KEY=VALUE, got %q", arg)
+		}
+		settings[key] = value
+	}
+	return settings, nil
+}

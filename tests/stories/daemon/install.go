@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
+)
+
+// Namespace is plumbline's.
+const Namespace = "plumbline-system"
+
+// ServiceAccount is the daemon's in Namespace.
+const ServiceAccount = "plumbline"
+
+// played are the kinds that Start stands for.
+var played = []string{"Deployment", "PodDisruptionBudget"}
+
+// Install applies the manifests of the checkout at root as the administrator,
+// and waits until the API server serves NodeSyncs.
+func Install(ctx context.Context, s *sandbox.Sandbox, root string) error {
+	built, err := kubectl(ctx, s, nil, "kustomize", filepath.Join(root, "manifests"))
+	if err != nil {
+		return fmt.Errorf("build the manifests: %w", err)
+	}
+	wanted, err := withoutPlayed(built)
+	if err != nil {
+		return err
+	}
+	if _, err := kubectl(ctx, s, wanted, "apply", "--server-side", "-f", "-"); err != nil {
+		return fmt.Errorf("apply the manifests: %w", err)
+	}
+	if _, err := kubectl(ctx, s, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodesyncs.plumbline.dev"); err != nil {
+		return fmt.Errorf("wait for the API server to serve NodeSyncs: %w", err)
+	}
+	return nil
+}
+
+// withoutPlayed leaves out of many documents what Start stands for.
+func withoutPlayed(documents []byte) ([]byte, error) {
+	var kept [][]byte
+	for _, document := range bytes.Split(documents, []byte("\n---\n")) {
+		var object struct{ Kind string }
+		if err := yaml.Unmarshal(document, &object); err != nil {
+			return nil, fmt.Errorf("read the built manifests: %w", err)
+		}
+		if !slices.Contains(played, object.Kind) {
+			kept = append(kept, document)
+		}
+	}
+	return bytes.Join(kept, []byte("\n---\n")), nil
+}
+
+// kubectl runs the sandbox's kubectl as the administrator.
+func kubectl(ctx context.Context, s *sandbox.Sandbox, input []byte, args ...string) ([]byte, error) {
+	var out, complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, filepath.Join(s.Bin(), "kubectl"), args...)
+	cmd.Env = s.Environment()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(complaint.Bytes()))
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,74 @@
+// Package stories holds what users tell: testscripts over a sandbox in which
+// everything is real but AWS. stories.txt lists them; each is a script in
+// testdata/scripts.
+//
+//	go test ./stories                            all of them
+//	go test ./stories -run 'TestStories/suspend' one
+//	go test ./stories -run … -keep               and stay, to look around
+//
+// A story has a repository of its own on the Git host, cloned in $WORK/repo, and
+// a kubeconfig of the administrator whose namespace is plumbline-system. Its
+// first comment says what the user does and sees; its last line asks what is
+// left in AWS. Nothing sleeps: what is to come is waited for, with a deadline
+// (-t, default 30s). These commands come on top of testscript's own (! before
+// any of them wants it to fail):
+//
+//	seed
+//		Copies testdata/basic into the clone: plumbline.yaml, the class default,
+//		the pools general (weight 50) and batch (weight 10).
+//	edit FILE OLD NEW
+//		Replaces the one occurrence of OLD in a file of the clone.
+//	push MESSAGE
+//		Commits what changed in the clone and pushes it.
+//	git, kubectl, helm, plumbline ARGS
+//		Run the program; stdout and stderr ask what it printed. git runs in the
+//		clone, plumbline is the command line of the administrator.
+//	exits CODE PROGRAM ARGS
+//		Runs one of them, which has to end with the code.
+//	expect [-t D] PROGRAM ARGS ~ REGEX
+//		Runs one of them again and again until it prints what matches.
+//	daemon start|stop|kill|pause|cont [FLAGS]
+//		Handles the daemon, which runs with the rights of manifests/. kill is
+//		SIGKILL; pause and cont freeze it and let it go on.
+//	nodesync NAME [FIELD=VALUE…]
+//		Applies a NodeSync over the story's repository; fields of its spec are
+//		given by their path, values in YAML. Fields given before stay.
+//	wait [-t D] KIND/NAME [CONDITION=STATUS] [reason=R] [at=HEAD] [~ REGEX]
+//		Waits until the object exists and the condition is as told, with a message
+//		that matches. Ready=True of a NodeSync means that of the clone's HEAD;
+//		at=HEAD means it of other conditions, too; at=any of none.
+//	wait [-t D] gone KIND/NAME
+//		Waits until there is no such object.
+//	removal [-t D] NODESYNC KIND/NAME PHASE|Stalled|none [~ REGEX]
+//		Waits until the removal has come so far, with a message that matches.
+//	events [-t D] NAME ~ REGEX
+//		Waits for an event about NAME, newer than the story, as "Reason: message".
+//	status [-t D] state=STATE [at=COMMIT] [~ REGEX]
+//		Waits until the newest status that the daemon set on the clone's HEAD, or
+//		on another commit, is as told.
+//	workload NAME replicas=N [pool=POOL] [pdb=N]
+//		Applies a Deployment with a node for each pod, and waits until all are
+//		available. pdb wants so many of them available always.
+//	workload NAME gone
+//		Deletes it.
+//	ec2 [-t D] count [pool=POOL] = N
+//		Waits until so many instances are pending or running.
+//	ec2 [-t D] left = empty
+//		Waits until nothing in AWS carries the cluster's tags.
+//	ec2 keep [pool=POOL]
+//		Notes the instances; `ec2 kept` fails if one of them runs no more.
+//	mark
+//		Has writes and calls count from now on.
+//	writes [KIND[/NAME]] = N
+//		Counts the daemon's successful writes to definitions (NodePools,
+//		EC2NodeClasses, NodeClaims), without those to status.
+//	calls WHO ACTION = N
+//		Counts calls to AWS by plumbline or anyone; * and ? are wildcards.
+//	fault WHO SERVICE ACTION KIND [DURATION]
+//		Makes calls to AWS go wrong: deny, throttle, delay, loseResponse, hide.
+//	fault off
+//		Ends all faults.
+//	finish
+//		Deletes the workloads, has the NodeSyncs deleted with onDelete Drain,
+//		waits until they are gone, and stops the daemon.
+package stories

@@ -1,0 +1,147 @@
+package stories_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+	"github.com/plumbline-dev/plumbline/tests/stories/nodesync"
+)
+
+// What the platform engineer does: files, pushes, NodeSyncs, the daemon.
+
+const seedDir = "testdata/basic"
+
+func (s *story) seedCommand(_ *testscript.TestScript, _ []string) error {
+	return filepath.WalkDir(seedDir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(seedDir, path)
+		if err != nil {
+			return err
+		}
+		return s.repo.Write(name, []byte(s.expand(string(data))))
+	})
+}
+
+func (s *story) editCommand(_ *testscript.TestScript, args []string) error {
+	if len(args) != 3 {
+		return errors.New("usage: edit FILE OLD NEW")
+	}
+	data, err := os.ReadFile(filepath.Join(s.repo.Clone, args[0]))
+	if err != nil {
+		return err
+	}
+	if n := strings.Count(string(data), args[1]); n != 1 {
+		return fmt.Errorf("%q is in %s %d times, want once", args[1], args[0], n)
+	}
+	return s.repo.Write(args[0], []byte(strings.Replace(string(data), args[1], args[2], 1)))
+}
+
+func (s *story) pushCommand(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: push MESSAGE")
+	}
+	commit, err := s.repo.Push(s.ctx, args[0])
+	ts.Logf("%.1fs into the story: commit %s", time.Since(s.began).Seconds(), commit)
+	return err
+}
+
+func (s *story) daemonCommand(_ *testscript.TestScript, args []string) error {
+	if len(args) == 0 {
+		return errors.New("usage: daemon start|stop|kill|pause|cont [FLAGS]")
+	}
+	switch args[0] {
+	case "start":
+		return s.daemon.Start(s.ctx, args[1:]...)
+	case "stop":
+		return s.daemon.Stop()
+	case "kill":
+		return s.daemon.Kill()
+	case "pause":
+		return s.daemon.Pause()
+	case "cont":
+		return s.daemon.Continue()
+	}
+	return fmt.Errorf("the daemon cannot %q", args[0])
+}
+
+func (s *story) nodesyncCommand(_ *testscript.TestScript, args []string) error {
+	if len(args) == 0 {
+		return errors.New("usage: nodesync NAME [FIELD=VALUE…]")
+	}
+	given, err := settingsOf(args[1:])
+	if err != nil {
+		return err
+	}
+	name := args[0]
+	if s.settings[name] == nil {
+		s.settings[name] = map[string]string{}
+		s.syncs = append(s.syncs, name)
+	}
+	maps.Copy(s.settings[name], given)
+	manifest, err := nodesync.Manifest(nodesync.Options{
+		Name: name, Namespace: daemon.Namespace, Repository: s.repo, User: s.c.Git.Admin, Settings: s.settings[name],
+	})
+	if err != nil {
+		return err
+	}
+	return s.apply(manifest)
+}
+
+// apply is kubectl apply of the administrator.
+func (s *story) apply(manifest []byte) error {
+	cmd := exec.CommandContext(s.ctx, filepath.Join(s.c.Bin(), "kubectl"), "apply", "--server-side", "--force-conflicts", "--field-manager=engineer", "-f", "-")
+	cmd.Env, cmd.Stdin = s.c.Environment(), strings.NewReader(string(manifest))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl apply: %w: %s", err, out)
+	}
+	return nil
+}
+
+// finishCommand takes all away again, as a user would.
+func (s *story) finishCommand(ts *testscript.TestScript, _ []string) error {
+	for _, name := range slices.Clone(s.workloads) {
+		if err := s.removeWorkload(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range s.syncs {
+		if _, err := s.program(s.ctx, "kubectl", "get", "nodesync", name); err != nil {
+			continue // it has been deleted by the story
+		}
+		err := errors.Join(
+			s.must("kubectl", "patch", "nodesync", name, "--type=merge", "-p", `{"spec":{"onDelete":"Drain","suspend":false}}`),
+			s.must("kubectl", "delete", "nodesync", name, "--wait=false"),
+			s.waitCommand(ts, []string{"-t", "90s", "gone", "nodesync/" + name}),
+		)
+		if err != nil {
+			return err
+		}
+	}
+	if s.daemon.Running() {
+		return s.daemon.Stop()
+	}
+	return nil
+}
+
+func (s *story) must(name string, args ...string) error {
+	if out, err := s.program(s.ctx, name, args...); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}

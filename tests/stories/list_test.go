@@ -1,0 +1,99 @@
+package stories_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	listFile   = "stories.txt"
+	scriptsDir = "testdata/scripts"
+	// maxTold is how many stories `make test` may tell.
+	maxTold = 35
+)
+
+// entry is a line of the list of stories.
+type entry struct {
+	name      string
+	full      bool // told only with PLUMBLINE_FULL=1
+	group     string
+	installed bool // starts with Karpenter installed by somebody else
+}
+
+func (e entry) script() string { return filepath.Join(scriptsDir, e.name+".txtar") }
+
+// sharesClusterWith says whether a story goes on where the one before it ended.
+func (e entry) sharesClusterWith(before entry) bool {
+	return e.group == before.group && e.installed == before.installed
+}
+
+func readList() ([]entry, error) {
+	file, err := os.Open(listFile)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	var entries []entry
+	lines := bufio.NewScanner(file)
+	for number := 1; lines.Scan(); number++ {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if len(words) != 4 || !slices.Contains([]string{"test", "full"}, words[1]) || !slices.Contains([]string{"empty", "installed"}, words[3]) {
+			return nil, fmt.Errorf("%s:%d: want name, test or full, group, empty or installed: %q", listFile, number, lines.Text())
+		}
+		entries = append(entries, entry{name: words[0], full: words[1] == "full", group: words[2], installed: words[3] == "installed"})
+	}
+	return entries, lines.Err()
+}
+
+// TestList holds that each script is in the list once, begins by saying what
+// the user does, and ends by asking what is left in AWS.
+func TestList(t *testing.T) {
+	entries, err := readList()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	told := 0
+	for _, e := range entries {
+		listed = append(listed, e.script())
+		if !e.full {
+			told++
+		}
+	}
+	if told > maxTold {
+		t.Errorf("%d stories are told by make test, want %d at most: make some `full`", told, maxTold)
+	}
+	scripts, err := filepath.Glob(filepath.Join(scriptsDir, "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(listed)
+	if diff := cmp.Diff(scripts, listed); diff != "" {
+		t.Errorf("scripts that are not in %s once (-scripts +list):\n%s", listFile, diff)
+	}
+	for _, path := range scripts {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands, _, _ := strings.Cut(string(data), "\n-- ")
+		lines := strings.Split(strings.TrimSpace(commands), "\n")
+		if !strings.HasPrefix(lines[0], "# ") {
+			t.Errorf("%s: does not begin with what the user does and sees", path)
+		}
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "ec2 ") {
+			t.Errorf("%s: its last line does not ask what is left in AWS: %s", path, last)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package nodesync
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
+	"github.com/plumbline-dev/plumbline/tests/stories/repository"
+)
+
+// Options say what a NodeSync follows.
+type Options struct {
+	Name, Namespace string
+	// Repository is followed; User reads it and reports to it.
+	Repository *repository.Repository
+	User       githost.User
+	// Settings are fields of the spec by their path (guard.maxRemovedPools), each
+	// with a value in YAML. They go over the defaults.
+	Settings map[string]string
+}
+
+// defaults make a NodeSync quick enough for a story.
+var defaults = map[string]string{"interval": "2s", "retryInterval": "1s"}
+
+// Manifest is the Secret and the NodeSync in YAML.
+func Manifest(o Options) ([]byte, error) {
+	secret := o.Name + "-git"
+	sync := map[string]any{
+		"apiVersion": "plumbline.dev/v1alpha1",
+		"kind":       "NodeSync",
+		"metadata":   map[string]any{"name": o.Name, "namespace": o.Namespace},
+		"spec": map[string]any{
+			"source": map[string]any{"git": map[string]any{
+				"url":       o.Repository.HTTPURL,
+				"secretRef": map[string]any{"name": secret},
+			}},
+			"report": []any{map[string]any{"provider": "gitea", "secretRef": map[string]any{"name": secret}}},
+		},
+	}
+	settings := maps.Clone(defaults)
+	maps.Copy(settings, o.Settings)
+	for path, text := range settings {
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			return nil, fmt.Errorf("read the value of %s: %w", path, err)
+		}
+		if err := unstructured.SetNestedField(sync, value, append([]string{"spec"}, strings.Split(path, ".")...)...); err != nil {
+			return nil, fmt.Errorf("set %s: %w", path, err)
+		}
+	}
+	return documents(map[string]any{
+		"apiVersion": "v1",
+		"kind":       "Secret",
+		"metadata":   map[string]any{"name": secret, "namespace": o.Namespace},
+		"stringData": map[string]any{"username": o.User.Name, "password": o.User.Token, "token": o.User.Token},
+	}, sync)
+}
+
+func documents(objects ...map[string]any) ([]byte, error) {
+	var all [][]byte
+	for _, object := range objects {
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("write a manifest: %w", err)
+		}
+		all = append(all, document)
+	}
+	return bytes.Join(all, []byte("---\n")), nil
+}

@@ -1,0 +1,106 @@
+package repository
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
+)
+
+// Path is where the system has git.
+const Path = "/usr/local/bin:/usr/bin:/bin"
+
+// Repository is a repository on the Git host and its clone.
+type Repository struct {
+	githost.Repository
+	// Clone is the folder of the clone, branch main.
+	Clone string
+
+	host *githost.Host
+	env  []string
+}
+
+// Create makes an empty repository of the host's administrator, and the clone
+// of it in a folder that may hold files already. home is a folder for git's
+// configuration.
+func Create(ctx context.Context, host *githost.Host, name, clone, home string) (*Repository, error) {
+	made, err := host.CreateRepo(ctx, host.Admin.Name, name)
+	if err != nil {
+		return nil, err
+	}
+	env, err := host.ClientEnv(home, "")
+	if err != nil {
+		return nil, err
+	}
+	r := &Repository{Repository: made, Clone: clone, host: host, env: append(env, "PATH="+Path)}
+	if err := os.MkdirAll(clone, 0o755); err != nil {
+		return nil, fmt.Errorf("make the clone's folder: %w", err)
+	}
+	for _, args := range [][]string{
+		{"init", "--quiet"},
+		{"remote", "add", "origin", made.As(host.Admin)},
+	} {
+		if _, err := r.Git(ctx, args...); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Environment is what git needs to use the repository without asking.
+func (r *Repository) Environment() []string { return r.env }
+
+// Git runs git in the clone and returns what it printed.
+func (r *Repository) Git(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir, cmd.Env = r.Clone, r.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("git %s in %s: %w: %s", strings.Join(args, " "), r.Clone, err, bytes.TrimSpace(out))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Push commits whatever changed in the clone, pushes it and returns the commit.
+func (r *Repository) Push(ctx context.Context, message string) (commit string, err error) {
+	for _, args := range [][]string{
+		{"add", "--all"},
+		{"commit", "--quiet", "--message", message},
+		{"push", "--quiet", "origin", "HEAD:main"},
+	} {
+		if _, err := r.Git(ctx, args...); err != nil {
+			return "", err
+		}
+	}
+	return r.Head(ctx)
+}
+
+// Head is the commit of the clone's HEAD.
+func (r *Repository) Head(ctx context.Context) (string, error) {
+	return r.Git(ctx, "rev-parse", "HEAD")
+}
+
+// Statuses are all statuses ever set on a commit, the oldest first.
+func (r *Repository) Statuses(ctx context.Context, commit string) ([]githost.Status, error) {
+	return r.host.Statuses(ctx, r.Owner, r.Name, commit)
+}
+
+// Page is where a browser shows the repository.
+func (r *Repository) Page() string { return strings.TrimSuffix(r.HTTPURL, ".git") }
+
+// Write puts a file into the clone.
+func (r *Repository) Write(name string, content []byte) error {
+	path := filepath.Join(r.Clone, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("make the folder of %s: %w", name, err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return fmt.Errorf("write %s into the clone: %w", name, err)
+	}
+	return nil
+}

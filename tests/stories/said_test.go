@@ -1,0 +1,78 @@
+package stories_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What the daemon says: events, and commit statuses.
+
+func (s *story) eventsCommand(_ *testscript.TestScript, args []string) error {
+	timeout, args, pattern, err := options(args)
+	if err != nil {
+		return err
+	}
+	if len(args) != 1 || pattern == nil {
+		return errors.New("usage: events [-t D] NAME ~ REGEX")
+	}
+	return s.poll(timeout, func(ctx context.Context) error {
+		list, err := s.c.Kube.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + args[0]})
+		if err != nil {
+			return err
+		}
+		said := []string{"events:"}
+		for i := range list.Items {
+			e := &list.Items[i]
+			if e.LastTimestamp.Time.Before(s.began.Truncate(time.Second)) {
+				continue
+			}
+			line := e.Reason + ": " + e.Message
+			if pattern.MatchString(line) {
+				return nil
+			}
+			said = append(said, line)
+		}
+		return errors.New(strings.Join(said, "\n\t"))
+	})
+}
+
+func (s *story) statusCommand(_ *testscript.TestScript, args []string) error {
+	timeout, args, pattern, err := options(args)
+	if err != nil {
+		return err
+	}
+	settings, err := settingsOf(args)
+	if err != nil || settings["state"] == "" {
+		return errors.Join(errors.New("usage: status [-t D] state=STATE [at=COMMIT] [~ REGEX]"), err)
+	}
+	commit := settings["at"]
+	if commit == "" {
+		commit = "HEAD"
+	}
+	if commit, err = s.repo.Git(s.ctx, "rev-parse", commit); err != nil {
+		return err
+	}
+	return s.poll(timeout, func(ctx context.Context) error {
+		all, err := s.repo.Statuses(ctx, commit)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return fmt.Errorf("commit %s has no status", commit)
+		}
+		newest := all[len(all)-1]
+		if !strings.HasPrefix(newest.Context, "plumbline/"+s.c.Cluster+"/") {
+			return fmt.Errorf("the status's context is %q", newest.Context)
+		}
+		if newest.State != settings["state"] || pattern != nil && !pattern.MatchString(newest.Description) {
+			return fmt.Errorf("commit %s is %s: %s", commit, newest.State, newest.Description)
+		}
+		return nil
+	})
+}

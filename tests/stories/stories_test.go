@@ -1,0 +1,142 @@
+package stories_test
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+)
+
+var (
+	keep  = flag.Bool("keep", false, "stay after the first story that failed, or the last one, until interrupted")
+	match = flag.String("story", "", "tell only the stories that this regular expression matches")
+)
+
+// patience is how long one story may take.
+const patience = 5 * time.Minute
+
+// told is how a story went.
+type told struct {
+	name   string
+	took   time.Duration
+	failed bool
+}
+
+// TestStories tells the stories of the list that -run and -story ask for.
+func TestStories(t *testing.T) {
+	chosen := choose(t)
+	root := checkout(t)
+	ground := newGround(t, root, chosen)
+	var all []told
+	for i, e := range chosen {
+		t.Run(e.name, func(t *testing.T) {
+			c := ground.cluster(t, i)
+			began := time.Now()
+			s := tell(t, e, c, root)
+			all = append(all, told{name: e.name, took: time.Since(began), failed: t.Failed()})
+			if t.Failed() {
+				s.diagnose()
+			}
+			if *keep && (t.Failed() || i == len(chosen)-1) {
+				s.stay()
+			}
+			c.check(t)
+		})
+	}
+	logTimes(t, all)
+}
+
+// choose are the stories to tell: those of the tier that -run and -story match.
+func choose(t *testing.T) []entry {
+	entries, err := readList()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := os.Getenv("PLUMBLINE_FULL") == "1"
+	var run string
+	if f := flag.Lookup("test.run"); f != nil {
+		_, run, _ = strings.Cut(f.Value.String(), "/")
+	}
+	asked := []*regexp.Regexp{compile(t, run), compile(t, *match)}
+	return slices.DeleteFunc(entries, func(e entry) bool {
+		named := run != "" || *match != ""
+		return (e.full && !full && !named) || !asked[0].MatchString(e.name) || !asked[1].MatchString(e.name)
+	})
+}
+
+func compile(t *testing.T, expression string) *regexp.Regexp {
+	r, err := regexp.Compile(expression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// checkout is the root of the checkout, in which the program has been built.
+func checkout(t *testing.T) string {
+	source, err := binaries.FindSource(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(source, "..", "..", "..")
+}
+
+// tell runs the script of a story.
+func tell(t *testing.T, e entry, c *cluster, root string) *story {
+	s := newStory(t, e, c, root)
+	defer s.close()
+	testscript.RunT(shim{t}, testscript.Params{
+		Files: []string{e.script()}, Setup: s.setup, Cmds: commands(), Deadline: time.Now().Add(patience),
+		RequireUniqueNames: true,
+	})
+	return s
+}
+
+// shim has testscript run a script in the test that there is, alone.
+type shim struct{ *testing.T }
+
+func (s shim) Run(_ string, f func(testscript.T)) { f(s) }
+func (s shim) Parallel()                          {}
+func (s shim) Verbose() bool                      { return testing.Verbose() }
+
+// stay leaves the sandbox to a person until it is interrupted.
+func (s *story) stay() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	fmt.Fprintf(os.Stderr, "\n%s: staying until Ctrl-C. In another terminal:\n", s.name)
+	for _, line := range s.c.Environment() {
+		fmt.Fprintf(os.Stderr, "  export '%s'\n", line)
+	}
+	fmt.Fprintf(os.Stderr, "  # sandbox: %s\n", s.c.Dir)
+	<-ctx.Done()
+}
+
+// logTimes prints how long each story took, the longest first.
+func logTimes(t *testing.T, all []told) {
+	var table strings.Builder
+	var sum time.Duration
+	slices.SortStableFunc(all, func(a, b told) int { return cmp.Compare(b.took, a.took) })
+	for _, s := range all {
+		word := "ok"
+		if s.failed {
+			word = "FAILED"
+		}
+		sum += s.took
+		fmt.Fprintf(&table, "%7.1fs  %-6s  %s\n", s.took.Seconds(), word, s.name)
+	}
+	fmt.Fprintf(&table, "%7.1fs          %d stories\n", sum.Seconds(), len(all))
+	fmt.Fprint(os.Stderr, table.String())
+	t.Logf("\n%s", table.String())
+}

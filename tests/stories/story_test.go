@@ -1,0 +1,135 @@
+package stories_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+	"github.com/plumbline-dev/plumbline/tests/stories/repository"
+)
+
+// logLines is how much of a log a failed story shows.
+const logLines = 60
+
+// story is one that is being told.
+type story struct {
+	entry
+	c      *cluster
+	ctx    context.Context
+	t      *testing.T
+	root   string
+	began  time.Time
+	dir    string // of the daemon, beside the script's $WORK
+	repo   *repository.Repository
+	daemon *daemon.Daemon
+
+	syncs     []string // names of the NodeSyncs, in order
+	settings  map[string]map[string]string
+	workloads []string
+	kept      []string // instances that ec2 keep has noted
+	mark      mark
+}
+
+// storyKey is where testscript keeps the story.
+type storyKey struct{}
+
+func newStory(t *testing.T, e entry, c *cluster, root string) *story {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	s := &story{entry: e, c: c, ctx: ctx, t: t, root: root, began: time.Now(), dir: t.TempDir(), settings: map[string]map[string]string{}}
+	s.daemon = daemon.New(daemon.Options{Sandbox: c.Sandbox, Root: root, Dir: filepath.Join(s.dir, "daemon")})
+	return s
+}
+
+// setup makes the repository and its clone before the script runs.
+func (s *story) setup(env *testscript.Env) error {
+	home := filepath.Join(env.WorkDir, "home")
+	name := s.name
+	if s.c.spoiled {
+		return fmt.Errorf("the cluster was spoiled by an earlier story")
+	}
+	var err error
+	if s.repo, err = repository.Create(s.ctx, s.c.Git, name, filepath.Join(env.WorkDir, "repo"), home); err != nil {
+		return err
+	}
+	for _, variable := range append(s.c.Environment(), s.repo.Environment()...) {
+		key, value, _ := strings.Cut(variable, "=")
+		env.Setenv(key, value)
+	}
+	kubeconfig, err := s.kubeconfig(env.WorkDir)
+	if err != nil {
+		return err
+	}
+	env.Setenv("KUBECONFIG", kubeconfig)
+	env.Setenv("PATH", s.c.Bin()+":"+filepath.Dir(daemon.Binary(s.root))+":"+repository.Path)
+	env.Values[storyKey{}] = s
+	return s.expandAll(env.WorkDir)
+}
+
+// kubeconfig is the administrator's, in plumbline's namespace.
+func (s *story) kubeconfig(dir string) (string, error) {
+	config, err := clientcmd.LoadFromFile(s.c.Kube.Kubeconfig)
+	if err != nil {
+		return "", fmt.Errorf("read the administrator's kubeconfig: %w", err)
+	}
+	config.Contexts[config.CurrentContext].Namespace = daemon.Namespace
+	path := filepath.Join(dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return "", fmt.Errorf("write the story's kubeconfig: %w", err)
+	}
+	return path, nil
+}
+
+// expandAll expands the script's own files.
+func (s *story) expandAll(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(s.expand(string(data))), 0o600)
+	})
+}
+
+// expand puts in what only the sandbox knows.
+func (s *story) expand(text string) string {
+	return strings.NewReplacer("@CLUSTER@", s.c.Cluster, "@REGION@", s.c.Region, "@CHARTS@", s.c.Charts.Repository).Replace(text)
+}
+
+// close ends what the story has started, however it went.
+func (s *story) close() {
+	s.daemon.Close()
+	s.c.AWS.RemoveFaults("")
+}
+
+// diagnose shows what someone would look at first after a failure.
+func (s *story) diagnose() {
+	ctx := context.WithoutCancel(s.ctx)
+	s.t.Logf("the end of the daemon's log:\n%s", s.daemon.LogTail(logLines))
+	for _, args := range [][]string{
+		{"get", "nodesyncs", "-A", "-o", "yaml"},
+		{"get", "nodepools,nodeclaims,ec2nodeclasses,nodes", "-o", "wide"},
+		{"get", "nodepools,ec2nodeclasses", "-o", "yaml"},
+		{"get", "pods", "-A", "-o", "wide"},
+		{"get", "events", "-A", "--sort-by=.lastTimestamp", "-o", "custom-columns=AT:.lastTimestamp,KIND:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
+	} {
+		out, err := s.program(ctx, "kubectl", args...)
+		if err != nil {
+			out += err.Error()
+		}
+		s.t.Logf("kubectl %s\n%s", strings.Join(args, " "), out)
+	}
+	s.t.Logf("left in AWS: %s", s.c.AWS.Left(s.c.Cluster))
+}
