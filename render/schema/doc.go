@@ -6,6 +6,6 @@
 // server's own code from k8s.io/apiextensions-apiserver in process.
 //
 // Rules are compiled when the first object of a kind comes along, which takes
-// about a tenth of a second for a kind; a Validator is safe for use by many at a
-// time. It does no I/O.
+// some 25 ms for a kind; a Validator is safe for use by many at a time. It does
+// no I/O.
 package schema

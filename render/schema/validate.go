@@ -3,7 +3,6 @@ package schema
 import (
 	"context"
 	"slices"
-	"strings"
 
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
@@ -93,9 +92,7 @@ func (k *kind) admit(object *unstructured.Unstructured) (map[string]any, *metav1
 }
 
 func unknownField(path string) *field.Error {
-	name := path[strings.LastIndex(path, ".")+1:]
-	err := field.Invalid(field.NewPath(path), name, "unknown field: this version of Karpenter does not have it")
-	return err
+	return field.Forbidden(field.NewPath(path), "unknown field: this version of Karpenter does not have it")
 }
 
 // blocking says that an object is too wrong to run its rules over, by the same

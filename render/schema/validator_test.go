@@ -1,0 +1,172 @@
+package schema_test
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// least is a NodePool with nothing but what it needs.
+func least(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	return read(t, "testdata/accepted/pool-least.yaml")[0]
+}
+
+func TestUnknownFields(t *testing.T) {
+	validator := newValidator(t)
+	for name, tc := range map[string]struct {
+		path []string
+		want string
+	}{
+		"in spec":         {[]string{"spec", "limit"}, "spec.limit: Forbidden: unknown field: this version of Karpenter does not have it"},
+		"deep":            {[]string{"spec", "template", "spec", "kubelet"}, "spec.template.spec.kubelet: Forbidden: unknown field: this version of Karpenter does not have it"},
+		"in metadata":     {[]string{"metadata", "label"}, "metadata.label: Forbidden: unknown field: this version of Karpenter does not have it"},
+		"beside the spec": {[]string{"data"}, "data: Forbidden: unknown field: this version of Karpenter does not have it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := least(t)
+			if err := unstructured.SetNestedField(object.Object, "x", tc.path...); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{tc.want}, causes(validator.Validate(t.Context(), object))); diff != "" {
+				t.Errorf("created (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{tc.want}, causes(validator.ValidateUpdate(t.Context(), object, least(t)))); diff != "" {
+				t.Errorf("updated (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestValidationLeavesTheObjectAlone(t *testing.T) {
+	validator := newValidator(t)
+	object, old := least(t), least(t)
+	validator.Validate(t.Context(), object)
+	validator.ValidateUpdate(t.Context(), object, old)
+	if _, err := validator.FieldSet(object); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(least(t).Object, object.Object); diff != "" {
+		t.Errorf("the object was changed:\n%s", diff)
+	}
+	if diff := cmp.Diff(least(t).Object, old.Object); diff != "" {
+		t.Errorf("the old object was changed:\n%s", diff)
+	}
+}
+
+func TestMetadataOfTheWrongType(t *testing.T) {
+	validator := newValidator(t)
+	for name, metadata := range map[string]any{"missing": nil, "a word": "x", "labels a list": map[string]any{"name": "x", "labels": []any{}}} {
+		t.Run(name, func(t *testing.T) {
+			object := least(t)
+			object.Object["metadata"] = metadata
+			if len(validator.Validate(t.Context(), object)) == 0 {
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+func TestUnknownKind(t *testing.T) {
+	validator := newValidator(t)
+	object := least(t)
+	object.SetAPIVersion("karpenter.sh/v2")
+	want := []string{`kind: Invalid value: "NodePool": no CRD of this version of Karpenter defines NodePool in karpenter.sh/v2`}
+	if diff := cmp.Diff(want, causes(validator.Validate(t.Context(), object))); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, causes(validator.ValidateUpdate(t.Context(), object, object))); diff != "" {
+		t.Errorf("updated (-want +got):\n%s", diff)
+	}
+	var unknown *schema.UnknownKindError
+	if _, err := validator.FieldSet(object); !errors.As(err, &unknown) {
+		t.Errorf("field set: error %v, want *UnknownKindError", err)
+	}
+	before := object.DeepCopy()
+	validator.Default(object)
+	if diff := cmp.Diff(before.Object, object.Object); diff != "" {
+		t.Errorf("defaults were set:\n%s", diff)
+	}
+}
+
+func TestNewRefusesCRDs(t *testing.T) {
+	crds, _, err := schema.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		crds []*apiextensionsv1.CustomResourceDefinition
+		want string
+	}{
+		"twice": {[]*apiextensionsv1.CustomResourceDefinition{crds[0], crds[0]}, "two CRDs define"},
+		"without a schema": {func() []*apiextensionsv1.CustomResourceDefinition {
+			bare := crds[0].DeepCopy()
+			bare.Spec.Versions[0].Schema = nil
+			return []*apiextensionsv1.CustomResourceDefinition{bare}
+		}(), "has no schema"},
+		"not structural": {func() []*apiextensionsv1.CustomResourceDefinition {
+			loose := crds[0].DeepCopy()
+			loose.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = apiextensionsv1.JSONSchemaProps{}
+			return []*apiextensionsv1.CustomResourceDefinition{loose}
+		}(), "not structural"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := schema.New(tc.crds); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q in it", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestEmbedded(t *testing.T) {
+	crds, version, err := schema.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, crd := range crds {
+		names = append(names, crd.Name)
+	}
+	want := []string{
+		"ec2nodeclasses.karpenter.k8s.aws", "nodeclaims.karpenter.sh", "nodepools.karpenter.sh",
+		"nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("CRDs (-want +got):\n%s", diff)
+	}
+	for _, module := range []string{"sigs.k8s.io/karpenter", "github.com/aws/karpenter-provider-aws"} {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", module).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if linked := strings.TrimSpace(string(out)); linked != "v"+version {
+			t.Errorf("%s is linked in %s, and EmbeddedVersion says %s", module, linked, version)
+		}
+	}
+}
+
+func TestManyAtATime(t *testing.T) {
+	validator := newValidator(t)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			object := least(t)
+			validator.Default(object)
+			if errs := validator.Validate(t.Context(), object); len(errs) > 0 {
+				t.Error(errs)
+			}
+			if _, err := validator.FieldSet(object); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
