@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -112,7 +111,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, o *runOptions
 		RenewDeadline:                       &renews,
 		RetryPeriod:                         &retries,
 		GracefulShutdownTimeout:             &grace,
-		Cache:                               cache.Options{ByObject: observe.Cached()},
+		Cache:                               observe.CacheOptions(),
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor:   []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
 			Unstructured: true,

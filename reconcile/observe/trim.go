@@ -10,16 +10,20 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Cached says which objects the watch cache holds, and cuts each down to what
+// CacheOptions say what the watch cache holds, and cut each object down to what
 // plumbline asks about: memory grows with NodeClaims, so that each counts.
-func Cached() map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{
-		&karpv1.NodeClaim{}:                         {Transform: trimNodeClaim},
-		&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
-		&appsv1.Deployment{}: {
-			Label:     labels.SelectorFromSet(ControllerLabels()),
-			Transform: trimDeployment,
+func CacheOptions() cache.Options {
+	return cache.Options{
+		ByObject: map[client.Object]cache.ByObject{
+			&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
+			&appsv1.Deployment{}: {
+				Label:     labels.SelectorFromSet(ControllerLabels()),
+				Transform: trimDeployment,
+			},
 		},
+		// NodeClaims have no entry of their own: one would need their CRD at
+		// the start.
+		DefaultTransform: trimNodeClaim,
 	}
 }
 
