@@ -109,4 +109,3 @@ func (b *bed) setStatus(secret, status string) {
 	data["release"] = base64.StdEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString(raw)))
 	b.api.put(secretsPath+secret, object)
 }
-

@@ -172,7 +172,7 @@ func TestWhatTheServerRefusesIsNotBegun(t *testing.T) {
 			b := newBed(t)
 			b.api.refuseWith(func(_, path string, dryRun bool) *metav1.Status {
 				if dryRun && strings.Contains(path, "deployments") {
-					return refusal(test.code, test.reason, "no such field")
+					return refusal(test.code, test.reason, "no such\n field")
 				}
 				return nil
 			})

@@ -46,11 +46,15 @@ func (m memos) recall(ref Ref) (memo, error) {
 	if err != nil {
 		return memo{}, fmt.Errorf("read the chart cache: %w", err)
 	}
+	return parse(raw), nil
+}
+
+func parse(raw []byte) memo {
 	var known memo
 	if json.Unmarshal(raw, &known) != nil || !known.CRD.valid() || !known.Controller.valid() {
-		return memo{}, nil
+		return memo{}
 	}
-	return known, nil
+	return known
 }
 
 func (m memos) remember(ref Ref, pulled memo) error {

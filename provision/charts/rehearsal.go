@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -123,9 +124,9 @@ func (r *rehearsal) dryRun(resources kube.ResourceList) error {
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err):
 		case apierrors.IsForbidden(err):
-			forbidden = append(forbidden, describe(info)+": "+err.Error())
+			forbidden = append(forbidden, describe(info)+": "+oneLine(err))
 		case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err):
-			rejections = append(rejections, describe(info)+": "+err.Error())
+			rejections = append(rejections, describe(info)+": "+oneLine(err))
 		default:
 			return fmt.Errorf("rehearse %s: %w", describe(info), err)
 		}
@@ -138,6 +139,10 @@ func (r *rehearsal) dryRun(resources kube.ResourceList) error {
 	}
 	return nil
 }
+
+// oneLine is the server's answer for a condition: of a missing right it lists
+// each rule on a line of its own.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 func describe(info *resource.Info) string {
 	kind := info.Mapping.GroupVersionKind.Kind
