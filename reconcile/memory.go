@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -34,8 +35,10 @@ type memory struct {
 	cloudCheckedAt time.Time
 	cloudAskedAt   time.Time
 
-	// Commit statuses: when the next try may be made, by report.
+	// Commit statuses, by report: when the next try may be made, and what was
+	// posted last. The status of a stale pass may not know of it yet.
 	reportAfter map[string]time.Time
+	reported    map[string]v1alpha1.Reported
 }
 
 // fetchKey is what makes a fetch due before its time.
@@ -66,7 +69,7 @@ func (m *memories) recall(name types.NamespacedName, uid types.UID) *memory {
 	if known, ok := m.of[name]; ok && known.uid == uid {
 		return known
 	}
-	fresh := &memory{uid: uid, reportAfter: map[string]time.Time{}}
+	fresh := &memory{uid: uid, reportAfter: map[string]time.Time{}, reported: map[string]v1alpha1.Reported{}}
 	m.of[name] = fresh
 	return fresh
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -35,10 +36,12 @@ func (p *pass) reportTo(ctx context.Context, to v1alpha1.Report, v verdict) {
 		State:       v.commitState(),
 		Description: report.Truncate(v.commitText()),
 	}
-	if i := p.reported(to.Provider, status); i >= 0 {
+	key := to.Provider + " " + to.URL
+	as := reportedAs(to.Provider, status)
+	if p.memory.reported[key] == as || slices.Contains(p.sync.Status.Reported, as) {
+		p.noteReported(as)
 		return
 	}
-	key := to.Provider + " " + to.URL
 	if after := p.memory.reportAfter[key]; p.now.Before(after) {
 		p.wakeAt(after)
 		return
@@ -51,7 +54,8 @@ func (p *pass) reportTo(ctx context.Context, to v1alpha1.Report, v verdict) {
 		return
 	}
 	delete(p.memory.reportAfter, key)
-	p.noteReported(to.Provider, status)
+	p.memory.reported[key] = as
+	p.noteReported(as)
 }
 
 // statusContext is plumbline/<cluster>/<name>, so that clusters on one
@@ -87,18 +91,9 @@ func (p *pass) post(ctx context.Context, to v1alpha1.Report, status report.Statu
 	return host.Post(ctx, status)
 }
 
-// reported finds the status in what was posted last; -1 where it differs.
-func (p *pass) reported(provider string, status report.Status) int {
-	for i, r := range p.sync.Status.Reported {
-		if r == reportedAs(provider, status) {
-			return i
-		}
-	}
-	return -1
-}
-
-func (p *pass) noteReported(provider string, status report.Status) {
-	as := reportedAs(provider, status)
+// noteReported writes down what was posted last, so that a restart does not post
+// it again.
+func (p *pass) noteReported(as v1alpha1.Reported) {
 	for i, r := range p.sync.Status.Reported {
 		if r.Provider == as.Provider && r.Context == as.Context {
 			p.sync.Status.Reported[i] = as
