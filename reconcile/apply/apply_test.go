@@ -205,12 +205,13 @@ func TestALongNameIsKeptInAnAnnotation(t *testing.T) {
 	c.settled(t, class)
 }
 
-func TestFieldsOfPeopleAreTakenOver(t *testing.T) {
+func TestTheWholeSpecIsGits(t *testing.T) {
 	tests := map[string]struct {
-		git    string
-		edit   func(*testing.T, *cluster)
-		writes int
-		check  func(*testing.T, *unstructured.Unstructured)
+		// before is what Git said first; git where it is empty.
+		before, git string
+		edit        func(*testing.T, *cluster)
+		writes      int
+		check       func(*testing.T, *unstructured.Unstructured)
 	}{
 		"a value edited by hand is put right by one write": {
 			git: pool,
@@ -249,10 +250,21 @@ func TestFieldsOfPeopleAreTakenOver(t *testing.T) {
 			edit: func(t *testing.T, c *cluster) {
 				c.Edit(t, general, "k9s", set(t, "99h", "spec", "template", "spec", "expireAfter"))
 			},
-			writes: 2,
+			writes: 1,
 			check: func(t *testing.T, live *unstructured.Unstructured) {
 				if got := spec(t, live, "template", "spec", "expireAfter"); got != "720h" {
 					t.Errorf("expireAfter is %v", got)
+				}
+			},
+		},
+		"a block that leaves Git leaves with all of its fields": {
+			git:    pool,
+			before: pool + "  disruption: {consolidateAfter: 5m, budgets: [{nodes: 5%}]}\n",
+			writes: 1,
+			check: func(t *testing.T, live *unstructured.Unstructured) {
+				want := map[string]any{"consolidateAfter": "0s", "consolidationPolicy": "WhenEmptyOrUnderutilized", "budgets": []any{map[string]any{"nodes": "10%"}}}
+				if diff := cmp.Diff(want, spec(t, live, "disruption")); diff != "" {
+					t.Errorf("disruption (-want +got):\n%s", diff)
 				}
 			},
 		},
@@ -285,8 +297,13 @@ func TestFieldsOfPeopleAreTakenOver(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, class, pool)
-			test.edit(t, c)
+			if test.before == "" {
+				test.before = test.git
+			}
+			c := newCluster(t, class, test.before)
+			if test.edit != nil {
+				test.edit(t, c)
+			}
 			if err := c.sync(t, class, test.git).Err(); err != nil {
 				t.Fatal(err)
 			}

@@ -42,27 +42,14 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 	return written, nil
 }
 
-// desired is Git's object with its owner. The UID keeps an object that was
-// deleted in between from being made anew by what is meant for the old one.
+// desired is what the Plan compared. The UID keeps an object that was deleted
+// in between from being made anew by what is meant for the old one.
 func (a *applier) desired(change *plan.Change) *unstructured.Unstructured {
-	object := change.Object.Desired.DeepCopy()
-	label, annotation := a.options.Owner.Label()
-	object.SetLabels(with(object.GetLabels(), v1alpha1.OwnerLabel, label))
-	if annotation != "" {
-		object.SetAnnotations(with(object.GetAnnotations(), v1alpha1.OwnerLabel, annotation))
-	}
+	object := plan.Desired(change.Object, a.options.Owner)
 	if change.Live != nil {
 		object.SetUID(change.Live.GetUID())
 	}
 	return object
-}
-
-func with(values map[string]string, key, value string) map[string]string {
-	if values == nil {
-		values = map[string]string{}
-	}
-	values[key] = value
-	return values
 }
 
 // released is an object without a field: applied as the removal's manager, it

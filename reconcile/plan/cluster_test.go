@@ -68,10 +68,7 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) have(t *testing.T, by plan.Owner, definitions ...string) {
 	t.Helper()
 	for _, text := range definitions {
-		object := c.Definition(t, text).Desired
-		label, _ := by.Label()
-		object.SetLabels(map[string]string{v1alpha1.OwnerLabel: label})
-		if err := c.ApplyAs(t.Context(), object, v1alpha1.FieldManager, true); err != nil {
+		if err := c.ApplyAs(t.Context(), plan.Desired(c.Definition(t, text), by), v1alpha1.FieldManager, true); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 // difference is one place where an object is not as it should be. Its path is
@@ -21,24 +19,17 @@ type difference struct {
 
 // differences compares what lives with what should: the whole spec, and of the
 // labels and annotations those that Git or we write.
-func differences(live, desired *unstructured.Unstructured, owner Owner) []difference {
+func differences(live, desired *unstructured.Unstructured) []difference {
 	found := compare([]string{"spec"}, live.Object["spec"], desired.Object["spec"])
-	label, annotation := owner.Label()
-	found = append(found, metadata("labels", live.GetLabels(), desired.GetLabels(), label)...)
-	return append(found, metadata("annotations", live.GetAnnotations(), desired.GetAnnotations(), annotation)...)
+	found = append(found, metadata("labels", live.GetLabels(), desired.GetLabels())...)
+	return append(found, metadata("annotations", live.GetAnnotations(), desired.GetAnnotations())...)
 }
 
-func metadata(kind string, live, desired map[string]string, owned string) []difference {
-	wanted := map[string]string{}
-	maps.Copy(wanted, desired)
-	delete(wanted, v1alpha1.OwnerLabel)
-	if owned != "" {
-		wanted[v1alpha1.OwnerLabel] = owned
-	}
+func metadata(kind string, live, desired map[string]string) []difference {
 	var found []difference
-	for _, key := range slices.Sorted(maps.Keys(wanted)) {
-		if was, ok := live[key]; !ok || was != wanted[key] {
-			d := difference{path: []string{"metadata", kind, key}, to: wanted[key]}
+	for _, key := range slices.Sorted(maps.Keys(desired)) {
+		if was, ok := live[key]; !ok || was != desired[key] {
+			d := difference{path: []string{"metadata", kind, key}, to: desired[key]}
 			if ok {
 				d.from = was
 			}

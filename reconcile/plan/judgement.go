@@ -47,9 +47,10 @@ func (j judgement) specChanges() []difference {
 
 // judge compares, and asks for each difference whose field it is.
 func judge(object render.Object, live *unstructured.Unstructured, owner Owner, schema Schema) (judgement, error) {
-	want, err := wantedSet(object, owner, schema)
+	desired := Desired(object, owner)
+	want, err := schema.FieldSet(desired)
 	if err != nil {
-		return judgement{}, err
+		return judgement{}, fmt.Errorf("list the fields of %s: %w", object.Ref, err)
 	}
 	entries, err := managed(live)
 	if err != nil {
@@ -60,8 +61,8 @@ func judge(object render.Object, live *unstructured.Unstructured, owner Owner, s
 		ours:    mine != nil && mine.Equals(want),
 		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
 	}
-	for _, d := range differences(live, object.Defaulted, owner) {
-		j.weigh(d, written(object.Desired, want, d.path), entries)
+	for _, d := range differences(live, desired) {
+		j.weigh(d, written(desired, want, d.path), entries)
 	}
 	slices.Sort(j.editors)
 	j.editors = slices.Compact(j.editors)
@@ -99,35 +100,19 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry) {
 	}
 }
 
-// wantedSet is what our entry in managedFields would be after an apply.
-func wantedSet(object render.Object, owner Owner, schema Schema) (*fieldpath.Set, error) {
-	set, err := schema.FieldSet(object.Desired)
-	if err != nil {
-		return nil, fmt.Errorf("field set of %s: %w", object.Ref, err)
-	}
-	marks := fieldpath.NewSet(fieldpath.MakePathOrDie("metadata", "labels", v1alpha1.OwnerLabel))
-	if _, annotation := owner.Label(); annotation != "" {
-		marks.Insert(fieldpath.MakePathOrDie("metadata", "annotations", v1alpha1.OwnerLabel))
-	}
-	return set.Union(marks), nil
-}
-
 // written says whether Git writes a field. An empty map in Git owns the map,
 // and nothing that others put into it.
 func written(desired *unstructured.Unstructured, set *fieldpath.Set, path []string) bool {
 	if !touches(set, path) {
 		return false
 	}
-	if path[0] == "metadata" {
-		return true
-	}
 	var value any = desired.Object
-	for i, key := range path {
+	for _, key := range path {
 		within, ok := value.(map[string]any)
 		if !ok {
 			return true
 		}
-		if i > 0 && len(within) == 0 {
+		if len(within) == 0 {
 			return false
 		}
 		if value, ok = within[key]; !ok {
