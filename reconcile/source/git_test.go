@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,6 +26,9 @@ type client struct {
 func newClient(t *testing.T, url string, o source.Options) *client {
 	t.Helper()
 	o.Dir = t.TempDir()
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
 	return &client{git: source.NewGit(o), dir: o.Dir, request: source.Request{
 		Key: "default/fleet", URL: url,
 		Credentials: source.Credentials{Username: user, Password: password},

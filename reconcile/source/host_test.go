@@ -3,6 +3,8 @@ package source_test
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -48,7 +50,7 @@ func newRepository(t *testing.T) *host {
 	h := &host{repository: filepath.Join(root, "fleet.git")}
 	git(t, root, "", "init", "-q", "--bare", "-b", "main", "fleet.git")
 	backend := filepath.Join(strings.TrimSpace(git(t, root, "", "--exec-path")), "git-http-backend")
-	h.handler = &cgi.Handler{Path: backend, Env: append(environment(), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1")}
+	h.handler = &cgi.Handler{Path: backend, Env: append(environment(), "GIT_PROJECT_ROOT="+root, "GIT_HTTP_EXPORT_ALL=1"), Logger: log.New(io.Discard, "", 0), Stderr: io.Discard}
 	return h
 }
 

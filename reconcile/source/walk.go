@@ -41,8 +41,8 @@ type walker struct {
 	tree     *tree
 	op, name string
 	trail    []entry // from the root to where it stands
-	link     entry   // the symlink that it followed last, and its target
-	target   string
+	link     string  // the name of the symlink that it followed last
+	target   string  // and where that points
 	hops     int
 }
 
@@ -84,7 +84,7 @@ func (w *walker) turn(link entry) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.link, w.target = link, target
+	w.link, w.target = w.at(link.name), target
 	if w.hops++; w.hops > maxHops {
 		return nil, w.astray("is part of a chain of symlinks that does not end")
 	}
@@ -99,12 +99,16 @@ func (w *walker) fail(err error) error {
 }
 
 func (w *walker) astray(reason string) error {
-	at := make([]string, 0, len(w.trail))
+	return w.fail(&SymlinkError{Name: w.link, Target: w.target, Reason: reason})
+}
+
+// at is the name from the root of something in the folder where it stands.
+func (w *walker) at(name string) string {
+	parts := make([]string, 0, len(w.trail)+1)
 	for _, e := range w.trail {
-		at = append(at, e.name)
+		parts = append(parts, e.name)
 	}
-	name := path.Join(path.Join(at...), w.link.name)
-	return w.fail(&SymlinkError{Name: name, Target: w.target, Reason: reason})
+	return path.Join(append(parts, name)...)
 }
 
 // target reads where a symlink points.

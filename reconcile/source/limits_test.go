@@ -1,0 +1,79 @@
+package source_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+)
+
+// noise does not compress.
+func noise(r *rand.Rand, n int) string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-"
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = letters[r.IntN(len(letters))]
+	}
+	return string(b)
+}
+
+func wantLimit(t *testing.T, err error, what string) {
+	t.Helper()
+	var limit *source.LimitError
+	if !errors.As(err, &limit) || !strings.Contains(limit.What, what) {
+		t.Fatalf("error %v, want a LimitError of %s", err, what)
+	}
+}
+
+func TestFetchLimitsTheRepository(t *testing.T) {
+	h := newHost(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	commit := h.commit(t, "main", files{"a.yaml": "a"})
+	c := newClient(t, h.url, source.Options{MaxBytes: 3 << 20})
+	c.mustFetch(t, v1alpha1.GitRef{})
+	h.commit(t, "main", files{"noise": noise(r, 8<<20)})
+	_, err := c.fetch(t, v1alpha1.GitRef{})
+	wantLimit(t, err, "the repository")
+	wantOneStore(t, c)
+	asked := h.packs.Load()
+	_, err = c.fetch(t, v1alpha1.GitRef{})
+	wantLimit(t, err, "the repository")
+	if h.packs.Load() != asked {
+		t.Error("a commit that is too large was fetched again")
+	}
+	// It heals with the next commit.
+	git(t, h.repository, "", "update-ref", "refs/heads/main", commit)
+	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), commit, map[string]string{"a.yaml": "a"})
+}
+
+// A file of 100 MB that compresses to nothing is refused before it is in memory.
+func TestFetchLimitsAnObjectAndNamesIt(t *testing.T) {
+	const large = 100 << 20
+	h := newHost(t)
+	h.commit(t, "main", files{"nodes/eu/a.yaml": "a"})
+	clone := newClient(t, h.url, source.Options{})
+	clone.mustFetch(t, v1alpha1.GitRef{})
+	h.commit(t, "main", files{"nodes/eu/huge.bin": strings.Repeat("0", large)})
+	t.Run("in an increment", func(t *testing.T) {
+		_, err := clone.fetch(t, v1alpha1.GitRef{})
+		wantLimit(t, err, "the file nodes/eu/huge.bin")
+		wantOneStore(t, clone)
+	})
+	t.Run("in a clone", func(t *testing.T) {
+		_, err := newClient(t, h.url, source.Options{}).fetch(t, v1alpha1.GitRef{})
+		wantLimit(t, err, "the file nodes/eu/huge.bin")
+	})
+	t.Run("all together", func(t *testing.T) {
+		h := newHost(t)
+		f := files{}
+		for _, name := range strings.Split("abcdefghij", "") {
+			f[name] = strings.Repeat(name, 2<<20)
+		}
+		h.commit(t, "main", f)
+		_, err := newClient(t, h.url, source.Options{MaxBytes: 1 << 20}).fetch(t, v1alpha1.GitRef{})
+		wantLimit(t, err, "the content")
+	})
+}
