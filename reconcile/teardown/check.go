@@ -1,0 +1,132 @@
+package teardown
+
+import (
+	"strings"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// held keeps an object for which a person's word is wanted. Where the object is
+// gone there is nothing left to hold.
+func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if o.Hold == nil || !o.Exists {
+		return step{}, true
+	}
+	return step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, message: o.Hold.Message, remaining: int(r.Remaining)}, false
+}
+
+// recording writes the removal down and does nothing else in this pass.
+func recording(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if o.Recorded {
+		return step{}, true
+	}
+	return step{
+		phase:     upTo(r.Phase, v1alpha1.RemovalFinalizing),
+		reason:    ReasonRecording,
+		message:   "it is written down before anything of it begins",
+		remaining: unknown,
+		actions:   []Action{Note{}},
+	}, false
+}
+
+// ending watches the object vanish, once EC2 was asked and the object deleted.
+func ending(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	switch {
+	case r.Phase != v1alpha1.RemovalFinalizing:
+		return step{}, true
+	case !o.Exists && len(o.NodeClaims) == 0:
+		return gone(o), false
+	case o.Terminating && len(o.NodeClaims) == 0:
+		return terminating(names(o.ReferencedBy)), false
+	case !o.Fresh:
+		return step{phase: r.Phase, reason: r.Reason, message: r.Message, remaining: unknown, actions: []Action{Reread{}}}, false
+	}
+	return step{}, true
+}
+
+// deleting deletes an object that owns nothing any more, as it stands past the
+// cache at this moment.
+func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	switch {
+	case !o.Exists:
+		return gone(o), false
+	case o.Terminating && o.Fresh:
+		return terminating(names(o.ReferencedBy)), false
+	}
+	s := step{phase: upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonDeleting, message: "nothing hangs on it any more", remaining: 0}
+	if o.EC2 != nil {
+		s.phase = v1alpha1.RemovalVerifyingCloud
+	}
+	if o.Fresh {
+		s.actions = []Action{DeleteObject{UID: r.UID, ResourceVersion: o.ResourceVersion}}
+	} else {
+		s.actions = []Action{Reread{}}
+	}
+	return s, false
+}
+
+// gone ends a removal whose object is, past the cache, not there.
+func gone(o Observation) step {
+	if !o.Fresh {
+		s := terminating("")
+		s.actions = []Action{Reread{}}
+		return s
+	}
+	return step{phase: v1alpha1.RemovalGone, actions: []Action{Forget{}}}
+}
+
+func terminating(references string) step {
+	s := step{phase: v1alpha1.RemovalFinalizing, reason: ReasonTerminating, message: "it is deleted and its finalizers have to end", remaining: 0}
+	if references != "" {
+		s.message = "it is deleted and named by " + references
+	}
+	return s
+}
+
+// gate is a Gate with the reason for which it is closed.
+type gate struct {
+	Gate
+	reason string
+}
+
+func (o Observation) controller() gate { return gate{o.Controller, ReasonControllerNotReady} }
+func (o Observation) cloud() gate      { return gate{o.Cloud, ReasonCloudUnverified} }
+func (o Observation) arrivals() gate   { return gate{o.Arrivals, ReasonArrivalsPending} }
+
+// closed returns a step that waits before the first gate that is closed.
+func closed(phase v1alpha1.RemovalPhase, remaining int, gates ...gate) (step, bool) {
+	for _, g := range gates {
+		if !g.Open {
+			return step{phase: phase, reason: g.reason, message: g.Message, remaining: remaining}, false
+		}
+	}
+	return step{}, true
+}
+
+// noting adds to a step what the record lacks.
+func (s step) noting(o Observation) step {
+	fresh, seen := o.news()
+	for i, a := range s.actions {
+		switch a.(type) {
+		case Forget:
+			return s
+		case Note:
+			s.actions[i] = Note{Fresh: fresh, Seen: seen}
+			return s
+		}
+	}
+	if s.phase != v1alpha1.RemovalHeld && len(fresh)+len(seen) > 0 {
+		s.actions = append([]Action{Note{Fresh: fresh, Seen: seen}}, s.actions...)
+	}
+	return s
+}
+
+// names lists the first few.
+func names(all []string) string {
+	const few = 3
+	if len(all) > few {
+		return strings.Join(all[:few], ", ") + " and others"
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,36 @@
+package teardown
+
+import (
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// leavingClass is a class that is gone, or that someone else has deleted.
+func leavingClass(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	switch {
+	case !o.Exists:
+		return gone(o), false
+	case o.Terminating:
+		return terminating(names(o.ReferencedBy)), false
+	}
+	return step{}, true
+}
+
+// referenced keeps a class while anything names it: deleted in use it would
+// hang, stop the voluntary disruption of its pools, and could not be taken back.
+func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if len(o.ReferencedBy) == 0 {
+		return step{}, true
+	}
+	return step{
+		phase: v1alpha1.RemovalDraining, reason: ReasonReferenced,
+		message: "still named by " + names(o.ReferencedBy), remaining: len(o.ReferencedBy),
+	}, false
+}
+
+// classGates wait for the controller, whose finalizer a class carries, and for
+// arrivals, which may bring a pool that names it.
+func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	return closed(upTo(r.Phase, v1alpha1.RemovalDraining), 0, o.controller(), o.cloud(), o.arrivals())
+}

@@ -1,0 +1,231 @@
+package teardown
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+const modelStall = 10 * time.Minute
+
+// pass is one pass over the model: questions answered, then each action done,
+// with the world going on between them, and a crash before the action of the
+// given number. What it writes down, it writes at its end.
+func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
+	if m.status == nil || m.gone {
+		return
+	}
+	recorded := m.record != nil
+	before, held := *m.status, m.hold
+	o := m.observe(false, recorded)
+	removal, actions := Next(before, o, m.now, modelStall)
+	for slices.ContainsFunc(actions, question) {
+		between()
+		asked, reread := o.EC2 == nil && o.Silence == "" && slices.Contains(actions, Action(AskEC2{})), slices.Contains(actions, Action(Reread{}))
+		ec2, silence := o.EC2, o.Silence
+		if asked {
+			ec2, silence = m.ask()
+		}
+		o = m.observe(o.Fresh || reread, recorded)
+		o.EC2, o.Silence = ec2, silence
+		if held {
+			o.Hold = &Hold{Reason: "Held", Message: "held"}
+		} else {
+			o.Hold = nil
+		}
+		removal, actions = Next(before, o, m.now, modelStall)
+	}
+	for i, a := range actions {
+		if i == crashBefore {
+			return
+		}
+		between()
+		if m.status == nil { // A revert was concluded elsewhere: the record is read back as not there.
+			return
+		}
+		m.do(t, a, recorded, held, o)
+	}
+	if len(actions) == crashBefore {
+		return
+	}
+	m.status = &removal
+	m.gone = removal.Phase == v1alpha1.RemovalGone
+	if m.gone && len(m.alive()) > 0 {
+		t.Fatalf("Gone is said while %v live", m.alive())
+	}
+}
+
+func question(a Action) bool { return a == Action(AskEC2{}) || a == Action(Reread{}) }
+
+func (m *model) do(t *rapid.T, a Action, recorded, held bool, o Observation) {
+	if _, note := a.(Note); !note && (!recorded || held && o.Exists) {
+		t.Fatalf("%s, recorded %v, held %v", a, recorded, held)
+	}
+	switch a := a.(type) {
+	case Note:
+		if m.record == nil {
+			m.record = map[string]bool{}
+		}
+		for _, id := range a.Fresh {
+			m.record[id], m.noted = false, m.now
+		}
+		for _, id := range a.Seen {
+			m.record[id] = true
+		}
+	case Forget:
+		m.record = nil
+	case StopGrowth:
+		if m.pool != nil {
+			m.pool.noGrowth = true
+			m.pool.version++
+		}
+	case DeleteNodeClaim:
+		c, exists := m.claims[a.Name]
+		if !exists || fmt.Sprint(c.version) != a.ResourceVersion {
+			return
+		}
+		if _, noted := m.record[c.instance]; !noted {
+			t.Fatalf("%s: %s is not in the record", a, c.instance)
+		}
+		if !o.Controller.Open || !o.Cloud.Open {
+			t.Fatalf("%s behind a closed gate", a)
+		}
+		c.deleting = true
+		c.version++
+		m.claims[a.Name] = c
+	case DeleteObject:
+		if m.pool == nil || fmt.Sprint(m.pool.version) != a.ResourceVersion {
+			return
+		}
+		if len(m.claims) > 0 || len(m.alive()) > 0 {
+			t.Fatalf("the pool is deleted while it has the NodeClaims %v and EC2 the instances %v", m.claims, m.alive())
+		}
+		if o.EC2 == nil || !o.Cloud.Open {
+			t.Fatalf("the pool is deleted and EC2 was not asked")
+		}
+		m.pool = nil
+	}
+}
+
+func TestNextKeepsItsPromises(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(rapid.IntRange(0, 3).Draw(t, "nodes"))
+		toggle := func(b *bool) func(*rapid.T) {
+			return func(*rapid.T) { *b = !*b }
+		}
+		still := func() {}
+		busy := func() {
+			switch rapid.IntRange(0, 4).Draw(t, "meanwhile") {
+			case 0:
+				m.karpenter()
+			case 1:
+				m.amazon()
+			case 2:
+				m.launch()
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"pass":          func(t *rapid.T) { m.pass(t, -1, busy) },
+			"pass, stable":  func(t *rapid.T) { m.sync(); m.pass(t, -1, still) },
+			"crash":         func(t *rapid.T) { m.pass(t, rapid.IntRange(0, 4).Draw(t, "before"), busy) },
+			"sync pool":     func(*rapid.T) { m.syncPool() },
+			"sync claims":   func(*rapid.T) { m.syncClaims() },
+			"strip":         func(*rapid.T) { m.strip() },
+			"collect":       func(*rapid.T) { m.collect() },
+			"karpenter":     func(*rapid.T) { m.karpenter() },
+			"amazon":        func(*rapid.T) { m.amazon() },
+			"garbage":       func(*rapid.T) { m.garbage() },
+			"launch":        func(*rapid.T) { m.launch() },
+			"time":          func(t *rapid.T) { m.now = m.now.Add(time.Duration(rapid.IntRange(1, 700).Draw(t, "s")) * time.Second) },
+			"controller":    toggle(&m.controller),
+			"cloud":         toggle(&m.cloud),
+			"arrivals":      toggle(&m.arrivals),
+			"ec2":           toggle(&m.ec2),
+			"hold":          toggle(&m.hold),
+			"revert":        func(*rapid.T) { m.revert() },
+			"lose record":   func(*rapid.T) { m.record = nil },
+			"deleted":       func(*rapid.T) { m.deletedByHand(false) },
+			"deleted fg":    func(*rapid.T) { m.deletedByHand(true) },
+			"growth undone": func(*rapid.T) { m.grow() },
+		})
+		m.mustEnd(t)
+	})
+}
+
+// revert is a newer revision that has the entry again, or has lost it once more.
+func (m *model) revert() {
+	switch {
+	case m.gone:
+	case m.status == nil:
+		m.find()
+	default:
+		m.status = nil
+		m.grow()
+	}
+}
+
+func (m *model) grow() {
+	if m.pool != nil {
+		m.pool.noGrowth = false
+		m.pool.version++
+	}
+}
+
+func (m *model) deletedByHand(foreground bool) {
+	switch {
+	case m.pool == nil:
+	case foreground:
+		m.pool.terminating = true
+		m.pool.version++
+	default:
+		m.pool = nil
+	}
+}
+
+// mustEnd shows that a removal ends once the world cooperates, and that a
+// reverted one has left the pool.
+func (m *model) mustEnd(t *rapid.T) {
+	m.controller, m.cloud, m.arrivals, m.ec2, m.hold = true, true, true, true, false
+	if m.status == nil {
+		return
+	}
+	for range 40 + 20*len(m.instances) {
+		if m.gone {
+			if len(m.claims) > 0 || m.record != nil {
+				t.Fatalf("Gone, and NodeClaims %v and record %v are left", m.claims, m.record)
+			}
+			return
+		}
+		m.now = m.now.Add(time.Minute)
+		m.garbage()
+		m.karpenter()
+		m.collect()
+		m.amazon()
+		m.sync()
+		m.pass(t, -1, func() {})
+	}
+	t.Fatalf("it never ends: %+v, NodeClaims %v, instances %v", m.status, m.claims, m.instances)
+}
+
+// An idle removal is never written: what did not move is the same, pass after pass.
+func TestNextIsIdempotent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(rapid.IntRange(0, 2).Draw(t, "nodes"))
+		m.record = map[string]bool{}
+		o := m.observe(true, true)
+		o.GrowthStopped = rapid.Bool().Draw(t, "growth stopped")
+		o.Controller.Open, o.Cloud.Open, o.Arrivals.Open = rapid.Bool().Draw(t, "controller"), rapid.Bool().Draw(t, "cloud"), rapid.Bool().Draw(t, "arrivals")
+		once, _ := Next(*m.status, o, m.now, modelStall)
+		twice, _ := Next(once, o, m.now.Add(time.Minute), modelStall)
+		// A gate may be passed by having begun; from then on nothing moves.
+		third, _ := Next(twice, o, m.now.Add(2*time.Minute), modelStall)
+		if twice != third {
+			t.Fatalf("written again without a cause:\n%+v\n%+v", twice, third)
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package teardown
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "rewrite the scripts' answers under testdata")
+
+// The scripts are plays: what a pass sees, and under ---- where the removal is
+// then and what is to be done.
+//
+//	removal KIND/NAME [PHASE]   begin
+//	after DURATION              let time pass
+//	see WORD…                   one look; what is not said is as it should be
+//
+// The words of see: unrecorded, vanished, terminating, growing, static, cached
+// (the object was not read past the cache), claims=a,b! (! is deleting),
+// noted=i-1,i-2+ (+ is seen by EC2), ec2=i-1:running or ec2=nothing (its
+// answer), silent, hold, controller-down, cloud-unverified, arrivals-pending,
+// named-by=NodePool/x.
+func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range scripts {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			script, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			played := play(t, string(script))
+			if *update {
+				if err := os.WriteFile(path, []byte(played), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(script), played); diff != "" {
+				t.Errorf("script (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+type player struct {
+	t       *testing.T
+	now     time.Time
+	removal v1alpha1.Removal
+}
+
+func play(t *testing.T, script string) string {
+	t.Helper()
+	p := &player{t: t, now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	var out []string
+	for _, scene := range strings.Split(strings.TrimSpace(script), "\n\n") {
+		asked, _, found := strings.Cut(scene, "\n----")
+		if !found {
+			out = append(out, scene)
+			continue
+		}
+		answer := ""
+		for _, line := range strings.Split(asked, "\n") {
+			if !strings.HasPrefix(line, "#") {
+				answer = p.do(line)
+			}
+		}
+		out = append(out, strings.TrimRight(asked+"\n----\n"+answer, "\n"))
+	}
+	return strings.Join(out, "\n\n") + "\n"
+}
+
+func (p *player) do(line string) string {
+	words := strings.Fields(line)
+	switch words[0] {
+	case "removal":
+		kind, name, _ := strings.Cut(words[1], "/")
+		phase := v1alpha1.RemovalPacing
+		if len(words) > 2 {
+			phase = v1alpha1.RemovalPhase(words[2])
+		}
+		at := metav1.NewTime(p.now)
+		p.removal = v1alpha1.Removal{Kind: kind, Name: name, UID: "uid", Phase: phase, RecordedAt: at, Since: at, LastProgress: at}
+		return ""
+	case "after":
+		passed, err := time.ParseDuration(words[1])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.now = p.now.Add(passed)
+		return ""
+	case "see":
+		return p.see(words[1:])
+	}
+	p.t.Fatalf("unknown command %q", line)
+	return ""
+}
+
+func (p *player) see(words []string) string {
+	o := Observation{
+		Fresh: true, Recorded: true, Exists: true, GrowthStopped: true, ResourceVersion: "1",
+		Controller: Gate{Open: true}, Cloud: Gate{Open: true}, Arrivals: Gate{Open: true},
+		Noted: map[string]bool{}, NotedAt: p.now,
+	}
+	for _, word := range words {
+		if !o.apply(word) {
+			p.t.Fatalf("unknown word %q", word)
+		}
+	}
+	var actions []Action
+	p.removal, actions = Next(p.removal, o, p.now, 10*time.Minute)
+	lines := []string{fmt.Sprintf("%s %s: %s", p.removal.Phase, p.removal.Reason, p.removal.Message)}
+	if p.removal.Phase == v1alpha1.RemovalGone {
+		lines[0] = "Gone"
+	}
+	if p.removal.Remaining > 0 {
+		lines[0] += fmt.Sprintf(" (%d remain)", p.removal.Remaining)
+	}
+	if p.removal.Stalled != nil {
+		lines[0] += " STALLED"
+	}
+	for _, a := range actions {
+		lines = append(lines, "  "+a.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (o *Observation) apply(word string) bool {
+	key, value, _ := strings.Cut(word, "=")
+	switch key {
+	case "unrecorded":
+		o.Recorded = false
+	case "vanished":
+		o.Exists = false
+	case "terminating":
+		o.Terminating = true
+	case "growing":
+		o.GrowthStopped = false
+	case "static":
+		o.Static = true
+	case "cached":
+		o.Fresh = false
+	case "hold":
+		o.Hold = &Hold{Reason: "Held", Message: "a second pool would leave"}
+	case "silent":
+		o.Silence = "AWS throttles ec2:DescribeInstances"
+	case "controller-down":
+		o.Controller = Gate{Message: "deployment/karpenter is scaled to 0"}
+	case "cloud-unverified":
+		o.Cloud = Gate{Message: "another account"}
+	case "arrivals-pending":
+		o.Arrivals = Gate{Message: "NodePool/new is not Ready"}
+	case "named-by":
+		o.ReferencedBy = strings.Split(value, ",")
+	case "claims":
+		for _, name := range strings.Split(value, ",") {
+			c := Claim{Name: strings.TrimSuffix(name, "!")}
+			if strings.HasSuffix(name, "!") {
+				c.Deleting = time.Unix(1, 0)
+			}
+			c.ProviderID = "i-" + c.Name
+			o.NodeClaims = append(o.NodeClaims, c)
+		}
+	case "noted":
+		for _, id := range strings.Split(value, ",") {
+			o.Noted[strings.TrimSuffix(id, "+")] = strings.HasSuffix(id, "+")
+		}
+	case "ec2":
+		o.EC2 = &Answer{}
+		for _, instance := range strings.Split(value, ",") {
+			if id, state, found := strings.Cut(instance, ":"); found {
+				o.EC2.Instances = append(o.EC2.Instances, Instance{ProviderID: id, State: state, Gone: state == "terminated"})
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}
