@@ -56,7 +56,7 @@ func Parse(data []byte) ([]Document, error) {
 			continue
 		}
 		if len(documents) == MaxDocuments {
-			return nil, &Error{Line: node.Line, Message: fmt.Sprintf("more than %d documents in one file: split it", MaxDocuments)}
+			return nil, &Error{Line: node.Content[0].Line, Message: fmt.Sprintf("more than %d documents in one file: split it", MaxDocuments)}
 		}
 		content := node.Content[0]
 		value, err := budget.value(content, 0)

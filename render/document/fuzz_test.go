@@ -1,0 +1,31 @@
+package document_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/render/document"
+)
+
+// FuzzParse: no text panics or takes more than its share, every error has a
+// type, and every line is within the text.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{positioned, bomb(), "a: &x\n  b: *x\n", "- ? [a]\n  : b", "{\"a\":\t1}", "a: |2\n   x\n...\n---\n%YAML 1.2\n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, parse := range []func([]byte) ([]document.Document, error){document.Parse, document.ParseJSON} {
+			documents, err := parse(data)
+			var found *document.Error
+			if err != nil && !errors.As(err, &found) {
+				t.Fatalf("an error of type %T: %v", err, err)
+			}
+			for _, doc := range documents {
+				if doc.Value == nil || doc.Line < 1 || doc.LineOf("a.b[0].c") < 1 {
+					t.Fatalf("document %v in line %d", doc.Value, doc.Line)
+				}
+				doc.Items()
+			}
+		}
+	})
+}
