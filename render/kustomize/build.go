@@ -41,6 +41,9 @@ func Build(fsys fs.FS, folder string) ([]Resource, error) {
 	if len(g.refusals) > 0 {
 		return nil, &RefusedError{Refusals: g.refusals}
 	}
+	if err := kustomization.CheckEmpty(); err != nil {
+		return nil, &BuildError{File: file, Err: err}
+	}
 	text, err := withOrigins(kustomization)
 	if err != nil {
 		return nil, &BuildError{File: file, Err: err}

@@ -1,0 +1,174 @@
+package kustomize_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/render/kustomize"
+)
+
+// tree is a repository in memory.
+func tree(files map[string]string) fs.FS {
+	made := fstest.MapFS{}
+	for name, text := range files {
+		made[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	return made
+}
+
+const (
+	pool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: general
+spec:
+  limits: {cpu: 100}
+`
+	// script has all that a shell has and YAML may trip over.
+	script = "#!/bin/bash\n\n\ttab\n  trailing  \n${X:-y} $(a) `b` \\n \"c\" 'd' # e\n$$ $1 ${CLUSTER_NAME}\n"
+)
+
+// overlay is a cluster over a base elsewhere in the repository.
+func overlay() map[string]string {
+	return map[string]string{
+		"base/kustomization.yaml": "resources: [pool.yaml, class.yaml]\n",
+		"base/pool.yaml":          pool,
+		"base/class.yaml": "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}\nspec:\n  userData: |\n" +
+			"    " + strings.ReplaceAll(strings.TrimSuffix(script, "\n"), "\n", "\n    ") + "\n",
+		"clusters/a/nodes/kustomization.yaml": `resources:
+  - ../../../base
+  - own.yaml
+patches:
+  - target: {kind: NodePool, name: general}
+    patch: '[{"op": "replace", "path": "/spec/limits/cpu", "value": 7}]'
+labels:
+  - pairs: {team: data}
+`,
+		"clusters/a/nodes/own.yaml": strings.ReplaceAll(pool, "general", "own"),
+	}
+}
+
+func TestBuild(t *testing.T) {
+	resources, err := kustomize.Build(tree(overlay()), "clusters/a/nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func(apiVersion, kind, name string, spec map[string]any) map[string]any {
+		return map[string]any{
+			"apiVersion": apiVersion, "kind": kind, "spec": spec,
+			"metadata": map[string]any{"name": name, "labels": map[string]any{"team": "data"}},
+		}
+	}
+	want := []kustomize.Resource{
+		{File: "base/pool.yaml", Object: object("karpenter.sh/v1", "NodePool", "general", map[string]any{"limits": map[string]any{"cpu": int64(7)}})},
+		{File: "base/class.yaml", Object: object("karpenter.k8s.aws/v1", "EC2NodeClass", "default", map[string]any{"userData": script})},
+		{File: "clusters/a/nodes/own.yaml", Object: object("karpenter.sh/v1", "NodePool", "own", map[string]any{"limits": map[string]any{"cpu": int64(100)}})},
+	}
+	if diff := cmp.Diff(want, resources); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestBuildKeepsOriginsThatAreAskedFor(t *testing.T) {
+	resources, err := kustomize.Build(tree(map[string]string{
+		"kustomization.yaml": "resources: [pool.yaml]\nbuildMetadata: [originAnnotations]\n",
+		"pool.yaml":          pool,
+	}), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotations := resources[0].Object["metadata"].(map[string]any)["annotations"]
+	if diff := cmp.Diff(map[string]any{"config.kubernetes.io/origin": "path: pool.yaml\n"}, annotations); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// ownTypes teaches kustomize that the budgets of a NodePool merge by nodes.
+const ownTypes = `{"definitions": {"sh.karpenter.v1.NodePool": {
+  "x-kubernetes-group-version-kind": [{"group": "karpenter.sh", "kind": "NodePool", "version": "v1"}],
+  "properties": {"spec": {"properties": {"budgets": {"type": "array",
+    "x-kubernetes-patch-merge-key": "nodes", "x-kubernetes-patch-strategy": "merge",
+    "items": {"properties": {"nodes": {"type": "string"}}}}}}}}}}`
+
+// TestOwnTypesStayInTheirBuild: kustomize keeps types in package variables.
+func TestOwnTypesStayInTheirBuild(t *testing.T) {
+	withBudgets := "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  budgets: [{nodes: \"1\"}]\n"
+	patch := strings.ReplaceAll(withBudgets, `"1"`, `"2"`)
+	plain := map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{path: p.yaml}]\n", "a.yaml": withBudgets, "p.yaml": patch}
+	typed := map[string]string{"kustomization.yaml": plain["kustomization.yaml"] + "openapi: {path: types.json}\n", "a.yaml": withBudgets, "p.yaml": patch, "types.json": ownTypes}
+	budgets := func(files map[string]string) int {
+		t.Helper()
+		resources, err := kustomize.Build(tree(files), ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(resources[0].Object["spec"].(map[string]any)["budgets"].([]any))
+	}
+	if got := budgets(plain); got != 1 {
+		t.Errorf("%d budgets without types, want 1: the patch replaces the list", got)
+	}
+	if got := budgets(typed); got != 2 {
+		t.Errorf("%d budgets with types, want 2: they are merged", got)
+	}
+	if got := budgets(plain); got != 1 {
+		t.Errorf("%d budgets in the build after it, want 1", got)
+	}
+}
+
+func TestBuildErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"empty":            {map[string]string{"kustomization.yaml": ""}, "kustomization.yaml is empty"},
+		"a malformed file": {map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": "a: [\n"}, "a.yaml"},
+		"a wrong patch":    {map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{path: p.yaml}]\n", "a.yaml": pool, "p.yaml": strings.ReplaceAll(pool, "general", "other")}, "no matches for Id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := kustomize.Build(tree(tc.files), ".")
+			var build *kustomize.BuildError
+			if !errors.As(err, &build) {
+				t.Fatalf("error %v, want *BuildError", err)
+			}
+			if build.File != "kustomization.yaml" || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %q about %s, want %q in it", err, build.File, tc.want)
+			}
+		})
+	}
+}
+
+// broken is a file system that cannot read one of its files now.
+type broken struct {
+	fstest.MapFS
+	name string
+}
+
+var errBroken = errors.New("the disk is gone")
+
+func (b broken) Open(name string) (fs.File, error) {
+	if name == b.name {
+		return nil, errBroken
+	}
+	return b.MapFS.Open(name)
+}
+
+func (b broken) ReadFile(name string) ([]byte, error) {
+	if name == b.name {
+		return nil, errBroken
+	}
+	return b.MapFS.ReadFile(name)
+}
+
+func TestBuildPassesOnErrorsOfTheFileSystem(t *testing.T) {
+	for _, name := range []string{"kustomization.yaml", "pool.yaml"} {
+		files := broken{tree(map[string]string{"kustomization.yaml": "resources: [pool.yaml]\n", "pool.yaml": pool}).(fstest.MapFS), name}
+		if _, err := kustomize.Build(files, "."); !errors.Is(err, errBroken) {
+			t.Errorf("%s cannot be read: error %v, want %v", name, err, errBroken)
+		}
+	}
+}
