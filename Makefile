@@ -7,7 +7,7 @@ SHELL       := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := go tool -modfile=$(CURDIR)/tools/go.mod
-MODULES := . tests
+MODULES := . tests manifests/image
 FUZZTIME ?= 10s
 
 .PHONY: help
@@ -37,6 +37,7 @@ demo: build sandbox-binaries ## Play the main job on a sandbox; KEEP=1 leaves it
 .PHONY: test
 test: build sandbox-binaries ## Unit tests with the race detector, the sandbox's tests, the stories
 	@go test -race ./...
+	@cd manifests/image && go test ./...
 	@cd tests && go test -timeout 45m -p 1 ./...
 
 .PHONY: test-full

@@ -52,13 +52,16 @@ func (p *pass) tellWritten() {
 	for _, c := range p.plan.Changes {
 		byRef[c.Ref] = c
 	}
+	drift := p.before.Status.LastAppliedRevision == p.snapshot.Revision
 	for _, w := range p.applied.Written {
-		c := byRef[w.Ref]
-		if len(c.Editors) > 0 || (c.Action != plan.Create && p.sync.Status.LastAppliedRevision == p.snapshot.Revision) {
+		switch c := byRef[w.Ref]; {
+		case drift && c.Action == plan.Create:
+			p.warn("DriftCorrected", fmt.Sprintf("%s was missing and is made again", w.Ref))
+		case drift && c.Action == plan.Update, len(c.Editors) > 0:
 			p.warn("DriftCorrected", fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
-			continue
+		default:
+			p.event("Applied", fmt.Sprintf("%s: %s", w.Ref, c.Action))
 		}
-		p.event("Applied", fmt.Sprintf("%s: %s", w.Ref, c.Action))
 	}
 }
 

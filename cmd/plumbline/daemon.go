@@ -132,7 +132,16 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 	}
 	gauges := metrics.NewRecorder()
 	ctrlmetrics.Registry.MustRegister(gauges.Collectors()...)
-	installer, err := charts.NewInstaller(charts.InstallerOptions{Config: config, Now: time.Now, Logger: ctrl.Log.WithName("charts")})
+	leading := func(context.Context) error { return nil }
+	if o.leaderElect {
+		leading = stillLeader(lease)
+	}
+	installer, err := charts.NewInstaller(charts.InstallerOptions{
+		Config:      config,
+		StillLeader: leading,
+		Now:         time.Now,
+		Logger:      ctrl.Log.WithName("charts"),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +149,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 	if err != nil {
 		return nil, err
 	}
-	r := &reconcile.Reconciler{
+	return &reconcile.Reconciler{
 		Metrics:  controller.NewMetrics(mgr, gauges, v1alpha1.Finalizer),
 		Client:   mgr.GetClient(),
 		Uncached: mgr.GetAPIReader(),
@@ -157,13 +166,9 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 			CloudInterval:        o.cloudInterval,
 			CertificateAuthority: authority,
 			Now:                  time.Now,
-			StillLeader:          func(context.Context) error { return nil },
+			StillLeader:          leading,
 		},
-	}
-	if o.leaderElect {
-		r.Settings.StillLeader = stillLeader(lease)
-	}
-	return r, nil
+	}, nil
 }
 
 // certificateAuthority is the bundle that the API server is trusted by.

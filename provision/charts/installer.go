@@ -19,7 +19,7 @@ type InstallerOptions struct {
 	Config *rest.Config
 	// StillLeader is asked before the first write; its error stops the step.
 	// Default: nobody is asked.
-	StillLeader func() error
+	StillLeader func(context.Context) error
 	// Now is the clock. Default: time.Now.
 	Now    func() time.Time
 	Logger logr.Logger
@@ -49,7 +49,7 @@ func NewInstaller(options InstallerOptions) (*Installer, error) {
 		options.Now = time.Now
 	}
 	if options.StillLeader == nil {
-		options.StillLeader = func() error { return nil }
+		options.StillLeader = func(context.Context) error { return nil }
 	}
 	secrets := corev1.SchemeGroupVersion.WithResource("secrets")
 	return &Installer{
@@ -138,7 +138,7 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	if err != nil || step == Keep {
 		return Result{Step: step, Revision: r.Revision}, err
 	}
-	if err := i.options.StillLeader(); err != nil {
+	if err := i.options.StillLeader(ctx); err != nil {
 		return Result{}, fmt.Errorf("%s helm release %s: %w", step, t.name, err)
 	}
 	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", t.version, "revision", r.Revision+1)

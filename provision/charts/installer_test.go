@@ -248,7 +248,7 @@ func TestCRDsThatWouldGoWithTheirReleaseAreRefused(t *testing.T) {
 func TestWhoDoesNotLeadWritesNothing(t *testing.T) {
 	b := newBed(t)
 	lost := errors.New("the lease is another's")
-	installer, err := NewInstaller(InstallerOptions{Config: b.api.config(), StillLeader: func() error { return lost }})
+	installer, err := NewInstaller(InstallerOptions{Config: b.api.config(), StillLeader: func(context.Context) error { return lost }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ type NodeSyncStatus struct {
 
 	// OpenRemovals is the number of Removals that are not Held.
 	// +optional
-	OpenRemovals int32 `json:"openRemovals,omitempty"`
+	OpenRemovals int32 `json:"openRemovals"`
 
 	// Reported is the commit status that was posted last, for each report.
 	// +optional
