@@ -37,10 +37,9 @@ func (p *pass) installCharts(ctx context.Context) error {
 	}
 	known := !managed || p.memory.installed == identity
 	if !known {
-		if _, err := p.Install.EnsureCRDs(ctx, p.charts, p.installation()); err != nil {
+		if err := p.ensure(ctx, charts.CRDChart, p.Install.EnsureCRDs); err != nil {
 			return err
 		}
-		p.event("CRDsInstalled", fmt.Sprintf("chart karpenter-crd %s is installed", p.charts.Version))
 	}
 	if p.stages.crds, err = p.crdsEstablished(ctx); err != nil || !p.stages.crds.Ready {
 		return err
@@ -49,15 +48,26 @@ func (p *pass) installCharts(ctx context.Context) error {
 		return err
 	}
 	if !known {
-		if _, err := p.Install.EnsureController(ctx, p.charts, p.installation()); err != nil {
+		if err := p.ensure(ctx, charts.ControllerChart, p.Install.EnsureController); err != nil {
 			return err
 		}
-		p.event("ControllerInstalled", fmt.Sprintf("chart karpenter %s is installed", p.charts.Version))
 		p.memory.installed = identity
 		p.sync.Status.Karpenter.CRDDigest, p.sync.Status.Karpenter.Digest = p.charts.CRDDigest, p.charts.Digest
 	}
 	p.stages.controller, err = p.controllerRolledOut(ctx)
 	return err
+}
+
+// ensure brings one chart, and says so where that changed anything.
+func (p *pass) ensure(ctx context.Context, chart string, bring func(context.Context, *charts.Charts, charts.Installation) (charts.Result, error)) error {
+	result, err := bring(ctx, p.charts, p.installation())
+	if err != nil {
+		return err
+	}
+	if result.Changed {
+		p.event("ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, p.charts.Version, result.Revision))
+	}
+	return nil
 }
 
 func (p *pass) installation() charts.Installation {
