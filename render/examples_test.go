@@ -30,7 +30,9 @@ func TestExamples(t *testing.T) {
 		for _, o := range set.Objects {
 			t.Log(o.Ref, o.Origin)
 			fs, err := v.FieldSet(o.Desired)
-			if err != nil { t.Fatal(err) }
+			if err != nil {
+				t.Fatal(err)
+			}
 			t.Log(fs.Size())
 		}
 	}

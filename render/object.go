@@ -84,9 +84,13 @@ func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, [
 const maxMessage = 400
 
 func fieldMessage(ref Ref, err *field.Error) string {
-	text := strings.TrimPrefix(err.Error(), "<nil>: ")
-	if runes := []rune(text); len(runes) > maxMessage {
-		text = string(runes[:maxMessage]) + "…"
+	body := err.ErrorBody()
+	if err.Field != "" && err.Field != "<nil>" {
+		// The schema's own messages begin with the field once more.
+		body = err.Field + ": " + strings.Replace(body, ": "+err.Field+" in body ", ": ", 1)
 	}
-	return fmt.Sprintf("%s: %s", ref, text)
+	if runes := []rune(body); len(runes) > maxMessage {
+		body = string(runes[:maxMessage]) + "…"
+	}
+	return fmt.Sprintf("%s: %s", ref, body)
 }

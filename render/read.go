@@ -76,7 +76,7 @@ func decodeStrictly(doc document.Document, into any) []problem {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mismatch):
-		return []problem{{mismatch.Field, fmt.Sprintf("%s is a %s, and has to be a %s", mismatch.Field, mismatch.Value, mismatch.Type)}}
+		return []problem{{mismatch.Field, fmt.Sprintf("%s has to be of type %s, not %s", mismatch.Field, mismatch.Type, mismatch.Value)}}
 	case err != nil:
 		return []problem{{"", err.Error()}}
 	}

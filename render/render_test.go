@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"encoding/json"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -65,4 +66,13 @@ func marshal(t *testing.T, value any) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+func toJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

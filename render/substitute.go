@@ -71,7 +71,7 @@ func (s *substitution) entries(at *field.Path, entries map[string]any) map[strin
 		}
 		name := s.text(place, key)
 		if _, twice := replaced[name]; twice {
-			s.complain(place, "key %q is there twice once %s is substituted", name, key)
+			s.complain(place, "two keys become %q once they are substituted", name)
 		}
 		replaced[name] = s.value(place, entries[key])
 	}

@@ -1,0 +1,140 @@
+package render_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func TestReadKarpenter(t *testing.T) {
+	head := "apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: demo, region: eu-west-1}\n"
+	for name, tc := range map[string]struct {
+		text string
+		want render.Karpenter
+	}{
+		"defaults": {head + "version: 1.14.1\n", render.Karpenter{
+			Management: render.Managed, Version: "1.14.1", Repository: "oci://public.ecr.aws/karpenter", Namespace: "kube-system", Nodes: []string{"."},
+		}},
+		"external": {head + "management: External\n", render.Karpenter{Management: render.External, Namespace: "kube-system", Nodes: []string{"."}}},
+		"all": {head + "management: Managed\nversion: 1.14.1-rc.1\nrepository: oci://127.0.0.1:5000/karpenter\nnamespace: karpenter\n" +
+			"values: {replicas: 2, settings: {clusterName: demo}}\nnodes: [./nodes, a/b.yaml]\nsubstitute: {TEAM: data}\n", render.Karpenter{
+			Management: render.Managed, Version: "1.14.1-rc.1", Repository: "oci://127.0.0.1:5000/karpenter", Namespace: "karpenter",
+			Values: map[string]any{"replicas": int64(2), "settings": map[string]any{"clusterName": "demo"}},
+			Nodes:  []string{"./nodes", "a/b.yaml"}, Substitute: map[string]string{"TEAM": "data"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.want.APIVersion, tc.want.Kind = render.ConfigAPIVersion, render.ConfigKind
+			tc.want.Cluster = render.Cluster{Name: "demo", Region: "eu-west-1"}
+			for _, path := range []string{"clusters/a", "./clusters/a/", "/clusters/a"} {
+				got, err := render.ReadKarpenter(folder(map[string]string{"clusters/a/plumbline.yaml": tc.text}), path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(&tc.want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", path, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestReadKarpenterRefuses(t *testing.T) {
+	head := "apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster:\n  name: demo\n  region: eu-west-1\nversion: 1.14.1\n"
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"empty":            {"", []string{"a/plumbline.yaml: it holds 0 documents"}},
+		"two documents":    {head + "---\n" + head, []string{"a/plumbline.yaml: it holds 2 documents"}},
+		"malformed":        {head + "nodes: [\n", []string{"a/plumbline.yaml:7: not YAML"}},
+		"not an object":    {"- a\n", []string{"a/plumbline.yaml:1: "}},
+		"unknown fields":   {head + "node: [x]\nclusters: 1\n", []string{`a/plumbline.yaml:7: unknown field "node"`, `a/plumbline.yaml:8: unknown field "clusters"`}},
+		"a field twice":    {head + "version: 1.14.2\n", []string{`a/plumbline.yaml:7: key "version" is written twice, first in line 6`}},
+		"a wrong type":     {strings.Replace(head, "name: demo", "name: [demo]", 1), []string{"a/plumbline.yaml:4: cluster.name has to be of type string, not array"}},
+		"another kind":     {strings.Replace(head, "kind: Karpenter", "kind: NodeSync", 1), []string{`a/plumbline.yaml:2: kind is "NodeSync"`}},
+		"another version":  {strings.Replace(head, "v1alpha1", "v2", 1), []string{`a/plumbline.yaml:1: apiVersion is "config.plumbline.dev/v2"`}},
+		"no cluster":       {"apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\nversion: 1.14.1\n", []string{`a/plumbline.yaml:1: cluster.name is ""`, `a/plumbline.yaml:1: cluster.region is ""`}},
+		"no region":        {strings.Replace(head, "  region: eu-west-1\n", "", 1), []string{`a/plumbline.yaml:3: cluster.region is ""`}},
+		"a v":              {strings.Replace(head, "1.14.1", "v1.14.1", 1), []string{`a/plumbline.yaml:6: version is "v1.14.1"`}},
+		"a range":          {strings.Replace(head, "1.14.1", "1.14.x", 1), []string{`a/plumbline.yaml:6: version is "1.14.x"`}},
+		"two numbers":      {strings.Replace(head, "1.14.1", `"1.14"`, 1), []string{`a/plumbline.yaml:6: version is "1.14"`}},
+		"a number":         {strings.Replace(head, "1.14.1", "1.14", 1), []string{"a/plumbline.yaml:6: version has to be of type string, not number"}},
+		"no version":       {strings.Replace(head, "version: 1.14.1\n", "", 1), []string{`a/plumbline.yaml:1: version is ""`}},
+		"other management": {head + "management: Yours\n", []string{`a/plumbline.yaml:7: management is "Yours"`}},
+		"external": {head + "management: External\nrepository: oci://x/y\nvalues: {a: 1}\n", []string{
+			"a/plumbline.yaml:6: version cannot be given with management External", "a/plumbline.yaml:8: repository cannot", "a/plumbline.yaml:9: values cannot",
+		}},
+		"https":          {head + "repository: https://charts.karpenter.sh\n", []string{"a/plumbline.yaml:7: repository is \"https://charts.karpenter.sh\": give an OCI registry"}},
+		"another name":   {head + "values:\n  settings:\n    clusterName: other\n", []string{"a/plumbline.yaml:9: values.settings.clusterName is other, and cluster.name is demo"}},
+		"another region": {head + "values:\n  controller:\n    env:\n      - name: AWS_REGION\n        value: us-east-1\n", []string{"a/plumbline.yaml:10: values.controller.env[0] is us-east-1, and cluster.region is eu-west-1"}},
+		"outside":        {head + "nodes:\n  - ./nodes\n  - ../base\n  - /etc\n", []string{`a/plumbline.yaml:9: nodes entry "../base" is not below`, `a/plumbline.yaml:10: nodes entry "/etc" is not below`}},
+		"substitute":     {head + "substitute:\n  CLUSTER_NAME: x\n  a-b: y\n", []string{"a/plumbline.yaml:8: substitute.CLUSTER_NAME is built in", "a/plumbline.yaml:9: substitute.a-b is not a name"}},
+		"namespace":      {head + "namespace: Kube_System\n", []string{`a/plumbline.yaml:7: namespace "Kube_System"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := render.ReadKarpenter(folder(map[string]string{"a/plumbline.yaml": tc.text}), "a")
+			expectErrors(t, err, tc.want)
+		})
+	}
+}
+
+// expectErrors compares the beginnings of all errors, in order.
+func expectErrors(t *testing.T, err error, want []string) {
+	t.Helper()
+	var errs render.Errors
+	if !errors.As(err, &errs) {
+		t.Fatalf("error %v of type %T, want render.Errors", err, err)
+	}
+	var got []string
+	for i, one := range errs {
+		text := one.Error()
+		if i < len(want) && strings.HasPrefix(text, want[i]) {
+			text = want[i]
+		}
+		got = append(got, text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestReadKarpenterOfNothing(t *testing.T) {
+	snap := folder(map[string]string{"a/nodes/pool.yaml": "x", "b": "x"})
+	for path, file := range map[string]string{"a": "a/plumbline.yaml", "./gone/": "gone", "b": "b", "": "plumbline.yaml"} {
+		_, err := render.ReadKarpenter(snap, path)
+		var missing *render.MissingError
+		if !errors.As(err, &missing) {
+			t.Errorf("%q: error %v, want *MissingError", path, err)
+			continue
+		}
+		if diff := cmp.Diff(&render.MissingError{Path: path, File: file}, missing); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", path, diff)
+		}
+	}
+	if _, err := render.ReadKarpenter(snap, "../x"); err == nil || !strings.Contains(err.Error(), "leads out of the repository") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func FuzzReadKarpenter(f *testing.F) {
+	f.Add([]byte(plumblineYAML))
+	f.Add([]byte("apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\nvalues: {settings: 1, controller: {env: [1, {name: CLUSTER_NAME}]}}\nnodes: [..]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		karpenter, err := render.ReadKarpenter(folder(map[string]string{"plumbline.yaml": string(data)}), ".")
+		var errs render.Errors
+		switch {
+		case err == nil:
+			if karpenter.Cluster.Name == "" || karpenter.Namespace == "" || len(karpenter.Nodes) == 0 {
+				t.Fatalf("accepted: %+v", karpenter)
+			}
+		case len(data) > 1<<20:
+		case !errors.As(err, &errs) || len(errs) == 0:
+			t.Fatalf("an error of type %T: %v", err, err)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package render_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// shell is a script with all that a shell may write, and what becomes of it.
+const (
+	shell = `#!/bin/bash
+set -euo pipefail
+name=$(hostname -s); pid=$$; first=$1; all="$@"
+echo "${X:-y}" "${X%%.*}" "${UNKNOWN}" \${Y} "${#name}" ${!name} ${name[@]} $((1 + 2)) ${}
+	tab ` + "`date`" + ` 'it''s' "\"" \n %s {{ .Values.x }}
+cluster=${CLUSTER_NAME} region="${REGION}" team=${TEAM}
+kept=$${CLUSTER_NAME} both=$$$${CLUSTER_NAME} default=${CLUSTER_NAME:-none} cut=${CLUSTER_NAME%-*}
+unknown=$${UNKNOWN} money=$$5 escaped=\${CLUSTER_NAME}
+`
+	shellRendered = `#!/bin/bash
+set -euo pipefail
+name=$(hostname -s); pid=$$; first=$1; all="$@"
+echo "${X:-y}" "${X%%.*}" "${UNKNOWN}" \${Y} "${#name}" ${!name} ${name[@]} $((1 + 2)) ${}
+	tab ` + "`date`" + ` 'it''s' "\"" \n %s {{ .Values.x }}
+cluster=demo region="eu-west-1" team=data
+kept=${CLUSTER_NAME} both=$$${CLUSTER_NAME} default=${CLUSTER_NAME:-none} cut=${CLUSTER_NAME%-*}
+unknown=$${UNKNOWN} money=$$5 escaped=\demo
+`
+)
+
+const withTeam = plumblineYAML + "substitute: {TEAM: data, EVIL: \"x\\nkind: Secret # ${TEAM}\"}\n"
+
+// classWith is an EC2NodeClass with user data.
+func classWith(userData string) string {
+	return "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: default\nspec:\n  userData: |\n    " +
+		strings.TrimSuffix(strings.ReplaceAll(userData, "\n", "\n    "), "    ")
+}
+
+func TestUserDataSurvives(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"plain":     {"plumbline.yaml": withTeam, "class.yaml": classWith(shell)},
+		"kustomize": {"plumbline.yaml": withTeam + "nodes: [./nodes]\n", "nodes/kustomization.yaml": "resources: [class.yaml]\n", "nodes/class.yaml": classWith(shell)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, err := renderAll(t, folder(files), ".", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, _ := unstructured.NestedString(set.Objects[0].Desired.Object, "spec", "userData")
+			if diff := cmp.Diff(shellRendered, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSubstitute(t *testing.T) {
+	pool := func(annotations string) string {
+		return "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: general\n  annotations:\n" + annotations
+	}
+	for name, tc := range map[string]struct {
+		annotations string
+		want        map[string]string
+	}{
+		"built in":             {"    a: ${CLUSTER_NAME}/${REGION}\n", map[string]string{"a": "demo/eu-west-1"}},
+		"own":                  {"    a: x${TEAM}${TEAM}y\n", map[string]string{"a": "xdatadatay"}},
+		"in a key":             {"    ${TEAM}/a: x\n", map[string]string{"data/a": "x"}},
+		"escaped":              {"    a: $${TEAM} $${X:-y} $$${TEAM}\n", map[string]string{"a": "${TEAM} ${X:-y} $${TEAM}"}},
+		"left alone":           {"    a: $TEAM $$ $5 $(TEAM) 100$\n", map[string]string{"a": "$TEAM $$ $5 $(TEAM) 100$"}},
+		"not replaced again":   {"    a: ${EVIL}\n", map[string]string{"a": "x\nkind: Secret # ${TEAM}"}},
+		"turned off":           {"    plumbline.dev/substitute: disabled\n    a: ${UNKNOWN} ${TEAM} $${X}\n", map[string]string{"plumbline.dev/substitute": "disabled", "a": "${UNKNOWN} ${TEAM} $${X}"}},
+		"turned on in so many": {"    plumbline.dev/substitute: enabled\n    a: ${TEAM}\n", map[string]string{"plumbline.dev/substitute": "enabled", "a": "data"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, err := renderAll(t, folder(map[string]string{"plumbline.yaml": withTeam, "pool.yaml": pool(tc.annotations)}), ".", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, set.Objects[0].Desired.GetAnnotations()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSubstituteRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		annotations string
+		want        []string
+	}{
+		"unknown":      {"    a: ${TEAMS}\n", []string{"pool.yaml:6: ${TEAMS} is not known: add it to substitute in plumbline.yaml, or write $${TEAMS} if it is to stay"}},
+		"many":         {"    a: ${A}${B}\n    b: ${C}\n", []string{"pool.yaml:6: ${A} is not known", "pool.yaml:6: ${B} is not known", "pool.yaml:7: ${C} is not known"}},
+		"a default":    {"    a: ${TEAM:-x}\n", []string{"pool.yaml:6: ${TEAM:-x} is not understood: only ${NAME} is replaced; write $${ for a ${ that stays"}},
+		"open":         {"    a: ${TEAM\n", []string{"pool.yaml:6: ${TEAM is not understood"}},
+		"no name":      {"    a: ${}\n", []string{"pool.yaml:6: ${} is not understood"}},
+		"in a key":     {"    x: y\n    ${A}: x\n", []string{"pool.yaml:7: ${A} is not known"}},
+		"a key twice":  {"    data: x\n    ${TEAM}: y\n", []string{`pool.yaml:6: two keys become "data" once they are substituted`}},
+		"another word": {"    plumbline.dev/substitute: \"off\"\n", []string{"pool.yaml:6: plumbline.dev/substitute is off, and has to be disabled or enabled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: general\n  annotations:\n" + tc.annotations
+			_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": withTeam, "pool.yaml": text}), ".", nil)
+			expectErrors(t, err, tc.want)
+		})
+	}
+}
+
+// FuzzSubstitute: text without a ${ passes as it is, user data is never
+// refused, and whatever is not one of the known names stays.
+func FuzzSubstitute(f *testing.F) {
+	for _, text := range []string{shell, "$${CLUSTER_NAME}", "${CLUSTER_NAME}${", "$$$$${REGION}", "${X:-${CLUSTER_NAME}}"} {
+		f.Add(text)
+	}
+	karpenter := &render.Karpenter{Cluster: render.Cluster{Name: "demo", Region: "eu-west-1"}, Nodes: []string{"class.json"}}
+	f.Fuzz(func(t *testing.T, text string) {
+		object := map[string]any{
+			"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": map[string]any{"name": "x"},
+			"spec": map[string]any{"userData": text},
+		}
+		set, err := render.Render(t.Context(), folder(map[string]string{"plumbline.yaml": plumblineYAML, "class.json": toJSON(t, object)}), ".", karpenter, nil)
+		if err != nil {
+			if strings.Contains(err.Error(), "not YAML") {
+				t.Skip("JSON that YAML cannot read")
+			}
+			t.Fatalf("user data is refused: %v", err)
+		}
+		got, _, _ := unstructured.NestedString(set.Objects[0].Desired.Object, "spec", "userData")
+		known := strings.NewReplacer("$${CLUSTER_NAME}", "${CLUSTER_NAME}", "$${REGION}", "${REGION}", "${CLUSTER_NAME}", "demo", "${REGION}", "eu-west-1")
+		if want := known.Replace(strings.ToValidUTF8(text, "\uFFFD")); want != got {
+			t.Fatalf("user data %q became %q, want %q", text, got, want)
+		}
+	})
+}
