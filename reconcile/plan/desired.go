@@ -14,6 +14,9 @@ import (
 // to the API server, a field that leaves Git could leave its siblings behind: a
 // NodePool that no longer says spec.disruption would keep the defaults that once
 // stood beside consolidateAfter, without it, and be refused as invalid.
+//
+// Empty maps are left out. They say nothing, no field of ours requires one, and
+// the API server keeps or drops them by what was there before.
 func Desired(object render.Object, owner Owner) *unstructured.Unstructured {
 	desired := object.Defaulted.DeepCopy()
 	label, annotation := owner.Label()
@@ -21,7 +24,25 @@ func Desired(object render.Object, owner Owner) *unstructured.Unstructured {
 	if annotation != "" {
 		desired.SetAnnotations(with(desired.GetAnnotations(), annotation))
 	}
+	for _, part := range []string{"metadata", "spec"} {
+		if fields, ok := desired.Object[part].(map[string]any); ok {
+			dropEmpty(fields)
+		}
+	}
 	return desired
+}
+
+// dropEmpty takes empty maps out of a map, those that become empty by it too.
+// What is in lists stays: a list is written as a whole.
+func dropEmpty(fields map[string]any) {
+	for key, value := range fields {
+		if within, ok := value.(map[string]any); ok {
+			dropEmpty(within)
+			if len(within) == 0 {
+				delete(fields, key)
+			}
+		}
+	}
 }
 
 func with(marks map[string]string, owner string) map[string]string {

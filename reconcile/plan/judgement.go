@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -62,7 +61,7 @@ func judge(object render.Object, live *unstructured.Unstructured, owner Owner, s
 		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
 	}
 	for _, d := range differences(live, desired) {
-		j.weigh(d, written(desired, want, d.path), entries)
+		j.weigh(d, touches(want, d.path), entries)
 	}
 	slices.Sort(j.editors)
 	j.editors = slices.Compact(j.editors)
@@ -98,27 +97,4 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry) {
 	if change {
 		j.change = append(j.change, d)
 	}
-}
-
-// written says whether Git writes a field. An empty map in Git owns the map,
-// and nothing that others put into it.
-func written(desired *unstructured.Unstructured, set *fieldpath.Set, path []string) bool {
-	if !touches(set, path) {
-		return false
-	}
-	var value any = desired.Object
-	for _, key := range path {
-		within, ok := value.(map[string]any)
-		if !ok {
-			return true
-		}
-		if len(within) == 0 {
-			return false
-		}
-		if value, ok = within[key]; !ok {
-			// Part of a whole that Git replaces.
-			return true
-		}
-	}
-	return true
 }
