@@ -28,32 +28,54 @@ func is(matches func(error) bool, class Class, reason string) rule {
 }
 
 // Classify says what an error means for the NodeSync. It is total: what the
-// table does not know is Transient. Of joined errors the gravest speaks, and
-// the message is that of all.
+// table does not know is Transient. Of joined errors, however they are wrapped,
+// the gravest speaks, and the message is that of all.
 func Classify(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	var known *Error
-	if errors.As(err, &known) {
+	known, joined := descend(err)
+	switch {
+	case known != nil && error(known) == err:
 		return known
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return gravest(err, joined.Unwrap())
+	case known != nil:
+		return &Error{Class: known.Class, Reason: known.Reason, Err: err}
 	}
 	for _, r := range table() {
-		if r.matches(err) {
+		// What matches below the joint is one of several, and has to be weighed.
+		if r.matches(err) && (joined == nil || !r.matches(joined)) {
 			return &Error{Class: r.class, Reason: r.reason, Err: err}
+		}
+	}
+	if parts, ok := joined.(interface{ Unwrap() []error }); ok {
+		if worst := gravest(parts.Unwrap()); worst != nil {
+			return &Error{Class: worst.Class, Reason: worst.Reason, Err: err}
 		}
 	}
 	return &Error{Class: Transient, Reason: "Failed", Err: err}
 }
 
-func gravest(all error, errs []error) *Error {
-	worst := &Error{Class: Superseded, Reason: "Failed", Err: all}
-	for i, err := range errs {
-		if c := Classify(err); c != nil && (i == 0 || c.Class > worst.Class) {
-			worst.Class, worst.Reason = c.Class, c.Reason
+// descend goes down the wrappings of an error, to one that is classified already
+// or to where several are joined.
+func descend(err error) (known *Error, joined error) {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if known, ok := err.(*Error); ok { //nolint:errorlint // each wrapping is looked at by itself
+			return known, nil
+		}
+		if _, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the same
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// gravest is the gravest of several errors, the first of equals; nil where there
+// is none.
+func gravest(errs []error) *Error {
+	var worst *Error
+	for _, err := range errs {
+		if c := Classify(err); c != nil && (worst == nil || c.Class > worst.Class) {
+			worst = c
 		}
 	}
 	return worst

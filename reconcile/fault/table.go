@@ -26,6 +26,7 @@ func table() []rule {
 		as[*source.CertificateError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.HostKeyError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.LimitError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*source.SecretError](Terminal, v1alpha1.ReasonSourceFailed),
 
 		// The commit.
 		as[*render.MissingError](Terminal, v1alpha1.ReasonRefused),
@@ -62,6 +63,7 @@ func table() []rule {
 		as[*cloud.ThrottledError](Transient, "Throttled"),
 		as[*cloud.UnreachableError](Transient, "Unreachable"),
 		as[*cloud.NotFoundError](Transient, "ClusterNotFound"),
+		as[*cloud.AnswerError](Transient, "RefusedByAWS"),
 
 		// The cluster.
 		as[*apply.StaleError](Superseded, v1alpha1.ReasonApplyFailed),

@@ -1,0 +1,204 @@
+package fault_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// meaning is what an error of one type has to mean.
+type meaning struct {
+	err    error
+	class  fault.Class
+	reason string
+}
+
+// meanings has a row for every error that a step of a pass can return.
+func meanings() []meaning {
+	return []meaning{
+		{&source.UnreachableError{Err: fs.ErrClosed}, fault.Transient, "SourceFailed"},
+		{&source.StaleError{}, fault.Superseded, "SourceFailed"},
+		{&source.MissingError{}, fault.Transient, "SourceFailed"},
+		{&source.StoreError{Err: fs.ErrClosed}, fault.Transient, "SourceFailed"},
+		{&source.URLError{}, fault.Terminal, "SourceFailed"},
+		{&source.RefError{Err: fs.ErrInvalid}, fault.Terminal, "SourceFailed"},
+		{&source.AuthError{Err: fs.ErrPermission}, fault.Terminal, "SourceFailed"},
+		{&source.NotFoundError{}, fault.Terminal, "SourceFailed"},
+		{&source.CertificateError{Err: fs.ErrInvalid}, fault.Terminal, "SourceFailed"},
+		{&source.HostKeyError{}, fault.Terminal, "SourceFailed"},
+		{&source.LimitError{}, fault.Terminal, "SourceFailed"},
+		{&source.SecretError{Key: "identity"}, fault.Terminal, "SourceFailed"},
+		{&source.SymlinkError{}, fault.Terminal, "Invalid"},
+
+		{&render.MissingError{}, fault.Terminal, "Refused"},
+		{&render.EmptyError{}, fault.Terminal, "Refused"},
+		{render.Error{}, fault.Terminal, "Invalid"},
+		{render.Errors{{File: "a.yaml", Line: 1}, {File: "b.yaml", Line: 2}}, fault.Terminal, "Invalid"},
+
+		{&plan.MissingClassError{}, fault.Terminal, "Invalid"},
+		{&plan.RefusedError{}, fault.Terminal, "Refused"},
+		{&plan.ConflictError{}, fault.Terminal, "Conflict"},
+
+		{&charts.UnreachableError{Err: fs.ErrClosed}, fault.Transient, "ChartFailed"},
+		{&charts.BusyError{}, fault.Waiting, "Waiting"},
+		{&charts.TerminatingError{}, fault.Waiting, "Waiting"},
+		{&charts.InvalidRefError{}, fault.Terminal, "ChartFailed"},
+		{&charts.NotFoundError{Err: fs.ErrNotExist}, fault.Terminal, "ChartFailed"},
+		{&charts.AuthError{Err: fs.ErrPermission}, fault.Terminal, "ChartFailed"},
+		{&charts.DigestError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
+		{&charts.MalformedError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
+		{&charts.RenderError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
+		{&charts.ContradictionError{}, fault.Terminal, "Refused"},
+		{&charts.ValuesError{}, fault.Terminal, "Invalid"},
+		{&charts.ForeignReleaseError{}, fault.Terminal, "Conflict"},
+		{&charts.ForeignObjectsError{}, fault.Terminal, "Conflict"},
+		{&charts.RejectedError{}, fault.Terminal, "ChartFailed"},
+		{&charts.ForbiddenError{}, fault.Terminal, "ChartFailed"},
+		{&charts.DroppedCRDsError{}, fault.Terminal, "Refused"},
+		{&charts.UnprotectedCRDsError{}, fault.Terminal, "Refused"},
+
+		{&cloud.DeniedError{Err: fs.ErrPermission}, fault.Transient, "Denied"},
+		{&cloud.CredentialsError{Err: fs.ErrPermission}, fault.Transient, "NoCredentials"},
+		{&cloud.ThrottledError{Err: fs.ErrClosed}, fault.Transient, "Throttled"},
+		{&cloud.UnreachableError{Err: fs.ErrClosed}, fault.Transient, "Unreachable"},
+		{&cloud.NotFoundError{Err: fs.ErrNotExist}, fault.Transient, "ClusterNotFound"},
+		{&cloud.AnswerError{Err: fs.ErrInvalid}, fault.Transient, "RefusedByAWS"},
+
+		{&apply.StaleError{Err: fs.ErrInvalid}, fault.Superseded, "ApplyFailed"},
+		{&apply.ConflictError{}, fault.Superseded, "Conflict"},
+		{&apply.TerminatingError{}, fault.Waiting, "Waiting"},
+		{&apply.WaitingError{}, fault.Waiting, "Waiting"},
+		{&apply.NotServedError{Err: fs.ErrNotExist}, fault.Waiting, "Waiting"},
+		{&apply.InvalidError{Err: fs.ErrInvalid}, fault.Terminal, "ApplyFailed"},
+		{&apply.ForbiddenError{Err: fs.ErrPermission}, fault.Terminal, "ApplyFailed"},
+	}
+}
+
+func TestEveryTypeHitsItsRule(t *testing.T) {
+	for _, m := range meanings() {
+		t.Run(nameOf(m.err), func(t *testing.T) {
+			for form, err := range map[string]error{
+				"bare":    m.err,
+				"wrapped": fmt.Errorf("reconcile: %w", fmt.Errorf("step: %w", m.err)),
+			} {
+				got := fault.Classify(err)
+				if got.Class != m.class || got.Reason != m.reason {
+					t.Errorf("%s: %s %s, want %s %s", form, got.Class, got.Reason, m.class, m.reason)
+				}
+				if got.Err != nil && fmt.Sprintf("%p", got.Err) != fmt.Sprintf("%p", err) {
+					t.Errorf("%s: the error was replaced by %#v", form, got.Err)
+				}
+			}
+		})
+	}
+}
+
+// elsewhere are exported errors that never come out of a step, and why.
+func elsewhere() map[string]string {
+	return map[string]string{
+		"reconcile.FixedError":     "configure classifies it where it is made",
+		"fault.Error":              "is classified",
+		"document.Error":           "render makes a render.Error of it",
+		"kustomize.RefusedError":   "render makes render.Errors of it",
+		"kustomize.Refusal":        "render makes render.Errors of it",
+		"kustomize.BuildError":     "render makes render.Errors of it",
+		"schema.UnknownKindError":  "render refuses such kinds before it asks for their schema",
+		"report.RepositoryError":   "a report never fails a pass",
+		"report.SecretError":       "a report never fails a pass",
+		"report.UnauthorizedError": "a report never fails a pass",
+		"report.RateLimitedError":  "a report never fails a pass",
+		"report.NotFoundError":     "a report never fails a pass",
+		"report.RejectedError":     "a report never fails a pass",
+		"report.MovedError":        "a report never fails a pass",
+		"report.UnavailableError":  "a report never fails a pass",
+	}
+}
+
+// TestNoTypeWithoutRule reads the packages below: a new type of error without a
+// row fails it.
+func TestNoTypeWithoutRule(t *testing.T) {
+	rows := map[string]bool{}
+	for _, m := range meanings() {
+		rows[nameOf(m.err)] = true
+	}
+	for name := range elsewhere() {
+		if rows[name] {
+			t.Errorf("%s has a row and is said to need none", name)
+		}
+		rows[name] = true
+	}
+	if diff := cmp.Diff(declared(t, "../../reconcile", "../../render", "../../provision"), rows); diff != "" {
+		t.Errorf("declared errors (-) and rows (+):\n%s\nput a rule into table.go and a row here, or say under elsewhere why none is needed", diff)
+	}
+}
+
+// declared are the exported types with a method Error in the packages below
+// roots, as package.Type.
+func declared(t *testing.T, roots ...string) map[string]bool {
+	t.Helper()
+	types := map[string]bool{}
+	read := func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			if method, ok := d.(*ast.FuncDecl); ok && method.Recv != nil && method.Name.Name == "Error" {
+				if receiver := receiverOf(method); ast.IsExported(receiver) {
+					types[file.Name.Name+"."+receiver] = true
+				}
+			}
+		}
+		return nil
+	}
+	for _, root := range roots {
+		if err := filepath.WalkDir(root, read); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return types
+}
+
+func receiverOf(method *ast.FuncDecl) string {
+	receiver := method.Recv.List[0].Type
+	if pointer, ok := receiver.(*ast.StarExpr); ok {
+		receiver = pointer.X
+	}
+	name, ok := receiver.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	return name.Name
+}
+
+func nameOf(err error) string {
+	of := reflect.TypeOf(err)
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	return of.String()
+}
