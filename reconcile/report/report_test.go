@@ -142,7 +142,7 @@ func TestPostErrors(t *testing.T) {
 			code: 403, header: http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795248090"}, "Date": {date}},
 			is: limited(time.Unix(1795248090, 0).Sub(at)),
 		},
-		"429 in seconds":  {code: 429, header: http.Header{"Retry-After": {"30"}}, is: limited(30*time.Second)},
+		"429 in seconds":  {code: 429, header: http.Header{"Retry-After": {"30"}}, is: limited(30 * time.Second)},
 		"429 with a date": {code: 429, header: http.Header{"Retry-After": {"Sat, 21 Nov 2026 08:01:00 GMT"}, "Date": {date}}, is: limited(time.Minute)},
 		"429":             {code: 429, is: limited(0)},
 		"404":             {code: 404, is: as[*report.NotFoundError], says: "acme/fleet"},

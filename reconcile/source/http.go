@@ -52,7 +52,7 @@ func openHTTP(ep *transport.Endpoint, req Request) (session, error) {
 // authorities are the system's and those of the secret; nil for the system's alone.
 func authorities(ca []byte) (*x509.CertPool, error) {
 	if len(ca) == 0 {
-		return nil, nil //nolint:nilnil // a nil pool is how crypto/tls says "the system's"
+		return nil, nil // crypto/tls takes no pool for the system's
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {

@@ -3,6 +3,7 @@ package source_test
 import (
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -63,8 +64,14 @@ func TestFetchLimitsAnObjectAndNamesIt(t *testing.T) {
 		wantOneStore(t, clone)
 	})
 	t.Run("in a clone", func(t *testing.T) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		_, err := newClient(t, h.url, source.Options{}).fetch(t, v1alpha1.GitRef{})
+		runtime.ReadMemStats(&after)
 		wantLimit(t, err, "the file nodes/eu/huge.bin")
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > large/4 {
+			t.Errorf("%d bytes of memory were taken to refuse it", taken)
+		}
 	})
 	t.Run("all together", func(t *testing.T) {
 		h := newHost(t)

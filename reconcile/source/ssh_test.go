@@ -116,7 +116,7 @@ func (s *sshHost) run(channel ssh.Channel, command string) {
 		_, _ = io.WriteString(channel.Stderr(), "not allowed: "+command)
 		return
 	}
-	cmd := exec.Command("git", "upload-pack", filepath.Join(s.root, strings.TrimSuffix(path, "'"))) //nolint:noctx // it ends with its connection
+	cmd := exec.Command("git", "upload-pack", filepath.Join(s.root, strings.TrimSuffix(path, "'"))) // it ends with its connection
 	cmd.Env, cmd.Stdout, cmd.Stderr = environment(), channel, channel.Stderr()
 	in, err := cmd.StdinPipe() // a program that ends is not to wait for more of it
 	if err != nil {
