@@ -1,0 +1,149 @@
+package teardown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// deletesAtOnce is how many NodeClaims are deleted at a time.
+const deletesAtOnce = 8
+
+// act does what Next wants done for one removal, beyond questions and records.
+func (d *drive) act(ctx context.Context, it *item) error {
+	var claims []DeleteNodeClaim
+	for _, a := range it.actions {
+		switch a := a.(type) {
+		case StopGrowth:
+			if err := d.restrain(ctx, it, a, map[string]any{"limits": map[string]any{"cpu": "0"}}); err != nil {
+				return err
+			}
+		case ScaleToZero:
+			if err := d.restrain(ctx, it, a, map[string]any{"replicas": int64(0)}); err != nil {
+				return err
+			}
+		case DeleteNodeClaim:
+			claims = append(claims, a)
+		case DeleteObject:
+			return d.deleteObject(ctx, it, a)
+		}
+	}
+	return d.deleteClaims(ctx, it, claims)
+}
+
+// restrain applies a spec alone, forced, as the removal's own manager. The UID
+// keeps it from another object of the name, and from making one.
+func (d *drive) restrain(ctx context.Context, it *item, a Action, spec map[string]any) error {
+	if err := d.mayWrite(ctx, it, a); err != nil {
+		return err
+	}
+	object := it.object()
+	object.SetUID(it.before.UID)
+	object.Object["spec"] = spec
+	err := d.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("%s of %s/%s: %w", a, it.before.Kind, it.before.Name, err)
+	}
+	d.did(it, a)
+	return nil
+}
+
+// deleteClaims ends NodeClaims, each as it was seen past the cache. One that is
+// gone or has changed is looked at in the next pass.
+func (d *drive) deleteClaims(ctx context.Context, it *item, claims []DeleteNodeClaim) error {
+	var group errgroup.Group
+	var mu sync.Mutex
+	var failures []error
+	group.SetLimit(deletesAtOnce)
+	for _, a := range claims {
+		group.Go(func() error {
+			err := d.deleteClaim(ctx, it, a)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failures = append(failures, err)
+				return nil
+			}
+			d.did(it, a)
+			return nil
+		})
+	}
+	// No delete returns an error: each is among the failures.
+	_ = group.Wait()
+	return errors.Join(failures...)
+}
+
+func (d *drive) deleteClaim(ctx context.Context, it *item, a DeleteNodeClaim) error {
+	if err := d.mayWrite(ctx, it, a); err != nil {
+		return err
+	}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
+	if err := d.Writer.Delete(ctx, claim, exactly(a.UID, a.ResourceVersion)); err != nil {
+		return fmt.Errorf("delete NodeClaim/%s of %s/%s: %w", a.Name, it.before.Kind, it.before.Name, err)
+	}
+	return nil
+}
+
+func (d *drive) deleteObject(ctx context.Context, it *item, a DeleteObject) error {
+	if err := d.mayWrite(ctx, it, a); err != nil {
+		return err
+	}
+	if err := d.Writer.Delete(ctx, it.object(), exactly(a.UID, a.ResourceVersion)); err != nil {
+		return fmt.Errorf("delete %s/%s: %w", it.before.Kind, it.before.Name, err)
+	}
+	d.did(it, a)
+	it.after = Deleted(it.after, d.Now, d.StallAfter)
+	return nil
+}
+
+// mayWrite is asked before each write.
+func (d *drive) mayWrite(ctx context.Context, it *item, a Action) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s for %s/%s: %w", a, it.before.Kind, it.before.Name, err)
+	}
+	if err := d.StillLeader(ctx); err != nil {
+		return fmt.Errorf("%s for %s/%s: %w", a, it.before.Kind, it.before.Name, err)
+	}
+	return nil
+}
+
+func (d *drive) did(it *item, a Action) {
+	d.result.Deeds = append(d.result.Deeds, Deed{Kind: it.before.Kind, Name: it.before.Name, Action: a})
+}
+
+func (it *item) object() *unstructured.Unstructured {
+	kind, _ := render.KindOf(it.before.Kind)
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetGroupVersionKind(kind.GVK)
+	object.SetName(it.before.Name)
+	return object
+}
+
+// lookAgain drops the errors that only say that someone was faster: the next
+// pass, a moment later, sees what they did.
+func (d *drive) lookAgain(err error) error {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		var left []error
+		for _, one := range joined.Unwrap() {
+			left = append(left, d.lookAgain(one))
+		}
+		return errors.Join(left...)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) {
+		d.wakeAt(d.Now.Add(soon))
+		return nil
+	}
+	return err
+}

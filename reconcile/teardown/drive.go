@@ -1,0 +1,223 @@
+package teardown
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// World is all that a teardown reads and writes.
+type World struct {
+	// Cache reads what watches have brought.
+	Cache client.Reader
+	// Live reads past it.
+	Live client.Reader
+	// Writer writes to the API server.
+	Writer client.Writer
+	// EC2 is asked about instances; nil where the region is not known.
+	EC2 EC2
+	// StillLeader returns an error when writing is no longer ours to do. It is
+	// asked before each write that ends something.
+	StillLeader func(context.Context) error
+}
+
+// EC2 is asked about instances.
+type EC2 interface {
+	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+}
+
+// Pass is what a pass brings along.
+type Pass struct {
+	Now time.Time
+	// Sync is the NodeSync as the pass has it.
+	Sync *v1alpha1.NodeSync
+	// Cluster is the name by which Karpenter tags instances.
+	Cluster string
+	// StallAfter is how long a removal may stand still.
+	StallAfter time.Duration
+	// AskEvery is the least time between two questions to EC2, and AskedAt when
+	// the last one was.
+	AskEvery time.Duration
+	AskedAt  time.Time
+
+	Controller Gate
+	Cloud      Gate
+	// Arrivals is the gate of one removal: what came with its revision.
+	Arrivals func(v1alpha1.Removal) Gate
+	// Holds are the removals that a person has to let go.
+	Holds map[types.UID]Hold
+}
+
+// Result is what a pass over all removals came to. It is good also where there
+// was an error: what an earlier removal has gained is not lost by a later one.
+type Result struct {
+	// Removals are all that were given, in their order, as they are to be
+	// written. Those that are Gone may be left out of the status.
+	Removals []v1alpha1.Removal
+	// AskedAt is when EC2 was asked last.
+	AskedAt time.Time
+	// Again is when the next pass is wanted, beyond what watches bring; zero
+	// where nothing but a watch is.
+	Again time.Time
+	// Deeds are the writes to the cluster, for events.
+	Deeds []Deed
+	// Undiagnosed says what could not be read for a diagnosis. It stops nothing.
+	Undiagnosed error
+}
+
+// Deed is one thing that was done for a removal.
+type Deed struct {
+	Kind, Name string
+	Action     Action
+}
+
+// soon is when a pass looks again after another writer was faster.
+const soon = time.Second
+
+// Drive takes each removal one step further: it observes, has Next decide, asks
+// what Next wants to know, writes the record, and acts.
+func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (Result, error) {
+	d := &drive{World: w, Pass: p, result: Result{AskedAt: p.AskedAt}}
+	for _, r := range removals {
+		d.items = append(d.items, &item{before: r, after: r})
+	}
+	err := d.run(ctx)
+	for _, it := range d.items {
+		d.result.Removals = append(d.result.Removals, it.after)
+		d.wake(it)
+	}
+	return d.result, err
+}
+
+// drive is one Drive under way.
+type drive struct {
+	World
+	Pass
+	items   []*item
+	records *records
+	result  Result
+}
+
+// item is one removal on its way through a pass.
+type item struct {
+	before, after v1alpha1.Removal
+	seen          Observation
+	actions       []Action
+	// taken says that the object's name belongs to another object by now.
+	taken bool
+	// growth is what stopping growth will overwrite.
+	growth Growth
+}
+
+func (d *drive) run(ctx context.Context) error {
+	if len(d.open()) == 0 {
+		return nil
+	}
+	recorded, err := d.readBack(ctx)
+	if err != nil {
+		return err
+	}
+	for _, it := range d.open() {
+		if err := d.observe(ctx, it, d.Cache); err != nil {
+			return err
+		}
+		it.seen.Recorded = recorded[it.before.UID]
+	}
+	next, err := d.decide(ctx)
+	if err != nil {
+		return err
+	}
+	for it, r := range next {
+		it.after = r
+	}
+	if err := d.saveRecords(ctx); err != nil {
+		return d.lookAgain(err)
+	}
+	var failures []error
+	for _, it := range d.open() {
+		if err := d.act(ctx, it); err != nil {
+			failures = append(failures, d.lookAgain(err))
+		}
+	}
+	d.result.Undiagnosed = d.diagnose(ctx)
+	return errors.Join(failures...)
+}
+
+// open returns the removals that have not come to their end.
+func (d *drive) open() []*item {
+	var open []*item
+	for _, it := range d.items {
+		if it.before.Phase != v1alpha1.RemovalGone {
+			open = append(open, it)
+		}
+	}
+	return open
+}
+
+// decide asks Next about every removal, and again as long as it has questions
+// that can be answered. A question is answered once in a pass.
+func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) {
+	next := map[*item]v1alpha1.Removal{}
+	for {
+		var ask bool
+		var reread []*item
+		for _, it := range d.open() {
+			next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
+			ask = ask || wants[AskEC2](it) && it.seen.EC2 == nil && it.seen.Silence == ""
+			if wants[Reread](it) && !it.seen.Fresh {
+				reread = append(reread, it)
+			}
+		}
+		ask = ask && d.mayAsk()
+		if !ask && len(reread) == 0 {
+			return next, nil
+		}
+		if ask {
+			d.ask(ctx)
+		}
+		for _, it := range reread {
+			if err := d.observe(ctx, it, d.Live); err != nil {
+				return nil, err
+			}
+			it.seen.Fresh = true
+		}
+	}
+}
+
+func wants[A Action](it *item) bool {
+	for _, a := range it.actions {
+		if _, ok := a.(A); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// wake asks for a pass when EC2 may be asked again, and when the removal would
+// have stood still for too long.
+func (d *drive) wake(it *item) {
+	if it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone {
+		return
+	}
+	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || wants[AskEC2](it)) {
+		d.wakeAt(d.result.AskedAt.Add(d.AskEvery))
+	}
+	if it.after.Stalled == nil {
+		d.wakeAt(it.after.LastProgress.Add(d.StallAfter))
+	}
+}
+
+func (d *drive) wakeAt(at time.Time) {
+	if at.Before(d.Now) {
+		at = d.Now
+	}
+	if d.result.Again.IsZero() || at.Before(d.result.Again) {
+		d.result.Again = at
+	}
+}

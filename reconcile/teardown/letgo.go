@@ -1,0 +1,126 @@
+package teardown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Owner tells whose an object is.
+type Owner interface {
+	// Label returns the value of the ownership label.
+	Label() (label, annotation string)
+	// Owns says whether an object bears it.
+	Owns(object metav1.Object) bool
+}
+
+// LetGo leaves every object of a NodeSync to itself, with its nodes, and drops
+// the record of its removals. It is done when nothing bears the NodeSync's label
+// any more; else the next pass, a moment later, goes on. Objects are read past
+// the cache: one that is overlooked would bear the label of nobody.
+func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (done bool, err error) {
+	owned, err := ownedBy(ctx, w.Live, owner)
+	if err != nil {
+		return false, err
+	}
+	records, err := loadRecords(ctx, w.Live, sync)
+	if err != nil {
+		return false, err
+	}
+	stopped := map[types.UID]Growth{}
+	for uid, entry := range records.entries {
+		stopped[uid] = entry.Growth
+	}
+	done = true
+	var failures []error
+	for _, release := range Releases(owned, stopped) {
+		released, err := w.release(ctx, release)
+		done = done && released
+		if err != nil {
+			failures = append(failures, err)
+		}
+	}
+	if !done || len(failures) > 0 {
+		return false, errors.Join(failures...)
+	}
+	if err := w.StillLeader(ctx); err != nil {
+		return false, fmt.Errorf("delete the record of removals: %w", err)
+	}
+	if err := records.drop(ctx, w.Writer); err != nil {
+		if apierrors.IsConflict(err) {
+			return false, nil
+		}
+		return false, err
+	}
+	return true, nil
+}
+
+// ownedBy reads the objects that bear an owner's label. Where a kind is not
+// served there are none of it.
+func ownedBy(ctx context.Context, reader client.Reader, owner Owner) ([]*unstructured.Unstructured, error) {
+	label, _ := owner.Label()
+	var owned []*unstructured.Unstructured
+	for _, kind := range render.Kinds() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GVK)
+		err := reader.List(ctx, list, client.MatchingLabels{v1alpha1.OwnerLabel: label})
+		switch {
+		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("read the %ss to let go: %w", kind.GVK.Kind, err)
+		}
+		for i := range list.Items {
+			if owner.Owns(&list.Items[i]) {
+				owned = append(owned, &list.Items[i])
+			}
+		}
+	}
+	return owned, nil
+}
+
+// release patches one object. It is not released where it is another one by now
+// or was written since it was read.
+func (w World) release(ctx context.Context, r Release) (released bool, err error) {
+	if err := w.StillLeader(ctx); err != nil {
+		return false, fmt.Errorf("let %s/%s go: %w", r.Kind, r.Name, err)
+	}
+	kind, _ := render.KindOf(r.Kind)
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind.GVK)
+	object.SetName(r.Name)
+	body, err := r.body()
+	if err != nil {
+		return false, err
+	}
+	err = w.Writer.Patch(ctx, object, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(v1alpha1.FieldManager))
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return true, nil
+	case apierrors.IsConflict(err), w.changed(ctx, r):
+		return false, nil
+	}
+	return false, fmt.Errorf("let %s/%s go: %w", r.Kind, r.Name, err)
+}
+
+// changed says whether an object is not as a release has seen it: the API server
+// answers a failed test of a JSON patch as it does an invalid object.
+func (w World) changed(ctx context.Context, r Release) bool {
+	kind, _ := render.KindOf(r.Kind)
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind.GVK)
+	if err := w.Live.Get(ctx, types.NamespacedName{Name: r.Name}, object); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return object.GetUID() != r.UID || object.GetResourceVersion() != r.ResourceVersion
+}

@@ -1,0 +1,163 @@
+package teardown
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// observe reads what there is of one removal. What the record and EC2 have said
+// in this pass stays.
+func (d *drive) observe(ctx context.Context, it *item, reader client.Reader) error {
+	before := it.seen
+	entry := d.records.entries[it.before.UID]
+	it.seen = Observation{
+		Recorded: before.Recorded, EC2: before.EC2, Silence: before.Silence,
+		Noted: entry.Instances, NotedAt: entry.NotedAt.Time,
+		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
+	}
+	if hold, ok := d.Holds[it.before.UID]; ok {
+		it.seen.Hold = &hold
+	}
+	kind, known := render.KindOf(it.before.Kind)
+	if !known {
+		return fmt.Errorf("observe the removal of %s/%s: it is of no kind that is removed", it.before.Kind, it.before.Name)
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind.GVK)
+	err := reader.Get(ctx, types.NamespacedName{Name: it.before.Name}, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		it.taken = false
+	case err != nil:
+		return fmt.Errorf("read %s/%s: %w", it.before.Kind, it.before.Name, err)
+	case object.GetUID() != it.before.UID:
+		it.taken = true
+	default:
+		it.see(object)
+	}
+	if it.before.Kind == render.EC2NodeClass {
+		return it.seeReferences(ctx, reader, kind)
+	}
+	return it.seeClaims(ctx, reader)
+}
+
+func (it *item) see(object *unstructured.Unstructured) {
+	o := &it.seen
+	o.Exists, o.ResourceVersion = true, object.GetResourceVersion()
+	o.Terminating = object.GetDeletionTimestamp() != nil
+	if it.before.Kind != render.NodePool {
+		return
+	}
+	it.growth = growthOf(object)
+	o.Static = it.growth.Replicas != nil
+	o.GrowthStopped = it.growth.stopped()
+}
+
+// growthOf reads how far a NodePool may grow by itself.
+func growthOf(pool *unstructured.Unstructured) Growth {
+	var g Growth
+	if replicas, found, err := unstructured.NestedInt64(pool.Object, "spec", "replicas"); err == nil && found {
+		g.Replicas = &replicas
+	}
+	if cpu, found, err := unstructured.NestedFieldNoCopy(pool.Object, "spec", "limits", "cpu"); err == nil && found {
+		g.CPU = cpu
+	}
+	return g
+}
+
+// stopped says that the pool makes no node. Of a static pool's limits only that
+// of nodes counts, and its replicas are what it is
+// (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
+func (g Growth) stopped() bool {
+	if g.Replicas != nil {
+		return *g.Replicas == 0
+	}
+	if g.CPU == nil {
+		return false
+	}
+	cpu, err := resource.ParseQuantity(fmt.Sprint(g.CPU))
+	return err == nil && cpu.IsZero()
+}
+
+// seeClaims reads the NodeClaims of a pool: those that it owns, and those of its
+// name without an owner, unless the name belongs to another pool by now.
+func (it *item) seeClaims(ctx context.Context, reader client.Reader) error {
+	list := &karpv1.NodeClaimList{}
+	if err := reader.List(ctx, list, client.MatchingLabels{karpv1.NodePoolLabelKey: it.before.Name}); err != nil {
+		return fmt.Errorf("read the NodeClaims of NodePool/%s: %w", it.before.Name, err)
+	}
+	for i := range list.Items {
+		claim := &list.Items[i]
+		if owner, owned := poolOf(claim); owner == it.before.UID || (!owned && !it.taken) {
+			it.seen.NodeClaims = append(it.seen.NodeClaims, claimOf(claim))
+		}
+	}
+	return nil
+}
+
+func poolOf(claim *karpv1.NodeClaim) (uid types.UID, owned bool) {
+	for _, owner := range claim.OwnerReferences {
+		if owner.Kind == render.NodePool {
+			return owner.UID, true
+		}
+	}
+	return "", false
+}
+
+func claimOf(claim *karpv1.NodeClaim) Claim {
+	c := Claim{
+		Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+		ProviderID: claim.Status.ProviderID, Node: claim.Status.NodeName,
+	}
+	if claim.DeletionTimestamp != nil {
+		c.Deleting = claim.DeletionTimestamp.Time
+	}
+	for _, condition := range claim.Status.Conditions {
+		switch condition.Type {
+		case karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating:
+			if condition.Status != "True" && condition.Message != "" {
+				c.Waits = append(c.Waits, condition.Type+": "+condition.Message)
+			}
+		}
+	}
+	return c
+}
+
+// seeReferences reads who names a class, whoever owns it.
+func (it *item) seeReferences(ctx context.Context, reader client.Reader, class render.Kind) error {
+	for _, kind := range render.Kinds() {
+		if kind.RefersTo != class.GVK.Kind {
+			continue
+		}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GVK)
+		if err := reader.List(ctx, list); err != nil {
+			return fmt.Errorf("read the %ss that name EC2NodeClass/%s: %w", kind.GVK.Kind, it.before.Name, err)
+		}
+		for i := range list.Items {
+			if name, _, err := unstructured.NestedString(list.Items[i].Object, kind.RefPath...); err == nil && name == it.before.Name {
+				it.seen.ReferencedBy = append(it.seen.ReferencedBy, kind.GVK.Kind+"/"+list.Items[i].GetName())
+			}
+		}
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := reader.List(ctx, claims); err != nil {
+		return fmt.Errorf("read the NodeClaims that name EC2NodeClass/%s: %w", it.before.Name, err)
+	}
+	for i := range claims.Items {
+		ref := claims.Items[i].Spec.NodeClassRef
+		if ref != nil && ref.Name == it.before.Name && ref.Kind == class.GVK.Kind && ref.Group == class.GVK.Group {
+			it.seen.ReferencedBy = append(it.seen.ReferencedBy, "NodeClaim/"+claims.Items[i].Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package teardown
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// RecordName is the name of the ConfigMap that holds the records of a NodeSync's
+// open removals, a key for each object's UID. It exists while there are any.
+func RecordName(nodeSync string) string {
+	name := "plumbline-" + nodeSync
+	if len(name) <= validation.DNS1123SubdomainMaxLength {
+		return name
+	}
+	sum := sha256.Sum256([]byte(nodeSync))
+	return name[:validation.DNS1123SubdomainMaxLength-11] + "-" + hex.EncodeToString(sum[:])[:10]
+}
+
+// record is what has to outlive a crash of one removal.
+type record struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// NotedAt is when the last instance was added.
+	NotedAt metav1.Time `json:"notedAt"`
+	// Instances are the provider IDs ever seen, and whether EC2 has shown each.
+	Instances map[string]bool `json:"instances,omitempty"`
+	// Growth is what stopping growth has overwritten.
+	Growth Growth `json:"growth"`
+}
+
+// Growth is how far a pool may grow by itself.
+type Growth struct {
+	// CPU is spec.limits.cpu.
+	CPU any `json:"cpu,omitempty"`
+	// Replicas is spec.replicas of a static pool.
+	Replicas *int64 `json:"replicas,omitempty"`
+}
+
+// records are those of one NodeSync, as read, with what is to be written.
+type records struct {
+	stored  *corev1.ConfigMap
+	entries map[types.UID]record
+	changed bool
+}
+
+// loadRecords reads a NodeSync's records. None is no error; a ConfigMap of that
+// name that is not plumbline's is.
+func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*records, error) {
+	r := &records{entries: map[types.UID]record{}}
+	stored := &corev1.ConfigMap{}
+	name := types.NamespacedName{Namespace: sync.Namespace, Name: RecordName(sync.Name)}
+	err := reader.Get(ctx, name, stored)
+	switch {
+	case apierrors.IsNotFound(err):
+		return r, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the record of removals in ConfigMap %s: %w", name, err)
+	case !metav1.IsControlledBy(stored, sync):
+		return nil, fmt.Errorf("ConfigMap %s is in the way: the record of removals goes there, and it is not NodeSync %s's; delete or rename it", name, sync.Name)
+	}
+	r.stored = stored
+	for uid, data := range stored.Data {
+		var entry record
+		if err := json.Unmarshal([]byte(data), &entry); err != nil {
+			return nil, fmt.Errorf("read the record of removal %s in ConfigMap %s: %w; delete the key to have it written anew", uid, name, err)
+		}
+		r.entries[types.UID(uid)] = entry
+	}
+	return r, nil
+}
+
+// note adds to a removal's entry, and says whether anything was new. It never
+// takes anything out.
+func (r *records) note(it *item, n Note, now time.Time) bool {
+	entry, exists := r.entries[it.before.UID]
+	if !exists {
+		entry = record{Kind: it.before.Kind, Name: it.before.Name, NotedAt: metav1.NewTime(now), Growth: it.growth}
+	}
+	instances := map[string]bool{}
+	for id, seen := range entry.Instances {
+		instances[id] = seen
+	}
+	fresh := false
+	for _, id := range n.Fresh {
+		if _, known := instances[id]; !known {
+			instances[id], fresh = false, true
+		}
+	}
+	marked := false
+	for _, id := range n.Seen {
+		if !instances[id] {
+			instances[id], marked = true, true
+		}
+	}
+	if fresh {
+		entry.NotedAt = metav1.NewTime(now)
+	}
+	if exists && !fresh && !marked {
+		return false
+	}
+	entry.Instances = instances
+	r.entries[it.before.UID] = entry
+	r.changed = true
+	return true
+}
+
+func (r *records) forget(uid types.UID) {
+	if _, exists := r.entries[uid]; exists {
+		delete(r.entries, uid)
+		r.changed = true
+	}
+}
+
+// save writes the records where they have changed, over just what was read.
+func (r *records) save(ctx context.Context, writer client.Writer, sync *v1alpha1.NodeSync) error {
+	if !r.changed {
+		return nil
+	}
+	if len(r.entries) == 0 {
+		return r.drop(ctx, writer)
+	}
+	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: RecordName(sync.Name)}}
+	if r.stored != nil {
+		target = r.stored.DeepCopy()
+	} else {
+		owner := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+		target.OwnerReferences = []metav1.OwnerReference{*owner}
+		target.Labels = map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldManager}
+	}
+	target.Data = map[string]string{}
+	for uid, entry := range r.entries {
+		data, err := json.Marshal(entry)
+		if err != nil {
+			return fmt.Errorf("encode the record of %s/%s: %w", entry.Kind, entry.Name, err)
+		}
+		target.Data[string(uid)] = string(data)
+	}
+	var err error
+	if r.stored == nil {
+		err = writer.Create(ctx, target, client.FieldOwner(v1alpha1.FieldManager))
+	} else {
+		err = writer.Update(ctx, target, client.FieldOwner(v1alpha1.FieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("write the record of removals in ConfigMap %s/%s: %w", target.Namespace, target.Name, err)
+	}
+	r.stored, r.changed = target, false
+	return nil
+}
+
+// drop deletes the ConfigMap, as it was read.
+func (r *records) drop(ctx context.Context, writer client.Writer) error {
+	if r.stored == nil {
+		return nil
+	}
+	err := writer.Delete(ctx, r.stored, exactly(r.stored.UID, r.stored.ResourceVersion))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the record of removals in ConfigMap %s/%s: %w", r.stored.Namespace, r.stored.Name, err)
+	}
+	r.stored, r.changed = nil, false
+	return nil
+}
+
+// exactly are the preconditions of a delete: this object, and as it was seen.
+func exactly(uid types.UID, resourceVersion string) client.Preconditions {
+	return client.Preconditions{UID: &uid, ResourceVersion: &resourceVersion}
+}

@@ -1,0 +1,93 @@
+package teardown
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// Release lets one object go that stays: our label is taken off and, where a
+// removal had stopped its growth, growth is as it was. Spec and managedFields
+// are otherwise left alone. NodeClaims that are ending finish by Karpenter.
+type Release struct {
+	Kind, Name      string
+	UID             types.UID
+	ResourceVersion string
+	// Patch is a JSON patch, in one piece, that holds for just that object as
+	// it was seen.
+	Patch []Operation
+}
+
+// Operation is one step of a JSON patch (RFC 6902).
+type Operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// Releases are the steps that leave the objects of a NodeSync to themselves.
+// stopped is what their removals had recorded.
+func Releases(owned []*unstructured.Unstructured, stopped map[types.UID]Growth) []Release {
+	releases := make([]Release, 0, len(owned))
+	for _, object := range owned {
+		r := Release{Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()}
+		r.Patch = []Operation{
+			{Op: "test", Path: "/metadata/uid", Value: string(r.UID)},
+			{Op: "test", Path: "/metadata/resourceVersion", Value: r.ResourceVersion},
+		}
+		key := strings.ReplaceAll(v1alpha1.OwnerLabel, "/", "~1")
+		if _, labelled := object.GetLabels()[v1alpha1.OwnerLabel]; labelled {
+			r.Patch = append(r.Patch, Operation{Op: "remove", Path: "/metadata/labels/" + key})
+		}
+		if _, annotated := object.GetAnnotations()[v1alpha1.OwnerLabel]; annotated {
+			r.Patch = append(r.Patch, Operation{Op: "remove", Path: "/metadata/annotations/" + key})
+		}
+		if restrained(object) {
+			before, known := stopped[r.UID]
+			r.Patch = append(r.Patch, regrow(growthOf(object), before, known)...)
+		}
+		releases = append(releases, r)
+	}
+	return releases
+}
+
+// restrained says that a removal has stopped the object's growth.
+func restrained(object *unstructured.Unstructured) bool {
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == v1alpha1.RemovalFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
+			return true
+		}
+	}
+	return false
+}
+
+// regrow gives a pool back what stopping its growth has taken. Where nobody
+// knows that any more, a cpu limit is taken away, as a revert does, and replicas
+// stay: without any the pool would be of the other kind.
+func regrow(now, before Growth, known bool) []Operation {
+	switch {
+	case !now.stopped():
+		return nil
+	case now.Replicas != nil && known && before.Replicas != nil:
+		return []Operation{{Op: "replace", Path: "/spec/replicas", Value: *before.Replicas}}
+	case now.Replicas != nil:
+		return nil
+	case known && before.CPU != nil:
+		return []Operation{{Op: "replace", Path: "/spec/limits/cpu", Value: before.CPU}}
+	}
+	return []Operation{{Op: "remove", Path: "/spec/limits/cpu"}}
+}
+
+func (r Release) body() ([]byte, error) {
+	body, err := json.Marshal(r.Patch)
+	if err != nil {
+		return nil, fmt.Errorf("encode the release of %s/%s: %w", r.Kind, r.Name, err)
+	}
+	return body, nil
+}
