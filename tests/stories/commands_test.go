@@ -33,7 +33,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"seed": (*story).seedCommand, "edit": (*story).editCommand, "push": (*story).pushCommand,
 		"exits": (*story).exitsCommand, "expect": (*story).expectCommand,
 		"daemon": (*story).daemonCommand, "nodesync": (*story).nodesyncCommand,
-		"wait": (*story).waitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
+		"await": (*story).awaitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
 		"workload": (*story).workloadCommand, "ec2": (*story).ec2Command,
 		"mark": (*story).markCommand, "writes": (*story).writesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
 		"finish": (*story).finishCommand,

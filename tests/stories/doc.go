@@ -33,11 +33,11 @@
 //	nodesync NAME [FIELD=VALUE…]
 //		Applies a NodeSync over the story's repository; fields of its spec are
 //		given by their path, values in YAML. Fields given before stay.
-//	wait [-t D] KIND/NAME [CONDITION=STATUS] [reason=R] [at=HEAD] [~ REGEX]
+//	await [-t D] KIND/NAME [CONDITION=STATUS] [reason=R] [at=HEAD] [~ REGEX]
 //		Waits until the object exists and the condition is as told, with a message
 //		that matches. Ready=True of a NodeSync means that of the clone's HEAD;
 //		at=HEAD means it of other conditions, too; at=any of none.
-//	wait [-t D] gone KIND/NAME
+//	await [-t D] gone KIND/NAME
 //		Waits until there is no such object.
 //	removal [-t D] NODESYNC KIND/NAME PHASE|Stalled|none [~ REGEX]
 //		Waits until the removal has come so far, with a message that matches.

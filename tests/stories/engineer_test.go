@@ -127,7 +127,7 @@ func (s *story) finishCommand(ts *testscript.TestScript, _ []string) error {
 		err := errors.Join(
 			s.must("kubectl", "patch", "nodesync", name, "--type=merge", "-p", `{"spec":{"onDelete":"Drain","suspend":false}}`),
 			s.must("kubectl", "delete", "nodesync", name, "--wait=false"),
-			s.waitCommand(ts, []string{"-t", "90s", "gone", "nodesync/" + name}),
+			s.awaitCommand(ts, []string{"-t", "90s", "gone", "nodesync/" + name}),
 		)
 		if err != nil {
 			return err

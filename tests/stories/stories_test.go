@@ -43,16 +43,19 @@ func TestStories(t *testing.T) {
 	for i, e := range chosen {
 		t.Run(e.name, func(t *testing.T) {
 			c := ground.cluster(t, i)
-			began := time.Now()
-			s := tell(t, e, c, root)
-			all = append(all, told{name: e.name, took: time.Since(began), failed: t.Failed()})
-			if t.Failed() {
-				s.diagnose()
-			}
-			if *keep && (t.Failed() || i == len(chosen)-1) {
-				s.stay()
-			}
-			c.check(t)
+			s := newStory(t, e, c, root)
+			defer func() { // a script that fails ends the goroutine
+				all = append(all, told{name: e.name, took: time.Since(s.began), failed: t.Failed()})
+				if t.Failed() {
+					s.diagnose()
+				}
+				if *keep && (t.Failed() || i == len(chosen)-1) {
+					s.stay()
+				}
+				s.close()
+				c.check(t)
+			}()
+			s.tell(t)
 		})
 	}
 	logTimes(t, all)
@@ -93,15 +96,12 @@ func checkout(t *testing.T) string {
 	return filepath.Join(source, "..", "..", "..")
 }
 
-// tell runs the script of a story.
-func tell(t *testing.T, e entry, c *cluster, root string) *story {
-	s := newStory(t, e, c, root)
-	defer s.close()
+// tell runs the story's script.
+func (s *story) tell(t *testing.T) {
 	testscript.RunT(shim{t}, testscript.Params{
-		Files: []string{e.script()}, Setup: s.setup, Cmds: commands(), Deadline: time.Now().Add(patience),
+		Files: []string{s.script()}, Setup: s.setup, Cmds: commands(), Deadline: s.began.Add(patience),
 		RequireUniqueNames: true,
 	})
-	return s
 }
 
 // shim has testscript run a script in the test that there is, alone.

@@ -36,7 +36,7 @@ func (s *story) get(ctx context.Context, what string) (*unstructured.Unstructure
 	}
 }
 
-// expectation is what `wait` waits for.
+// expectation is what `await` waits for.
 type expectation struct {
 	condition, status string
 	reason            string
@@ -44,7 +44,7 @@ type expectation struct {
 	message           *regexp.Regexp
 }
 
-func (s *story) waitCommand(_ *testscript.TestScript, args []string) error {
+func (s *story) awaitCommand(_ *testscript.TestScript, args []string) error {
 	timeout, args, pattern, err := options(args)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *story) waitCommand(_ *testscript.TestScript, args []string) error {
 		})
 	}
 	if len(args) == 0 {
-		return errors.New("usage: wait [-t D] KIND/NAME [CONDITION=STATUS] [reason=R] [at=HEAD] [~ REGEX], or wait [-t D] gone KIND/NAME")
+		return errors.New("usage: await [-t D] KIND/NAME [CONDITION=STATUS] [reason=R] [at=HEAD] [~ REGEX], or await [-t D] gone KIND/NAME")
 	}
 	want, err := s.expectation(args[0], args[1:])
 	if err != nil {
