@@ -117,13 +117,14 @@ func (p *pass) crdsEstablished(ctx context.Context) (observe.Readiness, error) {
 // controllerRolledOut finds Karpenter's Deployment by its label, whoever
 // installed it.
 func (p *pass) controllerRolledOut(ctx context.Context) (observe.Readiness, error) {
+	namespace := p.sync.Status.Karpenter.Namespace
 	deployments := &appsv1.DeploymentList{}
-	err := p.Client.List(ctx, deployments, client.InNamespace(p.karpenter.Namespace), client.MatchingLabels(observe.ControllerLabels()))
+	err := p.Client.List(ctx, deployments, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels()))
 	if err != nil {
-		return observe.Readiness{}, fmt.Errorf("find Karpenter's Deployment in %s: %w", p.karpenter.Namespace, err)
+		return observe.Readiness{}, fmt.Errorf("find Karpenter's Deployment in %s: %w", namespace, err)
 	}
 	if len(deployments.Items) == 0 {
-		return observe.Readiness{Message: fmt.Sprintf("no Deployment labelled app.kubernetes.io/name=karpenter in %s", p.karpenter.Namespace)}, nil
+		return observe.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + namespace}, nil
 	}
 	for i := range deployments.Items {
 		deployment := &deployments.Items[i]

@@ -47,8 +47,8 @@ type pass struct {
 	unwritten error
 	// waits are what it found not there yet, the first the most important.
 	waits []wait
-	// held are entries that a person has to let go.
-	held []v1alpha1.Removal
+	// returned are recorded removals that Git has an entry for again.
+	returned []v1alpha1.Removal
 	// drifted are objects that differ from Git and are left alone by `drift: Report`.
 	drifted []render.Ref
 	// notes become events.

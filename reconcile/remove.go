@@ -1,6 +1,176 @@
 package reconcile
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
 
-func (p *pass) remove(context.Context) error { return nil }
-func (p *pass) deletion() []step             { return nil }
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// remove records what has left the repository, and takes what an earlier pass
+// has recorded one step further.
+func (p *pass) remove(ctx context.Context) error {
+	p.takeBack()
+	p.recordCandidates()
+	return p.drive(ctx, p.arrivalsGate)
+}
+
+// takeBack ends the removals of entries that Git has again. One whose object is
+// not written yet keeps its record, and is not driven on.
+func (p *pass) takeBack() {
+	pending := map[render.Ref]bool{}
+	for _, c := range p.plan.Changes {
+		pending[c.Ref] = true
+	}
+	for _, w := range p.applied.Written {
+		delete(pending, w.Ref)
+	}
+	for _, r := range p.plan.Returned {
+		p.returned = append(p.returned, r)
+		if pending[render.Ref{Kind: r.Kind, Name: r.Name}] {
+			continue
+		}
+		p.sync.Status.Removals = slices.DeleteFunc(p.sync.Status.Removals, func(open v1alpha1.Removal) bool { return open.UID == r.UID })
+		p.event("RemovalReverted", fmt.Sprintf("%s is in Git again and stays", removalName(r)))
+	}
+}
+
+// recordCandidates writes down what leaves, held or not. It is acted on once the
+// record is read back.
+func (p *pass) recordCandidates() {
+	now := p.timestamp()
+	for _, c := range p.plan.Removals {
+		if c.Recorded {
+			continue
+		}
+		removal := v1alpha1.Removal{
+			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision,
+			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
+			Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message,
+		}
+		if c.Held {
+			removal.Phase = v1alpha1.RemovalHeld
+		}
+		p.sync.Status.Removals = append(p.sync.Status.Removals, removal)
+		p.wakeNow()
+	}
+}
+
+// holds are the removals that a person has to let go, by the object's UID.
+func (p *pass) holds() map[types.UID]teardown.Hold {
+	holds := map[types.UID]teardown.Hold{}
+	for _, c := range p.plan.Removals {
+		if c.Held {
+			holds[c.UID] = teardown.Hold{Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return holds
+}
+
+// drive takes all removals that Git has not taken back one step further.
+func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardown.Gate) error {
+	var driven, kept []v1alpha1.Removal
+	for _, r := range p.sync.Status.Removals {
+		if slices.ContainsFunc(p.returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) {
+			kept = append(kept, r)
+			continue
+		}
+		driven = append(driven, r)
+	}
+	cluster, region := p.clusterName()
+	aws, err := p.clouds.in(ctx, region, p.DialCloud)
+	if err != nil {
+		return err
+	}
+	world := teardown.World{Cache: p.Client, Live: p.Uncached, Writer: p.Client, EC2: aws, StillLeader: p.Settings.StillLeader}
+	result, err := teardown.Drive(ctx, world, teardown.Pass{
+		Now:        p.now,
+		Sync:       p.before,
+		Cluster:    cluster,
+		StallAfter: p.stallAfter(),
+		AskEvery:   p.Settings.CloudInterval,
+		AskedAt:    p.memory.cloudAskedAt,
+		Controller: p.controllerGate(),
+		Cloud:      p.cloudGate(),
+		Arrivals:   arrivals,
+		Holds:      p.holds(),
+	}, driven)
+	p.memory.cloudAskedAt = result.AskedAt
+	p.tellRemovals(result)
+	p.sync.Status.Removals = append(kept, slices.DeleteFunc(result.Removals, func(r v1alpha1.Removal) bool {
+		return r.Phase == v1alpha1.RemovalGone
+	})...)
+	if !result.Again.IsZero() {
+		p.wakeAt(result.Again)
+	}
+	return err
+}
+
+func (p *pass) stallAfter() time.Duration {
+	if after := p.sync.Spec.Removal.StallAfter; after != nil {
+		return after.Duration
+	}
+	return 15 * time.Minute
+}
+
+// controllerGate is open while Karpenter's controller has a ready replica: only
+// it can end what is deleted.
+func (p *pass) controllerGate() teardown.Gate {
+	message := p.stages.controller.Message
+	if message == "" {
+		message = "Karpenter's controller has no ready replica"
+	}
+	return teardown.Gate{Open: p.stages.controllerAlive, Message: message}
+}
+
+func (p *pass) cloudGate() teardown.Gate {
+	verified := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
+	if verified == nil {
+		return teardown.Gate{Message: "EC2 was not asked yet"}
+	}
+	return teardown.Gate{Open: conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition), Message: verified.Message}
+}
+
+func (p *pass) arrivalsGate(r v1alpha1.Removal) teardown.Gate {
+	done, waitingFor := p.arrivalsDone(r.RecordedAt.Time)
+	return teardown.Gate{Open: done, Message: "waiting for " + waitingFor}
+}
+
+// tellRemovals says what was done for removals, NodeClaims by their number.
+func (p *pass) tellRemovals(result teardown.Result) {
+	ended := map[render.Ref]int{}
+	for _, deed := range result.Deeds {
+		ref := render.Ref{Kind: deed.Kind, Name: deed.Name}
+		if _, isClaim := deed.Action.(teardown.DeleteNodeClaim); isClaim {
+			ended[ref]++
+			continue
+		}
+		p.event("Removing", fmt.Sprintf("%s: %s", ref, deed.Action))
+	}
+	for ref, n := range ended {
+		p.event("Removing", fmt.Sprintf("%s: %d NodeClaims are deleted and drain", ref, n))
+	}
+	for _, r := range result.Removals {
+		if r.Phase == v1alpha1.RemovalGone {
+			p.event("Removed", removalName(r)+" is gone"+proof(r))
+		}
+	}
+	if result.Undiagnosed != nil {
+		p.warn("DiagnosisFailed", result.Undiagnosed.Error())
+	}
+}
+
+// proof says what "gone" was proven by.
+func proof(r v1alpha1.Removal) string {
+	if r.Kind == render.NodePool {
+		return ", and EC2 has ended every instance of it"
+	}
+	return ""
+}

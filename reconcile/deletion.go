@@ -1,0 +1,89 @@
+package reconcile
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+)
+
+// deletion is what concludes a NodeSync that is being deleted: its nodes are
+// left, or taken away. A suspended one is concluded, too.
+func (p *pass) deletion() []step {
+	if !controllerutil.ContainsFinalizer(p.sync, v1alpha1.Finalizer) {
+		return nil
+	}
+	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
+		return []step{p.see, p.verifyCloud, p.seeController, p.drain, p.finishDrained}
+	}
+	return []step{p.see, p.orphan}
+}
+
+// seeController reads whether Karpenter's controller is alive, where there has
+// been one.
+func (p *pass) seeController(ctx context.Context) error {
+	if p.sync.Status.Karpenter == nil {
+		return nil
+	}
+	var err error
+	p.stages.controller, err = p.controllerRolledOut(ctx)
+	return err
+}
+
+// drain takes everything away that is ours. It was said by name, so that no
+// guard weighs it.
+func (p *pass) drain(ctx context.Context) error {
+	policy, err := p.policy(ctx)
+	if err != nil {
+		return err
+	}
+	if p.plan, err = plan.Make(ctx, nil, p.live, policy, nil); err != nil {
+		return err
+	}
+	p.recordCandidates()
+	return p.drive(ctx, func(v1alpha1.Removal) teardown.Gate { return teardown.Gate{Open: true} })
+}
+
+// finishDrained lets the NodeSync go once nothing of it is left, seen past the
+// cache.
+func (p *pass) finishDrained(ctx context.Context) error {
+	if len(p.sync.Status.Removals) > 0 {
+		return nil
+	}
+	established, err := p.crdsEstablished(ctx)
+	if err != nil {
+		return err
+	}
+	if established.Ready {
+		live, err := observe.Live(ctx, p.Uncached)
+		if err != nil {
+			return err
+		}
+		policy, err := p.policy(ctx)
+		if err != nil {
+			return err
+		}
+		left, err := plan.Make(ctx, nil, live, policy, nil)
+		if err != nil {
+			return err
+		}
+		if len(left.Removals) > 0 {
+			p.waitFor(left.Removals[0].Ref.String(), "it is still there")
+			p.wakeNow()
+			return nil
+		}
+	}
+	p.finish()
+	return nil
+}
+
+// finish takes our finalizer off: the deletion is concluded.
+func (p *pass) finish() {
+	controllerutil.RemoveFinalizer(p.sync, v1alpha1.Finalizer)
+	p.event("Deleted", "the deletion is concluded")
+	p.finished = true
+}
