@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -63,6 +64,12 @@ func (w wire) unavailable(ctx context.Context, host string, err error) error {
 	var outer *url.Error
 	if errors.As(err, &outer) {
 		err = outer.Err
+	}
+	// What is below names the port from which the host was asked, a new one at
+	// each try.
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = fmt.Errorf("%s: %w", op.Op, op.Err)
 	}
 	if outer != nil && outer.Timeout() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = errors.New("the host did not answer in time")

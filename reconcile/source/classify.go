@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -22,13 +24,17 @@ func classify(ctx context.Context, err error, req Request) error {
 	if errors.As(err, &unexpected) {
 		return classify(ctx, unexpected.Err, req)
 	}
-	at, said := bare(req.URL), redact(err, req.URL, req.Credentials)
+	at, said := bare(req.URL), redact(stable(err), req.URL, req.Credentials)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return &UnreachableError{URL: at, Timeout: true, Err: context.DeadlineExceeded}
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed), refusedBySSH(err):
+	case errors.Is(err, transport.ErrAuthenticationRequired):
+		return &AuthError{URL: at, Err: transport.ErrAuthenticationRequired}
+	case errors.Is(err, transport.ErrAuthorizationFailed):
+		return &AuthError{URL: at, Err: transport.ErrAuthorizationFailed}
+	case refusedBySSH(err):
 		return &AuthError{URL: at, Err: said}
 	case errors.Is(err, transport.ErrRepositoryNotFound):
 		return &NotFoundError{URL: at, What: whatRepository}
@@ -38,6 +44,16 @@ func classify(ctx context.Context, err error, req Request) error {
 		return &CertificateError{URL: at, Err: said}
 	}
 	return &UnreachableError{URL: at, Err: said}
+}
+
+// stable takes what differs at each try out of an error of the network: it
+// names the port from which the host was asked.
+func stable(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return fmt.Errorf("%s: %w", op.Op, op.Err)
+	}
+	return err
 }
 
 // ours is whether an error is one of this package's already.

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -80,8 +82,26 @@ func TestFetchFromAHostThatIsDown(t *testing.T) {
 	c := newClient(t, h.url, source.Options{})
 	h.server.Close()
 	var away *source.UnreachableError
-	if _, err := c.fetch(t, v1alpha1.GitRef{}); !errors.As(err, &away) || away.Timeout {
+	_, err := c.fetch(t, v1alpha1.GitRef{})
+	if !errors.As(err, &away) || away.Timeout {
 		t.Fatalf("error %v, want an UnreachableError", err)
+	}
+	if _, again := c.fetch(t, v1alpha1.GitRef{}); again.Error() != err.Error() {
+		t.Errorf("the message changes from %q to %q", err, again)
+	}
+}
+
+func TestFetchNeedsItsDisk(t *testing.T) {
+	h := newHost(t)
+	h.commit(t, "main", files{"a.yaml": "a"})
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, h.url, source.Options{})
+	c.git = source.NewGit(source.Options{Dir: file})
+	if _, err := c.fetch(t, v1alpha1.GitRef{}); !as[*source.StoreError](err) {
+		t.Fatalf("error %v, want a StoreError", err)
 	}
 }
 

@@ -1,20 +1,18 @@
 package source
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -87,60 +85,6 @@ func quoted(path string) string {
 	return "'" + strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path) + "'"
 }
 
-// sshConfig holds the host to known_hosts, strictly.
-func sshConfig(ep *transport.Endpoint, addr string, req Request, dir string) (*ssh.ClientConfig, error) {
-	signer, err := req.Credentials.signer()
-	if err != nil {
-		return nil, err
-	}
-	if len(bytes.TrimSpace(req.Credentials.KnownHosts)) == 0 {
-		return nil, &HostKeyError{URL: bare(req.URL), Host: addr}
-	}
-	db, err := readKnownHosts(req.Credentials.KnownHosts, dir)
-	if err != nil {
-		return nil, err
-	}
-	user := ep.User
-	if user == "" {
-		user = sshUser
-	}
-	return &ssh.ClientConfig{
-		User: user,
-		Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
-		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
-			err := db.HostKeyCallback()(host, remote, key)
-			if err == nil {
-				return nil
-			}
-			return &HostKeyError{
-				URL: bare(req.URL), Host: addr,
-				Changed: knownhosts.IsHostKeyChanged(err), Fingerprint: ssh.FingerprintSHA256(key),
-			}
-		},
-		// Without these the host may offer a key of a kind that known_hosts
-		// has not, although it has another that is known.
-		HostKeyAlgorithms: db.HostKeyAlgorithms(addr),
-	}, nil
-}
-
-// readKnownHosts goes by way of a file, because the library reads nothing else.
-func readKnownHosts(data []byte, dir string) (*knownhosts.HostKeyDB, error) {
-	f, err := os.CreateTemp(dir, "known_hosts")
-	if err != nil {
-		return nil, &StoreError{Err: err}
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, &StoreError{Err: err}
-	}
-	db, err := knownhosts.NewDB(f.Name())
-	if err != nil {
-		return nil, &SecretError{Key: keyKnownHosts, Reason: "is not written as ssh writes it"}
-	}
-	return db, nil
-}
-
 // AdvertisedReferencesContext reads what the host has.
 func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
 	ar := packp.NewAdvRefs()
@@ -149,7 +93,7 @@ func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRef
 	switch {
 	case errors.Is(err, packp.ErrEmptyInput):
 		_ = s.session.Wait() // so that what it said is complete
-		return nil, fmt.Errorf("%w: %s", transport.ErrRepositoryNotFound, s.said)
+		return nil, refusedToServe(s.said.String())
 	case errors.Is(err, packp.ErrEmptyAdvRefs):
 		return nil, transport.ErrEmptyRemoteRepository
 	case err != nil:
@@ -159,6 +103,22 @@ func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRef
 	}
 	transport.FilterUnsupportedCapabilities(ar.Capabilities)
 	return ar, nil
+}
+
+// refusedToServe turns what a host says in place of a list of references into
+// an error. There is no protocol for it, only what the hosts write.
+func refusedToServe(said string) error {
+	lower := strings.ToLower(said)
+	has := func(phrase string) bool { return strings.Contains(lower, phrase) }
+	switch {
+	case said == "":
+		return errors.New("the host has ended the conversation without a word")
+	case slices.ContainsFunc([]string{"not found", "not exist", "not appear", "not be found", "cannot find", "no such", "not a git repository"}, has):
+		return transport.ErrRepositoryNotFound
+	case slices.ContainsFunc([]string{"denied", "unauthorized", "not authorized", "permission"}, has):
+		return transport.ErrAuthorizationFailed
+	}
+	return fmt.Errorf("the host says: %s", said)
 }
 
 // UploadPack asks for a pack.
