@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -23,8 +24,22 @@ func DefinitionChanged() predicate.Predicate {
 		return before.GetGeneration() != after.GetGeneration() ||
 			(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
+			!reflect.DeepEqual(owners(before), owners(after)) ||
 			Ready(before) != Ready(after)
 	}}
+}
+
+// owners are the managers of an object's fields, and of which, but for its
+// status. When they wrote does not matter.
+func owners(obj *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
+	var entries []metav1.ManagedFieldsEntry
+	for _, entry := range obj.GetManagedFields() {
+		if entry.Subresource == "" {
+			entry.Time = nil
+			entries = append(entries, entry)
+		}
+	}
+	return entries
 }
 
 func toUnstructured(obj client.Object) *unstructured.Unstructured {

@@ -1,0 +1,130 @@
+package observe_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// deployment is one whose rollout of two replicas is complete.
+func deployment(change func(*appsv1.Deployment)) *appsv1.Deployment {
+	two := int32(2)
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "karpenter", Generation: 3},
+		Spec:       appsv1.DeploymentSpec{Replicas: &two},
+		Status:     appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2},
+	}
+	change(d)
+	return d
+}
+
+func TestRolledOut(t *testing.T) {
+	cases := map[string]struct {
+		change func(*appsv1.Deployment)
+		want   string
+	}{
+		"complete":          {func(*appsv1.Deployment) {}, ""},
+		"no replicas named": {func(d *appsv1.Deployment) { d.Spec.Replicas = nil }, ""},
+		"none named, none there": {func(d *appsv1.Deployment) {
+			d.Spec.Replicas, d.Status = nil, appsv1.DeploymentStatus{ObservedGeneration: 3}
+		}, "deployment/karpenter: 0 of 1 replicas updated and available"},
+		"scaled to none": {func(d *appsv1.Deployment) {
+			*d.Spec.Replicas, d.Status = 0, appsv1.DeploymentStatus{ObservedGeneration: 3}
+		}, "deployment/karpenter is scaled to 0"},
+		"never observed":      {func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{} }, "deployment/karpenter: newest spec not observed yet"},
+		"older spec observed": {func(d *appsv1.Deployment) { d.Status.ObservedGeneration = 2 }, "deployment/karpenter: newest spec not observed yet"},
+		"one not updated":     {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 1 }, "deployment/karpenter: 1 of 2 replicas updated and available"},
+		"one of the old left": {func(d *appsv1.Deployment) { d.Status.Replicas = 3 }, "deployment/karpenter: 2 of 2 replicas updated and available"},
+		"one not available":   {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, "deployment/karpenter: 1 of 2 replicas updated and available"},
+		"being deleted":       {func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }, "deployment/karpenter is being deleted"},
+		"progressing": {func(d *appsv1.Deployment) {
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}}
+		}, ""},
+		"over its deadline": {func(d *appsv1.Deployment) {
+			d.Status.AvailableReplicas = 0
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
+		}, "deployment/karpenter: rollout exceeded its progress deadline"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := observe.RolledOut(deployment(c.change))
+			if diff := cmp.Diff(observe.Readiness{Ready: c.want == "", Message: c.want}, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestEstablished(t *testing.T) {
+	condition := func(kind apiextensionsv1.CustomResourceDefinitionConditionType, status apiextensionsv1.ConditionStatus) apiextensionsv1.CustomResourceDefinitionStatus {
+		return apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: kind, Status: status}}}
+	}
+	cases := map[string]struct {
+		status  apiextensionsv1.CustomResourceDefinitionStatus
+		deleted *metav1.Time
+		want    string
+	}{
+		"established":     {status: condition(apiextensionsv1.Established, apiextensionsv1.ConditionTrue)},
+		"not established": {status: condition(apiextensionsv1.Established, apiextensionsv1.ConditionFalse), want: "nodepools.karpenter.sh is not Established yet"},
+		"names alone":     {status: condition(apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionTrue), want: "nodepools.karpenter.sh is not Established yet"},
+		"new":             {want: "nodepools.karpenter.sh is not Established yet"},
+		"being deleted":   {status: condition(apiextensionsv1.Established, apiextensionsv1.ConditionTrue), deleted: &metav1.Time{}, want: "nodepools.karpenter.sh is being deleted"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", DeletionTimestamp: c.deleted}, Status: c.status}
+			if diff := cmp.Diff(observe.Readiness{Ready: c.want == "", Message: c.want}, observe.Established(crd)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// pool is a NodePool of generation 2 with conditions.
+func pool(conditions ...any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+		"metadata": map[string]any{"name": "general", "generation": int64(2), "labels": map[string]any{"team": "a"}},
+		"status":   map[string]any{"conditions": conditions},
+	}}
+}
+
+func ready(status string, observed int64) map[string]any {
+	return map[string]any{"type": "Ready", "status": status, "observedGeneration": observed, "reason": "NodeClassNotReady", "message": "no subnet"}
+}
+
+func TestReady(t *testing.T) {
+	deleted := pool(ready("True", 2))
+	deleted.SetDeletionTimestamp(&metav1.Time{Time: metav1.Now().Time})
+	broken := pool()
+	broken.Object["status"] = "odd"
+	cases := map[string]struct {
+		object *unstructured.Unstructured
+		want   string
+	}{
+		"ready":                 {pool(ready("True", 2)), ""},
+		"ready of an old spec":  {pool(ready("True", 1)), "NodePool/general: newest spec not observed yet"},
+		"says no generation":    {pool(map[string]any{"type": "Ready", "status": "True"}), "NodePool/general: newest spec not observed yet"},
+		"not ready":             {pool(ready("False", 2)), "NodePool/general is not Ready: NodeClassNotReady: no subnet"},
+		"unknown":               {pool(ready("Unknown", 2)), "NodePool/general is not Ready: NodeClassNotReady: no subnet"},
+		"other conditions only": {pool(map[string]any{"type": "ValidationSucceeded", "status": "True", "observedGeneration": int64(2)}), "NodePool/general has no Ready condition yet"},
+		"second of two":         {pool(map[string]any{"type": "ValidationSucceeded", "status": "False"}, ready("True", 2)), ""},
+		"no condition":          {pool(), "NodePool/general has no Ready condition yet"},
+		"a status that is text": {broken, "NodePool/general has no Ready condition yet"},
+		"ready, being deleted":  {deleted, "NodePool/general is being deleted"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(observe.Readiness{Ready: c.want == "", Message: c.want}, observe.Ready(c.object)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package observe_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	awsstatus "github.com/awslabs/operatorpkg/status"
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// kept is what the watch cache keeps of an object, by the rules for its type.
+func kept[T client.Object](t *testing.T, obj T) T {
+	t.Helper()
+	options := observe.CacheOptions()
+	var transform toolscache.TransformFunc = options.DefaultTransform
+	for of, rule := range options.ByObject {
+		if _, ok := of.(T); ok {
+			transform = rule.Transform
+		}
+	}
+	trimmed, err := transform(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := transform(trimmed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(trimmed, again); diff != "" {
+		t.Errorf("trimmed twice:\n%s", diff)
+	}
+	return trimmed.(T)
+}
+
+// claim is a NodeClaim in the size that Karpenter makes them: 60 instance types
+// to choose from, nine conditions, all its labels.
+func claim() *karpv1.NodeClaim {
+	yes := true
+	deleted := metav1.Unix(1_700_000_000, 0)
+	n := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "general-x7k2p", UID: "5f6d2f5e-7a51-4f6f-9f5b-0c1f0b9d8a11", ResourceVersion: "123456", Generation: 1,
+		DeletionTimestamp: &deleted, Finalizers: []string{"karpenter.sh/termination"},
+		Labels:      map[string]string{karpv1.NodePoolLabelKey: "general"},
+		Annotations: map[string]string{"karpenter.sh/nodepool-hash": strings.Repeat("1", 20)},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: "general", UID: "c2e6b3b0-5b0e-4d50-8c9e-7d7f3c1a2b33", BlockOwnerDeletion: &yes,
+		}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "karpenter", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":"` + strings.Repeat("x", 3000) + `"}`)}}},
+	}}
+	for i := range 20 {
+		n.Labels[fmt.Sprintf("karpenter.k8s.aws/instance-property-%d", i)] = "value"
+	}
+	n.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	requirement := karpv1.NodeSelectorRequirementWithMinValues{Key: "node.kubernetes.io/instance-type", Operator: corev1.NodeSelectorOpIn}
+	for i := range 60 {
+		requirement.Values = append(requirement.Values, fmt.Sprintf("m%d.24xlarge", i))
+	}
+	n.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{requirement}
+	n.Status.ProviderID, n.Status.NodeName, n.Status.ImageID = "aws:///eu-west-1a/i-0123456789abcdef0", "ip-10-0-0-1.ec2.internal", "ami-0123456789abcdef0"
+	n.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("96"), corev1.ResourceMemory: resource.MustParse("384Gi")}
+	n.Status.Allocatable = n.Status.Capacity
+	for _, kind := range []string{"Launched", "Registered", "Initialized", "Consolidatable", "Drifted", "Drained", "VolumesDetached", "InstanceTerminating", "Ready"} {
+		n.Status.Conditions = append(n.Status.Conditions, awsstatus.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: deleted, ObservedGeneration: 1})
+	}
+	return n
+}
+
+func TestTrimNodeClaim(t *testing.T) {
+	full := claim()
+	before, known := size(t, full), observe.NodeClaim(full)
+	trimmed := kept(t, full.DeepCopy())
+
+	if diff := cmp.Diff(known, observe.NodeClaim(trimmed)); diff != "" {
+		t.Errorf("what a Plan asks about has changed:\n%s", diff)
+	}
+	if diff := cmp.Diff(full.Status.Conditions, trimmed.Status.Conditions); diff != "" {
+		t.Errorf("conditions, of which a diagnosis is made:\n%s", diff)
+	}
+	if diff := cmp.Diff(full.Finalizers, trimmed.Finalizers); diff != "" || trimmed.ResourceVersion != full.ResourceVersion {
+		t.Errorf("what a delete's precondition needs: %q %s", trimmed.ResourceVersion, diff)
+	}
+	const most = 2200
+	if after := size(t, trimmed); after > most || before < 2*after {
+		t.Errorf("a NodeClaim of %d bytes is kept with %d, want at most %d", before, after, most)
+	}
+}
+
+func TestTrimCRD(t *testing.T) {
+	full := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", UID: "1", Generation: 4, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm"}}},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
+			{Name: "v1", Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Description: strings.Repeat("long ", 20_000)}}},
+		}},
+		Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},
+	}
+	trimmed := kept(t, full)
+	if !observe.Established(trimmed).Ready || trimmed.Name != full.Name || trimmed.Generation != 4 {
+		t.Errorf("kept: %+v", trimmed)
+	}
+	if got := size(t, trimmed); got > 1000 {
+		t.Errorf("a CRD is kept with %d bytes", got)
+	}
+}
+
+func TestTrimDeployment(t *testing.T) {
+	full := deployment(func(d *appsv1.Deployment) {
+		d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helm"}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Env: []corev1.EnvVar{{Name: "SECRET", Value: strings.Repeat("x", 5000)}}}}
+	})
+	trimmed := kept(t, full)
+	if got := observe.RolledOut(trimmed); !got.Ready {
+		t.Errorf("complete before, now %s", got.Message)
+	}
+	if got := size(t, trimmed); got > 1000 {
+		t.Errorf("a Deployment is kept with %d bytes", got)
+	}
+}
+
+// TestCacheSeesKarpenterAlone: other Deployments cost no memory.
+func TestCacheSeesKarpenterAlone(t *testing.T) {
+	for of, rule := range observe.CacheOptions().ByObject {
+		if _, ok := of.(*appsv1.Deployment); !ok {
+			continue
+		}
+		if rule.Label.Matches(labels.Set{"app.kubernetes.io/name": "coredns"}) || !rule.Label.Matches(labels.Set{"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/instance": "x"}) {
+			t.Errorf("the cache selects %s", rule.Label)
+		}
+		return
+	}
+	t.Error("Deployments are not selected by label")
+}
+
+func size(t *testing.T, obj any) int {
+	t.Helper()
+	raw, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(raw)
+}
