@@ -1,6 +1,7 @@
 package githost
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 // Status is one commit status as Gitea tells it.
 type Status struct {
+	ID          int64     `json:"id"` // grows with each
 	State       string    `json:"status"`
 	Context     string    `json:"context"`
 	Description string    `json:"description"`
@@ -29,6 +31,8 @@ func (h *Host) Statuses(ctx context.Context, owner, name, sha string) ([]Status,
 			return nil, fmt.Errorf("read the statuses of %s in %s/%s: %w", sha, owner, name, err)
 		}
 		if len(found) == 0 {
+			// Gitea sorts by the second, in which there can be many.
+			slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.ID, b.ID) })
 			return slices.Clip(all), nil
 		}
 		all = append(all, found...)
