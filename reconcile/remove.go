@@ -17,14 +17,16 @@ import (
 // remove records what has left the repository, and takes what an earlier pass
 // has recorded one step further.
 func (p *pass) remove(ctx context.Context) error {
-	p.takeBack()
+	if err := p.takeBack(ctx); err != nil {
+		return err
+	}
 	p.recordCandidates()
 	return p.drive(ctx, p.arrivalsGate)
 }
 
 // takeBack ends the removals of entries that Git has again. One whose object is
 // not written yet keeps its record, and is not driven on.
-func (p *pass) takeBack() {
+func (p *pass) takeBack(ctx context.Context) error {
 	pending := map[render.Ref]bool{}
 	for _, c := range p.plan.Changes {
 		pending[c.Ref] = true
@@ -32,6 +34,7 @@ func (p *pass) takeBack() {
 	for _, w := range p.applied.Written {
 		delete(pending, w.Ref)
 	}
+	var back []types.UID
 	for _, r := range p.plan.Returned {
 		p.returned = append(p.returned, r)
 		if pending[render.Ref{Kind: r.Kind, Name: r.Name}] {
@@ -39,7 +42,9 @@ func (p *pass) takeBack() {
 		}
 		p.sync.Status.Removals = slices.DeleteFunc(p.sync.Status.Removals, func(open v1alpha1.Removal) bool { return open.UID == r.UID })
 		p.event("RemovalReverted", fmt.Sprintf("%s is in Git again and stays", removalName(r)))
+		back = append(back, r.UID)
 	}
+	return teardown.Unrecord(ctx, p.world(nil), p.sync, back...)
 }
 
 // recordCandidates writes down what leaves, held or not. It is acted on once the
@@ -89,8 +94,7 @@ func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardo
 	if err != nil {
 		return err
 	}
-	world := teardown.World{Cache: p.Client, Live: p.Uncached, Writer: p.Client, EC2: aws, StillLeader: p.Settings.StillLeader}
-	result, err := teardown.Drive(ctx, world, teardown.Pass{
+	result, err := teardown.Drive(ctx, p.world(aws), teardown.Pass{
 		Now:        p.now,
 		Sync:       p.before,
 		Cluster:    cluster,
