@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,24 +62,21 @@ func (d *drive) restrain(ctx context.Context, it *item, a Action, spec map[strin
 // gone or has changed is looked at in the next pass.
 func (d *drive) deleteClaims(ctx context.Context, it *item, claims []DeleteNodeClaim) error {
 	var group errgroup.Group
-	var mu sync.Mutex
-	var failures []error
 	group.SetLimit(deletesAtOnce)
-	for _, a := range claims {
+	failures := make([]error, len(claims))
+	for i, a := range claims {
 		group.Go(func() error {
-			err := d.deleteClaim(ctx, it, a)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				failures = append(failures, err)
-				return nil
-			}
-			d.did(it, a)
+			failures[i] = d.deleteClaim(ctx, it, a)
 			return nil
 		})
 	}
-	// No delete returns an error: each is among the failures.
+	// No delete returns an error: each has its place among the failures.
 	_ = group.Wait()
+	for i, a := range claims {
+		if failures[i] == nil {
+			d.did(it, a)
+		}
+	}
 	return errors.Join(failures...)
 }
 

@@ -3,6 +3,8 @@ package teardown
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -60,6 +62,10 @@ func (it *item) see(object *unstructured.Unstructured) {
 	it.growth = growthOf(object)
 	o.Static = it.growth.Replicas != nil
 	o.GrowthStopped = it.growth.stopped()
+	if restrained(object) >= 0 {
+		// What it was before is in the record, or is not known any more.
+		it.growth = Growth{}
+	}
 }
 
 // growthOf reads how far a NodePool may grow by itself.
@@ -101,6 +107,8 @@ func (it *item) seeClaims(ctx context.Context, reader client.Reader) error {
 			it.seen.NodeClaims = append(it.seen.NodeClaims, claimOf(claim))
 		}
 	}
+	// A cache lists in no order; the same world makes the same actions and words.
+	slices.SortFunc(it.seen.NodeClaims, func(a, b Claim) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 
@@ -134,6 +142,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 
 // seeReferences reads who names a class, whoever owns it.
 func (it *item) seeReferences(ctx context.Context, reader client.Reader, class render.Kind) error {
+	var pools, nodes []string
 	for _, kind := range render.Kinds() {
 		if kind.RefersTo != class.GVK.Kind {
 			continue
@@ -145,7 +154,7 @@ func (it *item) seeReferences(ctx context.Context, reader client.Reader, class r
 		}
 		for i := range list.Items {
 			if name, _, err := unstructured.NestedString(list.Items[i].Object, kind.RefPath...); err == nil && name == it.before.Name {
-				it.seen.ReferencedBy = append(it.seen.ReferencedBy, kind.GVK.Kind+"/"+list.Items[i].GetName())
+				pools = append(pools, kind.GVK.Kind+"/"+list.Items[i].GetName())
 			}
 		}
 	}
@@ -156,8 +165,11 @@ func (it *item) seeReferences(ctx context.Context, reader client.Reader, class r
 	for i := range claims.Items {
 		ref := claims.Items[i].Spec.NodeClassRef
 		if ref != nil && ref.Name == it.before.Name && ref.Kind == class.GVK.Kind && ref.Group == class.GVK.Group {
-			it.seen.ReferencedBy = append(it.seen.ReferencedBy, "NodeClaim/"+claims.Items[i].Name)
+			nodes = append(nodes, "NodeClaim/"+claims.Items[i].Name)
 		}
 	}
+	slices.Sort(pools)
+	slices.Sort(nodes)
+	it.seen.ReferencedBy = append(pools, nodes...)
 	return nil
 }

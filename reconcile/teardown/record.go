@@ -82,8 +82,8 @@ func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeS
 	return r, nil
 }
 
-// note adds to a removal's entry, and says whether anything was new. It never
-// takes anything out.
+// note adds to a removal's entry, and says whether the removal has waited for
+// that. It never takes anything out.
 func (r *records) note(it *item, n Note, now time.Time) bool {
 	entry, exists := r.entries[it.before.UID]
 	if !exists {
@@ -114,7 +114,7 @@ func (r *records) note(it *item, n Note, now time.Time) bool {
 	entry.Instances = instances
 	r.entries[it.before.UID] = entry
 	r.changed = true
-	return true
+	return fresh || !exists
 }
 
 func (r *records) forget(uid types.UID) {

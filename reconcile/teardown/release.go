@@ -3,6 +3,7 @@ package teardown
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,8 +14,8 @@ import (
 )
 
 // Release lets one object go that stays: our label is taken off and, where a
-// removal had stopped its growth, growth is as it was. Spec and managedFields
-// are otherwise left alone. NodeClaims that are ending finish by Karpenter.
+// removal had stopped its growth, growth is as it was and the removal's manager
+// owns nothing. Spec and managedFields are otherwise left alone. NodeClaims that are ending finish by Karpenter.
 type Release struct {
 	Kind, Name      string
 	UID             types.UID
@@ -48,23 +49,22 @@ func Releases(owned []*unstructured.Unstructured, stopped map[types.UID]Growth) 
 		if _, annotated := object.GetAnnotations()[v1alpha1.OwnerLabel]; annotated {
 			r.Patch = append(r.Patch, Operation{Op: "remove", Path: "/metadata/annotations/" + key})
 		}
-		if restrained(object) {
+		if at := restrained(object); at >= 0 {
 			before, known := stopped[r.UID]
 			r.Patch = append(r.Patch, regrow(growthOf(object), before, known)...)
+			r.Patch = append(r.Patch, Operation{Op: "remove", Path: fmt.Sprintf("/metadata/managedFields/%d", at)})
 		}
 		releases = append(releases, r)
 	}
 	return releases
 }
 
-// restrained says that a removal has stopped the object's growth.
-func restrained(object *unstructured.Unstructured) bool {
-	for _, entry := range object.GetManagedFields() {
-		if entry.Manager == v1alpha1.RemovalFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
-			return true
-		}
-	}
-	return false
+// restrained returns where in the object's managedFields a removal stands that
+// has stopped its growth; -1 where none has.
+func restrained(object *unstructured.Unstructured) int {
+	return slices.IndexFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == v1alpha1.RemovalFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
+	})
 }
 
 // regrow gives a pool back what stopping its growth has taken. Where nobody

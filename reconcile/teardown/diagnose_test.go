@@ -1,0 +1,155 @@
+package teardown
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func TestDiagnose(t *testing.T) {
+	pod := func(change ...func(*corev1.Pod)) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}}
+		for _, c := range change {
+			c(&p)
+		}
+		return p
+	}
+	controlled := func(kind string) func(*corev1.Pod) {
+		yes := true
+		return func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Controller: &yes}} }
+	}
+	budget := policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}
+	roomy, elsewhere := budget, budget
+	roomy.Status.DisruptionsAllowed = 1
+	elsewhere.Namespace = "other"
+	volume := "pv-1"
+	glass := "; to end it without them, at your own risk: kubectl annotate nodeclaim a --overwrite karpenter.sh/nodeclaim-termination-timestamp=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+	node := "node node-a (NodeClaim/a) waits for "
+	cases := map[string]struct {
+		node    NodeEvidence
+		budgets []policyv1.PodDisruptionBudget
+		want    string
+	}{
+		"a budget that allows nothing": {
+			node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{elsewhere, budget},
+			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption" + glass,
+		},
+		"a budget with room": {node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{roomy}, want: node + "pod shop/web-1" + glass},
+		"a pod that may not be disrupted": {
+			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
+				p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+			})}},
+			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt" + glass,
+		},
+		"a pod with a finalizer": {
+			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
+				p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"example.com/keep"}
+			})}},
+			want: node + "pod shop/web-1, which waits for its finalizer example.com/keep" + glass,
+		},
+		"pods that Karpenter does not wait for": {
+			node: NodeEvidence{Pods: []corev1.Pod{
+				pod(controlled("DaemonSet")),
+				pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+				pod(func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
+				pod(func(p *corev1.Pod) {
+					p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				}),
+			}},
+			want: node + "Karpenter to end it",
+		},
+		"a volume": {
+			node: NodeEvidence{Pods: []corev1.Pod{pod(controlled("DaemonSet"))}, Volumes: []storagev1.VolumeAttachment{{
+				Spec: storagev1.VolumeAttachmentSpec{Attacher: "ebs.csi.aws.com", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}},
+			}}},
+			want: node + "volume pv-1 to be detached by ebs.csi.aws.com" + glass,
+		},
+		"AWS denies it": {
+			node: NodeEvidence{Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{
+				Type: corev1.EventTypeWarning, Message: "UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances. Encoded authorization failure message: x8s",
+			}}},
+			want: node + "AWS: UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances.",
+		},
+		"only Karpenter knows": {
+			node: NodeEvidence{Claim: Claim{Waits: []string{"InstanceTerminating: the instance is shutting down"}}},
+			want: node + "InstanceTerminating: the instance is shutting down",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.node.Claim.Name, c.node.Claim.Node = "a", "node-a"
+			got := Diagnose(v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving}, Observation{Controller: Gate{Open: true}}, Evidence{Nodes: []NodeEvidence{c.node}, Budgets: c.budgets})
+			if got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestDiagnoseTheInstances(t *testing.T) {
+	o := Observation{EC2: &Answer{Instances: []Instance{{ProviderID: "aws:///a/i-1", State: "stopping"}, {ProviderID: "aws:///a/i-2", State: "terminated", Gone: true}}}}
+	got := Diagnose(v1alpha1.Removal{Reason: ReasonInstancesLeaving}, o, Evidence{})
+	if want := "its NodeClaims are gone and EC2 still has aws:///a/i-1 (stopping)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A removal that stands still says which node, which pod and which budget, by
+// what it reads at that moment, and says the same in every pass.
+func TestDriveDiagnosesAStall(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: "node-a"}}
+	elsewhere := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-2"}, Spec: corev1.PodSpec{NodeName: "node-b"}}
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}
+	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}), pod, elsewhere, budget)
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	s.pass()
+	if s.sync.Status.Removals[0].Stalled != nil {
+		t.Fatal("stalled before its time")
+	}
+	s.now = s.now.Add(10 * time.Minute)
+	s.pass()
+	stalled := s.sync.Status.Removals[0]
+	if stalled.Stalled == nil || !strings.Contains(stalled.Message, "node node-a (NodeClaim/a) waits for pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption") {
+		t.Errorf("removal %+v", stalled)
+	}
+	s.pass()
+	if again := s.sync.Status.Removals[0]; again.Message != stalled.Message || !again.Stalled.Equal(stalled.Stalled) {
+		t.Errorf("written again without a cause: %+v", again)
+	}
+	s.karpenter("terminated")
+	s.pass()
+	if r := s.sync.Status.Removals[0]; r.Stalled != nil {
+		t.Errorf("still stalled after progress: %+v", r)
+	}
+}
+
+func TestDriveWhileTheControllerIsGone(t *testing.T) {
+	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
+	s.launch("a", "batch", "batch-uid")
+	s.controller = Gate{Message: "deployment/karpenter is scaled to 0"}
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	s.now = s.now.Add(10 * time.Minute)
+	s.pass()
+	r := s.sync.Status.Removals[0]
+	if claims := s.claims(); r.Stalled == nil || r.Message != s.controller.Message || !claims[0].DeletionTimestamp.IsZero() {
+		t.Errorf("removal %+v, NodeClaim %v", r, claims[0].ObjectMeta)
+	}
+}

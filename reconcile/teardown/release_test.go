@@ -1,0 +1,155 @@
+package teardown
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// prod is the owner in these tests.
+type prod struct{}
+
+func (prod) Label() (label, annotation string) { return "plumbline-system.prod", "" }
+func (prod) Owns(o metav1.Object) bool {
+	return o.GetLabels()[v1alpha1.OwnerLabel] == "plumbline-system.prod"
+}
+
+func TestLetGo(t *testing.T) {
+	batch, class := pool("batch", "batch-uid", dynamic()), nodeClass("default", "class-uid")
+	foreign := pool("foreign", "foreign-uid", dynamic())
+	foreign.SetLabels(map[string]string{v1alpha1.OwnerLabel: "plumbline-system.other"})
+	s := newStage(t, batch, class, foreign)
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	if got := s.pass(); len(got) != 2 || got[1] != "stop growth" {
+		t.Fatalf("growth was not stopped: %v", got)
+	}
+	if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+		t.Fatalf("done %v, error %v", done, err)
+	}
+	for _, object := range []*unstructured.Unstructured{batch, class} {
+		if !s.exists(object) || object.GetLabels()[v1alpha1.OwnerLabel] != "" {
+			t.Errorf("%s after: %v", object.GetName(), object.GetLabels())
+		}
+	}
+	if diff := cmp.Diff(dynamic()["limits"], any(limits(t, batch))); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	if restrained(batch) >= 0 {
+		t.Errorf("the removal still owns fields: %v", batch.GetManagedFields())
+	}
+	if !s.exists(foreign) || foreign.GetLabels()[v1alpha1.OwnerLabel] == "" {
+		t.Error("another NodeSync's pool was let go")
+	}
+	if claims := s.claims(); !claims[0].DeletionTimestamp.IsZero() || s.record() != nil {
+		t.Errorf("NodeClaim %v, record %v", claims[0].DeletionTimestamp, s.record())
+	}
+	if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+		t.Errorf("once more: done %v, error %v", done, err)
+	}
+}
+
+// A record that was lost after growth was stopped does not take the stop for
+// what the pool had.
+func TestLetGoAfterTheRecordWasLost(t *testing.T) {
+	batch := pool("batch", "batch-uid", dynamic())
+	s := newStage(t, batch)
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.arrivals = Gate{Message: "NodePool/new is not Ready"}
+	s.pass()
+	s.pass()
+	if err := s.client.Delete(t.Context(), s.recorded(), exactly(s.recorded().UID, s.recorded().ResourceVersion)); err != nil {
+		t.Fatal(err)
+	}
+	s.pass()
+	if s.record() == nil {
+		t.Fatal("the record was not written anew")
+	}
+	if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+		t.Fatalf("done %v, error %v", done, err)
+	}
+	s.exists(batch)
+	if diff := cmp.Diff(map[string]any{"memory": "1Ti"}, limits(t, batch)); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
+func TestLetGoWithoutTheLease(t *testing.T) {
+	batch := pool("batch", "batch-uid", dynamic())
+	s := newStage(t, batch)
+	s.leader = errors.New("the lease is another's")
+	if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); done || !errors.Is(err, s.leader) {
+		t.Errorf("done %v, error %v", done, err)
+	}
+	if s.exists(batch); batch.GetLabels()[v1alpha1.OwnerLabel] == "" {
+		t.Error("a label was taken off without the lease")
+	}
+}
+
+// An object that was written since it was read is looked at again, not patched.
+func TestReleaseOfAChangedObject(t *testing.T) {
+	batch := pool("batch", "batch-uid", dynamic())
+	s := newStage(t, batch)
+	s.exists(batch)
+	stale := Releases([]*unstructured.Unstructured{batch}, nil)[0]
+	batch.SetAnnotations(map[string]string{"edited": "by hand"})
+	if err := s.client.Update(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	if released, err := s.world().release(t.Context(), stale); released || err != nil {
+		t.Errorf("released %v, error %v", released, err)
+	}
+	if s.exists(batch); batch.GetLabels()[v1alpha1.OwnerLabel] == "" {
+		t.Error("the label was taken off an object that had changed")
+	}
+	if err := s.client.Delete(t.Context(), batch, exactly(batch.GetUID(), batch.GetResourceVersion())); err != nil {
+		t.Fatal(err)
+	}
+	if released, err := s.world().release(t.Context(), stale); !released || err != nil {
+		t.Errorf("of one that is gone: released %v, error %v", released, err)
+	}
+}
+
+func TestRegrow(t *testing.T) {
+	zero, two := int64(0), int64(2)
+	cases := map[string]struct {
+		now, before Growth
+		known       bool
+		want        []Operation
+	}{
+		"it grows already":            {now: Growth{CPU: "10"}},
+		"its limit is known":          {now: Growth{CPU: "0"}, before: Growth{CPU: "100"}, known: true, want: []Operation{{Op: "replace", Path: "/spec/limits/cpu", Value: "100"}}},
+		"it had none":                 {now: Growth{CPU: "0"}, known: true, want: []Operation{{Op: "remove", Path: "/spec/limits/cpu"}}},
+		"nobody knows":                {now: Growth{CPU: "0"}, want: []Operation{{Op: "remove", Path: "/spec/limits/cpu"}}},
+		"its replicas are known":      {now: Growth{Replicas: &zero}, before: Growth{Replicas: &two}, known: true, want: []Operation{{Op: "replace", Path: "/spec/replicas", Value: two}}},
+		"nobody knows its replicas":   {now: Growth{Replicas: &zero}},
+		"it has its replicas already": {now: Growth{Replicas: &two}, before: Growth{Replicas: &two}, known: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, regrow(c.now, c.before, c.known)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRecordName(t *testing.T) {
+	long := ""
+	for range 250 {
+		long += "a"
+	}
+	if got := RecordName("prod"); got != "plumbline-prod" {
+		t.Errorf("got %s", got)
+	}
+	if a, b := RecordName(long), RecordName(long+"b"); len(a) > 253 || a == b {
+		t.Errorf("names %d long, equal %v", len(a), a == b)
+	}
+}

@@ -1,0 +1,271 @@
+package teardown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// stage is a cluster and an account in memory, with a Karpenter that is played
+// by hand.
+type stage struct {
+	t      *testing.T
+	client client.Client
+	cache  client.Reader
+	sync   *v1alpha1.NodeSync
+	now    time.Time
+	asked  time.Time
+
+	instances map[string]cloud.Instance
+	questions int
+	silence   error
+	leader    error
+
+	controller, verified, arrivals Gate
+	holds                          map[types.UID]Hold
+	last                           Result
+}
+
+const karpenterFinalizer = "karpenter.sh/termination"
+
+func newStage(t *testing.T, objects ...client.Object) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	karpenter := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
+	scheme.AddKnownTypes(karpenter, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})
+	metav1.AddToGroupVersion(scheme, karpenter)
+	s := &stage{
+		t: t, now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), instances: map[string]cloud.Instance{},
+		controller: Gate{Open: true}, verified: Gate{Open: true}, arrivals: Gate{Open: true},
+	}
+	s.sync = &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod", UID: "sync", Generation: 1}}
+	s.client = fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(append(objects, s.sync)...).WithStatusSubresource(s.sync).WithReturnManagedFields().
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+			pod, _ := o.(*corev1.Pod)
+			return []string{pod.Spec.NodeName}
+		}).
+		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string {
+			event, _ := o.(*corev1.Event)
+			return []string{event.InvolvedObject.Name}
+		}).
+		WithInterceptorFuncs(interceptor.Funcs{Delete: onlyThat}).Build()
+	s.cache = s.client
+	return s
+}
+
+// onlyThat keeps the UID precondition of a delete, which the fake client passes
+// over.
+func onlyThat(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+	wanted := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions
+	if wanted == nil || wanted.UID == nil || wanted.ResourceVersion == nil {
+		return fmt.Errorf("delete %s without preconditions", o.GetName())
+	}
+	live, _ := o.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
+		return err
+	}
+	if live.GetUID() != *wanted.UID || live.GetResourceVersion() != *wanted.ResourceVersion {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "objects"}, o.GetName(), errors.New("precondition failed"))
+	}
+	return c.Delete(ctx, o)
+}
+
+func pool(name string, uid types.UID, spec map[string]any) *unstructured.Unstructured {
+	kind, _ := render.KindOf(render.NodePool)
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(kind.GVK)
+	object.SetName(name)
+	object.SetUID(uid)
+	object.SetLabels(map[string]string{v1alpha1.OwnerLabel: "plumbline-system.prod"})
+	return object
+}
+
+func nodeClass(name string, uid types.UID) *unstructured.Unstructured {
+	kind, _ := render.KindOf(render.EC2NodeClass)
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	object.SetGroupVersionKind(kind.GVK)
+	object.SetName(name)
+	object.SetUID(uid)
+	object.SetLabels(map[string]string{v1alpha1.OwnerLabel: "plumbline-system.prod"})
+	return object
+}
+
+// launch adds a node to a pool: its NodeClaim and its instance.
+func (s *stage) launch(name, poolName string, poolUID types.UID) {
+	s.t.Helper()
+	id := "i-" + name
+	claim := &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID("uid-" + name), Finalizers: []string{karpenterFinalizer},
+			Labels:          map[string]string{karpv1.NodePoolLabelKey: poolName},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: render.NodePool, Name: poolName, UID: poolUID}},
+		},
+		Spec:   karpv1.NodeClaimSpec{NodeClassRef: &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: render.EC2NodeClass, Name: "default"}},
+		Status: karpv1.NodeClaimStatus{ProviderID: "aws:///eu-west-1a/" + id, NodeName: "node-" + name},
+	}
+	if err := s.client.Create(s.t.Context(), claim); err != nil {
+		s.t.Fatal(err)
+	}
+	s.instances[id] = cloud.Instance{ID: id, Zone: "eu-west-1a", State: "running", Pool: poolName}
+}
+
+func (s *stage) claims() []karpv1.NodeClaim {
+	list := &karpv1.NodeClaimList{}
+	if err := s.client.List(s.t.Context(), list); err != nil {
+		s.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// karpenter ends the NodeClaims that are being deleted, and their instances so far.
+func (s *stage) karpenter(state string) {
+	s.t.Helper()
+	claims := s.claims()
+	for i := range claims {
+		if claims[i].DeletionTimestamp.IsZero() {
+			continue
+		}
+		_, id, err := cloud.ParseProviderID(claims[i].Status.ProviderID)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.become(id, state)
+		claims[i].Finalizers = nil
+		if err := s.client.Update(s.t.Context(), &claims[i]); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func (s *stage) become(id, state string) {
+	instance := s.instances[id]
+	instance.State = state
+	s.instances[id] = instance
+}
+
+// Instances is EC2's answer.
+func (s *stage) Instances(_ context.Context, q cloud.Query) ([]cloud.Instance, error) {
+	s.questions++
+	if s.silence != nil {
+		return nil, s.silence
+	}
+	var found []cloud.Instance
+	for id, i := range s.instances {
+		if slices.Contains(q.Pools, i.Pool) || slices.Contains(q.ProviderIDs, i.ProviderID()) {
+			found = append(found, s.instances[id])
+		}
+	}
+	slices.SortFunc(found, func(a, b cloud.Instance) int { return strings.Compare(a.ID, b.ID) })
+	return found, nil
+}
+
+// find records a removal in the status, as the pass that finds it does.
+func (s *stage) find(kind, name string, uid types.UID) {
+	s.t.Helper()
+	at := metav1.NewTime(s.now)
+	s.sync.Status.Removals = append(s.sync.Status.Removals, v1alpha1.Removal{
+		Kind: kind, Name: name, UID: uid, Phase: v1alpha1.RemovalPacing, RecordedAt: at, Since: at, LastProgress: at,
+	})
+	s.write()
+}
+
+func (s *stage) write() {
+	s.t.Helper()
+	if err := s.client.Status().Update(s.t.Context(), s.sync); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// drive runs one pass and does not write what it came to.
+func (s *stage) drive() error {
+	var err error
+	s.last, err = Drive(s.t.Context(), s.world(), Pass{
+		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked,
+		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
+	}, s.sync.Status.Removals)
+	return err
+}
+
+func (s *stage) world() World {
+	return World{
+		Cache: s.cache, Live: s.client, Writer: s.client, EC2: s,
+		StillLeader: func(context.Context) error { return s.leader },
+	}
+}
+
+// pass runs one pass, a little later than the last, and writes its status.
+func (s *stage) pass() []string {
+	s.t.Helper()
+	s.now = s.now.Add(11 * time.Second)
+	if err := s.drive(); err != nil {
+		s.t.Fatalf("pass: %v", err)
+	}
+	s.asked = s.last.AskedAt
+	s.sync.Status.Removals = nil
+	for _, r := range s.last.Removals {
+		if r.Phase != v1alpha1.RemovalGone {
+			s.sync.Status.Removals = append(s.sync.Status.Removals, r)
+		}
+	}
+	s.write()
+	var lines []string
+	for _, r := range s.last.Removals {
+		lines = append(lines, fmt.Sprintf("%s %s", r.Name, r.Phase))
+	}
+	for _, d := range s.last.Deeds {
+		lines = append(lines, d.Action.String())
+	}
+	return lines
+}
+
+func (s *stage) exists(object client.Object) bool {
+	s.t.Helper()
+	err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(object), object)
+	if client.IgnoreNotFound(err) != nil {
+		s.t.Fatal(err)
+	}
+	return err == nil
+}
+
+func (s *stage) recorded() *corev1.ConfigMap {
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: RecordName("prod")}}
+	if !s.exists(configMap) {
+		return nil
+	}
+	return configMap
+}
+
+func (s *stage) record() map[string]string {
+	if configMap := s.recorded(); configMap != nil {
+		return configMap.Data
+	}
+	return nil
+}
