@@ -144,7 +144,7 @@ func (p *pass) tell() {
 		p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), n.kind, n.reason, "%s", n.message)
 	}
 	after, before := conditions.Get(p.sync, meta.ReadyCondition), conditions.Get(p.before, meta.ReadyCondition)
-	if after == nil || p.superseded() || (before != nil && before.Status == after.Status && before.Reason == after.Reason && before.Message == after.Message) {
+	if after == nil || p.superseded() || p.finished || (before != nil && before.Status == after.Status && before.Reason == after.Reason && before.Message == after.Message) {
 		return
 	}
 	kind := "Normal"
