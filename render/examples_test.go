@@ -1,39 +1,46 @@
 package render_test
 
 import (
+	"bytes"
+	"flag"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/plumbline-dev/plumbline/render"
-	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
+var update = flag.Bool("update", false, "rewrite the goldens")
+
 func TestExamples(t *testing.T) {
-	crds, _, err := schema.Embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := schema.New(crds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range []string{"basic", "gpu-and-spot", "kustomize-overlays/clusters/staging", "kustomize-overlays/clusters/production"} {
-		snap := render.Snapshot{FS: os.DirFS("../examples")}
-		k, err := render.ReadKarpenter(snap, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		set, err := render.Render(t.Context(), snap, p, k, v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range set.Objects {
-			t.Log(o.Ref, o.Origin)
-			fs, err := v.FieldSet(o.Desired)
+	for _, path := range []string{"basic", "gpu-and-spot", "kustomize-overlays/clusters/staging", "kustomize-overlays/clusters/production"} {
+		t.Run(path, func(t *testing.T) {
+			set, err := renderAll(t, render.Snapshot{FS: os.DirFS("../examples")}, path, embedded(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Log(fs.Size())
-		}
+			var got bytes.Buffer
+			for _, object := range set.Objects {
+				got.WriteString("# " + object.Origin.String() + "\n")
+				got.Write(marshal(t, object.Desired.Object))
+				got.WriteString("---\n")
+			}
+			golden := filepath.Join("testdata", "examples", strings.ReplaceAll(path, "/", "-")+".golden.yaml")
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package render_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -117,6 +118,9 @@ func FuzzSubstitute(f *testing.F) {
 	}
 	karpenter := &render.Karpenter{Cluster: render.Cluster{Name: "demo", Region: "eu-west-1"}, Nodes: []string{"class.json"}}
 	f.Fuzz(func(t *testing.T, text string) {
+		if !utf8.ValidString(text) {
+			t.Skip("JSON has no such text")
+		}
 		object := map[string]any{
 			"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": map[string]any{"name": "x"},
 			"spec": map[string]any{"userData": text},
@@ -130,7 +134,7 @@ func FuzzSubstitute(f *testing.F) {
 		}
 		got, _, _ := unstructured.NestedString(set.Objects[0].Desired.Object, "spec", "userData")
 		known := strings.NewReplacer("$${CLUSTER_NAME}", "${CLUSTER_NAME}", "$${REGION}", "${REGION}", "${CLUSTER_NAME}", "demo", "${REGION}", "eu-west-1")
-		if want := known.Replace(strings.ToValidUTF8(text, "\uFFFD")); want != got {
+		if want := known.Replace(text); want != got {
 			t.Fatalf("user data %q became %q, want %q", text, got, want)
 		}
 	})

@@ -1,0 +1,166 @@
+package render_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func TestRefused(t *testing.T) {
+	object := func(apiVersion, kind, rest string) string {
+		return "apiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata:\n  name: a\n" + rest
+	}
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"malformed":          {"a: b: c\n", []string{"a.yaml: not YAML: mapping values are not allowed in this context"}},
+		"a list":             {"- a\n", []string{"a.yaml:1: it is not an object: apiVersion and kind are missing"}},
+		"no kind":            {"apiVersion: v1\n", []string{"a.yaml:1: it is not an object: apiVersion or kind is missing"}},
+		"a foreign kind":     {object("apps/v1", "Deployment", ""), []string{"a.yaml:2: Deployment (apps/v1) is refused: plumbline is for NodePool and EC2NodeClass; leave it to the tool that applies the rest"}},
+		"a name alike":       {object("other.example.com/v1", "NodePool", ""), []string{"a.yaml:2: NodePool (other.example.com/v1) is refused"}},
+		"a NodeOverlay":      {object("karpenter.sh/v1alpha1", "NodeOverlay", ""), []string{"a.yaml:2: NodeOverlay is refused: alpha and behind a feature gate in Karpenter, not supported yet"}},
+		"a CapacityBuffer":   {object("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", ""), []string{"a.yaml:2: CapacityBuffer is refused: alpha and behind"}},
+		"a NodeClaim":        {object("karpenter.sh/v1", "NodeClaim", ""), []string{"a.yaml:2: NodeClaim is refused: Karpenter makes NodeClaims itself"}},
+		"a NodeSync":         {object("plumbline.dev/v1alpha1", "NodeSync", ""), []string{"a.yaml:2: NodeSync is refused: it lives in the cluster"}},
+		"a Provisioner":      {object("karpenter.sh/v1alpha5", "Provisioner", ""), []string{"a.yaml:2: karpenter.sh/v1alpha5 Provisioner became karpenter.sh/v1 NodePool: "}},
+		"an AWSNodeTemplate": {object("karpenter.k8s.aws/v1alpha1", "AWSNodeTemplate", ""), []string{"a.yaml:2: karpenter.k8s.aws/v1alpha1 AWSNodeTemplate became karpenter.k8s.aws/v1 EC2NodeClass: "}},
+		"a beta NodePool":    {object("karpenter.sh/v1beta1", "NodePool", ""), []string{"a.yaml:2: karpenter.sh/v1beta1 NodePool became karpenter.sh/v1 NodePool: "}},
+		"a version to come":  {object("karpenter.sh/v2", "NodePool", ""), []string{"a.yaml:2: NodePool is not known in version v2: write karpenter.sh/v1"}},
+		"no name":            {"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  labels: {a: b}\n", []string{"a.yaml:3: NodePool has no metadata.name"}},
+		"no metadata":        {"apiVersion: karpenter.sh/v1\nkind: NodePool\n", []string{"a.yaml:1: NodePool has no metadata"}},
+		"a namespace":        {object("karpenter.sh/v1", "NodePool", "  namespace: x\n"), []string{"a.yaml:5: NodePool belongs to the whole cluster"}},
+		"out of a cluster": {
+			object("karpenter.sh/v1", "NodePool", "  uid: x\n  resourceVersion: \"1\"\n  annotations:\n    karpenter.sh/nodepool-hash: \"1\"\n  labels:\n    plumbline.dev/nodesync: x\nstatus:\n  nodes: 1\n"),
+			[]string{
+				"a.yaml:5: metadata.uid is not for Git to say", "a.yaml:6: metadata.resourceVersion is not for Git to say",
+				"a.yaml:8: the annotation karpenter.sh/nodepool-hash was copied", "a.yaml:10: the label plumbline.dev/nodesync is plumbline's to write", "a.yaml:11: status is Karpenter's to write",
+			},
+		},
+		"by the schema": {
+			strings.Replace(pool("a"), "requirements: []", "requirements:\n        - key: kubernetes.io/arch\n          operator: Is\n  limit: {}\n  weight: 1000", 1),
+			[]string{
+				`a.yaml:11: NodePool/a: spec.template.spec.requirements[0].operator: Unsupported value: "Is"`,
+				"a.yaml:12: NodePool/a: spec.limit: Forbidden: unknown field: this version of Karpenter does not have it",
+				"a.yaml:13: NodePool/a: spec.weight: Invalid value: 1000: should be less than or equal to 100",
+			},
+		},
+		"by a rule":  {strings.Replace(pool("a"), "name: default}", "name: ''}", 1), []string{`a.yaml:8: NodePool/a: spec.template.spec.nodeClassRef.name: Invalid value: "": name may not be empty`}},
+		"a bad name": {pool("Not_A_Name"), []string{`a.yaml:4: NodePool/Not_A_Name: metadata.name: Invalid value: "Not_A_Name"`}},
+		"twice":      {pool("a") + "---\n" + class("a") + "---\n" + pool("a"), []string{"a.yaml:21: NodePool/a is defined twice, first in a.yaml:1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": tc.text}), ".", embedded(t))
+			expectErrors(t, err, tc.want)
+		})
+	}
+}
+
+func TestAllErrorsAtOnce(t *testing.T) {
+	files := map[string]string{
+		"plumbline.yaml":         plumblineYAML,
+		"a/broken.yaml":          "a: [\n",
+		"b/foreign.yaml":         "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
+		"c/unknown.yaml":         strings.Replace(pool("c"), "requirements: []", "requirements: []\n  oops: ${MISSING}", 1),
+		"d/kustomization.yaml":   "helmCharts: [{name: x}]\nresources: ['https://example.com/x']\n",
+		"e/good.yaml":            pool("same"),
+		"f/good.yaml":            pool("same"),
+		"g/kustomization.yaml":   "resources: [x.yaml]\n",
+		"g/x.yaml":               strings.Replace(pool("g"), "requirements: []", "requirements: []\n  oops: 1", 1),
+		"h/too-large.yaml":       "# " + strings.Repeat("x", 1<<20),
+		"i/not-json.json":        "{\n\"a\": }",
+		"j/several-of-them.yaml": strings.ReplaceAll(pool("a")+"---\n"+pool("b"), "requirements: []", "requirement: []"),
+	}
+	_, err := renderAll(t, folder(files), ".", embedded(t))
+	expectErrors(t, err, []string{
+		"a/broken.yaml:1: not YAML",
+		"b/foreign.yaml:2: Pod (v1) is refused",
+		"c/unknown.yaml:10: ${MISSING} is not known",
+		"d/kustomization.yaml:1: helmCharts: a render runs no plugin and no chart",
+		`d/kustomization.yaml:2: resources[0]: "https://example.com/x" is not in this repository`,
+		"f/good.yaml:1: NodePool/same is defined twice, first in e/good.yaml:1",
+		"g/x.yaml: NodePool/g: spec.oops: Forbidden: unknown field",
+		"h/too-large.yaml: it is larger than 1048576 bytes",
+		"i/not-json.json:2: not JSON",
+		"j/several-of-them.yaml:7: NodePool/a: spec.template.spec.requirements: Required value",
+		"j/several-of-them.yaml:9: NodePool/a: spec.template.spec.requirement: Forbidden: unknown field",
+		"j/several-of-them.yaml:17: NodePool/b: spec.template.spec.requirements: Required value",
+		"j/several-of-them.yaml:19: NodePool/b: spec.template.spec.requirement: Forbidden: unknown field",
+	})
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	if len([]rune(first)) > 140 || !strings.HasSuffix(first, " (and 12 more)") {
+		t.Errorf("the first line is no commit status: %q", first)
+	}
+	if lines := strings.Count(err.Error(), "\n"); lines != 13 {
+		t.Errorf("%d lines after the first, want 13:\n%v", lines, err)
+	}
+	var one render.Error
+	if !errors.As(fmt.Errorf("render: %w", err), &one) || one.File != "a/broken.yaml" {
+		t.Errorf("errors.As finds %v", one)
+	}
+}
+
+func TestErrorsInOneLine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		errs render.Errors
+		want string
+	}{
+		"short":     {render.Errors{{File: "a", Line: 1, Message: "b"}}, "a:1: b"},
+		"no line":   {render.Errors{{File: "a", Message: "b"}}, "a: b"},
+		"many":      {render.Errors{{File: "a", Line: 1, Message: "b"}, {File: "c", Message: "d"}}, "a:1: b (and 1 more)\na:1: b\nc: d"},
+		"long":      {render.Errors{{File: "a", Message: strings.Repeat("é", 200)}}, "a: " + strings.Repeat("é", 106) + "…\na: " + strings.Repeat("é", 200)},
+		"two lines": {render.Errors{{File: "a", Message: "b\nc"}}, "a: b\na: b\nc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.errs.Error()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"nothing":      {"a/plumbline.yaml": plumblineYAML},
+		"no objects":   {"a/plumbline.yaml": plumblineYAML, "a/README.md": "x", "a/b.yaml": "# nothing\n"},
+		"an empty one": {"a/plumbline.yaml": plumblineYAML, "a/b.yaml": "apiVersion: v1\nkind: List\nitems: []\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := renderAll(t, folder(files), "./a", nil)
+			var empty *render.EmptyError
+			if !errors.As(err, &empty) || empty.Path != "./a" {
+				t.Errorf("error %v, want *EmptyError of ./a", err)
+			}
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	files := map[string]string{"plumbline.yaml": plumblineYAML, "a/b/c/d.yaml": pool("d"), "e.yaml": pool("e")}
+	all := render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 3}
+	if _, err := renderAll(t, folder(files), ".", nil, render.WithLimits(all)); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		limits render.Limits
+		want   string
+	}{
+		"depth":       {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 2}, "too much to render: folders nest deeper than 2 at a/b/c"},
+		"files":       {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 2, Depth: 3}, "too much to render: more than 2 files"},
+		"total bytes": {render.Limits{FileBytes: 1000, TotalBytes: 500, Files: 10, Depth: 3}, "too much to render: more than 500 bytes"},
+		"file bytes":  {render.Limits{FileBytes: 150, TotalBytes: 10_000, Files: 10, Depth: 3}, "larger than 150 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := renderAll(t, folder(files), ".", nil, render.WithLimits(tc.limits))
+			var errs render.Errors
+			if !errors.As(err, &errs) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q in it", err, tc.want)
+			}
+		})
+	}
+}
