@@ -37,8 +37,8 @@ func (p *pass) reportTo(ctx context.Context, to v1alpha1.Report, v verdict) {
 		Description: report.Truncate(v.commitText()),
 	}
 	key := to.Provider + " " + to.URL
-	as := reportedAs(to.Provider, status)
-	if p.memory.reported[key] == as || slices.Contains(p.sync.Status.Reported, as) {
+	as := reportedAs(to, status)
+	if p.isReported(key, as) {
 		p.noteReported(as)
 		return
 	}
@@ -56,6 +56,15 @@ func (p *pass) reportTo(ctx context.Context, to v1alpha1.Report, v verdict) {
 	delete(p.memory.reportAfter, key)
 	p.memory.reported[key] = as
 	p.noteReported(as)
+}
+
+// isReported says whether a commit status is the one that was posted last. What
+// this process has posted itself counts before a status that may be stale.
+func (p *pass) isReported(key string, as v1alpha1.Reported) bool {
+	if last, known := p.memory.reported[key]; known {
+		return last == as
+	}
+	return slices.Contains(p.sync.Status.Reported, as)
 }
 
 // statusContext is plumbline/<cluster>/<name>, so that clusters on one
@@ -95,7 +104,7 @@ func (p *pass) post(ctx context.Context, to v1alpha1.Report, status report.Statu
 // it again.
 func (p *pass) noteReported(as v1alpha1.Reported) {
 	for i, r := range p.sync.Status.Reported {
-		if r.Provider == as.Provider && r.Context == as.Context {
+		if r.Provider == as.Provider && r.URL == as.URL && r.Context == as.Context {
 			p.sync.Status.Reported[i] = as
 			return
 		}
@@ -103,9 +112,9 @@ func (p *pass) noteReported(as v1alpha1.Reported) {
 	p.sync.Status.Reported = append(p.sync.Status.Reported, as)
 }
 
-func reportedAs(provider string, status report.Status) v1alpha1.Reported {
+func reportedAs(to v1alpha1.Report, status report.Status) v1alpha1.Reported {
 	return v1alpha1.Reported{
-		Provider: provider, Context: status.Context, Commit: status.Commit,
+		Provider: to.Provider, URL: to.URL, Context: status.Context, Commit: status.Commit,
 		State: string(status.State), Description: status.Description,
 	}
 }

@@ -175,9 +175,12 @@ const (
 
 // Reported is one commit status as posted.
 type Reported struct {
-	// Provider and Context name the status.
+	// Provider, URL and Context name the status.
 	Provider string `json:"provider"`
-	Context  string `json:"context"`
+	// URL of the report, where it names one.
+	// +optional
+	URL     string `json:"url,omitempty"`
+	Context string `json:"context"`
 	// Commit it was posted on.
 	Commit string `json:"commit"`
 	// State is pending, success or failure.

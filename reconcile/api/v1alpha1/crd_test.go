@@ -1,0 +1,185 @@
+package v1alpha1_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	raw, err := os.ReadFile("../../../manifests/crd/plumbline.dev_nodesyncs.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(raw, crd); err != nil {
+		t.Fatal(err)
+	}
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
+	return crd
+}
+
+// TestCRDIsValid asks what the API server asks of a CRD, the cost of its
+// expressions among it.
+func TestCRDIsValid(t *testing.T) {
+	internal := &apiextensions.CustomResourceDefinition{}
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(readCRD(t), internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	internal.Status.StoredVersions = []string{"v1alpha1"}
+	for _, problem := range validation.ValidateCustomResourceDefinition(t.Context(), internal) {
+		t.Error(problem)
+	}
+}
+
+func newValidator(t *testing.T) *schema.Validator {
+	t.Helper()
+	v, err := schema.New([]*apiextensionsv1.CustomResourceDefinition{readCRD(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// nodeSync is one with a spec, given as YAML.
+func nodeSync(t *testing.T, spec string) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte("apiVersion: plumbline.dev/v1alpha1\nkind: NodeSync\nmetadata: {name: a, namespace: plumbline-system}\nspec: " + spec))
+	if err != nil {
+		t.Fatalf("%s: %v", spec, err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(raw); err != nil {
+		t.Fatalf("%s: %v", spec, err)
+	}
+	return u
+}
+
+const git = `{git: {url: "https://git.example.com/acme/fleet.git"}}`
+
+func TestAccepted(t *testing.T) {
+	v := newValidator(t)
+	for name, spec := range map[string]string{
+		"least":         `{source: ` + git + `}`,
+		"http":          `{source: {git: {url: "http://127.0.0.1:3000/a/b"}}}`,
+		"ssh":           `{source: {git: {url: "ssh://git@git.example.com/a/b"}}}`,
+		"every ref":     `{source: {git: {url: "https://h/r", ref: {branch: b, tag: t, semver: ">=1", name: refs/pull/1/head, commit: "` + strings.Repeat("0", 40) + `"}}}}`,
+		"empty ref":     `{source: {git: {url: "https://h/r", ref: {}}}}`,
+		"path":          `{source: ` + git + `, path: ./clusters/prod}`,
+		"dotted names":  `{source: ` + git + `, path: a..b/.c}`,
+		"durations":     `{source: ` + git + `, interval: 1h30m, retryInterval: 1.5s, timeout: 1000ms, removal: {stallAfter: 10s}}`,
+		"nobody leaves": `{source: ` + git + `, guard: {maxRemovedPools: 0}}`,
+		"every choice":  `{source: ` + git + `, adopt: Never, drift: Report, onDelete: Drain, suspend: true, guard: {allowLastPool: true}}`,
+		"reports": `{source: ` + git + `, report: [{provider: github, secretRef: {name: a}}, {provider: gitlab, secretRef: {name: a}},
+		             {provider: gitea, secretRef: {name: a}, url: "http://127.0.0.1:3000/a/b"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, problem := range v.Validate(t.Context(), nodeSync(t, spec)) {
+				t.Error(problem)
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	v := newValidator(t)
+	reports := strings.Repeat(`{provider: gitea, secretRef: {name: a}},`, 9)
+	cases := map[string]struct{ spec, want string }{
+		"no source":        {`{}`, "spec.source: Required value"},
+		"no git":           {`{source: {}}`, "spec.source.git: Required value"},
+		"no url":           {`{source: {git: {}}}`, "spec.source.git.url: Required value"},
+		"file url":         {`{source: {git: {url: "file:///etc"}}}`, "spec.source.git.url: Invalid value"},
+		"scp-like url":     {`{source: {git: {url: "git@git.example.com:a/b"}}}`, "spec.source.git.url: Invalid value"},
+		"short commit":     {`{source: {git: {url: "https://h/r", ref: {commit: abc}}}}`, "spec.source.git.ref.commit: Invalid value"},
+		"nameless secret":  {`{source: {git: {url: "https://h/r", secretRef: {}}}}`, "spec.source.git.secretRef.name: Required value"},
+		"empty secret":     {`{source: {git: {url: "https://h/r", secretRef: {name: ""}}}}`, "spec.source.git.secretRef.name: Invalid value"},
+		"absolute path":    {`{source: ` + git + `, path: /etc}`, "path must be relative and may not contain '..'"},
+		"path upwards":     {`{source: ` + git + `, path: ../other}`, "path must be relative and may not contain '..'"},
+		"path up and down": {`{source: ` + git + `, path: a/../../b}`, "path must be relative and may not contain '..'"},
+		"endless path":     {`{source: ` + git + `, path: "` + strings.Repeat("a", 1025) + `"}`, "spec.path: Too long"},
+		"days":             {`{source: ` + git + `, interval: 1d}`, "spec.interval: Invalid value"},
+		"no unit":          {`{source: ` + git + `, interval: "60"}`, "spec.interval: Invalid value"},
+		"negative":         {`{source: ` + git + `, interval: -1m}`, "spec.interval: Invalid value"},
+		"without a pause":  {`{source: ` + git + `, interval: 0s}`, "must be at least 1s"},
+		"no pause to try":  {`{source: ` + git + `, retryInterval: 10ms}`, "must be at least 1s"},
+		"no time at all":   {`{source: ` + git + `, timeout: 0s}`, "must be at least 1s"},
+		"stall in words":   {`{source: ` + git + `, removal: {stallAfter: soon}}`, "spec.removal.stallAfter: Invalid value"},
+		"adopt":            {`{source: ` + git + `, adopt: Sometimes}`, `spec.adopt: Unsupported value: "Sometimes"`},
+		"drift":            {`{source: ` + git + `, drift: Ignore}`, `spec.drift: Unsupported value: "Ignore"`},
+		"onDelete":         {`{source: ` + git + `, onDelete: Delete}`, `spec.onDelete: Unsupported value: "Delete"`},
+		"negative guard":   {`{source: ` + git + `, guard: {maxRemovedPools: -1}}`, "spec.guard.maxRemovedPools: Invalid value"},
+		"guard in words":   {`{source: ` + git + `, guard: {maxRemovedPools: one}}`, "spec.guard.maxRemovedPools: Invalid value"},
+		"report's host":    {`{source: ` + git + `, report: [{provider: sourcehut, secretRef: {name: a}}]}`, `spec.report[0].provider: Unsupported value: "sourcehut"`},
+		"report's secret":  {`{source: ` + git + `, report: [{provider: gitea}]}`, "spec.report[0].secretRef: Required value"},
+		"report's url":     {`{source: ` + git + `, report: [{provider: gitea, secretRef: {name: a}, url: "ssh://h/r"}]}`, "spec.report[0].url: Invalid value"},
+		"nine reports":     {`{source: ` + git + `, report: [` + reports + `]}`, "spec.report: Too many"},
+		"unknown field":    {`{source: ` + git + `, prune: true}`, "unknown field"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			problems := v.Validate(t.Context(), nodeSync(t, c.spec)).ToAggregate()
+			if problems == nil || !strings.Contains(problems.Error(), c.want) {
+				t.Errorf("problems: %v\nwant one that says %q", problems, c.want)
+			}
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	object := nodeSync(t, `{source: `+git+`}`)
+	newValidator(t).Default(object)
+	got := &v1alpha1.NodeSync{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, got); err != nil {
+		t.Fatal(err)
+	}
+	one := int32(1)
+	want := v1alpha1.NodeSyncSpec{
+		Interval: metav1.Duration{Duration: time.Minute},
+		Timeout:  &metav1.Duration{Duration: 2 * time.Minute},
+		Source:   v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git"}},
+		Path:     "./",
+		Adopt:    v1alpha1.AdoptIfIdentical,
+		Drift:    v1alpha1.DriftCorrect,
+		Removal:  v1alpha1.RemovalPolicy{StallAfter: &metav1.Duration{Duration: 15 * time.Minute}},
+		Guard:    v1alpha1.Guard{MaxRemovedPools: &one},
+		OnDelete: v1alpha1.OnDeleteOrphan,
+	}
+	if diff := cmp.Diff(want, got.Spec); diff != "" {
+		t.Errorf("defaults:\n%s", diff)
+	}
+}
+
+func TestShape(t *testing.T) {
+	crd := readCRD(t)
+	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped || crd.Annotations["helm.sh/resource-policy"] != "keep" {
+		t.Errorf("scope %s, annotations %v", crd.Spec.Scope, crd.Annotations)
+	}
+	if diff := cmp.Diff([]string{"nsync", "nsyncs"}, crd.Spec.Names.ShortNames); diff != "" {
+		t.Error(diff)
+	}
+	version := crd.Spec.Versions[0]
+	if version.Subresources == nil || version.Subresources.Status == nil {
+		t.Error("status is no subresource")
+	}
+	var columns []string
+	for _, c := range version.AdditionalPrinterColumns {
+		columns = append(columns, c.Name)
+	}
+	if diff := cmp.Diff([]string{"Ready", "Status", "Revision", "Karpenter", "Removals", "Suspended", "Age"}, columns); diff != "" {
+		t.Error(diff)
+	}
+}
