@@ -173,11 +173,11 @@ func (p *pass) superseded() bool { return p.fault != nil && p.fault.Class == fau
 
 // result says when the next pass comes, where no watch wakes us before.
 func (p *pass) result() ctrl.Result {
-	if p.suspended || p.elsewhere || p.finished {
-		return ctrl.Result{}
-	}
 	if p.superseded() {
 		return ctrl.Result{RequeueAfter: time.Millisecond}
+	}
+	if p.suspended || p.elsewhere || p.finished {
+		return ctrl.Result{}
 	}
 	for _, f := range []*fault.Error{p.fault, fault.Classify(p.unwritten)} {
 		if f != nil && f.Class == fault.Transient {

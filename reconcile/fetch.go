@@ -21,7 +21,11 @@ type Source interface {
 
 // fetch takes the newest revision, or the one at hand where none is due.
 func (p *pass) fetch(ctx context.Context) error {
-	requested, _ := meta.ReconcileAnnotationValue(p.sync.GetAnnotations())
+	requested, asked := meta.ReconcileAnnotationValue(p.sync.GetAnnotations())
+	if asked {
+		// Handled also where the fetch fails: whoever asked waits for an answer.
+		p.sync.Status.SetLastHandledReconcileRequest(requested)
+	}
 	key := fetchKey{generation: p.sync.Generation, requested: requested}
 	m := p.memory
 	if key == m.fetchedFor && m.failure != nil && p.now.Before(m.failedAt.Add(p.retryInterval())) {
@@ -73,9 +77,6 @@ func (p *pass) fetchNow(ctx context.Context) (*render.Snapshot, error) {
 // attempted notes the revision that this pass is about.
 func (p *pass) attempted() {
 	p.sync.Status.LastAttemptedRevision = p.snapshot.Revision
-	if requested, ok := meta.ReconcileAnnotationValue(p.sync.GetAnnotations()); ok {
-		p.sync.Status.SetLastHandledReconcileRequest(requested)
-	}
 }
 
 // secret reads a Secret of the NodeSync's namespace, uncached: Secrets are not
