@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 func TestMake(t *testing.T) {
@@ -69,6 +71,23 @@ func TestMake(t *testing.T) {
 			},
 			git:  []string{class("default"), limited},
 			want: []string{},
+		},
+		"empty maps in Git say nothing": {
+			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("default"), limited) },
+			git:   []string{class("default", "tags: {}", "kubelet: {}"), pool("general", "default", `limits: {cpu: "100"}`)},
+			want:  []string{},
+		},
+		"the status is not ours": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.Edit(t, poolRef("general"), "kubectl-edit", func(o *unstructured.Unstructured) {
+					entries := o.GetManagedFields()
+					entries[0].Manager, entries[0].Operation, entries[0].Subresource = "argocd-controller", metav1.ManagedFieldsOperationUpdate, "status"
+					o.SetManagedFields(append(o.GetManagedFields(), entries[0]))
+				})
+			},
+			git:  []string{class("default"), pool("general", "default", "limits: {cpu: 1}")},
+			want: []string{"Update NodePool/general Differs spec.limits.cpu:100→1"},
 		},
 		"edited, and drift is to be reported": {
 			given: func(t *testing.T, c *cluster) {
@@ -270,6 +289,30 @@ func TestErrorsAreTyped(t *testing.T) {
 	}
 	if err := c.plan(t, class("default")).Err(); err != nil {
 		t.Errorf("nothing is wrong, and yet: %v", err)
+	}
+}
+
+// TestTheSchemaIsAsked: what the CRDs' rules refuse is refused before it is tried,
+// with the live object in the place before.
+func TestTheSchemaIsAsked(t *testing.T) {
+	crds, _, err := schema.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := schema.New(crds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("general", "default"), pool("fine", "default"))
+	set := c.set(t, class("default"), pool("general", "default", "weight: 1000"), pool("fine", "default", "weight: 10"))
+	p, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Update NodePool/fine Differs spec.weight:→10", "Refuse NodePool/general Invalid spec.weight:→1000"}
+	if diff := cmp.Diff(want, script(p)); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 }
 
