@@ -15,7 +15,8 @@ func TestCredentialsFromSecret(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	t.Cleanup(server.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	_, plain, locked := newKey(t)
+	_, plain := newKey(t)
+	_, locked := newLockedKey(t)
 	type data = map[string][]byte
 	cases := map[string]struct {
 		data data

@@ -109,8 +109,8 @@ func TestFetchNeedsItsDisk(t *testing.T) {
 // and leaves no goroutine behind.
 func TestFetchFromAHostThatHangs(t *testing.T) {
 	hang := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	hostKey, _, _ := newKey(t)
-	_, plain, _ := newKey(t)
+	hostKey, _ := newKey(t)
+	_, plain := newKey(t)
 	addr := hang.Addr().String()
 	for name, url := range map[string]string{"http": "http://" + addr + "/x.git", "ssh": "ssh://git@" + addr + "/x.git"} {
 		t.Run(name, func(t *testing.T) {

@@ -53,17 +53,22 @@ func TestFetchLimitsTheRepository(t *testing.T) {
 // A file of 100 MB that compresses to nothing is refused before it is in memory.
 func TestFetchLimitsAnObjectAndNamesIt(t *testing.T) {
 	const large = 100 << 20
-	h := newHost(t)
-	h.commit(t, "main", files{"nodes/eu/a.yaml": "a"})
-	clone := newClient(t, h.url, source.Options{})
-	clone.mustFetch(t, v1alpha1.GitRef{})
-	h.commit(t, "main", files{"nodes/eu/huge.bin": strings.Repeat("0", large)})
 	t.Run("in an increment", func(t *testing.T) {
-		_, err := clone.fetch(t, v1alpha1.GitRef{})
+		h := newHost(t)
+		h.commit(t, "main", files{"nodes/eu/a.yaml": "a"})
+		c := newClient(t, h.url, source.Options{MaxObjectBytes: 1 << 20})
+		c.mustFetch(t, v1alpha1.GitRef{})
+		h.commit(t, "main", files{"nodes/eu/huge.bin": strings.Repeat("0", 2<<20)})
+		_, err := c.fetch(t, v1alpha1.GitRef{})
 		wantLimit(t, err, "the file nodes/eu/huge.bin")
-		wantOneStore(t, clone)
+		if h.packs.Load() != 2 {
+			t.Errorf("%d packs fetched, want the clone and the increment", h.packs.Load())
+		}
+		wantOneStore(t, c)
 	})
 	t.Run("in a clone", func(t *testing.T) {
+		h := newHost(t)
+		h.commit(t, "main", files{"nodes/eu/huge.bin": strings.Repeat("0", large)})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := newClient(t, h.url, source.Options{}).fetch(t, v1alpha1.GitRef{})

@@ -27,12 +27,9 @@ type sshHost struct {
 	root   string
 }
 
-func newKey(t *testing.T) (ssh.Signer, []byte, []byte) {
+func newKey(t *testing.T) (ssh.Signer, []byte) {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := newPrivateKey(t)
 	signer, err := ssh.NewSignerFromKey(private)
 	if err != nil {
 		t.Fatal(err)
@@ -41,11 +38,31 @@ func newKey(t *testing.T) (ssh.Signer, []byte, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return signer, pem.EncodeToMemory(plain)
+}
+
+func newPrivateKey(t *testing.T) ed25519.PrivateKey {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return private
+}
+
+// newLockedKey is a key that needs the password.
+func newLockedKey(t *testing.T) (ssh.Signer, []byte) {
+	t.Helper()
+	private := newPrivateKey(t)
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
 	locked, err := ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte(password))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return signer, pem.EncodeToMemory(plain), pem.EncodeToMemory(locked)
+	return signer, pem.EncodeToMemory(locked)
 }
 
 func newSSHHost(t *testing.T, hostKey ssh.Signer, client ssh.PublicKey) *sshHost {
@@ -143,8 +160,8 @@ func knownHosts(addr string, keys ...ssh.Signer) []byte {
 }
 
 func TestFetchOverSSH(t *testing.T) {
-	hostKey, _, _ := newKey(t)
-	signer, plain, locked := newKey(t)
+	hostKey, _ := newKey(t)
+	signer, plain := newKey(t)
 	h := newSSHHost(t, hostKey, signer.PublicKey())
 	c := newClient(t, h.url, source.Options{})
 	known := knownHosts(h.addr, hostKey)
@@ -164,21 +181,26 @@ func TestFetchOverSSH(t *testing.T) {
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), second, map[string]string{"a.yaml": "aa"})
 	wantOneStore(t, c)
 
-	c.request.Credentials, err = source.CredentialsFromSecret(map[string][]byte{"identity": locked, "password": []byte(password), "known_hosts": known})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.mustFetch(t, v1alpha1.GitRef{Branch: "main"})
 	c.request.URL = strings.Replace(h.url, "fleet", "other's!", 1)
 	if _, err := c.fetch(t, v1alpha1.GitRef{}); !errors.As(err, &gone) || gone.What != "repository" {
 		t.Errorf("a repository that is not there: %v", err)
 	}
 }
 
+func TestFetchOverSSHWithALockedIdentity(t *testing.T) {
+	hostKey, _ := newKey(t)
+	signer, locked := newLockedKey(t)
+	h := newSSHHost(t, hostKey, signer.PublicKey())
+	h.commit(t, "main", files{"a.yaml": "a"})
+	c := newClient(t, h.url, source.Options{})
+	c.request.Credentials = source.Credentials{Identity: locked, IdentityPassword: []byte(password), KnownHosts: knownHosts(h.addr, hostKey)}
+	c.mustFetch(t, v1alpha1.GitRef{})
+}
+
 func TestFetchOverSSHIsStrict(t *testing.T) {
-	hostKey, _, _ := newKey(t)
-	other, otherPlain, _ := newKey(t)
-	signer, plain, _ := newKey(t)
+	hostKey, _ := newKey(t)
+	other, otherPlain := newKey(t)
+	signer, plain := newKey(t)
 	h := newSSHHost(t, hostKey, signer.PublicKey())
 	h.commit(t, "main", files{"a.yaml": "a"})
 	key := func(changed, shown bool) func(error) bool {
