@@ -14,9 +14,6 @@ import (
 // deletion is what concludes a NodeSync that is being deleted: its nodes are
 // left, or taken away. A suspended one is concluded, too.
 func (p *pass) deletion() []step {
-	if !controllerutil.ContainsFinalizer(p.sync, v1alpha1.Finalizer) {
-		return nil
-	}
 	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
 		return []step{p.see, p.verifyCloud, p.seeController, p.drain, p.finishDrained}
 	}

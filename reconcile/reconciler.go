@@ -59,6 +59,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		r.memories.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if !sync.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
+		return ctrl.Result{}, nil // concluded; what keeps it is not ours
+	}
 	p := r.begin(sync)
 	defer func() { result, err = p.conclude(ctx) }()
 
