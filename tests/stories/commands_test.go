@@ -36,7 +36,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"await": (*story).awaitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
 		"workload": (*story).workloadCommand, "ec2": (*story).ec2Command,
 		"mark": (*story).markCommand, "writes": (*story).writesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
-		"finish": (*story).finishCommand,
+		"finish": (*story).finishCommand, "statuses": (*story).statusesCommand,
+		"upstream": (*story).upstreamCommand, "userdata": (*story).userdataCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }

@@ -13,8 +13,8 @@
 // (-t, default 30s). These commands come on top of testscript's own (! before
 // any of them wants it to fail):
 //
-//	seed
-//		Copies testdata/basic into the clone: plumbline.yaml, the class default,
+//	seed [FOLDER]
+//		Copies testdata/basic into the clone, or a folder of it: plumbline.yaml, the class default,
 //		the pools general (weight 50) and batch (weight 10).
 //	edit FILE OLD NEW
 //		Replaces the one occurrence of OLD in a file of the clone.
@@ -46,6 +46,15 @@
 //	status [-t D] state=STATE [at=COMMIT] [~ REGEX]
 //		Waits until the newest status that the daemon set on the clone's HEAD, or
 //		on another commit, is as told.
+//	statuses STATE…
+//		Holds that these are the states that HEAD had, in order, and that no
+//		description is longer than a Git host shows.
+//	upstream EXAMPLE [FOLDER]
+//		Copies one of Karpenter's own examples to FOLDER/upstream.yaml in the
+//		clone, by default in nodes.
+//	userdata CLASS EXAMPLE
+//		Waits until the class has the example's user data, byte for byte but for
+//		${CLUSTER_NAME}.
 //	workload NAME replicas=N [pool=POOL] [pdb=N]
 //		Applies a Deployment with a node for each pod, and waits until all are
 //		available. pdb wants so many of them available always.

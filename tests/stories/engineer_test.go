@@ -21,7 +21,11 @@ import (
 
 const seedDir = "testdata/basic"
 
-func (s *story) seedCommand(_ *testscript.TestScript, _ []string) error {
+func (s *story) seedCommand(_ *testscript.TestScript, args []string) error {
+	folder := ""
+	if len(args) > 0 {
+		folder = args[0]
+	}
 	return filepath.WalkDir(seedDir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -34,7 +38,7 @@ func (s *story) seedCommand(_ *testscript.TestScript, _ []string) error {
 		if err != nil {
 			return err
 		}
-		return s.repo.Write(name, []byte(s.expand(string(data))))
+		return s.repo.Write(filepath.Join(folder, name), []byte(s.expand(string(data))))
 	})
 }
 

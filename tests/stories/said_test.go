@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,4 +76,29 @@ func (s *story) statusCommand(_ *testscript.TestScript, args []string) error {
 		}
 		return nil
 	})
+}
+
+// longestStatus is how many characters Git hosts show of a status.
+const longestStatus = 140
+
+func (s *story) statusesCommand(_ *testscript.TestScript, args []string) error {
+	head, err := s.repo.Head(s.ctx)
+	if err != nil {
+		return err
+	}
+	all, err := s.repo.Statuses(s.ctx, head)
+	if err != nil {
+		return err
+	}
+	var states []string
+	for _, status := range all {
+		states = append(states, status.State)
+		if n := len([]rune(status.Description)); n > longestStatus {
+			return fmt.Errorf("a status of %d characters: %s", n, status.Description)
+		}
+	}
+	if got := strings.Join(slices.Compact(states), " "); got != strings.Join(args, " ") {
+		return fmt.Errorf("states of commit %s: got %s, want %s", head, got, strings.Join(args, " "))
+	}
+	return nil
 }
