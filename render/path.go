@@ -1,7 +1,6 @@
 package render
 
 import (
-	"fmt"
 	"path"
 	"strings"
 )
@@ -13,12 +12,7 @@ const FileName = "plumbline.yaml"
 func cleanPath(name string) (string, error) {
 	cleaned := path.Clean(strings.TrimLeft(name, "/"))
 	if cleaned == ".." || strings.HasPrefix(cleaned, "../") {
-		return "", fmt.Errorf("path %q leads out of the repository", name)
+		return "", Errors{{File: name, Message: "the path leads out of the repository"}}
 	}
 	return cleaned, nil
-}
-
-// within says whether a clean path is a folder or lies below it.
-func within(folder, name string) bool {
-	return folder == "." || name == folder || strings.HasPrefix(name, folder+"/")
 }

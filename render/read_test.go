@@ -116,7 +116,7 @@ func TestReadKarpenterOfNothing(t *testing.T) {
 			t.Errorf("%q (-want +got):\n%s", path, diff)
 		}
 	}
-	if _, err := render.ReadKarpenter(snap, "../x"); err == nil || !strings.Contains(err.Error(), "leads out of the repository") {
+	if _, err := render.ReadKarpenter(snap, "../x"); err == nil || !strings.Contains(err.Error(), "../x: the path leads out of the repository") {
 		t.Errorf("error %v", err)
 	}
 }

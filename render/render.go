@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 )
 
@@ -61,10 +62,13 @@ type run struct {
 // sources lists what objects come from. The folder itself and its plumbline.yaml
 // are inputs, too.
 func (r *run) sources(folder string, nodes []string) ([]source, error) {
-	if _, err := r.tree.ReadFile(path.Join(folder, FileName)); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path.Join(folder, FileName), err)
+	file := path.Join(folder, FileName)
+	if _, err := r.tree.ReadFile(file); errors.Is(err, fs.ErrNotExist) {
+		return nil, &MissingError{Path: folder, File: file}
+	} else if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	w := &walk{tree: r.tree, root: folder}
+	w := &walk{tree: r.tree, root: folder, taken: map[source]bool{}}
 	for _, entry := range nodes {
 		if err := w.entry(entry); err != nil {
 			return nil, err

@@ -24,6 +24,7 @@ type walk struct {
 	tree    *tree
 	root    string
 	sources []source
+	taken   map[source]bool
 	errs    Errors
 }
 
@@ -50,7 +51,8 @@ func (w *walk) entry(entry string) error {
 }
 
 func (w *walk) add(s source) {
-	if !slices.Contains(w.sources, s) {
+	if !w.taken[s] {
+		w.taken[s] = true
 		w.sources = append(w.sources, s)
 	}
 }
@@ -84,7 +86,10 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 	folder := entry.IsDir()
 	if entry.Type()&fs.ModeSymlink != 0 {
 		info, err := w.tree.Stat(name)
-		if err != nil || info.IsDir() {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("look at %s: %w", name, err)
+		}
+		if info == nil || info.IsDir() {
 			w.fail(name, "it is a symbolic link that leads to no file: name what it leads to under nodes, or remove it")
 			return nil
 		}

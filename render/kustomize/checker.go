@@ -29,11 +29,11 @@ func (c *checker) check() {
 		c.path(fmt.Sprintf("patches[%d].path", i), patch.Path)
 		c.inline(fmt.Sprintf("patches[%d].patch", i), patch.Patch)
 	}
-	for i, patch := range k.PatchesJson6902 {
+	for i, patch := range k.PatchesJson6902 { //nolint:staticcheck // deprecated, and still loaded
 		c.path(fmt.Sprintf("patchesJson6902[%d].path", i), patch.Path)
 		c.inline(fmt.Sprintf("patchesJson6902[%d].patch", i), patch.Patch)
 	}
-	for i, patch := range k.PatchesStrategicMerge {
+	for i, patch := range k.PatchesStrategicMerge { //nolint:staticcheck // deprecated, and still loaded
 		c.strategicMerge(fmt.Sprintf("patchesStrategicMerge[%d]", i), string(patch))
 	}
 	for i, replacement := range k.Replacements {
@@ -90,7 +90,7 @@ func (c *checker) path(field, reference string) {
 	if reference == "" {
 		return
 	}
-	if why := checkReference(c.guard.fsys.fsys, c.folder, reference); why != "" {
+	if why := checkReference(c.guard.fsys, c.folder, reference); why != "" {
 		c.refuse(field, why)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
@@ -46,27 +47,42 @@ func (l *locked) ReadFile(name string) ([]byte, error) {
 		err = expandable(at, data)
 	}
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) && l.failure == nil && !l.IsDir(name) {
-			l.failure = err
+		if !l.IsDir(name) {
+			l.note(err)
 		}
 		return nil, err
 	}
 	return data, nil
 }
 
-func (l *locked) IsDir(name string) bool {
+// note keeps the first error that is more than a missing file.
+func (l *locked) note(err error) {
+	if l.failure == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		l.failure = err
+	}
+}
+
+func (l *locked) stat(name string) (fs.FileInfo, error) {
 	info, err := fs.Stat(l.fsys, inside(name))
+	if err != nil {
+		l.note(err)
+	}
+	return info, err
+}
+
+func (l *locked) IsDir(name string) bool {
+	info, err := l.stat(name)
 	return err == nil && info.IsDir()
 }
 
 func (l *locked) Exists(name string) bool {
-	_, err := fs.Stat(l.fsys, inside(name))
+	_, err := l.stat(name)
 	return err == nil
 }
 
 func (l *locked) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
 	at := inside(name)
-	info, err := fs.Stat(l.fsys, at)
+	info, err := l.stat(at)
 	if err != nil {
 		return "", "", err
 	}

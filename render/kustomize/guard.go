@@ -1,8 +1,8 @@
 package kustomize
 
 import (
+	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"strings"
 
@@ -68,7 +68,8 @@ func (g *guard) decode(folder, file string, data []byte) *checker {
 	documents, err := document.Parse(data)
 	if err != nil {
 		line := 0
-		if unreadable, ok := err.(*document.Error); ok { //nolint:errorlint // Parse returns it unwrapped
+		var unreadable *document.Error
+		if errors.As(err, &unreadable) {
 			line = unreadable.Line
 		}
 		g.refuse(file, line, "the file", err.Error())
@@ -92,6 +93,5 @@ func (g *guard) refuse(file string, line int, field, why string) {
 
 // isFolder says whether a reference is to a folder.
 func (g *guard) isFolder(name string) bool {
-	info, err := fs.Stat(g.fsys.fsys, name)
-	return err == nil && info.IsDir()
+	return g.fsys.IsDir(name)
 }

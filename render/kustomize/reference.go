@@ -2,7 +2,6 @@ package kustomize
 
 import (
 	"bytes"
-	"io/fs"
 	"path"
 	"regexp"
 	"strings"
@@ -17,7 +16,7 @@ import (
 var remote = regexp.MustCompile(`(?i)^[a-z][a-z0-9+.-]*:|^[^/]*@|^github\.com[/:]|^git::|://|\?|_git/|\.git(/|$)`)
 
 // checkReference says why a reference to a file or folder is refused, or "".
-func checkReference(fsys fs.FS, folder, reference string) string {
+func checkReference(files *locked, folder, reference string) string {
 	name := path.Join(folder, reference)
 	switch {
 	case remote.MatchString(reference):
@@ -27,7 +26,7 @@ func checkReference(fsys fs.FS, folder, reference string) string {
 	case name == ".." || strings.HasPrefix(name, "../"):
 		return quote(reference) + " leads out of the repository"
 	}
-	if _, err := fs.Stat(fsys, name); err != nil {
+	if !files.Exists(name) {
 		return quote(reference) + " is not in the repository"
 	}
 	return ""

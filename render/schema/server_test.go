@@ -85,7 +85,7 @@ func (s *server) apply(object *unstructured.Unstructured) truth {
 	defer s.remove(object)
 	entries := live.GetManagedFields()
 	mine := slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == "truth" })
-	return truth{Fields: entries[mine].FieldsV1.Raw, Spec: live.Object["spec"]}
+	return truth{Fields: entries[mine].FieldsV1.GetRawBytes(), Spec: live.Object["spec"]}
 }
 
 func (s *server) refuse(object *unstructured.Unstructured) []string {

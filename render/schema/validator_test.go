@@ -62,6 +62,25 @@ func TestValidationLeavesTheObjectAlone(t *testing.T) {
 	}
 }
 
+// TestStatusIsNobodysField: an apply through the main resource never writes
+// the status of a kind that has it as a subresource.
+func TestStatusIsNobodysField(t *testing.T) {
+	validator := newValidator(t)
+	object := least(t)
+	want, err := validator.FieldSet(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.Object["status"] = map[string]any{"nodes": int64(3)}
+	got, err := validator.FieldSet(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Equals(want) {
+		t.Errorf("field set %s, want %s", got, want)
+	}
+}
+
 func TestMetadataOfTheWrongType(t *testing.T) {
 	validator := newValidator(t)
 	for name, metadata := range map[string]any{"missing": nil, "a word": "x", "labels a list": map[string]any{"name": "x", "labels": []any{}}} {
