@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -112,7 +111,7 @@ func fieldsOf(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	if entry.FieldsV1 == nil {
 		return set, nil
 	}
-	return set, set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw))
+	return set, set.FromJSON(entry.FieldsV1.GetRawReader())
 }
 
 func fieldsFrom(set *fieldpath.Set) (*metav1.FieldsV1, error) {
@@ -120,5 +119,5 @@ func fieldsFrom(set *fieldpath.Set) (*metav1.FieldsV1, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode managedFields: %w", err)
 	}
-	return &metav1.FieldsV1{Raw: raw}, nil
+	return metav1.NewFieldsV1(string(raw)), nil
 }

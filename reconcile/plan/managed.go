@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +27,7 @@ func managed(object *unstructured.Unstructured) ([]entry, error) {
 		}
 		set := fieldpath.NewSet()
 		if written.FieldsV1 != nil {
-			if err := set.FromJSON(bytes.NewReader(written.FieldsV1.Raw)); err != nil {
+			if err := set.FromJSON(written.FieldsV1.GetRawReader()); err != nil {
 				return nil, fmt.Errorf("read managedFields of manager %q on %s/%s: %w", written.Manager, object.GetKind(), object.GetName(), err)
 			}
 		}

@@ -53,7 +53,7 @@ func (m *maker) candidates(revision string) []Candidate {
 	slices.SortFunc(found, func(a, b Candidate) int {
 		return cmp.Or(
 			cmp.Compare(boolIndex(!a.Recorded), boolIndex(!b.Recorded)),
-			a.record.RecordedAt.Time.Compare(b.record.RecordedAt.Time),
+			a.record.RecordedAt.Compare(b.record.RecordedAt.Time),
 			cmp.Compare(a.Revision, b.Revision),
 			// Removal runs the Stages backwards.
 			cmp.Compare(stageIndex(b.Ref), stageIndex(a.Ref)),

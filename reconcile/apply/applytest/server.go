@@ -40,7 +40,7 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-var _ TB = (testing.TB)(nil)
+var _ TB = testing.TB(nil)
 
 // New starts an empty Server.
 func New(t TB) *Server {
