@@ -27,7 +27,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 	if p.sync.Status.Karpenter == nil {
 		// Written before it is done: the next pass installs.
 		p.fix()
-		p.waitFor("status", "recording what this first install fixes")
+		p.waitFor("the first install", "what it fixes is written down before it begins")
 		p.wakeNow()
 		return nil
 	}

@@ -39,6 +39,7 @@ type memory struct {
 	// posted last. The status of a stale pass may not know of it yet.
 	reportAfter map[string]time.Time
 	reported    map[string]v1alpha1.Reported
+	reportedAt  map[string]time.Time
 }
 
 // fetchKey is what makes a fetch due before its time.
@@ -69,7 +70,7 @@ func (m *memories) recall(name types.NamespacedName, uid types.UID) *memory {
 	if known, ok := m.of[name]; ok && known.uid == uid {
 		return known
 	}
-	fresh := &memory{uid: uid, reportAfter: map[string]time.Time{}, reported: map[string]v1alpha1.Reported{}}
+	fresh := &memory{uid: uid, reportAfter: map[string]time.Time{}, reported: map[string]v1alpha1.Reported{}, reportedAt: map[string]time.Time{}}
 	m.of[name] = fresh
 	return fresh
 }

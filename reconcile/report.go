@@ -42,7 +42,11 @@ func (p *pass) reportTo(ctx context.Context, to v1alpha1.Report, v verdict) {
 		p.noteReported(as)
 		return
 	}
-	if after := p.memory.reportAfter[key]; p.now.Before(after) {
+	after := p.memory.reportAfter[key]
+	if last := p.memory.reported[key]; pending(last) && status.State == report.Pending && last.Commit == status.Commit {
+		after = later(after, p.memory.reportedAt[key].Add(pendingEvery))
+	}
+	if p.now.Before(after) {
 		p.wakeAt(after)
 		return
 	}
@@ -54,7 +58,7 @@ func (p *pass) reportTo(ctx context.Context, to v1alpha1.Report, v verdict) {
 		return
 	}
 	delete(p.memory.reportAfter, key)
-	p.memory.reported[key] = as
+	p.memory.reported[key], p.memory.reportedAt[key] = as, p.now
 	p.noteReported(as)
 }
 
@@ -65,6 +69,19 @@ func (p *pass) isReported(key string, as v1alpha1.Reported) bool {
 		return last == as
 	}
 	return slices.Contains(p.sync.Status.Reported, as)
+}
+
+// pendingEvery is the least time between two statuses on one commit that both
+// say pending: hosts limit how many they take.
+const pendingEvery = 5 * time.Second
+
+func pending(r v1alpha1.Reported) bool { return r.State == string(report.Pending) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // statusContext is plumbline/<cluster>/<name>, so that clusters on one
