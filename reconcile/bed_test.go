@@ -1,0 +1,129 @@
+package reconcile
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+const namespace = "plumbline-system"
+
+// bed is a Reconciler among fakes.
+type bed struct {
+	*Reconciler
+	t       *testing.T
+	client  client.WithWatch
+	clock   *clock
+	source  *fakeSource
+	hosts   *fakeHosts
+	charts  *fakeCharts
+	cloud   *fakeCloud
+	events  *record.FakeRecorder
+	patches *int
+}
+
+// newBed has the NodeSync and the Secret "token" in its cluster.
+func newBed(t *testing.T, sync *v1alpha1.NodeSync) *bed {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, observe.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "token"}, Data: map[string][]byte{"token": []byte("s3cret"), "username": []byte("git"), "password": []byte("s3cret")}}
+	patches := 0
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(sync).WithObjects(sync, secret).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			patches++
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			patches++
+			return c.SubResource(subresource).Patch(ctx, obj, patch, opts...)
+		},
+	}).Build()
+	b := &bed{
+		t: t, client: c, clock: newClock(), source: &fakeSource{}, hosts: &fakeHosts{}, charts: &fakeCharts{}, cloud: &fakeCloud{err: errUnreachable},
+		events: record.NewFakeRecorder(100), patches: &patches,
+	}
+	b.Reconciler = &Reconciler{
+		Client: c, Uncached: c, Events: b.events, Source: b.source, Hosts: b.hosts, Charts: b.charts,
+		DialCloud: func(context.Context, string) (Cloud, error) { return b.cloud, nil },
+		Settings:  Settings{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
+	}
+	return b
+}
+
+// nodeSync is one that plumbline has taken charge of.
+func nodeSync(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
+	one := int32(1)
+	sync := &v1alpha1.NodeSync{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod", UID: "11", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: v1alpha1.NodeSyncSpec{
+			Interval:      metav1.Duration{Duration: 10 * time.Minute},
+			RetryInterval: &metav1.Duration{Duration: time.Minute},
+			Source:        v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git"}},
+			Path:          "./prod",
+			Guard:         v1alpha1.Guard{MaxRemovedPools: &one},
+			OnDelete:      v1alpha1.OnDeleteOrphan,
+		},
+	}
+	change(sync)
+	return sync
+}
+
+func unchanged(*v1alpha1.NodeSync) {}
+
+// read is the NodeSync as the cluster has it.
+func (b *bed) read() *v1alpha1.NodeSync {
+	b.t.Helper()
+	sync := &v1alpha1.NodeSync{}
+	if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "prod"}, sync); err != nil {
+		b.t.Fatal(err)
+	}
+	return sync
+}
+
+// pass begins one over the NodeSync as the cluster has it.
+func (b *bed) pass() *pass {
+	b.t.Helper()
+	return b.begin(b.read())
+}
+
+// reconcile runs a whole pass.
+func (b *bed) reconcile() ctrl.Result {
+	b.t.Helper()
+	result, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: "prod"}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result
+}
+
+// told are the events so far, as "Type Reason message".
+func (b *bed) told() []string {
+	var events []string
+	for {
+		select {
+		case e := <-b.events.Events:
+			events = append(events, e)
+		default:
+			return events
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+)
+
+// fetched runs a fetch and says whether the source was asked.
+func (b *bed) fetched(sync *v1alpha1.NodeSync) (p *pass, asked bool, err error) {
+	before := len(b.source.requests)
+	p = b.begin(sync)
+	err = p.fetch(b.t.Context())
+	return p, len(b.source.requests) > before, err
+}
+
+// look is one pass: what happened before it, and whether it has to ask.
+type look struct {
+	after  time.Duration
+	change func(*bed, *v1alpha1.NodeSync)
+	asks   bool
+	fails  bool
+	// wake is when the next pass is wanted.
+	wake time.Duration
+}
+
+func TestFetchPolicy(t *testing.T) {
+	const interval, retry = 10 * time.Minute, time.Minute
+	fails := func(b *bed, _ *v1alpha1.NodeSync) { b.source.err = errors.New("no route") }
+	heals := func(b *bed, _ *v1alpha1.NodeSync) { b.source.err = nil }
+	requests := func(at string) func(*bed, *v1alpha1.NodeSync) {
+		return func(_ *bed, n *v1alpha1.NodeSync) {
+			n.Annotations = map[string]string{meta.ReconcileRequestAnnotation: at}
+		}
+	}
+	cases := map[string][]look{
+		"again at the interval": {
+			{asks: true, wake: interval},
+			{after: time.Minute, wake: 9 * time.Minute},
+			{after: 9 * time.Minute, asks: true, wake: interval},
+		},
+		"at once when asked for": {
+			{asks: true, wake: interval},
+			{after: time.Second, change: requests("t1"), asks: true, wake: interval},
+			{after: time.Second, wake: interval - time.Second},
+			{after: time.Second, change: requests("t2"), asks: true, wake: interval},
+		},
+		"at once when the spec changes": {
+			{asks: true, wake: interval},
+			{after: time.Second, change: func(_ *bed, n *v1alpha1.NodeSync) { n.Generation = 2 }, asks: true, wake: interval},
+		},
+		"a failure is tried again after retryInterval": {
+			{change: fails, asks: true, fails: true},
+			{after: 20 * time.Second, fails: true, wake: 40 * time.Second},
+			{after: 40 * time.Second, change: heals, asks: true, wake: interval},
+			{after: time.Minute, wake: interval - time.Minute},
+		},
+		"a failure after a success": {
+			{asks: true, wake: interval},
+			{after: interval, change: fails, asks: true, fails: true},
+			{after: time.Second, fails: true, wake: retry - time.Second},
+			{after: retry, change: heals, asks: true, wake: interval},
+		},
+		"a failure is tried again when asked for": {
+			{change: fails, asks: true, fails: true},
+			{after: time.Second, change: requests("t1"), asks: true, fails: true},
+		},
+	}
+	for name, looks := range cases {
+		t.Run(name, func(t *testing.T) {
+			sync := nodeSync(unchanged)
+			b := newBed(t, sync.DeepCopy())
+			for i, l := range looks {
+				b.clock.forward(l.after)
+				if l.change != nil {
+					l.change(b, sync)
+				}
+				p, asked, err := b.fetched(sync.DeepCopy())
+				if asked != l.asks || (err != nil) != l.fails {
+					t.Fatalf("look %d: asked %t, want %t; err %v", i, asked, l.asks, err)
+				}
+				var wake time.Duration
+				if !p.again.IsZero() {
+					wake = p.again.Sub(b.clock.now())
+				}
+				if wake != l.wake {
+					t.Errorf("look %d: next pass in %s, want %s", i, wake, l.wake)
+				}
+				if err == nil && (p.snapshot == nil || p.sync.Status.LastAttemptedRevision != p.snapshot.Revision) {
+					t.Errorf("look %d: attempted %q of %v", i, p.sync.Status.LastAttemptedRevision, p.snapshot)
+				}
+				if want := sync.Annotations[meta.ReconcileRequestAnnotation]; p.sync.Status.LastHandledReconcileAt != want {
+					t.Errorf("look %d: handled %q, want %q", i, p.sync.Status.LastHandledReconcileAt, want)
+				}
+			}
+		})
+	}
+}
+
+func TestFetchRequest(t *testing.T) {
+	sync := nodeSync(func(n *v1alpha1.NodeSync) {
+		n.Spec.Source.Git.Ref = v1alpha1.GitRef{Tag: "v1"}
+		n.Spec.Source.Git.SecretRef = &v1alpha1.LocalReference{Name: "token"}
+	})
+	b := newBed(t, sync)
+	if _, _, err := b.fetched(b.read()); err != nil {
+		t.Fatal(err)
+	}
+	want := source.Request{
+		Key: namespace + "/prod", URL: sync.Spec.Source.Git.URL, Ref: v1alpha1.GitRef{Tag: "v1"}, Path: "./prod",
+		Credentials: source.Credentials{Username: "git", Password: "s3cret"},
+	}
+	if diff := cmp.Diff(want, b.source.requests[0]); diff != "" {
+		t.Error(diff)
+	}
+	if !b.source.deadline {
+		t.Error("the fetch has no deadline")
+	}
+}
+
+// TestStaleSnapshotIsFetchedAnew: its store is gone, and no interval brings it
+// back.
+func TestStaleSnapshotIsFetchedAnew(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.pass()
+	p.run(t.Context(), p.fetch, func(context.Context) error { return &source.StaleError{} })
+	if p.fault.Class != fault.Superseded || p.result().RequeueAfter > time.Second {
+		t.Errorf("%s, again in %s", p.fault.Class, p.result().RequeueAfter)
+	}
+	if _, asked, _ := b.fetched(b.read()); !asked {
+		t.Error("the stale snapshot is used again")
+	}
+}
+
+func TestMissingSecretNeedsAPerson(t *testing.T) {
+	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Source.Git.SecretRef = &v1alpha1.LocalReference{Name: "absent"} }))
+	_, asked, err := b.fetched(b.read())
+	f := fault.Classify(err)
+	if asked || f == nil || f.Class != fault.Terminal || f.Reason != v1alpha1.ReasonSourceFailed {
+		t.Errorf("asked %t, %+v", asked, f)
+	}
+}

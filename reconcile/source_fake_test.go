@@ -1,0 +1,28 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"testing/fstest"
+
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// fakeSource gives a new commit at each fetch, or fails.
+type fakeSource struct {
+	err      error
+	files    fstest.MapFS
+	requests []source.Request
+	deadline bool
+}
+
+func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Snapshot, error) {
+	_, f.deadline = ctx.Deadline()
+	f.requests = append(f.requests, req)
+	if f.err != nil {
+		return nil, f.err
+	}
+	commit := fmt.Sprintf("%040d", len(f.requests))
+	return &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: f.files}, nil
+}
