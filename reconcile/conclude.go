@@ -72,10 +72,12 @@ func (p *pass) setConditions(v verdict) {
 		conditions.Delete(p.sync, meta.ReconcilingCondition)
 		return
 	}
-	conditions.Delete(p.sync, meta.ReconcilingCondition)
-	conditions.Delete(p.sync, meta.StalledCondition)
+	// A condition that stays is not taken off and set again: it would be new
+	// each time, and the status would be written at each pass.
 	switch v.class {
 	case done:
+		conditions.Delete(p.sync, meta.ReconcilingCondition)
+		conditions.Delete(p.sync, meta.StalledCondition)
 		conditions.MarkTrue(p.sync, meta.ReadyCondition, v.reason, "%s", v.message)
 	case working:
 		conditions.MarkUnknown(p.sync, meta.ReadyCondition, v.reason, "%s", v.message)

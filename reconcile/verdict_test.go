@@ -143,6 +143,9 @@ func TestConditionsLeaveNothingBehind(t *testing.T) {
 			first := b.begin(nodeSync(unchanged))
 			f(first)
 			first.summarize()
+			for i := range first.sync.Status.Conditions {
+				first.sync.Status.Conditions[i].LastTransitionTime = metav1.Unix(1_000_000_000, 0)
+			}
 
 			b.clock.forward(time.Hour)
 			again := b.begin(first.sync.DeepCopy())

@@ -1,0 +1,237 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// concluded runs the conclusion alone.
+func (b *bed) concluded(p *pass, f ...found) time.Duration {
+	b.t.Helper()
+	for _, f := range f {
+		f(p)
+	}
+	result, err := p.conclude(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+func TestConclusionIsWrittenOnce(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.concluded(b.pass(), waits)
+	if *b.patches != 1 {
+		t.Fatalf("%d writes", *b.patches)
+	}
+	if got := b.told(); len(got) != 1 || !strings.Contains(got[0], "Normal Waiting waiting for CRDs: not there yet") {
+		t.Errorf("told %q", got)
+	}
+	old := b.read()
+	for i := range old.Status.Conditions {
+		old.Status.Conditions[i].LastTransitionTime = metav1.Unix(1_000_000_000, 0)
+	}
+	if err := b.client.Status().Update(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	version := b.read().ResourceVersion
+	b.clock.forward(time.Hour)
+	b.concluded(b.pass(), waits)
+	if *b.patches != 1 || b.read().ResourceVersion != version {
+		t.Errorf("nothing has changed, and it is written: %d writes, %v", *b.patches, b.read().Status.Conditions)
+	}
+	if got := b.told(); len(got) > 0 {
+		t.Errorf("nothing has changed, and it is told: %q", got)
+	}
+	b.concluded(b.pass())
+	if got := b.told(); *b.patches != 2 || len(got) != 1 {
+		t.Errorf("done: %d writes, told %q", *b.patches, got)
+	}
+}
+
+// TestConclusionOfAStalePass: it must not overwrite a record it has not seen.
+func TestConclusionOfAStalePass(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.pass()
+
+	other := b.read()
+	removals(v1alpha1.RemovalDraining)(&pass{sync: other})
+	if err := b.client.Status().Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+
+	p.event("Applied", "NodePool/a: Create")
+	again := b.concluded(p, stopped(t, errors.New("odd")))
+	if diff := cmp.Diff(other.Status, b.read().Status); diff != "" {
+		t.Errorf("the status was overwritten:\n%s", diff)
+	}
+	if got := b.told(); len(got) > 0 {
+		t.Errorf("told what was not written: %q", got)
+	}
+	if !p.superseded() || again > time.Second || again == 0 {
+		t.Errorf("superseded %t, again in %s", p.superseded(), again)
+	}
+}
+
+// TestLostRaceWakesAgain: also a pass that has nothing more to do, such as one
+// that takes the finalizer off, has to be made again when its write was refused.
+func TestLostRaceWakesAgain(t *testing.T) {
+	for name, f := range map[string]found{
+		"finished":  func(p *pass) { p.finish() },
+		"suspended": func(p *pass) { p.suspended = true },
+		"elsewhere": func(p *pass) { p.notWatched() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged))
+			p := b.pass()
+			other := b.read()
+			other.Labels = map[string]string{"a": "b"}
+			if err := b.client.Update(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			if again := b.concluded(p, f); again == 0 || again > time.Second {
+				t.Errorf("again in %s", again)
+			}
+			if got := b.read().Finalizers; len(got) != 1 {
+				t.Errorf("finalizers %v", got)
+			}
+		})
+	}
+}
+
+func TestRefusedWriteIsAnError(t *testing.T) {
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "nodesyncs"}, "prod")
+	for name, c := range map[string]struct{ answer, want error }{
+		"an error":             {errUnreachable, errUnreachable},
+		"a NodeSync that went": {gone, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged))
+			b.Client = interceptor.NewClient(b.client, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				return c.answer
+			}})
+			if _, err := b.pass().conclude(t.Context()); !errors.Is(err, c.want) {
+				t.Errorf("err = %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+func TestFinalizerIsWrittenBeforeAnythingElse(t *testing.T) {
+	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Finalizers = nil }))
+	result := b.reconcile()
+	if got := b.read().Finalizers; !cmp.Equal(got, []string{v1alpha1.Finalizer}) {
+		t.Errorf("finalizers %v", got)
+	}
+	if len(b.source.requests) > 0 || result.RequeueAfter > time.Second {
+		t.Errorf("fetched %v, again in %s", b.source.requests, result.RequeueAfter)
+	}
+	if b.reconcile(); len(b.source.requests) != 1 {
+		t.Error("the next pass does not fetch")
+	}
+}
+
+func TestWhenTheNextPassComes(t *testing.T) {
+	cases := map[string]struct {
+		found []found
+		want  time.Duration
+	}{
+		"done":                    {nil, 10 * time.Minute},
+		"waits for a watch":       {[]found{waits}, 10 * time.Minute},
+		"waits for a time":        {[]found{waits, func(p *pass) { p.wakeAt(p.now.Add(time.Hour)); p.wakeAt(p.now.Add(5 * time.Second)) }}, 5 * time.Second},
+		"failed, may go well":     {[]found{stopped(t, &source.UnreachableError{Err: errUnreachable})}, time.Minute},
+		"failed, needs a person":  {[]found{stopped(t, &render.EmptyError{})}, 10 * time.Minute},
+		"one object, may go well": {[]found{unwritten(errors.New("odd"))}, time.Minute},
+		"a stale snapshot":        {[]found{stopped(t, &source.StaleError{})}, time.Millisecond},
+		"suspended":               {[]found{func(p *pass) { p.suspended = true }}, 0},
+		"elsewhere":               {[]found{func(p *pass) { p.notWatched() }}, 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged))
+			if got := b.concluded(b.pass(), c.found...); got != c.want {
+				t.Errorf("in %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestEventsCarryTheRevision(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.pass()
+	if got := p.eventAnnotations(); got != nil {
+		t.Errorf("before a fetch: %v", got)
+	}
+	p.run(t.Context(), p.fetch)
+	if diff := cmp.Diff(map[string]string{"plumbline.dev/revision": p.snapshot.Revision}, p.eventAnnotations()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSuspendedDoesNothing(t *testing.T) {
+	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }))
+	if result := b.reconcile(); result.RequeueAfter != 0 || len(b.source.requests) > 0 {
+		t.Errorf("again in %s, fetched %v", result.RequeueAfter, b.source.requests)
+	}
+}
+
+func TestOtherNamespacesAreRefused(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.Settings.Namespace = "other"
+	if result := b.reconcile(); result.RequeueAfter != 0 || len(b.source.requests) > 0 {
+		t.Errorf("again in %s, fetched %v", result.RequeueAfter, b.source.requests)
+	}
+	var ready metav1.Condition
+	for _, c := range b.read().Status.Conditions {
+		if c.Type == meta.ReadyCondition {
+			ready = c
+		}
+	}
+	if ready.Reason != v1alpha1.ReasonNamespaceNotWatched || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "other") {
+		t.Errorf("ready: %+v", ready)
+	}
+}
+
+// TestConcludedDeletionIsLeftAlone: others' finalizers may keep the NodeSync for
+// long.
+func TestConcludedDeletionIsLeftAlone(t *testing.T) {
+	now := metav1.Now()
+	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
+		n.Finalizers, n.DeletionTimestamp = []string{"example.com/other"}, &now
+	}))
+	if result := b.reconcile(); result.RequeueAfter != 0 || *b.patches > 0 || len(b.told()) > 0 {
+		t.Errorf("again in %s, %d writes", result.RequeueAfter, *b.patches)
+	}
+}
+
+func TestVanishedNodeSyncIsForgotten(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.reconcile()
+	sync := b.read()
+	sync.Finalizers = nil
+	if err := b.client.Update(t.Context(), sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.client.Delete(t.Context(), sync); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile()
+	if len(b.memories.of) > 0 {
+		t.Errorf("remembered: %v", b.memories.of)
+	}
+}

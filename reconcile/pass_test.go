@@ -1,0 +1,94 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+const karpenterYAML = `apiVersion: config.plumbline.dev/v1alpha1
+kind: Karpenter
+cluster: {name: prod-eu, region: eu-west-1}
+version: 1.14.1
+`
+
+func files(karpenter string) fstest.MapFS {
+	return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(karpenter)}}
+}
+
+// TestPassStopsAtTheFirstError, says what it was, and writes nothing else.
+func TestPassStopsAtTheFirstError(t *testing.T) {
+	fixed := &v1alpha1.KarpenterStatus{Management: "Managed", Version: "1.14.1", Namespace: "kube-system", Cluster: "prod-us", Region: "eu-west-1"}
+	cases := map[string]struct {
+		change func(*bed, *v1alpha1.NodeSync)
+		reason string
+		words  string
+		// asks is whether it came as far as the charts.
+		asks bool
+	}{
+		"the source":        {func(b *bed, _ *v1alpha1.NodeSync) { b.source.err = errUnreachable }, "Failed", "no route", false},
+		"no plumbline.yaml": {func(b *bed, _ *v1alpha1.NodeSync) { b.source.files = fstest.MapFS{"prod/pool.yaml": {}} }, "Refused", "plumbline.yaml is not in the repository", false},
+		"a broken one":      {func(b *bed, _ *v1alpha1.NodeSync) { b.source.files = files("kind: [") }, "Invalid", "prod/plumbline.yaml", false},
+		"another cluster":   {func(_ *bed, n *v1alpha1.NodeSync) { n.Status.Karpenter = fixed }, "Refused", `cluster.name is fixed at "prod-us"`, false},
+		"the charts":        {func(*bed, *v1alpha1.NodeSync) {}, "ChartFailed", "no route", true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			sync := nodeSync(unchanged)
+			b := newBed(t, sync.DeepCopy())
+			b.source.files = files(karpenterYAML)
+			c.change(b, sync)
+			sync.ResourceVersion = b.read().ResourceVersion
+			if err := b.client.Status().Update(t.Context(), sync); err != nil {
+				t.Fatal(err)
+			}
+			b.reconcile()
+			ready := conditions.Get(b.read(), meta.ReadyCondition)
+			if ready == nil || ready.Reason != c.reason || !strings.Contains(ready.Message, c.words) {
+				t.Errorf("ready: %+v", ready)
+			}
+			if asked := len(b.charts.asked) > 0; asked != c.asks {
+				t.Errorf("asked for charts: %t", asked)
+			}
+		})
+	}
+}
+
+// TestCloudIsAskedNowAndThen: a bad answer is asked for again soon, a good one
+// holds for a while, and neither ends a pass.
+func TestCloudIsAskedNowAndThen(t *testing.T) {
+	const authority = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+	b := newBed(t, nodeSync(unchanged))
+	b.source.files = files(karpenterYAML)
+	b.Settings.CertificateAuthority = []byte(authority)
+	looks := func(want int, status, reason string) {
+		t.Helper()
+		b.reconcile()
+		got := conditions.Get(b.read(), v1alpha1.CloudVerifiedCondition)
+		if b.cloud.asked != want || got == nil || string(got.Status) != status || got.Reason != reason {
+			t.Errorf("asked %d times, want %d; %+v", b.cloud.asked, want, got)
+		}
+		if len(b.charts.asked) == 0 {
+			t.Error("the pass ended")
+		}
+	}
+	b.cloud.err = &cloud.DeniedError{Err: errUnreachable}
+	looks(1, "False", "Denied")
+	looks(1, "False", "Denied")
+	b.clock.forward(b.pass().retryInterval())
+	looks(2, "False", "Denied")
+	b.clock.forward(b.pass().retryInterval())
+	b.cloud.err, b.cloud.cluster = nil, cloud.Cluster{Name: "prod-eu", CertificateAuthority: []byte(authority)}
+	looks(3, "True", "Verified")
+	b.clock.forward(cloudCheckInterval - 1)
+	looks(3, "True", "Verified")
+	b.clock.forward(1)
+	b.cloud.cluster.CertificateAuthority = []byte("-----BEGIN CERTIFICATE-----\nBBBB\n-----END CERTIFICATE-----\n")
+	looks(4, "False", "CertificateAuthorityDiffers")
+}
