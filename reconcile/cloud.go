@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +46,14 @@ func (c *clouds) in(ctx context.Context, region string, dial func(context.Contex
 // cloudCheckInterval is how long a good answer about the account holds.
 const cloudCheckInterval = 10 * time.Minute
 
+// aboutToEnd says whether a removal may delete its NodeClaims in this pass: that
+// cannot be taken back, so it is not done on an old answer.
+func (p *pass) aboutToEnd() bool {
+	return slices.ContainsFunc(p.sync.Status.Removals, func(r v1alpha1.Removal) bool {
+		return r.Phase == v1alpha1.RemovalPacing
+	})
+}
+
 // verifyCloud sets CloudVerified: whether EC2 can be asked, and is the account
 // that this cluster's nodes are in. False blocks removals and nothing else, so
 // it never stops a pass.
@@ -53,10 +62,13 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 	interval := p.retryInterval()
 	if known != nil && known.Status == "True" {
 		interval = cloudCheckInterval
+		if p.aboutToEnd() {
+			interval = p.Settings.CloudInterval
+		}
 	}
 	due := p.memory.cloudCheckedAt.Add(interval)
 	if known != nil && known.ObservedGeneration == p.sync.Generation && p.now.Before(due) {
-		if interval != cloudCheckInterval {
+		if known.Status != "True" {
 			p.wakeAt(due)
 		}
 		return nil
