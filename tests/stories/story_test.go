@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,28 +66,28 @@ func (s *story) setup(env *testscript.Env) error {
 		key, value, _ := strings.Cut(variable, "=")
 		env.Setenv(key, value)
 	}
-	kubeconfig, err := s.kubeconfig(env.WorkDir)
-	if err != nil {
+	if err := s.writeKubeconfig(); err != nil {
 		return err
 	}
-	env.Setenv("KUBECONFIG", kubeconfig)
+	env.Setenv("KUBECONFIG", s.kubeconfig())
 	env.Setenv("PATH", s.c.Bin()+":"+filepath.Dir(daemon.Binary(s.root))+":"+repository.Path)
 	env.Values[storyKey{}] = s
 	return s.expandAll(env.WorkDir)
 }
 
 // kubeconfig is the administrator's, in plumbline's namespace.
-func (s *story) kubeconfig(dir string) (string, error) {
+func (s *story) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
+
+func (s *story) writeKubeconfig() error {
 	config, err := clientcmd.LoadFromFile(s.c.Kube.Kubeconfig)
 	if err != nil {
-		return "", fmt.Errorf("read the administrator's kubeconfig: %w", err)
+		return fmt.Errorf("read the administrator's kubeconfig: %w", err)
 	}
 	config.Contexts[config.CurrentContext].Namespace = daemon.Namespace
-	path := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		return "", fmt.Errorf("write the story's kubeconfig: %w", err)
+	if err := clientcmd.WriteToFile(*config, s.kubeconfig()); err != nil {
+		return fmt.Errorf("write the story's kubeconfig: %w", err)
 	}
-	return path, nil
+	return nil
 }
 
 // expandAll expands the script's own files.
@@ -125,11 +126,24 @@ func (s *story) diagnose() {
 		{"get", "pods", "-A", "-o", "wide"},
 		{"get", "events", "-A", "--sort-by=.lastTimestamp", "-o", "custom-columns=AT:.lastTimestamp,KIND:.involvedObject.kind,NAME:.involvedObject.name,REASON:.reason,MESSAGE:.message"},
 	} {
-		out, err := s.program(ctx, "kubectl", args...)
+		// The script's folder is gone by now, and its kubeconfig with it.
+		cmd := exec.CommandContext(ctx, filepath.Join(s.c.Bin(), "kubectl"), args...)
+		cmd.Env = s.c.Environment()
+		out, err := cmd.CombinedOutput()
 		if err != nil {
-			out += err.Error()
+			out = fmt.Append(out, err)
 		}
 		s.t.Logf("kubectl %s\n%s", strings.Join(args, " "), out)
 	}
 	s.t.Logf("left in AWS: %s", s.c.AWS.Left(s.c.Cluster))
+	logs, _ := filepath.Glob(filepath.Join(s.c.Dir, "karpenter", "*", "log"))
+	for _, path := range logs {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			s.t.Log(err)
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+		s.t.Logf("the end of %s:\n%s", path, strings.Join(lines[max(0, len(lines)-logLines/3):], "\n"))
+	}
 }
