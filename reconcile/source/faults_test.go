@@ -2,10 +2,13 @@ package source_test
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -72,8 +75,23 @@ func TestFetchTrust(t *testing.T) {
 	if _, err := c.fetch(t, v1alpha1.GitRef{}); !as[*source.CertificateError](err) {
 		t.Fatalf("error %v, want a CertificateError", err)
 	}
+	c.request.Credentials.CA = strangersAuthority(t)
+	if _, err := c.fetch(t, v1alpha1.GitRef{}); !as[*source.CertificateError](err) {
+		t.Fatalf("with a stranger's authority: error %v, want a CertificateError", err)
+	}
 	c.request.Credentials.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.server.Certificate().Raw})
 	c.mustFetch(t, v1alpha1.GitRef{})
+}
+
+func strangersAuthority(t *testing.T) []byte {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true}
+	key := newPrivateKey(t)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func TestFetchFromAHostThatIsDown(t *testing.T) {

@@ -278,6 +278,22 @@ func TestFetchFollowsAMovingTag(t *testing.T) {
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{Tag: "stable"}), second, map[string]string{"a.yaml": "2"})
 }
 
+// What a commit takes back from before the clone is sent again, although the
+// host knows that an ancestor of our tip had it: it is told where we were cut off.
+func TestFetchOfARevert(t *testing.T) {
+	h := newHost(t)
+	h.commit(t, "main", files{"a.yaml": "old", "nodes/b.yaml": "old b"})
+	h.commit(t, "main", files{"a.yaml": "new", "nodes/b.yaml": ""})
+	git(t, h.repository, "", "repack", "-q", "-a", "-d", "-b")
+	c := newClient(t, h.url, source.Options{})
+	c.mustFetch(t, v1alpha1.GitRef{})
+	commit := h.commit(t, "main", files{"a.yaml": "old", "nodes/b.yaml": "old b"})
+	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), commit, map[string]string{"a.yaml": "old", "nodes/b.yaml": "old b"})
+	if h.packs.Load() != 2 {
+		t.Errorf("%d packs fetched, want the clone and one increment", h.packs.Load())
+	}
+}
+
 func TestFetchClonesAnewWhenTheStoreIsDamaged(t *testing.T) {
 	h := newHost(t)
 	c := newClient(t, h.url, source.Options{})

@@ -1,7 +1,9 @@
 package source_test
 
 import (
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/pem"
 	"errors"
@@ -195,6 +197,28 @@ func TestFetchOverSSHWithALockedIdentity(t *testing.T) {
 	c := newClient(t, h.url, source.Options{})
 	c.request.Credentials = source.Credentials{Identity: locked, IdentityPassword: []byte(password), KnownHosts: knownHosts(h.addr, hostKey)}
 	c.mustFetch(t, v1alpha1.GitRef{})
+}
+
+// A host with keys of several kinds is held to the one that is known.
+func TestFetchOverSSHFromAHostWithTwoKeys(t *testing.T) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _ := newKey(t)
+	signer, plain := newKey(t)
+	h := newSSHHost(t, first, signer.PublicKey())
+	h.config.AddHostKey(second)
+	h.commit(t, "main", files{"a.yaml": "a"})
+	for _, known := range []ssh.Signer{first, second} {
+		c := newClient(t, h.url, source.Options{})
+		c.request.Credentials = source.Credentials{Identity: plain, KnownHosts: knownHosts(h.addr, known)}
+		c.mustFetch(t, v1alpha1.GitRef{})
+	}
 }
 
 func TestFetchOverSSHIsStrict(t *testing.T) {
