@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,11 +60,8 @@ func (e Errors) Unwrap() []error {
 
 // sorted puts the errors in order, each once.
 func (e Errors) sorted() Errors {
-	slices.SortStableFunc(e, func(a, b Error) int {
-		if order := strings.Compare(a.File, b.File); order != 0 {
-			return order
-		}
-		return a.Line - b.Line
+	slices.SortFunc(e, func(a, b Error) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(e)
 }

@@ -94,7 +94,7 @@ func TestSubstituteRefuses(t *testing.T) {
 		want        []string
 	}{
 		"unknown":      {"    a: ${TEAMS}\n", []string{"pool.yaml:6: ${TEAMS} is not known: add it to substitute in plumbline.yaml, or write $${TEAMS} if it is to stay"}},
-		"many":         {"    a: ${A}${B}\n    b: ${C}\n", []string{"pool.yaml:6: ${A} is not known", "pool.yaml:6: ${B} is not known", "pool.yaml:7: ${C} is not known"}},
+		"many":         {"    a: ${A}${B}${A}\n    b: ${C}\n", []string{"pool.yaml:6: ${A} is not known", "pool.yaml:6: ${B} is not known", "pool.yaml:7: ${C} is not known"}},
 		"a default":    {"    a: ${TEAM:-x}\n", []string{"pool.yaml:6: ${TEAM:-x} is not understood: only ${NAME} is replaced; write $${ for a ${ that stays"}},
 		"open":         {"    a: ${TEAM\n", []string{"pool.yaml:6: ${TEAM is not understood"}},
 		"no name":      {"    a: ${}\n", []string{"pool.yaml:6: ${} is not understood"}},

@@ -42,8 +42,8 @@ func (v *Validator) Validate(ctx context.Context, object *unstructured.Unstructu
 }
 
 // ValidateUpdate checks an object as the API server checks one that takes the
-// place of another: rules on transitions see the old one, and what was wrong
-// before and did not change is let pass.
+// place of another, live one: rules on transitions see the old one, and what was
+// wrong before and did not change is let pass.
 func (v *Validator) ValidateUpdate(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList {
 	k, err := v.kindOf(object)
 	if err != nil {
@@ -53,8 +53,7 @@ func (v *Validator) ValidateUpdate(ctx context.Context, object, old *unstructure
 	if meta == nil {
 		return errs
 	}
-	before := old.DeepCopy().Object
-	k.setDefaults(before)
+	before := old.Object
 	correlated := common.NewCorrelatedObject(content, before, &model.Structural{Structural: k.structural})
 	errs = append(errs, apivalidation.ValidateObjectMeta(meta, k.namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
 	errs = append(errs, validation.ValidateCustomResourceUpdate(nil, content, before, k.openapi, validation.WithRatcheting(correlated))...)

@@ -62,6 +62,33 @@ func TestValidationLeavesTheObjectAlone(t *testing.T) {
 	}
 }
 
+// TestWhatWasWrongBefore may stay as it is, by OpenAPI and by rule, and not get
+// worse: so a CRD that grows stricter locks nobody out.
+func TestWhatWasWrongBefore(t *testing.T) {
+	validator := newValidator(t)
+	wrong := least(t)
+	for path, value := range map[string]any{"weight": int64(1000), "template.spec.nodeClassRef.name": ""} {
+		if err := unstructured.SetNestedField(wrong.Object, value, append([]string{"spec"}, strings.Split(path, ".")...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(validator.Validate(t.Context(), wrong)); got != 2 {
+		t.Fatalf("%d errors when created, want 2", got)
+	}
+	changed := wrong.DeepCopy()
+	changed.SetLabels(map[string]string{"a": "b"})
+	if errs := validator.ValidateUpdate(t.Context(), changed, wrong); len(errs) > 0 {
+		t.Errorf("refused: %v", errs)
+	}
+	if err := unstructured.SetNestedField(changed.Object, int64(2000), "spec", "weight"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"spec.weight: Invalid value: 2000: spec.weight in body should be less than or equal to 100"}
+	if diff := cmp.Diff(want, causes(validator.ValidateUpdate(t.Context(), changed, wrong))); diff != "" {
+		t.Errorf("made worse (-want +got):\n%s", diff)
+	}
+}
+
 // TestStatusIsNobodysField: an apply through the main resource never writes
 // the status of a kind that has it as a subresource.
 func TestStatusIsNobodysField(t *testing.T) {
