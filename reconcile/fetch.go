@@ -17,6 +17,8 @@ import (
 // Source fetches revisions.
 type Source interface {
 	Fetch(ctx context.Context, req source.Request) (*render.Snapshot, error)
+	// Forget drops what is stored for a NodeSync that is gone.
+	Forget(key string) error
 }
 
 // fetch takes the newest revision, or the one at hand where none is due.
@@ -69,7 +71,6 @@ func (p *pass) fetchNow(ctx context.Context) (*render.Snapshot, error) {
 		Key:         p.name().String(),
 		URL:         git.URL,
 		Ref:         git.Ref,
-		Path:        p.sync.Spec.Path,
 		Credentials: credentials,
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/controller"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,8 +57,11 @@ type Settings struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	sync := &v1alpha1.NodeSync{}
 	if err := r.Client.Get(ctx, req.NamespacedName, sync); err != nil {
-		r.memories.forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			r.memories.forget(req.NamespacedName)
+			return ctrl.Result{}, r.Source.Forget(req.String())
+		}
+		return ctrl.Result{}, err
 	}
 	if !sync.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil // concluded; what keeps it is not ours

@@ -26,3 +26,5 @@ func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Sna
 	commit := fmt.Sprintf("%040d", len(f.requests))
 	return &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: f.files}, nil
 }
+
+func (f *fakeSource) Forget(string) error { return nil }
