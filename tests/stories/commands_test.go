@@ -32,7 +32,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]func(*story, *testscript.TestScript, []string) error{
 		"seed": (*story).seedCommand, "edit": (*story).editCommand, "push": (*story).pushCommand,
 		"exits": (*story).exitsCommand, "expect": (*story).expectCommand,
-		"daemon": (*story).daemonCommand, "nodesync": (*story).nodesyncCommand,
+		"daemon": (*story).daemonCommand, "nodesync": (*story).nodesyncCommand, "deploykey": (*story).deployKeyCommand,
 		"await": (*story).awaitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
 		"workload": (*story).workloadCommand, "ec2": (*story).ec2Command,
 		"mark": (*story).markCommand, "writes": (*story).writesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
@@ -86,8 +86,10 @@ func (s *story) program(ctx context.Context, name string, args ...string) (strin
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(s.c.Environment(), s.repo.Environment()...)
-	cmd.Env = append(cmd.Env, "KUBECONFIG="+filepath.Join(filepath.Dir(s.repo.Clone), "kubeconfig"))
-	cmd.Dir = s.repo.Clone
+	cmd.Env = append(cmd.Env, "KUBECONFIG="+s.kubeconfig())
+	if name == "git" {
+		cmd.Dir = s.repo.Clone
+	}
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }

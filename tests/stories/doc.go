@@ -33,6 +33,9 @@
 //	nodesync NAME [FIELD=VALUE…]
 //		Applies a NodeSync over the story's repository; fields of its spec are
 //		given by their path, values in YAML. Fields given before stay.
+//	deploykey SECRET
+//		Lets a new key read the story's repository over ssh, and applies the Secret
+//		that has it. Sets $SSH_URL and $SSH_HOST, and $WEB_URL, the repository's page.
 //	await [-t D] KIND/NAME [CONDITION=STATUS] [reason=R] [at=HEAD] [~ REGEX]
 //		Waits until the object exists and the condition is as told, with a message
 //		that matches. Ready=True of a NodeSync means that of the clone's HEAD;

@@ -100,7 +100,7 @@ func checkout(t *testing.T) string {
 func (s *story) tell(t *testing.T) {
 	testscript.RunT(shim{t}, testscript.Params{
 		Files: []string{s.script()}, Setup: s.setup, Cmds: commands(), Deadline: s.began.Add(patience),
-		RequireUniqueNames: true,
+		RequireUniqueNames: true, TestWork: *keep,
 	})
 }
 
