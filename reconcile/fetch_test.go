@@ -73,6 +73,12 @@ func TestFetchPolicy(t *testing.T) {
 			{change: fails, asks: true, fails: true},
 			{after: time.Second, change: requests("t1"), asks: true, fails: true},
 		},
+		"a failure within the interval of a success": {
+			{asks: true, wake: interval},
+			{after: time.Second, change: func(b *bed, n *v1alpha1.NodeSync) { fails(b, n); requests("t1")(b, n) }, asks: true, fails: true},
+			{after: retry, asks: true, fails: true},
+			{after: retry, change: heals, asks: true, wake: interval},
+		},
 	}
 	for name, looks := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +121,7 @@ func TestFetchRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := source.Request{
-		Key: namespace + "/prod", URL: sync.Spec.Source.Git.URL, Ref: v1alpha1.GitRef{Tag: "v1"}, Path: "./prod",
+		Key: namespace + "/prod", URL: sync.Spec.Source.Git.URL, Ref: v1alpha1.GitRef{Tag: "v1"},
 		Credentials: source.Credentials{Username: "git", Password: "s3cret"},
 	}
 	if diff := cmp.Diff(want, b.source.requests[0]); diff != "" {

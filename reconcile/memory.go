@@ -27,6 +27,7 @@ type memory struct {
 	set        *render.Set
 	refs       map[render.Ref]bool
 	renderedBy renderKey
+	rendered   render.Cache
 
 	// The charts that are known to be installed.
 	installed string

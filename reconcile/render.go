@@ -21,7 +21,7 @@ func (p *pass) render(ctx context.Context) error {
 			return nil
 		}
 	}
-	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema)
+	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema, render.WithCache(&p.memory.rendered))
 	if err != nil {
 		return err
 	}
