@@ -234,4 +234,7 @@ func TestVanishedNodeSyncIsForgotten(t *testing.T) {
 	if len(b.memories.of) > 0 {
 		t.Errorf("remembered: %v", b.memories.of)
 	}
+	if want := []string{b.source.requests[0].Key}; !cmp.Equal(want, b.source.forgotten) {
+		t.Errorf("forgotten stores: %v, want %v", b.source.forgotten, want)
+	}
 }

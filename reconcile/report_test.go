@@ -192,3 +192,22 @@ func TestNothingIsReported(t *testing.T) {
 		})
 	}
 }
+
+// TestPendingIsPostedNowAndThen: what it waits for may change faster than a host
+// takes statuses. A verdict is never kept back.
+func TestPendingIsPostedNowAndThen(t *testing.T) {
+	b := newBed(t, reporting(unchanged))
+	waitsFor := func(on string) found { return func(p *pass) { p.waitFor(on, "not there yet") } }
+	p, _ := b.reports(b.read(), waitsFor("CRDs"))
+	p, posted := b.reports(p.sync.DeepCopy(), waitsFor("Controller"))
+	if len(posted) > 0 || !p.again.Equal(b.clock.now().Add(pendingEvery)) {
+		t.Errorf("posted %v, again in %s", posted, p.again.Sub(b.clock.now()))
+	}
+	b.clock.forward(pendingEvery)
+	if p, posted = b.reports(p.sync.DeepCopy(), waitsFor("Controller")); len(posted) != 1 {
+		t.Errorf("in its time: posted %v", posted)
+	}
+	if _, posted = b.reports(p.sync.DeepCopy()); len(posted) != 1 || posted[0].status.State != report.Success {
+		t.Errorf("the verdict: posted %v", posted)
+	}
+}

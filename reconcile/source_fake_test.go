@@ -15,6 +15,8 @@ type fakeSource struct {
 	files    fstest.MapFS
 	requests []source.Request
 	deadline bool
+	// forgotten are the keys of stores that were dropped.
+	forgotten []string
 }
 
 func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Snapshot, error) {
@@ -27,4 +29,7 @@ func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Sna
 	return &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: f.files}, nil
 }
 
-func (f *fakeSource) Forget(string) error { return nil }
+func (f *fakeSource) Forget(key string) error {
+	f.forgotten = append(f.forgotten, key)
+	return nil
+}
