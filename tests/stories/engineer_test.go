@@ -124,16 +124,23 @@ func (s *story) finishCommand(ts *testscript.TestScript, _ []string) error {
 			return err
 		}
 	}
+	var leaving []string
 	for _, name := range s.syncs {
 		if _, err := s.program(s.ctx, "kubectl", "get", "nodesync", name); err != nil {
 			continue // it has been deleted by the story
 		}
+		leaving = append(leaving, name)
 		err := errors.Join(
 			s.must("kubectl", "patch", "nodesync", name, "--type=merge", "-p", `{"spec":{"onDelete":"Drain","suspend":false}}`),
 			s.must("kubectl", "delete", "nodesync", name, "--wait=false"),
-			s.awaitCommand(ts, []string{"-t", "90s", "gone", "nodesync/" + name}),
 		)
 		if err != nil {
+			return err
+		}
+	}
+	// One may wait for what another still has.
+	for _, name := range leaving {
+		if err := s.awaitCommand(ts, []string{"-t", "90s", "gone", "nodesync/" + name}); err != nil {
 			return err
 		}
 	}
