@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,17 +20,21 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := newRootCommand().ExecuteContext(ctx)
+	return exitCode(newRootCommand().ExecuteContext(ctx), os.Stderr)
+}
+
+// exitCode says what a command has come to, and how it ends the program.
+func exitCode(err error, out io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.message != "" {
-			fmt.Fprintln(os.Stderr, exit.message)
+			fmt.Fprintln(out, exit.message)
 		}
 		return exit.code
 	}
-	fmt.Fprintln(os.Stderr, "plumbline: "+err.Error())
+	fmt.Fprintln(out, "plumbline: "+err.Error())
 	return exitFailed
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,7 +36,10 @@ func getNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags,
 
 // explain adds to an error of the API server what to do about it.
 func explain(err error, doing string) error {
+	var silent *url.Error
 	switch {
+	case errors.As(err, &silent):
+		return fmt.Errorf("%s: the cluster cannot be reached (%w): check --kubeconfig, --context and the way to %s", doing, silent.Err, hostOf(silent.URL))
 	case apimeta.IsNoMatchError(err):
 		return fmt.Errorf("%s: plumbline is not installed in this cluster (its CRD is missing): kubectl apply -k manifests", doing)
 	case apierrors.IsNotFound(err):
@@ -43,6 +48,14 @@ func explain(err error, doing string) error {
 		return fmt.Errorf("%s: you are not allowed to: %w", doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func hostOf(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return parsed.Host
 }
 
 // completeNodeSyncs completes the names of NodeSyncs in a shell.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -55,7 +57,11 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 // make decides by the argument: a folder on disk, or a NodeSync.
 func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, of string) (*plan.Plan, error) {
 	info, err := os.Stat(of)
-	if err != nil || !info.IsDir() {
+	isFolder := err == nil && info.IsDir()
+	if !isFolder && strings.ContainsRune(of, filepath.Separator) {
+		return nil, fmt.Errorf("%s is not a folder, and no name of a NodeSync", of)
+	}
+	if !isFolder {
 		return planNodeSync(ctx, kubeconfig, of)
 	}
 	r, err := renderFolder(ctx, of, o.crds)

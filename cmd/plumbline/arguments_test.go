@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestWrongArguments(t *testing.T) {
+	cases := map[string]struct {
+		args []string
+		says string
+	}{
+		"unknown command":        {[]string{"destroy"}, `unknown command "destroy"`},
+		"unknown flag":           {[]string{"get", "--force"}, "unknown flag: --force"},
+		"unknown format":         {[]string{"get", "-o", "xml"}, `"xml" is none of table, json, yaml`},
+		"unknown format, render": {[]string{"render", ".", "-o", "wide"}, `"wide" is none of table, json, yaml`},
+		"render without a path":  {[]string{"render"}, "accepts 1 arg(s), received 0"},
+		"plan of two":            {[]string{"plan", "a", "b"}, "accepts 1 arg(s), received 2"},
+		"status without a name":  {[]string{"status"}, "accepts 1 arg(s), received 0"},
+		"a name and all":         {[]string{"get", "prod", "-A"}, "a name and --all-namespaces do not go together"},
+		"no folder":              {[]string{"render", "absent"}, "absent is not a folder"},
+		"plan of no folder":      {[]string{"plan", "./absent"}, "./absent is not a folder, and no name of a NodeSync"},
+		"a file":                 {[]string{"render", "main.go"}, "main.go is not a folder"},
+		"a wait that is no time": {[]string{"reconcile", "a", "--wait-timeout", "long"}, "invalid argument"},
+		"run with an argument":   {[]string{"run", "now"}, "unknown command"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := plumbline(t, c.args...)
+			if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, c.says) {
+				t.Errorf("code %d, prints %q, says %q", got.code, got.out, got.err)
+			}
+		})
+	}
+}
+
+// TestHelp holds each command's help to what a person looks for in it.
+func TestHelp(t *testing.T) {
+	words := map[string][]string{
+		"plumbline":            {"true to Git", "Exit codes", "--kubeconfig"},
+		"plumbline run":        {"daemon", "SIGTERM", "--leader-elect", "--cache-dir", "--watch-namespace"},
+		"plumbline render":     {"without a cluster or a\nnetwork", "--crds", "table|json|yaml"},
+		"plumbline plan":       {"change nothing", "--against", "Exit codes"},
+		"plumbline get":        {"List NodeSyncs", "--all-namespaces", "-A"},
+		"plumbline status":     {"stages", "removals", "Exit codes"},
+		"plumbline reconcile":  {"now", "--wait", "never stops the daemon"},
+		"plumbline suspend":    {"until it is resumed"},
+		"plumbline resume":     {"go on"},
+		"plumbline version":    {"Print the version"},
+		"plumbline completion": {"autocompletion"},
+		"plumbline help":       {"help for any command"},
+	}
+	root := newRootCommand()
+	root.InitDefaultCompletionCmd("x")
+	root.InitDefaultHelpCmd()
+	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
+		want, listed := words[cmd.CommandPath()]
+		if !listed {
+			t.Errorf("%s: a new command: say here what its help has to tell", cmd.CommandPath())
+		}
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		got := plumbline(t, args...)
+		if got.code != exitDone {
+			t.Errorf("%s: code %d, says %s", cmd.CommandPath(), got.code, got.err)
+		}
+		for _, w := range want {
+			if !strings.Contains(got.out, w) {
+				t.Errorf("%s --help does not say %q:\n%s", cmd.CommandPath(), w, got.out)
+			}
+		}
+		if cmd != root && !strings.Contains(plumbline(t, "--help").out, cmd.Short) {
+			t.Errorf("plumbline --help does not list %q", cmd.Short)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	got := plumbline(t, "version", "-o", "json")
+	var v versions
+	if err := json.Unmarshal([]byte(got.out), &v); err != nil || got.code != exitDone {
+		t.Fatalf("code %d, %v: %s", got.code, err, got.out)
+	}
+	if v.Version != version || v.Go != runtime.Version() || v.Karpenter == "" || v.Helm == "" {
+		t.Errorf("%+v", v)
+	}
+	if table := plumbline(t, "version").out; !strings.HasPrefix(table, "plumbline "+version+" (go") || strings.Count(table, "\n") != 1 {
+		t.Errorf("as text: %q", table)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		got := plumbline(t, "completion", shell)
+		if got.code != exitDone || !strings.Contains(got.out, "plumbline") || len(got.out) < 1000 {
+			t.Errorf("%s: code %d, %d bytes", shell, got.code, len(got.out))
+		}
+	}
+	got := plumbline(t, cobra.ShellCompRequestCmd, "get", "-o", "")
+	if !strings.Contains(got.out, "table\njson\nyaml\n") {
+		t.Errorf("values of -o: %q", got.out)
+	}
+	kubeconfig, _ := unreachable(t)
+	got = plumbline(t, cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig, "status", "")
+	if !strings.Contains(got.out, ":1\n") {
+		t.Errorf("names without a cluster: %q", got.out)
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens")
+
+// said is what a command has printed and how it ended.
+type said struct {
+	out, err string
+	code     int
+}
+
+// plumbline runs a command in this process, as main does.
+func plumbline(t *testing.T, args ...string) said {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	code := exitCode(root.ExecuteContext(t.Context()), &errs)
+	return said{out: out.String(), err: errs.String(), code: code}
+}
+
+// golden compares with a file under testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-update rewrites it):\n%s", file, diff)
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		code int
+		says string
+	}{
+		"done":             {nil, 0, ""},
+		"an error":         {errors.New("no route"), 1, "plumbline: no route\n"},
+		"changes":          {&exitError{code: exitChanges}, 2, ""},
+		"held":             {&exitError{code: exitHeld}, 3, ""},
+		"over the time":    {&exitError{code: exitStalled, message: "not done"}, 4, "not done\n"},
+		"wrapped, changes": {errors.Join(&exitError{code: exitChanges}), 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var errs bytes.Buffer
+			if code := exitCode(c.err, &errs); code != c.code || errs.String() != c.says {
+				t.Errorf("code %d, says %q", code, errs.String())
+			}
+		})
+	}
+}

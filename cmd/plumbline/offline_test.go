@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// examples copies the examples into a repository of their own, and names the
+// folders that can be rendered: files are named from a repository's root.
+func examples(t *testing.T) map[string]string {
+	t.Helper()
+	root := t.TempDir()
+	copied := filepath.Join(root, "examples")
+	if err := os.CopyFS(copied, os.DirFS("../../examples")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(root, ".git"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"basic":                         filepath.Join(copied, "basic"),
+		"gpu-and-spot":                  filepath.Join(copied, "gpu-and-spot"),
+		"kustomize-overlays-production": filepath.Join(copied, "kustomize-overlays", "clusters", "production"),
+		"kustomize-overlays-staging":    filepath.Join(copied, "kustomize-overlays", "clusters", "staging"),
+	}
+}
+
+func TestRenderExamples(t *testing.T) {
+	for name, folder := range examples(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, format := range []string{"yaml", "table"} {
+				got := plumbline(t, "render", folder, "-o", format)
+				if got.code != exitDone || got.err != "" {
+					t.Errorf("-o %s: code %d, says %s", format, got.code, got.err)
+				}
+				golden(t, "render-"+name+"."+format, got.out)
+			}
+		})
+	}
+}
+
+// TestRenderFormatsAgree: the same objects in the same order in each.
+func TestRenderFormatsAgree(t *testing.T) {
+	basic := examples(t)["basic"]
+	var objects []map[string]any
+	if err := json.Unmarshal([]byte(plumbline(t, "render", basic, "-o", "json").out), &objects); err != nil {
+		t.Fatal(err)
+	}
+	documents := strings.Split(strings.TrimPrefix(plumbline(t, "render", basic).out, "---\n"), "---\n")
+	if len(documents) != len(objects) {
+		t.Fatalf("%d documents, %d objects", len(documents), len(objects))
+	}
+	for i, document := range documents {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		a, b := object["metadata"].(map[string]any)["name"], objects[i]["metadata"].(map[string]any)["name"]
+		if a != b {
+			t.Errorf("%d: %v in YAML, %v in JSON", i, a, b)
+		}
+	}
+}
+
+func TestPlanExamples(t *testing.T) {
+	for name, folder := range examples(t) {
+		t.Run(name, func(t *testing.T) {
+			got := plumbline(t, "plan", folder)
+			if got.code != exitChanges || got.err != "" {
+				t.Errorf("code %d, says %s", got.code, got.err)
+			}
+			golden(t, "plan-"+name+".table", got.out)
+		})
+	}
+	got := plumbline(t, "plan", examples(t)["basic"], "-o", "json")
+	if got.code != exitChanges {
+		t.Errorf("code %d, says %s", got.code, got.err)
+	}
+	golden(t, "plan-basic.json", got.out)
+}
+
+// folder writes files into a folder of its own.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	karpenterYAML = "apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: a, region: eu-west-1}\nversion: 1.14.1\n"
+	classYAML     = `apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  amiSelectorTerms: [{alias: al2023@latest}]
+  role: a
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+`
+)
+
+func TestBadFolders(t *testing.T) {
+	cases := map[string]struct {
+		files map[string]string
+		says  []string
+	}{
+		"nothing in it":     {nil, []string{"plumbline.yaml is not in the repository"}},
+		"no definition":     {map[string]string{"plumbline.yaml": karpenterYAML}, []string{"holds no NodePool and no EC2NodeClass"}},
+		"two errors":        {map[string]string{"plumbline.yaml": karpenterYAML, "a.yaml": classYAML + "  rolle: b\n", "b.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: x}\n"}, []string{"a.yaml:", "rolle", "b.yaml:1: ", "Pod"}},
+		"unknown field":     {map[string]string{"plumbline.yaml": karpenterYAML + "chart: x\n"}, []string{"plumbline.yaml:5: ", "chart"}},
+		"another version":   {map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1), "a.yaml": classYAML}, []string{"not validated against 1.13.0: give its CRDs with --crds DIR"}},
+		"broken plain YAML": {map[string]string{"plumbline.yaml": karpenterYAML, "a.yaml": "a: [\n"}, []string{"a.yaml:"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, command := range []string{"render", "plan"} {
+				got := plumbline(t, command, folder(t, c.files))
+				if got.code != exitFailed {
+					t.Errorf("%s: code %d", command, got.code)
+				}
+				for _, words := range c.says {
+					if !strings.Contains(got.err, words) {
+						t.Errorf("%s says %q, want %q in it", command, got.err, words)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestGivenCRDs: --crds stands in for a version that is not linked in.
+func TestGivenCRDs(t *testing.T) {
+	dir := folder(t, map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1), "a.yaml": classYAML})
+	crds := folder(t, map[string]string{"ec2nodeclasses.yaml": looseCRD})
+	if got := plumbline(t, "render", dir, "--crds", crds); got.code != exitDone {
+		t.Errorf("code %d, says %s", got.code, got.err)
+	}
+	strict := folder(t, map[string]string{"ec2nodeclasses.yaml": strings.Replace(looseCRD, "x-kubernetes-preserve-unknown-fields: true", "properties: {role: {type: integer}}", 1)})
+	if got := plumbline(t, "render", dir, "--crds", strict); got.code != exitFailed || !strings.Contains(got.err, "a.yaml:") {
+		t.Errorf("code %d, says %s", got.code, got.err)
+	}
+	if got := plumbline(t, "render", dir, "--crds", t.TempDir()); got.code != exitFailed || !strings.Contains(got.err, "no YAML file in") {
+		t.Errorf("code %d, says %s", got.code, got.err)
+	}
+}
+
+const looseCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ec2nodeclasses.karpenter.k8s.aws}
+spec:
+  group: karpenter.k8s.aws
+  names: {kind: EC2NodeClass, plural: ec2nodeclasses, singular: ec2nodeclass, listKind: EC2NodeClassList}
+  scope: Cluster
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            apiVersion: {type: string}
+            kind: {type: string}
+            metadata: {type: object}
+            spec:
+              type: object
+              x-kubernetes-preserve-unknown-fields: true
+`
