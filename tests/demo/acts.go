@@ -178,10 +178,15 @@ func (s *scene) clear(ctx context.Context) error {
 // showLeft says what the cluster still has in AWS, and how long it all took.
 func (s *scene) showLeft() error {
 	left := s.sandbox.AWS.Left(s.sandbox.Cluster)
-	s.begin("Left in AWS: %s", left)
+	if s.staying {
+		s.begin("Left in AWS, as Git says: %d instances with their interfaces and volumes, %d launch templates, %d instance profile",
+			len(left.Instances), len(left.LaunchTemplates), len(left.InstanceProfiles))
+	} else {
+		s.begin("Left in AWS: %s", left)
+	}
+	s.say(fmt.Sprintf("The whole story took %.0f seconds.\n", time.Since(s.began).Seconds()))
 	if !s.staying && !left.Empty() {
 		return fmt.Errorf("left in AWS, and nobody will take it away: %s", left)
 	}
-	s.say(fmt.Sprintf("The whole story took %.0f seconds.\n", time.Since(s.began).Seconds()))
 	return nil
 }
