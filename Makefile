@@ -9,6 +9,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := go tool -modfile=$(CURDIR)/tools/go.mod
 MODULES := . tests manifests/image
 FUZZTIME ?= 10s
+OBJECTS ?= 400
 
 .PHONY: help
 help: ## List the targets
@@ -75,8 +76,8 @@ vulncheck: ## Known vulnerabilities; passes with a word where the database canno
 	  else echo "$$out" >&2; exit 1; fi; }
 
 .PHONY: bench
-bench: build sandbox-binaries ## Print the table of ratios
-	@cd tests && go test -run '^$$' -bench . -benchtime 1x ./bench/...
+bench: build sandbox-binaries ## Print the table of ratios; OBJECTS=2000 for more
+	@cd tests && go run ./bench/cmd/bench -objects $(OBJECTS)
 
 .PHONY: fuzz-smoke
 fuzz-smoke: ## Each fuzz target for FUZZTIME

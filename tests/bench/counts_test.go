@@ -1,0 +1,39 @@
+package bench_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/tests/bench"
+)
+
+// TestCounts holds what does not hang on the machine: how often the daemon
+// writes, at a size that is small enough for every run of the tests.
+func TestCounts(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := bench.Run(t.Context(), bench.Options{Root: root, Objects: 20, Repeat: 2, Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{
+		"20 objects, first apply":               20,
+		"20 objects, 1 changed":                 1,
+		"20 objects, all changed":               20,
+		"20 objects, commit outside the inputs": 0,
+	}
+	got := map[string]int{}
+	for _, row := range table.Rows {
+		got[row.Work] = row.Writes
+		if row.Wall <= 0 || row.CPU < 0 || row.Fetch <= 0 {
+			t.Errorf("%s: nothing was measured: %+v", row.Work, row)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("object writes (-want +got):\n%s", diff)
+	}
+}

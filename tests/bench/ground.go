@@ -1,0 +1,175 @@
+package bench
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/charts"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+)
+
+// ground is all that a run stands on.
+type ground struct {
+	options  Options
+	paths    map[binaries.Name]string
+	programs *process.Group
+	// sandbox has the parts that a run needs: a control plane, the AWS simulator
+	// and the charts' registry. It has no nodes and no Karpenter.
+	sandbox *sandbox.Sandbox
+	objects dynamic.Interface
+	host    *gitHost
+	daemon  *daemon.Daemon
+	process *watched
+	closers []func()
+}
+
+// open starts the ground. On an error, what was started is ended.
+func open(ctx context.Context, o Options) (*ground, error) {
+	g := &ground{options: o}
+	for _, step := range []func(context.Context) error{
+		g.build, g.folder, g.startKube, g.startAWS, g.installCRDs, g.playKarpenter, g.startGit, g.installDaemon,
+	} {
+		if err := step(ctx); err != nil {
+			g.close()
+			return nil, fmt.Errorf("prepare the cluster to measure in: %w", err)
+		}
+	}
+	return g, nil
+}
+
+func (g *ground) onClose(f func()) { g.closers = append(g.closers, f) }
+
+// close ends what was started, the last first.
+func (g *ground) close() {
+	for i := len(g.closers) - 1; i >= 0; i-- {
+		g.closers[i]()
+	}
+	g.closers = nil
+}
+
+func (g *ground) source() string { return filepath.Join(g.options.Root, "tests", "sandbox", "bin") }
+
+func (g *ground) build(ctx context.Context) error {
+	cache, err := binaries.DefaultCache()
+	if err != nil {
+		return err
+	}
+	builder := &binaries.Builder{Source: g.source(), Cache: cache, Progress: g.options.Progress}
+	g.paths, err = builder.Build(ctx, binaries.Kubernetes, binaries.Helm)
+	return err
+}
+
+// folder makes the run's folder, with kubectl where a sandbox has it.
+func (g *ground) folder(context.Context) error {
+	dir, err := os.MkdirTemp("", "plumbline-bench-")
+	if err != nil {
+		return fmt.Errorf("make the folder of the run: %w", err)
+	}
+	g.onClose(func() { _ = os.RemoveAll(dir) })
+	g.programs = process.NewGroup()
+	g.onClose(g.programs.Close)
+	g.sandbox = &sandbox.Sandbox{Dir: dir, Cluster: sandbox.DefaultCluster, Region: sandbox.DefaultRegion}
+	for _, folder := range []string{g.sandbox.Bin(), g.path("home")} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return fmt.Errorf("make the folder of tools: %w", err)
+		}
+	}
+	script := fmt.Sprintf("#!/bin/sh\nexec '%s' kubectl \"$@\"\n", g.paths[binaries.Kubernetes])
+	if err := os.WriteFile(filepath.Join(g.sandbox.Bin(), "kubectl"), []byte(script), 0o700); err != nil {
+		return fmt.Errorf("write the tool kubectl: %w", err)
+	}
+	return nil
+}
+
+func (g *ground) path(name string) string { return filepath.Join(g.sandbox.Dir, name) }
+
+// startKube leaves the controller of Deployments out: the only one here is
+// Karpenter's, and its status is played.
+func (g *ground) startKube(ctx context.Context) error {
+	var err error
+	g.sandbox.Kube, err = kube.Start(ctx, kube.Options{
+		Binary: g.paths[binaries.Kubernetes], Dir: g.path("kube"), Programs: g.programs,
+		WithoutControllers: []string{"deployment"}, WithoutScheduler: true,
+	})
+	if err != nil {
+		return err
+	}
+	g.onClose(g.sandbox.Kube.Kill)
+	g.objects, err = dynamic.NewForConfig(g.sandbox.Kube.Config)
+	return err
+}
+
+// startAWS serves an account with this cluster in it, so that CloudVerified is
+// what it is in a healthy cluster.
+func (g *ground) startAWS(ctx context.Context) error {
+	s := g.sandbox
+	s.AWS = awssim.New(awssim.Options{Region: s.Region})
+	err := s.AWS.AddCluster(awssim.Cluster{
+		Name: s.Cluster, Endpoint: s.Kube.Endpoint, Version: "1.36", ServiceIPv4CIDR: kube.ServiceCIDR,
+		CertificateAuthority: base64.StdEncoding.EncodeToString(s.Kube.CertificateAuthority),
+	})
+	if err != nil {
+		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
+	}
+	s.AWSEndpoint, err = g.serve(ctx, s.AWS.Handler())
+	return err
+}
+
+// serve answers on a free loopback port until the run ends.
+func (g *ground) serve(ctx context.Context, handler http.Handler) (url string, err error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("listen on a loopback port: %w", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(listener) // always ErrServerClosed, as only close ends it
+	}()
+	g.onClose(func() {
+		_ = server.Close()
+		<-ended
+	})
+	return "http://" + listener.Addr().String(), nil
+}
+
+// installCRDs installs the CRD chart, as whoever manages the charts would.
+func (g *ground) installCRDs(ctx context.Context) error {
+	registry, err := charts.Serve(ctx, charts.Options{ModuleDir: filepath.Join(g.source(), string(binaries.Karpenter))})
+	if err != nil {
+		return err
+	}
+	g.onClose(func() { _ = registry.Close() })
+	g.sandbox.Charts = registry
+	cmd := exec.CommandContext(ctx, g.paths[binaries.Helm], "install", charts.CRDChart, registry.Repository+"/"+charts.CRDChart,
+		"--version", binaries.KarpenterVersion, "--namespace", sandbox.ChartNamespace, "--plain-http")
+	cmd.Env = g.sandbox.Environment()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("helm install %s: %w: %s", charts.CRDChart, err, out)
+	}
+	return nil
+}
+
+func (g *ground) installDaemon(ctx context.Context) error {
+	if err := daemon.Install(ctx, g.sandbox, g.options.Root); err != nil {
+		return err
+	}
+	g.daemon = daemon.New(daemon.Options{Sandbox: g.sandbox, Root: g.options.Root, Dir: g.path("daemon")})
+	g.onClose(g.daemon.Close)
+	return nil
+}

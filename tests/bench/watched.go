@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tick is the unit of a process's times in /proc on every Linux that Go runs on
+// (proc_pid_stat(5), sysconf(_SC_CLK_TCK)).
+const tick = 10 * time.Millisecond
+
+// watched is a process as /proc shows it.
+type watched struct{ dir string }
+
+// findProcess finds the process that has an argument.
+func findProcess(argument string) (*watched, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has ended
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the arguments of a process: %w", err)
+		}
+		for _, a := range bytes.Split(line, []byte{0}) {
+			if string(a) == argument {
+				return &watched{dir: filepath.Dir(file)}, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("find the process with argument %s: there is none", argument)
+}
+
+// cpu is the processor time that the process has used.
+func (w *watched) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(filepath.Join(w.dir, "stat"))
+	if err != nil {
+		return 0, fmt.Errorf("read the daemon's processor time: %w", err)
+	}
+	// The name, in brackets, may hold blanks. After it user time is the 12th
+	// field and system time the 13th.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var sum time.Duration
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.Atoi(field)
+		if err != nil {
+			return 0, fmt.Errorf("read the daemon's processor time: %w", err)
+		}
+		sum += time.Duration(ticks) * tick
+	}
+	return sum, nil
+}
+
+// memory is the resident memory in bytes, now and at its peak.
+func (w *watched) memory() (resident, peak int64, err error) {
+	status, err := os.ReadFile(filepath.Join(w.dir, "status"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the daemon's memory: %w", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		into := map[string]*int64{"VmRSS": &resident, "VmHWM": &peak}[name]
+		if into == nil {
+			continue
+		}
+		kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("read the daemon's memory: %w", err)
+		}
+		*into = kilobytes << 10
+	}
+	return resident, peak, nil
+}
+
+// load is how busy the machine is, beside what is measured.
+func load() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(data), " ")
+	return first
+}
