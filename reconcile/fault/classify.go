@@ -34,11 +34,11 @@ func Classify(err error) *Error {
 	if err == nil {
 		return nil
 	}
-	known, joined := descend(err)
-	switch {
-	case known != nil && error(known) == err:
+	if known, ok := err.(*Error); ok { //nolint:errorlint // one that is wrapped is another
 		return known
-	case known != nil:
+	}
+	known, joined := descend(err)
+	if known != nil {
 		return &Error{Class: known.Class, Reason: known.Reason, Err: err}
 	}
 	for _, r := range table() {
@@ -62,7 +62,7 @@ func descend(err error) (known *Error, joined error) {
 		if known, ok := err.(*Error); ok { //nolint:errorlint // each wrapping is looked at by itself
 			return known, nil
 		}
-		if _, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the same
+		if _, ok := err.(interface{ Unwrap() []error }); ok {
 			return nil, err
 		}
 	}

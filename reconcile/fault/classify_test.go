@@ -86,7 +86,7 @@ func TestClassifyIsTotal(t *testing.T) {
 		meaning{&fault.Error{Class: fault.Waiting, Reason: "Waiting", Err: errors.New("known")}, fault.Waiting, "Waiting"},
 	)
 	rapid.Check(t, func(t *rapid.T) {
-		err, class := tree(t, leaves, 4)
+		class, err := tree(t, leaves, 4)
 		got := fault.Classify(err)
 		if got == nil {
 			t.Fatalf("%v has no class", err)
@@ -104,7 +104,7 @@ func TestClassifyIsTotal(t *testing.T) {
 }
 
 // tree draws an error of leaves, wrapped and joined, and its gravest class.
-func tree(t *rapid.T, leaves []meaning, depth int) (error, fault.Class) { //nolint:revive // the error is the value here
+func tree(t *rapid.T, leaves []meaning, depth int) (gravest fault.Class, drawn error) {
 	shape := 0
 	if depth > 0 {
 		shape = rapid.IntRange(0, 3).Draw(t, "shape")
@@ -112,20 +112,20 @@ func tree(t *rapid.T, leaves []meaning, depth int) (error, fault.Class) { //noli
 	switch shape {
 	case 0:
 		leaf := rapid.SampledFrom(leaves).Draw(t, "leaf")
-		return leaf.err, leaf.class
+		return leaf.class, leaf.err
 	case 1:
-		err, class := tree(t, leaves, depth-1)
-		return fmt.Errorf("wrapped: %w", err), class
+		class, err := tree(t, leaves, depth-1)
+		return class, fmt.Errorf("wrapped: %w", err)
 	case 2:
-		a, grave := tree(t, leaves, depth-1)
-		b, other := tree(t, leaves, depth-1)
-		return fmt.Errorf("%w; %w", a, b), max(grave, other)
+		grave, a := tree(t, leaves, depth-1)
+		other, b := tree(t, leaves, depth-1)
+		return max(grave, other), fmt.Errorf("%w; %w", a, b)
 	}
 	var errs []error
 	class := fault.Superseded
 	for range rapid.IntRange(1, 4).Draw(t, "joined") {
-		err, grave := tree(t, leaves, depth-1)
+		grave, err := tree(t, leaves, depth-1)
 		errs, class = append(errs, err), max(class, grave)
 	}
-	return errors.Join(errs...), class
+	return class, errors.Join(errs...)
 }

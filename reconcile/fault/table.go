@@ -1,6 +1,8 @@
 package fault
 
 import (
+	"slices"
+
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -13,8 +15,12 @@ import (
 // table is the one place that says what each typed error means. The first rule
 // that matches speaks.
 func table() []rule {
+	return slices.Concat(ofSource(), ofCommit(), ofCharts(), ofCloud(), ofApply(), ofRequests())
+}
+
+// ofSource is what the source can meet.
+func ofSource() []rule {
 	return []rule{
-		// The source.
 		as[*source.UnreachableError](Transient, v1alpha1.ReasonSourceFailed),
 		as[*source.StaleError](Superseded, v1alpha1.ReasonSourceFailed),
 		as[*source.MissingError](Transient, v1alpha1.ReasonSourceFailed),
@@ -27,8 +33,12 @@ func table() []rule {
 		as[*source.HostKeyError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.LimitError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.SecretError](Terminal, v1alpha1.ReasonSourceFailed),
+	}
+}
 
-		// The commit.
+// ofCommit is what can be wrong with a commit.
+func ofCommit() []rule {
+	return []rule{
 		as[*render.MissingError](Terminal, v1alpha1.ReasonRefused),
 		as[*render.EmptyError](Terminal, v1alpha1.ReasonRefused),
 		as[render.Error](Terminal, v1alpha1.ReasonInvalid),
@@ -37,8 +47,12 @@ func table() []rule {
 		as[*plan.MissingClassError](Terminal, v1alpha1.ReasonInvalid),
 		as[*plan.RefusedError](Terminal, v1alpha1.ReasonRefused),
 		as[*plan.ConflictError](Terminal, v1alpha1.ReasonConflict),
+	}
+}
 
-		// The charts.
+// ofCharts is what charts and their installation can meet.
+func ofCharts() []rule {
+	return []rule{
 		as[*charts.UnreachableError](Transient, v1alpha1.ReasonChartFailed),
 		as[*charts.BusyError](Waiting, v1alpha1.ReasonWaiting),
 		as[*charts.TerminatingError](Waiting, v1alpha1.ReasonWaiting),
@@ -56,16 +70,24 @@ func table() []rule {
 		as[*charts.ForbiddenError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.DroppedCRDsError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.UnprotectedCRDsError](Terminal, v1alpha1.ReasonRefused),
+	}
+}
 
-		// The cloud.
+// ofCloud is what AWS can answer.
+func ofCloud() []rule {
+	return []rule{
 		as[*cloud.DeniedError](Transient, "Denied"),
 		as[*cloud.CredentialsError](Transient, "NoCredentials"),
 		as[*cloud.ThrottledError](Transient, "Throttled"),
 		as[*cloud.UnreachableError](Transient, "Unreachable"),
 		as[*cloud.NotFoundError](Transient, "ClusterNotFound"),
 		as[*cloud.AnswerError](Transient, "RefusedByAWS"),
+	}
+}
 
-		// The cluster.
+// ofApply is what a write to the cluster can meet.
+func ofApply() []rule {
+	return []rule{
 		as[*apply.StaleError](Superseded, v1alpha1.ReasonApplyFailed),
 		as[*apply.ConflictError](Superseded, v1alpha1.ReasonConflict),
 		as[*apply.TerminatingError](Waiting, v1alpha1.ReasonWaiting),
@@ -73,8 +95,12 @@ func table() []rule {
 		as[*apply.NotServedError](Waiting, v1alpha1.ReasonWaiting),
 		as[*apply.InvalidError](Terminal, v1alpha1.ReasonApplyFailed),
 		as[*apply.ForbiddenError](Terminal, v1alpha1.ReasonApplyFailed),
+	}
+}
 
-		// What any request can meet.
+// ofRequests is what any request can meet.
+func ofRequests() []rule {
+	return []rule{
 		is(cancelled, Superseded, "Stopped"),
 		is(timedOut, Transient, "TimedOut"),
 		is(conflict, Superseded, "Conflict"),

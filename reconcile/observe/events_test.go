@@ -29,7 +29,7 @@ func TestDefinitionChanged(t *testing.T) {
 	fields := func(fields, subresource string, at int64) func(*unstructured.Unstructured) {
 		return func(u *unstructured.Unstructured) {
 			when := metav1.Unix(at, 0)
-			u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", Subresource: subresource, Time: &when, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}})
+			u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", Subresource: subresource, Time: &when, FieldsV1: metav1.NewFieldsV1(fields)}})
 		}
 	}
 	same := func(*unstructured.Unstructured) {}

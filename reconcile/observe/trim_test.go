@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -25,7 +24,7 @@ import (
 func kept[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
 	options := observe.CacheOptions()
-	var transform toolscache.TransformFunc = options.DefaultTransform
+	transform := options.DefaultTransform
 	for of, rule := range options.ByObject {
 		if _, ok := of.(T); ok {
 			transform = rule.Transform
@@ -58,7 +57,7 @@ func claim() *karpv1.NodeClaim {
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: "general", UID: "c2e6b3b0-5b0e-4d50-8c9e-7d7f3c1a2b33", BlockOwnerDeletion: &yes,
 		}},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "karpenter", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":"` + strings.Repeat("x", 3000) + `"}`)}}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "karpenter", FieldsV1: metav1.NewFieldsV1(`{"f:spec":"` + strings.Repeat("x", 3000) + `"}`)}},
 	}}
 	for i := range 20 {
 		n.Labels[fmt.Sprintf("karpenter.k8s.aws/instance-property-%d", i)] = "value"
