@@ -30,6 +30,8 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	}
 	p.applied = apply.Apply(ctx, p.Client, p.due(), apply.Options{
 		Owner:       plan.OwnerOf(p.sync.Namespace, p.sync.Name),
+		Uncached:    p.Uncached,
+		Arrivals:    &p.arrivals,
 		Concurrency: writers,
 		StillLeader: p.Settings.StillLeader,
 	})

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 )
 
 // Reconciler makes a cluster's nodes what NodeSyncs say.
@@ -32,6 +33,7 @@ type Reconciler struct {
 
 	Settings Settings
 
+	arrivals apply.Arrivals
 	memories memories
 	schemas  schemas
 	clouds   clouds

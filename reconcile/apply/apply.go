@@ -18,6 +18,10 @@ type Client interface {
 
 // Options say on whose behalf the Changes are applied.
 type Options struct {
+	// Uncached is asked before an object is made.
+	Uncached Reader
+	// Arrivals is shared by all Applies of the process.
+	Arrivals *Arrivals
 	// Owner is written on each object.
 	Owner plan.Owner
 	// Concurrency is the number of objects that are written at a time.

@@ -101,7 +101,7 @@ func (c *cluster) plan(t *testing.T, definitions ...string) *plan.Plan {
 
 func (c *cluster) sync(t *testing.T, definitions ...string) apply.Result {
 	t.Helper()
-	return apply.Apply(t.Context(), c, c.plan(t, definitions...).Changes, apply.Options{Owner: c.policy.Owner, Concurrency: 8})
+	return apply.Apply(t.Context(), c, c.plan(t, definitions...).Changes, apply.Options{Uncached: c, Arrivals: &apply.Arrivals{}, Owner: c.policy.Owner, Concurrency: 8})
 }
 
 // settled fails where another look would still find something to do.

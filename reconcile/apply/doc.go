@@ -5,7 +5,7 @@
 // each object that could not be. Objects are written by server-side apply, the
 // ownership label with them: one request for each object, but one more where
 // fields of a person have to become ours first, and one more where a removal is
-// taken back.
+// taken back. An object is made only where a read shows that its name is free.
 //
 // Classes go before pools, a pool that names a class which could not be made is
 // left out, and nothing is waited for. It decides nothing that a Plan decides,

@@ -98,7 +98,7 @@ func TestSomeoneWhoWritesInBetweenIsNamed(t *testing.T) {
 	})
 	p := c.plan(t, class, pool)
 	c.Edit(t, general, "kubectl-edit", set(t, "7", "spec", "limits", "cpu"))
-	result := apply.Apply(t.Context(), c, p.Changes, apply.Options{Owner: owner})
+	result := apply.Apply(t.Context(), c, p.Changes, apply.Options{Uncached: c, Arrivals: &apply.Arrivals{}, Owner: owner})
 	var conflict *apply.ConflictError
 	if !errors.As(result.Err(), &conflict) {
 		t.Fatalf("got %v", result.Err())
@@ -118,7 +118,7 @@ func TestAnObjectThatGoesInBetweenIsNoSuccess(t *testing.T) {
 		p := c.plan(t, class, changed)
 		c.Terminate(general)
 		var gone *apply.TerminatingError
-		if err := apply.Apply(t.Context(), c, p.Changes, apply.Options{Owner: owner}).Err(); !errors.As(err, &gone) {
+		if err := apply.Apply(t.Context(), c, p.Changes, apply.Options{Uncached: c, Arrivals: &apply.Arrivals{}, Owner: owner}).Err(); !errors.As(err, &gone) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -127,7 +127,7 @@ func TestAnObjectThatGoesInBetweenIsNoSuccess(t *testing.T) {
 		p := c.plan(t, class, changed)
 		c.Delete(general)
 		var stale *apply.StaleError
-		if err := apply.Apply(t.Context(), c, p.Changes, apply.Options{Owner: owner}).Err(); !errors.As(err, &stale) {
+		if err := apply.Apply(t.Context(), c, p.Changes, apply.Options{Uncached: c, Arrivals: &apply.Arrivals{}, Owner: owner}).Err(); !errors.As(err, &stale) {
 			t.Errorf("got %v", err)
 		}
 		if c.Object(general) != nil {
@@ -140,7 +140,7 @@ func TestAnObjectThatGoesInBetweenIsNoSuccess(t *testing.T) {
 		p := c.plan(t, class, pool)
 		c.Edit(t, general, "kubectl-edit", set(t, "20Gi", "spec", "limits", "memory"))
 		var stale *apply.StaleError
-		if err := apply.Apply(t.Context(), c, p.Changes, apply.Options{Owner: owner}).Err(); !errors.As(err, &stale) {
+		if err := apply.Apply(t.Context(), c, p.Changes, apply.Options{Uncached: c, Arrivals: &apply.Arrivals{}, Owner: owner}).Err(); !errors.As(err, &stale) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -150,7 +150,7 @@ func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
 	c := newCluster(t)
 	lost := errors.New("the lease is another's")
 	result := apply.Apply(t.Context(), c, c.plan(t, class, pool).Changes, apply.Options{
-		Owner: owner, StillLeader: func(context.Context) error { return lost },
+		Uncached: c, Arrivals: &apply.Arrivals{}, Owner: owner, StillLeader: func(context.Context) error { return lost },
 	})
 	if !errors.Is(result.Err(), lost) || len(c.Writes()) > 0 || len(result.Written) > 0 {
 		t.Errorf("got %v, written %v", result.Err(), result.Written)

@@ -25,6 +25,7 @@ var kubeconfig = flag.String("kubeconfig", "", "hold the properties against this
 // server is what the properties are held against.
 type server interface {
 	apply.Client
+	apply.Reader
 	Reset()
 	Objects() map[render.Ref]*unstructured.Unstructured
 	Edit(t applytest.TB, ref render.Ref, manager string, change func(*unstructured.Unstructured))
@@ -200,7 +201,7 @@ func planned(t *rapid.T, s server, known knowledge, set *render.Set) *plan.Plan 
 }
 
 func write(t *rapid.T, s server, p *plan.Plan) {
-	if err := apply.Apply(t.Context(), s, p.Changes, apply.Options{Owner: owner, Concurrency: 2}).Err(); err != nil {
+	if err := apply.Apply(t.Context(), s, p.Changes, apply.Options{Uncached: s, Arrivals: &apply.Arrivals{}, Owner: owner, Concurrency: 2}).Err(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -25,14 +25,15 @@ type operation struct {
 
 // takeOver makes the spec fields of interactive managers ours, so that the
 // apply that follows takes away those that Git does not have. It changes no
-// field, and fails where the object has changed since it was planned.
-func (a *applier) takeOver(ctx context.Context, change *plan.Change) (moved bool, err error) {
+// field, and fails where the object has changed since it was planned. It
+// returns the object as it is then, nil where there was nothing to move.
+func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
 	entries, moved, err := takenOver(change.Live)
 	if err != nil || !moved {
-		return false, err
+		return nil, err
 	}
 	if err := a.mayWrite(ctx, change.Ref); err != nil {
-		return false, err
+		return nil, err
 	}
 	body, err := json.Marshal([]operation{
 		{Op: "replace", Path: "/metadata/managedFields", Value: entries},
@@ -40,16 +41,17 @@ func (a *applier) takeOver(ctx context.Context, change *plan.Change) (moved bool
 		{Op: "replace", Path: "/metadata/resourceVersion", Value: change.Live.GetResourceVersion()},
 	})
 	if err != nil {
-		return false, fmt.Errorf("encode the managedFields of %s: %w", change.Ref, err)
+		return nil, fmt.Errorf("encode the managedFields of %s: %w", change.Ref, err)
 	}
-	err = a.client.Patch(ctx, named(change.Live), client.RawPatch(types.JSONPatchType, body), client.FieldOwner(v1alpha1.FieldManager))
+	answer := named(change.Live)
+	err = a.client.Patch(ctx, answer, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(v1alpha1.FieldManager))
 	switch {
 	case apierrors.IsNotFound(err):
-		return false, &StaleError{Ref: change.Ref, Err: err}
+		return nil, &StaleError{Ref: change.Ref, Err: err}
 	case err != nil:
-		return false, classify(change.Ref, err)
+		return nil, classify(change.Ref, err)
 	}
-	return true, nil
+	return answer, nil
 }
 
 // takenOver moves the spec fields of interactive managers into our entry.

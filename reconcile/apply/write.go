@@ -18,16 +18,29 @@ import (
 // write makes one object what Git says.
 func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, error) {
 	written := &Written{Ref: change.Ref, Action: change.Action}
+	if change.Live == nil {
+		if !a.options.Arrivals.begin(change.Ref) {
+			return nil, &StaleError{Ref: change.Ref, Err: errBeingMade}
+		}
+		defer a.options.Arrivals.end(change.Ref)
+		if err := a.vacant(ctx, change); err != nil {
+			return nil, err
+		}
+	}
+	object := a.desired(change)
 	if change.Takeover && change.Live != nil {
 		moved, err := a.takeOver(ctx, change)
 		if err != nil {
 			return nil, err
 		}
-		if moved {
+		if moved != nil {
 			written.Requests++
+			if change.Action == plan.Adopt {
+				object.SetResourceVersion(moved.GetResourceVersion())
+			}
 		}
 	}
-	answer, err := a.apply(ctx, change.Ref, a.desired(change), v1alpha1.FieldManager, change.Force)
+	answer, err := a.apply(ctx, change.Ref, object, v1alpha1.FieldManager, change.Force)
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +56,16 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 }
 
 // desired is what the Plan compared. The UID keeps an object that was deleted
-// in between from being made anew by what is meant for the old one.
+// in between from being made anew by what is meant for the old one, and the
+// resourceVersion an object that is adopted from being taken from another
+// NodeSync that adopts it in between.
 func (a *applier) desired(change *plan.Change) *unstructured.Unstructured {
 	object := plan.Desired(change.Object, a.options.Owner)
 	if change.Live != nil {
 		object.SetUID(change.Live.GetUID())
+	}
+	if change.Action == plan.Adopt {
+		object.SetResourceVersion(change.Live.GetResourceVersion())
 	}
 	return object
 }

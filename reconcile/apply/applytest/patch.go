@@ -57,6 +57,21 @@ func (s *Server) Patch(_ context.Context, object client.Object, patch client.Pat
 	return nil
 }
 
+// Get answers what there is, without a cache.
+func (s *Server) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	into, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("get a %T: definitions are unstructured here", object)
+	}
+	ref := render.Ref{Kind: object.GetObjectKind().GroupVersionKind().Kind, Name: key.Name}
+	live := s.Object(ref)
+	if live == nil {
+		return apierrors.NewNotFound(s.resource(Write{Ref: ref}), key.Name)
+	}
+	into.Object = live.Object
+	return nil
+}
+
 func (s *Server) apply(write Write, data []byte) (*unstructured.Unstructured, error) {
 	applied := &unstructured.Unstructured{}
 	if err := applied.UnmarshalJSON(data); err != nil {
@@ -73,6 +88,9 @@ func (s *Server) apply(write Write, data []byte) (*unstructured.Unstructured, er
 	result, err := d.managers.Apply(live, applied, write.Manager, write.Force)
 	if err != nil {
 		return nil, err
+	}
+	if version := applied.GetResourceVersion(); version != "" && version != live.GetResourceVersion() {
+		return nil, s.conflict(write, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	}
 	object, ok := result.(*unstructured.Unstructured)
 	if !ok {
