@@ -25,7 +25,7 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // this is a main
 	err := run(ctx)
 	ended := ctx.Err() != nil
 	stop()
@@ -41,7 +41,7 @@ func main() {
 func run(ctx context.Context) error {
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
 	staying := len(os.Args) > 1 && os.Args[1] == stayFlag
-	if os.Getenv(keepVariable) != "" && !staying {
+	if keep, _ := os.LookupEnv(keepVariable); keep != "" && !staying {
 		return playBehind(ctx, terminal)
 	}
 	source, err := binaries.FindSource(".")

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
@@ -100,22 +101,56 @@ func (s *story) writesCommand(_ *testscript.TestScript, args []string) error {
 			return usage
 		}
 	}
-	all, err := s.c.Kube.Writes()
+	written, err := s.written()
 	if err != nil {
 		return err
 	}
 	var counted []string
-	for _, w := range all[s.mark.writes:] {
-		switch {
-		case w.User != "system:serviceaccount:"+daemon.Namespace+":"+daemon.ServiceAccount, w.Code >= 300:
-		case !slices.Contains(definitions, w.Group), w.Subresource != "":
-		case kind != "" && w.Resource != kinds[kind].Resource, name != "" && w.Name != name:
-		default:
+	for _, w := range written {
+		if (kind == "" || w.Resource == kinds[kind].Resource) && (name == "" || w.Name == name) {
 			counted = append(counted, w.String()+" "+w.URI)
 		}
 	}
 	if got := fmt.Sprint(len(counted)); got != args[i+1] {
 		return fmt.Errorf("writes of the daemon: got %s, want %s:\n\t%s", got, args[i+1], strings.Join(counted, "\n\t"))
+	}
+	return nil
+}
+
+// written are the daemon's successful writes to definitions since the mark.
+func (s *story) written() ([]kube.Write, error) {
+	all, err := s.c.Kube.Writes()
+	if err != nil {
+		return nil, err
+	}
+	var written []kube.Write
+	for _, w := range all[s.mark.writes:] {
+		switch {
+		case w.User != "system:serviceaccount:"+daemon.Namespace+":"+daemon.ServiceAccount, w.Code >= 300:
+		case !slices.Contains(definitions, w.Group), w.Subresource != "":
+		default:
+			written = append(written, w)
+		}
+	}
+	return written, nil
+}
+
+func (s *story) deletesCommand(_ *testscript.TestScript, args []string) error {
+	written, err := s.written()
+	if err != nil {
+		return err
+	}
+	var got, want []string
+	for _, w := range written {
+		if w.Verb == "delete" {
+			got = append(got, w.Resource)
+		}
+	}
+	for _, kind := range args {
+		want = append(want, kinds[kind].Resource)
+	}
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		return fmt.Errorf("what the daemon deleted, in order: got %q, want %q", got, want)
 	}
 	return nil
 }

@@ -90,6 +90,7 @@ type booting struct {
 // ground hands out clusters, and boots the next one while a story is told on
 // the last.
 type ground struct {
+	ctx     context.Context // of all clusters, which Down ends
 	root    string
 	stories []entry
 	ending  sync.WaitGroup
@@ -101,7 +102,7 @@ type ground struct {
 }
 
 func newGround(t *testing.T, root string, stories []entry) *ground {
-	g := &ground{root: root, stories: stories, nextFor: -1}
+	g := &ground{ctx: context.WithoutCancel(t.Context()), root: root, stories: stories, nextFor: -1}
 	t.Cleanup(func() {
 		if g.next != nil {
 			<-g.next.done
@@ -156,7 +157,7 @@ func (g *ground) boot(i int) {
 	g.next, g.nextFor = b, i
 	go func() {
 		defer close(b.done)
-		b.cluster, b.err = boot(context.Background(), g.root, g.stories[i].installed)
+		b.cluster, b.err = boot(g.ctx, g.root, g.stories[i].installed)
 	}()
 }
 

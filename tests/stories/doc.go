@@ -74,6 +74,9 @@
 //	writes [KIND[/NAME]] = N
 //		Counts the daemon's successful writes to definitions (NodePools,
 //		EC2NodeClasses, NodeClaims), without those to status.
+//	deletes KIND…
+//		Holds that the daemon has deleted objects of these kinds, all of one before
+//		the first of the next.
 //	calls WHO ACTION = N
 //		Counts calls to AWS by plumbline or anyone; * and ? are wildcards.
 //	fault WHO SERVICE ACTION KIND [DURATION]

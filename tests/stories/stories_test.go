@@ -67,7 +67,7 @@ func choose(t *testing.T) []entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	full := os.Getenv("PLUMBLINE_FULL") == "1"
+	tier, _ := os.LookupEnv("PLUMBLINE_FULL")
 	var run string
 	if f := flag.Lookup("test.run"); f != nil {
 		_, run, _ = strings.Cut(f.Value.String(), "/")
@@ -75,7 +75,7 @@ func choose(t *testing.T) []entry {
 	asked := []*regexp.Regexp{compile(t, run), compile(t, *match)}
 	return slices.DeleteFunc(entries, func(e entry) bool {
 		named := run != "" || *match != ""
-		return (e.full && !full && !named) || !asked[0].MatchString(e.name) || !asked[1].MatchString(e.name)
+		return (e.full && tier != "1" && !named) || !asked[0].MatchString(e.name) || !asked[1].MatchString(e.name)
 	})
 }
 
@@ -113,7 +113,7 @@ func (s shim) Verbose() bool                      { return testing.Verbose() }
 
 // stay leaves the sandbox to a person until it is interrupted.
 func (s *story) stay() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.WithoutCancel(s.ctx), os.Interrupt)
 	defer stop()
 	fmt.Fprintf(os.Stderr, "\n%s: staying until Ctrl-C. In another terminal:\n", s.name)
 	for _, line := range s.c.Environment() {

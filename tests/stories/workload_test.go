@@ -41,7 +41,7 @@ func (s *story) workloadCommand(_ *testscript.TestScript, args []string) error {
 	if err != nil {
 		return fmt.Errorf("read replicas: %w", err)
 	}
-	if err := s.applyWorkload(name, int32(replicas), settings); err != nil { //nolint:gosec // a story's number of pods
+	if err := s.applyWorkload(name, int32(replicas), settings); err != nil {
 		return err
 	}
 	return s.poll(timeout*2, func(ctx context.Context) error {
