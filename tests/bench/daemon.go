@@ -35,7 +35,7 @@ func (b *bench) startDaemon(ctx context.Context) error {
 		return err
 	}
 	b.metrics = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	if err := b.daemon.Start(ctx, "--leader-elect", "--log-level=info", "--metrics-addr="+b.metrics); err != nil {
+	if err := b.daemon.Start(ctx, append(b.flags(), "--metrics-addr="+b.metrics)...); err != nil {
 		return err
 	}
 	if err := b.await(ctx, "the daemon to lead", func(context.Context) (bool, error) {
@@ -49,6 +49,11 @@ func (b *bench) startDaemon(ctx context.Context) error {
 	}
 	b.process, err = findProcess("--cache-dir=" + filepath.Join(b.path("daemon"), "cache"))
 	return err
+}
+
+// flags are what the daemon runs with beside its addresses and folders.
+func (b *bench) flags() []string {
+	return append([]string{"--leader-elect", "--log-level=info"}, b.options.Flags...)
 }
 
 // follow makes the NodeSync, and returns when the API server had it.

@@ -16,6 +16,8 @@ type Options struct {
 	Objects int
 	// Repeat is how often a small commit is pushed; the table has the median.
 	Repeat int
+	// Flags are the daemon's beside those of its Deployment; the last one counts.
+	Flags []string
 	// Profile is a file for a CPU profile of the daemon while it takes one-object
 	// changes. Empty: none is taken.
 	Profile string
@@ -60,7 +62,7 @@ type bench struct {
 
 func (b *bench) run(ctx context.Context) (*Table, error) {
 	began := time.Now()
-	b.table = Table{Objects: b.options.Objects, Load: load()}
+	b.table = Table{Objects: b.options.Objects, Load: load(), Flags: b.flags()}
 	for _, step := range []struct {
 		say string
 		do  func(context.Context) error

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -34,6 +35,8 @@ func (r Row) Ratio() float64 { return r.Wall.Seconds() / (r.Fetch + r.Apply).Sec
 // Table is one run.
 type Table struct {
 	Objects int
+	// Flags are the daemon's.
+	Flags []string
 	// Load is the machine's load average before the run.
 	Load string
 	Rows []Row
@@ -66,8 +69,8 @@ func (t *Table) Print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
-	_, err := fmt.Fprintf(out, "the daemon's memory: %d MB at the end, %d MB at its peak; the machine's load before the run: %s\n%s",
-		t.Resident>>20, t.Peak>>20, t.Load, peers)
+	_, err := fmt.Fprintf(out, "the daemon's memory: %d MB at the end, %d MB at its peak; its flags: %s; the machine's load before the run: %s\n%s",
+		t.Resident>>20, t.Peak>>20, strings.Join(t.Flags, " "), t.Load, peers)
 	return err
 }
 

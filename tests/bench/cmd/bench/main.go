@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/plumbline-dev/plumbline/tests/bench"
@@ -30,7 +31,9 @@ func run(ctx context.Context) error {
 	flag.IntVar(&o.Objects, "objects", 400, "number of definitions, half NodePools and half EC2NodeClasses")
 	flag.IntVar(&o.Repeat, "repeat", 5, "how often a small commit is pushed; the table has the median")
 	flag.StringVar(&o.Profile, "profile", "", "file for a CPU profile of the daemon while it takes one-object changes")
+	flags := flag.String("flags", "", "flags of the daemon beside those of its Deployment, such as --kube-api-qps=-1")
 	flag.Parse()
+	o.Flags = strings.Fields(*flags)
 	source, err := binaries.FindSource(".")
 	if err != nil {
 		return err
