@@ -36,8 +36,8 @@ type bed struct {
 	patches *int
 }
 
-// newBed has the NodeSync and the Secret "token" in its cluster.
-func newBed(t *testing.T, sync *v1alpha1.NodeSync) *bed {
+// newBed has the NodeSync, the Secret "token" and the objects in its cluster.
+func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *bed {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, observe.AddToScheme} {
@@ -47,7 +47,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync) *bed {
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "token"}, Data: map[string][]byte{"token": []byte("s3cret"), "username": []byte("git"), "password": []byte("s3cret")}}
 	patches := 0
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(sync).WithObjects(sync, secret).WithInterceptorFuncs(interceptor.Funcs{
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(sync).WithReturnManagedFields().WithObjects(append(objects, sync, secret)...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			patches++
 			return c.Patch(ctx, obj, patch, opts...)

@@ -14,6 +14,8 @@ type fakeCloud struct {
 	err     error
 	cluster cloud.Cluster
 	asked   int
+	// running are the instances that are not ended.
+	running []cloud.Instance
 }
 
 func (f *fakeCloud) Cluster(context.Context, string) (cloud.Cluster, error) {
@@ -22,5 +24,5 @@ func (f *fakeCloud) Cluster(context.Context, string) (cloud.Cluster, error) {
 }
 
 func (f *fakeCloud) Instances(context.Context, cloud.Query) ([]cloud.Instance, error) {
-	return nil, f.err
+	return f.running, f.err
 }

@@ -128,7 +128,7 @@ func (p *pass) controllerRolledOut(ctx context.Context) (observe.Readiness, erro
 	}
 	for i := range deployments.Items {
 		deployment := &deployments.Items[i]
-		if deployment.Status.ReadyReplicas > 0 {
+		if observe.Alive(deployment) {
 			p.stages.controllerAlive = true
 		}
 		if ready := observe.RolledOut(deployment); !ready.Ready {

@@ -18,6 +18,9 @@ cluster: {name: prod-eu, region: eu-west-1}
 version: 1.14.1
 `
 
+// certificate is the authority of the API server, and of the EKS cluster.
+const certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
 func files(karpenter string) fstest.MapFS {
 	return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(karpenter)}}
 }
@@ -63,10 +66,9 @@ func TestPassStopsAtTheFirstError(t *testing.T) {
 // TestCloudIsAskedNowAndThen: a bad answer is asked for again soon, a good one
 // holds for a while, and neither ends a pass.
 func TestCloudIsAskedNowAndThen(t *testing.T) {
-	const authority = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 	b := newBed(t, nodeSync(unchanged))
 	b.source.files = files(karpenterYAML)
-	b.Settings.CertificateAuthority = []byte(authority)
+	b.Settings.CertificateAuthority = []byte(certificate)
 	looks := func(want int, status, reason string) {
 		t.Helper()
 		b.reconcile()
@@ -84,7 +86,7 @@ func TestCloudIsAskedNowAndThen(t *testing.T) {
 	b.clock.forward(b.pass().retryInterval())
 	looks(2, "False", "Denied")
 	b.clock.forward(b.pass().retryInterval())
-	b.cloud.err, b.cloud.cluster = nil, cloud.Cluster{Name: "prod-eu", CertificateAuthority: []byte(authority)}
+	b.cloud.err, b.cloud.cluster = nil, cloud.Cluster{Name: "prod-eu", CertificateAuthority: []byte(certificate)}
 	looks(3, "True", "Verified")
 	b.clock.forward(cloudCheckInterval - 1)
 	looks(3, "True", "Verified")

@@ -54,6 +54,13 @@ func RolledOut(d *appsv1.Deployment) Readiness {
 	return Readiness{Ready: true}
 }
 
+// Alive says whether a controller is at work and stays so: it has a ready
+// replica, and is neither scaled to 0 nor being deleted.
+func Alive(d *appsv1.Deployment) bool {
+	wanted := d.Spec.Replicas == nil || *d.Spec.Replicas > 0
+	return wanted && d.DeletionTimestamp == nil && d.Status.ReadyReplicas > 0
+}
+
 func deadlineExceeded(d *appsv1.Deployment) bool {
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {

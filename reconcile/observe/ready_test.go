@@ -62,6 +62,27 @@ func TestRolledOut(t *testing.T) {
 	}
 }
 
+func TestAlive(t *testing.T) {
+	cases := map[string]struct {
+		change func(*appsv1.Deployment)
+		want   bool
+	}{
+		"complete":                        {func(*appsv1.Deployment) {}, true},
+		"one of two ready":                {func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 1 }, true},
+		"no replicas named":               {func(d *appsv1.Deployment) { d.Spec.Replicas = nil }, true},
+		"none ready":                      {func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }, false},
+		"scaled to none, one still ready": {func(d *appsv1.Deployment) { *d.Spec.Replicas = 0 }, false},
+		"being deleted":                   {func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{} }, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := observe.Alive(deployment(c.change)); got != c.want {
+				t.Errorf("alive: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
 func TestEstablished(t *testing.T) {
 	condition := func(kind apiextensionsv1.CustomResourceDefinitionConditionType, status apiextensionsv1.ConditionStatus) apiextensionsv1.CustomResourceDefinitionStatus {
 		return apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: kind, Status: status}}}

@@ -1,0 +1,263 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+const instance = "aws:///eu-west-1a/i-0123456789abcdef0"
+
+// leaving is a NodeSync that is being deleted, in a cluster with Karpenter, a
+// pool of ours and its one node.
+func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
+	t.Helper()
+	now := metav1.Now()
+	sync := nodeSync(func(n *v1alpha1.NodeSync) {
+		n.DeletionTimestamp = &now
+		n.Status.LastAppliedRevision = "main@sha1:1"
+		n.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed", Version: "1.14.1", Namespace: "kube-system", Cluster: "prod-eu", Region: "eu-west-1"}
+		change(n)
+	})
+	objects := []client.Object{
+		ownedPool(),
+		&karpv1.NodeClaim{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "general-1", UID: "c1", Finalizers: []string{"karpenter.sh/termination"}, Labels: map[string]string{karpv1.NodePoolLabelKey: "general"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: render.NodePool, Name: "general", UID: "p1"}},
+			},
+			Status: karpv1.NodeClaimStatus{ProviderID: instance, NodeName: "node-1"},
+		},
+		&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: observe.ControllerLabels()},
+			Status:     appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1},
+		},
+	}
+	for _, name := range []string{nodeClaimCRD, "nodepools.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"} {
+		objects = append(objects, &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},
+		})
+	}
+	b := newBed(t, sync, objects...)
+	b.watches = &watches{started: true}
+	b.Settings.CertificateAuthority = []byte(certificate)
+	b.Settings.CloudInterval = time.Second
+	b.cloud.err, b.cloud.cluster = nil, cloud.Cluster{Name: "prod-eu", CertificateAuthority: []byte(certificate)}
+	b.cloud.running = []cloud.Instance{{ID: "i-0123456789abcdef0", Zone: "eu-west-1a", State: "running", Pool: "general"}}
+	return b
+}
+
+// ownedPool is one that plumbline has applied.
+func ownedPool() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": render.NodePool,
+		"spec": map[string]any{"limits": map[string]any{"cpu": "100"}, "weight": int64(1)},
+	}}
+	u.SetName("general")
+	u.SetUID("p1")
+	u.SetLabels(map[string]string{v1alpha1.OwnerLabel: namespace + ".prod", "team": "a"})
+	u.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: v1alpha1.FieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "karpenter.sh/v1", FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:limits":{"f:cpu":{}},"f:weight":{}},"f:metadata":{"f:labels":{"f:plumbline.dev/nodesync":{}}}}`),
+	}})
+	return u
+}
+
+// livePool is the pool as the cluster has it; nil where it has none.
+func (b *bed) livePool() *unstructured.Unstructured {
+	b.t.Helper()
+	u := ownedPool()
+	err := b.client.Get(b.t.Context(), client.ObjectKey{Name: "general"}, u)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return u
+}
+
+// liveClaim is the NodeClaim as the cluster has it; nil where it has none.
+func (b *bed) liveClaim() *karpv1.NodeClaim {
+	b.t.Helper()
+	claim := &karpv1.NodeClaim{}
+	err := b.client.Get(b.t.Context(), client.ObjectKey{Name: "general-1"}, claim)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return claim
+}
+
+// endClaim does what Karpenter does once the node is drained.
+func (b *bed) endClaim() {
+	b.t.Helper()
+	claim := b.liveClaim()
+	claim.Finalizers = nil
+	if err := b.client.Update(b.t.Context(), claim); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// exists says whether the NodeSync is still there.
+func (b *bed) exists() bool {
+	b.t.Helper()
+	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "prod"}, &v1alpha1.NodeSync{})
+	if client.IgnoreNotFound(err) != nil {
+		b.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// passes runs passes, a little apart, until a condition holds or there have been
+// too many.
+func (b *bed) passes(what string, until func() bool) {
+	b.t.Helper()
+	for range 12 {
+		if until() {
+			return
+		}
+		b.clock.forward(2 * time.Second)
+		b.reconcile()
+	}
+	if !until() {
+		b.t.Fatalf("%s: not after 12 passes; %+v\n%s", what, b.read().Status, strings.Join(b.told(), "\n"))
+	}
+}
+
+func TestDeleteWithDrain(t *testing.T) {
+	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete, n.Spec.Suspend = v1alpha1.OnDeleteDrain, true })
+
+	b.reconcile()
+	recorded := b.read().Status.Removals
+	if len(recorded) != 1 || recorded[0].UID != "p1" || recorded[0].Revision != "deleted" || recorded[0].Phase != v1alpha1.RemovalPacing {
+		t.Fatalf("recorded: %+v", recorded)
+	}
+	if cpu, _, _ := unstructured.NestedString(b.livePool().Object, "spec", "limits", "cpu"); cpu != "100" || b.liveClaim().DeletionTimestamp != nil {
+		t.Error("the pass that records acts on it")
+	}
+
+	b.passes("the NodeClaim is ended", func() bool { return b.liveClaim().DeletionTimestamp != nil })
+	if cpu, _, _ := unstructured.NestedString(b.livePool().Object, "spec", "limits", "cpu"); cpu != "0" {
+		t.Errorf("the pool may grow to %s while it leaves", cpu)
+	}
+	b.endClaim()
+	for range 4 {
+		b.clock.forward(2 * time.Second)
+		b.reconcile()
+	}
+	if b.livePool() == nil || !b.exists() || b.read().Status.Removals[0].Phase != v1alpha1.RemovalVerifyingCloud {
+		t.Fatalf("EC2 still shows the instance; %+v", b.read().Status.Removals)
+	}
+	b.cloud.running[0].State = "terminated"
+	b.passes("the NodeSync goes", func() bool { return !b.exists() })
+	if b.livePool() != nil {
+		t.Error("the pool is still there")
+	}
+	if told := strings.Join(b.told(), "\n"); !strings.Contains(told, "NodePool/general is gone, and EC2 has ended every instance of it") || !strings.Contains(told, "the deletion is concluded") {
+		t.Errorf("told:\n%s", told)
+	}
+	if len(b.source.requests) > 0 {
+		t.Error("a deletion fetches")
+	}
+}
+
+// TestDrainWaitsForTheCloud: an account that cannot be asked keeps the NodeSync,
+// and says so.
+func TestDrainWaitsForTheCloud(t *testing.T) {
+	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+	b.cloud.err = &cloud.DeniedError{Action: "ec2:DescribeInstances", Err: errUnreachable}
+	for range 6 {
+		b.clock.forward(2 * time.Second)
+		b.reconcile()
+	}
+	if !b.exists() || b.livePool() == nil || b.liveClaim().DeletionTimestamp != nil {
+		t.Fatal("something was ended")
+	}
+	if r := b.read().Status.Removals; len(r) != 1 || r[0].Reason != v1alpha1.ReasonCloudUnverified {
+		t.Errorf("removals: %+v", r)
+	}
+}
+
+// TestDrainWaitsForTheController: only it can end what is deleted.
+func TestDrainWaitsForTheController(t *testing.T) {
+	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+	deployment := &appsv1.Deployment{}
+	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "karpenter"}, deployment); err != nil {
+		t.Fatal(err)
+	}
+	zero := int32(0)
+	deployment.Spec.Replicas = &zero // its Pod may still be ready for a while
+	if err := b.client.Update(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		b.clock.forward(2 * time.Second)
+		b.reconcile()
+	}
+	if b.liveClaim().DeletionTimestamp != nil {
+		t.Error("a NodeClaim is ended with nobody to end it")
+	}
+	if r := b.read().Status.Removals; len(r) != 1 || !strings.Contains(r[0].Message, "deployment/karpenter is scaled to 0") {
+		t.Errorf("removals: %+v", r)
+	}
+	b.clock.forward(15 * time.Minute)
+	b.reconcile()
+	v := b.pass().verdict()
+	if v.class != stuck || v.reason != v1alpha1.ReasonStalled || !strings.Contains(v.message, "NodePool/general stalled") {
+		t.Errorf("after 15 minutes: %+v", v)
+	}
+}
+
+func TestDeleteWithOrphan(t *testing.T) {
+	b := leaving(t, unchanged)
+	b.passes("the NodeSync goes", func() bool { return !b.exists() })
+	pool := b.livePool()
+	if pool == nil || b.liveClaim() == nil || b.liveClaim().DeletionTimestamp != nil {
+		t.Fatal("something was ended")
+	}
+	if labels := pool.GetLabels(); len(labels) != 1 || labels["team"] != "a" {
+		t.Errorf("labels %v, want ours off and the other left", labels)
+	}
+	if cpu, _, _ := unstructured.NestedString(pool.Object, "spec", "limits", "cpu"); cpu != "100" {
+		t.Errorf("limits %s", cpu)
+	}
+	if b.cloud.asked > 0 {
+		t.Error("AWS was asked: leaving nodes alone needs no account")
+	}
+}
+
+// TestOrphanAmidARemoval: growth comes back, and what has not ended stays.
+func TestOrphanAmidARemoval(t *testing.T) {
+	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+	stopped := func() bool {
+		cpu, _, _ := unstructured.NestedString(b.livePool().Object, "spec", "limits", "cpu")
+		return cpu == "0"
+	}
+	b.passes("growth is stopped", stopped)
+	sync := b.read()
+	sync.Spec.OnDelete = v1alpha1.OnDeleteOrphan
+	if err := b.client.Update(t.Context(), sync); err != nil {
+		t.Fatal(err)
+	}
+	b.passes("the NodeSync goes", func() bool { return !b.exists() })
+	if stopped() || len(b.livePool().GetLabels()) != 1 {
+		t.Errorf("left: %v", b.livePool().Object)
+	}
+}
