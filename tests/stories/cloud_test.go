@@ -18,7 +18,7 @@ import (
 
 // mark is where counting begins.
 type mark struct {
-	writes, calls int
+	writes, calls, renders int
 }
 
 // billed are the instances of a pool, or of all, that EC2 bills.
@@ -81,7 +81,11 @@ func (s *story) markCommand(_ *testscript.TestScript, _ []string) error {
 	if err != nil {
 		return err
 	}
-	s.mark = mark{writes: len(writes), calls: len(s.c.AWS.Calls("", ""))}
+	renders, err := s.renders()
+	if err != nil {
+		return err
+	}
+	s.mark = mark{writes: len(writes), calls: len(s.c.AWS.Calls("", "")), renders: renders}
 	return nil
 }
 

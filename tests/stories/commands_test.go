@@ -35,7 +35,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"daemon": (*story).daemonCommand, "nodesync": (*story).nodesyncCommand, "deploykey": (*story).deployKeyCommand,
 		"await": (*story).awaitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
 		"workload": (*story).workloadCommand, "ec2": (*story).ec2Command,
-		"mark": (*story).markCommand, "writes": (*story).writesCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
+		"mark": (*story).markCommand, "writes": (*story).writesCommand, "renders": (*story).rendersCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
 		"finish": (*story).finishCommand, "statuses": (*story).statusesCommand,
 		"upstream": (*story).upstreamCommand, "userdata": (*story).userdataCommand,
 	}

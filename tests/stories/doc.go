@@ -70,13 +70,15 @@
 //	ec2 keep [pool=POOL]
 //		Notes the instances; `ec2 kept` fails if one of them runs no more.
 //	mark
-//		Has writes and calls count from now on.
+//		Has writes, renders and calls count from now on.
 //	writes [KIND[/NAME]] = N
 //		Counts the daemon's successful writes to definitions (NodePools,
 //		EC2NodeClasses, NodeClaims), without those to status.
 //	deletes KIND…
 //		Holds that the daemon has deleted objects of these kinds, all of one before
 //		the first of the next.
+//	renders = N
+//		Counts how often the daemon has rendered.
 //	calls WHO ACTION = N
 //		Counts calls to AWS by plumbline or anyone; * and ? are wildcards.
 //	fault WHO SERVICE ACTION KIND [DURATION]
