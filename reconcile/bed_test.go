@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -63,8 +64,13 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	}
 	b.Reconciler = &Reconciler{
 		Client: c, Uncached: c, Events: b.events, Source: b.source, Hosts: b.hosts, Charts: b.charts,
-		DialCloud: func(context.Context, string) (Cloud, error) { return b.cloud, nil },
-		Settings:  Settings{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
+		DialCloud: func(_ context.Context, region string) (Cloud, error) {
+			if region == "" {
+				return nil, errors.New("no region")
+			}
+			return b.cloud, nil
+		},
+		Settings: Settings{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
 	}
 	return b
 }

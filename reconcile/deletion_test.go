@@ -225,6 +225,41 @@ func TestDrainWaitsForTheController(t *testing.T) {
 	}
 }
 
+// TestDrainOfOneThatNeverBegan: one whose source was never read has nothing to
+// take away, and no region to ask.
+func TestDrainOfOneThatNeverBegan(t *testing.T) {
+	b := leaving(t, func(n *v1alpha1.NodeSync) {
+		n.Spec.OnDelete, n.Status = v1alpha1.OnDeleteDrain, v1alpha1.NodeSyncStatus{}
+	})
+	pool := b.livePool()
+	pool.SetLabels(nil)
+	if err := b.client.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	b.passes("the NodeSync goes", func() bool { return !b.exists() })
+	if b.livePool() == nil {
+		t.Error("another's pool was taken away")
+	}
+}
+
+// TestDrainWithoutARegion: where the status is lost, nobody knows which account
+// to ask. Nothing is ended, and the NodeSync says why.
+func TestDrainWithoutARegion(t *testing.T) {
+	b := leaving(t, func(n *v1alpha1.NodeSync) {
+		n.Spec.OnDelete, n.Status = v1alpha1.OnDeleteDrain, v1alpha1.NodeSyncStatus{}
+	})
+	for range 6 {
+		b.clock.forward(2 * time.Second)
+		b.reconcile()
+	}
+	if !b.exists() || b.livePool() == nil || b.liveClaim().DeletionTimestamp != nil {
+		t.Fatal("something was ended")
+	}
+	if r := b.read().Status.Removals; len(r) != 1 || r[0].Message == "" {
+		t.Errorf("removals: %+v", r)
+	}
+}
+
 func TestDeleteWithOrphan(t *testing.T) {
 	b := leaving(t, unchanged)
 	b.passes("the NodeSync goes", func() bool { return !b.exists() })

@@ -89,10 +89,16 @@ func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardo
 		}
 		driven = append(driven, r)
 	}
+	if len(driven) == 0 {
+		return nil
+	}
 	cluster, region := p.clusterName()
-	aws, err := p.clouds.in(ctx, region, p.DialCloud)
-	if err != nil {
-		return err
+	var aws Cloud
+	if region != "" {
+		var err error
+		if aws, err = p.clouds.in(ctx, region, p.DialCloud); err != nil {
+			return err
+		}
 	}
 	result, err := teardown.Drive(ctx, p.world(aws), teardown.Pass{
 		Now:        p.now,
