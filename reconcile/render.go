@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -25,6 +27,7 @@ func (p *pass) render(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctrl.LoggerFrom(ctx).V(1).Info("rendered", "revision", p.snapshot.Revision, "objects", len(set.Objects))
 	p.set = set
 	p.memories.remember(p.name(), set)
 	p.memory.renderedBy = key
