@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -225,20 +226,28 @@ func TestDrainWaitsForTheController(t *testing.T) {
 	}
 }
 
-// TestDrainOfOneThatNeverBegan: one whose source was never read has nothing to
-// take away, and no region to ask.
-func TestDrainOfOneThatNeverBegan(t *testing.T) {
-	b := leaving(t, func(n *v1alpha1.NodeSync) {
-		n.Spec.OnDelete, n.Status = v1alpha1.OnDeleteDrain, v1alpha1.NodeSyncStatus{}
-	})
-	pool := b.livePool()
-	pool.SetLabels(nil)
-	if err := b.client.Update(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
-	b.passes("the NodeSync goes", func() bool { return !b.exists() })
-	if b.livePool() == nil {
-		t.Error("another's pool was taken away")
+// TestDrainOfNothing: where nothing is to be taken away, no account is needed.
+func TestDrainOfNothing(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.NodeSync){
+		"its source was never read":    func(n *v1alpha1.NodeSync) { n.Status = v1alpha1.NodeSyncStatus{} },
+		"its account cannot be dialed": unchanged,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := leaving(t, func(n *v1alpha1.NodeSync) {
+				n.Spec.OnDelete = v1alpha1.OnDeleteDrain
+				change(n)
+			})
+			b.DialCloud = func(context.Context, string) (Cloud, error) { return nil, errUnreachable }
+			pool := b.livePool()
+			pool.SetLabels(nil)
+			if err := b.client.Update(t.Context(), pool); err != nil {
+				t.Fatal(err)
+			}
+			b.passes("the NodeSync goes", func() bool { return !b.exists() })
+			if b.livePool() == nil {
+				t.Error("another's pool was taken away")
+			}
+		})
 	}
 }
 
