@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// The names of upstream's two charts.
 const (
 	// MainChart and CRDChart are the names of upstream's two charts, which are always released together under one version.
 	MainChart = "karpenter"

@@ -62,14 +62,18 @@ func startKwok(ctx context.Context, o Options) (<-chan error, error) {
 			o.Logger.Error("the nodes have lost their kubelet", "error", err)
 		}
 		done <- err
+		close(done)
 	}()
 	return done, nil
 }
 
 func ended(ctx context.Context, cmd *exec.Cmd, log string) error {
 	err := cmd.Wait()
-	if ctx.Err() != nil { // we ended it
-		return nil
+	switch {
+	case ctx.Err() != nil: // we ended it
+		return nil //nolint:nilerr // how it took being ended is of no interest
+	case err == nil:
+		return fmt.Errorf("kwok ended by itself, so no node stays alive: see %s", log)
 	}
-	return fmt.Errorf("kwok ended by itself (%v), so no node stays alive: see %s", err, log)
+	return fmt.Errorf("kwok ended by itself, so no node stays alive: see %s: %w", log, err)
 }

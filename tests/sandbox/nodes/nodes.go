@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -69,7 +68,6 @@ type Nodes struct {
 	fleet   *fleet
 	ebs     *ebs.Driver
 	stop    context.CancelFunc
-	running sync.WaitGroup
 	kwok    <-chan error
 }
 
@@ -124,7 +122,8 @@ func (n *Nodes) Close() {
 		n.ebs.Wait()
 	}
 	if n.kwok != nil {
-		<-n.kwok
+		for range n.kwok { // closed when kwok has ended; it has said why
+		}
 		n.kwok = nil
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
+// Where the driver is, and its names.
 const (
 	// Namespace is where the driver's workloads are.
 	Namespace = "kube-system"
