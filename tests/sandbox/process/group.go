@@ -48,9 +48,12 @@ func NewGroup() *Group {
 
 // serve starts every program from one thread. A parent-death signal follows
 // the thread that forked, not the process (prctl(2), PR_SET_PDEATHSIG), so
-// the thread is locked and lives as long as the group.
+// the thread is locked and lives as long as the group. It is unlocked at the
+// end: a thread that a goroutine returns with locked ends, and the programs
+// that other groups' Command had started from it before would die with it.
 func (g *Group) serve() {
 	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	for {
 		select {
 		case s := <-g.starts:
@@ -122,7 +125,8 @@ func (g *Group) start(cmd *exec.Cmd) error {
 // polite signal when ctx ends, and dies with the sandbox.
 //
 // It is not started on the group's thread. That is good enough for a thread
-// of the Go runtime, which ends only if a goroutine locked to it returns.
+// of the Go runtime, which ends only if a goroutine locked to it returns; none
+// does here.
 func (g *Group) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = attributes()

@@ -155,3 +155,31 @@ func TestHostname(t *testing.T) {
 		t.Errorf("host name: got %q", got)
 	}
 }
+
+// A program started by one group's Command outlives other groups, whichever
+// thread they had.
+func TestCommandOutlivesOtherGroups(t *testing.T) {
+	const many = 40
+	g := process.NewGroup()
+	t.Cleanup(g.Close)
+	ended := make(chan error, many)
+	for range many {
+		cmd := g.Command(t.Context(), "/bin/sleep", "60")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() { ended <- cmd.Wait() }()
+		other := process.NewGroup()
+		if p, err := other.Start(process.Spec{Name: "true", Path: "/bin/true", Log: filepath.Join(t.TempDir(), "log")}); err != nil {
+			t.Fatal(err)
+		} else {
+			<-p.Done()
+		}
+		other.Close()
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("a program was ended by the end of another group: %v", err)
+	case <-time.After(500 * time.Millisecond):
+	}
+}
