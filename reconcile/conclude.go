@@ -173,10 +173,13 @@ func (p *pass) record(ctx context.Context) {
 
 func (p *pass) superseded() bool { return p.fault != nil && p.fault.Class == fault.Superseded }
 
+// soon is how long a pass that was overtaken waits for the cache to catch up.
+const soon = 100 * time.Millisecond
+
 // result says when the next pass comes, where no watch wakes us before.
 func (p *pass) result() ctrl.Result {
 	if p.superseded() {
-		return ctrl.Result{RequeueAfter: time.Millisecond}
+		return ctrl.Result{RequeueAfter: soon}
 	}
 	if p.suspended || p.elsewhere || p.finished {
 		return ctrl.Result{}

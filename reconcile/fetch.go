@@ -31,8 +31,7 @@ func (p *pass) fetch(ctx context.Context) error {
 	key := fetchKey{generation: p.sync.Generation, requested: requested}
 	m := p.memory
 	if key == m.fetchedFor && m.failure != nil && p.now.Before(m.failedAt.Add(p.retryInterval())) {
-		p.wakeAt(m.failedAt.Add(p.retryInterval()))
-		return m.failure
+		return p.withoutFetch(m.failure)
 	}
 	if key == m.fetchedFor && m.failure == nil && m.snapshot != nil && p.now.Before(m.fetchedAt.Add(p.sync.Spec.Interval.Duration)) {
 		p.snapshot = m.snapshot
@@ -44,11 +43,25 @@ func (p *pass) fetch(ctx context.Context) error {
 	m.fetchedFor = key
 	if err != nil {
 		m.failure, m.failedAt = err, p.now
-		return err
+		return p.withoutFetch(err)
 	}
-	m.failure, m.snapshot, m.fetchedAt = nil, snapshot, p.now
+	m.failure, m.snapshot, m.snapshotOf, m.fetchedAt = nil, snapshot, p.sync.Generation, p.now
 	p.snapshot = snapshot
 	p.wakeAt(p.now.Add(p.sync.Spec.Interval.Duration))
+	p.attempted()
+	return nil
+}
+
+// withoutFetch goes on with the last Snapshot of this very spec: it is the newest
+// that is known, so that drift is put right and removals go on while a Git host
+// is away. Where there is none, the pass ends.
+func (p *pass) withoutFetch(err error) error {
+	m := p.memory
+	p.wakeAt(m.failedAt.Add(p.retryInterval()))
+	if m.snapshot == nil || m.snapshotOf != p.sync.Generation {
+		return err
+	}
+	p.snapshot, p.unfetched = m.snapshot, err
 	p.attempted()
 	return nil
 }

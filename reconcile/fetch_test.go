@@ -27,7 +27,8 @@ type look struct {
 	after  time.Duration
 	change func(*bed, *v1alpha1.NodeSync)
 	asks   bool
-	fails  bool
+	// fails: there is no Snapshot to go on with; goesOn: there is the last one.
+	fails, goesOn bool
 	// wake is when the next pass is wanted.
 	wake time.Duration
 }
@@ -58,25 +59,29 @@ func TestFetchPolicy(t *testing.T) {
 			{after: time.Second, change: func(_ *bed, n *v1alpha1.NodeSync) { n.Generation = 2 }, asks: true, wake: interval},
 		},
 		"a failure is tried again after retryInterval": {
-			{change: fails, asks: true, fails: true},
+			{change: fails, asks: true, fails: true, wake: retry},
 			{after: 20 * time.Second, fails: true, wake: 40 * time.Second},
 			{after: 40 * time.Second, change: heals, asks: true, wake: interval},
 			{after: time.Minute, wake: interval - time.Minute},
 		},
 		"a failure after a success": {
 			{asks: true, wake: interval},
-			{after: interval, change: fails, asks: true, fails: true},
-			{after: time.Second, fails: true, wake: retry - time.Second},
+			{after: interval, change: fails, asks: true, goesOn: true, wake: retry},
+			{after: time.Second, goesOn: true, wake: retry - time.Second},
 			{after: retry, change: heals, asks: true, wake: interval},
 		},
 		"a failure is tried again when asked for": {
-			{change: fails, asks: true, fails: true},
-			{after: time.Second, change: requests("t1"), asks: true, fails: true},
+			{change: fails, asks: true, fails: true, wake: retry},
+			{after: time.Second, change: requests("t1"), asks: true, fails: true, wake: retry},
+		},
+		"a failure after the spec has changed": {
+			{asks: true, wake: interval},
+			{after: time.Second, change: func(b *bed, n *v1alpha1.NodeSync) { fails(b, n); n.Generation = 2 }, asks: true, fails: true, wake: retry},
 		},
 		"a failure within the interval of a success": {
 			{asks: true, wake: interval},
-			{after: time.Second, change: func(b *bed, n *v1alpha1.NodeSync) { fails(b, n); requests("t1")(b, n) }, asks: true, fails: true},
-			{after: retry, asks: true, fails: true},
+			{after: time.Second, change: func(b *bed, n *v1alpha1.NodeSync) { fails(b, n); requests("t1")(b, n) }, asks: true, goesOn: true, wake: retry},
+			{after: retry, asks: true, goesOn: true, wake: retry},
 			{after: retry, change: heals, asks: true, wake: interval},
 		},
 	}
@@ -90,8 +95,8 @@ func TestFetchPolicy(t *testing.T) {
 					l.change(b, sync)
 				}
 				p, asked, err := b.fetched(sync.DeepCopy())
-				if asked != l.asks || (err != nil) != l.fails {
-					t.Fatalf("look %d: asked %t, want %t; err %v", i, asked, l.asks, err)
+				if asked != l.asks || (err != nil) != l.fails || (p.unfetched != nil) != l.goesOn {
+					t.Fatalf("look %d: asked %t, want %t; err %v, went on without %v", i, asked, l.asks, err, p.unfetched)
 				}
 				var wake time.Duration
 				if !p.again.IsZero() {

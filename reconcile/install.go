@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -37,7 +38,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 	}
 	known := !managed || p.memory.installed == identity
 	if !known {
-		if err := p.ensure(ctx, charts.CRDChart, p.Install.EnsureCRDs); err != nil {
+		if _, err := p.ensure(ctx, charts.CRDChart, p.Install.EnsureCRDs); err != nil {
 			return err
 		}
 	}
@@ -48,26 +49,33 @@ func (p *pass) installCharts(ctx context.Context) error {
 		return err
 	}
 	if !known {
-		if err := p.ensure(ctx, charts.ControllerChart, p.Install.EnsureController); err != nil {
+		changed, err := p.ensure(ctx, charts.ControllerChart, p.Install.EnsureController)
+		if err != nil {
 			return err
 		}
 		p.memory.installed = identity
 		p.sync.Status.Karpenter.CRDDigest, p.sync.Status.Karpenter.Digest = p.charts.CRDDigest, p.charts.Digest
+		if changed {
+			// The cache still has the rollout of before.
+			p.stages.controller.Message = "deployment/karpenter: its rollout begins"
+			p.wakeAt(p.now.Add(soon))
+			return nil
+		}
 	}
 	p.stages.controller, err = p.controllerRolledOut(ctx)
 	return err
 }
 
 // ensure brings one chart, and says so where that changed anything.
-func (p *pass) ensure(ctx context.Context, chart string, bring func(context.Context, *charts.Charts, charts.Installation) (charts.Result, error)) error {
+func (p *pass) ensure(ctx context.Context, chart string, bring func(context.Context, *charts.Charts, charts.Installation) (charts.Result, error)) (changed bool, err error) {
 	result, err := bring(ctx, p.charts, p.installation())
 	if err != nil {
-		return err
+		return false, err
 	}
 	if result.Changed {
 		p.event("ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, p.charts.Version, result.Revision))
 	}
-	return nil
+	return result.Changed, nil
 }
 
 func (p *pass) installation() charts.Installation {
@@ -134,6 +142,22 @@ func (p *pass) controllerRolledOut(ctx context.Context) (observe.Readiness, erro
 		if ready := observe.RolledOut(deployment); !ready.Ready {
 			return ready, nil
 		}
+		if ready := p.ofTheChart(deployment); !ready.Ready {
+			return ready, nil
+		}
 	}
 	return observe.Readiness{Ready: true}, nil
+}
+
+// ofTheChart says whether a Deployment is that of the version in Git. With
+// management External there is no version in Git.
+func (p *pass) ofTheChart(deployment *appsv1.Deployment) observe.Readiness {
+	if p.karpenter == nil || p.karpenter.Management == render.External {
+		return observe.Readiness{Ready: true}
+	}
+	want := charts.ControllerChart + "-" + strings.ReplaceAll(p.karpenter.Version, "+", "_")
+	if is := deployment.Labels["helm.sh/chart"]; is != want {
+		return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of chart %q, and the version in Git is %s", deployment.Name, is, p.karpenter.Version)}
+	}
+	return observe.Readiness{Ready: true}
 }

@@ -18,6 +18,7 @@ type memory struct {
 
 	// The last fetch.
 	snapshot   *render.Snapshot
+	snapshotOf int64 // the generation of the NodeSync that it was fetched for
 	fetchedAt  time.Time
 	fetchedFor fetchKey
 	failedAt   time.Time

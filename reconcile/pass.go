@@ -42,6 +42,9 @@ type pass struct {
 
 	// fault is what stopped the pass.
 	fault *fault.Error
+	// unfetched is why the source could not be fetched, where the pass goes on
+	// with the last Snapshot.
+	unfetched error
 	// unwritten joins the errors of objects that could not be written; the rest
 	// of the Plan was.
 	unwritten error

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
@@ -21,6 +22,10 @@ type Hosts interface {
 // again, and an event says why.
 func (p *pass) report(ctx context.Context) {
 	if p.snapshot == nil || p.snapshot.Commit == "" || p.suspended || p.elsewhere || p.superseded() {
+		return
+	}
+	if f := fault.Classify(p.unfetched); f != nil && f.Class == fault.Transient {
+		// A host that cannot be reached says nothing about the commit.
 		return
 	}
 	v := p.verdict()

@@ -33,6 +33,8 @@ func (p *pass) verdict() verdict {
 		return verdict{stuck, v1alpha1.ReasonNamespaceNotWatched, fmt.Sprintf("NodeSyncs are served in namespace %s alone: move it there", p.Settings.Namespace)}
 	case p.fault != nil:
 		return verdictOf(p.fault)
+	case p.unfetched != nil:
+		return verdictOf(fault.Classify(p.unfetched))
 	case p.unwritten != nil:
 		return verdictOf(fault.Classify(p.unwritten))
 	case len(stalled(s.Removals)) > 0:
