@@ -6,6 +6,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // state is what a pass comes to, in kstatus' sense.
@@ -49,7 +50,7 @@ func (p *pass) verdict() verdict {
 	case s.OpenRemovals > 0:
 		return verdict{working, v1alpha1.ReasonRemoving, describeRemovals(s.Removals)}
 	}
-	return verdict{done, v1alpha1.ReasonSucceeded, "applied, Ready, no removal open: " + shortRevision(p.revision())}
+	return verdict{done, v1alpha1.ReasonSucceeded, "applied, Ready, no removal open: " + render.ShortRevision(p.revision())}
 }
 
 func verdictOf(f *fault.Error) verdict {
@@ -69,15 +70,6 @@ func (p *pass) revision() string {
 		return p.sync.Status.LastAttemptedRevision
 	}
 	return p.snapshot.Revision
-}
-
-// shortRevision cuts the hash of a revision to what people read.
-func shortRevision(revision string) string {
-	const keep = 8
-	if at := strings.LastIndex(revision, ":"); at >= 0 && len(revision) > at+1+keep {
-		return revision[:at+1+keep]
-	}
-	return revision
 }
 
 func removalName(r v1alpha1.Removal) string { return r.Kind + "/" + r.Name }

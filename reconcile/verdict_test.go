@@ -218,7 +218,7 @@ func TestShortRevision(t *testing.T) {
 		"folder":                     "folder",
 		"":                           "",
 	} {
-		if got := shortRevision(in); got != want {
+		if got := render.ShortRevision(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 func newGetCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -81,7 +82,7 @@ func printNodeSyncs(out io.Writer, list *v1alpha1.NodeSyncList, all bool) error 
 	t := newTable(out, header...)
 	for i := range list.Items {
 		sync := &list.Items[i]
-		row := []any{sync.Name, readyWord(sync), shortRevision(sync.Status.LastAppliedRevision), karpenterVersion(sync), sync.Status.OpenRemovals, sync.Spec.Suspend, oneLine(conditions.GetMessage(sync, meta.ReadyCondition))}
+		row := []any{sync.Name, readyWord(sync), render.ShortRevision(sync.Status.LastAppliedRevision), karpenterVersion(sync), sync.Status.OpenRemovals, sync.Spec.Suspend, oneLine(conditions.GetMessage(sync, meta.ReadyCondition))}
 		if all {
 			row = append([]any{sync.Namespace}, row...)
 		}
@@ -107,15 +108,6 @@ func karpenterVersion(sync *v1alpha1.NodeSync) string {
 	default:
 		return k.Version
 	}
-}
-
-// shortRevision cuts the hash of a revision to what people read: main@sha1:0123456.
-func shortRevision(revision string) string {
-	const keep = 8
-	if at := strings.LastIndex(revision, ":"); at >= 0 && len(revision) > at+1+keep {
-		return revision[:at+1+keep]
-	}
-	return revision
 }
 
 // oneLine keeps a message from breaking a table.

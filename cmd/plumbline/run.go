@@ -58,6 +58,9 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of one Git store, in bytes")
 	o.log.BindFlags(flags)
 	o.client.BindFlags(flags)
+	// The API server's priority and fairness is what limits us.
+	o.client.QPS = -1
+	flags.Lookup("kube-api-qps").DefValue = "-1"
 }
 
 func envOr(name, otherwise string) string {

@@ -5,15 +5,16 @@ import (
 	"io"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // print shows the report to people.
 func (r statusReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "nodesync/%s  Ready=%s %s\n", r.Name, r.Ready, r.Reason)
 	fmt.Fprintf(out, "  %s\n\n", oneLine(r.Message))
-	fmt.Fprintf(out, "revision   %s", orNone(shortRevision(r.Applied)))
+	fmt.Fprintf(out, "revision   %s", orNone(render.ShortRevision(r.Applied)))
 	if r.Attempted != r.Applied {
-		fmt.Fprintf(out, "  (working on %s)", shortRevision(r.Attempted))
+		fmt.Fprintf(out, "  (working on %s)", render.ShortRevision(r.Attempted))
 	}
 	fmt.Fprintln(out)
 	if k := r.Karpenter; k != nil {

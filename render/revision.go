@@ -1,0 +1,13 @@
+package render
+
+import "strings"
+
+// ShortRevision cuts the hash of a revision to what people read: of
+// main@sha1:<40 digits> it leaves main@sha1:<8 digits>.
+func ShortRevision(revision string) string {
+	const keep = 8
+	if at := strings.LastIndex(revision, ":"); at >= 0 && len(revision) > at+1+keep {
+		return revision[:at+1+keep]
+	}
+	return revision
+}
