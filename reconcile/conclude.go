@@ -117,6 +117,7 @@ func (p *pass) save(ctx context.Context) error {
 		}
 		p.before.ResourceVersion = meta.ResourceVersion
 		p.sync.ResourceVersion = meta.ResourceVersion
+		p.memory.saved = meta.ResourceVersion
 	}
 	if equality.Semantic.DeepEqual(&p.before.Status, status) {
 		return nil
@@ -124,12 +125,16 @@ func (p *pass) save(ctx context.Context) error {
 	patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
 	after := p.before.DeepCopy()
 	after.Status = *status
-	return p.stale(p.Client.Status().Patch(ctx, after, patch))
+	if err := p.Client.Status().Patch(ctx, after, patch); err != nil {
+		return p.stale(err)
+	}
+	p.memory.saved = after.ResourceVersion
+	return nil
 }
 
 // stale turns a lost race into another look: nothing was written.
 func (p *pass) stale(err error) error {
-	if err == nil || apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if apierrors.IsConflict(err) {

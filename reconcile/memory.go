@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -15,6 +16,9 @@ import (
 // cluster.
 type memory struct {
 	uid types.UID
+
+	// saved is the resourceVersion of what the last pass wrote.
+	saved string
 
 	// The last fetch.
 	snapshot   *render.Snapshot
@@ -54,6 +58,17 @@ type fetchKey struct {
 type renderKey struct {
 	schema string
 	path   string
+}
+
+// older says that a NodeSync, out of the cache, is older than what the last pass
+// wrote. A pass over it would go by conditions and removals of before: it could
+// end nodes on an answer that has been taken back.
+func (m *memory) older(sync *v1alpha1.NodeSync) bool {
+	if m.saved == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, m.saved)
+	return err == nil && order < 0
 }
 
 // memories are the memories of all NodeSyncs.

@@ -55,6 +55,9 @@ type Settings struct {
 	StillLeader func(context.Context) error
 }
 
+// catchUp is how long the watch cache is given to have what the last pass wrote.
+const catchUp = 10 * time.Millisecond
+
 // Reconcile runs one pass over one NodeSync.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	sync := &v1alpha1.NodeSync{}
@@ -67,6 +70,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 	if !sync.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil // concluded; what keeps it is not ours
+	}
+	if r.memories.recall(req.NamespacedName, sync.UID).older(sync) {
+		return ctrl.Result{RequeueAfter: catchUp}, nil
 	}
 	p := r.begin(sync)
 	defer func() { result, err = p.conclude(ctx) }()

@@ -1,0 +1,47 @@
+package reconcile
+
+import (
+	"context"
+	"testing"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// A cache that has not got what the last pass wrote is waited for: its
+// conditions and removals are of before.
+func TestNoPassOverAnOlderNodeSync(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	before := b.read()
+	b.reconcile()
+	if b.read().ResourceVersion == before.ResourceVersion {
+		t.Fatal("the first pass wrote nothing, so that nothing can be stale")
+	}
+	fetched, patched := len(b.source.requests), *b.patches
+
+	fresh := b.Client
+	b.Client = interceptor.NewClient(b.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if sync, ok := obj.(*v1alpha1.NodeSync); ok {
+				before.DeepCopyInto(sync)
+				return nil
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	result, err := b.Reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(before)})
+	if err != nil || result.RequeueAfter != catchUp {
+		t.Errorf("over a stale cache: %v, %v; want another look in %s", result, err, catchUp)
+	}
+	if len(b.source.requests) != fetched || *b.patches != patched {
+		t.Errorf("over a stale cache: %d fetches and %d patches", len(b.source.requests)-fetched, *b.patches-patched)
+	}
+
+	b.Client = fresh
+	if result := b.reconcile(); result.RequeueAfter == catchUp {
+		t.Error("the cache has caught up, and the pass still waits")
+	}
+}
