@@ -30,6 +30,8 @@
 //	daemon start|stop|kill|pause|cont [FLAGS]
 //		Handles the daemon, which runs with the rights of manifests/. kill is
 //		SIGKILL; pause and cont freeze it and let it go on.
+//	killin RELEASE
+//		Kills the daemon as soon as Helm has begun with a release.
 //	nodesync NAME [FIELD=VALUE…]
 //		Applies a NodeSync over the story's repository; fields of its spec are
 //		given by their path, values in YAML. Fields given before stay.
