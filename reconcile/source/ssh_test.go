@@ -67,7 +67,7 @@ func newLockedKey(t *testing.T) (ssh.Signer, []byte) {
 	return signer, pem.EncodeToMemory(locked)
 }
 
-func newSSHHost(t *testing.T, hostKey ssh.Signer, client ssh.PublicKey) *sshHost {
+func newSSHHost(t *testing.T, client ssh.PublicKey, hostKeys ...ssh.Signer) *sshHost {
 	t.Helper()
 	h := newRepository(t)
 	s := &sshHost{host: h, root: filepath.Dir(h.repository)}
@@ -77,7 +77,9 @@ func newSSHHost(t *testing.T, hostKey ssh.Signer, client ssh.PublicKey) *sshHost
 		}
 		return nil, nil
 	}}
-	s.config.AddHostKey(hostKey)
+	for _, key := range hostKeys {
+		s.config.AddHostKey(key)
+	}
 	listener := listen(t, s.serve)
 	s.addr = listener.Addr().String()
 	s.url = "ssh://git@" + s.addr + "/fleet.git"
@@ -164,7 +166,7 @@ func knownHosts(addr string, keys ...ssh.Signer) []byte {
 func TestFetchOverSSH(t *testing.T) {
 	hostKey, _ := newKey(t)
 	signer, plain := newKey(t)
-	h := newSSHHost(t, hostKey, signer.PublicKey())
+	h := newSSHHost(t, signer.PublicKey(), hostKey)
 	c := newClient(t, h.url, source.Options{})
 	known := knownHosts(h.addr, hostKey)
 	var err error
@@ -192,7 +194,7 @@ func TestFetchOverSSH(t *testing.T) {
 func TestFetchOverSSHWithALockedIdentity(t *testing.T) {
 	hostKey, _ := newKey(t)
 	signer, locked := newLockedKey(t)
-	h := newSSHHost(t, hostKey, signer.PublicKey())
+	h := newSSHHost(t, signer.PublicKey(), hostKey)
 	h.commit(t, "main", files{"a.yaml": "a"})
 	c := newClient(t, h.url, source.Options{})
 	c.request.Credentials = source.Credentials{Identity: locked, IdentityPassword: []byte(password), KnownHosts: knownHosts(h.addr, hostKey)}
@@ -211,8 +213,7 @@ func TestFetchOverSSHFromAHostWithTwoKeys(t *testing.T) {
 	}
 	second, _ := newKey(t)
 	signer, plain := newKey(t)
-	h := newSSHHost(t, first, signer.PublicKey())
-	h.config.AddHostKey(second)
+	h := newSSHHost(t, signer.PublicKey(), first, second)
 	h.commit(t, "main", files{"a.yaml": "a"})
 	for _, known := range []ssh.Signer{first, second} {
 		c := newClient(t, h.url, source.Options{})
@@ -225,7 +226,7 @@ func TestFetchOverSSHIsStrict(t *testing.T) {
 	hostKey, _ := newKey(t)
 	other, otherPlain := newKey(t)
 	signer, plain := newKey(t)
-	h := newSSHHost(t, hostKey, signer.PublicKey())
+	h := newSSHHost(t, signer.PublicKey(), hostKey)
 	h.commit(t, "main", files{"a.yaml": "a"})
 	key := func(changed, shown bool) func(error) bool {
 		return func(err error) bool {
