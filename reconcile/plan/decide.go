@@ -48,6 +48,9 @@ func (m *maker) decide(ctx context.Context, object render.Object) (Change, error
 func (m *maker) create(change *Change) {
 	change.Action, change.Reason = Create, ReasonMissing
 	change.Message = fmt.Sprintf("%s is not in the cluster", change.Ref)
+	if m.policy.Offline {
+		change.Message = fmt.Sprintf("%s arrives", change.Ref)
+	}
 }
 
 // compare decides on an object that exists.
