@@ -32,7 +32,7 @@ func TestNoPassOverAnOlderNodeSync(t *testing.T) {
 			return c.Get(ctx, key, obj, opts...)
 		},
 	})
-	result, err := b.Reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(before)})
+	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(before)})
 	if err != nil || result.RequeueAfter != catchUp {
 		t.Errorf("over a stale cache: %v, %v; want another look in %s", result, err, catchUp)
 	}
