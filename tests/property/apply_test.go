@@ -17,15 +17,10 @@ import (
 // be written if and only if an apply would move its resourceVersion, and one
 // apply makes everything what Git says.
 func TestApply(t *testing.T) {
-	source, err := binaries.FindSource(".")
+	builder, err := binaries.Here(os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, err := binaries.DefaultCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	builder := &binaries.Builder{Source: source, Cache: cache, Progress: os.Stderr}
 	paths, err := builder.Build(t.Context(), binaries.Kubernetes)
 	if err != nil {
 		t.Fatal(err)

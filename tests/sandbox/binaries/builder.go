@@ -108,3 +108,17 @@ func executable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o100 != 0
 }
+
+// Here is the Builder of the checkout that the working directory lies in, with
+// the default cache.
+func Here(progress io.Writer) (*Builder, error) {
+	source, err := FindSource(".")
+	if err != nil {
+		return nil, err
+	}
+	cache, err := DefaultCache()
+	if err != nil {
+		return nil, err
+	}
+	return &Builder{Source: source, Cache: cache, Progress: progress}, nil
+}

@@ -201,15 +201,10 @@ func deployment() *appsv1.Deployment {
 // controlPlane starts one with a Ready node.
 func controlPlane(t *testing.T) (*kube.ControlPlane, *process.Group) {
 	t.Helper()
-	source, err := binaries.FindSource(".")
+	builder, err := binaries.Here(os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, err := binaries.DefaultCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	builder := &binaries.Builder{Source: source, Cache: cache, Progress: os.Stderr}
 	paths, err := builder.Build(t.Context(), binaries.Kubernetes)
 	if err != nil {
 		t.Fatal(err)

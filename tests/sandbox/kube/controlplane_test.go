@@ -24,15 +24,10 @@ const deadline = 30 * time.Second
 // start starts a control plane in dir, which may hold an earlier one.
 func start(t *testing.T, dir string) *kube.ControlPlane {
 	t.Helper()
-	source, err := binaries.FindSource(".")
+	builder, err := binaries.Here(os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, err := binaries.DefaultCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	builder := &binaries.Builder{Source: source, Cache: cache, Progress: os.Stderr}
 	paths, err := builder.Build(t.Context(), binaries.Kubernetes)
 	if err != nil {
 		t.Fatal(err)
