@@ -30,23 +30,21 @@ const (
 
 // Reasons of the Ready condition.
 const (
-	ReasonSucceeded            = "Succeeded"
-	ReasonWaiting              = "Waiting"
-	ReasonHeld                 = "Held"
-	ReasonStalled              = "Stalled"
-	ReasonRemoving             = "Removing"
-	ReasonSuspended            = "Suspended"
-	ReasonSourceFailed         = "SourceFailed"
-	ReasonRefused              = "Refused"
-	ReasonInvalid              = "Invalid"
-	ReasonConflict             = "Conflict"
-	ReasonChartFailed          = "ChartFailed"
-	ReasonApplyFailed          = "ApplyFailed"
-	ReasonDrifted              = "Drifted"
-	ReasonStatusLost           = "StatusLost"
-	ReasonNamespaceNotWatched  = "NamespaceNotWatched"
-	ReasonCloudUnverified      = "CloudUnverified"
-	ReasonDeletionNotConcluded = "DeletionNotConcluded"
+	ReasonSucceeded           = "Succeeded"
+	ReasonWaiting             = "Waiting"
+	ReasonHeld                = "Held"
+	ReasonStalled             = "Stalled"
+	ReasonRemoving            = "Removing"
+	ReasonSourceFailed        = "SourceFailed"
+	ReasonRefused             = "Refused"
+	ReasonInvalid             = "Invalid"
+	ReasonConflict            = "Conflict"
+	ReasonChartFailed         = "ChartFailed"
+	ReasonApplyFailed         = "ApplyFailed"
+	ReasonDrifted             = "Drifted"
+	ReasonStatusLost          = "StatusLost"
+	ReasonNamespaceNotWatched = "NamespaceNotWatched"
+	ReasonCloudUnverified     = "CloudUnverified"
 )
 
 // GetConditions returns the conditions of the status.

@@ -84,7 +84,7 @@ type StageStatus struct {
 	// Name is CRDs, Controller, NodeClasses or NodePools.
 	// +kubebuilder:validation:Enum=CRDs;Controller;NodeClasses;NodePools
 	Name string `json:"name"`
-	// State is Pending, Waiting, Done or Failed.
+	// State is Waiting or Done.
 	State StageState `json:"state"`
 	// Message says what it waits for or why it failed.
 	// +optional
@@ -95,15 +95,13 @@ type StageStatus struct {
 
 // StageState is how far a Stage has come.
 //
-// +kubebuilder:validation:Enum=Pending;Waiting;Done;Failed
+// +kubebuilder:validation:Enum=Waiting;Done
 type StageState string
 
 // The values of StageState.
 const (
-	StagePending StageState = "Pending"
 	StageWaiting StageState = "Waiting"
 	StageDone    StageState = "Done"
-	StageFailed  StageState = "Failed"
 )
 
 // Waiting says what a pass found not yet done.
