@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,8 +45,8 @@ func (b *bench) startDaemon(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	b.process, err = findProcess("--cache-dir=" + filepath.Join(b.path("daemon"), "cache"))
-	return err
+	b.process = watched(b.daemon.PID())
+	return nil
 }
 
 // flags are what the daemon runs with beside its addresses and folders.
@@ -66,16 +64,14 @@ func (b *bench) follow(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(b.sandbox.Bin(), "kubectl"), "apply", "-f", "-")
-	cmd.Env, cmd.Stdin = b.sandbox.Environment(), bytes.NewReader(manifest)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return time.Time{}, fmt.Errorf("make the NodeSync: %w: %s", err, out)
+	if _, err := b.kube.Kubectl(ctx, manifest, "apply", "-f", "-"); err != nil {
+		return time.Time{}, fmt.Errorf("make the NodeSync: %w", err)
 	}
 	sync, err := b.objects.Resource(nodeSyncs).Namespace(daemon.Namespace).Get(ctx, nodeSyncName, metav1.GetOptions{})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read the NodeSync: %w", err)
 	}
-	writes, err := b.sandbox.Kube.Writes()
+	writes, err := b.kube.Writes()
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -27,13 +27,14 @@ type ground struct {
 	options  Options
 	paths    map[binaries.Name]string
 	programs *process.Group
-	// sandbox has the parts that a run needs: a control plane, the AWS simulator
-	// and the charts' registry. It has no nodes and no Karpenter.
-	sandbox *sandbox.Sandbox
+	dir      string
+	kube     *kube.ControlPlane
+	// aws is the URL of the AWS simulator.
+	aws     string
 	objects dynamic.Interface
 	host    *gitHost
 	daemon  *daemon.Daemon
-	process *watched
+	process watched
 	closers []func()
 }
 
@@ -73,7 +74,7 @@ func (g *ground) build(ctx context.Context) error {
 	return err
 }
 
-// folder makes the run's folder, with kubectl where a sandbox has it.
+// folder makes the run's folder.
 func (g *ground) folder(context.Context) error {
 	dir, err := os.MkdirTemp("", "plumbline-bench-")
 	if err != nil {
@@ -82,51 +83,49 @@ func (g *ground) folder(context.Context) error {
 	g.onClose(func() { _ = os.RemoveAll(dir) })
 	g.programs = process.NewGroup()
 	g.onClose(g.programs.Close)
-	g.sandbox = &sandbox.Sandbox{Dir: dir, Cluster: sandbox.DefaultCluster, Region: sandbox.DefaultRegion}
-	for _, folder := range []string{g.sandbox.Bin(), g.path("home")} {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return fmt.Errorf("make the folder of tools: %w", err)
-		}
-	}
-	script := fmt.Sprintf("#!/bin/sh\nexec '%s' kubectl \"$@\"\n", g.paths[binaries.Kubernetes])
-	if err := os.WriteFile(filepath.Join(g.sandbox.Bin(), "kubectl"), []byte(script), 0o700); err != nil {
-		return fmt.Errorf("write the tool kubectl: %w", err)
-	}
+	g.dir = dir
 	return nil
 }
 
-func (g *ground) path(name string) string { return filepath.Join(g.sandbox.Dir, name) }
+func (g *ground) path(name string) string { return filepath.Join(g.dir, name) }
 
 // startKube leaves the controller of Deployments out: the only one here is
 // Karpenter's, and its status is played.
 func (g *ground) startKube(ctx context.Context) error {
 	var err error
-	g.sandbox.Kube, err = kube.Start(ctx, kube.Options{
+	g.kube, err = kube.Start(ctx, kube.Options{
 		Binary: g.paths[binaries.Kubernetes], Dir: g.path("kube"), Programs: g.programs,
 		WithoutControllers: []string{"deployment"}, WithoutScheduler: true,
 	})
 	if err != nil {
 		return err
 	}
-	g.onClose(g.sandbox.Kube.Kill)
-	g.objects, err = dynamic.NewForConfig(g.sandbox.Kube.Config)
+	g.onClose(g.kube.Kill)
+	g.objects, err = dynamic.NewForConfig(g.kube.Config)
 	return err
 }
 
 // startAWS serves an account with this cluster in it, so that CloudVerified is
 // what it is in a healthy cluster.
 func (g *ground) startAWS(ctx context.Context) error {
-	s := g.sandbox
-	s.AWS = awssim.New(awssim.Options{Region: s.Region})
-	err := s.AWS.AddCluster(awssim.Cluster{
-		Name: s.Cluster, Endpoint: s.Kube.Endpoint, Version: "1.36", ServiceIPv4CIDR: kube.ServiceCIDR,
-		CertificateAuthority: base64.StdEncoding.EncodeToString(s.Kube.CertificateAuthority),
+	account := awssim.New(awssim.Options{Region: sandbox.DefaultRegion})
+	err := account.AddCluster(awssim.Cluster{
+		Name: sandbox.DefaultCluster, Endpoint: g.kube.Endpoint, Version: "1.36", ServiceIPv4CIDR: kube.ServiceCIDR,
+		CertificateAuthority: base64.StdEncoding.EncodeToString(g.kube.CertificateAuthority),
 	})
 	if err != nil {
-		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
+		return fmt.Errorf("make the EKS cluster %s: %w", sandbox.DefaultCluster, err)
 	}
-	s.AWSEndpoint, err = g.serve(ctx, s.AWS.Handler())
+	g.aws, err = g.serve(ctx, account.Handler())
 	return err
+}
+
+// awsVariables lead the daemon to its account.
+func (g *ground) awsVariables() map[string]string {
+	return map[string]string{
+		"AWS_ENDPOINT_URL": g.aws, "AWS_REGION": sandbox.DefaultRegion, "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_ACCESS_KEY_ID": "AKIABENCH", "AWS_SECRET_ACCESS_KEY": "bench",
+	}
 }
 
 // serve answers on a free loopback port until the run ends.
@@ -155,10 +154,9 @@ func (g *ground) installCRDs(ctx context.Context) error {
 		return err
 	}
 	g.onClose(func() { _ = registry.Close() })
-	g.sandbox.Charts = registry
 	cmd := exec.CommandContext(ctx, g.paths[binaries.Helm], "install", charts.CRDChart, registry.Repository+"/"+charts.CRDChart,
 		"--version", binaries.KarpenterVersion, "--namespace", sandbox.ChartNamespace, "--plain-http")
-	cmd.Env = g.sandbox.Environment()
+	cmd.Env = []string{"KUBECONFIG=" + g.kube.Kubeconfig, "HOME=" + g.dir, "NO_PROXY=127.0.0.1,localhost"}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("helm install %s: %w: %s", charts.CRDChart, err, out)
 	}
@@ -166,10 +164,10 @@ func (g *ground) installCRDs(ctx context.Context) error {
 }
 
 func (g *ground) installDaemon(ctx context.Context) error {
-	if err := daemon.Install(ctx, g.sandbox, g.options.Root); err != nil {
+	if err := daemon.Install(ctx, g.kube, g.options.Root); err != nil {
 		return err
 	}
-	g.daemon = daemon.New(daemon.Options{Sandbox: g.sandbox, Root: g.options.Root, Dir: g.path("daemon")})
+	g.daemon = daemon.New(daemon.Options{Kube: g.kube, AWS: g.awsVariables(), Root: g.options.Root, Dir: g.path("daemon")})
 	g.onClose(g.daemon.Close)
 	return nil
 }

@@ -57,7 +57,7 @@ func (g *ground) await(ctx context.Context, what string, done func(context.Conte
 // rollOut makes the controller's Deployment, and a status of one that is done.
 func (g *ground) rollOut(ctx context.Context) error {
 	labels := map[string]string{"app.kubernetes.io/name": "karpenter"}
-	deployments := g.sandbox.Kube.Client.AppsV1().Deployments(sandbox.ChartNamespace)
+	deployments := g.kube.Client.AppsV1().Deployments(sandbox.ChartNamespace)
 	made, err := deployments.Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "karpenter", Labels: labels},
 		Spec: appsv1.DeploymentSpec{

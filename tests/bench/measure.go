@@ -21,7 +21,7 @@ const user = "system:serviceaccount:" + daemon.Namespace + ":" + daemon.ServiceA
 // take measures the daemon from a push, or from when begin lets it see the
 // repository, until the NodeSync is Ready at that commit.
 func (b *bench) take(ctx context.Context, p pushed, begin func(context.Context) (time.Time, error)) (Row, error) {
-	before, err := b.sandbox.Kube.Writes()
+	before, err := b.kube.Writes()
 	if err != nil {
 		return Row{}, err
 	}
@@ -144,7 +144,7 @@ func (b *bench) audited(ctx context.Context, skip int) ([]kube.Write, error) {
 	}
 	var since []kube.Write
 	err = b.await(ctx, "the API server's audit", func(context.Context) (bool, error) {
-		all, err := b.sandbox.Kube.Writes()
+		all, err := b.kube.Writes()
 		if err != nil {
 			return false, err
 		}

@@ -30,7 +30,7 @@ type raw struct {
 // measureRaw applies the same objects, under other names, before the daemon
 // runs, and takes them away again.
 func (b *bench) measureRaw(ctx context.Context) error {
-	a, err := newRawApplier(ctx, b.sandbox.Kube.Config)
+	a, err := newRawApplier(ctx, b.kube.Config)
 	if err != nil {
 		return err
 	}

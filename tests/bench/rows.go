@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
 // rawClones is how many raw fetches of one push are made; the median counts.
@@ -15,7 +17,7 @@ func (b *bench) firstApply(ctx context.Context) error {
 		return err
 	}
 	repo := b.host.repo
-	config := fmt.Sprintf(karpenterYAML, b.sandbox.Cluster, b.sandbox.Region)
+	config := fmt.Sprintf(karpenterYAML, sandbox.DefaultCluster, sandbox.DefaultRegion)
 	if err := repo.Write(folder+"/plumbline.yaml", []byte(config)); err != nil {
 		return err
 	}

@@ -2,9 +2,7 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,35 +14,14 @@ import (
 // (proc_pid_stat(5), sysconf(_SC_CLK_TCK)).
 const tick = 10 * time.Millisecond
 
-// watched is a process as /proc shows it.
-type watched struct{ dir string }
+// watched is a process as /proc shows it, by its id.
+type watched int
 
-// findProcess finds the process that has an argument.
-func findProcess(argument string) (*watched, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return nil, fmt.Errorf("list the processes: %w", err)
-	}
-	for _, file := range files {
-		line, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has ended
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the arguments of a process: %w", err)
-		}
-		for _, a := range bytes.Split(line, []byte{0}) {
-			if string(a) == argument {
-				return &watched{dir: filepath.Dir(file)}, nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("find the process with argument %s: there is none", argument)
-}
+func (w watched) file(name string) string { return filepath.Join("/proc", strconv.Itoa(int(w)), name) }
 
 // cpu is the processor time that the process has used.
-func (w *watched) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(filepath.Join(w.dir, "stat"))
+func (w watched) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(w.file("stat"))
 	if err != nil {
 		return 0, fmt.Errorf("read the daemon's processor time: %w", err)
 	}
@@ -63,8 +40,8 @@ func (w *watched) cpu() (time.Duration, error) {
 }
 
 // memory is the resident memory in bytes, now and at its peak.
-func (w *watched) memory() (resident, peak int64, err error) {
-	status, err := os.ReadFile(filepath.Join(w.dir, "status"))
+func (w watched) memory() (resident, peak int64, err error) {
+	status, err := os.ReadFile(w.file("status"))
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the daemon's memory: %w", err)
 	}

@@ -81,10 +81,12 @@ func (s *scene) openCluster(ctx context.Context) error {
 	}
 	s.done("Kubernetes with two system nodes, an AWS account, a chart registry, a Git host: %s", s.sandbox.Git.URL)
 	s.sandbox.AWS.Subscribe(s.tellInstance)
-	if err := daemon.Install(ctx, s.sandbox, s.root); err != nil {
+	if err := daemon.Install(ctx, s.sandbox.Kube, s.root); err != nil {
 		return err
 	}
-	s.daemon = daemon.New(daemon.Options{Sandbox: s.sandbox, Root: s.root, Dir: filepath.Join(s.home, "daemon")})
+	s.daemon = daemon.New(daemon.Options{
+		Kube: s.sandbox.Kube, AWS: s.sandbox.AWSVariables(), Root: s.root, Dir: filepath.Join(s.home, "daemon"),
+	})
 	if err := s.daemon.Start(ctx); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ const (
 // administrator of the cluster, as plumbline in AWS. PATH is not among them:
 // Bin is what to put in front of it.
 func (s *Sandbox) Variables() map[string]string {
-	v := s.awsEnvironment(plumblineAccessKey)
+	v := s.AWSVariables()
 	maps.Copy(v, map[string]string{
 		"KUBECONFIG":    s.Kube.Kubeconfig,
 		"NO_PROXY":      "127.0.0.1,localhost",
@@ -50,6 +50,9 @@ func (s *Sandbox) Variables() map[string]string {
 	}
 	return v
 }
+
+// AWSVariables lead plumbline to its account in the simulator.
+func (s *Sandbox) AWSVariables() map[string]string { return s.awsEnvironment(plumblineAccessKey) }
 
 // Environment is the whole environment of a program that uses the sandbox and
 // is to see nothing of the machine's.

@@ -32,7 +32,7 @@ func boot(ctx context.Context, root string, installed bool) (*cluster, error) {
 	}
 	c := &cluster{Sandbox: s}
 	if c.objects, err = dynamic.NewForConfig(s.Kube.Config); err == nil {
-		err = daemon.Install(ctx, s, root)
+		err = daemon.Install(ctx, s.Kube, root)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("install plumbline: %w (ended: %w)", err, s.Down())

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/plumbline-dev/plumbline/tests/sandbox"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
@@ -22,8 +22,10 @@ const (
 
 // Options say where a daemon runs.
 type Options struct {
-	// Sandbox is where Install was.
-	Sandbox *sandbox.Sandbox
+	// Kube is the control plane where Install was.
+	Kube *kube.ControlPlane
+	// AWS are the variables of the environment that lead the daemon to its account.
+	AWS map[string]string
 	// Root is the checkout with bin/plumbline in it.
 	Root string
 	// Dir is the daemon's folder: its cache and its log. It is made if need be.
@@ -58,7 +60,7 @@ func (d *Daemon) Start(ctx context.Context, flags ...string) error {
 		return fmt.Errorf("make the daemon's folder: %w", err)
 	}
 	kubeconfig := filepath.Join(d.options.Dir, "kubeconfig")
-	err := d.options.Sandbox.Kube.ServiceAccountKubeconfig(ctx, kubeconfig, Namespace, ServiceAccount, nil)
+	err := d.options.Kube.ServiceAccountKubeconfig(ctx, kubeconfig, Namespace, ServiceAccount, nil)
 	if err != nil {
 		return err
 	}
@@ -83,15 +85,22 @@ func (d *Daemon) env(kubeconfig string) []string {
 		"KUBECONFIG=" + kubeconfig, "HOME=" + d.options.Dir, "TMPDIR=" + d.options.Dir, "NO_PROXY=127.0.0.1,localhost",
 		"POD_NAMESPACE=" + Namespace,
 	}
-	variables := d.options.Sandbox.Variables()
-	for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"} {
-		env = append(env, name+"="+variables[name])
+	for name, value := range d.options.AWS {
+		env = append(env, name+"="+value)
 	}
 	return env
 }
 
 // Running says whether the process is there, frozen or not.
 func (d *Daemon) Running() bool { return d.running != nil && d.running.ExitCode() == -1 }
+
+// PID is the process id; 0 while it does not run.
+func (d *Daemon) PID() int {
+	if !d.Running() {
+		return 0
+	}
+	return d.running.PID()
+}
 
 // Err says how the process ended by itself; nil while it runs, or when it was
 // never started or was ended on purpose.

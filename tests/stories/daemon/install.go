@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/plumbline-dev/plumbline/tests/sandbox"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 )
 
 // Namespace is plumbline's.
@@ -25,8 +23,8 @@ var played = []string{"Deployment", "PodDisruptionBudget"}
 
 // Install applies the manifests of the checkout at root as the administrator,
 // and waits until the API server serves NodeSyncs.
-func Install(ctx context.Context, s *sandbox.Sandbox, root string) error {
-	built, err := kubectl(ctx, s, nil, "kustomize", filepath.Join(root, "manifests"))
+func Install(ctx context.Context, c *kube.ControlPlane, root string) error {
+	built, err := c.Kubectl(ctx, nil, "kustomize", filepath.Join(root, "manifests"))
 	if err != nil {
 		return fmt.Errorf("build the manifests: %w", err)
 	}
@@ -34,10 +32,10 @@ func Install(ctx context.Context, s *sandbox.Sandbox, root string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := kubectl(ctx, s, wanted, "apply", "--server-side", "-f", "-"); err != nil {
+	if _, err := c.Kubectl(ctx, wanted, "apply", "--server-side", "-f", "-"); err != nil {
 		return fmt.Errorf("apply the manifests: %w", err)
 	}
-	if _, err := kubectl(ctx, s, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodesyncs.plumbline.dev"); err != nil {
+	if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodesyncs.plumbline.dev"); err != nil {
 		return fmt.Errorf("wait for the API server to serve NodeSyncs: %w", err)
 	}
 	return nil
@@ -56,16 +54,4 @@ func withoutPlayed(documents []byte) ([]byte, error) {
 		}
 	}
 	return bytes.Join(kept, []byte("\n---\n")), nil
-}
-
-// kubectl runs the sandbox's kubectl as the administrator.
-func kubectl(ctx context.Context, s *sandbox.Sandbox, input []byte, args ...string) ([]byte, error) {
-	var out, complaint bytes.Buffer
-	cmd := exec.CommandContext(ctx, filepath.Join(s.Bin(), "kubectl"), args...)
-	cmd.Env = s.Environment()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &complaint
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(complaint.Bytes()))
-	}
-	return out.Bytes(), nil
 }
