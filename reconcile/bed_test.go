@@ -58,8 +58,9 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 			return c.SubResource(subresource).Patch(ctx, obj, patch, opts...)
 		},
 	}).Build()
+	clock := newClock()
 	b := &bed{
-		t: t, client: c, clock: newClock(), source: &fakeSource{}, hosts: &fakeHosts{}, charts: &fakeCharts{}, cloud: &fakeCloud{err: errUnreachable},
+		t: t, client: c, clock: clock, source: &fakeSource{clock: clock}, hosts: &fakeHosts{}, charts: &fakeCharts{}, cloud: &fakeCloud{err: errUnreachable},
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{

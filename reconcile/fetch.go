@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,9 @@ import (
 
 // Source fetches revisions.
 type Source interface {
-	Fetch(ctx context.Context, req source.Request) (*render.Snapshot, error)
+	// Fetch returns the newest revision, and when the fetch began that it came
+	// of: it may have been made for another NodeSync.
+	Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error)
 	// Forget drops what is stored for a NodeSync that is gone.
 	Forget(key string) error
 }
@@ -30,26 +33,40 @@ func (p *pass) fetch(ctx context.Context) error {
 	}
 	key := fetchKey{generation: p.sync.Generation, requested: requested}
 	m := p.memory
-	if key == m.fetchedFor && m.failure != nil && p.now.Before(m.failedAt.Add(p.retryInterval())) {
+	if due := p.fetchDue(key); !p.now.Before(due) {
+		snapshot, began, err := p.fetchNow(ctx, due)
+		m.fetchedFor, m.fetchedAt, m.failure = key, began, err
+		if err == nil {
+			m.snapshot, m.snapshotOf = snapshot, p.sync.Generation
+		}
+	}
+	p.wakeAt(p.fetchDue(key))
+	if m.failure != nil {
 		return p.withoutFetch(m.failure)
 	}
-	if key == m.fetchedFor && m.failure == nil && m.snapshot != nil && p.now.Before(m.fetchedAt.Add(p.sync.Spec.Interval.Duration)) {
-		p.snapshot = m.snapshot
-		p.wakeAt(m.fetchedAt.Add(p.sync.Spec.Interval.Duration))
-		p.attempted()
-		return nil
-	}
-	snapshot, err := p.fetchNow(ctx)
-	m.fetchedFor = key
-	if err != nil {
-		m.failure, m.failedAt = err, p.now
-		return p.withoutFetch(err)
-	}
-	m.failure, m.snapshot, m.snapshotOf, m.fetchedAt = nil, snapshot, p.sync.Generation, p.now
-	p.snapshot = snapshot
-	p.wakeAt(p.now.Add(p.sync.Spec.Interval.Duration))
+	p.snapshot = m.snapshot
 	p.attempted()
 	return nil
+}
+
+// fetchDue is when a fetch is due. What was fetched since is new enough, for
+// whichever NodeSync that was: so those on one repository share each fetch, and
+// stay in phase.
+func (p *pass) fetchDue(key fetchKey) time.Time {
+	m := p.memory
+	if m.fetchedAt.IsZero() || m.snapshot == nil && m.failure == nil {
+		return p.sync.CreationTimestamp.Time // the first, or one of which the store is gone
+	}
+	if key != m.fetchedFor {
+		return p.now
+	}
+	if pushed := p.memories.pushed(p.name()); pushed.After(m.fetchedAt) {
+		return pushed
+	}
+	if m.failure != nil {
+		return m.fetchedAt.Add(p.retryInterval())
+	}
+	return m.fetchedAt.Add(p.sync.Spec.Interval.Duration)
 }
 
 // withoutFetch goes on with the last Snapshot of this very spec: it is the newest
@@ -57,7 +74,6 @@ func (p *pass) fetch(ctx context.Context) error {
 // is away. Where there is none, the pass ends.
 func (p *pass) withoutFetch(err error) error {
 	m := p.memory
-	p.wakeAt(m.failedAt.Add(p.retryInterval()))
 	if m.snapshot == nil || m.snapshotOf != p.sync.Generation {
 		return err
 	}
@@ -66,7 +82,8 @@ func (p *pass) withoutFetch(err error) error {
 	return nil
 }
 
-func (p *pass) fetchNow(ctx context.Context) (*render.Snapshot, error) {
+// fetchNow wants an answer that is as new as the time at which it was due.
+func (p *pass) fetchNow(ctx context.Context, due time.Time) (*render.Snapshot, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())
 	defer cancel()
 	git := p.sync.Spec.Source.Git
@@ -74,10 +91,10 @@ func (p *pass) fetchNow(ctx context.Context) (*render.Snapshot, error) {
 	if git.SecretRef != nil {
 		secret, err := p.secret(ctx, git.SecretRef.Name)
 		if err != nil {
-			return nil, err
+			return nil, p.now, err
 		}
 		if credentials, err = source.CredentialsFromSecret(secret.Data); err != nil {
-			return nil, fmt.Errorf("read secret %s: %w", git.SecretRef.Name, err)
+			return nil, p.now, fmt.Errorf("read secret %s: %w", git.SecretRef.Name, err)
 		}
 	}
 	return p.Source.Fetch(ctx, source.Request{
@@ -85,6 +102,7 @@ func (p *pass) fetchNow(ctx context.Context) (*render.Snapshot, error) {
 		URL:         git.URL,
 		Ref:         git.Ref,
 		Credentials: credentials,
+		NotBefore:   due,
 	})
 }
 

@@ -3,11 +3,14 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -27,6 +30,8 @@ type look struct {
 	after  time.Duration
 	change func(*bed, *v1alpha1.NodeSync)
 	asks   bool
+	// behind is how long ago the fetch began that answers.
+	behind time.Duration
 	// fails: there is no Snapshot to go on with; goesOn: there is the last one.
 	fails, goesOn bool
 	// wake is when the next pass is wanted.
@@ -37,6 +42,9 @@ func TestFetchPolicy(t *testing.T) {
 	const interval, retry = 10 * time.Minute, time.Minute
 	fails := func(b *bed, _ *v1alpha1.NodeSync) { b.source.err = errors.New("no route") }
 	heals := func(b *bed, _ *v1alpha1.NodeSync) { b.source.err = nil }
+	pushes := func(b *bed, _ *v1alpha1.NodeSync) {
+		b.memories.push(types.NamespacedName{Namespace: namespace, Name: "prod"}, b.clock.now())
+	}
 	requests := func(at string) func(*bed, *v1alpha1.NodeSync) {
 		return func(_ *bed, n *v1alpha1.NodeSync) {
 			n.Annotations = map[string]string{meta.ReconcileRequestAnnotation: at}
@@ -57,6 +65,25 @@ func TestFetchPolicy(t *testing.T) {
 		"at once when the spec changes": {
 			{asks: true, wake: interval},
 			{after: time.Second, change: func(_ *bed, n *v1alpha1.NodeSync) { n.Generation = 2 }, asks: true, wake: interval},
+		},
+		"at once when something was pushed": {
+			{asks: true, wake: interval},
+			{after: time.Minute, change: pushes, asks: true, wake: interval},
+			{after: time.Second, wake: interval - time.Second},
+		},
+		"not when what was pushed is fetched already": {
+			{asks: true, wake: interval},
+			{change: pushes, wake: interval},
+		},
+		"a push that cannot be fetched": {
+			{asks: true, wake: interval},
+			{after: time.Minute, change: func(b *bed, n *v1alpha1.NodeSync) { fails(b, n); pushes(b, n) }, asks: true, goesOn: true, wake: retry},
+			{after: time.Second, goesOn: true, wake: retry - time.Second},
+			{after: time.Second, change: func(b *bed, n *v1alpha1.NodeSync) { heals(b, n); pushes(b, n) }, asks: true, wake: interval},
+		},
+		"in phase with whoever has fetched": {
+			{asks: true, behind: time.Minute, wake: interval - time.Minute},
+			{after: interval - time.Minute, change: fails, asks: true, behind: time.Second, goesOn: true, wake: retry - time.Second},
 		},
 		"a failure is tried again after retryInterval": {
 			{change: fails, asks: true, fails: true, wake: retry},
@@ -91,6 +118,7 @@ func TestFetchPolicy(t *testing.T) {
 			b := newBed(t, sync.DeepCopy())
 			for i, l := range looks {
 				b.clock.forward(l.after)
+				b.source.behind = l.behind
 				if l.change != nil {
 					l.change(b, sync)
 				}
@@ -137,17 +165,73 @@ func TestFetchRequest(t *testing.T) {
 	}
 }
 
-// TestStaleSnapshotIsFetchedAnew: its store is gone, and no interval brings it
-// back.
-func TestStaleSnapshotIsFetchedAnew(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged))
-	p := b.pass()
-	p.run(t.Context(), p.fetch, func(context.Context) error { return &source.StaleError{} })
-	if p.fault.Class != fault.Superseded || p.result().RequeueAfter > time.Second {
-		t.Errorf("%s, again in %s", p.fault.Class, p.result().RequeueAfter)
+// TestFetchIsDueSince: an answer has to be as new as what made it due, and no
+// newer, so that one fetch serves all NodeSyncs of a repository.
+func TestFetchIsDueSince(t *testing.T) {
+	created := metav1.NewTime(newClock().now().Add(-time.Hour))
+	sync := nodeSync(func(n *v1alpha1.NodeSync) { n.CreationTimestamp = created })
+	b := newBed(t, sync.DeepCopy())
+	name := types.NamespacedName{Namespace: namespace, Name: "prod"}
+	began := b.clock.now()
+	var pushed, asked time.Time
+	steps := []struct {
+		name   string
+		change func()
+		want   func() time.Time
+	}{
+		{"the first", func() {}, func() time.Time { return created.Time }},
+		{"the interval", func() { b.clock.forward(10*time.Minute + time.Second) }, func() time.Time { return began.Add(10 * time.Minute) }},
+		{"a push", func() {
+			pushed = b.clock.now().Add(time.Millisecond)
+			b.memories.push(name, pushed)
+			b.clock.forward(time.Second)
+		}, func() time.Time { return pushed }},
+		{"a request", func() {
+			b.clock.forward(time.Second)
+			asked = b.clock.now()
+			sync.Annotations = map[string]string{meta.ReconcileRequestAnnotation: "t1"}
+		}, func() time.Time { return asked }},
+		{"a store that is gone", func() { b.memories.recall(name, sync.UID).snapshot = nil }, func() time.Time { return created.Time }},
+		{"a failure", func() {
+			b.source.err = errors.New("no route")
+			b.clock.forward(10 * time.Minute)
+		}, func() time.Time { return asked.Add(10 * time.Minute) }},
+		{"a try after it", func() { b.clock.forward(time.Minute + time.Second) }, func() time.Time { return asked.Add(11 * time.Minute) }},
 	}
-	if _, asked, _ := b.fetched(b.read()); !asked {
-		t.Error("the stale snapshot is used again")
+	for _, s := range steps {
+		s.change()
+		if _, fetched, _ := b.fetched(sync.DeepCopy()); !fetched {
+			t.Fatalf("%s: no fetch", s.name)
+		}
+		if got := b.source.requests[len(b.source.requests)-1].NotBefore; !got.Equal(s.want()) {
+			t.Errorf("%s: due since %s, want %s", s.name, got, s.want())
+		}
+	}
+}
+
+// TestUnreadableSnapshotIsFetchedAnew: its store is gone or damaged, and no
+// interval brings it back.
+func TestUnreadableSnapshotIsFetchedAnew(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		class fault.Class
+		again time.Duration
+	}{
+		"superseded": {&source.StaleError{}, fault.Superseded, time.Second},
+		"incomplete": {&source.MissingError{}, fault.Transient, time.Minute},
+		"damaged":    {&source.StoreError{Err: errors.New("no pack")}, fault.Transient, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged))
+			p := b.pass()
+			p.run(t.Context(), p.fetch, func(context.Context) error { return fmt.Errorf("render: %w", c.err) })
+			if p.fault.Class != c.class || p.result().RequeueAfter > c.again {
+				t.Errorf("%s, again in %s", p.fault.Class, p.result().RequeueAfter)
+			}
+			if _, asked, _ := b.fetched(b.read()); !asked {
+				t.Error("the snapshot is used again")
+			}
+		})
 	}
 }
 

@@ -20,13 +20,16 @@ type memory struct {
 	// saved is the resourceVersion of what the last pass wrote.
 	saved string
 
-	// The last fetch.
-	snapshot   *render.Snapshot
-	snapshotOf int64 // the generation of the NodeSync that it was fetched for
+	// The last fetch: when it began, what for, and why it failed where it did.
 	fetchedAt  time.Time
 	fetchedFor fetchKey
-	failedAt   time.Time
 	failure    error
+	// The last Snapshot, and the generation of the NodeSync that it is of.
+	snapshot   *render.Snapshot
+	snapshotOf int64
+	// pushedAt is when a host said last that there is something new. Whoever
+	// hears of it is no pass: memories guards it.
+	pushedAt time.Time
 
 	// The last render that succeeded, and what it was made with.
 	set        *render.Set
@@ -96,6 +99,26 @@ func (m *memories) forget(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.of, name)
+}
+
+// push notes that a host has something new for a NodeSync. One that was never
+// looked at has no memory, and is fetched for anyhow.
+func (m *memories) push(name types.NamespacedName, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.of[name]; ok {
+		known.pushedAt = at
+	}
+}
+
+// pushed is when a host said last that it has something new.
+func (m *memories) pushed(name types.NamespacedName) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.of[name]; ok {
+		return known.pushedAt
+	}
+	return time.Time{}
 }
 
 // wants says whether the last Set of a NodeSync has an entry of this name.

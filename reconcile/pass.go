@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,9 +116,8 @@ func (p *pass) run(ctx context.Context, steps ...step) {
 
 // stopped draws from an error what the next pass has to know.
 func (p *pass) stopped(err error) {
-	var stale *source.StaleError
-	if errors.As(err, &stale) {
-		p.memory.snapshot = nil
+	if source.Lost(err) {
+		p.memory.snapshot = nil // the next pass fetches it anew
 	}
 	if p.fault.Class == fault.Waiting {
 		p.waitFor(p.fault.Reason, err.Error())

@@ -4,13 +4,17 @@ import (
 	"context"
 	"fmt"
 	"testing/fstest"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// fakeSource gives a new commit at each fetch, or fails.
+// fakeSource gives a new commit at each fetch, or fails. A fetch begins behind
+// by so much: it was made for another NodeSync.
 type fakeSource struct {
+	clock    *clock
+	behind   time.Duration
 	err      error
 	files    fstest.MapFS
 	requests []source.Request
@@ -19,14 +23,15 @@ type fakeSource struct {
 	forgotten []string
 }
 
-func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Snapshot, error) {
+func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error) {
 	_, f.deadline = ctx.Deadline()
 	f.requests = append(f.requests, req)
+	began := f.clock.now().Add(-f.behind)
 	if f.err != nil {
-		return nil, f.err
+		return nil, began, f.err
 	}
 	commit := fmt.Sprintf("%040d", len(f.requests))
-	return &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: f.files}, nil
+	return &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: f.files}, began, nil
 }
 
 func (f *fakeSource) Forget(key string) error {

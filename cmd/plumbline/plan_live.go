@@ -67,7 +67,8 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 		}
 		request.Credentials = credentials
 	}
-	return source.NewGit(source.Options{Dir: dir}).Fetch(ctx, request)
+	snapshot, _, err := source.NewGit(source.Options{Dir: dir}).Fetch(ctx, request)
+	return snapshot, err
 }
 
 // liveSchema is that of the CRDs in the cluster; before they are there, that of

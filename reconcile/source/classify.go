@@ -69,10 +69,22 @@ func ours(err error) bool {
 		ref    *RefError
 		url    *URLError
 		disk   *StoreError
+		past   *HistoryError
 	)
 	return errors.As(err, &auth) || errors.As(err, &gone) || errors.As(err, &away) ||
 		errors.As(err, &key) || errors.As(err, &limit) || errors.As(err, &secret) ||
-		errors.As(err, &lost) || errors.As(err, &ref) || errors.As(err, &url) || errors.As(err, &disk)
+		errors.As(err, &lost) || errors.As(err, &ref) || errors.As(err, &url) || errors.As(err, &disk) || errors.As(err, &past)
+}
+
+// Lost says whether an error of reading a Snapshot means that it has to be
+// fetched anew: its store was replaced, or is damaged.
+func Lost(err error) bool {
+	var (
+		stale *StaleError
+		lost  *MissingError
+		disk  *StoreError
+	)
+	return errors.As(err, &stale) || errors.As(err, &lost) || errors.As(err, &disk)
 }
 
 // refusedBySSH is whether the server took none of our keys: golang.org/x/crypto

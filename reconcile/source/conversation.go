@@ -16,22 +16,41 @@ type conversation struct {
 	ar      *packp.AdvRefs
 	has     refs
 	target  target
+
+	line   *line
+	report func(FetchStats)
 }
 
-func converse(ctx context.Context, req Request, dir string) (*conversation, error) {
-	s, err := open(ctx, req, dir)
+// converse asks a host what it has.
+func (g *Git) converse(ctx context.Context, req Request) (*conversation, error) {
+	c := &conversation{line: &line{dir: g.dir()}, report: g.options.OnFetch}
+	err := c.begin(ctx, req)
 	if err != nil {
-		return nil, err
-	}
-	c := &conversation{session: s}
-	if c.ar, c.has, err = advertised(ctx, s); err == nil {
-		c.target, err = resolve(req.Ref, c.has, bare(req.URL))
-	}
-	if err != nil {
-		_ = s.Close()
+		c.end()
 		return nil, err
 	}
 	return c, nil
+}
+
+func (c *conversation) begin(ctx context.Context, req Request) (err error) {
+	if c.session, err = open(ctx, req, c.line); err != nil {
+		return err
+	}
+	if c.ar, c.has, err = advertised(ctx, c.session); err != nil {
+		return err
+	}
+	c.target, err = resolve(req.Ref, c.has, bare(req.URL))
+	return err
+}
+
+// end hangs up: what the host had to say, it has said.
+func (c *conversation) end() {
+	if c.session != nil {
+		_ = c.session.Close()
+	}
+	if c.report != nil {
+		c.report(FetchStats{Received: c.line.received.Load()})
+	}
 }
 
 func (c *conversation) request(want plumbing.Hash) *packp.UploadPackRequest {

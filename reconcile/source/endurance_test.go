@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,7 +23,7 @@ func TestManyFetches(t *testing.T) {
 		n = min(n, 200)
 	}
 	h := newHost(t)
-	r := rand.New(rand.NewPCG(1, 2))
+	r := newNoise()
 	tip := files{}
 	for i := range 200 {
 		tip[fmt.Sprintf("nodes/%02d/%03d.yaml", i%10, i)] = noise(r, 1200)

@@ -150,6 +150,18 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("fetch %s: object %s is missing from what the host sent: check the repository with git fsck on the host", e.URL, what)
 }
 
+// HistoryError says that it is not known which commits lie between two.
+type HistoryError struct {
+	// Since is the older of the two.
+	Since  string
+	Reason string
+}
+
+// Error says why.
+func (e *HistoryError) Error() string {
+	return fmt.Sprintf("the commits since %.8s cannot be told: %s", e.Since, e.Reason)
+}
+
 // StaleError says that a Snapshot is read whose store was replaced by a newer one.
 type StaleError struct {
 	Revision string

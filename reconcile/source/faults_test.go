@@ -193,7 +193,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	c := newClient(t, h.url, source.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.git.Fetch(ctx, c.request); !errors.Is(err, context.Canceled) {
+	if _, _, err := c.git.Fetch(ctx, c.request); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want the context's", err)
 	}
 }

@@ -29,11 +29,11 @@ func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot
 
 // follow brings the store that is there up to date.
 func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapshot, error) {
-	c, err := converse(ctx, req, g.stores())
+	c, err := g.converse(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = c.session.Close() }() // what it had to say, it has said
+	defer c.end()
 	if err := s.refuses(c.target); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapsho
 		if s.store.grown() || c.target.history {
 			return nil, errAnew
 		}
-		if err := g.increment(ctx, s, c); err != nil {
+		if err := g.increment(ctx, s.store, c); err != nil {
 			return nil, err
 		}
 	}
@@ -53,8 +53,7 @@ func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapsho
 }
 
 // increment asks for what is new since the last tip.
-func (g *Git) increment(ctx context.Context, s *slot, c *conversation) error {
-	store := s.store
+func (g *Git) increment(ctx context.Context, store *store, c *conversation) error {
 	r := c.request(c.target.want)
 	r.Haves, r.Shallows = []plumbing.Hash{store.tip}, store.shallow
 	limit := g.limits()
@@ -71,24 +70,25 @@ func (g *Git) increment(ctx context.Context, s *slot, c *conversation) error {
 		return errAnew // the host does not know the old tip any more
 	}
 	err = store.ingest(unpacked(r, res), limit)
-	if errors.Is(err, errTooMuch) {
-		return errAnew
+	var large *LimitError
+	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
+		return errAnew // it may be in a commit on the way alone
 	}
-	return s.refuse(c.target, err)
+	return err
 }
 
 // clone fetches the target alone into a new store, which then takes the old
 // one's place.
 func (g *Git) clone(ctx context.Context, s *slot, req Request) (*render.Snapshot, error) {
-	c, err := converse(ctx, req, g.stores())
+	c, err := g.converse(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = c.session.Close() }() // what it had to say, it has said
+	defer c.end()
 	if err := s.refuses(c.target); err != nil {
 		return nil, err
 	}
-	fresh, err := newStore(g.nextDir(s, req.Key))
+	fresh, err := newStore(g.nextDir())
 	if err != nil {
 		return nil, err
 	}

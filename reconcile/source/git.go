@@ -2,15 +2,8 @@ package source
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
-
-	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -37,37 +30,36 @@ type Options struct {
 	MaxFileBytes int64
 	// Timeout bounds one fetch; 0 leaves that to the caller's context.
 	Timeout time.Duration
+	// Now tells the time that Request.NotBefore is compared with; nil for the
+	// system's clock.
+	Now func() time.Time
+	// OnFetch, where it is set, hears of each conversation with a host, also of
+	// one that failed. It may be called at the same time.
+	OnFetch func(FetchStats)
+}
+
+// FetchStats is what one conversation with a host took.
+type FetchStats struct {
+	// Received are the bytes that came over the network.
+	Received int64
 }
 
 // Git fetches from Git hosts over https, http and ssh. Its methods may be
-// called at the same time; fetches with one key go one after another.
+// called at the same time. Whoever asks for the same reference of the same URL
+// with the same credentials shares one store; its fetches go one after another.
 type Git struct {
 	options Options
 
-	mu    sync.Mutex
-	slots map[string]*slot
-	swept bool
-}
-
-// slot is the store of one key.
-type slot struct {
-	mu      sync.Mutex
-	url     string
-	clones  int
-	store   *store
-	refused refusal
-}
-
-// refusal remembers which commit was too large, so that it is not fetched again
-// and again.
-type refusal struct {
-	commit plumbing.Hash
-	err    error
+	mu     sync.Mutex
+	slots  map[identity]*slot
+	holds  map[string]hold
+	stores int // that were made so far
+	swept  bool
 }
 
 // Request says what to fetch.
 type Request struct {
-	// Key names the store: namespace/name of the NodeSync.
+	// Key is who asks: namespace/name of the NodeSync.
 	Key string
 	URL string
 	Ref v1alpha1.GitRef
@@ -76,6 +68,9 @@ type Request struct {
 	// be missing fails the read, and the next fetch clones anew.
 	Path        string
 	Credentials Credentials
+	// NotBefore says that an answer to a fetch will do which began then or
+	// later, whoever asked for it. Zero wants a fetch of its own.
+	NotBefore time.Time
 }
 
 // NewGit returns a Git that has not touched the disk yet.
@@ -89,90 +84,50 @@ func NewGit(o Options) *Git {
 	if o.MaxFileBytes == 0 {
 		o.MaxFileBytes = DefaultMaxFileBytes
 	}
-	return &Git{options: o, slots: map[string]*slot{}}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Git{options: o, slots: map[identity]*slot{}, holds: map[string]hold{}}
 }
 
-// Fetch returns the newest revision of a reference. Where the host has none
-// that is newer, nothing is fetched and the Snapshot is made anew.
+// Fetch returns the newest revision of a reference, and when the fetch began
+// that this answers, with an error, too. Where the host has none that is newer,
+// nothing is fetched and the Snapshot is the last one.
 //
 // The error is the context's, or one of this package's types: *AuthError,
 // *CertificateError, *HostKeyError, *LimitError, *MissingError, *NotFoundError,
 // *RefError, *SecretError, *StoreError, *UnreachableError or *URLError.
-func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, error) {
+func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Time, error) {
+	ctx, cancel := g.bound(ctx)
+	defer cancel()
+	due := g.options.Now()
+	if err := g.sweep(); err != nil {
+		return nil, due, err
+	}
+	s, err := g.ask(req)
+	if err != nil {
+		return nil, due, err
+	}
+	if err := s.lock(ctx); err != nil {
+		return nil, due, classify(ctx, err, req)
+	}
+	defer s.unlock()
+	patience := patienceOf(ctx)
+	if !s.answers(req, patience) {
+		began := g.options.Now()
+		snapshot, err := g.fetch(ctx, s, req)
+		s.last = answer{began: began, patience: patience, snapshot: snapshot, err: classify(ctx, err, req)}
+	}
+	if s.last.err != nil {
+		return nil, s.last.began, s.last.err
+	}
+	return s.last.snapshot, s.last.began, g.settle(req.Key, s, s.last.snapshot.Commit)
+}
+
+// bound gives a context the time that one fetch may take.
+func (g *Git) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	if g.options.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, g.options.Timeout)
-		defer cancel()
+		return context.WithTimeout(ctx, g.options.Timeout)
 	}
-	s, err := g.slot(req.Key)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.url != req.URL {
-		if err := s.empty(); err != nil {
-			return nil, err
-		}
-		s.url = req.URL
-	}
-	snapshot, err := g.fetch(ctx, s, req)
-	if err != nil {
-		return nil, classify(ctx, err, req)
-	}
-	return snapshot, nil
-}
-
-// Forget takes a key's store away.
-func (g *Git) Forget(key string) error {
-	g.mu.Lock()
-	s, ok := g.slots[key]
-	delete(g.slots, key)
-	g.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.empty()
-}
-
-func (g *Git) stores() string { return filepath.Join(g.options.Dir, "stores") }
-
-// slot finds or makes a key's slot. A store does not outlive its process: what
-// a killed one has left may be half-written.
-func (g *Git) slot(key string) (*slot, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.swept {
-		if err := os.RemoveAll(g.stores()); err != nil {
-			return nil, &StoreError{Err: err}
-		}
-		if err := os.MkdirAll(g.stores(), 0o750); err != nil {
-			return nil, &StoreError{Err: err}
-		}
-		g.swept = true
-	}
-	s, ok := g.slots[key]
-	if !ok {
-		s = &slot{}
-		g.slots[key] = s
-	}
-	return s, nil
-}
-
-// dir of a slot's next clone.
-func (g *Git) nextDir(s *slot, key string) string {
-	sum := sha256.Sum256([]byte(key))
-	s.clones++
-	return filepath.Join(g.stores(), hex.EncodeToString(sum[:8])+"-"+strconv.Itoa(s.clones))
-}
-
-func (s *slot) empty() error {
-	old := s.store
-	s.store, s.refused = nil, refusal{}
-	if old == nil {
-		return nil
-	}
-	return old.remove()
+	return context.WithCancel(ctx)
 }

@@ -38,7 +38,7 @@ func newClient(t *testing.T, url string, o source.Options) *client {
 func (c *client) fetch(t *testing.T, ref v1alpha1.GitRef) (*render.Snapshot, error) {
 	t.Helper()
 	c.request.Ref = ref
-	s, err := c.git.Fetch(t.Context(), c.request)
+	s, _, err := c.git.Fetch(t.Context(), c.request)
 	if err != nil && strings.Contains(err.Error(), password) {
 		t.Fatalf("the error holds the password: %v", err)
 	}

@@ -31,13 +31,14 @@ func (s *httpSession) Close() error {
 	return err
 }
 
-func openHTTP(ep *transport.Endpoint, req Request) (session, error) {
+func openHTTP(ep *transport.Endpoint, req Request, l *line) (session, error) {
 	pool, err := authorities(req.Credentials.CA)
 	if err != nil {
 		return nil, err
 	}
 	t := &http.Transport{
 		Proxy:             http.ProxyFromEnvironment,
+		DialContext:       l.dial,
 		TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2: true,
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
+func newNoise() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
 // noise does not compress.
 func noise(r *rand.Rand, n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-"
@@ -31,7 +33,7 @@ func wantLimit(t *testing.T, err error, what string) {
 
 func TestFetchLimitsTheRepository(t *testing.T) {
 	h := newHost(t)
-	r := rand.New(rand.NewPCG(1, 2))
+	r := newNoise()
 	commit := h.commit(t, "main", files{"a.yaml": "a"})
 	c := newClient(t, h.url, source.Options{MaxBytes: 3 << 20})
 	c.mustFetch(t, v1alpha1.GitRef{})
@@ -48,6 +50,9 @@ func TestFetchLimitsTheRepository(t *testing.T) {
 	// It heals with the next commit.
 	git(t, h.repository, "", "update-ref", "refs/heads/main", commit)
 	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), commit, map[string]string{"a.yaml": "a"})
+	h.commit(t, "main", files{"noise": noise(r, 8<<20)})
+	healed := h.commit(t, "main", files{"noise": ""})
+	wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), healed, map[string]string{"a.yaml": "a"})
 }
 
 // A file of 100 MB that compresses to nothing is refused before it is in memory.
@@ -61,9 +66,14 @@ func TestFetchLimitsAnObjectAndNamesIt(t *testing.T) {
 		h.commit(t, "main", files{"nodes/eu/huge.bin": strings.Repeat("0", 2<<20)})
 		_, err := c.fetch(t, v1alpha1.GitRef{})
 		wantLimit(t, err, "the file nodes/eu/huge.bin")
-		if h.packs.Load() != 2 {
-			t.Errorf("%d packs fetched, want the clone and the increment", h.packs.Load())
+		if h.packs.Load() != 3 {
+			t.Errorf("%d packs fetched, want the clone, the increment and a clone of the tip alone", h.packs.Load())
 		}
+		wantOneStore(t, c)
+		// It heals with a commit that takes the file out: what lies between is
+		// not asked for.
+		healed := h.commit(t, "main", files{"nodes/eu/huge.bin": "", "nodes/eu/a.yaml": "aa"})
+		wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), healed, map[string]string{"nodes/eu/a.yaml": "aa"})
 		wantOneStore(t, c)
 	})
 	t.Run("in a clone", func(t *testing.T) {

@@ -21,7 +21,7 @@ type session interface {
 }
 
 // open begins a conversation.
-func open(ctx context.Context, req Request, dir string) (session, error) {
+func open(ctx context.Context, req Request, l *line) (session, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil || u.Host == "" {
 		return nil, &URLError{URL: bare(req.URL), Reason: "is no URL of a host"}
@@ -32,9 +32,9 @@ func open(ctx context.Context, req Request, dir string) (session, error) {
 	}
 	switch u.Scheme {
 	case "http", "https":
-		return openHTTP(ep, req)
+		return openHTTP(ep, req, l)
 	case "ssh":
-		return openSSH(ctx, ep, req, dir)
+		return openSSH(ctx, ep, req, l)
 	}
 	return nil, &URLError{URL: bare(req.URL), Reason: "has the scheme " + u.Scheme + ", which is not fetched from"}
 }

@@ -35,17 +35,17 @@ type sshSession struct {
 	release func() bool
 }
 
-func openSSH(ctx context.Context, ep *transport.Endpoint, req Request, dir string) (session, error) {
+func openSSH(ctx context.Context, ep *transport.Endpoint, req Request, l *line) (session, error) {
 	port := ep.Port
 	if port == 0 {
 		port = sshPort
 	}
 	addr := net.JoinHostPort(strings.Trim(ep.Host, "[]"), strconv.Itoa(port))
-	config, err := sshConfig(ep, addr, req, dir)
+	config, err := sshConfig(ep, addr, req, l.dir)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	conn, err := l.dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

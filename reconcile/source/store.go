@@ -40,6 +40,8 @@ type store struct {
 	bytes   int64                      // on disk
 	cloned  int64                      // of these, the clone
 	view    *tree                      // of tip
+	// deepened is the tip of which the history was asked for last.
+	deepened plumbing.Hash
 
 	mu      sync.Mutex // guards what follows, which Snapshots use
 	objects *filesystem.Storage

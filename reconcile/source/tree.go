@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
-	"strings"
-	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -24,9 +21,7 @@ type tree struct {
 	root     plumbing.Hash
 	revision string
 	maxFile  int64
-
-	mu      sync.Mutex
-	folders map[plumbing.Hash][]entry // sorted by name
+	listings *listings
 }
 
 var (
@@ -38,7 +33,7 @@ var (
 )
 
 func newTree(s *store, root plumbing.Hash, revision string, maxFile int64) *tree {
-	return &tree{store: s, root: root, revision: revision, maxFile: maxFile, folders: map[plumbing.Hash][]entry{}}
+	return &tree{store: s, root: root, revision: revision, maxFile: maxFile, listings: newListings()}
 }
 
 // entry is one name in a folder.
@@ -159,33 +154,6 @@ func (t *tree) Identity(name string) (string, error) {
 		_, _ = fmt.Fprintf(sum, "%s %s\x00", e.mode, e.name) // a hash takes everything
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-// folder returns the entries of a folder, decoded once.
-func (t *tree) folder(op, name string, e entry) ([]entry, error) {
-	if e.mode == filemode.Submodule {
-		return nil, nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if entries, ok := t.folders[e.hash]; ok {
-		return entries, nil
-	}
-	listed, err := t.store.folder(e.hash)
-	if err != nil {
-		return nil, t.failed(op, name, e.hash, err)
-	}
-	entries := make([]entry, 0, len(listed))
-	for _, l := range listed {
-		if !fs.ValidPath(l.Name) || l.Name == "." || strings.Contains(l.Name, "/") {
-			return nil, &fs.PathError{Op: op, Path: name, Err: fmt.Errorf("the folder has an entry with the forbidden name %q", l.Name)}
-		}
-		entries = append(entries, entry{name: l.Name, mode: l.Mode, hash: l.Hash})
-	}
-	// Git sorts a folder as if its name ended in a slash.
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-	t.folders[e.hash] = entries
-	return entries, nil
 }
 
 func (t *tree) list(op, name string, e entry) ([]fs.DirEntry, error) {
