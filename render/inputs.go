@@ -31,6 +31,29 @@ func (in Inputs) Unchanged(snap Snapshot) (bool, error) {
 	return true, nil
 }
 
+// At returns what the inputs are in a Snapshot: the same names, each with an
+// identity of the same sort.
+func (in Inputs) At(snap Snapshot) (Inputs, error) {
+	there := make(Inputs, len(in))
+	for name, before := range in {
+		now, err := current(snap.FS, name, before)
+		if err != nil {
+			return nil, fmt.Errorf("look at %s: %w", name, err)
+		}
+		there[name] = now
+	}
+	return there, nil
+}
+
+// Absent returns the inputs as they are where there is no file at all.
+func (in Inputs) Absent() Inputs {
+	none := make(Inputs, len(in))
+	for name := range in {
+		none[name] = absent
+	}
+	return none
+}
+
 // add takes over the inputs of a part of the render.
 func (in Inputs) add(part Inputs) {
 	for name, identity := range part {

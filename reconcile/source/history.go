@@ -1,0 +1,125 @@
+package source
+
+import (
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+// visit is a commit on the way through a history.
+type visit struct {
+	commit *object.Commit
+	// old is true where the commit is reached from what was applied.
+	old bool
+}
+
+// history is a walk from two commits to those before them, the newest first, as
+// git rev-list does it.
+type history struct {
+	store *store
+	seen  map[plumbing.Hash]*visit
+	next  []*visit
+	// whole is false where the store lacks a commit that was come to.
+	whole bool
+}
+
+// since lists the commits, at most limit, that head reaches and applied does
+// not, the newest first. It is not the whole of them where the store lacks
+// applied, or a commit on the way.
+func (s *store) since(head, applied plumbing.Hash, limit int) (commits []*object.Commit, whole bool, err error) {
+	h := &history{store: s, seen: map[plumbing.Hash]*visit{}, whole: true}
+	if err := h.come(applied, true); err != nil {
+		return nil, false, err
+	}
+	if err := h.come(head, false); err != nil {
+		return nil, false, err
+	}
+	var found []*visit
+	for len(found) < limit && slices.ContainsFunc(h.next, isNew) {
+		v := h.pop()
+		if !v.old {
+			found = append(found, v)
+		}
+		for _, parent := range v.commit.ParentHashes {
+			if err := h.come(parent, v.old); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+	for _, v := range found {
+		if !v.old { // commits whose clocks were wrong are known late
+			commits = append(commits, v.commit)
+		}
+	}
+	return commits, h.whole, nil
+}
+
+func isNew(v *visit) bool { return !v.old }
+
+// come reaches a commit, from one that was applied or not.
+func (h *history) come(at plumbing.Hash, old bool) error {
+	if v, ok := h.seen[at]; ok {
+		if old {
+			h.age(v)
+		}
+		return nil
+	}
+	if !h.store.has(at) {
+		// What lies before an old commit is not asked for, but for the first.
+		h.whole = h.whole && old && len(h.seen) > 0
+		return nil
+	}
+	commit, err := h.store.commit(at)
+	if err != nil {
+		return err
+	}
+	v := &visit{commit: commit, old: old}
+	h.seen[at] = v
+	h.next = append(h.next, v)
+	return nil
+}
+
+// age says of a commit, and of all before it, that it is reached from what was
+// applied.
+func (h *history) age(v *visit) {
+	for rest := []*visit{v}; len(rest) > 0; {
+		v, rest = rest[0], rest[1:]
+		if v.old {
+			continue
+		}
+		v.old = true
+		for _, parent := range v.commit.ParentHashes {
+			if before, ok := h.seen[parent]; ok {
+				rest = append(rest, before)
+			}
+		}
+	}
+}
+
+// pop takes the newest commit; of two of one second the one that was come to
+// first.
+func (h *history) pop() *visit {
+	newest := 0
+	for i, v := range h.next {
+		if v.commit.Committer.When.After(h.next[newest].commit.Committer.When) {
+			newest = i
+		}
+	}
+	v := h.next[newest]
+	h.next = slices.Delete(h.next, newest, newest+1)
+	return v
+}
+
+// commit reads a commit.
+func (s *store) commit(h plumbing.Hash) (commit *object.Commit, err error) {
+	err = s.with(func(objects *filesystem.Storage) error {
+		commit, err = object.GetCommit(objects, h)
+		return err
+	})
+	if err != nil {
+		return nil, &StoreError{Err: err}
+	}
+	return commit, nil
+}

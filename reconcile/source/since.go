@@ -1,0 +1,134 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Since returns the full hashes of the commits that the key's last Snapshot
+// reaches and applied does not, and that changed an input against their first
+// parent, newest first. No more than limit commits are looked at.
+//
+// Most often they are in the store, since a fetch brings all that is new. A
+// store that was cloned since applied is deepened by limit commits, once. There
+// is no commit where applied is HEAD or a later one: the branch was set back.
+// Where the two histories have parted, all of HEAD's side counts.
+//
+// The error is a *HistoryError where applied cannot be found, since it was
+// rewritten or lies further back, or where the host or the limits of the store
+// do not let the history be seen; the context's; or one of Fetch's.
+func (g *Git) Since(ctx context.Context, req Request, applied string, inputs render.Inputs, limit int) ([]string, error) {
+	ctx, cancel := g.bound(ctx)
+	defer cancel()
+	g.mu.Lock()
+	held := g.holds[req.Key]
+	g.mu.Unlock()
+	if held.using == nil || !plumbing.IsHash(applied) {
+		return nil, &HistoryError{Since: applied, Reason: "nothing is known of it"}
+	}
+	s := held.using
+	if err := s.lock(ctx); err != nil {
+		return nil, classify(ctx, err, req)
+	}
+	defer s.unlock()
+	commits, err := g.between(ctx, s, req, held.head, plumbing.NewHash(applied), limit)
+	if err != nil {
+		return nil, classify(ctx, err, req)
+	}
+	return s.store.changing(commits, inputs)
+}
+
+// between lists the commits that head reaches and applied does not, with the
+// store deepened where it does not know.
+func (g *Git) between(ctx context.Context, s *slot, req Request, head, applied plumbing.Hash, limit int) ([]*object.Commit, error) {
+	if s.store == nil || !s.store.usable() {
+		return nil, &HistoryError{Since: applied.String(), Reason: "the store is to be cloned anew"}
+	}
+	for {
+		commits, whole, err := s.store.since(head, applied, limit)
+		if err != nil || whole {
+			return commits, err
+		}
+		if s.store.deepened == s.store.tip || len(s.store.shallow) == 0 {
+			return nil, &HistoryError{Since: applied.String(), Reason: "it is not among the commits before HEAD"}
+		}
+		if err := g.deepen(ctx, s.store, req, limit+1); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// deepen brings so many commits before the tip. The store still calls itself as
+// shallow as it was cloned: a host then never takes it for deeper than it is.
+func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int) error {
+	refused := func(reason string) error { return &HistoryError{Since: s.tip.String(), Reason: reason} }
+	c, err := g.converse(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer c.end()
+	if !c.ar.Capabilities.Supports(capability.Shallow) {
+		return refused("the host gives out no part of a history")
+	}
+	r := c.request(c.target.want)
+	r.Haves, r.Shallows, r.Depth = []plumbing.Hash{s.tip}, s.shallow, packp.DepthCommits(depth)
+	res, err := c.session.UploadPack(ctx, r)
+	if err != nil {
+		if ctx.Err() == nil && unwanted(err) {
+			return refused("the host does not give out the commits before it")
+		}
+		return err
+	}
+	defer func() { _ = res.Close() }()
+	limit := g.limits()
+	limit.pack = min(limit.pack, s.cloned+spare)
+	err = s.ingest(unpacked(r, res), limit)
+	var large *LimitError
+	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
+		err = refused("the commits before it are larger than the store may grow")
+	}
+	if err == nil || errors.As(err, new(*HistoryError)) {
+		s.deepened = s.tip
+	}
+	return err
+}
+
+// changing picks the commits that changed an input.
+func (s *store) changing(commits []*object.Commit, inputs render.Inputs) ([]string, error) {
+	read := newListings()
+	at := func(commit plumbing.Hash) (render.Inputs, error) {
+		root, err := s.root(commit)
+		if err != nil {
+			return nil, &StoreError{Err: err}
+		}
+		t := newTree(s, root, commit.String(), 0)
+		t.listings = read
+		return inputs.At(render.Snapshot{FS: t})
+	}
+	var changed []string
+	for _, c := range commits {
+		now, err := at(c.Hash)
+		before := inputs.Absent()
+		if err == nil && len(c.ParentHashes) > 0 {
+			before, err = at(c.ParentHashes[0])
+		}
+		var link *SymlinkError
+		switch {
+		case errors.As(err, &link): // nobody can tell, so that it may have
+			changed = append(changed, c.Hash.String())
+		case err != nil:
+			return nil, err
+		case !maps.Equal(now, before):
+			changed = append(changed, c.Hash.String())
+		}
+	}
+	return changed, nil
+}
