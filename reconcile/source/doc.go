@@ -4,9 +4,10 @@
 // render.Snapshot: the revision, the commit, and the commit's tree as a
 // read-only file system that no symlink leads out of.
 //
-// Each NodeSync has a store on disk, which holds packs and nothing else. The
-// first fetch is a clone of depth 1, later ones bring only what is new into the
-// same store. After each, the commit and everything below it is shown to be
+// NodeSyncs that fetch the same reference of the same URL with the same
+// credentials share a store on disk, which holds packs and nothing else, and
+// share each fetch that is new enough for them. The first fetch is a clone of
+// depth 1, later ones bring only what is new into the same store. After each, the commit and everything below it is shown to be
 // present. Where something is missing, the history was rewritten or the store
 // has grown, a new clone takes the store's place: a Snapshot of the old one
 // then answers every read with a StaleError.
