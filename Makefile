@@ -10,6 +10,8 @@ TOOL    := go tool -modfile=$(CURDIR)/tools/go.mod
 MODULES := . tests manifests/image
 FUZZTIME ?= 10s
 OBJECTS ?= 400
+MINUTES ?= 30
+SEED    ?= 0
 
 .PHONY: help
 help: ## List the targets
@@ -22,6 +24,10 @@ system: ## Install or name the system's packages that the sandbox needs
 .PHONY: build
 build: ## Build bin/plumbline
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/plumbline ./cmd/plumbline
+
+.PHONY: build-steps
+build-steps: ## Build bin/plumbline-steps, which tests can kill at each of its steps
+	@CGO_ENABLED=0 go build -trimpath -tags steppoints -ldflags '$(LDFLAGS)' -o bin/plumbline-steps ./cmd/plumbline
 
 .PHONY: sandbox-binaries
 sandbox-binaries: system ## Build the sandbox's binaries into the cache
@@ -36,8 +42,9 @@ demo: build sandbox-binaries ## Play the main job on a sandbox; KEEP=1 leaves it
 	@cd tests && go run ./demo
 
 .PHONY: test
-test: build sandbox-binaries ## Unit tests with the race detector, the sandbox's tests, the stories
+test: build build-steps sandbox-binaries ## Unit tests with the race detector, the sandbox's tests, the stories
 	@go test -race ./...
+	@go test -race -tags steppoints ./reconcile/steppoint
 	@go test -run TestManyFetches ./reconcile/source # 1,000 fetches: the race detector's memory would hide theirs
 	@cd manifests/image && go test ./...
 	@cd tests && go test -timeout 3h -p 1 ./...
@@ -78,6 +85,10 @@ vulncheck: ## Known vulnerabilities; passes with a word where the database canno
 .PHONY: bench
 bench: build sandbox-binaries ## Print the table of ratios; OBJECTS=2000 for more
 	@cd tests && go run ./bench/cmd/bench -objects $(OBJECTS)
+
+.PHONY: soak
+soak: build sandbox-binaries ## Let the daemon live among pushes, faults and kills: MINUTES=30, SEED=n to do it again
+	@cd tests && go run ./soak/cmd/soak -minutes $(MINUTES) -seed $(SEED)
 
 .PHONY: fuzz-smoke
 fuzz-smoke: ## Each fuzz target for FUZZTIME

@@ -106,6 +106,7 @@ func (p *pass) attempt() []step {
 // run takes the steps in order until one fails.
 func (p *pass) run(ctx context.Context, steps ...step) {
 	for _, s := range steps {
+		p.Points.Step(s)
 		if err := s(ctx); err != nil {
 			p.fault = fault.Classify(err)
 			p.stopped(err)

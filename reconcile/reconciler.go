@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 // Reconciler makes a cluster's nodes what NodeSyncs say.
@@ -32,6 +33,8 @@ type Reconciler struct {
 	DialCloud func(ctx context.Context, region string) (Cloud, error)
 
 	Settings Settings
+	// Points are where a test may kill the daemon; none in a release.
+	Points steppoint.Points
 
 	arrivals apply.Arrivals
 	memories memories

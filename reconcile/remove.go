@@ -113,6 +113,7 @@ func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardo
 		Holds:      p.holds(),
 	}, driven)
 	p.memory.cloudAskedAt = result.AskedAt
+	p.reachPhases(driven, result.Removals)
 	p.tellRemovals(result)
 	p.sync.Status.Removals = append(kept, slices.DeleteFunc(result.Removals, func(r v1alpha1.Removal) bool {
 		return r.Phase == v1alpha1.RemovalGone
@@ -121,6 +122,15 @@ func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardo
 		p.wakeAt(result.Again)
 	}
 	return err
+}
+
+// reachPhases has each phase that a removal came to reach its point.
+func (p *pass) reachPhases(before, after []v1alpha1.Removal) {
+	for i, r := range after {
+		if r.Phase != before[i].Phase {
+			p.Points.Phase(r.Kind, string(r.Phase))
+		}
+	}
 }
 
 func (p *pass) stallAfter() time.Duration {

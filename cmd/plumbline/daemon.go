@@ -32,6 +32,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 // controllerName is the daemon's in events, metrics and requests.
@@ -47,6 +48,11 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if err != nil {
 		return err
 	}
+	points, err := steppoint.New(o.steps)
+	if err != nil {
+		return err
+	}
+	points.Watch(config)
 	lease, err := newLease(config, o.namespace)
 	if err != nil {
 		return fmt.Errorf("prepare the leader's lease: %w", err)
@@ -59,6 +65,7 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if err != nil {
 		return err
 	}
+	reconciler.Points = points
 	if err := reconciler.SetupWithManager(mgr, o.concurrent); err != nil {
 		return err
 	}

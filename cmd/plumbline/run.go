@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
 // runOptions are the flags of the daemon.
@@ -25,6 +27,7 @@ type runOptions struct {
 	storeLimit    int64
 	log           logger.Options
 	client        client.Options
+	steps         steppoint.Options
 }
 
 func newRunCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -58,6 +61,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of one Git store, in bytes")
 	o.log.BindFlags(flags)
 	o.client.BindFlags(flags)
+	o.steps.BindFlags(flags)
 	// The API server's priority and fairness is what limits us.
 	o.client.QPS = -1
 	flags.Lookup("kube-api-qps").DefValue = "-1"

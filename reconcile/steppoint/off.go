@@ -1,0 +1,31 @@
+//go:build !steppoints
+
+package steppoint
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+)
+
+// Options are none.
+type Options struct{}
+
+// BindFlags adds no flag.
+func (*Options) BindFlags(*pflag.FlagSet) {}
+
+// Points are none.
+type Points struct{}
+
+// New returns no points, and never an error.
+func New(Options) (Points, error) { return Points{}, nil }
+
+// Step does nothing.
+func (Points) Step(func(context.Context) error) {}
+
+// Phase does nothing.
+func (Points) Phase(_, _ string) {}
+
+// Watch does nothing.
+func (Points) Watch(*rest.Config) {}
