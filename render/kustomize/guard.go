@@ -12,13 +12,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
-// maxKustomizations is how many folders one build may draw upon.
+// maxKustomizations is how many folders one build may draw upon. One that is drawn
+// upon by several counts as often as kustomize builds it: two that draw upon two
+// that draw upon two, and so on, soon are millions.
 const maxKustomizations = 1000
 
 // guard walks the kustomizations that a build would read, before it does.
 type guard struct {
-	fsys     *locked
-	seen     map[string]bool
+	fsys *locked
+	// builds is how many folders kustomize builds for one that was seen.
+	builds   map[string]int
 	refusals []Refusal
 	// ownTypes says that a kustomization brings its own OpenAPI.
 	ownTypes bool
@@ -27,17 +30,17 @@ type guard struct {
 // folder checks the kustomization of a folder, and those it draws upon. It
 // returns the file, and what is in it.
 func (g *guard) folder(name string) (string, *types.Kustomization) {
-	if g.seen[name] {
+	if g.builds[name] > 0 {
 		return "", nil
 	}
-	g.seen[name] = true
+	g.builds[name] = 1
 	file, data := g.read(name)
 	if file == "" {
 		g.refuse(name, 0, "the folder", "it has no kustomization.yaml")
 		return "", nil
 	}
-	if len(g.seen) > maxKustomizations {
-		g.refuse(file, 0, "the file", fmt.Sprintf("more than %d kustomizations draw upon each other", maxKustomizations))
+	if len(g.builds) > maxKustomizations {
+		g.refuseMany(file)
 		return "", nil
 	}
 	c := g.decode(name, file, data)
@@ -47,8 +50,17 @@ func (g *guard) folder(name string) (string, *types.Kustomization) {
 	c.check()
 	for _, next := range c.folders {
 		g.folder(next)
+		g.builds[name] += g.builds[next]
+	}
+	if g.builds[name] > maxKustomizations {
+		g.refuseMany(file)
+		g.builds[name] = 1 // said once, not by everything that draws upon it
 	}
 	return file, c.kustomization
+}
+
+func (g *guard) refuseMany(file string) {
+	g.refuse(file, 0, "the file", fmt.Sprintf("more than %d kustomizations would be built for it, those that several draw upon once for each", maxKustomizations))
 }
 
 // read finds the kustomization by the names that kustomize knows.

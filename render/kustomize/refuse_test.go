@@ -139,3 +139,31 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		t.Errorf("kustomize has other fields now (-known +now):\n%s", diff)
 	}
 }
+
+// doubling is a kustomization that two draw upon that two draw upon, and so on.
+func doubling(levels int) map[string]string {
+	files := map[string]string{"kustomization.yaml": "resources: [a0, b0]\n"}
+	for level := range levels {
+		draws := fmt.Sprintf("resources: [../a%d, ../b%d]\n", level+1, level+1)
+		if level == levels-1 {
+			draws = "resources: [../pool.yaml]\n"
+		}
+		for _, one := range []string{"a", "b"} {
+			files[fmt.Sprintf("%s%d/kustomization.yaml", one, level)] = "namePrefix: " + one + "-\n" + draws
+		}
+	}
+	files["pool.yaml"] = pool
+	return files
+}
+
+func TestBuildRefusesWhatExplodes(t *testing.T) {
+	made, err := kustomize.Build(tree(doubling(4)), ".")
+	if err != nil || len(made) != 16 {
+		t.Fatalf("16 objects of one: got %d, %v", len(made), err)
+	}
+	_, err = kustomize.Build(tree(doubling(40)), ".")
+	var refused *kustomize.RefusedError
+	if !errors.As(err, &refused) || len(refused.Refusals) == 0 || !strings.Contains(refused.Error(), "more than 1000 kustomizations") {
+		t.Errorf("2⁴⁰ objects of one: error %v", err)
+	}
+}
