@@ -1,0 +1,375 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+const (
+	namespace = "plumbline-system"
+	secret    = "plumbline-webhook"
+	theToken  = "correct horse"
+)
+
+// bed is a Receiver among fakes.
+type bed struct {
+	t       *testing.T
+	client  client.WithWatch
+	clock   *still
+	handler http.Handler
+	log     *bytes.Buffer
+	woken   []string
+	asleep  error // what waking ends with
+	down    error // what the API server answers
+	reads   int   // of Secrets
+}
+
+func newBed(t *testing.T, objects ...client.Object) *bed {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := &bed{t: t, clock: newStill(), log: &bytes.Buffer{}}
+	b.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if b.reads++; b.down != nil {
+				return b.down
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
+	}).Build()
+	b.handler = New(Options{
+		NodeSyncs: b.client, Secrets: b.client, Namespace: namespace, Secret: secret, Waker: b, Now: b.clock.now,
+		Logger: funcr.New(func(prefix, args string) { b.log.WriteString(prefix + args + "\n") }, funcr.Options{Verbosity: 9}),
+	})
+	return b
+}
+
+func (b *bed) Wake(_ context.Context, syncs []v1alpha1.NodeSync) error {
+	for i := range syncs {
+		b.woken = append(b.woken, syncs[i].Name)
+	}
+	slices.Sort(b.woken)
+	return b.asleep
+}
+
+func tokenSecret(value string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: secret}, Data: map[string][]byte{"token": []byte(value)}}
+}
+
+func following(name, url string, ref v1alpha1.GitRef) *v1alpha1.NodeSync {
+	return &v1alpha1.NodeSync{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.NodeSyncSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{URL: url, Ref: ref}}},
+	}
+}
+
+func hmacOf(body []byte, token string) string {
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write(body)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// delivery is what a kind of host sends.
+func delivery(host, event string, body []byte, token string) http.Header {
+	signature := hmacOf(body, token)
+	h := http.Header{"Content-Type": {"application/json"}}
+	switch host {
+	case "forgejo":
+		h.Set("X-Forgejo-Event", event)
+		h.Set("X-Forgejo-Signature", signature)
+		fallthrough
+	case "gitea":
+		h.Set("X-Gitea-Event", event)
+		h.Set("X-Gitea-Signature", signature)
+		fallthrough // both send GitHub's, too
+	case "github":
+		h.Set("X-GitHub-Event", event)
+		h.Set("X-Hub-Signature-256", "sha256="+signature)
+	case "gitlab":
+		h.Set("X-Gitlab-Event", event)
+		h.Set("X-Gitlab-Token", token)
+	}
+	return h
+}
+
+// post sends a request and returns its answer.
+func (b *bed) post(header http.Header, body []byte) (int, answer) {
+	b.t.Helper()
+	w := b.serve(http.MethodPost, Path, header, body)
+	var a answer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
+		b.t.Fatalf("answer %d %q: %v", w.Code, w.Body, err)
+	}
+	return w.Code, a
+}
+
+func (b *bed) serve(method, path string, header http.Header, body []byte) *httptest.ResponseRecorder {
+	req := httptest.NewRequestWithContext(b.t.Context(), method, path, bytes.NewReader(body))
+	req.Header = header
+	w := httptest.NewRecorder()
+	b.handler.ServeHTTP(w, req)
+	return w
+}
+
+// events are a host's, and what they come to.
+func TestEvents(t *testing.T) {
+	cases := map[string]struct {
+		host, event, file string
+		status            int
+		woken             []string
+	}{
+		"github push":         {"github", "push", "github/push.json", 202, []string{"hub-https", "hub-ssh"}},
+		"github tag":          {"github", "push", "github/tag.json", 202, []string{"hub-range", "hub-tag"}},
+		"github ping":         {"github", "ping", "github/ping.json", 200, nil},
+		"github pull request": {"github", "pull_request", "github/push.json", 202, nil},
+		"gitlab push":         {"gitlab", "Push Hook", "gitlab/push.json", 202, []string{"lab"}},
+		"gitlab tag":          {"gitlab", "Tag Push Hook", "gitlab/tag.json", 202, nil},
+		"gitlab issue":        {"gitlab", "Issue Hook", "gitlab/push.json", 202, nil},
+		"gitea push":          {"gitea", "push", "gitea/push.json", 202, []string{"tea"}},
+		"gitea create":        {"gitea", "create", "gitea/push.json", 202, nil},
+		"forgejo push":        {"forgejo", "push", "forgejo/push.json", 202, []string{"forge"}},
+	}
+	const hub = "https://github.com/codertocat/hello-world"
+	objects := []client.Object{
+		tokenSecret(theToken),
+		following("hub-https", hub, v1alpha1.GitRef{}),
+		following("hub-ssh", "ssh://git@github.com/Codertocat/Hello-World.git", v1alpha1.GitRef{Branch: "main"}),
+		following("hub-dev", hub, v1alpha1.GitRef{Branch: "dev"}),
+		following("hub-tag", hub, v1alpha1.GitRef{Tag: "v1.2.0"}),
+		following("hub-range", hub, v1alpha1.GitRef{SemVer: "1.x"}),
+		following("hub-other", "https://github.com/codertocat/other", v1alpha1.GitRef{}),
+		following("hub-commit", hub, v1alpha1.GitRef{Commit: "59b20b8d5c6ff8d09518216e87bae0a2b5f4a6a2"}),
+		following("lab", "ssh://git@example.com:2222/mike/diaspora.git", v1alpha1.GitRef{}),
+		following("tea", "http://localhost:3000/gitea/webhooks.git", v1alpha1.GitRef{Branch: "develop"}),
+		following("forge", "https://forge.example.org/team/webhooks.git", v1alpha1.GitRef{Branch: "develop"}),
+		func() client.Object {
+			elsewhere := following("elsewhere", hub, v1alpha1.GitRef{})
+			elsewhere.Namespace = "default"
+			return elsewhere
+		}(),
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, objects...)
+			body := payloadOf(t, c.file)
+			status, a := b.post(delivery(c.host, c.event, body, theToken), body)
+			if status != c.status || a.Woken != len(c.woken) {
+				t.Errorf("answer %d %+v", status, a)
+			}
+			if diff := cmp.Diff(c.woken, b.woken); diff != "" {
+				t.Errorf("woken (-want +got):\n%s", diff)
+			}
+			if a.Woken == 0 && a.Message == "" {
+				t.Error("it does not say why it wakes nothing")
+			}
+		})
+	}
+}
+
+// TestForgeries: each host's way to prove itself, with something wrong.
+func TestForgeries(t *testing.T) {
+	b := newBed(t, tokenSecret(theToken), following("hub", "https://github.com/codertocat/hello-world", v1alpha1.GitRef{}))
+	body := payloadOf(t, "github/push.json")
+	events := map[string]string{"github": "push", "gitea": "push", "forgejo": "push", "gitlab": "Push Hook"}
+	proofs := map[string]string{"github": "X-Hub-Signature-256", "gitea": "X-Gitea-Signature", "forgejo": "X-Forgejo-Signature", "gitlab": "X-Gitlab-Token"}
+	wrongs := map[string]func(host string) http.Header{
+		"another token": func(host string) http.Header { return delivery(host, events[host], body, "wrong horse") },
+		"no token":      func(host string) http.Header { return delivery(host, events[host], body, "") },
+		"longer token":  func(host string) http.Header { return delivery(host, events[host], body, theToken+"s") },
+		"no proof": func(host string) http.Header {
+			h := delivery(host, events[host], body, theToken)
+			h.Del(proofs[host])
+			return h
+		},
+		"empty proof": func(host string) http.Header {
+			h := delivery(host, events[host], body, theToken)
+			h.Set(proofs[host], "")
+			return h
+		},
+		"a prefix of the proof": func(host string) http.Header {
+			h := delivery(host, events[host], body, theToken)
+			h.Set(proofs[host], h.Get(proofs[host])[:10])
+			return h
+		},
+		"of another body": func(host string) http.Header {
+			if host == "gitlab" {
+				return delivery(host, events[host], body, "wrong horse") // it signs no body
+			}
+			return delivery(host, events[host], append([]byte(" "), body...), theToken)
+		},
+	}
+	for wrong, header := range wrongs {
+		for host := range events {
+			t.Run(host+", "+wrong, func(t *testing.T) {
+				b.clock.at = b.clock.at.Add(time.Minute)
+				status, a := b.post(header(host), body)
+				if status != http.StatusUnauthorized || a.Woken != 0 || len(b.woken) > 0 {
+					t.Errorf("answer %d %+v, woken %v", status, a, b.woken)
+				}
+			})
+		}
+	}
+	if strings.Contains(b.log.String(), theToken) || strings.Contains(b.log.String(), hmacOf(body, theToken)[:8]) || strings.Contains(b.log.String(), "Codertocat") {
+		t.Errorf("the log tells a token, a signature or a body:\n%s", b.log)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	body := payloadOf(t, "github/push.json")
+	good := func() http.Header { return delivery("github", "push", body, theToken) }
+	with := func(key, value string) http.Header {
+		h := good()
+		h.Set(key, value)
+		return h
+	}
+	huge := bytes.Repeat([]byte(" "), maxBody+1)
+	cases := map[string]struct {
+		method, path string
+		header       http.Header
+		body         []byte
+		status       int
+	}{
+		"another method":               {http.MethodGet, Path, good(), nil, 405},
+		"another path":                 {http.MethodPost, "/", good(), body, 404},
+		"below the path":               {http.MethodPost, Path + "/x", good(), body, 404},
+		"a form":                       {http.MethodPost, Path, with("Content-Type", "application/x-www-form-urlencoded"), body, 415},
+		"no content type":              {http.MethodPost, Path, with("Content-Type", ""), body, 415},
+		"a content type and a charset": {http.MethodPost, Path, with("Content-Type", "application/json; charset=utf-8"), body, 202},
+		"nobody we know":               {http.MethodPost, Path, http.Header{"Content-Type": {"application/json"}}, body, 400},
+		"over the limit":               {http.MethodPost, Path, delivery("github", "push", huge, theToken), huge, 413},
+		"at the limit":                 {http.MethodPost, Path, delivery("github", "issues", huge[1:], theToken), huge[1:], 202},
+		"no JSON":                      {http.MethodPost, Path, delivery("github", "push", []byte("{"), theToken), []byte("{"), 400},
+		"no body":                      {http.MethodPost, Path, delivery("github", "push", nil, theToken), nil, 400},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, tokenSecret(theToken))
+			w := b.serve(c.method, c.path, c.header, c.body)
+			if w.Code != c.status || len(b.woken) > 0 {
+				t.Errorf("answer %d %s, woken %v", w.Code, w.Body, b.woken)
+			}
+		})
+	}
+}
+
+// TestNothingIsParsedBeforeTheProofHolds: a stranger hears the same of any body.
+func TestNothingIsParsedBeforeTheProofHolds(t *testing.T) {
+	b := newBed(t, tokenSecret(theToken))
+	valid := payloadOf(t, "github/push.json")
+	for _, event := range []string{"push", "ping", "issues"} {
+		want, wantSays := b.post(delivery("github", event, valid, "wrong"), valid)
+		got, gotSays := b.post(delivery("github", event, []byte("{"), "wrong"), []byte("{"))
+		if got != want || got != http.StatusUnauthorized || gotSays != wantSays {
+			t.Errorf("%s: %d %+v of a push, %d %+v of no JSON", event, want, wantSays, got, gotSays)
+		}
+	}
+}
+
+func TestTheTokenComesAndChanges(t *testing.T) {
+	b := newBed(t, following("hub", "https://github.com/codertocat/hello-world", v1alpha1.GitRef{}))
+	body := payloadOf(t, "github/push.json")
+	try := func(token string, want int) {
+		t.Helper()
+		if got, a := b.post(delivery("github", "push", body, token), body); got != want {
+			t.Errorf("with %q: %d %+v, want %d", token, got, a, want)
+		}
+	}
+	try(theToken, 503)
+	try("", 503) // no token is not the empty token
+	if reads := b.reads; reads != 1 {
+		t.Errorf("the Secret was read %d times within a moment", reads)
+	}
+	if n := strings.Count(b.log.String(), "until there is a token"); n != 1 {
+		t.Errorf("it is logged %d times that there is no token:\n%s", n, b.log)
+	}
+	written := tokenSecret(theToken + "\n")
+	if err := b.client.Create(t.Context(), written); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.at = b.clock.at.Add(missed)
+	try(theToken, 202)
+	written.Data["token"] = []byte("another")
+	if err := b.client.Update(t.Context(), written); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.at = b.clock.at.Add(10 * time.Second)
+	try(theToken, 401)
+	try("another", 202)
+	written.Data = map[string][]byte{"tocken": []byte("another"), "token": []byte("\n")}
+	if err := b.client.Update(t.Context(), written); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.at = b.clock.at.Add(10 * time.Second)
+	try("another", 503)
+	try("", 503)
+	if n := strings.Count(b.log.String(), "until there is a token"); n != 2 {
+		t.Errorf("a token that went is logged %d times, want once more", n-1)
+	}
+	if !slices.Equal(b.woken, []string{"hub", "hub"}) {
+		t.Errorf("woken %v", b.woken)
+	}
+}
+
+func TestAnAPIServerThatIsAway(t *testing.T) {
+	body := payloadOf(t, "github/push.json")
+	header := delivery("github", "push", body, theToken)
+	b := newBed(t, tokenSecret(theToken), following("hub", "https://github.com/codertocat/hello-world", v1alpha1.GitRef{}))
+	b.down = errors.New("connection refused")
+	if w := b.serve(http.MethodPost, Path, header, body); w.Code != 503 || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "refused") {
+		t.Errorf("without the Secret: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	b.down = nil
+	b.asleep = errors.New("cannot wake")
+	if w := b.serve(http.MethodPost, Path, header, body); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("without a wake: %d %s", w.Code, w.Body)
+	}
+	b.asleep = nil
+	if w := b.serve(http.MethodPost, Path, header, body); w.Code != 202 {
+		t.Errorf("at once after: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestTooManyRequests(t *testing.T) {
+	b := newBed(t, tokenSecret(theToken))
+	body := payloadOf(t, "github/push.json")
+	header := delivery("github", "push", body, theToken)
+	for range senderBurst {
+		if w := b.serve(http.MethodPost, Path, header, body); w.Code != 202 {
+			t.Fatalf("answer %d %s", w.Code, w.Body)
+		}
+	}
+	w := b.serve(http.MethodPost, Path, header, body)
+	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("answer %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+	}
+	b.clock.at = b.clock.at.Add(time.Second)
+	if w := b.serve(http.MethodPost, Path, header, body); w.Code != 202 {
+		t.Errorf("after that: %d", w.Code)
+	}
+}

@@ -1,0 +1,45 @@
+package webhook
+
+import (
+	"net/http"
+	"slices"
+)
+
+// sender is a kind of Git host: how it names its events and proves itself.
+type sender struct {
+	name string
+	// event is the header that names the event, by which a sender is known.
+	event string
+	// pushes are the events after which something new can be fetched; pings
+	// only try whether somebody listens.
+	pushes, pings []string
+	// proof is the header that shows that the sender has the token.
+	proof  string
+	proven func(proof string, body, token []byte) bool
+}
+
+// senders are all that are understood. Forgejo sends Gitea's headers too, and
+// both send GitHub's: the first that fits is the one.
+//
+//   - https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+//   - https://docs.gitlab.com/user/project/integrations/webhook_events/
+//   - https://docs.gitea.com/usage/webhooks
+//   - https://forgejo.org/docs/latest/user/webhooks/
+func senders() []sender {
+	return []sender{
+		{name: "forgejo", event: "X-Forgejo-Event", pushes: []string{"push"}, proof: "X-Forgejo-Signature", proven: signed("")},
+		{name: "gitea", event: "X-Gitea-Event", pushes: []string{"push"}, proof: "X-Gitea-Signature", proven: signed("")},
+		{name: "gitlab", event: "X-Gitlab-Event", pushes: []string{"Push Hook", "Tag Push Hook"}, proof: "X-Gitlab-Token", proven: isToken},
+		{name: "github", event: "X-GitHub-Event", pushes: []string{"push"}, pings: []string{"ping"}, proof: "X-Hub-Signature-256", proven: signed("sha256=")},
+	}
+}
+
+// senderOf finds who sent a request; false where it is none that we know.
+func senderOf(header http.Header) (sender, bool) {
+	all := senders()
+	i := slices.IndexFunc(all, func(s sender) bool { return header.Get(s.event) != "" })
+	if i < 0 {
+		return sender{}, false
+	}
+	return all[i], true
+}
