@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -87,7 +89,7 @@ func TestTheBase(t *testing.T) {
 		"Role plumbline-system/plumbline",
 		"RoleBinding kube-system/plumbline-charts", "RoleBinding kube-system/plumbline-charts-dns", "RoleBinding kube-system/plumbline-charts-karpenter",
 		"RoleBinding plumbline-system/plumbline",
-		"Service plumbline-system/plumbline-metrics",
+		"Service plumbline-system/plumbline-metrics", "Service plumbline-system/plumbline-webhook",
 		"ServiceAccount plumbline-system/plumbline",
 	}
 	if diff := cmp.Diff(want, names(build(t, "."))); diff != "" {
@@ -166,6 +168,32 @@ func TestEveryRuleSaysWhy(t *testing.T) {
 		if rules == 0 {
 			t.Errorf("%s has no rule that this test recognises", file)
 		}
+	}
+}
+
+// TestServicesLeadToPorts: a Service whose port nobody has leads nowhere.
+func TestServicesLeadToPorts(t *testing.T) {
+	objects := build(t, ".")
+	var deployment appsv1.Deployment
+	if err := yaml.UnmarshalStrict(find(t, objects, "Deployment plumbline-system/plumbline").text, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	container := deployment.Spec.Template.Spec.Containers[0]
+	ports := map[string]int32{}
+	for _, port := range container.Ports {
+		ports[port.Name] = port.ContainerPort
+	}
+	for _, name := range []string{"Service plumbline-system/plumbline-metrics", "Service plumbline-system/plumbline-webhook"} {
+		var service corev1.Service
+		if err := yaml.UnmarshalStrict(find(t, objects, name).text, &service); err != nil {
+			t.Fatal(err)
+		}
+		if to := service.Spec.Ports[0].TargetPort.StrVal; ports[to] == 0 {
+			t.Errorf("%s leads to port %q, of %v", name, to, ports)
+		}
+	}
+	if want := fmt.Sprintf("--webhook-addr=:%d", ports["webhook"]); !slices.Contains(container.Args, want) {
+		t.Errorf("the daemon's arguments are %v, want %s among them", container.Args, want)
 	}
 }
 

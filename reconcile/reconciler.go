@@ -41,6 +41,7 @@ type Reconciler struct {
 	schemas  schemas
 	clouds   clouds
 	watches  *watches
+	waker    waker
 }
 
 // Settings are the daemon's own, the same for all NodeSyncs.

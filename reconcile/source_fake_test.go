@@ -19,6 +19,8 @@ type fakeSource struct {
 	files    fstest.MapFS
 	requests []source.Request
 	deadline bool
+	// during is what happens while a fetch is under way.
+	during func()
 	// forgotten are the keys of stores that were dropped.
 	forgotten []string
 }
@@ -27,6 +29,9 @@ func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Sna
 	_, f.deadline = ctx.Deadline()
 	f.requests = append(f.requests, req)
 	began := f.clock.now().Add(-f.behind)
+	if f.during != nil {
+		f.during()
+	}
 	if f.err != nil {
 		return nil, began, f.err
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -29,6 +30,7 @@ import (
 // SetupWithManager registers the controller and the watches that need nothing
 // but Kubernetes. Those of Karpenter's kinds begin when their CRDs are served.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
+	r.waker = waker{elected: mgr.Elected(), events: make(chan event.GenericEvent, wakeUps)}
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named("nodesync").
 		For(&v1alpha1.NodeSync{}, builder.WithPredicates(predicate.Or(
@@ -38,6 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
 		))).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.all)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.allOnCRD), builder.WithPredicates(observe.CRDChanged())).
+		WatchesRawSource(source.Channel(r.waker.events, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent}).
 		Build(r)
 	if err != nil {

@@ -33,6 +33,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
+	"github.com/plumbline-dev/plumbline/reconcile/webhook"
 )
 
 // controllerName is the daemon's in events, metrics and requests.
@@ -67,6 +68,9 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	}
 	reconciler.Points = points
 	if err := reconciler.SetupWithManager(mgr, o.concurrent); err != nil {
+		return err
+	}
+	if err := addWebhook(ctx, mgr, reconciler, o); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -176,6 +180,26 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 			StillLeader:          leading,
 		},
 	}, nil
+}
+
+// addWebhook serves the receiver of what Git hosts tell, on every replica.
+func addWebhook(ctx context.Context, mgr ctrl.Manager, waker webhook.Waker, o *runOptions) error {
+	if o.webhookAddr == "0" {
+		return nil
+	}
+	server, err := webhook.Server(ctx, o.webhookAddr, webhook.New(webhook.Options{
+		NodeSyncs: mgr.GetClient(),
+		Secrets:   mgr.GetAPIReader(),
+		Namespace: o.namespace,
+		Secret:    o.webhookSecret,
+		Waker:     waker,
+		Now:       time.Now,
+		Logger:    ctrl.Log.WithName("webhook"),
+	}))
+	if err != nil {
+		return err
+	}
+	return mgr.Add(server)
 }
 
 // certificateAuthority is the bundle that the API server is trusted by.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
+	"github.com/plumbline-dev/plumbline/reconcile/webhook"
 )
 
 // runOptions are the flags of the daemon.
@@ -21,6 +22,8 @@ type runOptions struct {
 	metricsAddr   string
 	healthAddr    string
 	eventsAddr    string
+	webhookAddr   string
+	webhookSecret string
 	concurrent    int
 	leaderElect   bool
 	cloudInterval time.Duration
@@ -55,6 +58,8 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.metricsAddr, "metrics-addr", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&o.healthAddr, "health-addr", ":9440", "address of /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "address of a Flux notification-controller for events")
+	flags.StringVar(&o.webhookAddr, "webhook-addr", "0", "address of "+webhook.Path+", where a Git host tells of pushes; 0 for none")
+	flags.StringVar(&o.webhookSecret, "webhook-secret", "plumbline-webhook", "Secret of the namespace whose key token webhooks are checked with; it can be made and changed while the daemon runs")
 	flags.IntVar(&o.concurrent, "concurrent", 4, "number of NodeSyncs reconciled at a time")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that several replicas can run")
 	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "least time between two questions to EC2 about removals")

@@ -37,6 +37,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"workload": (*story).workloadCommand, "ec2": (*story).ec2Command,
 		"mark": (*story).markCommand, "writes": (*story).writesCommand, "renders": (*story).rendersCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
 		"finish": (*story).finishCommand, "statuses": (*story).statusesCommand,
+		"webhook": (*story).webhookCommand, "logged": (*story).loggedCommand,
 		"upstream": (*story).upstreamCommand, "userdata": (*story).userdataCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {

@@ -38,6 +38,11 @@
 //	deploykey SECRET
 //		Lets a new key read the story's repository over ssh, and applies the Secret
 //		that has it. Sets $SSH_URL and $SSH_HOST, and $WEB_URL, the repository's page.
+//	webhook TOKEN
+//		Has the Git host tell of pushes to the story's repository, signed with the
+//		token, at $WEBHOOK: a free address for the daemon's --webhook-addr.
+//	logged [-t D] ~ REGEX
+//		Waits until the daemon has logged what matches.
 //	await [-t D] KIND/NAME [CONDITION=STATUS] [reason=R] [at=HEAD] [~ REGEX]
 //		Waits until the object exists and the condition is as told, with a message
 //		that matches. Ready=True of a NodeSync means that of the clone's HEAD;
