@@ -1,17 +1,31 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// newClient speaks to the cluster of the kubeconfig flags, uncached.
-func newClient(kubeconfig *genericclioptions.ConfigFlags) (client.Client, error) {
+// cluster is what a command speaks to, uncached, as the user.
+type cluster struct {
+	client.Client
+	// namespace is that of -n, or of the kubeconfig's context.
+	namespace string
+}
+
+// connect finds the cluster of the kubeconfig flags. It asks nothing yet.
+func connect(kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
 	config, err := kubeconfig.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster (--kubeconfig, --context): %w", err)
+	}
+	namespace, _, err := kubeconfig.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("read the namespace of the kubeconfig's context: %w", err)
 	}
 	config.UserAgent = "plumbline-cli/" + version
 	scheme, err := newScheme()
@@ -20,16 +34,18 @@ func newClient(kubeconfig *genericclioptions.ConfigFlags) (client.Client, error)
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+		return nil, explain(err, "connect to "+config.Host)
 	}
-	return c, nil
+	return &cluster{Client: c, namespace: namespace}, nil
 }
 
-// namespaceOf is the namespace of -n, or of the kubeconfig's context.
-func namespaceOf(kubeconfig *genericclioptions.ConfigFlags) (string, error) {
-	namespace, _, err := kubeconfig.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return "", fmt.Errorf("read the namespace of the kubeconfig's context: %w", err)
+// nodeSync reads one NodeSync of the namespace.
+func (c *cluster) nodeSync(ctx context.Context, name string) (*v1alpha1.NodeSync, error) {
+	sync := &v1alpha1.NodeSync{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, sync); err != nil {
+		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", c.namespace, name))
 	}
-	return namespace, nil
+	sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+	sync.ManagedFields = nil
+	return sync, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -18,13 +17,7 @@ func unreachable(t *testing.T) (kubeconfig, address string) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	dir := folder(t, map[string]string{"config": fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: a, cluster: {server: "http://%s"}}]
-contexts: [{name: a, context: {cluster: a, namespace: fleet}}]
-current-context: a
-`, address)})
-	return dir + "/config", address
+	return kubeconfigFor(t, "http://"+address), address
 }
 
 // onCluster are the commands that need one.

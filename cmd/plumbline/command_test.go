@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,12 +24,16 @@ type said struct {
 // plumbline runs a command in this process, as main does.
 func plumbline(t *testing.T, args ...string) said {
 	t.Helper()
+	return plumblineIn(t.Context(), args...)
+}
+
+func plumblineIn(ctx context.Context, args ...string) said {
 	var out, errs bytes.Buffer
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	code := exitCode(root.ExecuteContext(t.Context()), &errs)
+	code := exitCode(root.ExecuteContext(ctx), &errs)
 	return said{out: out.String(), err: errs.String(), code: code}
 }
 
@@ -60,6 +66,7 @@ func TestExitCode(t *testing.T) {
 		"changes":          {&exitError{code: exitChanges}, 2, ""},
 		"held":             {&exitError{code: exitHeld}, 3, ""},
 		"over the time":    {&exitError{code: exitStalled, message: "not done"}, 4, "not done\n"},
+		"interrupted":      {fmt.Errorf("read: %w", context.Canceled), 1, "plumbline: stopped\n"},
 		"wrapped, changes": {errors.Join(&exitError{code: exitChanges}), 2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,27 +42,23 @@ func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags
 	if all && len(args) > 0 {
 		return nil, fmt.Errorf("a name and --all-namespaces do not go together")
 	}
+	c, err := connect(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
 	list := &v1alpha1.NodeSyncList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind + "List"))
 	if len(args) > 0 {
-		sync, err := getNodeSync(cmd.Context(), kubeconfig, args[0])
+		sync, err := c.nodeSync(cmd.Context(), args[0])
 		if err != nil {
 			return nil, err
 		}
 		list.Items = []v1alpha1.NodeSync{*sync}
 		return list, nil
 	}
-	c, err := newClient(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
 	var options []client.ListOption
 	if !all {
-		namespace, err := namespaceOf(kubeconfig)
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, client.InNamespace(namespace))
+		options = append(options, client.InNamespace(c.namespace))
 	}
 	if err := c.List(cmd.Context(), list, options...); err != nil {
 		return nil, explain(err, "list NodeSyncs")

@@ -20,6 +20,8 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// The first signal ends it politely; a second one ends it at once.
+	context.AfterFunc(ctx, stop)
 	return exitCode(newRootCommand().ExecuteContext(ctx), os.Stderr)
 }
 
@@ -34,6 +36,10 @@ func exitCode(err error, out io.Writer) int {
 			fmt.Fprintln(out, exit.message)
 		}
 		return exit.code
+	}
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(out, "plumbline: stopped")
+		return exitFailed
 	}
 	fmt.Fprintln(out, "plumbline: "+err.Error())
 	return exitFailed

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -10,29 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
-
-// getNodeSync reads one NodeSync of the namespace of -n.
-func getNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*v1alpha1.NodeSync, error) {
-	c, err := newClient(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	namespace, err := namespaceOf(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	sync := &v1alpha1.NodeSync{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, sync); err != nil {
-		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", namespace, name))
-	}
-	sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
-	sync.ManagedFields = nil
-	return sync, nil
-}
 
 // explain adds to an error of the API server what to do about it.
 func explain(err error, doing string) error {
@@ -46,6 +23,8 @@ func explain(err error, doing string) error {
 		return fmt.Errorf("%s: it does not exist; `plumbline get -A` lists all", doing)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: you are not allowed to: %w", doing, err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s: the cluster does not know you (%w): log in again", doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

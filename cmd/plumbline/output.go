@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 )
 
@@ -65,12 +67,32 @@ func (f format) write(out io.Writer, value any, people func(io.Writer) error) er
 }
 
 // newTable is a table in kubectl's looks: no lines, three blanks between columns.
+// On a terminal a row is cut where the terminal ends; in a pipe it never is.
 func newTable(out io.Writer, header ...any) table.Writer {
+	return newTableOf(out, widthOf(out), header...)
+}
+
+// widthOf is the width of a terminal; 0 for everything else.
+func widthOf(out io.Writer) int {
+	file, ok := out.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+func newTableOf(out io.Writer, width int, header ...any) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(out)
 	style := table.StyleDefault
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
+	style.Box.UnfinishedRow = "…"
+	style.Size.WidthMax = width
 	t.SetStyle(style)
 	t.AppendHeader(header)
 	return t

@@ -40,6 +40,10 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion())
 	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
 	cmd.ValidArgsFunction = completeNodeSyncs(kubeconfig)
+	// The flag exists: it was added in the line before the last.
+	_ = cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeNodeSyncs(kubeconfig)(cmd, nil, typed)
+	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		made, err := o.make(cmd.Context(), kubeconfig, args[0])
 		if err != nil {
@@ -75,7 +79,15 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 		return plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true}, r.schema)
 	}
 	r.set.Revision = "folder"
-	return planSet(ctx, kubeconfig, o.against, r.set, r.schema)
+	c, err := connect(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	sync, err := c.nodeSync(ctx, o.against)
+	if err != nil {
+		return nil, err
+	}
+	return planSet(ctx, c, sync, r.set, r.schema)
 }
 
 // embeddedVersion is the version of Karpenter that this program was built with.

@@ -21,11 +21,11 @@ import (
 
 // planNodeSync fetches what a NodeSync's source has now, and plans it.
 func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*plan.Plan, error) {
-	sync, err := getNodeSync(ctx, kubeconfig, name)
+	c, err := connect(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newClient(kubeconfig)
+	sync, err := c.nodeSync(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags
 	if err != nil {
 		return nil, err
 	}
-	return planSet(ctx, kubeconfig, name, set, validator)
+	return planSet(ctx, c, sync, set, validator)
 }
 
 func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
@@ -94,15 +94,7 @@ func liveSchema(ctx context.Context, c client.Client) (*schema.Validator, error)
 }
 
 // planSet compares a Set with the cluster of a NodeSync.
-func planSet(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string, set *render.Set, validator *schema.Validator) (*plan.Plan, error) {
-	sync, err := getNodeSync(ctx, kubeconfig, name)
-	if err != nil {
-		return nil, err
-	}
-	c, err := newClient(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
+func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *render.Set, validator *schema.Validator) (*plan.Plan, error) {
 	all := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, all); err != nil {
 		return nil, explain(err, "list NodeSyncs")

@@ -33,45 +33,47 @@ command never stops the daemon.`,
 	cmd.Flags().BoolVar(&waits, "wait", false, "wait until it is done")
 	cmd.Flags().DurationVar(&timeout, "wait-timeout", 10*time.Minute, "longest time that --wait waits")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		sync, requested, err := requestReconcile(cmd.Context(), kubeconfig, args[0])
+		c, err := connect(kubeconfig)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s: reconciliation requested\n", sync.Name)
+		requested, err := c.requestReconcile(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s: reconciliation requested\n", args[0])
 		if !waits {
 			return nil
 		}
-		return waitReconciled(cmd, kubeconfig, sync.Name, requested, timeout)
+		return c.waitReconciled(cmd, args[0], requested, timeout)
 	}
 	return cmd
 }
 
 // requestReconcile sets the annotation that wakes the daemon, and returns its value.
-func requestReconcile(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*v1alpha1.NodeSync, string, error) {
-	sync, err := getNodeSync(ctx, kubeconfig, name)
+func (c *cluster) requestReconcile(ctx context.Context, name string) (string, error) {
+	sync, err := c.nodeSync(ctx, name)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	if sync.Spec.Suspend {
-		return nil, "", fmt.Errorf("nodesync/%s is suspended: `plumbline resume %s` first", name, name)
-	}
-	c, err := newClient(kubeconfig)
-	if err != nil {
-		return nil, "", err
+		return "", fmt.Errorf("nodesync/%s is suspended: `plumbline resume %s` first", name, name)
 	}
 	requested := time.Now().Format(time.RFC3339Nano)
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, requested)
 	if err := c.Patch(ctx, sync, client.RawPatch("application/merge-patch+json", patch)); err != nil {
-		return nil, "", explain(err, "write NodeSync "+name)
+		return "", explain(err, "write NodeSync "+name)
 	}
-	return sync, requested, nil
+	return requested, nil
 }
 
-func waitReconciled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, name, requested string, timeout time.Duration) error {
+// waitReconciled stays until the request was handled and what came of it is done
+// or needs a person.
+func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, timeout time.Duration) error {
 	said := ""
 	var last *v1alpha1.NodeSync
 	err := wait.PollUntilContextTimeout(cmd.Context(), 500*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
-		sync, err := getNodeSync(ctx, kubeconfig, name)
+		sync, err := c.nodeSync(ctx, name)
 		if err != nil {
 			return false, err
 		}

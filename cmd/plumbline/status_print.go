@@ -3,58 +3,104 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/render"
 )
+
+// rows is how many pools and removals fit on one screen with the rest.
+const rows = 10
 
 // print shows the report to people.
 func (r statusReport) print(out io.Writer) error {
-	fmt.Fprintf(out, "nodesync/%s  Ready=%s %s\n", r.Name, r.Ready, r.Reason)
-	fmt.Fprintf(out, "  %s\n\n", oneLine(r.Message))
-	fmt.Fprintf(out, "revision   %s", orNone(render.ShortRevision(r.Applied)))
-	if r.Attempted != r.Applied {
-		fmt.Fprintf(out, "  (working on %s)", render.ShortRevision(r.Attempted))
-	}
+	fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.State, since(r.Since))
+	r.printMessage(out)
 	fmt.Fprintln(out)
+	fmt.Fprintf(out, "commit     %s\n", r.commitOf())
+	if w := r.Waiting; w != nil {
+		fmt.Fprintf(out, "waiting    for %s since %s\n", w.For, clock(w.Since))
+	}
+	fmt.Fprintf(out, "next       %s\n", r.Next)
 	if k := r.Karpenter; k != nil {
-		fmt.Fprintf(out, "karpenter  %s %s in %s, cluster %s in %s\n", k.Management, k.Version, k.Namespace, k.Cluster, k.Region)
+		fmt.Fprintf(out, "karpenter  %s in %s, cluster %s in %s\n", strings.TrimSpace(k.Management+" "+k.Version), k.Namespace, k.Cluster, k.Region)
 	}
 	fmt.Fprintf(out, "cloud      verified: %s\n", orNone(r.Cloud))
-	if r.Suspended {
-		fmt.Fprintln(out, "suspended  nothing is done until `plumbline resume`")
-	}
-	if w := r.Waiting; w != nil {
-		fmt.Fprintf(out, "waiting    for %s since %s: %s\n", w.For, w.Since.UTC().Format("15:04:05Z"), w.Message)
-	}
-	r.printTables(out)
+	r.printStages(out)
+	r.printPools(out)
+	r.printRemovals(out)
 	return nil
 }
 
-func (r statusReport) printTables(out io.Writer) {
-	if len(r.Stages) > 0 {
-		fmt.Fprintln(out)
-		t := newTable(out, "STAGE", "STATE", "MESSAGE")
-		for _, s := range r.Stages {
-			t.AppendRow([]any{s.Name, s.State, oneLine(s.Message)})
-		}
-		t.Render()
+// printMessage shows what the daemon says: of many mistakes in a commit, the first.
+func (r statusReport) printMessage(out io.Writer) {
+	if r.Message == "" {
+		return
 	}
-	if len(r.Pools) > 0 {
-		fmt.Fprintln(out)
-		t := newTable(out, "POOL", "READY", "NODES", "DRAINING")
-		for _, p := range r.Pools {
-			t.AppendRow([]any{p.Name, p.Ready, p.Nodes, p.Draining})
-		}
-		t.Render()
+	lines := strings.Split(strings.TrimSpace(r.Message), "\n")
+	for _, line := range lines[:min(rows, len(lines))] {
+		fmt.Fprintf(out, "  %s\n", line)
 	}
-	if len(r.Removals) > 0 {
-		fmt.Fprintln(out)
-		t := newTable(out, "REMOVAL", "PHASE", "LEFT", "SINCE", "WAITS FOR")
-		for _, removal := range r.Removals {
-			t.AppendRow([]any{removal.Kind + "/" + removal.Name, phaseWord(removal), removal.Remaining, removal.Since.UTC().Format("15:04:05Z"), oneLine(removal.Message)})
+	if more := len(lines) - rows; more > 0 {
+		fmt.Fprintf(out, "  and %d more lines (-o json has all)\n", more)
+	}
+}
+
+func (r statusReport) printStages(out io.Writer) {
+	if len(r.Stages) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	t := newTable(out, "STAGE", "STATE", "MESSAGE")
+	for _, s := range r.Stages {
+		t.AppendRow([]any{s.Name, s.State, oneLine(s.Message)})
+	}
+	t.Render()
+}
+
+// printPools shows the pools that a person looks for, and sums the others up.
+func (r statusReport) printPools(out io.Writer) {
+	if r.Unread != "" {
+		fmt.Fprintf(out, "\npools      not shown: %s\n", r.Unread)
+	}
+	if len(r.Pools) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	t := newTable(out, "POOL", "READY", "NODES", "DRAINING")
+	all := notable(r.Pools)
+	for _, p := range all[:min(rows, len(all))] {
+		t.AppendRow([]any{p.Name, p.Ready, p.Nodes, p.Draining})
+	}
+	t.Render()
+	if len(all) > rows {
+		more := poolReport{}
+		unready := 0
+		for _, p := range all[rows:] {
+			more.Nodes += p.Nodes
+			more.Draining += p.Draining
+			if !p.Ready {
+				unready++
+			}
 		}
-		t.Render()
+		fmt.Fprintf(out, "and %d more: %d not Ready, %d nodes, %d draining (-o json has all)\n", len(all)-rows, unready, more.Nodes, more.Draining)
+	}
+}
+
+func (r statusReport) printRemovals(out io.Writer) {
+	if len(r.Removals) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	t := newTable(out, "REMOVAL", "PHASE", "LEFT", "SINCE", "WAITS FOR")
+	for _, removal := range r.Removals[:min(rows, len(r.Removals))] {
+		t.AppendRow([]any{removal.Kind + "/" + removal.Name, phaseWord(removal), removal.Remaining, clock(removal.Since), oneLine(removal.Message)})
+	}
+	t.Render()
+	if more := len(r.Removals) - rows; more > 0 {
+		fmt.Fprintf(out, "and %d more (-o json has all)\n", more)
 	}
 }
 
@@ -70,4 +116,27 @@ func orNone(word string) string {
 		return "none yet"
 	}
 	return word
+}
+
+// since says since when, at the end of a line.
+func since(at *metav1.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return ", since " + clock(*at)
+}
+
+// clock is a point in time with its date: what has stood for days is to be seen.
+func clock(at metav1.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
+
+// short is a duration without the zeros that Go prints: 1m, not 1m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

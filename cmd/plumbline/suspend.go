@@ -33,7 +33,11 @@ func newResumeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 }
 
 func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, name string, suspend bool) error {
-	sync, err := getNodeSync(cmd.Context(), kubeconfig, name)
+	c, err := connect(kubeconfig)
+	if err != nil {
+		return err
+	}
+	sync, err := c.nodeSync(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -41,10 +45,6 @@ func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, n
 	if sync.Spec.Suspend == suspend {
 		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s is %s already\n", name, word)
 		return nil
-	}
-	c, err := newClient(kubeconfig)
-	if err != nil {
-		return err
 	}
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend))
 	if err := c.Patch(cmd.Context(), sync, patch); err != nil {

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// apiServer serves objects by their path, as far as the commands ask.
+type apiServer struct {
+	t *testing.T
+	// objects by path, such as /apis/plumbline.dev/v1alpha1/namespaces/fleet/nodesyncs/prod
+	objects map[string]any
+	// refused are answered with a status, by the path's beginning.
+	refused map[string]int
+	// patched, if set, is called after each patch.
+	patched func(s *apiServer, path string)
+	asked   []string
+
+	mu sync.Mutex
+}
+
+const syncPath = "/apis/plumbline.dev/v1alpha1/namespaces/fleet/nodesyncs/"
+
+// serve starts a server that has NodeSyncs and other objects, and returns it
+// with a kubeconfig whose namespace is fleet.
+func serve(t *testing.T, syncs ...*v1alpha1.NodeSync) (*apiServer, string) {
+	t.Helper()
+	s := &apiServer{t: t, objects: map[string]any{}, refused: map[string]int{}}
+	for _, sync := range syncs {
+		s.objects[strings.Replace(syncPath, "fleet", sync.Namespace, 1)+sync.Name] = sync
+	}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return s, kubeconfigFor(t, server.URL)
+}
+
+// kubeconfigFor names a server, and the namespace fleet.
+func kubeconfigFor(t *testing.T, url string) string {
+	t.Helper()
+	return folder(t, map[string]string{"config": fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "%s"}}]
+contexts: [{name: a, context: {cluster: a, namespace: fleet}}]
+current-context: a
+`, url)}) + "/config"
+}
+
+// served are the kinds that discovery tells of, by group and version.
+func served() map[string][]metav1.APIResource {
+	of := func(name, kind string, namespaced bool) metav1.APIResource {
+		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "patch"}}
+	}
+	return map[string][]metav1.APIResource{
+		"plumbline.dev/v1alpha1": {of("nodesyncs", "NodeSync", true)},
+		"karpenter.sh/v1":        {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
+	}
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
+	for path, status := range s.refused {
+		if strings.HasPrefix(r.URL.Path, path) {
+			s.fail(w, status, map[int]metav1.StatusReason{401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden}[status])
+			return
+		}
+	}
+	if found := discover(r.URL.Path); found != nil {
+		s.answer(w, found)
+		return
+	}
+	if list := s.list(r.URL.Path); list != nil {
+		s.answer(w, list)
+		return
+	}
+	object, ok := s.objects[r.URL.Path]
+	if !ok {
+		s.fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+		return
+	}
+	if r.Method == http.MethodPatch {
+		object = s.patch(r, object)
+	}
+	s.answer(w, object)
+}
+
+// discover answers what a RESTMapper asks; nil for another path.
+func discover(path string) any {
+	group, isGroup := strings.CutPrefix(path, "/apis/")
+	switch {
+	case path == "/api":
+		return metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}}
+	case path == "/apis":
+		list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+		for gv := range served() {
+			group, version, _ := strings.Cut(gv, "/")
+			v := metav1.GroupVersionForDiscovery{GroupVersion: gv, Version: version}
+			list.Groups = append(list.Groups, metav1.APIGroup{Name: group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
+		}
+		return list
+	case isGroup && served()[group] != nil:
+		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: group, APIResources: served()[group]}
+	case isGroup && !strings.Contains(group, "/"):
+		for gv := range served() {
+			if g, version, _ := strings.Cut(gv, "/"); g == group {
+				v := metav1.GroupVersionForDiscovery{GroupVersion: gv, Version: version}
+				return metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: g, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
+			}
+		}
+	}
+	return nil
+}
+
+// list are the objects below a path that is a kind's; nil for another path.
+func (s *apiServer) list(path string) any {
+	resource := path[strings.LastIndexByte(path, '/')+1:]
+	for gv, kinds := range served() {
+		i := slices.IndexFunc(kinds, func(k metav1.APIResource) bool { return k.Name == resource })
+		if i < 0 {
+			continue
+		}
+		items := []any{}
+		for _, at := range slices.Sorted(maps.Keys(s.objects)) {
+			if strings.Contains(at, "/"+resource+"/") && (strings.HasPrefix(at, path) || !strings.Contains(path, "/namespaces/")) {
+				items = append(items, s.objects[at])
+			}
+		}
+		return map[string]any{"apiVersion": gv, "kind": kinds[i].Kind + "List", "metadata": map[string]any{}, "items": items}
+	}
+	return nil
+}
+
+func (s *apiServer) patch(r *http.Request, object any) any {
+	before, err := json.Marshal(object)
+	if err != nil {
+		s.t.Error(err)
+	}
+	var change json.RawMessage
+	if err := json.NewDecoder(r.Body).Decode(&change); err != nil {
+		s.t.Error(err)
+	}
+	after, err := jsonpatch.MergePatch(before, change)
+	if err != nil {
+		s.t.Error(err)
+	}
+	sync := &v1alpha1.NodeSync{}
+	if err := json.Unmarshal(after, sync); err != nil {
+		s.t.Error(err)
+	}
+	s.objects[r.URL.Path] = sync
+	if s.patched != nil {
+		s.patched(s, r.URL.Path)
+	}
+	return s.objects[r.URL.Path]
+}
+
+func (s *apiServer) answer(w http.ResponseWriter, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(object); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *apiServer) fail(w http.ResponseWriter, status int, reason metav1.StatusReason) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	s.answer(w, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: int32(status), Reason: reason, Message: fmt.Sprintf("nodesyncs.plumbline.dev is %s", strings.ToLower(string(reason))),
+	})
+}

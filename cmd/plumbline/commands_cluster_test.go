@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/spf13/cobra"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// TestClusterRefuses: each command says in one line what was tried, and what to do.
+func TestClusterRefuses(t *testing.T) {
+	cases := map[string]struct {
+		path   string
+		status int
+		says   []string
+	}{
+		"unknown NodeSync":  {syncPath, http.StatusNotFound, []string{"read NodeSync fleet/prod", "does not exist", "plumbline get -A"}},
+		"not allowed":       {"/apis/plumbline.dev/v1alpha1/", http.StatusForbidden, []string{"NodeSync", "not allowed to", "forbidden"}},
+		"not known":         {"/apis/plumbline.dev/v1alpha1/", http.StatusUnauthorized, []string{"NodeSync", "log in again"}},
+		"nobody serves it":  {"/apis/plumbline.dev", http.StatusNotFound, []string{"plumbline is not installed", "kubectl apply -k manifests"}},
+		"a server in alarm": {"/apis/plumbline.dev/v1alpha1/", http.StatusInternalServerError, []string{"NodeSync"}},
+	}
+	for name, c := range cases {
+		for command, args := range onCluster(t) {
+			if name == "unknown NodeSync" && len(args) > 1 && args[0] == "get" && args[1] != "prod" || name == "unknown NodeSync" && len(args) == 1 {
+				continue // lists
+			}
+			t.Run(name+", "+command, func(t *testing.T) {
+				s, kubeconfig := serve(t)
+				s.refused[c.path] = c.status
+				got := plumbline(t, append(args, "--kubeconfig", kubeconfig)...)
+				if got.code != exitFailed || got.out != "" {
+					t.Errorf("code %d, prints %q", got.code, got.out)
+				}
+				for _, words := range c.says {
+					if !strings.Contains(got.err, words) {
+						t.Errorf("says %q, want %q in it", got.err, words)
+					}
+				}
+				if strings.Count(got.err, "\n") != 1 {
+					t.Errorf("says more than one line:\n%s", got.err)
+				}
+			})
+		}
+	}
+}
+
+func TestGet(t *testing.T) {
+	elsewhere := nodeSync("stage", ready("Unknown", "Waiting", "waiting for CRDs: not there yet"))
+	elsewhere.Namespace = "other"
+	_, kubeconfig := serve(t, verdicts()["invalid"], elsewhere)
+	golden(t, "get.table", plumbline(t, "get", "--kubeconfig", kubeconfig).out)
+	golden(t, "get-all.table", plumbline(t, "get", "-A", "--kubeconfig", kubeconfig).out)
+	if got := plumbline(t, "get", "-n", "nowhere", "--kubeconfig", kubeconfig); got.code != exitDone || !strings.Contains(got.out, "no NodeSync here; look in all namespaces with -A") {
+		t.Errorf("nothing to list: code %d, %q", got.code, got.out)
+	}
+}
+
+func TestSuspendAndResume(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["in-sync"])
+	for _, step := range []struct {
+		command, says string
+		suspended     bool
+	}{
+		{"resume", "is resumed already", false},
+		{"suspend", "nodesync/prod suspended", true},
+		{"suspend", "is suspended already", true},
+		{"resume", "nodesync/prod resumed", false},
+	} {
+		got := plumbline(t, step.command, "prod", "--kubeconfig", kubeconfig)
+		sync, ok := s.objects[syncPath+"prod"].(*v1alpha1.NodeSync)
+		if got.code != exitDone || !strings.Contains(got.err, step.says) || !ok || sync.Spec.Suspend != step.suspended {
+			t.Errorf("%s: code %d, says %q", step.command, got.code, got.err)
+		}
+	}
+}
+
+// TestReconcileWaits: the exit code says what came of it, and stderr what it
+// waited for.
+func TestReconcileWaits(t *testing.T) {
+	for name, after := range verdicts() {
+		switch name {
+		case "waiting", "removing", "new", "changed", "retrying", "suspended", "deleted":
+			continue // no end yet
+		}
+		t.Run(name, func(t *testing.T) {
+			s, kubeconfig := serve(t, verdicts()["waiting"])
+			s.patched = func(s *apiServer, path string) {
+				before, ok := s.objects[path].(*v1alpha1.NodeSync)
+				if !ok {
+					t.Error("no NodeSync was patched")
+					return
+				}
+				handled := after.DeepCopy()
+				handled.Annotations = before.Annotations
+				handled.Status.LastHandledReconcileAt = before.Annotations[meta.ReconcileRequestAnnotation]
+				s.objects[path] = handled
+			}
+			got := plumbline(t, "reconcile", "prod", "--wait", "--kubeconfig", kubeconfig)
+			if want := exits()[name]; got.code != want || got.out != "" {
+				t.Errorf("code %d, want %d; prints %q", got.code, want, got.out)
+			}
+			if message := conditions.GetMessage(after, meta.ReadyCondition); !strings.Contains(got.err, "reconciliation requested") || !strings.Contains(got.err, oneLine(message)[:10]) {
+				t.Errorf("says %q", got.err)
+			}
+		})
+	}
+}
+
+func TestReconcileEnds(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["waiting"])
+	got := plumbline(t, "reconcile", "prod", "--wait", "--wait-timeout", "10ms", "--kubeconfig", kubeconfig)
+	if got.code != exitStalled || !strings.Contains(got.err, "not done after 10ms; the daemon goes on") {
+		t.Errorf("at its time: code %d, says %q", got.code, got.err)
+	}
+	s.objects[syncPath+"prod"] = verdicts()["suspended"]
+	got = plumbline(t, "reconcile", "prod", "--wait", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || !strings.Contains(got.err, "plumbline resume prod") {
+		t.Errorf("suspended: code %d, says %q", got.code, got.err)
+	}
+}
+
+// TestInterrupted: Ctrl-C ends each command at once, with one line.
+func TestInterrupted(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["waiting"])
+	ctx, interrupt := context.WithCancel(t.Context())
+	s.patched = func(*apiServer, string) { interrupt() }
+	began := time.Now()
+	got := plumblineIn(ctx, "reconcile", "prod", "--wait", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || !strings.HasSuffix(got.err, "\n") || !strings.Contains(got.err, "stopped") || strings.Contains(got.err, "cannot be reached") {
+		t.Errorf("waiting: code %d, says %q", got.code, got.err)
+	}
+	got = plumblineIn(ctx, "status", "prod", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || got.err != "plumbline: stopped\n" {
+		t.Errorf("reading: code %d, says %q", got.code, got.err)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestCompletionOfNames(t *testing.T) {
+	elsewhere := nodeSync("stage")
+	elsewhere.Namespace = "other"
+	_, kubeconfig := serve(t, nodeSync("prod"), nodeSync("prod-eu"), elsewhere)
+	for name, args := range map[string][]string{
+		"status":    {"status", ""},
+		"reconcile": {"reconcile", ""},
+		"suspend":   {"suspend", ""},
+		"resume":    {"resume", ""},
+		"get":       {"get", ""},
+		"plan":      {"plan", ""},
+		"against":   {"plan", ".", "--against", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := plumbline(t, append([]string{cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig}, args...)...)
+			if !strings.HasPrefix(got.out, "prod\nprod-eu\n:") {
+				t.Errorf("completes %q", got.out)
+			}
+		})
+	}
+	if got := plumbline(t, cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig, "-n", "other", "status", ""); !strings.HasPrefix(got.out, "stage\n:") {
+		t.Errorf("in another namespace: %q", got.out)
+	}
+	if got := plumbline(t, cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig, "status", "prod", ""); strings.Contains(got.out, "prod") {
+		t.Errorf("a second name: %q", got.out)
+	}
+}
+
+func TestWidth(t *testing.T) {
+	var wide, narrow strings.Builder
+	for out, width := range map[*strings.Builder]int{&wide: 0, &narrow: 40} {
+		table := newTableOf(out, width, "NAME", "STATUS")
+		table.AppendRow([]any{"prod", strings.Repeat("nodes/general.yaml ", 8)})
+		table.Render()
+	}
+	for line := range strings.Lines(narrow.String()) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 40 {
+			t.Errorf("%d characters on a terminal of 40: %q", n, line)
+		}
+	}
+	if strings.Count(wide.String(), "general.yaml") != 8 || strings.Count(narrow.String(), "\n") != 2 {
+		t.Errorf("in a pipe %q, on a terminal %q", wide.String(), narrow.String())
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if width := widthOf(file); width != 0 {
+		t.Errorf("a file is %d wide", width)
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// pools puts NodePools of fleet/prod on a server, each with nodes.
+func pools(s *apiServer, n, nodes int) {
+	for i := range n {
+		name := fmt.Sprintf("pool-%02d", i)
+		status := "True"
+		if i == n-1 {
+			status = "False"
+		}
+		s.objects["/apis/karpenter.sh/v1/nodepools/"+name] = map[string]any{
+			"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+			"metadata": map[string]any{"name": name, "generation": 1, "labels": map[string]any{v1alpha1.OwnerLabel: "fleet.prod"}},
+			"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status, "observedGeneration": 1}}},
+		}
+		for j := range nodes {
+			claim := fmt.Sprintf("%s-%d", name, j)
+			s.objects["/apis/karpenter.sh/v1/nodeclaims/"+claim] = map[string]any{
+				"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+				"metadata": map[string]any{"name": claim, "labels": map[string]any{"karpenter.sh/nodepool": name}},
+			}
+		}
+	}
+}
+
+// exits are the codes of `plumbline status` and `reconcile --wait` by verdict.
+func exits() map[string]int {
+	return map[string]int{
+		"in-sync": exitDone, "waiting": exitDone, "removing": exitDone, "new": exitDone, "changed": exitDone, "suspended": exitDone, "deleted": exitDone,
+		"invalid": exitFailed, "retrying": exitFailed, "drifted": exitChanges, "held": exitHeld, "stalled": exitStalled,
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for name, sync := range verdicts() {
+		t.Run(name, func(t *testing.T) {
+			s, kubeconfig := serve(t, sync)
+			pools(s, 2, 2)
+			got := plumbline(t, "status", "prod", "--kubeconfig", kubeconfig)
+			if want, known := exits()[name]; !known || got.code != want {
+				t.Errorf("code %d, want %d: %s", got.code, want, got.err)
+			}
+			golden(t, "status-"+name+".table", got.out)
+			if lines := strings.Count(got.out, "\n"); lines > 24 {
+				t.Errorf("%d lines are more than a screen", lines)
+			}
+			if strings.Contains(got.out, "\x1b") {
+				t.Error("it is coloured in a pipe")
+			}
+		})
+	}
+}
+
+// TestStatusFormatsAgree: -o json and -o yaml say the same, and all of it.
+func TestStatusFormatsAgree(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["held"])
+	pools(s, 30, 1)
+	var asJSON, asYAML statusReport
+	for format, into := range map[string]*statusReport{"json": &asJSON, "yaml": &asYAML} {
+		got := plumbline(t, "status", "prod", "-o", format, "--kubeconfig", kubeconfig)
+		if got.code != exitHeld || got.err != "" {
+			t.Errorf("-o %s: code %d, says %q", format, got.code, got.err)
+		}
+		if err := yaml.UnmarshalStrict([]byte(got.out), into); err != nil {
+			t.Fatalf("-o %s: %v", format, err)
+		}
+	}
+	a, err := json.Marshal(asJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(asYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(a) != string(b) {
+		t.Errorf("json %s\nyaml %s", a, b)
+	}
+	if asJSON.State != "held by the guard" || len(asJSON.Pools) != 30 || asJSON.Applied != pushed || asJSON.Next == "" {
+		t.Errorf("%+v", asJSON)
+	}
+}
+
+// TestStatusOfALargeFleetIsOneScreen: what is wrong comes first.
+func TestStatusOfALargeFleetIsOneScreen(t *testing.T) {
+	sync := verdicts()["removing"]
+	leaves(make([]v1alpha1.RemovalPhase, 89)...)(sync)
+	s, kubeconfig := serve(t, sync)
+	pools(s, 90, 3)
+	got := plumbline(t, "status", "prod", "--kubeconfig", kubeconfig)
+	if lines := strings.Count(got.out, "\n"); lines > 45 {
+		t.Errorf("%d lines:\n%s", lines, got.out)
+	}
+	if _, after, _ := strings.Cut(got.out, "\nPOOL"); !strings.Contains(strings.Split(after, "\n")[1], "pool-89") {
+		t.Errorf("the pool that is not Ready does not come first:\n%s", got.out)
+	}
+	for _, words := range []string{"and 80 more: 0 not Ready, 240 nodes, 0 draining", "and 80 more (-o json has all)"} {
+		if !strings.Contains(got.out, words) {
+			t.Errorf("does not say %q:\n%s", words, got.out)
+		}
+	}
+}
+
+// TestStatusWithoutTheRightToPools: who may read the NodeSync gets an answer.
+func TestStatusWithoutTheRightToPools(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["in-sync"])
+	s.refused["/apis/karpenter.sh/v1/nodepools"] = http.StatusForbidden
+	got := plumbline(t, "status", "prod", "--kubeconfig", kubeconfig)
+	if got.code != exitDone || !strings.Contains(got.out, ": in sync") || !strings.Contains(got.out, "not shown: list NodePools: you are not allowed to") {
+		t.Errorf("code %d:\n%s%s", got.code, got.out, got.err)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"1m": time.Minute, "1h": time.Hour, "1h30m": 90 * time.Minute, "1m30s": 90 * time.Second, "10m": 10 * time.Minute, "30s": 30 * time.Second, "0s": 0, "1h0m5s": time.Hour + 5*time.Second,
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%d: %s, want %s", d, got, want)
+		}
+	}
+}
