@@ -38,6 +38,7 @@ type account struct {
 	parameters  map[string]*parameter
 	rules       map[string]*rule
 	credentials map[string]string // access key to the ARN that it stands for
+	shortages   []Shortage
 }
 
 // resource is what everything that EC2 and IAM list has in common.

@@ -18,6 +18,9 @@ const adminPrefix = "/_sandbox/"
 //	POST   faults                      Fault in, Fault with its ID out
 //	DELETE faults[/<id>]               ends one, or all
 //	POST   instances/<id>/terminate    ends an instance as by hand
+//	POST   instances/<id>/interrupt    takes a spot instance back, after a warning
+//	POST   shortages                   Shortage in: launches fail for want of capacity
+//	DELETE shortages                   ends all of them
 func (s *Simulator) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_sandbox/state", func(w http.ResponseWriter, _ *http.Request) {
@@ -48,22 +51,53 @@ func (s *Simulator) adminHandler() http.Handler {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
-	mux.HandleFunc("POST /_sandbox/instances/{id}/terminate", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.Terminate(r.PathValue("id")); err != nil {
-			answerError(w, http.StatusNotFound, err.Error())
-			return
-		}
+	mux.HandleFunc("POST /_sandbox/instances/{id}/terminate", onInstance(s.Terminate))
+	mux.HandleFunc("POST /_sandbox/instances/{id}/interrupt", onInstance(s.InterruptSpot))
+	mux.HandleFunc("POST /_sandbox/shortages", s.postShortage)
+	mux.HandleFunc("DELETE /_sandbox/shortages", func(w http.ResponseWriter, _ *http.Request) {
+		s.Restock()
 		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux
 }
 
-func (s *Simulator) postFault(w http.ResponseWriter, r *http.Request) {
-	var f Fault
+// onInstance answers with what a verb does to the instance in the path.
+func onInstance(do func(instanceID string) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := do(r.PathValue("id")); err != nil {
+			answerError(w, http.StatusNotFound, err.Error())
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (s *Simulator) postShortage(w http.ResponseWriter, r *http.Request) {
+	var short Shortage
+	if !readJSON(w, r, &short) {
+		return
+	}
+	if err := s.RunShort(short); err != nil {
+		answerError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// readJSON reads a request's body, or answers what is wrong with it.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&f); err != nil {
-		answerError(w, http.StatusBadRequest, "reading the fault: "+err.Error())
+	if err := decoder.Decode(into); err != nil {
+		answerError(w, http.StatusBadRequest, "reading the request: "+err.Error())
+		return false
+	}
+	return true
+}
+
+func (s *Simulator) postFault(w http.ResponseWriter, r *http.Request) {
+	var f Fault
+	if !readJSON(w, r, &f) {
 		return
 	}
 	added, err := s.AddFault(f)

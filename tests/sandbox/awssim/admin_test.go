@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
@@ -45,11 +46,27 @@ func TestAdminEndpoint(t *testing.T) {
 		t.Errorf("left = %s, want the instance", left)
 	}
 	a.admin(t, http.MethodPost, "instances/"+id+"/terminate", "", http.StatusNoContent, nil)
+	a.admin(t, http.MethodPost, "instances/"+id+"/interrupt", "", http.StatusNotFound, nil) // it is on demand
 	a.admin(t, http.MethodPost, "instances/i-0/terminate", "", http.StatusNotFound, nil)
 	a.admin(t, http.MethodGet, "left?cluster=prod", "", http.StatusOK, &left)
 	if len(left.Instances) != 0 {
 		t.Errorf("left = %s, want no instance", left)
 	}
+}
+
+func TestAdminShortages(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	a.template(t, "amd64", types.ArchitectureValuesX8664)
+	a.admin(t, http.MethodPost, "shortages", `{"market":"free"}`, http.StatusBadRequest, nil)
+	a.admin(t, http.MethodPost, "shortages", `{"zone":"eu-west-1a"}`, http.StatusNoContent, nil)
+	in := a.fleetInput(t, "amd64", 1, purchaseOnDemand, pool{"m5.large", "eu-west-1a"})
+	out, err := a.ec2().CreateFleet(t.Context(), in)
+	noError(t, err)
+	if len(out.Instances) != 0 || len(out.Errors) != 1 {
+		t.Errorf("with a shortage: instances %v, errors %v", out.Instances, out.Errors)
+	}
+	a.admin(t, http.MethodDelete, "shortages", "", http.StatusNoContent, nil)
+	a.launch(t, 1)
 }
 
 func TestAdminFaults(t *testing.T) {

@@ -16,6 +16,7 @@ const (
 	Delay        FaultKind = "delay"        // answer after Duration
 	Throttle     FaultKind = "throttle"     // one call too many
 	Deny         FaultKind = "deny"         // not authorized
+	Expire       FaultKind = "expire"       // the credentials' time is over
 	LoseResponse FaultKind = "loseResponse" // do the work, then break the connection
 	Hide         FaultKind = "hide"         // what the call makes is missed by describing calls for Duration
 )
@@ -29,8 +30,11 @@ type Fault struct {
 	UserAgent string    `json:"userAgent,omitempty"` // a part of it
 	Kind      FaultKind `json:"kind"`
 	Duration  Duration  `json:"duration,omitempty"`
+	Rate      float64   `json:"rate,omitempty"`  // of throttle: calls a second that pass, a second's worth at once; 0: none
 	Count     int       `json:"count,omitempty"` // how many calls; 0: all until it is removed
 	Hits      int       `json:"hits"`            // how many calls it has met
+
+	bucket bucket
 }
 
 // Duration is written as 1m30s in JSON.
@@ -54,8 +58,11 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 }
 
 func (f Fault) validate() error {
+	if f.Rate != 0 && (f.Kind != Throttle || f.Rate < 0) {
+		return fmt.Errorf("a fault of kind %s with a rate of %g: only throttle has one, and it is positive", f.Kind, f.Rate)
+	}
 	switch f.Kind {
-	case Throttle, Deny, LoseResponse:
+	case Throttle, Deny, LoseResponse, Expire:
 		return nil
 	case Delay, Hide:
 		if f.Duration <= 0 {
@@ -63,7 +70,7 @@ func (f Fault) validate() error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("unknown kind of fault %q: use delay, throttle, deny, loseResponse or hide", f.Kind)
+		return fmt.Errorf("unknown kind of fault %q: use delay, throttle, deny, expire, loseResponse or hide", f.Kind)
 	}
 }
 
@@ -80,6 +87,7 @@ type effects struct {
 	hide         time.Duration
 	throttle     bool
 	deny         bool
+	expire       bool
 	loseResponse bool
 	faults       []string // their IDs
 }
@@ -98,11 +106,11 @@ func (fs *faults) add(f Fault) Fault {
 }
 
 // meet counts r against every fault that matches it and returns what they do.
-func (fs *faults) meet(r *request) effects {
+func (fs *faults) meet(r *request, now time.Time) effects {
 	var e effects
 	for i := range fs.list {
 		f := &fs.list[i]
-		if !f.matches(r) {
+		if !f.matches(r) || f.Rate > 0 && f.bucket.take(f.Rate, now) {
 			continue
 		}
 		f.Hits++
@@ -116,6 +124,8 @@ func (fs *faults) meet(r *request) effects {
 			e.throttle = true
 		case Deny:
 			e.deny = true
+		case Expire:
+			e.expire = true
 		case LoseResponse:
 			e.loseResponse = true
 		}
@@ -155,6 +165,6 @@ func (s *Simulator) RemoveFaults(id string) int {
 func (s *Simulator) meet(r *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.effects = s.faults.meet(r)
+	r.effects = s.faults.meet(r, s.options.Now())
 	r.principal.ARN = s.account.principalARN(r.principal.AccessKey)
 }

@@ -21,7 +21,7 @@ func (a *account) fault(t *testing.T, f awssim.Fault) awssim.Fault {
 	return added
 }
 
-func TestThrottleAndDenyInEachProtocol(t *testing.T) {
+func TestRefusalsInEachProtocol(t *testing.T) {
 	calls := map[string]func(*testing.T, *account) error{
 		"ec2": func(t *testing.T, a *account) error {
 			_, err := a.ec2().DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{})
@@ -41,10 +41,10 @@ func TestThrottleAndDenyInEachProtocol(t *testing.T) {
 		},
 	}
 	want := map[string]map[awssim.FaultKind]string{
-		"ec2": {awssim.Throttle: "RequestLimitExceeded", awssim.Deny: "UnauthorizedOperation"},
-		"iam": {awssim.Throttle: "Throttling", awssim.Deny: "AccessDenied"},
-		"ssm": {awssim.Throttle: "ThrottlingException", awssim.Deny: "AccessDeniedException"},
-		"eks": {awssim.Throttle: "ThrottlingException", awssim.Deny: "AccessDeniedException"},
+		"ec2": {awssim.Throttle: "RequestLimitExceeded", awssim.Deny: "UnauthorizedOperation", awssim.Expire: "RequestExpired"},
+		"iam": {awssim.Throttle: "Throttling", awssim.Deny: "AccessDenied", awssim.Expire: "ExpiredToken"},
+		"ssm": {awssim.Throttle: "ThrottlingException", awssim.Deny: "AccessDeniedException", awssim.Expire: "ExpiredTokenException"},
+		"eks": {awssim.Throttle: "ThrottlingException", awssim.Deny: "AccessDeniedException", awssim.Expire: "ExpiredTokenException"},
 	}
 	for service, call := range calls {
 		t.Run(service, func(t *testing.T) {
@@ -73,6 +73,36 @@ func TestFaultsMatchTheirCallers(t *testing.T) {
 		t.Errorf("removed %d faults, want 1", n)
 	}
 	noError(t, describe("karpenter"))
+}
+
+// TestThrottleToARate: a second's worth of calls passes, and then as many as the
+// rate allows.
+func TestThrottleToARate(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	a.fault(t, awssim.Fault{Action: "DescribeVpcs", Kind: awssim.Throttle, Rate: 2})
+	passed := func(calls int) int {
+		n := 0
+		for range calls {
+			_, err := a.ec2().DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{})
+			if err == nil {
+				n++
+				continue
+			}
+			wantCode(t, err, "RequestLimitExceeded")
+		}
+		return n
+	}
+	if n := passed(5); n != 2 {
+		t.Errorf("%d calls of a burst passed, want 2", n)
+	}
+	a.clock.advance(500 * time.Millisecond)
+	if n := passed(3); n != 1 {
+		t.Errorf("%d calls passed half a second later, want 1", n)
+	}
+	a.clock.advance(time.Minute)
+	if n := passed(5); n != 2 {
+		t.Errorf("%d calls passed a minute later, want 2", n)
+	}
 }
 
 func TestDelay(t *testing.T) {
@@ -134,6 +164,8 @@ func TestFaultsThatMakeNoSenseAreRefused(t *testing.T) {
 		"unknown kind":       {Kind: "explode"},
 		"delay of no length": {Kind: awssim.Delay},
 		"hide of no length":  {Kind: awssim.Hide},
+		"deny with a rate":   {Kind: awssim.Deny, Rate: 1},
+		"a negative rate":    {Kind: awssim.Throttle, Rate: -1},
 	} {
 		if _, err := a.AddFault(f); err == nil {
 			t.Errorf("%s: accepted", name)

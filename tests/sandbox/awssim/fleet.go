@@ -77,7 +77,11 @@ func (a *account) createFleet(r *request, in *ec2.CreateFleetInput) (*ec2.Create
 func (a *account) fill(r *request, c candidate, n int64, f *fleet, out *ec2.CreateFleetOutput) int64 {
 	var ids []*string
 	for int64(len(ids)) < n {
-		if err := a.check(c.spec); err != nil {
+		err := a.check(c.spec)
+		if err == nil {
+			err = a.capacity(c.spec)
+		}
+		if err != nil {
 			e := wire.AsError(err)
 			out.Errors = append(out.Errors, &ec2.CreateFleetError{
 				ErrorCode: aws.String(e.Code), ErrorMessage: aws.String(e.Message),

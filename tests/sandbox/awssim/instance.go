@@ -70,6 +70,7 @@ type instance struct {
 	launched      time.Time
 	state         string
 	reason        string    // why it was ended
+	interrupted   bool      // EC2 has said that it takes the spot instance back
 	due           time.Time // when the state changes by itself; zero: never
 	ended         time.Time // when it became terminated
 }

@@ -122,8 +122,7 @@ func (a *account) check(s launchSpec) error {
 	return a.checkPlace(s)
 }
 
-// checkPlace looks at the subnet and the groups, and is where a zone that has run
-// out of an instance type belongs.
+// checkPlace looks at the subnet and the groups.
 func (a *account) checkPlace(s launchSpec) error {
 	for _, id := range s.groups {
 		if _, ok := a.groups[id]; !ok {

@@ -79,6 +79,8 @@ func (a *account) step(i *instance) {
 	case statePending:
 		i.state = stateRunning
 		a.emit(Event{Running, i.view(a)})
+	case stateRunning: // its warning is over
+		a.terminate(i, "Server.SpotInstanceTermination: instance was interrupted")
 	case stateShuttingDown:
 		i.state, i.ended = stateTerminated, was
 		a.release(i)

@@ -30,7 +30,11 @@ func (a *account) runInstances(r *request, in *ec2.RunInstancesInput) (*reservat
 	}
 	var started []*instance
 	for range aws.Int64Value(in.MaxCount) {
-		if err := a.check(spec); err != nil {
+		err := a.check(spec)
+		if err == nil {
+			err = a.capacity(spec)
+		}
+		if err != nil {
 			if int64(len(started)) >= aws.Int64Value(in.MinCount) {
 				break
 			}

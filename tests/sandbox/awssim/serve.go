@@ -26,6 +26,10 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 		s.admin.ServeHTTP(w, r)
 		return
 	}
+	if other := s.answerer(r); other != s {
+		other.serve(w, r)
+		return
+	}
 	soonest := time.Now().Add(leastLatency)
 	req, err := s.parse(r)
 	var answer any
@@ -49,7 +53,10 @@ func (s *Simulator) perform(ctx context.Context, req *request) (any, error) {
 	if err := pause(ctx, req.effects.delay); err != nil {
 		return nil, err
 	}
-	if req.effects.throttle {
+	switch {
+	case req.effects.expire:
+		return nil, req.service.expire()
+	case req.effects.throttle:
 		return nil, req.service.throttle()
 	}
 	if err := s.authorize(req); err != nil {
@@ -147,6 +154,19 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 	return (&tryAgain{deadline: time.Now().Add(d)}).wait(ctx)
+}
+
+// expire is the service's answer to credentials whose time is over.
+func (s service) expire() error {
+	code, message := "ExpiredToken", "The security token included in the request is expired"
+	switch s.protocol {
+	case wire.EC2:
+		code, message = "RequestExpired", "Request has expired."
+	case wire.JSON, wire.REST:
+		code = "ExpiredTokenException"
+	case wire.Query:
+	}
+	return wire.Errorf(code, "%s", message).WithStatus(http.StatusForbidden)
 }
 
 // throttle is the service's answer to one call too many.

@@ -16,6 +16,7 @@ type Options struct {
 
 	LaunchDelay         time.Duration // pending to running
 	ShutdownDelay       time.Duration // shutting-down to terminated
+	SpotWarning         time.Duration // from a spot instance's interruption warning to its end; default two minutes, as in EC2
 	TerminatedRetention time.Duration // how long a terminated instance stays visible; default one hour, as in EC2
 
 	Now    func() time.Time // default time.Now
@@ -25,6 +26,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Region = cmp.Or(o.Region, "eu-west-1")
 	o.Account = cmp.Or(o.Account, "000000000000")
+	o.SpotWarning = cmp.Or(o.SpotWarning, spotWarning)
 	o.TerminatedRetention = cmp.Or(o.TerminatedRetention, time.Hour)
 	if len(o.Zones) == 0 {
 		o.Zones = []string{o.Region + "a", o.Region + "b", o.Region + "c"}
@@ -45,10 +47,11 @@ type Simulator struct {
 	admin    http.Handler
 	events   *dispatcher
 
-	mu      sync.Mutex // guards what follows
-	account *account
-	faults  faults
-	calls   calls
+	mu       sync.Mutex // guards what follows
+	account  *account
+	faults   faults
+	calls    calls
+	reroutes map[string]*Simulator // by access key
 }
 
 // New makes a simulator that sells the catalog's instance types and images and

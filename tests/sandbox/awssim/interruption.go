@@ -1,0 +1,67 @@
+package awssim
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// spotWarning is how long EC2 lets an interrupted spot instance live after it
+// has said so, unless Options say otherwise.
+const spotWarning = 2 * time.Minute
+
+// InterruptSpot takes a spot instance back as EC2 does: the queue of its cluster
+// gets a warning by EventBridge's rule, and after Options.SpotWarning the
+// instance is ended, drained or not.
+func (s *Simulator) InterruptSpot(instanceID string) error {
+	var err error
+	s.locked(func(a *account) { err = a.interrupt(instanceID) })
+	return err
+}
+
+func (a *account) interrupt(id string) error {
+	i, ok := a.instances[id]
+	switch {
+	case !ok:
+		return fmt.Errorf("interrupting: %w", instanceNotFound(id))
+	case i.spec.capacityType != spot:
+		return fmt.Errorf("interrupting %s: it is %s, and only spot instances are interrupted", id, i.spec.capacityType)
+	case i.state != stateRunning:
+		return fmt.Errorf("interrupting %s: it is %s, and only running instances are interrupted", id, i.state)
+	case i.interrupted:
+		return nil
+	}
+	warning, err := a.interruptionWarning(i)
+	if err != nil {
+		return err
+	}
+	for tag := range i.Tags {
+		if name, ok := strings.CutPrefix(tag, "kubernetes.io/cluster/"); ok && a.queues[name] != nil {
+			a.deliver(a.queues[name], warning)
+		}
+	}
+	i.interrupted, i.due = true, a.now.Add(a.options.SpotWarning)
+	a.alarms = append(a.alarms, i.due)
+	return nil
+}
+
+// interruptionWarning is the event as EventBridge delivers it:
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+func (a *account) interruptionWarning(i *instance) (string, error) {
+	event, err := json.Marshal(map[string]any{
+		"version":     "0",
+		"id":          newRequestID(),
+		"detail-type": "EC2 Spot Instance Interruption Warning",
+		"source":      "aws.ec2",
+		"account":     a.options.Account,
+		"time":        a.now.UTC().Format(time.RFC3339),
+		"region":      a.options.Region,
+		"resources":   []string{"arn:aws:ec2:" + i.subnet.zone + ":instance/" + i.ID},
+		"detail":      map[string]any{"instance-id": i.ID, "instance-action": "terminate"},
+	})
+	if err != nil {
+		return "", fmt.Errorf("writing the warning of %s: %w", i.ID, err)
+	}
+	return string(event), nil
+}

@@ -1,0 +1,49 @@
+package awssim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
+)
+
+// Shortage is capacity that is not to be had. An empty field means any; * and ?
+// are wildcards.
+type Shortage struct {
+	Type   string `json:"type,omitempty"`   // an instance type, m5.*
+	Zone   string `json:"zone,omitempty"`   // eu-west-1a
+	Market string `json:"market,omitempty"` // on-demand or spot
+}
+
+func (s Shortage) meets(spec launchSpec, zone string) bool {
+	return wildcard(cmp.Or(s.Type, "*"), spec.instanceType) && wildcard(cmp.Or(s.Zone, "*"), zone) && wildcard(cmp.Or(s.Market, "*"), spec.capacityType)
+}
+
+// RunShort has launches of some kind fail for want of capacity, from now on.
+// What runs goes on running.
+func (s *Simulator) RunShort(short Shortage) error {
+	if !slices.Contains([]string{"", onDemand, spot}, short.Market) {
+		return fmt.Errorf("running short: the market is %s or %s, not %q", onDemand, spot, short.Market)
+	}
+	s.locked(func(a *account) { a.shortages = append(a.shortages, short) })
+	return nil
+}
+
+// Restock ends all shortages.
+func (s *Simulator) Restock() { s.locked(func(a *account) { a.shortages = nil }) }
+
+// capacity says why there is no room for an instance, in EC2's words. A dry run
+// is not told: it looks at rights and parameters alone.
+func (a *account) capacity(spec launchSpec) error {
+	zone := a.subnets[spec.subnetID].zone
+	short := func(s Shortage) bool { return s.meets(spec, zone) }
+	switch {
+	case !slices.ContainsFunc(a.shortages, short):
+		return nil
+	case spec.capacityType == spot:
+		return wire.Errorf("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.")
+	}
+	return wire.Errorf("InsufficientInstanceCapacity",
+		"We currently do not have sufficient %s capacity in the Availability Zone you requested (%s). Our system will be working on provisioning additional capacity.", spec.instanceType, zone)
+}
