@@ -1,8 +1,11 @@
 package charts
 
 import (
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,6 +18,12 @@ type Fault struct {
 	Delay time.Duration
 	// Status is answered instead of the chart. Zero: the chart after all.
 	Status int
+	// Away breaks the connection before there is an answer, as a proxy does whose registry is gone.
+	Away bool
+	// Truncate breaks the connection in the middle of the answer.
+	Truncate bool
+	// Corrupt changes the last byte of the answer.
+	Corrupt bool
 }
 
 // Request is one thing that was asked of the registry.
@@ -62,12 +71,39 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 
-	if fault.Status != 0 {
+	switch {
+	case fault.Away:
+		panic(http.ErrAbortHandler)
+	case fault.Status != 0:
 		http.Error(seen, "a fault was injected into the sandbox's registry", fault.Status)
+	case fault.Truncate, fault.Corrupt:
+		r.spoil(seen, req, fault)
+	default:
+		r.store.ServeHTTP(seen, req)
+	}
+}
+
+// spoil answers with a part of the content, or with other content.
+func (r *Registry) spoil(w http.ResponseWriter, req *http.Request, fault Fault) {
+	answer := httptest.NewRecorder()
+	r.store.ServeHTTP(answer, req)
+	maps.Copy(w.Header(), answer.Header())
+
+	content := answer.Body.Bytes()
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	if req.Method == http.MethodHead || len(content) == 0 {
+		w.Header().Set("Content-Length", answer.Header().Get("Content-Length"))
+		w.WriteHeader(answer.Code)
 		return
 	}
-
-	r.store.ServeHTTP(seen, req)
+	w.WriteHeader(answer.Code)
+	if fault.Truncate {
+		_, _ = w.Write(content[:len(content)/2])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	content[len(content)-1] ^= 1
+	_, _ = w.Write(content)
 }
 
 func (r *Registry) faultFor(req *http.Request) Fault {
@@ -96,6 +132,9 @@ type statusWriter struct {
 	http.ResponseWriter
 	status int
 }
+
+// Unwrap lets an answer be flushed.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status

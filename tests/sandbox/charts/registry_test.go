@@ -202,6 +202,45 @@ func TestInjectedFaultsEnd(t *testing.T) {
 	}
 }
 
+// TestSpoiledAnswers: half of an archive, another one, and none at all.
+func TestSpoiledAnswers(t *testing.T) {
+	r := serve(t)
+	m, _ := pull(t, r, MainChart)
+	path := "/v2/karpenter/karpenter/blobs/" + m.Layers[0].Digest
+	_, whole := get(t, r, path)
+	ask := func() ([]byte, error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.Address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		defer answer.Body.Close()
+		return io.ReadAll(answer.Body)
+	}
+
+	remove := r.Inject(Fault{Path: "/blobs/", Truncate: true})
+	if half, err := ask(); !errors.Is(err, io.ErrUnexpectedEOF) || len(half) != len(whole)/2 {
+		t.Errorf("truncated: %d bytes of %d, %v", len(half), len(whole), err)
+	}
+	remove()
+	remove = r.Inject(Fault{Path: "/blobs/", Corrupt: true})
+	if other, err := ask(); err != nil || len(other) != len(whole) || bytes.Equal(other, whole) {
+		t.Errorf("corrupt: %d bytes of %d, %v", len(other), len(whole), err)
+	}
+	remove()
+	remove = r.Inject(Fault{Away: true})
+	if _, err := ask(); err == nil {
+		t.Error("away: there was an answer")
+	}
+	remove()
+	if again, err := ask(); err != nil || !bytes.Equal(again, whole) {
+		t.Errorf("afterwards: %d bytes of %d, %v", len(again), len(whole), err)
+	}
+}
+
 func TestServeNamesAVersionThatCannotBeHad(t *testing.T) {
 	_, err := Serve(t.Context(), Options{ModuleDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), providerModule) {
