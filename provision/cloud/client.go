@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,9 +32,12 @@ type Options struct {
 type Client struct {
 	region  string
 	timeout time.Duration
-	ec2     *ec2.Client
-	eks     *eks.Client
-	sts     *sts.Client
+
+	// caches keep the credentials until they expire, or until AWS refuses them.
+	caches []*aws.CredentialsCache
+	ec2    *ec2.Client
+	eks    *eks.Client
+	sts    *sts.Client
 }
 
 // New makes a Client. It makes no request: credentials are fetched with the
@@ -53,7 +57,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		config.WithRetryer(func() aws.Retryer {
 			return retry.NewStandard(func(s *retry.StandardOptions) {
 				s.MaxAttempts = o.Attempts
-				s.MaxBackoff = 5 * time.Second
+				s.MaxBackoff = maxBackoff
 			})
 		}),
 	}
@@ -64,16 +68,35 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
+	c := &Client{region: o.Region, timeout: o.Timeout}
 	if cfg.Credentials != nil {
-		cfg.Credentials = aws.NewCredentialsCache(namedCredentials{cfg.Credentials})
+		if loaded, ok := cfg.Credentials.(*aws.CredentialsCache); ok {
+			c.caches = append(c.caches, loaded)
+		}
+		named := aws.NewCredentialsCache(namedCredentials{cfg.Credentials})
+		c.caches, cfg.Credentials = append(c.caches, named), named
 	}
-	return &Client{
-		region:  o.Region,
-		timeout: o.Timeout,
-		ec2:     ec2.NewFromConfig(cfg),
-		eks:     eks.NewFromConfig(cfg),
-		sts:     sts.NewFromConfig(cfg),
-	}, nil
+	c.ec2, c.eks, c.sts = ec2.NewFromConfig(cfg), eks.NewFromConfig(cfg), sts.NewFromConfig(cfg)
+	return c, nil
+}
+
+// maxBackoff is the longest pause between two tries of one request: all of them
+// together stay below what a pass has for AWS, so that what AWS answered is
+// told, and not that time ran out.
+const maxBackoff = 2 * time.Second
+
+// named gives an error of the SDK its type. Credentials that AWS refuses are
+// fetched anew for the next question, however long they say that they last:
+// whoever took them back has put others in their place, or will.
+func (c *Client) named(action string, err error) error {
+	err = named(action, err)
+	var refused *CredentialsError
+	if errors.As(err, &refused) {
+		for _, cache := range c.caches {
+			cache.Invalidate()
+		}
+	}
+	return err
 }
 
 // namedCredentials makes a failure to get credentials one that can be told

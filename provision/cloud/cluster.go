@@ -30,9 +30,9 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 	var missing *ekstypes.ResourceNotFoundException
 	switch {
 	case errors.As(err, &missing):
-		return Cluster{}, &NotFoundError{What: fmt.Sprintf("EKS cluster %s in %s", name, c.region), Err: err}
+		return Cluster{}, &NotFoundError{What: fmt.Sprintf("EKS cluster %s", name), Where: c.where(ctx), Err: err}
 	case err != nil:
-		return Cluster{}, named("eks:DescribeCluster", err)
+		return Cluster{}, c.named("eks:DescribeCluster", err)
 	case out.Cluster == nil:
 		return Cluster{}, fmt.Errorf("describe EKS cluster %s: the answer has no cluster", name)
 	}
@@ -51,6 +51,16 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 	return cluster, nil
 }
 
+// where is the region and, if AWS tells, the account: the most frequent reason
+// why something is not there is that the credentials are another account's.
+func (c *Client) where(ctx context.Context) string {
+	who, err := c.Identity(ctx)
+	if err != nil {
+		return c.region
+	}
+	return fmt.Sprintf("%s of account %s", c.region, who.Account)
+}
+
 // Identity is who the credentials in use are.
 type Identity struct {
 	Account string
@@ -63,7 +73,7 @@ func (c *Client) Identity(ctx context.Context) (Identity, error) {
 	defer cancel()
 	out, err := c.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		return Identity{}, named("sts:GetCallerIdentity", err)
+		return Identity{}, c.named("sts:GetCallerIdentity", err)
 	}
 	return Identity{Account: aws.ToString(out.Account), ARN: aws.ToString(out.Arn)}, nil
 }

@@ -21,7 +21,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("cluster (-want +got):\n%s", diff)
 	}
 	var missing *NotFoundError
-	if _, err := client.Cluster(t.Context(), "other"); !errors.As(err, &missing) {
+	if _, err := client.Cluster(t.Context(), "other"); !errors.As(err, &missing) || missing.Where != "eu-west-1 of account 111122223333" {
 		t.Errorf("unknown cluster: got %T: %v", err, err)
 	}
 }

@@ -5,28 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
-
-// DeniedError says that AWS refuses an action to the credentials in use.
-type DeniedError struct {
-	// Action as IAM writes it: ec2:DescribeInstances.
-	Action string
-	// Detail is AWS's own sentence, without what changes with each request.
-	Detail string
-	Err    error
-}
-
-func (e *DeniedError) Error() string {
-	return fmt.Sprintf("AWS denies %s: %s; allow it in the policy of plumbline's role (manifests/iam-policy.json)", e.Action, e.Detail)
-}
-
-// Unwrap returns the SDK's error.
-func (e *DeniedError) Unwrap() error { return e.Err }
 
 // CredentialsError says that there are no credentials, or none that AWS takes.
 type CredentialsError struct {
@@ -77,13 +60,15 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // NotFoundError says that AWS has no such thing.
 type NotFoundError struct {
-	// What was asked for: "EKS cluster demo in eu-west-1".
+	// What was asked for: "EKS cluster demo".
 	What string
-	Err  error
+	// Where it is not: "eu-west-1 of account 111122223333".
+	Where string
+	Err   error
 }
 
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("%s does not exist; check cluster.name and cluster.region in plumbline.yaml, and the account", e.What)
+	return fmt.Sprintf("%s does not exist in %s; check cluster.name and cluster.region in plumbline.yaml, and that plumbline's role is in the cluster's account", e.What, e.Where)
 }
 
 // Unwrap returns the SDK's error.
@@ -119,9 +104,7 @@ func answered(action string, api smithy.APIError, err error) error {
 	}
 	switch code {
 	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException":
-		// EC2 appends a blob that is another one each time.
-		detail, _, _ := strings.Cut(api.ErrorMessage(), " Encoded authorization failure message")
-		return &DeniedError{Action: action, Detail: strings.TrimSuffix(detail, "."), Err: err}
+		return denied(action, api.ErrorMessage(), err)
 	case "AuthFailure", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "InvalidSignatureException",
 		"SignatureDoesNotMatch", "UnrecognizedClientException", "RequestExpired", "IncompleteSignature":
 		return &CredentialsError{Action: action, Code: code, Err: err}

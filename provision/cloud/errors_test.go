@@ -24,7 +24,7 @@ func TestErrors(t *testing.T) {
 			status: 403, code: "UnauthorizedOperation",
 			message: "You are not authorized to perform: ec2:DescribeInstances. Encoded authorization failure message: 8sdf7sd",
 			want:    is(new(*DeniedError)),
-			says:    "AWS denies ec2:DescribeInstances: You are not authorized to perform: ec2:DescribeInstances; allow it",
+			says:    `AWS denies ec2:DescribeInstances: You are not authorized to perform: ec2:DescribeInstances; add {"Effect":"Allow","Action":"ec2:DescribeInstances","Resource":"*"} to the policy`,
 		},
 		"throttled":           {status: 503, code: "RequestLimitExceeded", message: "Request limit exceeded.", want: is(new(*ThrottledError)), says: "AWS throttles ec2:DescribeInstances"},
 		"expired credentials": {status: 400, code: "ExpiredToken", message: "at 10:31:02", want: is(new(*CredentialsError)), says: "(ExpiredToken)"},

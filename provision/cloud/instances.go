@@ -98,7 +98,7 @@ func (c *Client) describe(ctx context.Context, into map[string]Instance, filters
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return named("ec2:DescribeInstances", err)
+			return c.named("ec2:DescribeInstances", err)
 		}
 		for _, reservation := range page.Reservations {
 			for i := range reservation.Instances {
