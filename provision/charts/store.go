@@ -74,7 +74,13 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, credentials Credentials) (
 	if _, err := charts.loadController(); err != nil {
 		return nil, err
 	}
-	return charts, s.memos.remember(ref, pulled)
+	if err := s.memos.remember(ref, pulled); err != nil {
+		return nil, err
+	}
+	if err := s.prune(); err != nil { // a folder that grows is no reason to have no charts
+		s.options.Logger.Error(err, "the chart cache is not pruned")
+	}
+	return charts, nil
 }
 
 // have makes sure that a chart's content is in the cache and whole.
