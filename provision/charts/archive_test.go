@@ -61,6 +61,7 @@ metadata:
   namespace: {{ .Release.Namespace }}
 spec:
   replicas: {{ .Values.replicas }}
+  minReadySeconds: 3
   clusterName: {{ required "no settings.clusterName" .Values.settings.clusterName }}
 `
 

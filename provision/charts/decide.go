@@ -19,6 +19,9 @@ const (
 	// Recover marks the last revision, which was never finished, as failed and
 	// upgrades over it. Uninstalling, the usual cure, would take the fleet along.
 	Recover Step = "recover"
+	// Repair makes another revision of the same: the release is as it should be,
+	// and an object of it was deleted or changed by somebody.
+	Repair Step = "repair"
 )
 
 // patience is how long a revision that somebody else began is left to them.

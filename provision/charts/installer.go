@@ -66,6 +66,9 @@ type Result struct {
 	Changed bool
 	// Revision of the release, after the step.
 	Revision int
+	// Moved are the objects that were deleted or changed, for which a release is
+	// repaired.
+	Moved []string
 }
 
 // State reads what Helm knows of the two releases.
@@ -73,8 +76,9 @@ func (i *Installer) State(ctx context.Context, namespace string) (State, error) 
 	return readState(ctx, i.secrets(namespace))
 }
 
-// EnsureCRDs brings the CRD chart to the cluster. Whether the CRDs are
-// Established is for the caller to see. Errors: *ForeignReleaseError,
+// EnsureCRDs brings the CRD chart to the cluster, and puts right what somebody
+// has deleted or changed of it. Whether the CRDs are Established is for the
+// caller to see. Errors: *ForeignReleaseError,
 // *ForeignObjectsError, *TerminatingError, *RejectedError, *ForbiddenError,
 // *DroppedCRDsError, *UnprotectedCRDsError, *BusyError, *MalformedError, or one
 // of the API server's.
@@ -121,7 +125,7 @@ func (t task) mark() (Mark, error) {
 	if !ok || len(digest) < 32 {
 		return Mark{}, fmt.Errorf("chart %s %s has no digest: only charts out of a Store can be installed", t.name, t.version)
 	}
-	return Mark{Version: strings.ReplaceAll(t.version, "+", "_"), Digest: digest[:32], Values: values}, nil
+	return Mark{Version: label(t.version), Digest: digest[:32], Values: values}, nil
 }
 
 func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
@@ -135,17 +139,37 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	}
 	r := state.of(t.name)
 	step, err := Decide(r, want, i.options.Now())
-	if err != nil || step == Keep {
-		return Result{Step: step, Revision: r.Revision}, err
+	if err != nil {
+		return Result{}, err
+	}
+	var moved []string
+	if step == Keep {
+		if moved, err = i.moved(t); err != nil || len(moved) == 0 {
+			return Result{Step: step, Revision: r.Revision}, err
+		}
+		step = Repair
 	}
 	if err := i.options.StillLeader(ctx); err != nil {
 		return Result{}, fmt.Errorf("%s helm release %s: %w", step, t.name, err)
 	}
-	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", t.version, "revision", r.Revision+1)
+	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", t.version, "revision", r.Revision+1, "moved", moved)
 	if err := i.take(ctx, t, step, r, want); err != nil {
 		return Result{Step: step, Revision: r.Revision}, fmt.Errorf("%s helm release %s at version %s: %w", step, t.name, t.version, err)
 	}
-	return Result{Step: step, Changed: true, Revision: r.Revision + 1}, nil
+	return Result{Step: step, Changed: true, Revision: r.Revision + 1, Moved: moved}, nil
+}
+
+// moved looks whether what a release wrote still stands.
+func (i *Installer) moved(t task) ([]string, error) {
+	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := helm.moved(t.name)
+	if err != nil {
+		return nil, fmt.Errorf("look whether helm release %s still stands: %w", t.name, err)
+	}
+	return moved, nil
 }
 
 // take does a step. Once begun it is not interrupted: nothing in it waits, and
@@ -175,7 +199,7 @@ func (i *Installer) take(ctx context.Context, t task, step Step, before Release,
 			return err
 		}
 		return helm.upgrade(ctx, t, loaded, labels)
-	case Upgrade:
+	case Upgrade, Repair:
 		return helm.upgrade(ctx, t, loaded, labels)
 	case Keep:
 	}

@@ -44,8 +44,8 @@ func TestOtherValuesMakeAnotherRevision(t *testing.T) {
 	b.both()
 	b.into.Values = map[string]any{"replicas": 3}
 	result, err := b.controller()
-	if err != nil || result != (Result{Step: Upgrade, Changed: true, Revision: 2}) {
-		t.Fatalf("upgrade = %+v, %v", result, err)
+	if diff := cmp.Diff(Result{Step: Upgrade, Changed: true, Revision: 2}, result); err != nil || diff != "" {
+		t.Fatalf("upgrade (-want +got):\n%s%v", diff, err)
 	}
 	spec := b.api.get(deploymentPath)["spec"].(map[string]any)
 	if spec["replicas"] != float64(3) || spec["clusterName"] != "prod-eu" {
@@ -206,8 +206,9 @@ func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
 		t.Errorf("state = %+v, want failed", state.Controller)
 	}
 	b.api.refuseWith(nil)
-	if result, err := b.controller(); err != nil || result != (Result{Step: Upgrade, Changed: true, Revision: 2}) {
-		t.Errorf("once the cause is gone: %+v, %v", result, err)
+	result, err := b.controller()
+	if diff := cmp.Diff(Result{Step: Upgrade, Changed: true, Revision: 2}, result); err != nil || diff != "" {
+		t.Errorf("once the cause is gone (-want +got):\n%s%v", diff, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -44,6 +45,14 @@ type Release struct {
 	// Since is when the last revision was begun.
 	Since time.Time
 }
+
+// Installed says whether a version is in force, by our own hand.
+func (r Release) Installed(version string) bool {
+	return r.Status == Deployed && !r.Edited && r.Mark.Version == label(version)
+}
+
+// label is a version as a label's value, which has no plus sign.
+func label(version string) string { return strings.ReplaceAll(version, "+", "_") }
 
 // Mark says what a revision is made from. It is kept in the labels of the
 // release, so that an unchanged release is recognised without reading it.

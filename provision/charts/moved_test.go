@@ -1,0 +1,163 @@
+package charts
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// TestWhatWasMovedIsPutRight: the release is as it should be, and the cluster
+// is not.
+func TestWhatWasMovedIsPutRight(t *testing.T) {
+	crd := crdsPath + "/nodepools.karpenter.sh"
+	tests := map[string]struct {
+		ensure func(*bed) (Result, error)
+		move   func(*fakeAPIServer)
+		moved  []string
+		// right is what a field has to be afterwards.
+		right func(*fakeAPIServer) any
+		want  any
+	}{
+		"a Deployment was deleted": {
+			ensure: (*bed).controller,
+			move:   func(f *fakeAPIServer) { delete(f.objects, deploymentPath) },
+			moved:  []string{"Deployment kube-system/karpenter"},
+			right:  func(f *fakeAPIServer) any { return f.objects[deploymentPath]["kind"] },
+			want:   "Deployment",
+		},
+		"a Deployment was changed": {
+			ensure: (*bed).controller,
+			move:   func(f *fakeAPIServer) { field(f.objects[deploymentPath], "spec")["minReadySeconds"] = 7 },
+			moved:  []string{"Deployment kube-system/karpenter"},
+			right:  func(f *fakeAPIServer) any { return field(f.objects[deploymentPath], "spec")["minReadySeconds"] },
+			want:   float64(3),
+		},
+		"a CRD was deleted": {
+			ensure: (*bed).crds,
+			move:   func(f *fakeAPIServer) { delete(f.objects, crd) },
+			moved:  []string{"CustomResourceDefinition nodepools.karpenter.sh"},
+			right:  func(f *fakeAPIServer) any { return f.objects[crd]["kind"] },
+			want:   "CustomResourceDefinition",
+		},
+		"a CRD was changed": {
+			ensure: (*bed).crds,
+			move:   func(f *fakeAPIServer) { field(f.objects[crd], "spec")["scope"] = "Namespaced" },
+			moved:  []string{"CustomResourceDefinition nodepools.karpenter.sh"},
+			right:  func(f *fakeAPIServer) any { return field(f.objects[crd], "spec")["scope"] },
+			want:   "Cluster",
+		},
+		"a CRD may no longer outlive its release": {
+			ensure: (*bed).crds,
+			move:   func(f *fakeAPIServer) { delete(field(f.objects[crd], "metadata", "annotations"), keepAnnotation) },
+			moved:  []string{"CustomResourceDefinition nodepools.karpenter.sh"},
+			right:  func(f *fakeAPIServer) any { return field(f.objects[crd], "metadata", "annotations")[keepAnnotation] },
+			want:   keepPolicy,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.both()
+			b.api.mu.Lock()
+			test.move(b.api)
+			b.api.mu.Unlock()
+			result, err := test.ensure(b)
+			if diff := cmp.Diff(Result{Step: Repair, Changed: true, Revision: 2, Moved: test.moved}, result); err != nil || diff != "" {
+				t.Fatalf("ensure (-want +got):\n%s%v", diff, err)
+			}
+			if got := test.right(b.api); got != test.want {
+				t.Errorf("afterwards it has %v, want %v", got, test.want)
+			}
+			b.api.took()
+			if result, err := test.ensure(b); err != nil || result.Changed {
+				t.Errorf("again = %+v, %v; want nothing done", result, err)
+			}
+		})
+	}
+}
+
+// TestWhatOthersMayWriteIsLeft: what the API server defaults, what a person or
+// an autoscaler adds or scales.
+func TestWhatOthersMayWriteIsLeft(t *testing.T) {
+	b := newBed(t)
+	b.both()
+	b.api.mu.Lock()
+	field(b.api.objects[deploymentPath], "spec")["replicas"] = 0
+	field(b.api.objects[deploymentPath], "spec")["progressDeadlineSeconds"] = 600
+	field(b.api.objects[deploymentPath], "metadata")["annotations"].(map[string]any)["kubectl.kubernetes.io/restartedAt"] = "today"
+	field(b.api.objects[crdsPath+"/nodepools.karpenter.sh"], "spec")["conversion"] = map[string]any{"strategy": "None"}
+	b.api.mu.Unlock()
+	for _, ensure := range []func() (Result, error){b.crds, b.controller} {
+		if result, err := ensure(); err != nil || result.Step != Keep {
+			t.Errorf("ensure = %+v, %v; want nothing done", result, err)
+		}
+	}
+	if writes := b.api.took(); len(writes) > 0 {
+		t.Errorf("it wrote %v", writes)
+	}
+}
+
+// TestWhatIsTheSame: a quantity that is written otherwise, a status.
+func TestWhatIsTheSame(t *testing.T) {
+	deployment := func(memory string, replicas int32) runtime.Object {
+		return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
+			Replicas: new(replicas),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: "controller", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}},
+			}}}},
+		}}
+	}
+	tests := map[string]struct {
+		wanted, live runtime.Object
+		want         bool
+	}{
+		"written otherwise": {deployment("1024Mi", 2), deployment("1Gi", 0), false},
+		"another":           {deployment("1024Mi", 2), deployment("2Gi", 2), true},
+		"a status": {
+			&policyv1.PodDisruptionBudget{},
+			&policyv1.PodDisruptionBudget{
+				ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(1, 0)},
+				Status:     policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 2, ExpectedPods: 2},
+			},
+			false,
+		},
+		"a list has more": {
+			&apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1"}}}},
+			&apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1"}, {Name: "v2"}}}},
+			true,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got, err := lacking(test.wanted, test.live); err != nil || got != test.want {
+				t.Errorf("lacking() = %t, %v", got, err)
+			}
+		})
+	}
+}
+
+// field walks down a decoded object.
+func field(object map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		object = object[name].(map[string]any)
+	}
+	return object
+}
+
+// TestASilentServerIsNoReasonToWrite.
+func TestASilentServerIsNoReasonToWrite(t *testing.T) {
+	b := newBed(t)
+	b.both()
+	b.api.server.Close()
+	if _, err := b.installer.moved(task{name: CRDChart, namespace: "kube-system"}); err == nil || !strings.Contains(err.Error(), "karpenter-crd") {
+		t.Errorf("moved() with the API server away = %v, want an error", err)
+	}
+}
