@@ -46,12 +46,12 @@ func (c *clouds) in(ctx context.Context, region string, dial func(context.Contex
 // cloudCheckInterval is how long a good answer about the account holds.
 const cloudCheckInterval = 10 * time.Minute
 
-// aboutToEnd says whether a removal may delete its NodeClaims in this pass: that
-// cannot be taken back, so it is not done on an old answer.
+// aboutToEnd says whether a removal may delete its NodeClaims in this pass, or
+// count its instances as ended: neither can be taken back, so it is not done on
+// an old answer. An account that has become another one shows no instance.
 func (p *pass) aboutToEnd() bool {
-	return slices.ContainsFunc(p.sync.Status.Removals, func(r v1alpha1.Removal) bool {
-		return r.Phase == v1alpha1.RemovalPacing
-	})
+	phases := []v1alpha1.RemovalPhase{v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud}
+	return slices.ContainsFunc(p.sync.Status.Removals, func(r v1alpha1.Removal) bool { return slices.Contains(phases, r.Phase) })
 }
 
 // verifyCloud sets CloudVerified: whether EC2 can be asked, and is the account
@@ -89,6 +89,8 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 }
 
 func (p *pass) askAccount(ctx context.Context) (cloud.Verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cloudPatience())
+	defer cancel()
 	name, region := p.clusterName()
 	aws, err := p.clouds.in(ctx, region, p.DialCloud)
 	if err != nil {
@@ -104,6 +106,27 @@ func (p *pass) askAccount(ctx context.Context) (cloud.Verdict, error) {
 		return cloud.Verdict{}, err
 	}
 	return cloud.Verify(cluster, p.Settings.CertificateAuthority, ids, visible), nil
+}
+
+// maxCloudPatience is the longest that AWS may hold up a pass: a push or a drift
+// must not wait for a cloud that does not answer.
+const maxCloudPatience = 15 * time.Second
+
+// cloudPatience is how long one of a pass's two questions may take: that about
+// the account, and that about removals.
+func (p *pass) cloudPatience() time.Duration { return min(p.timeout(), maxCloudPatience) / 2 }
+
+// impatient is a Cloud whose answers about instances are waited for no longer
+// than patience.
+type impatient struct {
+	Cloud
+	patience time.Duration
+}
+
+func (c impatient) Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	return c.Cloud.Instances(ctx, query)
 }
 
 // maxProviderIDs bounds the question whether live instances can be seen: a few

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
@@ -14,15 +15,28 @@ type fakeCloud struct {
 	err     error
 	cluster cloud.Cluster
 	asked   int
+	// patience is how long the callers would have waited, in the order of the
+	// questions; 0: for ever.
+	patience []time.Duration
 	// running are the instances that are not ended.
 	running []cloud.Instance
 }
 
-func (f *fakeCloud) Cluster(context.Context, string) (cloud.Cluster, error) {
+func (f *fakeCloud) Cluster(ctx context.Context, _ string) (cloud.Cluster, error) {
 	f.asked++
+	f.note(ctx)
 	return f.cluster, f.err
 }
 
-func (f *fakeCloud) Instances(context.Context, cloud.Query) ([]cloud.Instance, error) {
+func (f *fakeCloud) note(ctx context.Context) {
+	patience := time.Duration(0)
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = time.Until(deadline)
+	}
+	f.patience = append(f.patience, patience)
+}
+
+func (f *fakeCloud) Instances(ctx context.Context, _ cloud.Query) ([]cloud.Instance, error) {
+	f.note(ctx)
 	return f.running, f.err
 }

@@ -95,10 +95,11 @@ func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardo
 	cluster, region := p.clusterName()
 	var aws Cloud
 	if region != "" {
-		var err error
-		if aws, err = p.clouds.in(ctx, region, p.DialCloud); err != nil {
+		client, err := p.clouds.in(ctx, region, p.DialCloud)
+		if err != nil {
 			return err
 		}
+		aws = impatient{client, p.cloudPatience()}
 	}
 	result, err := teardown.Drive(ctx, p.world(aws), teardown.Pass{
 		Now:        p.now,

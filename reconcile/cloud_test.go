@@ -1,0 +1,55 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestACloudThatHangsHoldsUpNoPass: its two questions together have no longer
+// than the pass may take, and never longer than a quarter of a minute.
+func TestACloudThatHangsHoldsUpNoPass(t *testing.T) {
+	for name, c := range map[string]struct{ timeout, most time.Duration }{
+		"a long timeout":  {time.Hour, maxCloudPatience},
+		"a short timeout": {4 * time.Second, 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Timeout = &metav1.Duration{Duration: c.timeout} }))
+			p := b.pass()
+			p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu", Region: "eu-west-1"}}
+			if err := p.verifyCloud(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = impatient{b.cloud, p.cloudPatience()}.Instances(t.Context(), cloud.Query{})
+			var sum time.Duration
+			for _, patience := range b.cloud.patience {
+				if patience == 0 {
+					t.Error("a question is waited for without end")
+				}
+				sum += patience
+			}
+			if len(b.cloud.patience) != 2 || sum > c.most {
+				t.Errorf("questions may take %s, in all at most %s", b.cloud.patience, c.most)
+			}
+		})
+	}
+}
+
+// TestWhatCannotBeTakenBackNeedsAFreshAnswer: in the phases in which a removal
+// deletes NodeClaims or believes EC2, the account is asked about each time.
+func TestWhatCannotBeTakenBackNeedsAFreshAnswer(t *testing.T) {
+	fresh := map[v1alpha1.RemovalPhase]bool{v1alpha1.RemovalPacing: true, v1alpha1.RemovalDraining: true, v1alpha1.RemovalVerifyingCloud: true}
+	for _, phase := range []v1alpha1.RemovalPhase{
+		v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud, v1alpha1.RemovalFinalizing,
+	} {
+		p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Status.Removals = []v1alpha1.Removal{{Phase: phase}} })).pass()
+		if got := p.aboutToEnd(); got != fresh[phase] {
+			t.Errorf("%s: fresh = %t, want %t", phase, got, fresh[phase])
+		}
+	}
+}
