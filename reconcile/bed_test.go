@@ -32,6 +32,7 @@ type bed struct {
 	source  *fakeSource
 	hosts   *fakeHosts
 	charts  *fakeCharts
+	install *fakeInstall
 	cloud   *fakeCloud
 	events  *record.FakeRecorder
 	patches *int
@@ -60,11 +61,11 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	}).Build()
 	clock := newClock()
 	b := &bed{
-		t: t, client: c, clock: clock, source: &fakeSource{clock: clock}, hosts: &fakeHosts{}, charts: &fakeCharts{}, cloud: &fakeCloud{err: errUnreachable},
+		t: t, client: c, clock: clock, source: &fakeSource{clock: clock}, hosts: &fakeHosts{}, charts: &fakeCharts{}, install: &fakeInstall{asked: map[string]int{}}, cloud: &fakeCloud{err: errUnreachable},
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{
-		Client: c, Uncached: c, Events: b.events, Source: b.source, Hosts: b.hosts, Charts: b.charts,
+		Client: c, Uncached: c, Events: b.events, Source: b.source, Hosts: b.hosts, Charts: b.charts, Install: b.install,
 		DialCloud: func(_ context.Context, region string) (Cloud, error) {
 			if region == "" {
 				return nil, errors.New("no region")

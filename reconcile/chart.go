@@ -2,7 +2,9 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +25,8 @@ type ChartStore interface {
 type ChartInstaller interface {
 	EnsureCRDs(ctx context.Context, c *charts.Charts, into charts.Installation) (charts.Result, error)
 	EnsureController(ctx context.Context, c *charts.Charts, into charts.Installation) (charts.Result, error)
+	// State is what Helm knows of the two releases.
+	State(ctx context.Context, namespace string) (charts.State, error)
 }
 
 // resolveCharts finds the charts of the version in Git and the schema that
@@ -31,16 +35,58 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 	if p.karpenter.Management == render.External {
 		return p.resolveLive(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.timeout())
-	defer cancel()
-	resolved, err := p.Charts.Resolve(ctx, charts.Ref{Repository: p.karpenter.Repository, Version: p.karpenter.Version}, charts.Credentials{})
+	resolved, err := p.pullCharts(ctx)
 	if err != nil {
-		return err
+		return p.withoutCharts(ctx, err)
 	}
 	p.charts = resolved
 	p.schemaIdentity = resolved.CRDDigest
 	p.schema, err = p.schemas.get(p.schemaIdentity, resolved.CRDs)
 	return err
+}
+
+// pullCharts asks the store for the charts of the version in Git. A registry that
+// fails is left alone for a while: it can take as long as a pass may.
+func (p *pass) pullCharts(ctx context.Context) (*charts.Charts, error) {
+	ref := charts.Ref{Repository: p.karpenter.Repository, Version: p.karpenter.Version}
+	failed := &p.memory.unpulled
+	if due := failed.at.Add(p.retryInterval()); failed.ref == ref && p.now.Before(due) {
+		p.wakeAt(due)
+		return nil, failed.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout())
+	defer cancel()
+	resolved, err := p.Charts.Resolve(ctx, ref, charts.Credentials{})
+	*failed = unpulled{}
+	if err != nil {
+		*failed = unpulled{ref: ref, at: p.now, err: err}
+	}
+	return resolved, err
+}
+
+// unpulled is a version whose charts could not be had, and when that was tried.
+type unpulled struct {
+	ref charts.Ref
+	at  time.Time
+	err error
+}
+
+// withoutCharts goes on where the charts cannot be had and their very version is
+// installed: its CRDs in the cluster are the schema, and the releases stay as
+// they are. Where it is not, the error stands.
+func (p *pass) withoutCharts(ctx context.Context, err error) error {
+	if p.sync.Status.Karpenter == nil {
+		return err
+	}
+	state, unread := p.Install.State(ctx, p.karpenter.Namespace)
+	if unread != nil {
+		return errors.Join(err, unread)
+	}
+	if !state.CRDs.Installed(p.karpenter.Version) || !state.Controller.Installed(p.karpenter.Version) {
+		return err
+	}
+	p.unpulled = err
+	return p.resolveLive(ctx)
 }
 
 // resolveLive reads the CRDs from the API server. None there is no error:

@@ -189,7 +189,7 @@ func (p *pass) result() ctrl.Result {
 	if p.suspended || p.elsewhere || p.finished {
 		return ctrl.Result{}
 	}
-	for _, f := range []*fault.Error{p.fault, fault.Classify(p.unwritten)} {
+	for _, f := range []*fault.Error{p.fault, fault.Classify(p.unpulled), fault.Classify(p.unwritten)} {
 		if f != nil && f.Class == fault.Transient {
 			p.wakeAt(p.now.Add(p.retryInterval()))
 		}

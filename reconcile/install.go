@@ -24,7 +24,8 @@ const nodeClaimCRD = "nodeclaims.karpenter.sh"
 // installCharts brings the first two Stages: the CRD chart, and once every CRD
 // is Established the main chart, and sees whether its rollout is complete.
 func (p *pass) installCharts(ctx context.Context) error {
-	managed := p.karpenter.Management == render.Managed
+	// Without charts there is nothing to install from: what is there stays.
+	managed := p.karpenter.Management == render.Managed && p.charts != nil
 	if p.sync.Status.Karpenter == nil {
 		// Written before it is done: the next pass installs.
 		p.fix()
@@ -36,7 +37,11 @@ func (p *pass) installCharts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	known := !managed || p.memory.installed == identity
+	standing, err := p.standing(ctx)
+	if err != nil {
+		return err
+	}
+	known := !managed || p.installedAs(identity, standing)
 	if !known {
 		if _, err := p.ensure(ctx, charts.CRDChart, p.Install.EnsureCRDs); err != nil {
 			return err
@@ -53,7 +58,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.memory.installed = identity
+		p.memory.installed, p.memory.standing = identity, standing
 		p.sync.Status.Karpenter.CRDDigest, p.sync.Status.Karpenter.Digest = p.charts.CRDDigest, p.charts.Digest
 		if changed {
 			// The cache still has the rollout of before.
@@ -72,7 +77,11 @@ func (p *pass) ensure(ctx context.Context, chart string, bring func(context.Cont
 	if err != nil {
 		return false, err
 	}
-	if result.Changed {
+	switch {
+	case result.Step == charts.Repair:
+		p.memory.repairedAt = p.now
+		p.warn("ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): somebody deleted or changed %s", chart, p.charts.Version, result.Revision, strings.Join(result.Moved, ", ")))
+	case result.Changed:
 		p.event("ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, p.charts.Version, result.Revision))
 	}
 	return result.Changed, nil
@@ -102,11 +111,7 @@ func (p *pass) installIdentity() (string, error) {
 
 // crdsEstablished says whether the CRDs of all kinds that are ours are served.
 func (p *pass) crdsEstablished(ctx context.Context) (observe.Readiness, error) {
-	names := []string{nodeClaimCRD}
-	for _, kind := range render.Kinds() {
-		names = append(names, kind.CRD)
-	}
-	for _, name := range names {
+	for _, name := range crdNames() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := p.Client.Get(ctx, client.ObjectKey{Name: name}, crd)
 		if apierrors.IsNotFound(err) {
@@ -122,20 +127,18 @@ func (p *pass) crdsEstablished(ctx context.Context) (observe.Readiness, error) {
 	return observe.Readiness{Ready: true}, nil
 }
 
-// controllerRolledOut finds Karpenter's Deployment by its label, whoever
-// installed it.
+// controllerRolledOut says whether the rollout of the chart's version is
+// complete.
 func (p *pass) controllerRolledOut(ctx context.Context) (observe.Readiness, error) {
-	namespace := p.sync.Status.Karpenter.Namespace
-	deployments := &appsv1.DeploymentList{}
-	err := p.Client.List(ctx, deployments, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels()))
+	deployments, err := p.controllers(ctx)
 	if err != nil {
-		return observe.Readiness{}, fmt.Errorf("find Karpenter's Deployment in %s: %w", namespace, err)
+		return observe.Readiness{}, err
 	}
-	if len(deployments.Items) == 0 {
-		return observe.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + namespace}, nil
+	if len(deployments) == 0 {
+		return observe.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + p.sync.Status.Karpenter.Namespace}, nil
 	}
-	for i := range deployments.Items {
-		deployment := &deployments.Items[i]
+	for i := range deployments {
+		deployment := &deployments[i]
 		if observe.Alive(deployment) {
 			p.stages.controllerAlive = true
 		}

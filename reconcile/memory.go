@@ -37,8 +37,13 @@ type memory struct {
 	renderedBy renderKey
 	rendered   render.Cache
 
-	// The charts that are known to be installed.
-	installed string
+	// The charts that could not be had.
+	unpulled unpulled
+
+	// The charts that are known to be installed, what stood of them then, and
+	// when something of them was put right last.
+	installed, standing string
+	repairedAt          time.Time
 
 	// When EC2 was asked last about the account, and when about removals.
 	cloudCheckedAt time.Time

@@ -44,6 +44,9 @@ type pass struct {
 	// unfetched is why the source could not be fetched, where the pass goes on
 	// with the last Snapshot.
 	unfetched error
+	// unpulled is why the charts could not be had, where the pass goes on with
+	// those that are installed.
+	unpulled error
 	// unwritten joins the errors of objects that could not be written; the rest
 	// of the Plan was.
 	unwritten error

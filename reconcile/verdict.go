@@ -43,6 +43,8 @@ func (p *pass) verdict() verdict {
 		return verdict{stuck, v1alpha1.ReasonStalled, fmt.Sprintf("removal of %s stalled: %s", removalName(r), r.Message)}
 	case len(heldRemovals(s.Removals)) > 0:
 		return verdict{stuck, v1alpha1.ReasonHeld, describeHeld(heldRemovals(s.Removals))}
+	case p.unpulled != nil:
+		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.unpulled)))
 	case len(p.drifted) > 0:
 		return verdict{stuck, v1alpha1.ReasonDrifted, fmt.Sprintf("differs from Git, and drift is Report: %s", joinRefs(p.drifted))}
 	case len(p.waits) > 0:

@@ -1,0 +1,172 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// installed are the CRDs and Karpenter's Deployment as a chart leaves them.
+func installed() []client.Object {
+	objects := []client.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "karpenter", UID: "d", Generation: 1,
+		Labels: map[string]string{"helm.sh/chart": "karpenter-1.14.1"},
+	}}}
+	for key, value := range observe.ControllerLabels() {
+		objects[0].GetLabels()[key] = value
+	}
+	for _, name := range crdNames() {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		crd.Name, crd.UID, crd.Generation = name, "c", 1
+		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+		objects = append(objects, crd)
+	}
+	return objects
+}
+
+// installing is a pass that has come as far as the charts.
+func (b *bed) installing() *pass {
+	b.watches = &watches{started: true}
+	p := b.pass()
+	p.karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}
+	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system"}
+	p.charts = &charts.Charts{Version: "1.14.1", CRDDigest: "sha256:c", Digest: "sha256:d"}
+	return p
+}
+
+// TestChartsAreLookedAtWhereSomethingMoved: once installed, Helm is asked again
+// when the CRDs or the Deployment are not what they were, and no more often than
+// retries are made where somebody goes on changing them.
+func TestChartsAreLookedAtWhereSomethingMoved(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), installed()...)
+	asks := func(what string, want int) {
+		t.Helper()
+		p := b.installing()
+		if err := p.installCharts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.install.asked[charts.ControllerChart]; got != want {
+			t.Errorf("%s: Helm was asked %d times, want %d", what, got, want)
+		}
+	}
+	change := func(object client.Object) {
+		t.Helper()
+		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Fatal(err)
+		}
+		object.SetGeneration(object.GetGeneration() + 1)
+		if err := b.client.Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deployment := installed()[0]
+	asks("at first", 1)
+	asks("nothing moved", 1)
+	change(deployment)
+	asks("a Deployment was changed", 2)
+	asks("and looked at", 2)
+	b.install.result = charts.Result{Step: charts.Repair, Changed: true, Moved: []string{"Deployment kube-system/karpenter"}}
+	change(installed()[1])
+	asks("a CRD was changed", 3)
+	if told := strings.Join(b.told(), "\n"); told != "" {
+		t.Errorf("events before the conclusion: %s", told)
+	}
+	change(deployment)
+	asks("somebody fights", 3)
+	b.clock.forward(b.pass().retryInterval())
+	asks("and again when a retry is due", 4)
+	if err := b.client.Delete(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.forward(b.pass().retryInterval())
+	asks("the Deployment is gone", 5)
+}
+
+// TestInstalledChartsGoOnWithoutTheRegistry: where the version in Git is in the
+// cluster, a registry that is away holds up nothing but the charts.
+func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
+	release := func(version string) charts.Release {
+		return charts.Release{Status: charts.Deployed, Mark: charts.Mark{Version: version}}
+	}
+	edited := release("1.14.1")
+	edited.Edited = true
+	cases := map[string]struct {
+		state charts.State
+		first bool
+		// goesOn is whether the pass comes to the live CRDs.
+		goesOn bool
+	}{
+		"the version is installed":       {state: charts.State{CRDs: release("1.14.1"), Controller: release("1.14.1")}, goesOn: true},
+		"another one is":                 {state: charts.State{CRDs: release("1.14.0"), Controller: release("1.14.0")}},
+		"the controller is another":      {state: charts.State{CRDs: release("1.14.1"), Controller: release("1.14.0")}},
+		"somebody ran Helm over it":      {state: charts.State{CRDs: edited, Controller: release("1.14.1")}},
+		"none is":                        {state: charts.State{CRDs: charts.Release{Status: charts.Absent}}},
+		"nothing was ever installed yet": {state: charts.State{CRDs: release("1.14.1"), Controller: release("1.14.1")}, first: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged), installed()...)
+			b.install.state = c.state
+			p := b.installing()
+			p.charts = nil
+			if c.first {
+				p.sync.Status.Karpenter = nil
+			}
+			err := p.resolveCharts(t.Context())
+			if goesOn := p.unpulled != nil; goesOn != c.goesOn {
+				t.Fatalf("goes on = %t, want %t (%v)", goesOn, c.goesOn, err)
+			}
+			if !c.goesOn {
+				if err == nil || !strings.Contains(err.Error(), "no route") {
+					t.Errorf("resolveCharts() = %v, want the registry's error", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.installCharts(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(map[string]int{}, b.install.asked); diff != "" {
+				t.Errorf("Helm was asked without charts:\n%s", diff)
+			}
+			v := p.verdict()
+			if v.class != retrying || v.reason != v1alpha1.ReasonChartFailed || !strings.Contains(v.message, "no route; the charts stay as they are installed") {
+				t.Errorf("verdict: %+v", v)
+			}
+		})
+	}
+}
+
+// TestARegistryThatFailsIsLeftAloneForAWhile: asking it can take as long as a
+// pass may.
+func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	asks := func(what, version string, want int) {
+		t.Helper()
+		p := b.installing()
+		p.karpenter.Version = version
+		if _, err := p.pullCharts(t.Context()); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+		if got := len(b.charts.asked); got != want {
+			t.Errorf("%s: the registry was asked %d times, want %d", what, got, want)
+		}
+	}
+	asks("at first", "1.14.1", 1)
+	asks("at once again", "1.14.1", 1)
+	asks("for another version", "1.14.0", 2)
+	b.clock.forward(b.pass().retryInterval())
+	asks("when a retry is due", "1.14.0", 3)
+}

@@ -1,0 +1,77 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// standing is equal for two passes between which nobody has deleted or changed
+// the CRDs or Karpenter's Deployment. Both are watched, so it costs no request.
+func (p *pass) standing(ctx context.Context) (string, error) {
+	var seen strings.Builder
+	note := func(object client.Object) {
+		fmt.Fprintf(&seen, "%s/%d/%t ", object.GetUID(), object.GetGeneration(), object.GetDeletionTimestamp() != nil)
+	}
+	for _, name := range crdNames() {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := p.Client.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("read crd %s: %w", name, err)
+		}
+		note(crd)
+	}
+	deployments, err := p.controllers(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range deployments {
+		note(&deployments[i])
+	}
+	return seen.String(), nil
+}
+
+// installedAs says whether the charts are known to be installed as Git says, and
+// to stand. What somebody changes again and again is put right at the pace of
+// retries: each time costs a revision of the release.
+func (p *pass) installedAs(identity, standing string) bool {
+	if p.memory.installed != identity {
+		return false
+	}
+	if p.memory.standing == standing {
+		return true
+	}
+	due := p.memory.repairedAt.Add(p.retryInterval())
+	if p.now.Before(due) {
+		p.wakeAt(due)
+		return true
+	}
+	return false
+}
+
+// crdNames are the CRDs of all kinds that are ours, and of NodeClaims.
+func crdNames() []string {
+	names := []string{nodeClaimCRD}
+	for _, kind := range render.Kinds() {
+		names = append(names, kind.CRD)
+	}
+	return names
+}
+
+// controllers are the Deployments of Karpenter's controller, found by their
+// label, whoever installed them.
+func (p *pass) controllers(ctx context.Context) ([]appsv1.Deployment, error) {
+	namespace := p.sync.Status.Karpenter.Namespace
+	found := &appsv1.DeploymentList{}
+	err := p.Client.List(ctx, found, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels()))
+	if err != nil {
+		return nil, fmt.Errorf("find Karpenter's Deployment in %s: %w", namespace, err)
+	}
+	return found.Items, nil
+}
