@@ -35,10 +35,9 @@ rules:
   - level: None
 `
 
-// Write is one request of someone to change an object, as the API server's
-// audit has it.
-type Write struct {
-	Time        time.Time
+// Request is one request of someone, as the API server's audit has it.
+type Request struct {
+	Time        time.Time // of the answer
 	User        string
 	Verb        string
 	Group       string
@@ -51,12 +50,12 @@ type Write struct {
 }
 
 // String is "patch nodepools.karpenter.sh/general: 200".
-func (w Write) String() string {
-	what := w.Resource + "." + w.Group + "/" + w.Name
-	if w.Subresource != "" {
-		what += "/" + w.Subresource
+func (r Request) String() string {
+	what := r.Resource + "." + r.Group + "/" + r.Name
+	if r.Subresource != "" {
+		what += "/" + r.Subresource
 	}
-	return fmt.Sprintf("%s %s: %d", w.Verb, what, w.Code)
+	return fmt.Sprintf("%s %s: %d", r.Verb, what, r.Code)
 }
 
 // auditEvent is what is read of an audit.k8s.io/v1 Event.
@@ -71,7 +70,11 @@ type auditEvent struct {
 }
 
 func (c *ControlPlane) writeAuditPolicy() error {
-	if err := os.WriteFile(filepath.Join(c.options.Dir, auditPolicyFile), []byte(auditPolicy), 0o600); err != nil {
+	policy := c.options.AuditPolicy
+	if policy == "" {
+		policy = auditPolicy
+	}
+	if err := os.WriteFile(filepath.Join(c.options.Dir, auditPolicyFile), []byte(policy), 0o600); err != nil {
 		return fmt.Errorf("write the audit policy: %w", err)
 	}
 	return nil
@@ -86,30 +89,40 @@ func (c *ControlPlane) auditFlags() []string {
 
 // Writes are all writes so far to NodePools, NodeClaims, EC2NodeClasses,
 // NodeSyncs, CRDs and Deployments, in the order in which they were answered,
-// refused ones too.
-func (c *ControlPlane) Writes() ([]Write, error) {
+// refused ones too. With Options.AuditPolicy they are what that has noted.
+func (c *ControlPlane) Writes() ([]Request, error) {
+	all, _, err := c.Audit(0)
+	return all, err
+}
+
+// Audit are the requests in the audit's log from a byte of it on, and the byte
+// after the last one: what to go on from.
+func (c *ControlPlane) Audit(from int64) (requests []Request, next int64, err error) {
 	file, err := os.Open(filepath.Join(c.options.Dir, auditLogFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // nothing has been written yet
+		return nil, from, nil // nothing has been noted yet
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the API server's audit: %w", err)
+		return nil, from, fmt.Errorf("read the API server's audit: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	var all []Write
+	if _, err := file.Seek(from, io.SeekStart); err != nil {
+		return nil, from, fmt.Errorf("read the API server's audit: %w", err)
+	}
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) { // a line without an end is still being written
-			return all, nil
+			return requests, from, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read the API server's audit: %w", err)
+			return nil, from, fmt.Errorf("read the API server's audit: %w", err)
 		}
+		from += int64(len(line))
 		var e auditEvent
 		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("read the API server's audit: %w: %s", err, line)
+			return nil, from, fmt.Errorf("read the API server's audit: %w: %s", err, line)
 		}
-		all = append(all, Write{
+		requests = append(requests, Request{
 			Time: e.StageTimestamp, User: e.User.Username, Verb: e.Verb, URI: e.RequestURI, Code: e.ResponseStatus.Code,
 			Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
 			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,

@@ -60,13 +60,16 @@ func (c *ControlPlane) apiServer(port, etcd int) process.Spec {
 // by the sandbox's nodes. The attach-detach controller and the volume binder
 // look more often than once a minute, as stories are short.
 func (c *ControlPlane) controllerManager() process.Spec {
-	controllers := append([]string{"*"}, c.options.WithoutControllers...)
+	controllers := strings.Join(append([]string{"*"}, c.options.WithoutControllers...), ",-")
+	if len(c.options.Controllers) > 0 {
+		controllers = strings.Join(c.options.Controllers, ",")
+	}
 	return c.component("kube-controller-manager",
 		"--kubeconfig="+c.kubeconfig(managerUser),
 		"--leader-elect=false",
 		"--secure-port=0",
 		"--profiling=false",
-		"--controllers="+strings.Join(controllers, ",-"),
+		"--controllers="+controllers,
 		"--root-ca-file="+c.pki(caCertFile),
 		"--service-account-private-key-file="+c.pki(accountKeyFile),
 		"--cluster-signing-cert-file="+c.pki(caCertFile),

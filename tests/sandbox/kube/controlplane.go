@@ -31,6 +31,12 @@ type Options struct {
 	Dir string
 	// Programs starts the parts.
 	Programs Starter
+	// AuditPolicy says what the audit notes. Optional: the default is what Writes
+	// says.
+	AuditPolicy string
+	// Controllers are those of the controller manager to run, by the names of its
+	// --controllers flag; none means the usual ones.
+	Controllers []string
 	// WithoutControllers are controllers of the controller manager to leave
 	// out, by the names of its --controllers flag.
 	WithoutControllers []string
