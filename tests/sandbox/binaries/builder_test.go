@@ -27,6 +27,8 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 	}{
 		"kubernetes": {binaries.Kubernetes, "k8s.io/kubernetes", binaries.KubernetesVersion},
 		"karpenter":  {binaries.Karpenter, "github.com/aws/karpenter-provider-aws", binaries.KarpenterVersion},
+		"flux":       {binaries.KustomizeController, "github.com/fluxcd/kustomize-controller", binaries.FluxVersion},
+		"argo cd":    {binaries.ArgoCD, "github.com/argoproj/argo-cd/v3", binaries.ArgoCDVersion},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

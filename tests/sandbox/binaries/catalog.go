@@ -18,11 +18,21 @@ const (
 	Helm       Name = "helm"
 )
 
+// The programs that benchmarks measure beside plumbline. No sandbox needs them.
+const (
+	// KustomizeController is Flux's.
+	KustomizeController Name = "kustomize-controller"
+	// ArgoCD is all of Argo CD's programs in one.
+	ArgoCD Name = "argocd"
+)
+
 // The versions that the programs say they are. They are the module versions
 // of tests/sandbox/bin/*/go.mod; a test holds them together.
 const (
 	KubernetesVersion = "1.36.3"
 	KarpenterVersion  = "1.14.1"
+	FluxVersion       = "1.9.5" // of the kustomize-controller
+	ArgoCDVersion     = "3.2.11"
 )
 
 // recipe says how a program is built.
@@ -52,6 +62,10 @@ func recipeOf(name Name) (recipe, error) {
 		return recipe{pkg: "code.gitea.io/gitea", ldflags: strip, tags: "sqlite sqlite_unlock_notify", cgo: true}, nil
 	case Helm:
 		return recipe{pkg: "helm.sh/helm/v3/cmd/helm", ldflags: strip}, nil
+	case KustomizeController:
+		return recipe{pkg: "github.com/fluxcd/kustomize-controller", ldflags: strip}, nil
+	case ArgoCD:
+		return recipe{pkg: "github.com/argoproj/argo-cd/v3/cmd", ldflags: strip}, nil
 	default:
 		return recipe{}, fmt.Errorf("no recipe to build %q: it is none of %v", name, All())
 	}
