@@ -12,6 +12,8 @@ FUZZTIME ?= 10s
 OBJECTS ?= 400
 MINUTES ?= 30
 SEED    ?= 0
+IDLE ?= 30s
+NODES ?= 1000
 
 .PHONY: help
 help: ## List the targets
@@ -83,8 +85,8 @@ vulncheck: ## Known vulnerabilities; passes with a word where the database canno
 	  else echo "$$out" >&2; exit 1; fi; }
 
 .PHONY: bench
-bench: build sandbox-binaries ## Print the table of ratios; OBJECTS=2000 for more
-	@cd tests && go run ./bench/cmd/bench -objects $(OBJECTS)
+bench: build system ## Print the table of ratios; OBJECTS=2000 PEERS=flux,argo IDLE=10m NODES=10000 CURVE=1 SCENES=removal
+	@cd tests && go run ./bench/cmd/bench -objects=$(OBJECTS) -peers='$(PEERS)' -idle=$(IDLE) -nodes=$(NODES) -curve=$(if $(CURVE),true,false) -scenes='$(SCENES)'
 
 .PHONY: soak
 soak: build sandbox-binaries ## Let the daemon live among pushes, faults and kills: MINUTES=30, SEED=n to do it again

@@ -11,30 +11,36 @@ import (
 
 func TestCount(t *testing.T) {
 	began := time.Unix(100, 0)
-	object := func(second int64, code int) kube.Write {
-		return kube.Write{Time: time.Unix(second, 0), User: user, Group: "karpenter.sh", Resource: "nodepools", Code: code}
+	object := func(second int64, code int) kube.Request {
+		return kube.Request{Time: time.Unix(second, 0), Verb: "patch", Group: "karpenter.sh", Resource: "nodepools", Code: code}
 	}
-	status := kube.Write{Time: time.Unix(109, 0), User: user, Group: "plumbline.dev", Resource: "nodesyncs", Subresource: "status", Code: 200}
-	foreign := kube.Write{Time: time.Unix(120, 0), User: "admin", Group: "karpenter.sh", Resource: "nodepools", Code: 200}
+	other := func(verb, resource string) kube.Request {
+		return kube.Request{Time: time.Unix(120, 0), Verb: verb, Resource: resource, Code: 200}
+	}
+	status := kube.Request{Time: time.Unix(109, 0), Verb: "patch", Group: "plumbline.dev", Resource: "nodesyncs", Subresource: "status", Code: 200}
 	for name, c := range map[string]struct {
-		writes []kube.Write
-		want   Row
+		requests []kube.Request
+		want     Row
 	}{
 		"the last object's answer stops the clock": {
-			writes: []kube.Write{object(101, 200), object(104, 201), status, foreign},
-			want:   Row{Wall: 4 * time.Second, Writes: 2, Patches: 1},
+			requests: []kube.Request{object(101, 200), object(104, 201), status, other("create", "events")},
+			want:     Row{Wall: 4 * time.Second, Told: 9 * time.Second, Writes: 2, Patches: 1, Events: 1},
 		},
 		"without objects the status does": {
-			writes: []kube.Write{status, foreign},
-			want:   Row{Wall: 9 * time.Second, Patches: 1},
+			requests: []kube.Request{status, other("update", "configmaps")},
+			want:     Row{Wall: 9 * time.Second, Told: 9 * time.Second, Patches: 1, ConfigMaps: 1},
 		},
 		"a refused write is told apart": {
-			writes: []kube.Write{object(101, 409), object(102, 200)},
-			want:   Row{Wall: 2 * time.Second, Writes: 1, Refused: 1},
+			requests: []kube.Request{object(101, 409), object(102, 200)},
+			want:     Row{Wall: 2 * time.Second, Writes: 1, Refused: 1},
+		},
+		"reads are counted by their kind": {
+			requests: []kube.Request{other("get", "configmaps"), other("list", "nodepools"), other("get", "")},
+			want:     Row{Gets: 1, Lists: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, count(c.writes, began)); diff != "" {
+			if diff := cmp.Diff(c.want, count(c.requests, began)); diff != "" {
 				t.Errorf("row (-want +got):\n%s", diff)
 			}
 		})
@@ -44,14 +50,22 @@ func TestCount(t *testing.T) {
 func TestExact(t *testing.T) {
 	for name, c := range map[string]struct {
 		row  Row
-		want int
+		want Counts
 		ok   bool
 	}{
-		"as many as wanted": {Row{Writes: 1}, 1, true},
-		"one too many":      {Row{Writes: 2}, 1, false},
-		"none for one":      {Row{}, 1, false},
-		"one for none":      {Row{Writes: 1}, 0, false},
-		"a refused one":     {Row{Writes: 1, Refused: 1}, 1, false},
+		"as many as wanted":      {Row{Writes: 1, Patches: 2}, oneObject, true},
+		"one write too many":     {Row{Writes: 2}, oneObject, false},
+		"none for one":           {Row{}, oneObject, false},
+		"one for none":           {Row{Writes: 1}, nothing, false},
+		"a refused one":          {Row{Writes: 1, Refused: 1}, oneObject, false},
+		"one patch too many":     {Row{Writes: 1, Patches: 3}, oneObject, false},
+		"one event too many":     {Row{Writes: 1, Events: 2}, oneObject, false},
+		"a LIST":                 {Row{Writes: 1, Lists: 1}, oneObject, false},
+		"a GET that is free":     {Row{Writes: 1, Reads: 3}, oneObject, true},
+		"a GET where none is":    {Row{Reads: 1}, nothing, false},
+		"a status for a commit":  {Row{Patches: 1}, nothing, true},
+		"two for one commit":     {Row{Patches: 2}, nothing, false},
+		"an event about nothing": {Row{Events: 1}, nothing, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := exact(c.row, c.want); (err == nil) != c.ok {

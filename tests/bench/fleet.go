@@ -2,32 +2,53 @@ package bench
 
 import (
 	"fmt"
+	"path"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
 )
 
-// folder is where the definitions are in the repository.
-const folder = "clusters/bench"
+// layout is how a fleet's files lie in the repository.
+type layout int
+
+const (
+	// plain files in one folder.
+	plain layout = iota
+	// listed by a kustomization that does nothing else.
+	listed
+	// transformed by an overlay: a label on each object and a patch of one.
+	transformed
+)
 
 // fleet is what Git says. Its numbers are what a commit changes.
 type fleet struct {
-	limits []int // of each pair
+	// folder is its path in the repository; prefix begins all its names.
+	folder, prefix string
+	layout         layout
+	limits         []int // of each pair
 }
 
-func newFleet(objects int) *fleet {
-	f := &fleet{limits: make([]int, objects/2)}
-	for i := range f.limits {
-		f.limits[i] = 100
-	}
+func newFleet(folder, prefix string, objects int) *fleet {
+	f := &fleet{folder: folder, prefix: prefix}
+	f.grow(objects)
 	return f
 }
 
-// changeOne raises the limit of one NodePool and returns its place.
-func (f *fleet) changeOne(i int) int {
+// grow adds pairs until there are as many objects.
+func (f *fleet) grow(objects int) {
+	for len(f.limits) < objects/2 {
+		f.limits = append(f.limits, 100)
+	}
+}
+
+// changeOne raises the limit of one NodePool and returns it.
+func (f *fleet) changeOne(i int) definition {
 	i %= len(f.limits)
 	f.limits[i]++
-	return i
+	return f.pool(i)
 }
 
 // changeAll changes every NodePool and every EC2NodeClass.
@@ -41,13 +62,8 @@ func (f *fleet) changeAll() {
 type definition struct {
 	kind schema.GroupVersionResource
 	name string
-	// content is the object in YAML.
-	content string
-}
-
-// file is the definition's in the repository.
-func (d definition) file() string {
-	return fmt.Sprintf("%s/nodes/%s-%s.yaml", folder, d.kind.Resource, d.name)
+	// file is where it lies in the repository, content the object in YAML.
+	file, content string
 }
 
 // json is the definition as a body of a request.
@@ -59,34 +75,74 @@ func (d definition) json() ([]byte, error) {
 	return body, nil
 }
 
-// pools and classes are all definitions of one kind. prefix keeps those of the
-// raw apply apart from those in Git.
-func (f *fleet) pools(prefix string) []definition {
+// all are the definitions, classes first.
+func (f *fleet) all() []definition { return append(f.classes(), f.pools()...) }
+
+func (f *fleet) pools() []definition {
 	all := make([]definition, len(f.limits))
 	for i := range all {
-		all[i] = f.pool(prefix, i)
+		all[i] = f.pool(i)
 	}
 	return all
 }
 
-func (f *fleet) classes(prefix string) []definition {
+func (f *fleet) classes() []definition {
 	all := make([]definition, len(f.limits))
 	for i := range all {
-		all[i] = f.class(prefix, i)
+		all[i] = f.class(i)
 	}
 	return all
 }
 
-func (f *fleet) pool(prefix string, i int) definition {
-	name := fmt.Sprintf("%spair-%04d", prefix, i)
-	return definition{kind: nodePools, name: name, content: fmt.Sprintf(poolYAML, name, i%100+1, f.limits[i], name)}
+func (f *fleet) name(i int) string { return fmt.Sprintf("%spair-%04d", f.prefix, i) }
+
+func (f *fleet) pool(i int) definition {
+	name := f.name(i)
+	return definition{
+		kind: nodePools, name: name, file: f.file(nodePools, name),
+		content: fmt.Sprintf(poolYAML, name, i%100+1, f.limits[i], name),
+	}
 }
 
 // class changes with the thousands of the limit alone: a limit that is raised by
 // one is a change of the pool alone.
-func (f *fleet) class(prefix string, i int) definition {
-	name := fmt.Sprintf("%spair-%04d", prefix, i)
-	return definition{kind: nodeClasses, name: name, content: fmt.Sprintf(classYAML, name, f.limits[i]/1000)}
+func (f *fleet) class(i int) definition {
+	name := f.name(i)
+	return definition{
+		kind: nodeClasses, name: name, file: f.file(nodeClasses, name),
+		content: fmt.Sprintf(classYAML, name, f.limits[i]/1000),
+	}
+}
+
+func (f *fleet) file(kind schema.GroupVersionResource, name string) string {
+	return path.Join(f.folder, f.definitions(), kind.Resource+"-"+name+".yaml")
+}
+
+// definitions is the folder of the definitions below the fleet's.
+func (f *fleet) definitions() string {
+	if f.layout == transformed {
+		return "base"
+	}
+	return "nodes"
+}
+
+// settings are the files of the fleet that are no definitions, by their names.
+func (f *fleet) settings() map[string]string {
+	files := map[string]string{
+		path.Join(f.folder, "plumbline.yaml"): fmt.Sprintf(karpenterYAML, sandbox.DefaultCluster, sandbox.DefaultRegion),
+	}
+	if f.layout == plain {
+		return files
+	}
+	var list strings.Builder
+	for _, d := range f.all() {
+		fmt.Fprintf(&list, "  - %s\n", path.Base(d.file))
+	}
+	files[path.Join(f.folder, f.definitions(), "kustomization.yaml")] = "resources:\n" + list.String()
+	if f.layout == transformed {
+		files[path.Join(f.folder, "nodes", "kustomization.yaml")] = fmt.Sprintf(overlayYAML, f.name(0))
+	}
+	return files
 }
 
 const karpenterYAML = `apiVersion: config.plumbline.dev/v1alpha1
@@ -94,6 +150,14 @@ kind: Karpenter
 cluster: {name: %s, region: %s}
 management: External
 nodes: [./nodes]
+`
+
+const overlayYAML = `resources: [../base]
+labels: [{pairs: {stage: production}}]
+patches:
+  - target: {kind: NodePool, name: %s}
+    patch: |
+      - {op: replace, path: /spec/weight, value: 42}
 `
 
 const poolYAML = `apiVersion: karpenter.sh/v1

@@ -29,8 +29,9 @@ type gitHost struct {
 	repo *repository.Repository
 	url  string
 	root string
-	// statuses counts the commit statuses that were posted.
-	statuses atomic.Int64
+	// statuses counts the commit statuses that were posted, fetched the packs that
+	// were asked for.
+	statuses, fetched atomic.Int64
 }
 
 func (g *ground) startGit(ctx context.Context) error {
@@ -69,13 +70,18 @@ func (h *gitHost) handler(ctx context.Context) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask git where its http-backend is: %w", err)
 	}
-	routes := http.NewServeMux()
-	routes.Handle("/", &cgi.Handler{
+	backend := &cgi.Handler{
 		Path: filepath.Join(string(bytes.TrimSpace(where)), "git-http-backend"),
 		Env: []string{
 			"GIT_PROJECT_ROOT=" + h.root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=bench", "HOME=" + h.root,
 			"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
 		},
+	}
+	routes := http.NewServeMux()
+	routes.Handle("/", backend)
+	routes.HandleFunc("POST /"+repositoryPath+"/git-upload-pack", func(w http.ResponseWriter, r *http.Request) {
+		h.fetched.Add(1)
+		backend.ServeHTTP(w, r)
 	})
 	routes.HandleFunc("POST /api/v1/repos/{owner}/{name}/statuses/{commit}", func(w http.ResponseWriter, _ *http.Request) {
 		h.statuses.Add(1)
@@ -111,13 +117,13 @@ func (h *gitHost) clone(ctx context.Context, dir string) (*repository.Repository
 	return r, nil
 }
 
-// push commits what changed in the clone and pushes it. It returns when the
-// branch moved on the server, which is when the clock starts.
-func (h *gitHost) push(ctx context.Context, message string) (pushed, error) {
+// push commits what changed in the clone, pushes it, and calls notify the moment
+// the push has returned.
+func (h *gitHost) push(ctx context.Context, notify func(ctx context.Context, commit string) error) (pushed, error) {
 	var p pushed
 	for _, args := range [][]string{
 		{"add", "--all"},
-		{"commit", "--quiet", "--message", message},
+		{"commit", "--quiet", "--allow-empty", "--message", "a change"},
 	} {
 		if _, err := h.repo.Git(ctx, args...); err != nil {
 			return p, err
@@ -130,6 +136,9 @@ func (h *gitHost) push(ctx context.Context, message string) (pushed, error) {
 	if _, err := h.repo.Git(ctx, "push", "--quiet", "origin", "HEAD:"+branch); err != nil {
 		return p, err
 	}
+	if err := notify(ctx, p.commit); err != nil {
+		return p, err
+	}
 	info, err := os.Stat(filepath.Join(h.root, repositoryPath, "refs", "heads", branch))
 	if err != nil {
 		return p, fmt.Errorf("see when the branch moved on the server: %w", err)
@@ -138,26 +147,31 @@ func (h *gitHost) push(ctx context.Context, message string) (pushed, error) {
 	return p, nil
 }
 
+// nobody is told of a push that nobody follows yet.
+func nobody(context.Context, string) error { return nil }
+
 // pushed is a commit and when the server's branch moved to it.
 type pushed struct {
 	commit string
 	at     time.Time
 }
 
+// rawClones is how many raw fetches of one push are made; the median counts.
+const rawClones = 3
+
 // fetches are clones that follow the repository with git alone.
 type fetches []*repository.Repository
 
-// newFetches makes clones that have not fetched anything.
-func (h *gitHost) newFetches(ctx context.Context, dir string, n int) (fetches, error) {
-	var all fetches
-	for i := range n {
-		r, err := h.clone(ctx, filepath.Join(dir, fmt.Sprint(i)))
+// openFetches makes clones that have not fetched anything.
+func (b *bench) openFetches(ctx context.Context) error {
+	for i := range rawClones {
+		clone, err := b.host.clone(ctx, b.path(fmt.Sprintf("fetches/%d", i)))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, r)
+		b.fetches = append(b.fetches, clone)
 	}
-	return all, nil
+	return nil
 }
 
 // measure fetches the branch's tip into each clone, and returns the median time.

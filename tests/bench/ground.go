@@ -25,6 +25,7 @@ import (
 // ground is all that a run stands on.
 type ground struct {
 	options  Options
+	builder  *binaries.Builder
 	paths    map[binaries.Name]string
 	programs *process.Group
 	dir      string
@@ -33,9 +34,9 @@ type ground struct {
 	aws     string
 	objects dynamic.Interface
 	host    *gitHost
-	daemon  *daemon.Daemon
-	process watched
-	closers []func()
+	// plumbline is the daemon, which does not run yet.
+	plumbline *plumbline
+	closers   []func()
 }
 
 // open starts the ground. On an error, what was started is ended.
@@ -69,8 +70,8 @@ func (g *ground) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	builder := &binaries.Builder{Source: g.source(), Cache: cache, Progress: g.options.Progress}
-	g.paths, err = builder.Build(ctx, binaries.Kubernetes, binaries.Helm)
+	g.builder = &binaries.Builder{Source: g.source(), Cache: cache, Progress: g.options.Progress}
+	g.paths, err = g.builder.Build(ctx, binaries.Kubernetes, binaries.Helm)
 	return err
 }
 
@@ -89,13 +90,13 @@ func (g *ground) folder(context.Context) error {
 
 func (g *ground) path(name string) string { return filepath.Join(g.dir, name) }
 
-// startKube leaves the controller of Deployments out: the only one here is
-// Karpenter's, and its status is played.
+// startKube runs the two controllers alone that a deletion needs: Deployments,
+// Nodes and their health are played.
 func (g *ground) startKube(ctx context.Context) error {
 	var err error
 	g.kube, err = kube.Start(ctx, kube.Options{
 		Binary: g.paths[binaries.Kubernetes], Dir: g.path("kube"), Programs: g.programs,
-		WithoutControllers: []string{"deployment"}, WithoutScheduler: true,
+		Controllers: []string{"garbagecollector", "namespace"}, WithoutScheduler: true, AuditPolicy: auditPolicy,
 	})
 	if err != nil {
 		return err
@@ -167,7 +168,9 @@ func (g *ground) installDaemon(ctx context.Context) error {
 	if err := daemon.Install(ctx, g.kube, g.options.Root); err != nil {
 		return err
 	}
-	g.daemon = daemon.New(daemon.Options{Kube: g.kube, AWS: g.awsVariables(), Root: g.options.Root, Dir: g.path("daemon")})
-	g.onClose(g.daemon.Close)
+	g.plumbline = &plumbline{ground: g, daemon: daemon.New(daemon.Options{
+		Kube: g.kube, AWS: g.awsVariables(), Root: g.options.Root, Dir: g.path("daemon"),
+	})}
+	g.onClose(g.plumbline.daemon.Close)
 	return nil
 }

@@ -35,7 +35,7 @@ func (b *bench) profile(ctx context.Context) error {
 				return nil
 			default:
 			}
-			if _, err := b.commit(ctx, 1, b.fleet.pool("", b.fleet.changeOne(i*11))); err != nil {
+			if _, err := b.change(ctx, b.plumbline, b.fleet.changeOne(i*11)); err != nil {
 				return err
 			}
 		}
@@ -44,7 +44,7 @@ func (b *bench) profile(ctx context.Context) error {
 }
 
 func (b *bench) download(ctx context.Context) (err error) {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", b.metrics, int(profileTime.Seconds()))
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", b.plumbline.metrics, int(profileTime.Seconds()))
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("ask for a profile: %w", err)

@@ -16,52 +16,103 @@ import (
 )
 
 const (
-	rawPrefix      = "raw-"
 	rawConnections = 8
 	// rawTries is how often a write that lost a race is tried.
 	rawTries = 5
+	// rawRounds is how often all objects are applied, unless two rounds in a row
+	// come close enough before.
+	rawRounds = 4
+	// rawClose is by how much of the larger one they may differ.
+	rawClose = 0.1
 )
 
-// raw is what the API server alone takes for the writes of a row.
+// raw is what the API server alone takes for the writes of a row, each time that
+// it was measured.
 type raw struct {
-	first, one, all time.Duration
+	applier rawApplier
+	// one is the fleet whose one pool is applied beside each small change.
+	one              *fleet
+	first, ones, all []time.Duration
 }
 
-// measureRaw applies the same objects, under other names, before the daemon
-// runs, and takes them away again.
-func (b *bench) measureRaw(ctx context.Context) error {
-	a, err := newRawApplier(ctx, b.kube.Config)
-	if err != nil {
+// openRaw opens the connections, and applies the pair that is changed beside
+// each small change.
+func (b *bench) openRaw(ctx context.Context) error {
+	var err error
+	if b.raw.applier, err = newRawApplier(ctx, b.kube.Config); err != nil {
 		return err
 	}
-	f := newFleet(b.options.Objects)
-	if b.raw.first, err = a.measure(ctx, f.classes(rawPrefix), f.pools(rawPrefix)); err != nil {
-		return err
-	}
-	var ones []time.Duration
-	for i := range b.options.Repeat {
-		took, err := a.measure(ctx, []definition{f.pool(rawPrefix, f.changeOne(i))})
+	return b.openRawOne(ctx)
+}
+
+func (b *bench) openRawOne(ctx context.Context) error {
+	b.raw.one = newFleet("", "raw-one-", 2)
+	_, err := b.raw.applier.measure(ctx, b.raw.one.all())
+	return err
+}
+
+// rawOne applies a change of one pool.
+func (b *bench) rawOne(ctx context.Context) error {
+	took, err := b.raw.applier.measure(ctx, []definition{b.raw.one.changeOne(0)})
+	b.raw.ones = append(b.raw.ones, took)
+	return err
+}
+
+// rawAll applies as many objects as a fleet has, changes all of them and takes
+// them away again, until it takes as long as the time before.
+func (b *bench) rawAll(ctx context.Context) error {
+	for range rawRounds {
+		f := newFleet("", "raw-", b.options.Objects)
+		first, err := b.raw.applier.measure(ctx, f.classes(), f.pools())
 		if err != nil {
 			return err
 		}
-		ones = append(ones, took)
+		f.changeAll()
+		all, err := b.raw.applier.measure(ctx, f.classes(), f.pools())
+		if err != nil {
+			return err
+		}
+		if err := b.takeAway(ctx, f); err != nil {
+			return err
+		}
+		stable := agrees(b.raw.first, first) && agrees(b.raw.all, all)
+		b.raw.first, b.raw.all = append(b.raw.first, first), append(b.raw.all, all)
+		if stable {
+			return nil
+		}
 	}
-	b.raw.one = median(ones)
-	f.changeAll()
-	if b.raw.all, err = a.measure(ctx, f.classes(rawPrefix), f.pools(rawPrefix)); err != nil {
-		return err
+	return nil
+}
+
+// agrees says whether the last time comes close to another.
+func agrees(before []time.Duration, now time.Duration) bool {
+	if len(before) == 0 {
+		return false
 	}
-	return b.clear(ctx)
+	last := before[len(before)-1]
+	return float64((now - last).Abs()) <= rawClose*float64(max(now, last))
+}
+
+// takeAway deletes what was applied for a measurement, pools first.
+func (b *bench) takeAway(ctx context.Context, f *fleet) error {
+	for _, list := range [][]definition{f.pools(), f.classes()} {
+		if err := b.raw.applier.each(ctx, list, func(ctx context.Context, client dynamic.Interface, d definition) error {
+			return client.Resource(d.kind).Delete(ctx, d.name, metav1.DeleteOptions{})
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // clear takes all definitions away.
-func (b *bench) clear(ctx context.Context) error {
+func (g *ground) clear(ctx context.Context) error {
 	for _, kind := range []schema.GroupVersionResource{nodePools, nodeClasses} {
-		if err := b.objects.Resource(kind).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-			return fmt.Errorf("delete the %s of the raw apply: %w", kind.Resource, err)
+		if err := g.objects.Resource(kind).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			return fmt.Errorf("delete the %s: %w", kind.Resource, err)
 		}
-		if err := b.await(ctx, "the "+kind.Resource+" of the raw apply to go", func(ctx context.Context) (bool, error) {
-			left, err := b.objects.Resource(kind).List(ctx, metav1.ListOptions{Limit: 1})
+		if err := g.await(ctx, "the "+kind.Resource+" to go", func(ctx context.Context) (bool, error) {
+			left, err := g.objects.Resource(kind).List(ctx, metav1.ListOptions{Limit: 1})
 			return err == nil && len(left.Items) == 0, err
 		}); err != nil {
 			return err
@@ -114,6 +165,13 @@ func (a rawApplier) measure(ctx context.Context, lists ...[]definition) (time.Du
 }
 
 func (a rawApplier) apply(ctx context.Context, list []definition, bodies map[definition][]byte) error {
+	return a.each(ctx, list, func(ctx context.Context, client dynamic.Interface, d definition) error {
+		return write(ctx, client, d, bodies[d])
+	})
+}
+
+// each does something for each definition, over all connections.
+func (a rawApplier) each(ctx context.Context, list []definition, do func(context.Context, dynamic.Interface, definition) error) error {
 	todo := make(chan definition, len(list))
 	for _, d := range list {
 		todo <- d
@@ -123,7 +181,7 @@ func (a rawApplier) apply(ctx context.Context, list []definition, bodies map[def
 	for _, client := range a {
 		group.Go(func() error {
 			for d := range todo {
-				if err := write(ctx, client, d, bodies[d]); err != nil {
+				if err := do(ctx, client, d); err != nil {
 					return err
 				}
 			}

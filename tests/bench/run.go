@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,16 @@ type Options struct {
 	Objects int
 	// Repeat is how often a small commit is pushed; the table has the median.
 	Repeat int
+	// Scenes are what is measured, in the order of Scenes. None means all.
+	Scenes []string
+	// Curve has one change measured in fleets of many sizes, too.
+	Curve bool
+	// Peers are measured beside it: flux, argo.
+	Peers []string
+	// Idle is how long the daemon is left idle. Nodes is the number of Nodes and of
+	// NodeClaims beside it then.
+	Idle  time.Duration
+	Nodes int
 	// Flags are the daemon's beside those of its Deployment; the last one counts.
 	Flags []string
 	// Profile is a file for a CPU profile of the daemon while it takes one-object
@@ -25,69 +36,110 @@ type Options struct {
 	Progress io.Writer
 }
 
-// Run measures all rows in one cluster and returns them.
-func Run(ctx context.Context, o Options) (*Table, error) {
+// Scenes are the names of what can be measured.
+func Scenes() []string {
+	var all []string
+	for _, s := range new(bench).scenes() {
+		all = append(all, s.name)
+	}
+	return all
+}
+
+func (o Options) check() error {
 	if o.Repeat < 1 {
-		return nil, fmt.Errorf("repeat a small commit %d times: at least once", o.Repeat)
+		return fmt.Errorf("repeat a small commit %d times: at least once", o.Repeat)
 	}
 	if o.Objects < 2 || o.Objects%2 != 0 {
-		return nil, fmt.Errorf("measure %d objects: they come in pairs, so ask for an even number from 2 on", o.Objects)
+		return fmt.Errorf("measure %d objects: they come in pairs, so ask for an even number from 2 on", o.Objects)
+	}
+	for _, name := range o.Scenes {
+		if !slices.Contains(Scenes(), name) {
+			return fmt.Errorf("measure %q: it is none of %v", name, Scenes())
+		}
+	}
+	return nil
+}
+
+func (o Options) wants(scene string) bool {
+	return len(o.Scenes) == 0 || slices.Contains(o.Scenes, scene)
+}
+
+// Run measures all scenes in one cluster and returns what they cost. On an error
+// the table has what was measured until then.
+func Run(ctx context.Context, o Options) (*Table, error) {
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	g, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer g.close()
-	b := &bench{ground: g, options: o, fleet: newFleet(o.Objects)}
-	t, err := b.run(ctx)
-	if err != nil && g.daemon != nil {
-		return nil, fmt.Errorf("%w\nthe end of the daemon's log:\n%s", err, g.daemon.LogTail(10))
+	b := &bench{ground: g, table: &Table{Objects: o.Objects, Load: load(), Flags: g.plumbline.flags()}}
+	if err := b.run(ctx); err != nil {
+		return b.table, fmt.Errorf("%w\nthe end of the daemon's log:\n%s", err, g.plumbline.daemon.LogTail(10))
 	}
-	return t, err
+	return b.table, nil
 }
 
 // bench is one run.
 type bench struct {
 	*ground
-	options Options
+	table *Table
+	// fleet is what Git says, while a scene is played.
 	fleet   *fleet
-	table   Table
 	raw     raw
 	fetches fetches
-	// metrics is the address of the daemon's metrics and profiles.
-	metrics string
-	// markers counts the marks that were left in the audit.
-	markers int
+	// audited is how far the API server's audit was read.
+	audited int64
+	// firstRow and allRow are compared with the raw apply when all was measured.
+	firstRow, allRow *Row
 }
 
-func (b *bench) run(ctx context.Context) (*Table, error) {
+// scene is one part of the run. It begins and ends with an empty cluster.
+type scene struct {
+	name string
+	play func(context.Context) error
+}
+
+func (b *bench) scenes() []scene {
+	return []scene{
+		{"changes", b.changes},
+		{"removal", b.removal},
+		{"kustomize", b.kustomizations},
+		{"many", b.many},
+		{"curve", b.curve},
+		{"peers", b.peers},
+		{"idle", b.idle}, // it leaves its nodes behind
+	}
+}
+
+func (b *bench) run(ctx context.Context) error {
 	began := time.Now()
-	b.table = Table{Objects: b.options.Objects, Load: load(), Flags: b.flags()}
-	for _, step := range []struct {
-		say string
-		do  func(context.Context) error
-	}{
-		{"raw server-side apply", b.measureRaw},
-		{"the first apply", b.firstApply},
-		{"one object changed", b.oneChanged},
-		{"all objects changed", b.allChanged},
-		{"a commit outside the inputs", b.outside},
-		{"memory", b.memory},
-		{"a profile", b.profile},
-	} {
-		b.say("%5.1fs  %s", time.Since(began).Seconds(), step.say)
-		if err := step.do(ctx); err != nil {
-			return nil, fmt.Errorf("measure %s: %w", step.say, err)
+	if err := b.inTurn(ctx, b.plumbline.start, b.openRaw, b.openFetches); err != nil {
+		return err
+	}
+	for _, s := range b.scenes() {
+		if !b.options.wants(s.name) {
+			continue
+		}
+		b.say("%5.1fs  %s", time.Since(began).Seconds(), s.name)
+		if err := s.play(ctx); err != nil {
+			return fmt.Errorf("measure %s: %w", s.name, err)
 		}
 	}
-	return &b.table, nil
+	b.say("%5.1fs  done", time.Since(began).Seconds())
+	return nil
 }
 
-// memory reads what the daemon holds when all is done.
-func (b *bench) memory(context.Context) error {
-	var err error
-	b.table.Resident, b.table.Peak, err = b.process.memory()
-	return err
+// inTurn takes steps until one fails.
+func (*bench) inTurn(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (g *ground) say(format string, args ...any) {

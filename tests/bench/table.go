@@ -3,34 +3,10 @@ package bench
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 )
-
-// Row is what one kind of commit costs.
-type Row struct {
-	Work string
-	// Wall is from the branch's move on the server, or from the NodeSync's
-	// creation, to the answer to the daemon's last write of an object; where it
-	// writes none, of the NodeSync's status.
-	Wall time.Duration
-	// CPU is the daemon's processor time until the NodeSync was Ready, in steps of
-	// 10 ms.
-	CPU time.Duration
-	// Writes are objects written and Refused writes that the API server refused;
-	// Patches are writes of the NodeSync, Statuses commit statuses posted.
-	Writes, Refused, Patches, Statuses int
-	// Fetch is a raw git fetch of the same push, Apply a raw server-side apply of
-	// the same objects over eight connections.
-	Fetch, Apply time.Duration
-	// Bar is what Wall is meant to stay below.
-	Bar time.Duration
-}
-
-// Ratio is how many times as long as fetch and apply alone it takes.
-func (r Row) Ratio() float64 { return r.Wall.Seconds() / (r.Fetch + r.Apply).Seconds() }
 
 // Table is one run.
 type Table struct {
@@ -38,68 +14,134 @@ type Table struct {
 	// Flags are the daemon's.
 	Flags []string
 	// Load is the machine's load average before the run.
-	Load string
-	Rows []Row
-	// Resident and Peak are the daemon's memory at the end, in bytes.
+	Load  string
+	Rows  []*Row
+	Peers []*Peer
+	// Idle is nil where it was not measured.
+	Idle *Idle
+	// Resident and Peak are the daemon's memory after the changes, in bytes; 0
+	// where they were not measured.
 	Resident, Peak int64
+	// RawFirst and RawAll are all measurements of the raw apply of all objects.
+	RawFirst, RawAll []time.Duration
 }
 
-// peers are figures of other tools. They stand for what people use today and are
-// not of this run.
-const peers = `# Not measured in this run: published for such a machine (2 cores; push → applied, with an immediate request; wall · CPU)
-#   400 objects, 1 changed      Flux  4.5–4.8 s · 1.2–1.4 s    Argo CD  2.5–3.0 s · 2.6–2.9 s
-#   400 objects, all changed    Flux  5.3–5.6 s · 1.3–1.5 s    Argo CD  4.2 s · 4.3 s
-#   2000 objects, 1 changed     Flux  19.3–20 s · 9.8–10 s     Argo CD  14.6–14.8 s · 15–15.6 s
-#   2000 objects, all changed   Flux  25.9 s                   Argo CD  24.1 s · 23.6 s
-#   first apply                 Flux  4.8 s (400), 32.3 s (2000)   Argo CD  3.8 s (400), 24 s (2000)
+func (t *Table) add(row Row) *Row {
+	t.Rows = append(t.Rows, &row)
+	return &row
+}
+
+// columns are the table's beside those of the peers.
+var columns = []struct {
+	head string
+	cell func(*Row) string
+}{
+	{"work", func(r *Row) string { return r.Work }},
+	{"wall", func(r *Row) string { return seconds(r.Wall) }},
+	{"CPU", func(r *Row) string { return seconds(r.CPU) }},
+	{"writes", func(r *Row) string { return fmt.Sprint(r.Writes) }},
+	{"patches", func(r *Row) string { return fmt.Sprint(r.Patches) }},
+	{"events", func(r *Row) string { return fmt.Sprint(r.Events) }},
+	{"LIST", func(r *Row) string { return fmt.Sprint(r.Lists) }},
+	{"GET", func(r *Row) string { return fmt.Sprint(r.Gets) }},
+	{"queue", func(r *Row) string { return fmt.Sprint(r.ConfigMaps) }},
+	{"posts", func(r *Row) string { return fmt.Sprint(r.Statuses) }},
+	{"fetches", func(r *Row) string { return fmt.Sprint(r.Fetches) }},
+	{"raw fetch", func(r *Row) string { return some(r.Fetch) }},
+	{"raw apply", func(r *Row) string { return some(r.Apply) }},
+	{"krusty", func(r *Row) string { return some(r.Build) }},
+	{"÷ raw", (*Row).ratio},
+	{"bars", (*Row).bars},
+}
+
+// legend says what the columns are.
+const legend = `wall: from the branch's move on the server to the answer to the last object write; patches: writes of the NodeSync; queue: writes of ConfigMaps
+(the queue of commit statuses, records of removals), counted apart; posts: commit statuses; fetches: packs asked of the Git host; raw fetch: git fetch
+of the same push; raw apply: server-side apply of the same objects over 8 connections; ÷ raw: wall ÷ (raw fetch + krusty + raw apply)
 `
+
+// ratio is how many times as long as fetch, build and apply alone it takes.
+func (r *Row) ratio() string {
+	raw := r.Fetch + r.Apply + r.Build
+	if raw == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", r.Wall.Seconds()/raw.Seconds())
+}
+
+func some(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return seconds(d)
+}
 
 // Print writes the table for people.
 func (t *Table) Print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "work\twall\tCPU\tobject writes\tstatus patches\tcommit statuses\traw git fetch\traw apply ×8\twall ÷ raw\tbar\t")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, c := range columns {
+		fmt.Fprint(w, c.head, "\t")
+	}
+	for _, p := range t.Peers {
+		fmt.Fprintf(w, "%s: wall, CPU, ratio\t", p.Name)
+	}
+	fmt.Fprintln(w)
 	for _, r := range t.Rows {
-		met := "met"
-		if r.Wall > r.Bar {
-			met = "missed"
+		for _, c := range columns {
+			fmt.Fprint(w, c.cell(r), "\t")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%.1f\t%s %s\t\n", r.Work, seconds(r.Wall), seconds(r.CPU),
-			r.Writes, r.Patches, r.Statuses, seconds(r.Fetch), seconds(r.Apply), r.Ratio(), seconds(r.Bar), met)
+		for _, p := range t.Peers {
+			fmt.Fprint(w, t.beside(r, p), "\t")
+		}
+		fmt.Fprintln(w)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
-	_, err := fmt.Fprintf(out, "the daemon's memory: %d MB at the end, %d MB at its peak; its flags: %s; the machine's load before the run: %s\n%s",
-		t.Resident>>20, t.Peak>>20, strings.Join(t.Flags, " "), t.Load, peers)
+	_, err := io.WriteString(out, legend+strings.Join(t.lines(), "\n")+"\n")
 	return err
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
-
-// median is the middle one of some times.
-func median(times []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(times))
-	return sorted[len(sorted)/2]
+// beside is what a row's work cost a peer, and how many times as long it took.
+func (t *Table) beside(r *Row, p *Peer) string {
+	row, ok := p.Rows[r.Peer]
+	if !ok || r.Peer == "" || p.Skipped != "" {
+		return ""
+	}
+	ratio := row.Wall.Seconds() / r.Wall.Seconds()
+	cell := fmt.Sprintf("%s, %s, %.1f×", seconds(row.Wall), seconds(row.CPU), ratio)
+	if bar := r.faster(p.Name, t.Objects); bar > 0 {
+		cell += fmt.Sprintf(" (≥ %.0f× %s)", bar, verdict(ratio >= bar))
+	}
+	return cell
 }
 
-// middle takes each time of a row at its median. The counts are the largest, so
-// that none is hidden.
-func middle(rows []Row) Row {
-	of := func(get func(Row) time.Duration) time.Duration {
-		var all []time.Duration
-		for _, r := range rows {
-			all = append(all, get(r))
+// lines are what the table says of the run as a whole.
+func (t *Table) lines() []string {
+	var lines []string
+	if t.Resident > 0 {
+		lines = append(lines, fmt.Sprintf("the daemon's memory after the changes: %d MB, %d MB at its peak", t.Resident>>20, t.Peak>>20))
+	}
+	if t.Idle != nil {
+		lines = append(lines, t.Idle.lines()...)
+	}
+	for _, p := range t.Peers {
+		if p.Skipped != "" {
+			lines = append(lines, p.Name+" was not measured: "+p.Skipped)
+			continue
 		}
-		return median(all)
+		lines = append(lines, p.Name+": "+p.Settings)
 	}
-	m := Row{
-		Wall:  of(func(r Row) time.Duration { return r.Wall }),
-		CPU:   of(func(r Row) time.Duration { return r.CPU }),
-		Fetch: of(func(r Row) time.Duration { return r.Fetch }),
+	if len(t.RawFirst) > 0 {
+		lines = append(lines, fmt.Sprintf("raw apply of all objects, before and after: first %v, again %v", rounded(t.RawFirst), rounded(t.RawAll)))
 	}
-	for _, r := range rows {
-		m.Writes, m.Refused = max(m.Writes, r.Writes), max(m.Refused, r.Refused)
-		m.Patches, m.Statuses = max(m.Patches, r.Patches), max(m.Statuses, r.Statuses)
+	return append(lines, fmt.Sprintf("the daemon's flags: %s; the machine's load before the run: %s", strings.Join(t.Flags, " "), t.Load))
+}
+
+func rounded(times []time.Duration) []time.Duration {
+	var all []time.Duration
+	for _, d := range times {
+		all = append(all, d.Round(time.Millisecond))
 	}
-	return m
+	return all
 }

@@ -23,7 +23,7 @@ func (w watched) file(name string) string { return filepath.Join("/proc", strcon
 func (w watched) cpu() (time.Duration, error) {
 	stat, err := os.ReadFile(w.file("stat"))
 	if err != nil {
-		return 0, fmt.Errorf("read the daemon's processor time: %w", err)
+		return 0, fmt.Errorf("read a process's processor time: %w", err)
 	}
 	// The name, in brackets, may hold blanks. After it user time is the 12th
 	// field and system time the 13th.
@@ -32,7 +32,7 @@ func (w watched) cpu() (time.Duration, error) {
 	for _, field := range fields[11:13] {
 		ticks, err := strconv.Atoi(field)
 		if err != nil {
-			return 0, fmt.Errorf("read the daemon's processor time: %w", err)
+			return 0, fmt.Errorf("read a process's processor time: %w", err)
 		}
 		sum += time.Duration(ticks) * tick
 	}
@@ -43,7 +43,7 @@ func (w watched) cpu() (time.Duration, error) {
 func (w watched) memory() (resident, peak int64, err error) {
 	status, err := os.ReadFile(w.file("status"))
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the daemon's memory: %w", err)
+		return 0, 0, fmt.Errorf("read a process's memory: %w", err)
 	}
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")
@@ -53,7 +53,7 @@ func (w watched) memory() (resident, peak int64, err error) {
 		}
 		kilobytes, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 		if err != nil {
-			return 0, 0, fmt.Errorf("read the daemon's memory: %w", err)
+			return 0, 0, fmt.Errorf("read a process's memory: %w", err)
 		}
 		*into = kilobytes << 10
 	}

@@ -104,3 +104,20 @@ func (r *Repository) Write(name string, content []byte) error {
 	}
 	return nil
 }
+
+// Remove takes a file or a folder out of the clone, if it is there.
+func (r *Repository) Remove(name string) error {
+	if err := os.RemoveAll(filepath.Join(r.Clone, filepath.FromSlash(name))); err != nil {
+		return fmt.Errorf("remove %s from the clone: %w", name, err)
+	}
+	return nil
+}
+
+// Read reads a file of the clone.
+func (r *Repository) Read(name string) ([]byte, error) {
+	content, err := os.ReadFile(filepath.Join(r.Clone, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, fmt.Errorf("read %s in the clone: %w", name, err)
+	}
+	return content, nil
+}

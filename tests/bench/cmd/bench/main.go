@@ -1,9 +1,10 @@
 // Command bench prints what commits cost plumbline's daemon, beside a raw `git
-// fetch` and a raw server-side apply of the same.
+// fetch`, a raw server-side apply of the same, and other tools.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/tests/bench"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
@@ -30,18 +32,28 @@ func run(ctx context.Context) error {
 	o := bench.Options{Progress: os.Stderr}
 	flag.IntVar(&o.Objects, "objects", 400, "number of definitions, half NodePools and half EC2NodeClasses")
 	flag.IntVar(&o.Repeat, "repeat", 5, "how often a small commit is pushed; the table has the median")
+	flag.DurationVar(&o.Idle, "idle", 30*time.Second, "how long the daemon is left idle; the bars are meant for 10m")
+	flag.IntVar(&o.Nodes, "nodes", 1000, "number of NodeClaims and Nodes beside an idle daemon; the bars are meant for 10000")
+	flag.BoolVar(&o.Curve, "curve", false, "measure one change in 100 to 10000 objects, too")
 	flag.StringVar(&o.Profile, "profile", "", "file for a CPU profile of the daemon while it takes one-object changes")
+	scenes := flag.String("scenes", "", "what is measured, with commas, out of "+strings.Join(bench.Scenes(), ",")+"; all by default, the curve where it is asked for")
+	peers := flag.String("peers", "", "tools to measure beside plumbline, with commas, out of flux,argo")
 	flags := flag.String("flags", "", "flags of the daemon beside those of its Deployment, such as --kube-api-qps=-1")
 	flag.Parse()
-	o.Flags = strings.Fields(*flags)
+	o.Flags, o.Scenes, o.Peers = strings.Fields(*flags), list(*scenes), list(*peers)
 	source, err := binaries.FindSource(".")
 	if err != nil {
 		return err
 	}
 	o.Root = filepath.Join(source, "..", "..", "..")
 	table, err := bench.Run(ctx, o)
-	if err != nil {
-		return err
+	if table != nil {
+		err = errors.Join(err, table.Print(os.Stdout))
 	}
-	return table.Print(os.Stdout)
+	return err
+}
+
+// list splits at commas and blanks.
+func list(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }

@@ -1,0 +1,223 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// folder is where a fleet's definitions are in the repository.
+const folder = "clusters/bench"
+
+// changes measures what commits to a plain folder cost, beside raw applies of
+// the same before and after.
+func (b *bench) changes(ctx context.Context) error {
+	return b.inTurn(ctx,
+		b.rawAll, b.firstApply, b.oneChanged, b.outside, b.editedByHand, b.restarted, b.allChanged, b.profile, b.memory,
+		b.plumbline.leave, b.withoutDaemon(b.rawAll), b.compareRaw,
+	)
+}
+
+// withoutDaemon does something while the daemon is stopped.
+func (b *bench) withoutDaemon(do func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return errors.Join(b.plumbline.daemon.Stop(), do(ctx), b.plumbline.start(ctx))
+	}
+}
+
+// firstApply lets the daemon meet the repository for the first time.
+func (b *bench) firstApply(ctx context.Context) error {
+	b.fleet = newFleet(folder, "", b.options.Objects)
+	row, err := b.meet(ctx, b.fleet, nil)
+	if err != nil {
+		return err
+	}
+	row.Work = fmt.Sprintf("%d objects, first apply", b.options.Objects)
+	row.Peer = peerFirst
+	b.firstRow = b.table.add(row)
+	return exact(row, Counts{Writes: b.options.Objects, Patches: free, Events: free, Lists: free, Reads: free})
+}
+
+// meet pushes a fleet and lets plumbline follow it from the beginning.
+func (b *bench) meet(ctx context.Context, f *fleet, settings map[string]string) (Row, error) {
+	commit, err := b.publish(ctx, f)
+	if err != nil {
+		return Row{}, err
+	}
+	row, err := b.measure(ctx, b.plumbline, func(ctx context.Context) (time.Time, error) {
+		return b.plumbline.follow(ctx, "bench", f.folder, settings)
+	}, func(ctx context.Context) error {
+		return b.plumbline.settled(ctx, commit)
+	})
+	if err != nil {
+		return Row{}, err
+	}
+	row.Fetch, err = b.fetches.measure(ctx, "--depth=1")
+	return row, err
+}
+
+// publish pushes a fleet that nobody is told of, in the place of the one before.
+func (b *bench) publish(ctx context.Context, f *fleet) (commit string, err error) {
+	if err := b.host.repo.Remove("clusters"); err != nil {
+		return "", err
+	}
+	if err := b.host.repo.Write("README.md", fmt.Appendf(nil, "# fleet of %d pairs\n", len(f.limits))); err != nil {
+		return "", err
+	}
+	if err := b.write(f.all()...); err != nil {
+		return "", err
+	}
+	if err := b.writeSettings(f); err != nil {
+		return "", err
+	}
+	p, err := b.host.push(ctx, nobody)
+	return p.commit, err
+}
+
+// oneChanged changes one NodePool, some times over.
+func (b *bench) oneChanged(ctx context.Context) error {
+	row, err := b.repeat(func(i int) (Row, error) {
+		row, err := b.change(ctx, b.plumbline, b.fleet.changeOne(i*7))
+		return row, errors.Join(err, b.rawOne(ctx))
+	})
+	if err != nil {
+		return err
+	}
+	row.Work, row.Apply = fmt.Sprintf("%d objects, 1 changed", b.options.Objects), median(b.raw.ones)
+	row.Peer = peerOne
+	row.Limit, row.CPULimit = b.changeLimit(row), 100*time.Millisecond
+	b.table.add(row)
+	return exact(row, oneObject)
+}
+
+// changeLimit is what one change may take.
+func (b *bench) changeLimit(row Row) time.Duration {
+	if b.options.Objects > 400 {
+		return row.Fetch + 250*time.Millisecond
+	}
+	return row.Fetch + 150*time.Millisecond
+}
+
+// allChanged changes every object.
+func (b *bench) allChanged(ctx context.Context) error {
+	b.fleet.changeAll()
+	row, err := b.change(ctx, b.plumbline, b.fleet.all()...)
+	if err != nil {
+		return err
+	}
+	row.Work = fmt.Sprintf("%d objects, all changed", b.options.Objects)
+	row.Peer = peerAll
+	b.allRow = b.table.add(row)
+	return exact(row, Counts{Writes: b.options.Objects, Patches: free, Events: free, Lists: 0, Reads: free})
+}
+
+// compareRaw sets the rows of many writes beside the raw applies before and
+// after them.
+func (b *bench) compareRaw(context.Context) error {
+	b.table.RawFirst, b.table.RawAll = b.raw.first, b.raw.all
+	b.firstRow.Apply, b.allRow.Apply = median(b.raw.first), median(b.raw.all)
+	for _, row := range []*Row{b.firstRow, b.allRow} {
+		row.Limit = row.Apply * 3 / 2
+	}
+	return nil
+}
+
+// outside changes a file that no render has read.
+func (b *bench) outside(ctx context.Context) error {
+	row, err := b.repeat(func(i int) (Row, error) {
+		if err := b.host.repo.Write("README.md", fmt.Appendf(nil, "# fleet, edition %d\n", i+2)); err != nil {
+			return Row{}, err
+		}
+		return b.change(ctx, b.plumbline)
+	})
+	if err != nil {
+		return err
+	}
+	row.Work = fmt.Sprintf("%d objects, commit outside the inputs", b.options.Objects)
+	row.Limit = row.Fetch + 50*time.Millisecond
+	b.table.add(row)
+	return exact(row, nothing)
+}
+
+// editedByHand changes the limit of a NodePool in the cluster.
+func (b *bench) editedByHand(ctx context.Context) error {
+	row, err := b.repeat(func(i int) (Row, error) {
+		pool := b.fleet.pool(i * 7 % len(b.fleet.limits))
+		return b.measure(ctx, b.plumbline, func(ctx context.Context) (time.Time, error) {
+			edit := []byte(`{"spec":{"limits":{"cpu":"7"}}}`)
+			_, err := b.objects.Resource(nodePools).Patch(ctx, pool.name, types.MergePatchType, edit, metav1.PatchOptions{FieldManager: "kubectl-edit"})
+			return time.Now(), err
+		}, func(ctx context.Context) error {
+			return b.await(ctx, "the edit to be put right", func(ctx context.Context) (bool, error) {
+				o, err := b.objects.Resource(nodePools).Get(ctx, pool.name, metav1.GetOptions{})
+				if err != nil {
+					return false, err
+				}
+				cpu, _, err := unstructured.NestedString(o.Object, "spec", "limits", "cpu")
+				return cpu != "7", err
+			})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	row.Work = fmt.Sprintf("%d objects, an edit by hand put right", b.options.Objects)
+	row.Limit = time.Second
+	b.table.add(row)
+	return exact(row, Counts{Writes: 1, Patches: free, Events: free, Lists: 0, Reads: free})
+}
+
+// restarted ends the daemon and starts it again, until it has answered a request
+// that was made while it was away.
+func (b *bench) restarted(ctx context.Context) error {
+	if err := b.plumbline.daemon.Stop(); err != nil {
+		return err
+	}
+	token := time.Now().Format(time.RFC3339Nano)
+	if err := b.plumbline.request(ctx, token); err != nil {
+		return err
+	}
+	row, err := b.measure(ctx, b.plumbline, func(ctx context.Context) (time.Time, error) {
+		return time.Now(), b.plumbline.launch(ctx)
+	}, func(ctx context.Context) error {
+		return b.plumbline.answered(ctx, token)
+	})
+	if err != nil {
+		return err
+	}
+	row.Work = fmt.Sprintf("%d objects, restart to in-sync", b.options.Objects)
+	row.Limit = 3 * time.Second
+	b.table.add(row)
+	return exact(row, Counts{Patches: free, Events: free, Lists: free, Reads: free})
+}
+
+// memory reads what the daemon holds after that.
+func (b *bench) memory(context.Context) error {
+	var err error
+	b.table.Resident, b.table.Peak, err = watched(b.plumbline.daemon.PID()).memory()
+	return err
+}
+
+// write puts definitions into the engineer's clone.
+func (b *bench) write(all ...definition) error {
+	for _, d := range all {
+		if err := b.host.repo.Write(d.file, []byte(d.content)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) writeSettings(f *fleet) error {
+	for name, content := range f.settings() {
+		if err := b.host.repo.Write(name, []byte(content)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

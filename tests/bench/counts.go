@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Counts are what a row is held to. They do not hang on the machine.
+type Counts struct {
+	// Writes are exact; the others are the most there may be, or free.
+	Writes, Patches, Events, Lists, Reads int
+}
+
+// free leaves a count to itself.
+const free = -1
+
+var (
+	// oneObject is what a change of one object may cost.
+	oneObject = Counts{Writes: 1, Patches: 2, Events: 1, Lists: 0, Reads: free}
+	// nothing is what a commit outside the inputs may cost: one status.
+	nothing = Counts{Patches: 1, Lists: 0, Reads: 0}
+)
+
+// exact holds a row to its counts.
+func exact(row Row, want Counts) error {
+	var failed error
+	if row.Writes != want.Writes || row.Refused > 0 {
+		failed = fmt.Errorf("%d objects were written and %d writes refused; want exactly %d and none", row.Writes, row.Refused, want.Writes)
+	}
+	for _, count := range []struct {
+		what      string
+		got, most int
+	}{
+		{"status patches", row.Patches, want.Patches},
+		{"events", row.Events, want.Events},
+		{"LISTs", row.Lists, want.Lists},
+		{"GETs of objects", row.Reads, want.Reads},
+	} {
+		if count.most != free && count.got > count.most {
+			failed = errors.Join(failed, fmt.Errorf("%d %s; want at most %d", count.got, count.what, count.most))
+		}
+	}
+	if failed != nil {
+		return fmt.Errorf("%s: %w", row.Work, failed)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Row is what one kind of commit costs.
+type Row struct {
+	Work string
+	// Peer is the same work of a peer, empty where there is none.
+	Peer work
+	// Wall is from the branch's move on the server, or from what else began the
+	// work, to the answer to the last write of an object; where there is none, and
+	// for a removal, of the status. Told is until the status.
+	Wall, Told time.Duration
+	// CPU is the processor time until all was quiet, in steps of 10 ms.
+	CPU time.Duration
+	// Writes are objects written and Refused writes that the API server refused;
+	// Reads are GETs of objects, Gets all, those of Secrets among them;
+	// Patches are writes of the NodeSync, ConfigMaps writes of the commit statuses'
+	// queue and of removals' records; Statuses are commit statuses posted, Fetches
+	// packs asked of the Git host.
+	Writes, Refused, Patches, Events, Lists, Gets, Reads, ConfigMaps, Statuses, Fetches int
+	// Fetch is a raw git fetch of the same push, Apply a raw server-side apply of
+	// the same objects over eight connections, Build krusty's of the same files.
+	Fetch, Apply, Build time.Duration
+	// Limit, CPULimit and FetchLimit are what Wall, CPU and Fetches are meant to
+	// stay within; 0 is no limit.
+	Limit, CPULimit time.Duration
+	FetchLimit      int
+}
+
+// faster is how many times as fast as a peer the work is meant to be.
+func (r Row) faster(peer string, objects int) float64 {
+	small := objects <= 400
+	switch {
+	case r.Peer == peerRemoval && peer == "flux":
+		return 5
+	case r.Peer != peerOne:
+		return 0
+	case peer == "flux" && small:
+		return 10
+	case peer == "flux":
+		return 30
+	case small:
+		return 6
+	default:
+		return 20
+	}
+}
+
+// bars say of each limit whether it was kept.
+func (r Row) bars() string {
+	var all []string
+	if r.Limit > 0 {
+		all = append(all, "≤ "+seconds(r.Limit)+" "+verdict(r.Wall <= r.Limit))
+	}
+	if r.CPULimit > 0 {
+		all = append(all, "CPU ≤ "+seconds(r.CPULimit)+" "+verdict(r.CPU <= r.CPULimit))
+	}
+	if r.FetchLimit > 0 {
+		all = append(all, fmt.Sprintf("≤ %d fetch %s", r.FetchLimit, verdict(r.Fetches <= r.FetchLimit)))
+	}
+	return strings.Join(all, ", ")
+}
+
+func verdict(met bool) string {
+	if met {
+		return "met"
+	}
+	return "MISSED"
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
+
+// median is the middle one of some times.
+func median(times []time.Duration) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[len(sorted)/2]
+}
+
+// middle takes each time of a row at its median. The counts are the largest, so
+// that none is hidden.
+func middle(rows []Row) Row {
+	of := func(get func(*Row) *time.Duration) time.Duration {
+		var all []time.Duration
+		for i := range rows {
+			all = append(all, *get(&rows[i]))
+		}
+		return median(all)
+	}
+	var m Row
+	for _, get := range []func(*Row) *time.Duration{
+		func(r *Row) *time.Duration { return &r.Wall },
+		func(r *Row) *time.Duration { return &r.Told },
+		func(r *Row) *time.Duration { return &r.CPU },
+		func(r *Row) *time.Duration { return &r.Fetch },
+		func(r *Row) *time.Duration { return &r.Build },
+	} {
+		*get(&m) = of(get)
+	}
+	for _, get := range []func(*Row) *int{
+		func(r *Row) *int { return &r.Writes },
+		func(r *Row) *int { return &r.Refused },
+		func(r *Row) *int { return &r.Patches },
+		func(r *Row) *int { return &r.Events },
+		func(r *Row) *int { return &r.Lists },
+		func(r *Row) *int { return &r.Gets },
+		func(r *Row) *int { return &r.Reads },
+		func(r *Row) *int { return &r.ConfigMaps },
+		func(r *Row) *int { return &r.Statuses },
+		func(r *Row) *int { return &r.Fetches },
+	} {
+		for i := range rows {
+			*get(&m) = max(*get(&m), *get(&rows[i]))
+		}
+	}
+	return m
+}

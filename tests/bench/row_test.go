@@ -1,0 +1,38 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMiddle(t *testing.T) {
+	got := middle([]Row{
+		{Wall: 3, CPU: 1, Fetch: 9, Writes: 1},
+		{Wall: 1, CPU: 5, Fetch: 8, Writes: 2, Events: 1},
+		{Wall: 2, CPU: 2, Fetch: 7, Writes: 1, Lists: 4},
+	})
+	want := Row{Wall: 2, CPU: 2, Fetch: 8, Writes: 2, Events: 1, Lists: 4}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("middle (-want +got):\n%s", diff)
+	}
+}
+
+func TestTableSaysWhichBarsAreMet(t *testing.T) {
+	one := &Row{Work: "1 changed", Peer: peerOne, Wall: time.Second, CPU: time.Second, Limit: 2 * time.Second, CPULimit: time.Second / 2}
+	table := &Table{Objects: 400, Rows: []*Row{one}, Peers: []*Peer{
+		{Name: "flux", Rows: map[work]Row{peerOne: {Wall: 9 * time.Second}}},
+		{Name: "argo", Rows: map[work]Row{peerOne: {Wall: 7 * time.Second}}},
+	}}
+	var out strings.Builder
+	if err := table.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"≤ 2.000 s met", "CPU ≤ 0.500 s MISSED", "9.0× (≥ 10× MISSED)", "7.0× (≥ 6× met)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+}
