@@ -122,12 +122,12 @@ func (s *story) writesCommand(_ *testscript.TestScript, args []string) error {
 }
 
 // written are the daemon's successful writes to definitions since the mark.
-func (s *story) written() ([]kube.Request, error) {
+func (s *story) written() ([]kube.Write, error) {
 	all, err := s.c.Kube.Writes()
 	if err != nil {
 		return nil, err
 	}
-	var written []kube.Request
+	var written []kube.Write
 	for _, w := range all[s.mark.writes:] {
 		switch {
 		case w.User != "system:serviceaccount:"+daemon.Namespace+":"+daemon.ServiceAccount, w.Code >= 300:

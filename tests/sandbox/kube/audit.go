@@ -49,6 +49,9 @@ type Request struct {
 	Code        int // of the answer
 }
 
+// Write is a Request to change something.
+type Write = Request
+
 // String is "patch nodepools.karpenter.sh/general: 200".
 func (r Request) String() string {
 	what := r.Resource + "." + r.Group + "/" + r.Name
@@ -90,7 +93,7 @@ func (c *ControlPlane) auditFlags() []string {
 // Writes are all writes so far to NodePools, NodeClaims, EC2NodeClasses,
 // NodeSyncs, CRDs and Deployments, in the order in which they were answered,
 // refused ones too. With Options.AuditPolicy they are what that has noted.
-func (c *ControlPlane) Writes() ([]Request, error) {
+func (c *ControlPlane) Writes() ([]Write, error) {
 	all, _, err := c.Audit(0)
 	return all, err
 }
