@@ -2,8 +2,6 @@ package teardown
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -12,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -20,14 +17,7 @@ import (
 
 // RecordName is the name of the ConfigMap that holds the records of a NodeSync's
 // open removals, a key for each object's UID. It exists while there are any.
-func RecordName(nodeSync string) string {
-	name := "plumbline-" + nodeSync
-	if len(name) <= validation.DNS1123SubdomainMaxLength {
-		return name
-	}
-	sum := sha256.Sum256([]byte(nodeSync))
-	return name[:validation.DNS1123SubdomainMaxLength-11] + "-" + hex.EncodeToString(sum[:])[:10]
-}
+func RecordName(nodeSync string) string { return v1alpha1.ObjectName("plumbline-", nodeSync) }
 
 // record is what has to outlive a crash of one removal.
 type record struct {
