@@ -36,6 +36,10 @@ func (g *github) Post(ctx context.Context, s Status) error {
 	if err != nil {
 		return err
 	}
+	// It says so of a commit that it has not, which a mirror may get yet.
+	if a.code == http.StatusUnprocessableEntity && strings.HasPrefix(a.said, "No commit found") {
+		a.code = http.StatusNotFound
+	}
 	return judge(a, g.repository, s)
 }
 
