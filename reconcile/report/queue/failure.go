@@ -1,0 +1,112 @@
+package queue
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+const (
+	firstWait = time.Second
+	// longestWait is the longest time between two tries.
+	longestWait = 5 * time.Minute
+	// longestLimit is how long a host may ask to be left alone: the longest window
+	// of GitHub's and GitLab's limits.
+	longestLimit = time.Hour
+	// trustAgain is how long a Secret that was refused is not tried: rights are
+	// given on the host, too.
+	trustAgain = time.Hour
+)
+
+// attempt is one try to post an entry.
+type attempt struct {
+	entry Entry
+	// secret is the version of the Secret that was used.
+	secret string
+	at     time.Time
+	// jitter is between 0 and 1.
+	jitter float64
+}
+
+// failed notes why the host has not taken an entry, and when it is tried again.
+func (l *Lane) failed(a attempt, err error) {
+	why := stable(err)
+	switch fateOf(err) {
+	case giveUp:
+		l.reach()
+		l.lose(a.entry, why)
+	case retryAWhile:
+		if a.at.Sub(a.entry.Since) >= patience {
+			l.lose(a.entry, why)
+			return
+		}
+		l.delay(a, why)
+	case retryEntry:
+		l.delay(a, why)
+	case awaitChange:
+		l.Refused, l.RefusedAt = a.secret, a.at
+		l.stop(a, why, 0)
+	case retryHost:
+		l.stop(a, why, limitOf(err))
+	}
+}
+
+// stop has the lane wait.
+func (l *Lane) stop(a attempt, why string, limit time.Duration) {
+	l.Attempts++
+	l.Failure = why
+	l.NotBefore = a.at.Add(backoff(l.Attempts, a.jitter))
+	if limit > 0 {
+		l.NotBefore = latest(l.NotBefore, a.at.Add(limit+backoff(1, a.jitter)))
+	}
+	if limit > longestWait {
+		l.Attempts = max(l.Attempts, tellAfter) // it lasts long enough to be told
+	}
+}
+
+// delay has one entry wait, unless it was overtaken.
+func (l *Lane) delay(a attempt, why string) {
+	if i := l.index(a.entry.Commit); i >= 0 && l.Waiting[i].same(a.entry) {
+		e := &l.Waiting[i]
+		e.Attempts++
+		e.Failure = why
+		e.NotBefore = a.at.Add(backoff(e.Attempts, a.jitter))
+	}
+}
+
+// distrusts says whether the host has refused this version of the Secret so
+// shortly ago that it is not tried again.
+func (l *Lane) distrusts(secret string, now time.Time) bool {
+	return l.Refused != "" && l.Refused == secret && now.Sub(l.RefusedAt) < trustAgain
+}
+
+// backoff doubles from a second to five minutes, less up to a quarter, so that
+// many NodeSyncs do not come back to a host all at once.
+func backoff(attempts int, jitter float64) time.Duration {
+	wait := longestWait
+	if shift := attempts - 1; shift < 16 {
+		wait = min(longestWait, firstWait<<shift)
+	}
+	return wait - time.Duration(jitter*float64(wait)/4)
+}
+
+// limitOf is how long the host wants to be left alone.
+func limitOf(err error) time.Duration {
+	var limited *report.RateLimitedError
+	if errors.As(err, &limited) {
+		return min(limited.RetryAfter, longestLimit)
+	}
+	return 0
+}
+
+// stable is an error on one line, short enough for a status.
+func stable(err error) string {
+	const longest = 300
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	if len(line) > longest {
+		line = strings.ToValidUTF8(line[:longest], "") + "…"
+	}
+	return line
+}

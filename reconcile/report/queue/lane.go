@@ -1,0 +1,178 @@
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+// Host is where statuses go.
+type Host struct {
+	Provider string `json:"provider"`
+	// URL of the repository, without a user or password.
+	URL string `json:"url"`
+	// Secret is the name of the Secret with the token.
+	Secret string `json:"secret"`
+}
+
+// Lane leads to one host, for one context. What is in it is posted one after
+// another.
+type Lane struct {
+	Host
+	Context string `json:"context"`
+	// Waiting are the entries that the host has not got, at most one for a commit.
+	Waiting []Entry `json:"waiting,omitempty"`
+	// Pended is when the host was last given a pending, by commit.
+	Pended map[string]time.Time `json:"pended,omitempty"`
+	// Moved are commits that have a word in this context that is not the
+	// ledger's any more. They get one that lets them go.
+	Moved []Commit `json:"moved,omitempty"`
+
+	// Attempts is how often in a row the host as a whole has failed, and Failure
+	// how; nothing is posted before NotBefore.
+	Attempts  int       `json:"attempts,omitempty"`
+	Failure   string    `json:"failure,omitempty"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Refused is the version of the Secret that the host does not take, since
+	// RefusedAt.
+	Refused   string    `json:"refused,omitempty"`
+	RefusedAt time.Time `json:"refusedAt,omitzero"`
+	// Lost says which status was given up last, and why.
+	Lost string `json:"lost,omitempty"`
+
+	// fresh lanes have not been told what is known already.
+	fresh bool
+}
+
+// Entry is one status that waits.
+type Entry struct {
+	Commit string `json:"commit"`
+	Word
+	TargetURL string    `json:"targetURL,omitempty"`
+	Since     time.Time `json:"since"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	// Attempts is how often the host has failed on this very status, and Failure
+	// how.
+	Attempts int    `json:"attempts,omitempty"`
+	Failure  string `json:"failure,omitempty"`
+}
+
+// same says whether two entries would post the same.
+func (e Entry) same(as Entry) bool {
+	return e.Commit == as.Commit && e.Word == as.Word && e.TargetURL == as.TargetURL
+}
+
+// laneKey names a lane of a ledger.
+type laneKey struct{ provider, url, context string }
+
+func (l *Lane) key() laneKey { return laneKey{l.Provider, l.URL, l.Context} }
+
+// pendingEvery is the least time between two pendings on one commit: hosts
+// limit how many statuses they take, and nobody reads what lasts a second.
+const pendingEvery = 5 * time.Second
+
+// put has a word posted, in place of an older one on the same commit.
+func (l *Lane) put(commit string, w Word, target string, now time.Time) {
+	e := Entry{Commit: commit, Word: w, TargetURL: target, Since: now}
+	if free := l.Pended[commit].Add(pendingEvery); w.State == report.Pending && now.Before(free) {
+		e.NotBefore = free
+	}
+	if i := l.index(commit); i >= 0 {
+		l.Waiting[i] = e
+		return
+	}
+	l.Waiting = append(l.Waiting, e)
+}
+
+func (l *Lane) index(commit string) int {
+	return slices.IndexFunc(l.Waiting, func(e Entry) bool { return e.Commit == commit })
+}
+
+// next is the first entry that may be posted now.
+func (l *Lane) next(now time.Time) (Entry, bool) {
+	if now.Before(l.NotBefore) {
+		return Entry{}, false
+	}
+	i := slices.IndexFunc(l.Waiting, func(e Entry) bool { return !now.Before(e.NotBefore) })
+	if i < 0 {
+		return Entry{}, false
+	}
+	return l.Waiting[i], true
+}
+
+// due is when the first entry may be posted; none where nothing waits.
+func (l *Lane) due() (at time.Time, any bool) {
+	for _, e := range l.Waiting {
+		if may := latest(e.NotBefore, l.NotBefore); !any || may.Before(at) {
+			at, any = may, true
+		}
+	}
+	return at, any
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// delivered notes that the host has an entry. What has overtaken it meanwhile
+// stays.
+func (l *Lane) delivered(e Entry, now time.Time) {
+	if i := l.index(e.Commit); i >= 0 && l.Waiting[i].same(e) {
+		l.Waiting = slices.Delete(l.Waiting, i, i+1)
+	} else if i >= 0 && l.Waiting[i].State == report.Pending && e.State == report.Pending {
+		l.Waiting[i].NotBefore = latest(l.Waiting[i].NotBefore, now.Add(pendingEvery))
+	}
+	l.reach()
+	if e.State != report.Pending {
+		delete(l.Pended, e.Commit)
+		return
+	}
+	if l.Pended == nil {
+		l.Pended = map[string]time.Time{}
+	}
+	l.Pended[e.Commit] = now
+}
+
+// reach forgets that the host has failed.
+func (l *Lane) reach() {
+	l.Attempts, l.Failure, l.NotBefore, l.Refused, l.RefusedAt = 0, "", time.Time{}, "", time.Time{}
+}
+
+// lose gives an entry up. What has overtaken it meanwhile stays.
+func (l *Lane) lose(e Entry, why string) {
+	if i := l.index(e.Commit); i >= 0 && l.Waiting[i].same(e) {
+		l.Waiting = slices.Delete(l.Waiting, i, i+1)
+	}
+	l.Lost = fmt.Sprintf("given up on commit %s: %s", short(e.Commit), why)
+}
+
+// tellAfter is how many failures in a row are told to people: the first ones
+// often heal before anybody has read of them.
+const tellAfter = 3
+
+// trouble says why the host has not got what it should. It changes with the
+// cause alone.
+func (l *Lane) trouble() string {
+	failure := ""
+	if l.Refused != "" || l.Attempts >= tellAfter {
+		failure = l.Failure
+	}
+	for _, e := range l.Waiting {
+		if failure == "" && e.Attempts >= tellAfter {
+			failure = e.Failure
+		}
+	}
+	return cmp.Or(failure, l.Lost)
+}
+
+// short is a commit as people write it.
+func short(commit string) string {
+	const digits = 7
+	return commit[:min(digits, len(commit))]
+}

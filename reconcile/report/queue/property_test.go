@@ -1,0 +1,159 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+// TestKilledAnywhere: whatever hosts answer and wherever the process is killed,
+// in the end each commit has its final word, words come in the order in which
+// they were said, and none is posted twice but where a kill fell between the
+// host's answer and the ledger's write.
+func TestKilledAnywhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLife(t)
+		steps := map[string]func(*rapid.T){
+			"push":    l.push,
+			"verdict": l.verdict,
+			"deliver": l.deliverSome,
+			"wait":    l.wait,
+			"host":    l.hostChanges,
+			"kill":    l.lightFuse,
+			"":        func(*rapid.T) { l.bury() },
+		}
+		t.Repeat(steps)
+		l.end(t)
+	})
+}
+
+// life is a daemon's over a history of commits.
+type life struct {
+	*world
+	// commits is how many there are; those up to applied were applied.
+	commits, applied int
+	// told is the verdict that was told last; it is told again by a daemon that
+	// was killed before it had saved its status.
+	told     Saying
+	verdicts int
+	// excused is how many posts kills may have made the daemon forget.
+	excused int
+}
+
+func newLife(t *rapid.T) *life {
+	l := &life{world: newWorld(t), commits: 1}
+	l.told = l.saying(report.Pending)
+	l.tell()
+	return l
+}
+
+func (l *life) saying(state report.State) Saying {
+	l.verdicts++
+	s := Saying{Head: fmt.Sprintf("c%d", l.commits), State: state, Description: fmt.Sprintf("v%d", l.verdicts)}
+	for i := l.commits; i > l.applied && l.commits-i < 50; i-- {
+		s.Commits = append(s.Commits, fmt.Sprintf("c%d", i))
+	}
+	return s
+}
+
+func (l *life) tell() {
+	if err := l.say(l.told); err != nil && !errors.Is(err, errKilled) {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *life) push(t *rapid.T) {
+	if rapid.Bool().Draw(t, "applied") {
+		l.applied = l.commits
+	}
+	l.commits += rapid.IntRange(1, 3).Draw(t, "commits")
+	l.verdict(t)
+}
+
+func (l *life) verdict(t *rapid.T) {
+	l.told = l.saying(rapid.SampledFrom([]report.State{report.Pending, report.Success, report.Failure}).Draw(t, "state"))
+	l.tell()
+}
+
+func (l *life) deliverSome(*rapid.T) {
+	before := len(l.posted)
+	l.deliver()
+	if l.fuse == 0 {
+		l.excused += len(l.posted) - before // at most: some of them were written
+	}
+}
+
+func (l *life) wait(t *rapid.T) {
+	l.now = l.now.Add(time.Duration(rapid.IntRange(1, 400).Draw(t, "seconds")) * time.Second)
+}
+
+func (l *life) hostChanges(t *rapid.T) {
+	answers := []error{nil, &report.UnavailableError{Code: 503}, &report.UnavailableError{Code: 500}, &report.RateLimitedError{RetryAfter: time.Minute}, &report.UnauthorizedError{}}
+	err := rapid.SampledFrom(answers).Draw(t, "answer")
+	l.answer = func(string, report.Status) error { return err }
+}
+
+func (l *life) lightFuse(t *rapid.T) { l.fuse = rapid.IntRange(0, 6).Draw(t, "fuse") }
+
+// bury starts the daemon anew where it was killed.
+func (l *life) bury() {
+	if l.fuse != 0 {
+		return
+	}
+	l.start()
+	l.tell()
+}
+
+func (l *life) end(t *rapid.T) {
+	l.fuse, l.answer = -1, nil
+	l.told = l.saying(report.Success)
+	l.told.Retry = true
+	l.tell()
+	for range 3 {
+		l.now = l.now.Add(2 * trustAgain)
+		l.deliver()
+	}
+	if stored, _ := l.stored(); len(stored.Lanes[0].Waiting) > 0 {
+		t.Fatalf("still waiting: %+v", stored.Lanes[0])
+	}
+	last, twice := map[string]report.Status{}, 0
+	for _, s := range l.posted {
+		before, known := last[s.Commit]
+		if known && before == s {
+			twice++
+		}
+		if known && number(s) < number(before) {
+			t.Fatalf("%s: %q was posted after %q", s.Commit, s.Description, before.Description)
+		}
+		last[s.Commit] = s
+	}
+	if twice > l.excused {
+		t.Fatalf("%d are posted twice, and kills excuse %d", twice, l.excused)
+	}
+	for commit, s := range last {
+		if s.State == report.Pending {
+			t.Fatalf("%s is left pending: %q", commit, s.Description)
+		}
+	}
+	if got := last[l.told.Head]; got.State != report.Success || got.Description != l.told.Description {
+		t.Fatalf("HEAD is told %+v, want %+v", got, l.told)
+	}
+}
+
+var verdictNumber = regexp.MustCompile(`v(\d+)$`)
+
+func number(s report.Status) int {
+	found := verdictNumber.FindStringSubmatch(s.Description)
+	if found == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(found[1])
+	return n
+}

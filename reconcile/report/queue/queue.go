@@ -1,0 +1,154 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// Queue holds the ledgers of all NodeSyncs. What is said stands in the cluster
+// before Say returns.
+type Queue struct {
+	reader client.Reader
+	writer client.Writer
+	// woken has something when there may be something to post.
+	woken chan struct{}
+
+	mu    sync.Mutex
+	books map[types.NamespacedName]*book
+}
+
+// New makes an empty Queue. The reader must not be a cache.
+func New(reader client.Reader, writer client.Writer) *Queue {
+	return &Queue{reader: reader, writer: writer, woken: make(chan struct{}, 1), books: map[types.NamespacedName]*book{}}
+}
+
+// Head is the commit that was spoken of last; empty where none was.
+func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error) {
+	b := q.book(ownerOf(sync))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.open(ctx, sync.Status.Reported); err != nil {
+		return "", err
+	}
+	return b.ledger.Head, nil
+}
+
+// Say notes a verdict, and writes it down where it is news.
+func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Saying) error {
+	b := q.book(ownerOf(sync))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.open(ctx, sync.Status.Reported); err != nil {
+		return err
+	}
+	if err := b.change(ctx, sync.Status.Reported, func(l *Ledger) { l.say(s) }); err != nil {
+		return err
+	}
+	q.wake()
+	return nil
+}
+
+// Reported is what was said last, for each host. It makes no request: what was
+// never read is not known.
+func (q *Queue) Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool) {
+	b := q.known(client.ObjectKeyFromObject(sync))
+	if b == nil || b.store.owner.uid != sync.UID {
+		return nil, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ledger.reported(), b.opened
+}
+
+// Forget drops what is held of a NodeSync that is gone. Its ConfigMap goes with
+// it.
+func (q *Queue) Forget(name types.NamespacedName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.books, name)
+}
+
+// Depth is how many statuses of a NodeSync wait, and since when the oldest does.
+type Depth struct {
+	Length int
+	Oldest time.Time
+}
+
+// Depths are those of all NodeSyncs that are known.
+func (q *Queue) Depths() map[types.NamespacedName]Depth {
+	depths := map[types.NamespacedName]Depth{}
+	for _, b := range q.all() {
+		b.mu.Lock()
+		n, oldest := b.ledger.length()
+		b.mu.Unlock()
+		depths[b.store.owner.NamespacedName] = Depth{Length: n, Oldest: oldest}
+	}
+	return depths
+}
+
+// load takes over every ledger in a namespace that is not known yet.
+func (q *Queue) load(ctx context.Context, namespace string) error {
+	list := &corev1.ConfigMapList{}
+	err := q.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{managedByLabel: v1alpha1.FieldManager, componentLabel: component})
+	if err != nil {
+		return fmt.Errorf("list the queues of commit statuses in namespace %s: %w", namespace, err)
+	}
+	for i := range list.Items {
+		has, ours := ownedBy(&list.Items[i])
+		if !ours || list.Items[i].Name != ObjectName(has.Name) {
+			continue
+		}
+		b := q.book(has)
+		b.mu.Lock()
+		if err := b.take(&list.Items[i]); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "commit statuses wait") // the NodeSync's next pass says so
+		}
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+// wake has the Deliverer look.
+func (q *Queue) wake() {
+	select {
+	case q.woken <- struct{}{}:
+	default:
+	}
+}
+
+// book returns the one of a NodeSync, a new one where it was made anew.
+func (q *Queue) book(of owner) *book {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if b, ok := q.books[of.NamespacedName]; ok && b.store.owner.uid == of.uid {
+		return b
+	}
+	b := &book{store: store{reader: q.reader, writer: q.writer, owner: of}}
+	q.books[of.NamespacedName] = b
+	return b
+}
+
+func (q *Queue) known(name types.NamespacedName) *book {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.books[name]
+}
+
+func (q *Queue) all() []*book {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := make([]*book, 0, len(q.books))
+	for _, b := range q.books {
+		all = append(all, b)
+	}
+	return all
+}

@@ -1,0 +1,399 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+// applied is the verdict that most tests tell.
+func applied(head string, commits ...string) Saying {
+	return Saying{Head: head, Commits: commits, State: report.Success, Description: "applied"}
+}
+
+func (w *world) object(t *testing.T) *corev1.ConfigMap {
+	t.Helper()
+	object := &corev1.ConfigMap{}
+	key := types.NamespacedName{Namespace: w.sync.Namespace, Name: ObjectName(w.sync.Name)}
+	if err := w.client.Get(t.Context(), key, object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTwoWritesForAStatus(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("c", "c", "b", "a")))
+	if l, found := w.stored(); !found || len(l.Lanes[0].Waiting) != 3 || w.writes != 1 || len(w.posted) != 0 {
+		t.Fatalf("after a put: %d writes, %d posts, stored %+v", w.writes, len(w.posted), l)
+	}
+	w.deliver()
+	if l, _ := w.stored(); len(l.Lanes[0].Waiting) != 0 || w.writes != 2 || len(w.posted) != 3 {
+		t.Errorf("after the delivery: %d writes, %d posts, stored %+v", w.writes, len(w.posted), l)
+	}
+	must(t, w.say(applied("c")))
+	w.deliver()
+	if w.writes != 2 || len(w.posted) != 3 {
+		t.Errorf("nothing is new: %d writes, %d posts", w.writes, len(w.posted))
+	}
+	want := report.Status{Commit: "c", Context: "plumbline/prod/x", State: report.Success, Description: "applied", TargetURL: gitea.Page}
+	if diff := cmp.Diff(want, w.posted[0]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestManyDeliveriesAreWrittenNowAndThen(t *testing.T) {
+	w := newWorld(t)
+	var commits []string
+	for i := range 50 {
+		commits = append(commits, strings.Repeat(string(rune('a'+i%26)), 5+i))
+	}
+	must(t, w.say(applied(commits[0], commits...)))
+	w.deliver()
+	if len(w.posted) != 50 || w.writes != 1+50/writeEvery {
+		t.Errorf("%d posts, %d writes", len(w.posted), w.writes)
+	}
+}
+
+func TestTheLedgerGoesWithItsNodeSync(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	object := w.object(t)
+	ref := metav1.GetControllerOf(object)
+	if ref == nil || ref.UID != w.sync.UID || ref.Kind != v1alpha1.NodeSyncKind || object.Labels[managedByLabel] != "plumbline" {
+		t.Errorf("owner %+v, labels %v", ref, object.Labels)
+	}
+	w.queue.Forget(client.ObjectKeyFromObject(w.sync))
+	if len(w.queue.Depths()) != 0 {
+		t.Errorf("remembered: %v", w.queue.Depths())
+	}
+}
+
+func TestNoReportNoObject(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	must(t, w.say(Saying{Hosts: []Target{}, Head: "a"}))
+	if _, found := w.stored(); found {
+		t.Error("nobody is told, and the ConfigMap stays")
+	}
+	must(t, w.say(Saying{Hosts: []Target{}, Head: "a"}))
+	if w.writes != 2 {
+		t.Errorf("%d writes", w.writes)
+	}
+}
+
+func TestAStartPostsWhatIsLeft(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	w.start()
+	w.deliver()
+	if diff := cmp.Diff([]string{"a success applied"}, w.said(0)); diff != "" {
+		t.Error(diff)
+	}
+	w.start()
+	must(t, w.say(applied("a")))
+	w.deliver()
+	if len(w.posted) != 1 {
+		t.Errorf("posted again: %v", w.said(1))
+	}
+}
+
+// TestKilledBeforeTheStatusWasSaved: the ledger knows what was said, also when
+// the NodeSync's status does not.
+func TestKilledBeforeTheStatusWasSaved(t *testing.T) {
+	w := newWorld(t)
+	w.fuse = 1
+	if err := w.say(applied("a")); !errors.Is(err, errKilled) || w.sync.Status.Reported != nil {
+		t.Fatalf("error %v, status %v", err, w.sync.Status.Reported)
+	}
+	w.start()
+	w.deliver()
+	must(t, w.say(applied("a")))
+	w.deliver()
+	if len(w.posted) != 1 || len(w.sync.Status.Reported) != 1 {
+		t.Errorf("posted %v, status %v", w.said(0), w.sync.Status.Reported)
+	}
+}
+
+// TestTheLedgerIsLost: the NodeSync's status says what was told.
+func TestTheLedgerIsLost(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	w.deliver()
+	must(t, w.client.Delete(t.Context(), w.object(t)))
+	w.start()
+	must(t, w.say(applied("a")))
+	w.deliver()
+	if len(w.posted) != 1 {
+		t.Errorf("posted again: %v", w.said(1))
+	}
+	must(t, w.say(applied("b")))
+	w.deliver()
+	if diff := cmp.Diff([]string{"b success applied"}, w.said(1)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSomebodyDeletesTheLedger(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	must(t, w.client.Delete(t.Context(), w.object(t)))
+	must(t, w.say(applied("b", "b")))
+	w.deliver()
+	if diff := cmp.Diff([]string{"a success applied", "b success applied"}, w.said(0)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAnotherWriter: what it wrote is read, and what happened is noted in it.
+func TestAnotherWriter(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	other := New(w.client, w.client)
+	b := applied("b")
+	b.Hosts, b.Context, b.At = []Target{gitea}, "plumbline/prod/x", noon
+	must(t, other.Say(t.Context(), w.sync, b))
+
+	w.deliver()
+	if l, _ := w.stored(); l.Head != "b" || len(l.Lanes[0].Waiting) != 0 {
+		t.Errorf("stored %+v", l)
+	}
+	if diff := cmp.Diff([]string{"a success applied", "b success applied"}, w.said(0)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAWriteThatFails(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "x", errors.New("changed"))
+	for name, c := range map[string]struct{ err, want error }{
+		"an API server that is away": {errors.New("no route"), nil},
+		"a conflict that stays":      {conflict, errOvertaken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write = func() error { return c.err }
+			if err := w.say(applied("a")); err == nil || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("error %v", err)
+			}
+			w.deliver()
+			if len(w.posted) != 0 {
+				t.Errorf("posted what does not stand in the cluster: %v", w.said(0))
+			}
+			w.write = nil
+			must(t, w.say(applied("a")))
+			w.deliver()
+			if len(w.posted) != 1 {
+				t.Errorf("posted %v", w.said(0))
+			}
+		})
+	}
+}
+
+// TestADeliveryThatCannotBeWritten is written later, and not made again.
+func TestADeliveryThatCannotBeWritten(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	w.write = func() error { return errors.New("no route") }
+	w.deliver()
+	w.write = nil
+	w.deliver()
+	if l, _ := w.stored(); len(l.Lanes[0].Waiting) != 1 {
+		t.Errorf("it is written before its time: %+v", l)
+	}
+	if _, wait := w.deliverer.due(); wait > lookAgain {
+		t.Errorf("the next look is in %s", wait)
+	}
+	w.now = w.now.Add(lookAgain)
+	w.deliver()
+	if l, _ := w.stored(); len(l.Lanes[0].Waiting) != 0 || len(w.posted) != 1 {
+		t.Errorf("posted %v, stored %+v", w.said(0), l)
+	}
+}
+
+func TestAnObjectInTheWay(t *testing.T) {
+	w := newWorld(t)
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.sync.Namespace, Name: ObjectName(w.sync.Name)}}
+	must(t, w.client.Create(t.Context(), foreign))
+	if err := w.say(applied("a")); err == nil || !strings.Contains(err.Error(), "in the way") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestTheLedgerOfAFormerNodeSync of the same name is not gone yet.
+func TestTheLedgerOfAFormerNodeSync(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	w.sync.UID, w.sync.Status.Reported = "22", nil
+	must(t, w.say(applied("b")))
+	w.deliver()
+	if diff := cmp.Diff([]string{"b success applied"}, w.said(0)); diff != "" {
+		t.Error(diff)
+	}
+	if ref := metav1.GetControllerOf(w.object(t)); ref.UID != "22" {
+		t.Errorf("owner %+v", ref)
+	}
+}
+
+func TestABrokenLedgerIsNamed(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	object := w.object(t)
+	object.Data[dataKey] = "{"
+	must(t, w.client.Update(t.Context(), object))
+	w.start()
+	w.deliver()
+	if err := w.say(applied("a")); err == nil || !strings.Contains(err.Error(), "delete the ConfigMap") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestASecretThatIsRefused(t *testing.T) {
+	w := newWorld(t)
+	tries := 0
+	w.answer = func(string, report.Status) error { tries++; return &report.UnauthorizedError{Host: "git.example.com"} }
+	must(t, w.say(applied("a")))
+	w.deliver()
+	for range 6 {
+		w.now = w.now.Add(longestWait)
+		w.deliver()
+	}
+	if tries != 1 || w.looks != 1 {
+		t.Errorf("a refused secret is tried %d times, %d passes are asked for", tries, w.looks)
+	}
+	writes := w.writes
+	w.now = w.now.Add(longestWait)
+	w.deliver()
+	if w.writes != writes {
+		t.Error("a look at a secret is written down")
+	}
+	must(t, w.say(applied("a")))
+	if got := w.sync.Status.Reported[0].Failure; !strings.Contains(got, "git.example.com") {
+		t.Errorf("the status says %q", got)
+	}
+
+	secret := &corev1.Secret{}
+	must(t, w.client.Get(t.Context(), types.NamespacedName{Namespace: w.sync.Namespace, Name: "token"}, secret))
+	secret.Data["token"] = []byte("other")
+	must(t, w.client.Update(t.Context(), secret))
+	w.answer = nil
+	w.now = w.now.Add(longestWait)
+	w.deliver()
+	if len(w.posted) != 1 || w.looks != 2 {
+		t.Errorf("with another secret: posted %v, %d passes are asked for", w.said(0), w.looks)
+	}
+	must(t, w.say(applied("a")))
+	if got := w.sync.Status.Reported[0].Failure; got != "" {
+		t.Errorf("the status says %q", got)
+	}
+}
+
+func TestASecretThatIsMissing(t *testing.T) {
+	w := newWorld(t)
+	missing := applied("a")
+	missing.Hosts = []Target{{Host: Host{Provider: "gitea", URL: gitea.URL, Secret: "absent"}}}
+	must(t, w.say(missing))
+	w.deliver()
+	must(t, w.say(missing))
+	if got := w.sync.Status.Reported[0].Failure; !strings.Contains(got, "secret absent") {
+		t.Errorf("the status says %q", got)
+	}
+	must(t, w.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.sync.Namespace, Name: "absent"}, Data: map[string][]byte{"token": []byte("x")}}))
+	w.now = w.now.Add(longestWait)
+	w.deliver()
+	if len(w.posted) != 1 {
+		t.Errorf("posted %v", w.said(0))
+	}
+}
+
+// TestHostsDoNotWaitForEachOther.
+func TestHostsDoNotWaitForEachOther(t *testing.T) {
+	w := newWorld(t)
+	mirror := gitea
+	mirror.URL = "https://mirror.example.com/acme/fleet"
+	w.answer = func(host string, _ report.Status) error {
+		if host == gitea.URL {
+			return &report.UnavailableError{Code: 503}
+		}
+		return nil
+	}
+	both := applied("a")
+	both.Hosts = []Target{gitea, mirror}
+	must(t, w.say(both))
+	w.deliver()
+	if diff := cmp.Diff([]string{"a success applied"}, w.said(0)); diff != "" {
+		t.Error(diff)
+	}
+	if depth := w.queue.Depths()[client.ObjectKeyFromObject(w.sync)]; depth.Length != 1 || !depth.Oldest.Equal(noon) {
+		t.Errorf("depth %+v", depth)
+	}
+}
+
+// TestTheHostIsAwayForAnHour loses nothing, and posts what is left in order.
+func TestTheHostIsAwayForAnHour(t *testing.T) {
+	w := newWorld(t)
+	w.answer = func(string, report.Status) error { return &report.UnavailableError{Err: errors.New("no route")} }
+	var want []string
+	for minute := range 60 {
+		w.now = noon.Add(time.Duration(minute) * time.Minute)
+		commit := string(rune('A' + minute))
+		pending := applied(commit, commit)
+		pending.State, pending.Description = report.Pending, "waiting"
+		must(t, w.say(pending))
+		w.deliver()
+		must(t, w.say(applied(commit)))
+		w.deliver()
+		want = append(want, commit+" success applied")
+	}
+	w.answer = nil
+	w.now = w.now.Add(longestWait)
+	w.start()
+	w.deliver()
+	if diff := cmp.Diff(want, w.said(0)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAPausedLeaderPostsNothing.
+func TestAPausedLeaderPostsNothing(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	lost := errors.New("the lease is another's")
+	w.deliverer.StillLeader = func(context.Context) error { return lost }
+	w.deliver()
+	if len(w.posted) != 0 || w.writes != 1 {
+		t.Errorf("posted %v, %d writes", w.said(0), w.writes)
+	}
+	lost = nil
+	w.now = w.now.Add(lookAgain)
+	w.deliver()
+	if len(w.posted) != 1 {
+		t.Errorf("posted %v", w.said(0))
+	}
+}
+
+func TestNamesDoNotMeet(t *testing.T) {
+	long := strings.Repeat("a.", 120) + "b"
+	if a, b := ObjectName(long+"c"), ObjectName(long+"d"); a == b || len(a) > 253 {
+		t.Errorf("%s, %s", a, b)
+	}
+}

@@ -1,0 +1,170 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+// Saying is the verdict of a pass, for commit statuses.
+type Saying struct {
+	// Hosts are to have it.
+	Hosts []Target
+	// Context of the statuses. Empty where it is not known yet: then the last one
+	// that was, or else Fallback.
+	Context, Fallback string
+	// Head is the commit that the verdict is on.
+	Head string
+	// Commits get it, newest first. They count when Head is new alone.
+	Commits     []string
+	State       report.State
+	Description string
+	// Retry has what failed tried again at once.
+	Retry bool
+	// At is now.
+	At time.Time
+}
+
+// Target is a host and the page that a status links to there.
+type Target struct {
+	Host
+	Page string
+}
+
+// say notes a verdict. What was said already changes nothing.
+func (l *Ledger) say(s Saying) {
+	if l.Head != s.Head {
+		l.turn(s.Head, s.Commits)
+	}
+	l.setContext(s)
+	l.setHosts(s)
+	newest := l.newest().ID
+	for i := range l.Commits {
+		c := &l.Commits[i]
+		next := Word{State: s.State, Description: report.Truncate(s.Description)}
+		if c.ID != newest {
+			next.Description = report.Truncate(fmt.Sprintf("superseded by %s: %s", short(newest), s.Description))
+		}
+		news := c.wants(next, c.ID == newest)
+		if news {
+			c.Word = next
+		}
+		for j := range l.Lanes {
+			lane := &l.Lanes[j]
+			if lane.Context == l.Context && (news || lane.fresh && c.Standing == Told) {
+				lane.put(c.ID, c.Word, s.page(lane.Host), s.At)
+			}
+		}
+	}
+	l.letGo(s)
+	l.forget()
+	l.bound(s.At)
+}
+
+// wants says whether a commit is to be told a word. On all but the newest a
+// pending is news once: what is waited for is of interest on the newest alone.
+func (c *Commit) wants(w Word, newest bool) bool {
+	switch {
+	case c.Standing == Settled:
+		return false
+	case c.Standing == Overtaken:
+		return w.final()
+	case newest:
+		return c.Word != w
+	}
+	return c.State == "" || w.final() && c.State != w.State
+}
+
+// turn makes another commit the head.
+func (l *Ledger) turn(head string, commits []string) {
+	if len(commits) == 0 {
+		commits = []string{head}
+	}
+	var told, older []Commit
+	for _, id := range commits {
+		if known := l.commit(id); known == nil || !known.final() || id == head {
+			told = append(told, Commit{ID: id})
+		}
+	}
+	if len(told) == 0 { // all that changed something has its final word
+		told = []Commit{{ID: head}}
+	}
+	for _, c := range l.Commits {
+		switch {
+		case slices.ContainsFunc(told, func(t Commit) bool { return t.ID == c.ID }):
+			continue
+		case !c.final():
+			c.Standing = Overtaken
+		case slices.Contains(commits, c.ID):
+			c.Standing = Settled
+		default:
+			continue
+		}
+		older = append(older, c)
+	}
+	l.Head, l.Commits = head, append(told, older...)
+	for i := range l.Lanes {
+		l.Lanes[i].Lost = ""
+	}
+}
+
+// setHosts makes the lanes those of the hosts that are to be told.
+func (l *Ledger) setHosts(s Saying) {
+	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {
+		return !slices.ContainsFunc(s.Hosts, func(t Target) bool { return t.is(lane.Host) })
+	})
+	for _, t := range s.Hosts {
+		if l.lane(laneKey{t.Provider, t.URL, l.Context}) == nil {
+			l.Lanes = append(l.Lanes, Lane{Host: t.Host, Context: l.Context, fresh: true})
+		}
+	}
+	for i := range l.Lanes {
+		lane := &l.Lanes[i]
+		secret := s.secret(lane.Host)
+		if lane.Secret != secret || s.Retry {
+			lane.retry()
+		}
+		lane.Secret = secret
+	}
+}
+
+// retry has what failed tried at once.
+func (l *Lane) retry() {
+	l.NotBefore, l.Refused, l.RefusedAt = time.Time{}, "", time.Time{}
+	for i := range l.Waiting {
+		if l.Waiting[i].Attempts > 0 {
+			l.Waiting[i].NotBefore = time.Time{}
+		}
+	}
+}
+
+// is says whether two hosts are the same, whatever the Secret.
+func (h Host) is(other Host) bool { return h.Provider == other.Provider && h.URL == other.URL }
+
+func (s Saying) target(h Host) Target {
+	if i := slices.IndexFunc(s.Hosts, func(t Target) bool { return t.is(h) }); i >= 0 {
+		return s.Hosts[i]
+	}
+	return Target{}
+}
+
+func (s Saying) secret(h Host) string { return s.target(h).Secret }
+
+func (s Saying) page(h Host) string { return s.target(h).Page }
+
+// forget drops the commits that were overtaken and have their final word, and
+// what is known of commits that are of no interest any more.
+func (l *Ledger) forget() {
+	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Standing == Overtaken && c.final() })
+	for i := range l.Lanes {
+		lane := &l.Lanes[i]
+		lane.fresh = false
+		for id := range lane.Pended {
+			if l.commit(id) == nil && lane.index(id) < 0 {
+				delete(lane.Pended, id)
+			}
+		}
+	}
+}

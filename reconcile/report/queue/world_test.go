@@ -1,0 +1,221 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+func encoded(t *testing.T, l Ledger) string {
+	t.Helper()
+	data, err := json.Marshal(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// errKilled is what everything ends with once the process was killed.
+var errKilled = errors.New("killed")
+
+// world is a cluster and its Git hosts, in which a process can die.
+type world struct {
+	t      interface{ Fatal(...any) }
+	client client.WithWatch
+	now    time.Time
+	sync   *v1alpha1.NodeSync
+
+	// writes counts those to ConfigMaps.
+	writes int
+	// fuse is how many requests the process makes before it is killed; it burns
+	// where it is not negative.
+	fuse int
+	// write, if set, is asked before each write.
+	write func() error
+
+	// posted are the statuses that hosts have got, in order.
+	posted []report.Status
+	// answer, if set, is a host's.
+	answer func(host string, s report.Status) error
+	// hang is the URL of a host that never answers.
+	hang string
+	// looks is how many passes were asked for.
+	looks int
+
+	queue     *Queue
+	deliverer *Deliverer
+}
+
+func newWorld(t interface{ Fatal(...any) }) *world {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{t: t, now: noon, fuse: -1}
+	w.sync = &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod", UID: "11"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "token"}, Data: map[string][]byte{"token": []byte("s3cret")}}
+	change := func() error {
+		if err := w.burn(); err != nil {
+			return err
+		}
+		w.writes++
+		if w.write != nil {
+			return w.write()
+		}
+		return nil
+	}
+	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if err := change(); err != nil {
+				return err
+			}
+			return c.Create(ctx, obj, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			if err := change(); err != nil {
+				return err
+			}
+			return c.Update(ctx, obj, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			if err := change(); err != nil {
+				return err
+			}
+			return c.Delete(ctx, obj, opts...)
+		},
+	}).Build()
+	w.start()
+	return w
+}
+
+// burn is a step of the process.
+func (w *world) burn() error {
+	if w.fuse == 0 {
+		return errKilled
+	}
+	if w.fuse > 0 {
+		w.fuse--
+	}
+	return nil
+}
+
+// start starts the process: it has no memory.
+func (w *world) start() {
+	w.fuse = -1
+	w.queue = New(w.client, w.client)
+	w.deliverer = &Deliverer{
+		Queue: w.queue, Hosts: hosts{w}, Secrets: w.client, Namespace: w.sync.Namespace,
+		StillLeader: func(context.Context) error { return nil },
+		Trouble:     func(types.NamespacedName) { w.looks++ },
+		Now:         func() time.Time { return w.now },
+		Jitter:      func() float64 { return 0 },
+	}
+}
+
+// say tells a verdict, as a pass does: its status is saved after it.
+func (w *world) say(s Saying) error {
+	if s.Hosts == nil {
+		s.Hosts = []Target{gitea}
+	}
+	s.Context, s.At = "plumbline/prod/x", w.now
+	if err := w.queue.Say(context.Background(), w.sync, s); err != nil { //nolint:forbidigo // a test without a T
+		return err
+	}
+	if err := w.burn(); err != nil {
+		return err
+	}
+	if list, known := w.queue.Reported(w.sync); known {
+		w.sync.Status.Reported = list
+	}
+	return nil
+}
+
+// deliver posts all that is due now.
+func (w *world) deliver() {
+	ctx := context.Background() //nolint:forbidigo // a test without a T
+	if err := w.queue.load(ctx, w.sync.Namespace); err != nil {
+		w.t.Fatal(err)
+	}
+	for {
+		due, _ := w.deliverer.due()
+		if len(due) == 0 {
+			return
+		}
+		slices.SortFunc(due, func(a, b laneOf) int { return slices.Compare([]string{a.lane.url}, []string{b.lane.url}) })
+		for _, lane := range due {
+			w.deliverer.round(ctx, lane)
+			w.deliverer.end(lane)
+		}
+		if w.fuse == 0 {
+			return
+		}
+	}
+}
+
+// stored is the ledger as the cluster has it.
+func (w *world) stored() (Ledger, bool) {
+	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync)}
+	l, found, err := s.load(context.Background()) //nolint:forbidigo // a test without a T
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return l, found
+}
+
+// said lists what was posted from some post on.
+func (w *world) said(from int) []string {
+	var list []string
+	for _, s := range w.posted[from:] {
+		list = append(list, fmt.Sprintf("%s %s %s", s.Commit, s.State, s.Description))
+	}
+	return list
+}
+
+// hosts are the Git hosts of a world.
+type hosts struct{ w *world }
+
+func (h hosts) Host(_, repository string, secret map[string][]byte) (report.Poster, error) {
+	if len(secret["token"]) == 0 {
+		return nil, &report.SecretError{Key: "token", Reason: "is missing"}
+	}
+	return poster{h.w, repository}, nil
+}
+
+type poster struct {
+	w    *world
+	host string
+}
+
+func (p poster) Post(ctx context.Context, s report.Status) error {
+	if p.host == p.w.hang {
+		<-ctx.Done()
+		return &report.UnavailableError{Err: ctx.Err()}
+	}
+	if err := p.w.burn(); err != nil {
+		return err
+	}
+	if p.w.answer != nil {
+		if err := p.w.answer(p.host, s); err != nil {
+			return err
+		}
+	}
+	p.w.posted = append(p.w.posted, s)
+	return nil
+}
