@@ -145,6 +145,23 @@ func TestRightsAreNarrow(t *testing.T) {
 	}
 }
 
+// TestConfigMapsAreReachedInOneNamespace: records and queues are kept there.
+func TestConfigMapsAreReachedInOneNamespace(t *testing.T) {
+	for _, o := range build(t, "external") {
+		for _, rule := range o.Rules {
+			if !grants(rule, "configmaps", "") {
+				continue
+			}
+			if o.String() != "Role plumbline-system/plumbline" {
+				t.Errorf("%s reaches ConfigMaps: %v", o, rule)
+			}
+			if diff := cmp.Diff([]string{"get", "list", "create", "update", "delete"}, rule.Verbs); diff != "" {
+				t.Errorf("verbs (-want +got):\n%s", diff)
+			}
+		}
+	}
+}
+
 // ruleStart is a rule's first line in the files of this folder.
 var ruleStart = regexp.MustCompile(`^  - apiGroups:`)
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
 const namespace = "plumbline-system"
@@ -30,7 +31,6 @@ type bed struct {
 	client  client.WithWatch
 	clock   *clock
 	source  *fakeSource
-	hosts   *fakeHosts
 	charts  *fakeCharts
 	install *fakeInstall
 	cloud   *fakeCloud
@@ -61,11 +61,11 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	}).Build()
 	clock := newClock()
 	b := &bed{
-		t: t, client: c, clock: clock, source: &fakeSource{clock: clock}, hosts: &fakeHosts{}, charts: &fakeCharts{}, install: &fakeInstall{asked: map[string]int{}}, cloud: &fakeCloud{err: errUnreachable},
+		t: t, client: c, clock: clock, source: &fakeSource{clock: clock}, charts: &fakeCharts{}, install: &fakeInstall{asked: map[string]int{}}, cloud: &fakeCloud{err: errUnreachable},
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{
-		Client: c, Uncached: c, Events: b.events, Source: b.source, Hosts: b.hosts, Charts: b.charts, Install: b.install,
+		Client: c, Uncached: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
 		DialCloud: func(_ context.Context, region string) (Cloud, error) {
 			if region == "" {
 				return nil, errors.New("no region")

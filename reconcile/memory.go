@@ -48,12 +48,6 @@ type memory struct {
 	// When EC2 was asked last about the account, and when about removals.
 	cloudCheckedAt time.Time
 	cloudAskedAt   time.Time
-
-	// Commit statuses, by report: when the next try may be made, and what was
-	// posted last. The status of a stale pass may not know of it yet.
-	reportAfter map[string]time.Time
-	reported    map[string]v1alpha1.Reported
-	reportedAt  map[string]time.Time
 }
 
 // fetchKey is what makes a fetch due before its time.
@@ -95,7 +89,7 @@ func (m *memories) recall(name types.NamespacedName, uid types.UID) *memory {
 	if known, ok := m.of[name]; ok && known.uid == uid {
 		return known
 	}
-	fresh := &memory{uid: uid, reportAfter: map[string]time.Time{}, reported: map[string]v1alpha1.Reported{}, reportedAt: map[string]time.Time{}}
+	fresh := &memory{uid: uid}
 	m.of[name] = fresh
 	return fresh
 }

@@ -28,7 +28,7 @@ type Reconciler struct {
 	Source  Source
 	Charts  ChartStore
 	Install ChartInstaller
-	Hosts   Hosts
+	Reports Reports
 	// DialCloud makes the client of a region. It makes no request.
 	DialCloud func(ctx context.Context, region string) (Cloud, error)
 
@@ -68,6 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if err := r.Client.Get(ctx, req.NamespacedName, sync); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.memories.forget(req.NamespacedName)
+			r.Reports.Forget(req.NamespacedName)
 			return ctrl.Result{}, r.Source.Forget(req.String())
 		}
 		return ctrl.Result{}, err

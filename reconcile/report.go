@@ -1,96 +1,83 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
-// Hosts makes the client of a Git host.
-type Hosts interface {
-	Host(to v1alpha1.Report, repository string, secret map[string][]byte) (report.Poster, error)
+// Reports keeps what the Git hosts are to be told until they have been. It
+// speaks to no host while a pass waits.
+type Reports interface {
+	// Head is the commit that was spoken of last.
+	Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error)
+	// Say notes a verdict; it stands in the cluster when Say returns.
+	Say(ctx context.Context, sync *v1alpha1.NodeSync, s queue.Saying) error
+	// Reported is what was said last, and what the hosts are in trouble with.
+	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
+	// Forget drops what is held of a NodeSync that is gone.
+	Forget(name types.NamespacedName)
 }
 
-// report posts the verdict as a commit status on HEAD as fetched, to each host
-// that has not got it yet. A host that fails never fails the pass: it is tried
-// again, and an event says why.
+// report has the verdict told as a commit status. What fails there never fails
+// the pass: an event and the status say why.
 func (p *pass) report(ctx context.Context) {
+	if err := p.say(ctx); err != nil {
+		p.warn("ReportFailed", fmt.Sprintf("commit status: %v", err))
+		p.wakeAt(p.now.Add(p.retryInterval()))
+	}
+	p.noteReported()
+}
+
+func (p *pass) say(ctx context.Context) error {
 	if p.snapshot == nil || p.snapshot.Commit == "" || p.suspended || p.elsewhere || p.superseded() {
-		return
+		return nil
 	}
 	if f := fault.Classify(p.unfetched); f != nil && f.Class == fault.Transient {
 		// A host that cannot be reached says nothing about the commit.
-		return
+		return nil
+	}
+	if len(p.sync.Spec.Report) == 0 && len(p.sync.Status.Reported) == 0 {
+		return nil // nobody has ever been told
 	}
 	v := p.verdict()
-	for _, to := range p.sync.Spec.Report {
-		p.reportTo(ctx, to, v)
-	}
-}
-
-func (p *pass) reportTo(ctx context.Context, to v1alpha1.Report, v verdict) {
-	status := report.Status{
-		Commit:      p.snapshot.Commit,
+	s := queue.Saying{
+		Hosts:       p.hosts(),
 		Context:     p.statusContext(),
+		Fallback:    "plumbline/" + p.sync.Namespace + "/" + p.sync.Name,
+		Head:        p.snapshot.Commit,
 		State:       v.commitState(),
-		Description: report.Truncate(v.commitText()),
+		Description: v.commitText(),
+		Retry:       p.sync.Status.LastHandledReconcileAt != p.before.Status.LastHandledReconcileAt,
+		At:          p.now,
 	}
-	key := to.Provider + " " + to.URL
-	as := reportedAs(to, status)
-	if p.isReported(key, as) {
-		p.noteReported(as)
-		return
-	}
-	after := p.memory.reportAfter[key]
-	if last := p.memory.reported[key]; pending(last) && status.State == report.Pending && last.Commit == status.Commit {
-		after = later(after, p.memory.reportedAt[key].Add(pendingEvery))
-	}
-	if p.now.Before(after) {
-		p.wakeAt(after)
-		return
-	}
-	if err := p.post(ctx, to, status); err != nil {
-		after := p.now.Add(retryAfter(err, p.retryInterval()))
-		p.memory.reportAfter[key] = after
-		p.wakeAt(after)
-		p.warn("ReportFailed", fmt.Sprintf("commit status on %s: %v", to.Provider, err))
-		return
-	}
-	delete(p.memory.reportAfter, key)
-	p.memory.reported[key], p.memory.reportedAt[key] = as, p.now
-	p.noteReported(as)
+	return p.Reports.Say(ctx, p.sync, s)
 }
 
-// isReported says whether a commit status is the one that was posted last. What
-// this process has posted itself counts before a status that may be stale.
-func (p *pass) isReported(key string, as v1alpha1.Reported) bool {
-	if last, known := p.memory.reported[key]; known {
-		return last == as
+// hosts are those that are to be told, each with the page that a status links to.
+func (p *pass) hosts() []queue.Target {
+	var hosts []queue.Target
+	for _, to := range p.sync.Spec.Report {
+		repository := report.Clean(cmp.Or(to.URL, p.sync.Spec.Source.Git.URL))
+		hosts = append(hosts, queue.Target{
+			Host: queue.Host{Provider: to.Provider, URL: repository, Secret: to.SecretRef.Name},
+			Page: cmp.Or(to.TargetURL, report.Page(to.Provider, repository, p.snapshot.Commit, p.sync.Spec.Path)),
+		})
 	}
-	return slices.Contains(p.sync.Status.Reported, as)
-}
-
-// pendingEvery is the least time between two statuses on one commit that both
-// say pending: hosts limit how many they take.
-const pendingEvery = 5 * time.Second
-
-func pending(r v1alpha1.Reported) bool { return r.State == string(report.Pending) }
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+	return hosts
 }
 
 // statusContext is plumbline/<cluster>/<name>, so that clusters on one
-// repository never overwrite each other.
+// repository never overwrite each other. Empty while the cluster's name is not
+// known.
 func (p *pass) statusContext() string {
 	cluster := ""
 	switch {
@@ -99,54 +86,27 @@ func (p *pass) statusContext() string {
 	case p.sync.Status.Karpenter != nil:
 		cluster = p.sync.Status.Karpenter.Cluster
 	default:
-		cluster = p.sync.Namespace
+		return ""
 	}
 	return "plumbline/" + cluster + "/" + p.sync.Name
 }
 
-func (p *pass) post(ctx context.Context, to v1alpha1.Report, status report.Status) error {
-	ctx, cancel := context.WithTimeout(ctx, min(p.timeout(), 15*time.Second))
-	defer cancel()
-	secret, err := p.secret(ctx, to.SecretRef.Name)
-	if err != nil {
-		return err
+// noteReported shows in the status what was told, and tells of trouble that is
+// new.
+func (p *pass) noteReported() {
+	list, known := p.Reports.Reported(p.sync)
+	if !known {
+		return
 	}
-	repository := to.URL
-	if repository == "" {
-		repository = p.sync.Spec.Source.Git.URL
-	}
-	host, err := p.Hosts.Host(to, repository, secret.Data)
-	if err != nil {
-		return err
-	}
-	return host.Post(ctx, status)
-}
-
-// noteReported writes down what was posted last, so that a restart does not post
-// it again.
-func (p *pass) noteReported(as v1alpha1.Reported) {
-	for i, r := range p.sync.Status.Reported {
-		if r.Provider == as.Provider && r.URL == as.URL && r.Context == as.Context {
-			p.sync.Status.Reported[i] = as
-			return
+	for _, r := range list {
+		told := slices.ContainsFunc(p.before.Status.Reported, func(before v1alpha1.Reported) bool {
+			return before.Provider == r.Provider && before.URL == r.URL && before.Failure == r.Failure
+		})
+		if r.Failure != "" && !told {
+			p.warn("ReportFailed", r.Failure)
 		}
 	}
-	p.sync.Status.Reported = append(p.sync.Status.Reported, as)
-}
-
-func reportedAs(to v1alpha1.Report, status report.Status) v1alpha1.Reported {
-	return v1alpha1.Reported{
-		Provider: to.Provider, URL: to.URL, Context: status.Context, Commit: status.Commit,
-		State: string(status.State), Description: status.Description,
-	}
-}
-
-func retryAfter(err error, otherwise time.Duration) time.Duration {
-	var limited *report.RateLimitedError
-	if errors.As(err, &limited) && limited.RetryAfter > 0 {
-		return limited.RetryAfter
-	}
-	return otherwise
+	p.sync.Status.Reported = list
 }
 
 // commitState is the verdict as a commit status.

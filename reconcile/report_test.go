@@ -1,15 +1,20 @@
 package reconcile
 
 import (
-	"errors"
+	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -23,10 +28,8 @@ func reporting(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	})
 }
 
-// reports runs a pass that has fetched the commit, and its report alone. It
-// returns the pass and what it posted.
-func (b *bed) reports(sync *v1alpha1.NodeSync, f ...found) (*pass, []post) {
-	before := len(b.hosts.posted)
+// reports runs a pass that has fetched the commit, and its report alone.
+func (b *bed) reports(sync *v1alpha1.NodeSync, f ...found) *pass {
 	p := b.begin(sync)
 	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
 	p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu"}}
@@ -35,7 +38,36 @@ func (b *bed) reports(sync *v1alpha1.NodeSync, f ...found) (*pass, []post) {
 	}
 	p.summarize()
 	p.report(b.t.Context())
-	return p, b.hosts.posted[before:]
+	return p
+}
+
+// ledger is what is to be told, as the cluster has it.
+func (b *bed) ledger() queue.Ledger {
+	b.t.Helper()
+	var l queue.Ledger
+	object := &corev1.ConfigMap{}
+	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: queue.ObjectName("prod")}, object)
+	if client.IgnoreNotFound(err) != nil {
+		b.t.Fatal(err)
+	}
+	if err == nil {
+		if err := json.Unmarshal([]byte(object.Data["ledger.json"]), &l); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return l
+}
+
+// queued lists what waits for each host.
+func (b *bed) queued() []string {
+	b.t.Helper()
+	var list []string
+	for _, lane := range b.ledger().Lanes {
+		for _, e := range lane.Waiting {
+			list = append(list, fmt.Sprintf("%s %s %s %s: %s", lane.Provider, lane.URL, lane.Context, e.State, e.Description))
+		}
+	}
+	return list
 }
 
 func waits(p *pass) { p.waitFor("CRDs", "not there yet") }
@@ -53,127 +85,103 @@ func TestReportSaysTheVerdict(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, reporting(unchanged))
-			_, posted := b.reports(b.read(), c.found...)
-			if len(posted) != 1 {
-				t.Fatalf("posted %v", posted)
+			p := b.reports(b.read(), c.found...)
+			l := b.ledger()
+			if len(l.Lanes) != 1 || len(l.Lanes[0].Waiting) != 1 {
+				t.Fatalf("queued %+v", l)
 			}
-			got := posted[0]
-			if got.status.State != c.state || !strings.HasPrefix(got.status.Description, c.text) {
-				t.Errorf("%s %q", got.status.State, got.status.Description)
+			lane, e := l.Lanes[0], l.Lanes[0].Waiting[0]
+			if e.State != c.state || !strings.HasPrefix(e.Description, c.text) || e.Commit != commit {
+				t.Errorf("%s %s %q", e.Commit, e.State, e.Description)
 			}
-			if got.status.Commit != commit || got.status.Context != "plumbline/prod-eu/prod" || got.repository != "https://git.example.com/acme/fleet.git" || b.hosts.token != "s3cret" {
-				t.Errorf("%+v with token %q", got, b.hosts.token)
+			want := queue.Host{Provider: "gitea", URL: "https://git.example.com/acme/fleet.git", Secret: "token"}
+			if lane.Host != want || lane.Context != "plumbline/prod-eu/prod" {
+				t.Errorf("to %+v as %s", lane.Host, lane.Context)
+			}
+			if page := "https://git.example.com/acme/fleet/src/commit/" + commit + "/prod"; e.TargetURL != page {
+				t.Errorf("it links to %s, want %s", e.TargetURL, page)
+			}
+			told := v1alpha1.Reported{
+				Provider: "gitea", URL: lane.URL, Context: lane.Context, Commit: commit, State: string(e.State), Description: e.Description,
+			}
+			if diff := cmp.Diff([]v1alpha1.Reported{told}, p.sync.Status.Reported); diff != "" {
+				t.Errorf("the status (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestReportIsPostedOnce(t *testing.T) {
+func TestReportIsSaidOnce(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
-	first, posted := b.reports(b.read(), waits)
-	if len(posted) != 1 {
-		t.Fatalf("posted %v", posted)
-	}
-	if _, again := b.reports(first.sync.DeepCopy(), waits); len(again) > 0 {
-		t.Errorf("posted again: %v", again)
-	}
-	stale, again := b.reports(b.read(), waits)
-	if len(again) > 0 {
-		t.Errorf("posted again on a status that does not know of it yet: %v", again)
+	first := b.reports(b.read(), waits)
+	version := b.ledgerVersion()
+	b.reports(first.sync.DeepCopy(), waits)
+	stale := b.reports(b.read(), waits)
+	if got := b.ledgerVersion(); got != version {
+		t.Error("nothing is new, and it is written")
 	}
 	if diff := cmp.Diff(first.sync.Status.Reported, stale.sync.Status.Reported); diff != "" {
 		t.Errorf("a stale pass notes another thing:\n%s", diff)
 	}
-	restarted := newBed(t, reporting(unchanged))
-	if _, again := restarted.reports(first.sync.DeepCopy(), waits); len(again) > 0 {
-		t.Errorf("posted again after a restart: %v", again)
-	}
-	if _, next := b.reports(first.sync.DeepCopy()); len(next) != 1 {
-		t.Errorf("the next verdict is posted %d times", len(next))
+	b.reports(first.sync.DeepCopy())
+	if got := b.queued(); len(got) != 1 || !strings.Contains(got[0], "success") {
+		t.Errorf("the next verdict: %v", got)
 	}
 }
 
-// TestReportOfAStaleStatus: what this process has posted counts, not a status
-// in the cache that is one verdict behind.
-func TestReportOfAStaleStatus(t *testing.T) {
+func (b *bed) ledgerVersion() string {
+	b.t.Helper()
+	object := &corev1.ConfigMap{}
+	if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: queue.ObjectName("prod")}, object); err != nil {
+		b.t.Fatal(err)
+	}
+	return object.ResourceVersion
+}
+
+// TestReportThatCannotBeQueued fails no pass: an event says it, and it is tried
+// again.
+func TestReportThatCannotBeQueued(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
-	pending, _ := b.reports(b.read(), waits)
-	b.reports(pending.sync.DeepCopy())
-	if _, posted := b.reports(pending.sync.DeepCopy(), waits); len(posted) != 1 {
-		t.Errorf("pending, success, and pending again is posted %d times", len(posted))
+	inTheWay := &corev1.ConfigMap{}
+	inTheWay.Namespace, inTheWay.Name = namespace, queue.ObjectName("prod")
+	if err := b.client.Create(t.Context(), inTheWay); err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestReportIsTriedAgain(t *testing.T) {
-	cases := map[string]struct {
-		err   error
-		after time.Duration
-	}{
-		"an error":                {errors.New("no route"), time.Minute},
-		"a host that sets a time": {&report.RateLimitedError{RetryAfter: 7 * time.Minute}, 7 * time.Minute},
-		"a host that sets none":   {&report.RateLimitedError{}, time.Minute},
+	p := b.reports(b.read())
+	if p.fault != nil || p.verdict().class != done {
+		t.Errorf("a report that fails makes the verdict %v", p.verdict())
 	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			b := newBed(t, reporting(unchanged))
-			b.hosts.err = c.err
-			p, posted := b.reports(b.read())
-			if len(posted) != 1 || len(p.sync.Status.Reported) > 0 {
-				t.Fatalf("posted %v, noted %v", posted, p.sync.Status.Reported)
-			}
-			if p.fault != nil || p.verdict().class != done {
-				t.Errorf("a report that fails makes the verdict %v", p.verdict())
-			}
-			if want := []note{{"Warning", "ReportFailed", "commit status on gitea: " + c.err.Error()}}; !cmp.Equal(want, p.notes, cmp.AllowUnexported(note{})) {
-				t.Errorf("notes %v", p.notes)
-			}
-			if !p.again.Equal(b.clock.now().Add(c.after)) {
-				t.Errorf("again in %s, want %s", p.again.Sub(b.clock.now()), c.after)
-			}
-
-			b.clock.forward(c.after - time.Second)
-			p, posted = b.reports(b.read())
-			if len(posted) > 0 || len(p.notes) > 0 || p.again.Sub(b.clock.now()) != time.Second {
-				t.Errorf("before its time: posted %v, notes %v, again %s", posted, p.notes, p.again)
-			}
-			b.clock.forward(time.Second)
-			b.hosts.err = nil
-			if p, posted = b.reports(b.read()); len(posted) != 1 || len(p.sync.Status.Reported) != 1 {
-				t.Errorf("at its time: posted %v, noted %v", posted, p.sync.Status.Reported)
-			}
-		})
+	if len(p.notes) != 1 || p.notes[0].reason != "ReportFailed" || !strings.Contains(p.notes[0].message, "in the way") {
+		t.Errorf("notes %v", p.notes)
+	}
+	if want := b.clock.now().Add(p.retryInterval()); !p.again.Equal(want) {
+		t.Errorf("again at %s, want %s", p.again, want)
 	}
 }
 
 func TestReportToEachHost(t *testing.T) {
 	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) {
+		n.Spec.Source.Git.URL = "https://user:s3cret@git.example.com/acme/fleet.git"
 		n.Spec.Report = append(n.Spec.Report,
-			v1alpha1.Report{Provider: "gitea", URL: "https://mirror.example.com/acme/fleet", SecretRef: v1alpha1.LocalReference{Name: "token"}},
+			v1alpha1.Report{Provider: "gitea", URL: "https://mirror.example.com/acme/fleet", SecretRef: v1alpha1.LocalReference{Name: "token"}, TargetURL: "https://grafana.example.com"},
 			v1alpha1.Report{Provider: "github", URL: "https://github.com/acme/fleet", SecretRef: v1alpha1.LocalReference{Name: "token"}})
 	}))
-	p, posted := b.reports(b.read())
-	var to []string
-	for _, one := range posted {
-		to = append(to, one.to+" "+one.repository)
+	b.reports(b.read(), waits)
+	said := " plumbline/prod-eu/prod pending: waiting for CRDs: not there yet"
+	want := []string{
+		"gitea https://git.example.com/acme/fleet.git" + said,
+		"gitea https://mirror.example.com/acme/fleet" + said,
+		"github https://github.com/acme/fleet" + said,
 	}
-	want := []string{"gitea https://git.example.com/acme/fleet.git", "gitea https://mirror.example.com/acme/fleet", "github https://github.com/acme/fleet"}
-	if diff := cmp.Diff(want, to); diff != "" {
+	if diff := cmp.Diff(want, b.queued()); diff != "" {
 		t.Error(diff)
 	}
-	if len(p.sync.Status.Reported) != 3 {
-		t.Errorf("noted %v", p.sync.Status.Reported)
+	lanes := b.ledger().Lanes
+	if got := lanes[1].Waiting[0].TargetURL; got != "https://grafana.example.com" {
+		t.Errorf("the mirror's links to %s", got)
 	}
-	restarted := newBed(t, reporting(unchanged))
-	if _, again := restarted.reports(p.sync.DeepCopy()); len(again) > 0 {
-		t.Errorf("posted again after a restart: %v", again)
-	}
-}
-
-func TestReportWithoutItsSecret(t *testing.T) {
-	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) { n.Spec.Report[0].SecretRef.Name = "absent" }))
-	p, posted := b.reports(b.read())
-	if len(posted) > 0 || p.verdict().class != done || len(p.notes) != 1 || !strings.Contains(p.notes[0].message, "absent") {
-		t.Errorf("posted %v, verdict %v, notes %v", posted, p.verdict(), p.notes)
+	if got := lanes[2].Waiting[0].TargetURL; got != "https://github.com/acme/fleet/tree/"+commit+"/prod" {
+		t.Errorf("GitHub's links to %s", got)
 	}
 }
 
@@ -183,31 +191,87 @@ func TestNothingIsReported(t *testing.T) {
 		"without a fetch":  func(p *pass) { p.snapshot = nil },
 		"suspended":        func(p *pass) { p.suspended = true },
 		"elsewhere":        func(p *pass) { p.notWatched() },
+		"an old snapshot":  func(p *pass) { p.unfetched = &source.UnreachableError{Err: errUnreachable} },
+		"without a report": func(p *pass) { p.sync.Spec.Report = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, reporting(unchanged))
-			if _, posted := b.reports(b.read(), f); len(posted) > 0 {
-				t.Errorf("posted %v", posted)
+			b.reports(b.read(), f)
+			if got := b.queued(); len(got) > 0 {
+				t.Errorf("queued %v", got)
 			}
 		})
 	}
 }
 
-// TestPendingIsPostedNowAndThen: what it waits for may change faster than a host
-// takes statuses. A verdict is never kept back.
-func TestPendingIsPostedNowAndThen(t *testing.T) {
+// TestTheClusterIsNotKnownYet: a commit without a plumbline.yaml is told of, and
+// let go where the very commit becomes well.
+func TestTheClusterIsNotKnownYet(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
-	waitsFor := func(on string) found { return func(p *pass) { p.waitFor(on, "not there yet") } }
-	p, _ := b.reports(b.read(), waitsFor("CRDs"))
-	p, posted := b.reports(p.sync.DeepCopy(), waitsFor("Controller"))
-	if len(posted) > 0 || !p.again.Equal(b.clock.now().Add(pendingEvery)) {
-		t.Errorf("posted %v, again in %s", posted, p.again.Sub(b.clock.now()))
+	p := b.reports(b.read(), func(p *pass) { p.karpenter = nil }, stopped(t, &render.EmptyError{Path: "./prod"}))
+	if got := b.queued(); len(got) != 1 || !strings.Contains(got[0], "plumbline/plumbline-system/prod failure") {
+		t.Fatalf("queued %v", got)
 	}
-	b.clock.forward(pendingEvery)
-	if p, posted = b.reports(p.sync.DeepCopy(), waitsFor("Controller")); len(posted) != 1 {
-		t.Errorf("in its time: posted %v", posted)
+	b.reports(p.sync.DeepCopy())
+	got := b.queued()
+	if len(got) != 2 || !strings.Contains(got[0], "plumbline/plumbline-system/prod success") || !strings.Contains(got[1], "plumbline/prod-eu/prod success") {
+		t.Errorf("queued %v", got)
 	}
-	if _, posted = b.reports(p.sync.DeepCopy()); len(posted) != 1 || posted[0].status.State != report.Success {
-		t.Errorf("the verdict: posted %v", posted)
+}
+
+// fakeReports says of hosts what a test wants.
+type fakeReports struct {
+	Reports
+	list []v1alpha1.Reported
+	said []queue.Saying
+}
+
+func (f *fakeReports) Reported(*v1alpha1.NodeSync) ([]v1alpha1.Reported, bool) { return f.list, true }
+
+func (f *fakeReports) Say(_ context.Context, _ *v1alpha1.NodeSync, s queue.Saying) error {
+	f.said = append(f.said, s)
+	return nil
+}
+
+// TestTroubleIsToldOnce: by an event when it is new, and in the status for as
+// long as it lasts.
+func TestTroubleIsToldOnce(t *testing.T) {
+	b := newBed(t, reporting(unchanged))
+	f := &fakeReports{Reports: b.Reports, list: []v1alpha1.Reported{{Provider: "gitea", Context: "x", Commit: commit, State: "success"}}}
+	b.Reports = f
+	events := func() (n int) {
+		b.concluded(b.pass())
+		for _, event := range b.told() {
+			if strings.Contains(event, "Warning ReportFailed no token") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := events(); n != 0 {
+		t.Errorf("told %d times without trouble", n)
+	}
+	f.list[0].Failure = "no token"
+	if n := events(); n != 1 || b.read().Status.Reported[0].Failure != "no token" {
+		t.Errorf("told %d times, status %+v", n, b.read().Status.Reported)
+	}
+	if n := events(); n != 0 {
+		t.Errorf("told again %d times", n)
+	}
+	f.list = []v1alpha1.Reported{{Provider: "gitea", Context: "x", Commit: commit, State: "success"}}
+	if n := events(); n != 0 || b.read().Status.Reported[0].Failure != "" {
+		t.Errorf("it is over: told %d times, status %+v", n, b.read().Status.Reported)
+	}
+}
+
+// TestAReconcileRequestTriesStatuses: who asks for a pass need not wait for them.
+func TestAReconcileRequestTriesStatuses(t *testing.T) {
+	b := newBed(t, reporting(unchanged))
+	f := &fakeReports{Reports: b.Reports}
+	b.Reports = f
+	b.reports(b.read())
+	b.reports(b.read(), func(p *pass) { p.sync.Status.SetLastHandledReconcileRequest("now") })
+	if len(f.said) != 2 || f.said[0].Retry || !f.said[1].Retry {
+		t.Errorf("said %+v", f.said)
 	}
 }

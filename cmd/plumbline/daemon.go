@@ -30,7 +30,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
-	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
@@ -62,7 +62,8 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if err != nil {
 		return err
 	}
-	reconciler, err := newReconciler(mgr, config, lease, o)
+	reports := queue.New(mgr.GetAPIReader(), mgr.GetClient())
+	reconciler, err := newReconciler(mgr, config, lease, reports, o)
 	if err != nil {
 		return err
 	}
@@ -72,6 +73,9 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	}
 	if err := addWebhook(ctx, mgr, reconciler, o); err != nil {
 		return err
+	}
+	if err := mgr.Add(newDeliverer(mgr, reconciler, reports)); err != nil {
+		return fmt.Errorf("add what posts commit statuses: %w", err)
 	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run the controller: %w", err)
@@ -136,7 +140,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, o *runOptions
 	return mgr, nil
 }
 
-func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Interface, o *runOptions) (*reconcile.Reconciler, error) {
+func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Interface, reports *queue.Queue, o *runOptions) (*reconcile.Reconciler, error) {
 	recorder, err := events.NewRecorder(mgr, ctrl.Log, o.eventsAddr, controllerName)
 	if err != nil {
 		return nil, fmt.Errorf("make the event recorder: %w", err)
@@ -168,7 +172,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit}),
 		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts")}),
 		Install:  installer,
-		Hosts:    report.Hosts{},
+		Reports:  reports,
 		DialCloud: func(ctx context.Context, region string) (reconcile.Cloud, error) {
 			return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
 		},

@@ -5,8 +5,6 @@ import (
 	"crypto/x509"
 	"net/http"
 	"strings"
-
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 // The keys of a report's Secret.
@@ -18,10 +16,10 @@ const (
 // Hosts makes the clients of Git hosts.
 type Hosts struct{}
 
-// Host returns the client for one Report. repository is the URL of the
-// repository's web page, or the one it is cloned from over http. The error is a
-// *RepositoryError or a *SecretError.
-func (Hosts) Host(to v1alpha1.Report, repository string, secret map[string][]byte) (Poster, error) {
+// Host returns the client for a provider, the kind of the host. repository is the
+// URL of the repository's web page, or the one it is cloned from over http. The
+// error is a *RepositoryError or a *SecretError.
+func (Hosts) Host(provider, repository string, secret map[string][]byte) (Poster, error) {
 	r, err := parse(repository)
 	if err != nil {
 		return nil, err
@@ -35,7 +33,7 @@ func (Hosts) Host(to v1alpha1.Report, repository string, secret map[string][]byt
 		return nil, err
 	}
 	w := wire{client: client, token: token}
-	switch to.Provider {
+	switch provider {
 	case "github":
 		return &github{wire: w, repository: r}, nil
 	case "gitlab":
@@ -43,7 +41,7 @@ func (Hosts) Host(to v1alpha1.Report, repository string, secret map[string][]byt
 	case "gitea":
 		return &gitea{wire: w, repository: r}, nil
 	}
-	return nil, &RepositoryError{URL: r.String(), Reason: "is on a host of the kind " + to.Provider + ", which is not known"}
+	return nil, &RepositoryError{URL: r.String(), Reason: "is on a host of the kind " + provider + ", which is not known"}
 }
 
 // client trusts the system's authorities and that of the secret. A status is

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
@@ -51,7 +50,7 @@ func record(t *testing.T, code int, header http.Header, answer string) (*httptes
 
 func host(t *testing.T, provider, repository string) report.Poster {
 	t.Helper()
-	p, err := report.Hosts{}.Host(v1alpha1.Report{Provider: provider}, repository, map[string][]byte{"token": []byte(token + "\n")})
+	p, err := report.Hosts{}.Host(provider, repository, map[string][]byte{"token": []byte(token + "\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +145,8 @@ func TestPostErrors(t *testing.T) {
 		"429 with a date": {code: 429, header: http.Header{"Retry-After": {"Sat, 21 Nov 2026 08:01:00 GMT"}, "Date": {date}}, is: limited(time.Minute)},
 		"429":             {code: 429, is: limited(0)},
 		"404":             {code: 404, is: as[*report.NotFoundError], says: "acme/fleet"},
-		"422":             {code: 422, answer: `{"message": "No commit found for SHA"}`, is: as[*report.RejectedError], says: "No commit found"},
+		"422":             {code: 422, answer: `{"message": "Validation Failed"}`, is: as[*report.RejectedError], says: "Validation Failed"},
+		"422 of a commit": {code: 422, answer: `{"message": "No commit found for SHA: c"}`, is: as[*report.NotFoundError], says: status.Commit},
 		"400":             {code: 400, answer: `{"message": {"base": ["x"]}}`, is: as[*report.RejectedError]},
 		"503":             {code: 503, is: as[*report.UnavailableError]},
 		"moved":           {code: 302, header: http.Header{"Location": {"https://other.example.com/"}}, is: as[*report.MovedError], says: "other.example.com"},
@@ -228,7 +228,7 @@ func TestPostToAHostThatIsDown(t *testing.T) {
 func TestPostTrustsTheSecretsAuthority(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }))
 	t.Cleanup(server.Close)
-	to, repository := v1alpha1.Report{Provider: "gitea"}, server.URL+"/acme/fleet"
+	to, repository := "gitea", server.URL+"/acme/fleet"
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	poster, err := report.Hosts{}.Host(to, repository, map[string][]byte{"token": []byte(token), "ca.crt": ca})
 	if err != nil {
@@ -260,7 +260,7 @@ func TestHostRefuses(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := report.Hosts{}.Host(v1alpha1.Report{Provider: c.provider}, c.url, c.secret)
+			_, err := report.Hosts{}.Host(c.provider, c.url, c.secret)
 			if err == nil || !c.is(err) || strings.Contains(err.Error(), token) {
 				t.Fatalf("unexpected error %T: %v", err, err)
 			}

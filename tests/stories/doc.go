@@ -59,6 +59,12 @@
 //	statuses STATE…
 //		Holds that these are the states that HEAD had, in order, and that no
 //		description is longer than a Git host shows.
+//	statushost up|down|CODE
+//		Has the Git host's API for commit statuses answer, not answer, or answer
+//		with a code. Sets $STATUS_URL, the repository's page there, for report.url.
+//	statushost posted COMMIT STATE…
+//		Waits until the Git host has taken just these states through $STATUS_URL
+//		for a commit, in order, each as often as it is named.
 //	upstream EXAMPLE [FOLDER]
 //		Copies one of Karpenter's own examples to FOLDER/upstream.yaml in the
 //		clone, by default in nodes.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
+	"github.com/plumbline-dev/plumbline/tests/stories/statushost"
 )
 
 // logLines is how much of a log a failed story shows.
@@ -32,6 +33,8 @@ type story struct {
 	dir    string // of the daemon, beside the script's $WORK
 	repo   *repository.Repository
 	daemon *daemon.Daemon
+	// statusHost is before the Git host, once a script speaks of it.
+	statusHost *statushost.Host
 
 	syncs     []string // names of the NodeSyncs, in order
 	settings  map[string]map[string]string

@@ -260,4 +260,10 @@ type Report struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	URL string `json:"url,omitempty"`
+	// TargetURL is where a commit status links to, such as a dashboard of the
+	// cluster. Default: the folder of definitions in that commit, on the host.
+	// +kubebuilder:validation:Pattern=`^https?://.+$`
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	TargetURL string `json:"targetURL,omitempty"`
 }

@@ -53,7 +53,7 @@ type NodeSyncStatus struct {
 	// +optional
 	OpenRemovals int32 `json:"openRemovals"`
 
-	// Reported is the commit status that was posted last, for each report.
+	// Reported is the commit status that was told last, for each report.
 	// +optional
 	Reported []Reported `json:"reported,omitempty"`
 }
@@ -171,19 +171,23 @@ const (
 	RemovalGone RemovalPhase = "Gone"
 )
 
-// Reported is one commit status as posted.
+// Reported is the commit status that a Git host is told.
 type Reported struct {
 	// Provider, URL and Context name the status.
 	Provider string `json:"provider"`
-	// URL of the report, where it names one.
+	// URL of the repository.
 	// +optional
 	URL     string `json:"url,omitempty"`
 	Context string `json:"context"`
-	// Commit it was posted on.
+	// Commit it is told on: the newest that changed anything.
 	Commit string `json:"commit"`
 	// State is pending, success or failure.
 	State string `json:"state"`
-	// Description as posted.
+	// Description is what the host shows.
 	// +optional
 	Description string `json:"description,omitempty"`
+	// Failure says why the host has not got this, or an older, status. It is
+	// tried again, unless it says that it was given up.
+	// +optional
+	Failure string `json:"failure,omitempty"`
 }
