@@ -20,6 +20,9 @@ type Source interface {
 	// Fetch returns the newest revision, and when the fetch began that it came
 	// of: it may have been made for another NodeSync.
 	Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error)
+	// Since lists the commits that the last Snapshot reaches and the applied one
+	// does not, and that changed an input, newest first.
+	Since(ctx context.Context, req source.Request, applied string, inputs render.Inputs, limit int) ([]string, error)
 	// Forget drops what is stored for a NodeSync that is gone.
 	Forget(key string) error
 }
@@ -86,24 +89,29 @@ func (p *pass) withoutFetch(err error) error {
 func (p *pass) fetchNow(ctx context.Context, due time.Time) (*render.Snapshot, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())
 	defer cancel()
-	git := p.sync.Spec.Source.Git
-	var credentials source.Credentials
-	if git.SecretRef != nil {
-		secret, err := p.secret(ctx, git.SecretRef.Name)
-		if err != nil {
-			return nil, p.now, err
-		}
-		if credentials, err = source.CredentialsFromSecret(secret.Data); err != nil {
-			return nil, p.now, fmt.Errorf("read secret %s: %w", git.SecretRef.Name, err)
-		}
+	request, err := p.request(ctx)
+	if err != nil {
+		return nil, p.now, err
 	}
-	return p.Source.Fetch(ctx, source.Request{
-		Key:         p.name().String(),
-		URL:         git.URL,
-		Ref:         git.Ref,
-		Credentials: credentials,
-		NotBefore:   due,
-	})
+	request.NotBefore = due
+	return p.Source.Fetch(ctx, request)
+}
+
+// request is what is asked of the source.
+func (p *pass) request(ctx context.Context) (source.Request, error) {
+	git := p.sync.Spec.Source.Git
+	request := source.Request{Key: p.name().String(), URL: git.URL, Ref: git.Ref}
+	if git.SecretRef == nil {
+		return request, nil
+	}
+	secret, err := p.secret(ctx, git.SecretRef.Name)
+	if err != nil {
+		return source.Request{}, err
+	}
+	if request.Credentials, err = source.CredentialsFromSecret(secret.Data); err != nil {
+		return source.Request{}, fmt.Errorf("read secret %s: %w", git.SecretRef.Name, err)
+	}
+	return request, nil
 }
 
 // attempted notes the revision that this pass is about.

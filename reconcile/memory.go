@@ -48,6 +48,9 @@ type memory struct {
 	// When EC2 was asked last about the account, and when about removals.
 	cloudCheckedAt time.Time
 	cloudAskedAt   time.Time
+
+	// The commits that the last revision brought.
+	history history
 }
 
 // fetchKey is what makes a fetch due before its time.

@@ -48,6 +48,10 @@ func (p *pass) say(ctx context.Context) error {
 	if len(p.sync.Spec.Report) == 0 && len(p.sync.Status.Reported) == 0 {
 		return nil // nobody has ever been told
 	}
+	head, err := p.Reports.Head(ctx, p.sync)
+	if err != nil {
+		return err
+	}
 	v := p.verdict()
 	s := queue.Saying{
 		Hosts:       p.hosts(),
@@ -58,6 +62,9 @@ func (p *pass) say(ctx context.Context) error {
 		Description: v.commitText(),
 		Retry:       p.sync.Status.LastHandledReconcileAt != p.before.Status.LastHandledReconcileAt,
 		At:          p.now,
+	}
+	if head != p.snapshot.Commit {
+		s.Commits = p.changing(ctx)
 	}
 	return p.Reports.Say(ctx, p.sync, s)
 }

@@ -21,6 +21,11 @@ type fakeSource struct {
 	deadline bool
 	// during is what happens while a fetch is under way.
 	during func()
+	// commits answer Since, unless unknown says why they cannot; asked is since
+	// when.
+	commits []string
+	unknown error
+	asked   []string
 	// forgotten are the keys of stores that were dropped.
 	forgotten []string
 }
@@ -37,6 +42,11 @@ func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Sna
 	}
 	commit := fmt.Sprintf("%040d", len(f.requests))
 	return &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: f.files}, began, nil
+}
+
+func (f *fakeSource) Since(_ context.Context, _ source.Request, applied string, _ render.Inputs, _ int) ([]string, error) {
+	f.asked = append(f.asked, applied)
+	return f.commits, f.unknown
 }
 
 func (f *fakeSource) Forget(key string) error {

@@ -1,0 +1,100 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// applied is a NodeSync of which a revision was applied before.
+const applied = "abcdefabcdefabcdefabcdefabcdefabcdefabcd"
+
+func rendered(p *pass) { p.set = &render.Set{Inputs: render.Inputs{"prod/pool.yaml": "1"}} }
+
+// toldOn lists the commits that the newest verdict is told on.
+func (b *bed) toldOn() []string {
+	var commits []string
+	for _, lane := range b.ledger().Lanes {
+		for _, e := range lane.Waiting {
+			commits = append(commits, e.Commit)
+		}
+	}
+	return commits
+}
+
+func TestCommitsThatARevisionBrought(t *testing.T) {
+	others := []string{commit, strings.Repeat("1", 40)}
+	cases := map[string]struct {
+		applied string
+		found   []found
+		commits []string
+		err     error
+		want    []string
+		asked   int
+		event   string
+	}{
+		"those that changed an input": {applied, []found{rendered}, others, nil, others, 1, ""},
+		"none":                        {applied, []found{rendered}, nil, nil, []string{commit}, 1, ""},
+		"of the first revision":       {"", []found{rendered}, others, nil, []string{commit}, 0, ""},
+		"of one that was applied":     {commit, []found{rendered}, others, nil, []string{commit}, 0, ""},
+		"without any inputs":          {applied, nil, others, nil, []string{commit}, 0, ""},
+		"by the last inputs": {applied, []found{func(p *pass) {
+			p.memory.set = &render.Set{Inputs: render.Inputs{"prod/pool.yaml": "1"}}
+		}, stopped(t, &render.EmptyError{})}, others, nil, others, 1, ""},
+		"that cannot be known": {applied, []found{rendered}, nil, errors.New("it was rewritten"), []string{commit}, 1, "it was rewritten"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, reporting(func(n *v1alpha1.NodeSync) {
+				if c.applied != "" {
+					n.Status.LastAppliedRevision = "main@sha1:" + c.applied
+				}
+			}))
+			b.source.commits, b.source.unknown = c.commits, c.err
+			p := b.reports(b.read(), c.found...)
+			if diff := cmp.Diff(c.want, b.toldOn()); diff != "" {
+				t.Errorf("told on (-want +got):\n%s", diff)
+			}
+			if len(b.source.asked) != c.asked {
+				t.Errorf("asked for %v", b.source.asked)
+			}
+			if told := len(p.notes) > 0; told != (c.event != "") || told && !strings.Contains(p.notes[0].message, c.event) {
+				t.Errorf("notes %v", p.notes)
+			}
+			b.reports(b.read(), c.found...)
+			if len(b.source.asked) != c.asked {
+				t.Errorf("asked again for a revision: %v", b.source.asked)
+			}
+		})
+	}
+}
+
+// deafReports take nothing.
+type deafReports struct{ Reports }
+
+func (deafReports) Say(context.Context, *v1alpha1.NodeSync, queue.Saying) error {
+	return errUnreachable
+}
+
+// TestTheHistoryIsKeptUntilItIsSaid: by then the revision may be the applied one.
+func TestTheHistoryIsKeptUntilItIsSaid(t *testing.T) {
+	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:" + applied }))
+	b.source.commits = []string{commit, strings.Repeat("1", 40)}
+	reports := b.Reports
+	b.Reports = deafReports{Reports: reports}
+	b.reports(b.read(), rendered)
+	b.Reports = reports
+	sync := b.read()
+	sync.Status.LastAppliedRevision = "main@sha1:" + commit
+	b.reports(sync, rendered)
+	if diff := cmp.Diff(b.source.commits, b.toldOn()); diff != "" {
+		t.Errorf("told on (-want +got):\n%s", diff)
+	}
+}
