@@ -168,7 +168,10 @@ func (g *ground) installDaemon(ctx context.Context) error {
 	if err := daemon.Install(ctx, g.kube, g.options.Root); err != nil {
 		return err
 	}
-	g.plumbline = &plumbline{ground: g, daemon: daemon.New(daemon.Options{
+	if _, err := g.apply(ctx, []byte(webhookSecret)); err != nil {
+		return err
+	}
+	g.plumbline = &plumbline{ground: g, direct: &http.Client{Transport: &http.Transport{}}, daemon: daemon.New(daemon.Options{
 		Kube: g.kube, AWS: g.awsVariables(), Root: g.options.Root, Dir: g.path("daemon"),
 	})}
 	g.onClose(g.plumbline.daemon.Close)

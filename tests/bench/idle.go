@@ -173,6 +173,16 @@ func rises(from, to int64, n int) float64 {
 	return float64(to-from) / float64(n)
 }
 
+// slope says how much each takes, where there are enough to tell it from what a
+// process grows by anyway.
+func slope(each, limit float64, n int) string {
+	const enough = 400
+	if n < enough {
+		return fmt.Sprintf("%d are too few to tell", n)
+	}
+	return fmt.Sprintf("%.1f kB, bar %.0f kB %s", each/1e3, limit/1e3, verdict(each <= limit))
+}
+
 // lines say what idling costs, beside the bars.
 func (i *Idle) lines() []string {
 	const objectLimit, claimLimit, limit = 20e3, 2e3, 200 << 20
@@ -184,7 +194,6 @@ func (i *Idle) lines() []string {
 			i.BeatingFor, heartbeats, i.Beating.Gets, i.Beating.Fetches, seconds(i.Beating.CPU)),
 		fmt.Sprintf("memory: %d MB in an empty cluster, %d MB with the objects, %d MB with the nodes; %d MB at the end, bar %d MB %s",
 			i.Empty>>20, i.Full>>20, i.Peopled>>20, i.End>>20, limit>>20, verdict(i.End <= limit)),
-		fmt.Sprintf("memory for each object in Git: %.1f kB, bar %.0f kB %s; for each NodeClaim with its Node: %.1f kB, bar %.0f kB %s",
-			object/1e3, objectLimit/1e3, verdict(object <= objectLimit), claim/1e3, claimLimit/1e3, verdict(claim <= claimLimit)),
+		"memory for each object in Git: " + slope(object, objectLimit, i.Objects) + "; for each NodeClaim with its Node: " + slope(claim, claimLimit, i.Nodes),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 
@@ -26,8 +27,11 @@ const working = "Starting workers"
 type plumbline struct {
 	*ground
 	daemon *daemon.Daemon
-	// metrics is the address of the daemon's metrics and profiles.
-	metrics string
+	// metrics is the address of the daemon's metrics and profiles, hooks that of its
+	// receiver of webhooks.
+	metrics, hooks string
+	// direct sends requests past any proxy.
+	direct *http.Client
 	// syncs are the names of the NodeSyncs.
 	syncs []string
 }
@@ -65,12 +69,12 @@ func (p *plumbline) start(ctx context.Context) error {
 
 // launch starts the daemon and waits for nothing.
 func (p *plumbline) launch(ctx context.Context) error {
-	ports, err := process.FreePorts(1)
+	ports, err := process.FreePorts(2)
 	if err != nil {
 		return err
 	}
-	p.metrics = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	return p.daemon.Start(ctx, append(p.flags(), "--metrics-addr="+p.metrics)...)
+	p.metrics, p.hooks = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	return p.daemon.Start(ctx, append(p.flags(), "--metrics-addr="+p.metrics, "--webhook-addr="+p.hooks)...)
 }
 
 // log is all that the daemon has said, start after start.
@@ -114,11 +118,6 @@ func (p *plumbline) leave(ctx context.Context) error {
 	}
 	p.syncs = nil
 	return p.clear(ctx)
-}
-
-// notify asks for a reconcile.
-func (p *plumbline) notify(ctx context.Context, _ string) error {
-	return p.request(ctx, time.Now().Format(time.RFC3339Nano))
 }
 
 // request asks each NodeSync for a reconcile, as a person does.

@@ -49,8 +49,7 @@ func (b *bench) download(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("ask for a profile: %w", err)
 	}
-	direct := &http.Client{Transport: &http.Transport{}} // past any proxy
-	answer, err := direct.Do(request)
+	answer, err := b.plumbline.direct.Do(request)
 	if err != nil {
 		return fmt.Errorf("ask for a profile: %w", err)
 	}
