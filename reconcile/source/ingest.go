@@ -84,10 +84,11 @@ func (s *store) index(f *os.File) (*idxfile.MemoryIndex, int64, error) {
 		return nil, 0, &StoreError{Err: err}
 	}
 	written, err := idxfile.NewEncoder(disk{idx}).Encode(index)
-	if err = errors.Join(err, idx.Close()); err != nil {
-		return nil, 0, &StoreError{Err: err}
+	if err = errors.Join(err, idx.Close()); err == nil {
+		err = os.Rename(f.Name(), base+".pack")
 	}
-	if err := os.Rename(f.Name(), base+".pack"); err != nil {
+	if err != nil {
+		_ = os.Remove(idx.Name()) // nobody looks for it without its pack
 		return nil, 0, &StoreError{Err: err}
 	}
 	return index, int64(written), nil

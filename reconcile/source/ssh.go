@@ -87,13 +87,20 @@ func quoted(path string) string {
 
 // AdvertisedReferencesContext reads what the host has.
 func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
-	ar := packp.NewAdvRefs()
-	limit := &LimitError{What: "the host's list of references", Limit: maxAdvertisement}
-	err := ar.Decode(&limitedReader{r: s.out, left: maxAdvertisement, over: limit})
-	switch {
-	case errors.Is(err, packp.ErrEmptyInput):
+	ar, err := readReferences(s.out)
+	if errors.Is(err, packp.ErrEmptyInput) {
 		_ = s.session.Wait() // so that what it said is complete
 		return nil, refusedToServe(s.said.String())
+	}
+	return ar, err
+}
+
+// readReferences reads a host's list of references.
+func readReferences(r io.Reader) (*packp.AdvRefs, error) {
+	ar := packp.NewAdvRefs()
+	limit := &LimitError{What: "the host's list of references", Limit: maxAdvertisement}
+	err := ar.Decode(&limitedReader{r: r, left: maxAdvertisement, over: limit})
+	switch {
 	case errors.Is(err, packp.ErrEmptyAdvRefs):
 		return nil, transport.ErrEmptyRemoteRepository
 	case err != nil:

@@ -1,0 +1,77 @@
+package source_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+)
+
+// limitFiles lets this process write no file that is larger. A write beyond it
+// fails as on a full disk: Go's runtime does not die of the SIGXFSZ that comes
+// with it.
+func limitFiles(t *testing.T, bytes uint64) {
+	t.Helper()
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: unix.RLIM_INFINITY}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A disk that fills up, at whichever write, is an error of the store. What was
+// fetched before can still be read, nothing is left behind, and the next fetch
+// heals.
+func TestFetchOnAFullDisk(t *testing.T) {
+	if !isChild(t) {
+		child(t)
+		return
+	}
+	const never = uint64(unix.RLIM_INFINITY)
+	h := newHost(t)
+	want := map[string]string{}
+	for i := range 200 {
+		want[fmt.Sprintf("nodes/%03d.yaml", i)] = fmt.Sprint(i)
+	}
+	first := h.commit(t, "main", want)
+	r := newNoise()
+	c := newClient(t, h.url, source.Options{})
+	// The pack has some 12 kB and its index some 7 kB; both are too large for
+	// the first, later the index alone, or what comes with an increment.
+	for _, room := range []uint64{0, 1, 100, 4 << 10} {
+		limitFiles(t, room)
+		wantFull(t, c)
+		if left := c.stores(t); len(left) != 0 {
+			t.Errorf("with %d bytes: left on disk: %v", room, left)
+		}
+		limitFiles(t, never)
+	}
+	s := c.mustFetch(t, v1alpha1.GitRef{})
+	wantContent(t, s, first, want)
+	for i, room := range []uint64{0, 100, 1100, 3000} {
+		// The pack of each is small beside its index, or large.
+		name := fmt.Sprintf("more/%d.yaml", i)
+		want[name] = noise(r, 1+i%2*40_000)
+		commit := h.commit(t, "main", files{name: want[name]})
+		limitFiles(t, room)
+		if room < 1100 || i%2 == 1 {
+			wantFull(t, c)
+		}
+		if data := content(t, s); len(data) != 200 {
+			t.Errorf("with %d bytes: %d files of the last snapshot", room, len(data))
+		}
+		limitFiles(t, never)
+		wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), commit, want)
+		wantOneStore(t, c)
+	}
+}
+
+func wantFull(t *testing.T, c *client) {
+	t.Helper()
+	_, err := c.fetch(t, v1alpha1.GitRef{})
+	if !as[*source.StoreError](err) || !strings.Contains(err.Error(), "file too large") || !strings.Contains(err.Error(), "volume is full") {
+		t.Fatalf("error %v, want a StoreError", err)
+	}
+}
