@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -87,7 +88,11 @@ func kustomizeErrors(err error) (Errors, bool) {
 	var refusal kustomize.Refusal
 	var build *kustomize.BuildError
 	var unfit Error
+	var reading *fs.PathError
 	switch {
+	case errors.As(err, &reading) && !errors.Is(err, fs.ErrNotExist):
+		// The file system says why it cannot be read: it may be superseded.
+		return nil, false
 	case errors.As(err, &refused):
 		var errs Errors
 		for _, one := range refused.Refusals {

@@ -21,8 +21,12 @@ func ReadKarpenter(snap Snapshot, name string) (*Karpenter, error) {
 		return nil, err
 	}
 	files := newTree(snap.FS, &allowance{limits: DefaultLimits()})
-	if !files.isFolder(folder) {
+	info, err := files.Stat(folder)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, &MissingError{Path: name, File: folder}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at %s: %w", folder, err)
 	}
 	file := path.Join(folder, FileName)
 	data, err := files.ReadFile(file)

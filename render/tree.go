@@ -110,9 +110,3 @@ func (t *tree) Stat(name string) (fs.FileInfo, error) {
 	}
 	return info, nil
 }
-
-// isFolder says whether a folder stands at a name.
-func (t *tree) isFolder(name string) bool {
-	info, err := t.Stat(name)
-	return err == nil && info.IsDir()
-}

@@ -1,0 +1,33 @@
+package render
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/render/kustomize"
+)
+
+// What the file system says within a build is not the repository's fault, but
+// for a file that is not there.
+func TestKustomizeErrors(t *testing.T) {
+	reading := func(err error) error {
+		return &kustomize.BuildError{File: "k/kustomization.yaml", Err: &fs.PathError{Op: "readfile", Path: "k/a.yaml", Err: err}}
+	}
+	for name, tc := range map[string]struct {
+		err   error
+		wrong bool
+	}{
+		"superseded":       {reading(errors.New("the snapshot was superseded")), false},
+		"not there":        {reading(fs.ErrNotExist), true},
+		"kustomize's own":  {&kustomize.BuildError{Err: errors.New("no matches for target")}, true},
+		"refused":          {&kustomize.RefusedError{Refusals: []kustomize.Refusal{{}}}, true},
+		"nothing of these": {errors.New("odd"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if errs, wrong := kustomizeErrors(tc.err); wrong != tc.wrong || wrong == (len(errs) == 0) {
+				t.Errorf("%v, %t: want %t", errs, wrong, tc.wrong)
+			}
+		})
+	}
+}
