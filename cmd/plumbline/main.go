@@ -18,6 +18,9 @@ var version = "dev"
 func main() { os.Exit(run()) }
 
 func run() int {
+	// A limit on the size of files is an error of the write, as a full disk is, and
+	// not the end of the process.
+	signal.Ignore(syscall.SIGXFSZ)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first signal ends it politely; a second one ends it at once.

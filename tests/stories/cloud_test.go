@@ -123,20 +123,21 @@ func (s *story) writesCommand(_ *testscript.TestScript, args []string) error {
 
 // written are the daemon's successful writes to definitions since the mark.
 func (s *story) written() ([]kube.Write, error) {
+	all, err := s.allWritten()
+	return slices.DeleteFunc(all, func(w kube.Write) bool {
+		return !slices.Contains(definitions, w.Group) || w.Subresource != ""
+	}), err
+}
+
+// allWritten are the daemon's successful writes since the mark.
+func (s *story) allWritten() ([]kube.Write, error) {
 	all, err := s.c.Kube.Writes()
 	if err != nil {
 		return nil, err
 	}
-	var written []kube.Write
-	for _, w := range all[s.mark.writes:] {
-		switch {
-		case w.User != "system:serviceaccount:"+daemon.Namespace+":"+daemon.ServiceAccount, w.Code >= 300:
-		case !slices.Contains(definitions, w.Group), w.Subresource != "":
-		default:
-			written = append(written, w)
-		}
-	}
-	return written, nil
+	return slices.DeleteFunc(all[s.mark.writes:], func(w kube.Write) bool {
+		return w.User != "system:serviceaccount:"+daemon.Namespace+":"+daemon.ServiceAccount || w.Code >= 300
+	}), nil
 }
 
 func (s *story) deletesCommand(_ *testscript.TestScript, args []string) error {

@@ -32,7 +32,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]func(*story, *testscript.TestScript, []string) error{
 		"seed": (*story).seedCommand, "edit": (*story).editCommand, "push": (*story).pushCommand,
 		"exits": (*story).exitsCommand, "expect": (*story).expectCommand,
-		"daemon": (*story).daemonCommand, "killin": (*story).killInCommand, "nodesync": (*story).nodesyncCommand, "deploykey": (*story).deployKeyCommand,
+		"daemon": (*story).daemonCommand, "killed": (*story).killedCommand, "term": (*story).termCommand, "nodesync": (*story).nodesyncCommand, "deploykey": (*story).deployKeyCommand,
 		"await": (*story).awaitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
 		"workload": (*story).workloadCommand, "ec2": (*story).ec2Command,
 		"mark": (*story).markCommand, "writes": (*story).writesCommand, "renders": (*story).rendersCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,

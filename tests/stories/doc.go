@@ -27,11 +27,19 @@
 //		Runs one of them, which has to end with the code.
 //	expect [-t D] PROGRAM ARGS ~ REGEX
 //		Runs one of them again and again until it prints what matches.
-//	daemon start|stop|kill|pause|cont [FLAGS]
-//		Handles the daemon, which runs with the rights of manifests/. kill is
-//		SIGKILL; pause and cont freeze it and let it go on.
-//	killin RELEASE
-//		Kills the daemon as soon as Helm has begun with a release.
+//	daemon start|cramped|stop|kill|pause|cont [FLAGS]
+//		Handles the daemon, which runs with the rights of manifests/. cramped starts it
+//		on a full disk: no file of it can grow. stop is SIGTERM, and wants it to end
+//		well; kill is SIGKILL; pause and cont freeze it and let it go on.
+//	term POINT [FLAGS]
+//		Starts the daemon, sends it SIGTERM as soon as it reaches a step point
+//		(NAME#N), and holds that it ends well within a Pod's grace.
+//	killed SCENE…
+//		Plays scenes over a NodeSync "killed", again and again, each time with the
+//		daemon killed at another of the points that it reaches, and holds that it
+//		comes to the same end as without a kill: first-push, change, removal,
+//		deletion. PLUMBLINE_FULL=1 kills at all points, else five are drawn by
+//		PLUMBLINE_SEED; -points REGEX kills at those that it matches.
 //	nodesync NAME [FIELD=VALUE…]
 //		Applies a NodeSync over the story's repository; fields of its spec are
 //		given by their path, values in YAML. Fields given before stay.

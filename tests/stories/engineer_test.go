@@ -67,11 +67,13 @@ func (s *story) pushCommand(ts *testscript.TestScript, args []string) error {
 
 func (s *story) daemonCommand(_ *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: daemon start|stop|kill|pause|cont [FLAGS]")
+		return errors.New("usage: daemon start|cramped|stop|kill|pause|cont [FLAGS]")
 	}
 	switch args[0] {
 	case "start":
 		return s.daemon.Start(s.ctx, args[1:]...)
+	case "cramped":
+		return s.daemon.StartCramped(s.ctx, args[1:]...)
 	case "stop":
 		return s.daemon.Stop()
 	case "kill":

@@ -24,8 +24,14 @@ var (
 	match = flag.String("story", "", "tell only the stories that this regular expression matches")
 )
 
-// patience is how long one story may take.
-const patience = 5 * time.Minute
+// patience is how long one story may take. With PLUMBLINE_FULL=1 there is one that
+// takes about an hour.
+func patience() time.Duration {
+	if full, _ := os.LookupEnv("PLUMBLINE_FULL"); full == "1" || *onlyPoints != "" {
+		return 3 * time.Hour
+	}
+	return 10 * time.Minute
+}
 
 // told is how a story went.
 type told struct {
@@ -99,7 +105,7 @@ func checkout(t *testing.T) string {
 // tell runs the story's script.
 func (s *story) tell(t *testing.T) {
 	testscript.RunT(shim{t}, testscript.Params{
-		Files: []string{s.script()}, Setup: s.setup, Cmds: commands(), Deadline: s.began.Add(patience),
+		Files: []string{s.script()}, Setup: s.setup, Cmds: commands(), Deadline: s.began.Add(patience()),
 		RequireUniqueNames: true, TestWork: *keep,
 	})
 }

@@ -47,7 +47,7 @@ type story struct {
 type storyKey struct{}
 
 func newStory(t *testing.T, e entry, c *cluster, root string) *story {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	t.Cleanup(cancel)
 	s := &story{entry: e, c: c, ctx: ctx, t: t, root: root, began: time.Now(), dir: t.TempDir(), settings: map[string]map[string]string{}}
 	s.daemon = daemon.New(daemon.Options{Kube: c.Kube, AWS: c.AWSVariables(), Root: root, Dir: filepath.Join(s.dir, "daemon")})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// stopGrace is how long the daemon may take to end by itself, as in a Pod.
-	stopGrace = 30 * time.Second
+	// StopGrace is how long the daemon may take to end by itself, as in a Pod.
+	StopGrace = 30 * time.Second
 	logFile   = "daemon.log"
 )
 
@@ -47,14 +48,52 @@ func New(options Options) *Daemon {
 // Binary is the built program in the checkout at root.
 func Binary(root string) string { return filepath.Join(root, "bin", "plumbline") }
 
+// StepsBinary is the program that has step points, built by `make build-steps`.
+func StepsBinary(root string) string { return Binary(root) + "-steps" }
+
 // Start starts the process with some flags beside the usual ones. It does not
 // wait for anything.
 func (d *Daemon) Start(ctx context.Context, flags ...string) error {
+	return d.start(ctx, Binary(d.options.Root), nil, flags)
+}
+
+// StartSteps starts the program that has step points, and that may kill itself at
+// one of them.
+func (d *Daemon) StartSteps(ctx context.Context, flags ...string) error {
+	return d.start(ctx, StepsBinary(d.options.Root), nil, flags)
+}
+
+// StartCramped starts a process whose files cannot grow, as on a disk that is
+// full. Its log is one of them.
+func (d *Daemon) StartCramped(ctx context.Context, flags ...string) error {
+	shell := []string{"/bin/sh", "-c", `ulimit -f 0 && exec "$0" "$@"`}
+	return d.start(ctx, Binary(d.options.Root), shell, flags)
+}
+
+// EndsWell waits until a process that was asked to end has done so, and holds that
+// it took no longer than a kubelet allows and failed in nothing.
+func (d *Daemon) EndsWell() error {
+	grace := time.NewTimer(StopGrace)
+	defer grace.Stop()
+	select {
+	case <-d.running.Done():
+	case <-grace.C:
+		return fmt.Errorf("asked to end, the daemon did not within %s", StopGrace)
+	}
+	if d.running.ExitCode() != 0 {
+		return fmt.Errorf("asked to end, the daemon did not end well: %w", d.running.Err())
+	}
+	d.running = nil
+	return nil
+}
+
+// start runs a program, through another one if need be.
+func (d *Daemon) start(ctx context.Context, program string, through, flags []string) error {
 	if d.Running() {
 		return errors.New("the daemon runs already")
 	}
-	if _, err := os.Stat(Binary(d.options.Root)); err != nil {
-		return fmt.Errorf("find the program (make build): %w", err)
+	if _, err := os.Stat(program); err != nil {
+		return fmt.Errorf("find the program (make build build-steps): %w", err)
 	}
 	if err := os.MkdirAll(d.options.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the daemon's folder: %w", err)
@@ -64,8 +103,9 @@ func (d *Daemon) Start(ctx context.Context, flags ...string) error {
 	if err != nil {
 		return err
 	}
+	command := slices.Concat(through, []string{program}, d.args(), flags)
 	d.running, err = d.programs.Start(process.Spec{
-		Name: "plumbline", Path: Binary(d.options.Root), Args: append(d.args(), flags...), Env: d.env(kubeconfig),
+		Name: "plumbline", Path: command[0], Args: command[1:], Env: d.env(kubeconfig),
 		Dir: d.options.Dir, Log: d.LogFile(),
 	})
 	return err
@@ -111,19 +151,39 @@ func (d *Daemon) Err() error {
 	return d.running.Err()
 }
 
-// Stop ends the process as a kubelet does: politely first.
-func (d *Daemon) Stop() error { return d.end(stopGrace) }
+// Stop ends the process as a kubelet does: politely first. It is an error when
+// that is not enough, or when the process ends as one that has failed.
+func (d *Daemon) Stop() error {
+	ended, err := d.end(StopGrace)
+	if err == nil && ended.ExitCode() != 0 {
+		return fmt.Errorf("asked to end, the daemon did not end well: %w", ended.Err())
+	}
+	return err
+}
 
 // Kill ends the process at once, as a lost machine does.
-func (d *Daemon) Kill() error { return d.end(0) }
+func (d *Daemon) Kill() error {
+	_, err := d.end(0)
+	return err
+}
 
-func (d *Daemon) end(grace time.Duration) error {
+func (d *Daemon) end(grace time.Duration) (*process.Process, error) {
 	if !d.Running() {
-		return errors.Join(errors.New("the daemon does not run"), d.Err())
+		return nil, errors.Join(errors.New("the daemon does not run"), d.Err())
 	}
-	d.running.Stop(grace)
+	ended := d.running
+	ended.Stop(grace)
 	d.running = nil
-	return nil
+	return ended, nil
+}
+
+// ExitCode is how the process ended by itself, as a container runtime says it:
+// 137 of one that SIGKILL ended, -1 while it runs.
+func (d *Daemon) ExitCode() int {
+	if d.running == nil {
+		return -1
+	}
+	return d.running.ExitCode()
 }
 
 // Pause freezes the process; Continue lets it go on.

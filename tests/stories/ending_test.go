@@ -1,0 +1,100 @@
+package stories_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
+)
+
+// ending is all that a user could see of how a scene ended.
+type ending struct {
+	// Definitions are specs and labels by KIND/NAME.
+	Definitions map[string]any
+	// CRDs are Karpenter's.
+	CRDs []string
+	// Releases are Helm's, each with the status of its newest revision.
+	Releases map[string]string
+	// Ready and Removals are the NodeSync's, empty where it is gone.
+	Ready    string
+	Removals []string
+	// Nodes are how many instances EC2 bills, by pool and in all.
+	Nodes map[string]int
+}
+
+// ending reads how things are now.
+func (s *story) ending(ctx context.Context, sync string) (*ending, error) {
+	e := &ending{Definitions: map[string]any{}, Releases: map[string]string{}, Nodes: map[string]int{}}
+	for _, kind := range []string{"nodepool", "ec2nodeclass"} {
+		for _, object := range s.c.list(ctx, kind) {
+			what := kind + "/" + object.GetName()
+			if object.GetDeletionTimestamp() != nil {
+				what += ", going"
+			}
+			e.Definitions[what] = map[string]any{"spec": object.Object["spec"], "labels": object.GetLabels()}
+		}
+	}
+	e.CRDs = s.karpenterCRDs(ctx)
+	if err := s.readReleases(ctx, e.Releases); err != nil {
+		return nil, err
+	}
+	if object, err := s.get(ctx, "nodesync/"+sync); err == nil {
+		ready := conditionOf(object, "Ready")
+		e.Ready = ready["status"] + " " + ready["reason"]
+		removals, _, _ := unstructured.NestedSlice(object.Object, "status", "removals")
+		for _, removal := range removals {
+			e.Removals = append(e.Removals, fmt.Sprint(removal))
+		}
+	}
+	for _, pool := range []string{"general", "batch"} {
+		e.Nodes[pool] = len(s.billed(pool))
+	}
+	e.Nodes["all"] = len(s.billed(""))
+	return e, nil
+}
+
+// readReleases reads Helm's own records: the newest revision of each release.
+func (s *story) readReleases(ctx context.Context, releases map[string]string) error {
+	secrets, err := s.c.Kube.Client.CoreV1().Secrets(sandbox.ChartNamespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		return err
+	}
+	newest := map[string]int{}
+	for i := range secrets.Items {
+		labels := secrets.Items[i].Labels
+		var revision int
+		if _, err := fmt.Sscan(labels["version"], &revision); err != nil {
+			return fmt.Errorf("read the revision of secret %s: %w", secrets.Items[i].Name, err)
+		}
+		if revision > newest[labels["name"]] {
+			newest[labels["name"]], releases[labels["name"]] = revision, labels["status"]
+		}
+	}
+	return nil
+}
+
+// karpenterCRDs are the names of the CRDs of Karpenter's groups.
+func (s *story) karpenterCRDs(ctx context.Context) []string {
+	var names []string
+	for _, crd := range s.c.list(ctx, "crd") {
+		if name := crd.GetName(); strings.HasSuffix(name, ".karpenter.sh") || strings.HasSuffix(name, ".karpenter.k8s.aws") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// unlike says in what way one ending is not the other; nil if in none.
+func (e *ending) unlike(want *ending) error {
+	if diff := cmp.Diff(want, e); diff != "" {
+		return fmt.Errorf("it ended otherwise than without a kill (-without +with):\n%s", diff)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package stories_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var onlyPoints = flag.String("points", "", "have `killed` kill at all points \"SCENE NAME#N\" that this regular expression matches, and at no other")
+
+// sampled is how many points `make test` kills the daemon at.
+const sampled = 5
+
+// lot says at which points the daemon is killed: all of them in `make test-full`,
+// some in `make test`.
+type lot struct {
+	seed uint64
+	all  bool
+	only *regexp.Regexp
+	rand *rand.Rand
+	// draws is how many points of each scene are drawn.
+	draws map[string]int
+}
+
+// newLot draws lots among scenes by PLUMBLINE_SEED, or by chance.
+func newLot(scenes []string) (*lot, error) {
+	l := &lot{seed: rand.Uint64N(1 << 32), draws: map[string]int{}}
+	if text, set := os.LookupEnv("PLUMBLINE_SEED"); set {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read PLUMBLINE_SEED: %w", err)
+		}
+		l.seed = seed
+	}
+	full, _ := os.LookupEnv("PLUMBLINE_FULL")
+	l.all = full == "1"
+	if *onlyPoints != "" {
+		var err error
+		if l.only, err = regexp.Compile(*onlyPoints); err != nil {
+			return nil, fmt.Errorf("read -points: %w", err)
+		}
+	}
+	l.rand = rand.New(rand.NewPCG(l.seed, 0))
+	for range sampled {
+		l.draws[scenes[l.rand.IntN(len(scenes))]]++
+	}
+	return l, nil
+}
+
+// wants says whether a scene has to be played at all.
+func (l *lot) wants(scene string) bool { return l.all || l.only != nil || l.draws[scene] > 0 }
+
+// choose are those of a scene's points at which the daemon is killed.
+func (l *lot) choose(scene string, points []string) []string {
+	if l.only != nil {
+		return slices.DeleteFunc(slices.Clone(points), func(p string) bool { return !l.only.MatchString(scene + " " + p) })
+	}
+	if l.all {
+		return points
+	}
+	var chosen []string
+	for range l.draws[scene] {
+		chosen = append(chosen, points[l.rand.IntN(len(points))])
+	}
+	return chosen
+}
+
+// representative are the points of a trace without those that are the same place
+// over again: of each name the first, the second and the last one, in the order
+// in which they were reached.
+func representative(trace []string) []string {
+	last := map[string]int{}
+	for _, point := range trace {
+		name, n := splitPoint(point)
+		last[name] = max(last[name], n)
+	}
+	var kept []string
+	for _, point := range trace {
+		if name, n := splitPoint(point); n <= 2 || n == last[name] {
+			kept = append(kept, point)
+		}
+	}
+	return kept
+}
+
+// splitPoint takes NAME#N apart.
+func splitPoint(point string) (name string, n int) {
+	i := strings.LastIndex(point, "#")
+	n, err := strconv.Atoi(point[i+1:])
+	if err != nil {
+		return point, 1
+	}
+	return point[:i], n
+}
+
+func TestRepresentative(t *testing.T) {
+	trace := strings.Fields("fetch#1 fetch#2 write#1 fetch#3 fetch#4 write#2 fetch#5 end#1")
+	want := strings.Fields("fetch#1 fetch#2 write#1 write#2 fetch#5 end#1")
+	if diff := cmp.Diff(want, representative(trace)); diff != "" {
+		t.Errorf("points to kill at (-want +got):\n%s", diff)
+	}
+}
+
+// TestLot holds that a seed draws the same points each time, and the full tier
+// all of them.
+func TestLot(t *testing.T) {
+	t.Setenv("PLUMBLINE_SEED", "7")
+	t.Setenv("PLUMBLINE_FULL", "")
+	scenes := []string{"a", "b"}
+	points := strings.Fields("p#1 q#1 r#1 s#1 t#1 u#1 v#1")
+	draw := func() []string {
+		l, err := newLot(scenes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, scene := range scenes {
+			all = append(all, l.choose(scene, points)...)
+		}
+		return all
+	}
+	first := draw()
+	if len(first) != sampled {
+		t.Errorf("points drawn: got %d, want %d", len(first), sampled)
+	}
+	if diff := cmp.Diff(first, draw()); diff != "" {
+		t.Errorf("the same seed drew others (-first +second):\n%s", diff)
+	}
+	t.Setenv("PLUMBLINE_FULL", "1")
+	if all := draw(); len(all) != 2*len(points) {
+		t.Errorf("points of the full tier: got %d, want %d", len(all), 2*len(points))
+	}
+}

@@ -1,0 +1,191 @@
+package stories_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+)
+
+// killedSync is the NodeSync that scenes are about.
+const killedSync = "killed"
+
+// scene is something that the daemon has to bring to an end, and that can be
+// played many times.
+type scene struct {
+	// prepare brings the cluster to where the scene begins. No daemon runs then.
+	prepare func(*story, *testscript.TestScript) error
+	// keeps are the instances that have to live through it.
+	keeps func(*story) []string
+	// begin does what the daemon is to act upon once it is started.
+	begin func(*story, *testscript.TestScript) error
+	// ended says what is missing to the end; nil if nothing.
+	ended func(context.Context, *story) error
+	// deletes are the kinds of definitions that the daemon deletes in it.
+	deletes []string
+}
+
+// scenes are those of `killed`.
+var scenes = map[string]scene{
+	"first-push": {
+		prepare: (*story).withoutKarpenter,
+		keeps:   func(*story) []string { return nil },
+		begin:   func(s *story, ts *testscript.TestScript) error { return s.nodesyncCommand(ts, []string{killedSync}) },
+		ended:   func(ctx context.Context, s *story) error { return s.inSync(ctx) },
+	},
+	"change": {
+		prepare: (*story).withTwoPools,
+		keeps:   func(s *story) []string { return s.billed("") },
+		begin: func(s *story, ts *testscript.TestScript) error {
+			edit := []string{"nodes/general.yaml", `limits: {cpu: "100"}`, `limits: {cpu: "60"}`}
+			return s.commit("change a limit", func() error { return s.editCommand(ts, edit) })
+		},
+		ended: func(ctx context.Context, s *story) error { return errors.Join(s.inSync(ctx), s.limited(ctx, "60")) },
+	},
+	"removal": {
+		prepare: (*story).withTwoPools,
+		keeps:   func(s *story) []string { return s.billed("batch") },
+		begin: func(s *story, _ *testscript.TestScript) error {
+			return s.commit("remove a pool", func() error { return os.Remove(filepath.Join(s.repo.Clone, "nodes", "general.yaml")) })
+		},
+		ended: func(ctx context.Context, s *story) error {
+			return errors.Join(s.inSync(ctx), s.without(ctx, "nodepool/general"), s.unrecorded(ctx))
+		},
+		deletes: []string{"nodeclaim", "nodepool"},
+	},
+	"deletion": {
+		prepare: (*story).withTwoPools,
+		keeps:   func(*story) []string { return nil },
+		begin: func(s *story, _ *testscript.TestScript) error {
+			return s.must("kubectl", "delete", "nodesync", killedSync, "--wait=false")
+		},
+		ended: func(ctx context.Context, s *story) error {
+			return errors.Join(s.without(ctx, "nodesync/"+killedSync), s.unrecorded(ctx))
+		},
+		deletes: []string{"nodeclaim", "nodepool", "ec2nodeclass"},
+	},
+}
+
+// withoutKarpenter takes the NodeSync and all of Karpenter away, with what the
+// daemon has cached.
+func (s *story) withoutKarpenter(ts *testscript.TestScript) error {
+	if s.daemon.Running() {
+		if err := s.finishCommand(ts, nil); err != nil {
+			return err
+		}
+	}
+	for _, release := range []string{"karpenter", "karpenter-crd"} {
+		if err := s.must("helm", "uninstall", "-n", "kube-system", release, "--ignore-not-found"); err != nil {
+			return err
+		}
+	}
+	if crds := s.karpenterCRDs(s.ctx); len(crds) > 0 { // the chart keeps them
+		if err := s.must("kubectl", append([]string{"delete", "crd"}, crds...)...); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, "daemon", "cache")); err != nil {
+		return err
+	}
+	return s.commit("the first nodes", func() error { return s.seedCommand(ts, nil) })
+}
+
+// withTwoPools has a NodeSync in sync with two pools, and a node in each.
+func (s *story) withTwoPools(ts *testscript.TestScript) error {
+	if err := s.commit("two pools", func() error { return s.seedCommand(ts, nil) }); err != nil {
+		return err
+	}
+	if !s.daemon.Running() {
+		if err := s.daemon.Start(s.ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.nodesyncCommand(ts, []string{killedSync, "onDelete=Drain"}); err != nil {
+		return err
+	}
+	if err := s.poll(played, s.inSync); err != nil {
+		return err
+	}
+	for name, pool := range map[string]string{"web": "general", "job": "batch"} {
+		if err := s.workloadCommand(ts, []string{"-t", played.String(), name, "replicas=1", "pool=" + pool}); err != nil {
+			return err
+		}
+	}
+	return s.daemon.Stop()
+}
+
+// commit pushes what change makes of the clone, if that is anything.
+func (s *story) commit(message string, change func() error) error {
+	if err := change(); err != nil {
+		return err
+	}
+	changes, err := s.repo.Git(s.ctx, "status", "--porcelain")
+	if err != nil || changes == "" {
+		return err
+	}
+	_, err = s.repo.Push(s.ctx, message)
+	return err
+}
+
+// inSync says what is missing to a NodeSync that is Ready at HEAD, and to a commit
+// that says so.
+func (s *story) inSync(ctx context.Context) error {
+	want, err := s.expectation("nodesync/"+killedSync, []string{"Ready=True"})
+	if err != nil {
+		return err
+	}
+	sync, err := s.get(ctx, "nodesync/"+killedSync)
+	if err != nil {
+		return err
+	}
+	if err := want.unmet(sync); err != nil {
+		return err
+	}
+	statuses, err := s.repo.Statuses(ctx, want.at)
+	if err != nil {
+		return err
+	}
+	if len(statuses) == 0 || statuses[len(statuses)-1].State != "success" {
+		return fmt.Errorf("the statuses of commit %s are %v", want.at, statuses)
+	}
+	return nil
+}
+
+// limited says what is missing to a limit of pool general.
+func (s *story) limited(ctx context.Context, cpu string) error {
+	pool, err := s.get(ctx, "nodepool/general")
+	if err != nil {
+		return err
+	}
+	if got, _, _ := unstructured.NestedString(pool.Object, "spec", "limits", "cpu"); got != cpu {
+		return fmt.Errorf("the limit of pool general is %q, and Git's %q", got, cpu)
+	}
+	return nil
+}
+
+// without says that an object is still there.
+func (s *story) without(ctx context.Context, what string) error {
+	_, err := s.get(ctx, what)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%s is there", what), err)
+}
+
+// unrecorded says that the record of removals is still there.
+func (s *story) unrecorded(ctx context.Context) error {
+	name := "plumbline-" + killedSync
+	_, err := s.c.Kube.Client.CoreV1().ConfigMaps(daemon.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("configmap %s is there", name), err)
+}

@@ -1,0 +1,3 @@
+// Package workload makes Deployments that need nodes, as the applications of a
+// cluster do.
+package workload
