@@ -1,0 +1,78 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+)
+
+// action is one thing that happens. It says what it did; empty where it could do
+// nothing, and another one is drawn.
+type action struct {
+	name   string
+	weight int
+	do     func(*soak, context.Context) (string, error)
+}
+
+// actions are all that happens, with how often each does.
+func actions() []action {
+	return []action{
+		{"add-pool", 10, (*soak).addPool},
+		{"change-pool", 12, (*soak).changePool},
+		{"remove-pool", 10, (*soak).removePool},
+		{"rename-pool", 4, (*soak).renamePool},
+		{"add-class", 4, (*soak).addClass},
+		{"change-class", 2, (*soak).changeClass},
+		{"remove-class", 4, (*soak).removeClass},
+		{"rename-class", 2, (*soak).renameClass},
+		{"break", 5, (*soak).breakCommit},
+		{"mend", 5, (*soak).mend},
+		{"revert", 5, (*soak).revert},
+		{"force-push", 3, (*soak).forcePush},
+		{"notes", 3, (*soak).writeNotes},
+		{"scale", 16, (*soak).scaleLoad},
+		{"edit-by-hand", 3, (*soak).editByHand},
+		{"kill", 4, (*soak).killDaemon},
+		{"stop", 2, (*soak).stopDaemon},
+		{"freeze", 3, (*soak).freezeDaemon},
+		{"aws-fault", 8, (*soak).faultAWS},
+		{"chart-fault", 2, (*soak).faultCharts},
+		{"no-controller", 2, (*soak).scaleController},
+	}
+}
+
+// act does one thing by the seed.
+func (s *soak) act(ctx context.Context) error {
+	all := actions()
+	total := 0
+	for _, a := range all {
+		total += a.weight
+	}
+	for {
+		at := s.draw.IntN(total)
+		for _, a := range all {
+			if at -= a.weight; at >= 0 {
+				continue
+			}
+			what, err := a.do(s, ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.name, err)
+			}
+			if what != "" {
+				s.journal.did(a.name, what)
+				return nil
+			}
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pick draws one of several names; empty if there is none.
+func (s *soak) pick(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[s.draw.IntN(len(names))]
+}

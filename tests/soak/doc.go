@@ -1,0 +1,31 @@
+// Package soak lets the daemon live for a while: one cluster with the real
+// Karpenter, a repository that people push to without rest, workloads that come
+// and go, and faults. What happens is drawn from a seed, so that the same seed
+// does the same things again.
+//
+//	make soak MINUTES=30          from a seed by chance, which is printed
+//	make soak MINUTES=30 SEED=42  what seed 42 does
+//
+// Four things are held all the time:
+//
+//   - No node that Git wants is lost. The daemon deletes a NodePool, a NodeClaim or
+//     an EC2NodeClass only if some HEAD of the last minute did not have the entry,
+//     as the API server's audit has it; it deletes no CRD and no Deployment. And an
+//     instance that ran when all was quiet last runs when it is quiet again, if every
+//     HEAD in between had its pool and its class unchanged.
+//   - No status lies. While the NodeSync is Ready at a revision, the objects are what
+//     that revision says; a commit that does not render is never one, nor is its
+//     commit status ever success.
+//
+// From time to time faults end and the repository is whole; then, within a few
+// minutes,
+//
+//   - nothing stays that Git does not want: no pool, no record of a removal, no
+//     instance of another pool or without a NodeClaim, and all pods run that have a
+//     pool to run in;
+//   - nothing leaks: goroutines, watches and memory are what they were, with some
+//     tolerance.
+//
+// In the end the NodeSync is deleted with onDelete: Drain, and nothing is left in
+// AWS.
+package soak

@@ -1,0 +1,114 @@
+package soak
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// What may grow from the first rest on, where each Karpenter CRD is watched and
+// each cache filled.
+const (
+	moreGoroutines = 40
+	moreWatches    = 2
+	moreMemory     = 120 << 20
+)
+
+// sample is what the daemon takes up when all is quiet.
+type sample struct {
+	goroutines, watches int
+	memory              int64 // bytes, resident
+}
+
+func (s sample) String() string {
+	return fmt.Sprintf("%d goroutines, %d watches, %d MiB", s.goroutines, s.watches, s.memory>>20)
+}
+
+// leaks are the samples of a run.
+type leaks struct {
+	first, last, most sample
+	taken             bool
+}
+
+// add holds that a sample is no more than the first was, with some tolerance.
+func (l *leaks) add(s sample) error {
+	if !l.taken {
+		l.first, l.taken = s, true
+	}
+	l.last = s
+	l.most = sample{goroutines: max(l.most.goroutines, s.goroutines), watches: max(l.most.watches, s.watches), memory: max(l.most.memory, s.memory)}
+	if s.goroutines > l.first.goroutines+moreGoroutines || s.watches > l.first.watches+moreWatches || s.memory > l.first.memory+moreMemory {
+		return fmt.Errorf("violation: the daemon leaks: it had %s, and has %s", l.first, s)
+	}
+	return nil
+}
+
+// String says how it was first, last and at most.
+func (l *leaks) String() string {
+	return fmt.Sprintf("first %s; last %s; most %s", l.first, l.last, l.most)
+}
+
+// sample asks the daemon and the kernel.
+func (s *soak) sample(ctx context.Context) (sample, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metrics+"/debug/pprof/goroutine?debug=1", nil)
+	if err != nil {
+		return sample{}, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return sample{}, fmt.Errorf("ask the daemon for its goroutines: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	taken, err := readGoroutines(res.Body)
+	if err != nil {
+		return sample{}, err
+	}
+	taken.memory, err = resident(s.daemon.PID())
+	return taken, err
+}
+
+// watching is what a goroutine does that receives a watch's events.
+const watching = "watch.(*StreamWatcher).receive"
+
+// readGoroutines reads a profile in its text form: groups of equal goroutines, each
+// with a line "N @ …" and its stack.
+func readGoroutines(profile io.Reader) (sample, error) {
+	var s sample
+	group := 0
+	lines := bufio.NewScanner(profile)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if count, _, found := strings.Cut(lines.Text(), " @ "); found {
+			n, err := strconv.Atoi(count)
+			if err != nil {
+				return s, fmt.Errorf("read a profile of goroutines: %w", err)
+			}
+			group = n
+			s.goroutines += n
+		}
+		if strings.Contains(lines.Text(), watching) {
+			s.watches += group
+		}
+	}
+	return s, lines.Err()
+}
+
+// resident is the memory that a process has.
+func resident(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("process %d has no memory", pid)
+}

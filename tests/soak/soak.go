@@ -1,0 +1,231 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox"
+	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+	"github.com/plumbline-dev/plumbline/tests/stories/nodesync"
+	"github.com/plumbline-dev/plumbline/tests/stories/repository"
+)
+
+// Options say how long and by which seed.
+type Options struct {
+	// Root is the checkout, with bin/plumbline in it.
+	Root    string
+	Minutes float64
+	Seed    uint64
+	// Out hears what is done, a line for each thing.
+	Out io.Writer
+}
+
+const (
+	syncName = "soak"
+	// actionsARound is how many things happen before all has to come to rest.
+	actionsARound = 14
+	// longestPause is between two things.
+	longestPause = 5 * time.Second
+)
+
+// The resources of definitions.
+const (
+	nodePools   = "nodepools"
+	nodeClaims  = "nodeclaims"
+	nodeClasses = "ec2nodeclasses"
+)
+
+var (
+	syncResource  = schema.GroupVersionResource{Group: "plumbline.dev", Version: "v1alpha1", Resource: "nodesyncs"}
+	poolResource  = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: nodePools}
+	claimResource = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: nodeClaims}
+	classResource = schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: nodeClasses}
+)
+
+// soak is one run.
+type soak struct {
+	options Options
+	dir     string
+	journal *journal
+	draw    *rand.Rand
+
+	sandbox *sandbox.Sandbox
+	objects dynamic.Interface
+	daemon  *daemon.Daemon
+	metrics string // the daemon's address
+	repo    *repository.Repository
+	place   place
+
+	fleet   fleet
+	history *history
+	// loads are the workloads and where their pods have to run; empty: anywhere.
+	loads  map[string]load
+	faults faults
+	checks *checker
+	leaks  leaks
+	rests  rests
+}
+
+// Run soaks. Its error says what was found, with all that is needed to look at it.
+func Run(ctx context.Context, options Options) error {
+	dir, err := os.MkdirTemp("", "plumbline-soak-")
+	if err != nil {
+		return err
+	}
+	s := &soak{
+		options: options, dir: dir, journal: newJournal(options.Out), draw: rand.New(rand.NewPCG(options.Seed, 0)),
+		history: &history{}, loads: map[string]load{},
+	}
+	s.journal.say("seed %d, %g minutes; logs in %s", options.Seed, options.Minutes, dir)
+	err = s.run(ctx)
+	s.summarize()
+	if err == nil {
+		return os.RemoveAll(dir)
+	}
+	return fmt.Errorf("%w\nthe last actions:\n%s\nagain: make soak MINUTES=%g SEED=%d\nlogs: %s", err, s.journal.tail(), options.Minutes, options.Seed, dir)
+}
+
+func (s *soak) run(ctx context.Context) (err error) {
+	if err := s.begin(ctx); err != nil {
+		return errors.Join(err, s.end())
+	}
+	defer func() { err = errors.Join(err, s.end()) }()
+	s.checks = newChecker(s)
+	watched, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go s.checks.run(watched, stop)
+	err = s.soak(watched)
+	if found := context.Cause(watched); found != nil && ctx.Err() == nil {
+		return found // a violation has ended what was going on
+	}
+	if err != nil {
+		return err
+	}
+	stop(nil)
+	return s.finish(ctx)
+}
+
+// begin has Karpenter installed by the first push.
+func (s *soak) begin(ctx context.Context) error {
+	var err error
+	s.sandbox, err = sandbox.Up(ctx, sandbox.Options{Dir: filepath.Join(s.dir, "sandbox"), WithGit: true, Progress: s.options.Out})
+	if err != nil {
+		return err
+	}
+	if s.objects, err = dynamic.NewForConfig(s.sandbox.Kube.Config); err != nil {
+		return err
+	}
+	if err := daemon.Install(ctx, s.sandbox.Kube, s.options.Root); err != nil {
+		return err
+	}
+	s.place = place{cluster: s.sandbox.Cluster, region: s.sandbox.Region, charts: s.sandbox.Charts.Repository}
+	if s.repo, err = repository.Create(ctx, s.sandbox.Git, syncName, filepath.Join(s.dir, "repo"), filepath.Join(s.dir, "home")); err != nil {
+		return err
+	}
+	s.fleet = fleet{
+		pools:   map[string]pool{"p0": {class: "c0", cpu: 100, weight: 10}, "p1": {class: "c0", cpu: 100, weight: 20}},
+		classes: map[string]class{"c0": {team: "red"}},
+	}
+	if err := s.push(ctx, "the first nodes"); err != nil {
+		return err
+	}
+	manifest, err := nodesync.Manifest(nodesync.Options{
+		Name: syncName, Namespace: daemon.Namespace, Repository: s.repo, User: s.sandbox.Git.Admin,
+		Settings: map[string]string{"guard.maxRemovedPools": "20", "timeout": "10s", "onDelete": "Drain"},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := s.sandbox.Kube.Kubectl(ctx, manifest, "apply", "--server-side", "-f", "-"); err != nil {
+		return err
+	}
+	s.daemon = daemon.New(daemon.Options{Kube: s.sandbox.Kube, AWS: s.sandbox.AWSVariables(), Root: s.options.Root, Dir: filepath.Join(s.dir, "daemon")})
+	return s.startDaemon(ctx)
+}
+
+// soak acts until the time is over, with rests in between.
+func (s *soak) soak(ctx context.Context) error {
+	if err := s.rest(ctx); err != nil {
+		return err
+	}
+	end := time.Now().Add(time.Duration(s.options.Minutes * float64(time.Minute)))
+	for time.Now().Before(end) {
+		for range actionsARound {
+			if err := s.act(ctx); err != nil {
+				return err
+			}
+			if err := s.pause(ctx, time.Duration(s.draw.Int64N(int64(longestPause)))); err != nil {
+				return err
+			}
+		}
+		if err := s.rest(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause lets time pass, and ends the faults whose time has come.
+func (s *soak) pause(ctx context.Context, d time.Duration) error {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	for {
+		var due <-chan time.Time
+		if next, any := s.faults.next(); any {
+			timer := time.NewTimer(time.Until(next))
+			defer timer.Stop()
+			due = timer.C
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-over.C:
+			return nil
+		case <-due:
+			if err := s.endFaults(ctx, time.Now()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// finish has the NodeSync take everything away.
+func (s *soak) finish(ctx context.Context) error {
+	s.journal.say("the NodeSync is deleted with onDelete: Drain")
+	for name := range s.loads {
+		if err := s.scale(ctx, name, load{}); err != nil {
+			return err
+		}
+	}
+	if _, err := s.sandbox.Kube.Kubectl(ctx, nil, "delete", "nodesync", syncName, "-n", daemon.Namespace, "--timeout=180s"); err != nil {
+		return err
+	}
+	if err := s.daemon.Stop(); err != nil {
+		return err
+	}
+	return s.until(ctx, func(context.Context) error {
+		if left := s.sandbox.AWS.Left(s.sandbox.Cluster); !left.Empty() {
+			return fmt.Errorf("left in AWS: %s", left)
+		}
+		return nil
+	})
+}
+
+func (s *soak) end() error {
+	if s.daemon != nil {
+		s.daemon.Close()
+	}
+	if s.sandbox == nil {
+		return nil
+	}
+	return s.sandbox.Down()
+}
