@@ -51,7 +51,7 @@ func (c *checker) run(ctx context.Context, found context.CancelCauseFunc) {
 
 // checkDeletes holds that nothing was deleted that Git wants.
 func (c *checker) checkDeletes(context.Context) error {
-	writes, read, err := c.sandbox.Kube.WritesSince(c.read)
+	writes, read, err := c.sandbox.Kube.Audit(c.read)
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,7 @@ func (k *killing) playAll(name string, lot *lot) error {
 	points := representative(trace)
 	chosen := lot.choose(name, points)
 	fmt.Fprintf(os.Stderr, "killed: %s takes %.0fs and reaches %d points in %d places; to be killed at %d\n", name, time.Since(began).Seconds(), len(trace), len(points), len(chosen))
+	k.ts.Logf("%s reaches %q", name, points)
 	for i, point := range chosen {
 		began := time.Now()
 		reached, err := k.playKilled(point)
