@@ -112,6 +112,7 @@ func (p *pass) save(ctx context.Context) error {
 		if err := p.Client.Patch(ctx, meta, patch); err != nil {
 			return p.stale(err)
 		}
+		p.saves++
 		if !controllerutil.ContainsFinalizer(meta, v1alpha1.Finalizer) {
 			return nil
 		}
@@ -128,6 +129,7 @@ func (p *pass) save(ctx context.Context) error {
 	if err := p.Client.Status().Patch(ctx, after, patch); err != nil {
 		return p.stale(err)
 	}
+	p.saves++
 	p.memory.saved = after.ResourceVersion
 	return nil
 }
@@ -169,6 +171,7 @@ func (p *pass) eventAnnotations() map[string]string {
 }
 
 func (p *pass) record(ctx context.Context) {
+	p.Meter.measure(p)
 	p.RecordDuration(ctx, p.sync, p.now)
 	p.RecordSuspend(ctx, p.sync, p.sync.Spec.Suspend)
 	p.RecordReadiness(ctx, p.sync)

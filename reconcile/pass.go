@@ -14,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -61,6 +62,12 @@ type pass struct {
 	// again is the earliest time at which the next pass is wanted; zero where
 	// only a watch or the interval has to wake us.
 	again time.Time
+
+	// For metrics: how long each step took, what was done for removals, and how
+	// often the NodeSync itself was written.
+	took  []took
+	deeds []teardown.Deed
+	saves int
 
 	suspended, elsewhere, finished bool
 }
@@ -110,7 +117,10 @@ func (p *pass) attempt() []step {
 func (p *pass) run(ctx context.Context, steps ...step) {
 	for _, s := range steps {
 		p.Points.Step(s)
-		if err := s(ctx); err != nil {
+		began := p.Settings.Now()
+		err := s(ctx)
+		p.took = append(p.took, took{step: nameOf(s), duration: p.Settings.Now().Sub(began)})
+		if err != nil {
 			p.fault = fault.Classify(err)
 			p.stopped(err)
 			return

@@ -33,6 +33,8 @@ type Reconciler struct {
 	DialCloud func(ctx context.Context, region string) (Cloud, error)
 
 	Settings Settings
+	// Meter measures what passes do; nil measures nothing.
+	Meter *Meter
 	// Points are where a test may kill the daemon; none in a release.
 	Points steppoint.Points
 
@@ -69,6 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		if apierrors.IsNotFound(err) {
 			r.memories.forget(req.NamespacedName)
 			r.Reports.Forget(req.NamespacedName)
+			r.forgetMetrics(ctx, req.NamespacedName)
 			return ctrl.Result{}, r.Source.Forget(req.String())
 		}
 		return ctrl.Result{}, err

@@ -115,6 +115,7 @@ func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardo
 	}, driven)
 	p.memory.cloudAskedAt = result.AskedAt
 	p.reachPhases(driven, result.Removals)
+	p.deeds = result.Deeds
 	p.tellRemovals(result)
 	p.sync.Status.Removals = append(kept, slices.DeleteFunc(result.Removals, func(r v1alpha1.Removal) bool {
 		return r.Phase == v1alpha1.RemovalGone

@@ -146,7 +146,12 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 		return nil, fmt.Errorf("make the event recorder: %w", err)
 	}
 	gauges := metrics.NewRecorder()
-	ctrlmetrics.Registry.MustRegister(gauges.Collectors()...)
+	meter := reconcile.NewMeter(time.Now)
+	for _, c := range append(gauges.Collectors(), meter) {
+		if err := ctrlmetrics.Registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
 	leading := func(context.Context) error { return nil }
 	if o.leaderElect {
 		leading = stillLeader(lease)
@@ -169,13 +174,14 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 		Client:   mgr.GetClient(),
 		Uncached: mgr.GetAPIReader(),
 		Events:   recorder,
-		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit}),
+		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { meter.Fetched(s.Received) }}),
 		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts")}),
 		Install:  installer,
 		Reports:  reports,
 		DialCloud: func(ctx context.Context, region string) (reconcile.Cloud, error) {
 			return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
 		},
+		Meter: meter,
 		Settings: reconcile.Settings{
 			Namespace:            o.namespace,
 			CloudInterval:        o.cloudInterval,
@@ -187,7 +193,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 }
 
 // addWebhook serves the receiver of what Git hosts tell, on every replica.
-func addWebhook(ctx context.Context, mgr ctrl.Manager, waker webhook.Waker, o *runOptions) error {
+func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconciler, o *runOptions) error {
 	if o.webhookAddr == "0" {
 		return nil
 	}
@@ -196,9 +202,10 @@ func addWebhook(ctx context.Context, mgr ctrl.Manager, waker webhook.Waker, o *r
 		Secrets:   mgr.GetAPIReader(),
 		Namespace: o.namespace,
 		Secret:    o.webhookSecret,
-		Waker:     waker,
+		Waker:     reconciler,
 		Now:       time.Now,
 		Logger:    ctrl.Log.WithName("webhook"),
+		Answered:  reconciler.Meter.Answered,
 	}))
 	if err != nil {
 		return err

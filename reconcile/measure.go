@@ -1,0 +1,103 @@
+package reconcile
+
+import (
+	"context"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+)
+
+// took is how long one step of a pass took.
+type took struct {
+	step     string
+	duration time.Duration
+}
+
+// nameOf is a step's name: that of its method.
+func nameOf(s step) string {
+	name := runtime.FuncForPC(reflect.ValueOf(s).Pointer()).Name()
+	return strings.TrimSuffix(name[strings.LastIndexByte(name, '.')+1:], "-fm")
+}
+
+// measure tells the Meter what a pass has done and found.
+func (m *Meter) measure(p *pass) {
+	if m == nil {
+		return
+	}
+	for _, t := range p.took {
+		m.steps.WithLabelValues(t.step).Observe(t.duration.Seconds())
+	}
+	for _, w := range p.applied.Written {
+		m.writes.WithLabelValues(w.Ref.Kind, strings.ToLower(string(w.Action))).Add(float64(w.Requests))
+	}
+	for _, deed := range p.deeds {
+		m.writes.WithLabelValues(written(deed)).Inc()
+	}
+	if p.saves > 0 {
+		m.writes.WithLabelValues(v1alpha1.NodeSyncKind, "patch").Add(float64(p.saves))
+	}
+	if p.finished {
+		m.forget(p.name())
+		return
+	}
+	l := departures{phases: map[v1alpha1.RemovalPhase]int{}, stalled: stalledSince(p.sync)}
+	for _, r := range p.sync.Status.Removals {
+		l.phases[r.Phase]++
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.syncs[p.name()] = l
+}
+
+// forgetMetrics drops all series of a NodeSync that is gone, however it went.
+func (r *Reconciler) forgetMetrics(ctx context.Context, name types.NamespacedName) {
+	r.Meter.forget(name)
+	now := metav1.NewTime(r.Settings.Now())
+	gone := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, DeletionTimestamp: &now}}
+	r.RecordDuration(ctx, gone, now.Time)
+	r.RecordSuspend(ctx, gone, false)
+	r.RecordReadiness(ctx, gone)
+	r.RecordReconciling(ctx, gone)
+	r.RecordStalled(ctx, gone)
+}
+
+// written is a deed for a removal, as a kind and an action.
+func written(deed teardown.Deed) (kind, action string) {
+	switch deed.Action.(type) {
+	case teardown.DeleteNodeClaim:
+		return "NodeClaim", "delete"
+	case teardown.DeleteObject:
+		return deed.Kind, "delete"
+	}
+	return deed.Kind, "restrain"
+}
+
+// stalledSince is since when a NodeSync waits for a person, or one of its removals
+// has stood still: the earlier.
+func stalledSince(sync *v1alpha1.NodeSync) time.Time {
+	var since []metav1.Time
+	if stalled := conditions.Get(sync, meta.StalledCondition); stalled != nil && stalled.Status == metav1.ConditionTrue {
+		since = append(since, stalled.LastTransitionTime)
+	}
+	for _, r := range sync.Status.Removals {
+		if r.Stalled != nil {
+			since = append(since, *r.Stalled)
+		}
+	}
+	var oldest time.Time
+	for _, at := range since {
+		if oldest.IsZero() || at.Time.Before(oldest) {
+			oldest = at.Time
+		}
+	}
+	return oldest
+}
