@@ -41,7 +41,9 @@ func (p *pass) summarize() {
 			s.OpenRemovals++
 		}
 	}
-	if !p.elsewhere {
+	// One that was suspended before its first pass has been looked at by none.
+	unseen := p.suspended && !conditions.Has(p.sync, meta.ReadyCondition)
+	if !p.elsewhere && !unseen {
 		s.ObservedGeneration = p.sync.Generation
 	}
 	v := p.verdict()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,8 +93,11 @@ func TestConclusionOfAStalePass(t *testing.T) {
 // that takes the finalizer off, has to be made again when its write was refused.
 func TestLostRaceWakesAgain(t *testing.T) {
 	for name, f := range map[string]found{
-		"finished":  func(p *pass) { p.finish() },
-		"suspended": func(p *pass) { p.suspended = true },
+		"finished": func(p *pass) { p.finish() },
+		"suspended": func(p *pass) {
+			conditions.MarkTrue(p.sync, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
+			p.suspended = true
+		},
 		"elsewhere": func(p *pass) { p.notWatched() },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -180,6 +180,34 @@ func TestSuspendedKeepsItsVerdict(t *testing.T) {
 	}
 }
 
+// TestBeforeTheFirstPass: what the API server gives a new NodeSync for a status is
+// no success, nor is it where the NodeSync was suspended before anything was done.
+func TestBeforeTheFirstPass(t *testing.T) {
+	fresh := nodeSync(func(n *v1alpha1.NodeSync) { n.Status.ObservedGeneration = -1 })
+	if got := compute(t, fresh); got.Status != status.InProgressStatus {
+		t.Errorf("new: kstatus %s (%s)", got.Status, got.Message)
+	}
+	p := newBed(t, fresh).begin(fresh)
+	p.suspended = true
+	p.summarize()
+	if got := compute(t, p.sync); got.Status != status.InProgressStatus {
+		t.Errorf("suspended: kstatus %s (%s)", got.Status, got.Message)
+	}
+}
+
+// TestBeingDeletedIsTerminating: whoever waits for the deletion sees that it goes on.
+func TestBeingDeletedIsTerminating(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	sync := b.read()
+	sync.DeletionTimestamp = &metav1.Time{Time: b.clock.now()}
+	p := b.begin(sync)
+	p.waitFor("objects", "they are let go")
+	p.summarize()
+	if got := compute(t, p.sync); got.Status != status.TerminatingStatus {
+		t.Errorf("kstatus %s (%s)", got.Status, got.Message)
+	}
+}
+
 func TestWaitingKeepsSince(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	since := func(sync *v1alpha1.NodeSync, on, why string) *v1alpha1.NodeSync {

@@ -175,11 +175,31 @@ func TestShape(t *testing.T) {
 	if version.Subresources == nil || version.Subresources.Status == nil {
 		t.Error("status is no subresource")
 	}
-	var columns []string
-	for _, c := range version.AdditionalPrinterColumns {
-		columns = append(columns, c.Name)
+}
+
+// TestColumns: what `kubectl get nodesync` shows by itself, without scrolling.
+func TestColumns(t *testing.T) {
+	var names, wide []string
+	for _, column := range readCRD(t).Spec.Versions[0].AdditionalPrinterColumns {
+		if column.Priority == 0 {
+			names = append(names, column.Name)
+		} else {
+			wide = append(wide, column.Name)
+		}
 	}
-	if diff := cmp.Diff([]string{"Ready", "Status", "Revision", "Karpenter", "Removals", "Suspended", "Age"}, columns); diff != "" {
+	if diff := cmp.Diff([]string{"Ready", "Status", "Revision", "Waiting", "Removals", "Age", "Message"}, names); diff != "" {
 		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"Karpenter", "Suspended"}, wide); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestANewNodeSyncIsOfNoGeneration: kstatus would take one without conditions for
+// done.
+func TestANewNodeSyncIsOfNoGeneration(t *testing.T) {
+	status := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+	if status.Default == nil || string(status.Default.Raw) != `{"observedGeneration":-1}` {
+		t.Errorf("its default is %v", status.Default)
 	}
 }

@@ -11,12 +11,14 @@ import (
 // +kubebuilder:metadata:annotations="helm.sh/resource-policy=keep"
 // +kubebuilder:resource:shortName=nsync;nsyncs,categories=plumbline
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.lastAppliedRevision`
-// +kubebuilder:printcolumn:name="Karpenter",type=string,JSONPath=`.status.karpenter.version`
+// +kubebuilder:printcolumn:name="Waiting",type=string,JSONPath=`.status.waiting.for`
 // +kubebuilder:printcolumn:name="Removals",type=integer,JSONPath=`.status.openRemovals`
+// +kubebuilder:printcolumn:name="Karpenter",type=string,JSONPath=`.status.karpenter.version`,priority=1
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspend`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type NodeSync struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -25,7 +27,9 @@ type NodeSync struct {
 	// +required
 	Spec NodeSyncSpec `json:"spec"`
 
-	// Status is what plumbline has done and sees.
+	// Status is what plumbline has done and sees. Before the first pass it is of
+	// no generation, so that nobody takes a new NodeSync for one that is done.
+	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status NodeSyncStatus `json:"status,omitempty"`
 }
