@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
 // Meter holds the metrics that are plumbline's own; those by Flux's conventions
@@ -18,6 +19,8 @@ import (
 // A nil Meter measures nothing.
 type Meter struct {
 	now func() time.Time
+	// depths tells how many commit statuses of each NodeSync wait.
+	depths func() map[types.NamespacedName]queue.Depth
 
 	steps    *prometheus.HistogramVec
 	writes   *prometheus.CounterVec
@@ -25,7 +28,7 @@ type Meter struct {
 	fetched  prometheus.Counter
 	webhooks *prometheus.CounterVec
 	// Told at each scrape, as ages grow by themselves.
-	removals, stall *prometheus.Desc
+	removals, stall, queued, oldest *prometheus.Desc
 
 	mu    sync.Mutex
 	syncs map[types.NamespacedName]departures
@@ -38,11 +41,12 @@ type departures struct {
 	stalled time.Time
 }
 
-// NewMeter makes a Meter, which is to be registered.
-func NewMeter(now func() time.Time) *Meter {
+// NewMeter makes a Meter, which is to be registered. It asks at each scrape how
+// many commit statuses wait.
+func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue.Depth) *Meter {
 	ofSync := []string{"namespace", "name"}
 	return &Meter{
-		now: now,
+		now: now, depths: depths,
 		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "plumbline_step_duration_seconds", Help: "How long a step of a pass took.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10), // to 2 min, the default timeout of a fetch
@@ -61,6 +65,8 @@ func NewMeter(now func() time.Time) *Meter {
 		}, []string{"host", "code"}),
 		removals: prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
 		stall:    prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
+		queued:   prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
+		oldest:   prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
 		syncs:    map[types.NamespacedName]departures{},
 	}
 }
@@ -76,6 +82,8 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	}
 	to <- m.removals
 	to <- m.stall
+	to <- m.queued
+	to <- m.oldest
 }
 
 // Collect is a prometheus.Collector's.
@@ -84,18 +92,26 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 		c.Collect(to)
 	}
 	now := m.now()
+	for name, depth := range m.depths() {
+		to <- prometheus.MustNewConstMetric(m.queued, prometheus.GaugeValue, float64(depth.Length), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.oldest, prometheus.GaugeValue, age(now, depth.Oldest), name.Namespace, name.Name)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, l := range m.syncs {
 		for _, phase := range openPhases() {
 			to <- prometheus.MustNewConstMetric(m.removals, prometheus.GaugeValue, float64(l.phases[phase]), name.Namespace, name.Name, string(phase))
 		}
-		age := time.Duration(0)
-		if !l.stalled.IsZero() {
-			age = max(now.Sub(l.stalled), 0)
-		}
-		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age.Seconds(), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
 	}
+}
+
+// age is how many seconds something has lasted; 0 where it has not begun.
+func age(now, since time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(now.Sub(since), 0).Seconds()
 }
 
 // openPhases are those that a recorded removal can be in.

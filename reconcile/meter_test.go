@@ -19,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -27,7 +28,12 @@ import (
 func metered(b *bed) *prometheus.Registry {
 	registry := prometheus.NewPedanticRegistry()
 	recorder := metrics.NewRecorder()
-	b.Meter = NewMeter(b.clock.now)
+	b.Meter = NewMeter(b.clock.now, func() map[types.NamespacedName]queue.Depth {
+		if len(b.Meter.syncs) == 0 {
+			return nil // as the queue forgets a NodeSync that is gone
+		}
+		return map[types.NamespacedName]queue.Depth{{Namespace: namespace, Name: "prod"}: {Length: 3, Oldest: b.clock.at.Add(-time.Hour)}}
+	})
 	b.Metrics = controller.Metrics{Scheme: b.client.Scheme(), MetricsRecorder: recorder}
 	registry.MustRegister(append(recorder.Collectors(), b.Meter)...)
 	return registry
@@ -103,11 +109,13 @@ func TestMeterMeasuresAPass(t *testing.T) {
 		"plumbline_removals": {
 			sync + ",phase=Held}": 1, sync + ",phase=Draining}": 2, sync + ",phase=Pacing}": 0, sync + ",phase=VerifyingCloud}": 0, sync + ",phase=Finalizing}": 0,
 		},
-		"plumbline_stall_age_seconds":      {sync + "}": 3660},
-		"plumbline_fetches_total":          {"{}": 2},
-		"plumbline_fetched_bytes_total":    {"{}": 1024},
-		"plumbline_webhook_requests_total": {"{code=202,host=gitea}": 1},
-		"gotk_reconcile_duration_seconds":  {"{kind=NodeSync,name=prod,namespace=plumbline-system}": 1},
+		"plumbline_stall_age_seconds":         {sync + "}": 3660},
+		"plumbline_commit_statuses_queued":    {sync + "}": 3},
+		"plumbline_commit_status_age_seconds": {sync + "}": 3600},
+		"plumbline_fetches_total":             {"{}": 2},
+		"plumbline_fetched_bytes_total":       {"{}": 1024},
+		"plumbline_webhook_requests_total":    {"{code=202,host=gitea}": 1},
+		"gotk_reconcile_duration_seconds":     {"{kind=NodeSync,name=prod,namespace=plumbline-system}": 1},
 	} {
 		if diff := cmp.Diff(want, of(got, name)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

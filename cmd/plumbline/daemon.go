@@ -146,7 +146,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 		return nil, fmt.Errorf("make the event recorder: %w", err)
 	}
 	gauges := metrics.NewRecorder()
-	meter := reconcile.NewMeter(time.Now)
+	meter := reconcile.NewMeter(time.Now, reports.Depths)
 	for _, c := range append(gauges.Collectors(), meter) {
 		if err := ctrlmetrics.Registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
