@@ -209,6 +209,32 @@ func TestAWriteThatFails(t *testing.T) {
 	}
 }
 
+// TestALedgerThatCannotBeRead is not taken for one that is not there.
+func TestALedgerThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.read = func() error { return errors.New("no route") }
+	if err := w.say(applied("a")); err == nil || !strings.Contains(err.Error(), "no route") || w.writes != 0 {
+		t.Errorf("error %v, %d writes", err, w.writes)
+	}
+	if _, known := w.queue.Reported(w.sync); known {
+		t.Error("what was said is known without having been read")
+	}
+}
+
+// TestOneRoundOfALaneAtATime keeps the order.
+func TestOneRoundOfALaneAtATime(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	first, _ := w.deliverer.due()
+	if second, _ := w.deliverer.due(); len(first) != 1 || len(second) != 0 {
+		t.Errorf("%v, and while that is under way %v", first, second)
+	}
+	w.deliverer.end(first[0])
+	if again, _ := w.deliverer.due(); len(again) != 1 {
+		t.Errorf("at its end %v", again)
+	}
+}
+
 // TestADeliveryThatCannotBeWritten is written later, and not made again.
 func TestADeliveryThatCannotBeWritten(t *testing.T) {
 	w := newWorld(t)

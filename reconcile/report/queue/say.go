@@ -63,14 +63,13 @@ func (l *Ledger) say(s Saying) {
 	l.bound(s.At)
 }
 
-// wants says whether a commit is to be told a word. On all but the newest a
-// pending is news once: what is waited for is of interest on the newest alone.
+// wants says whether a commit is to be told a word. On all but the newest, and on
+// those that were overtaken, a pending is news once: what is waited for is of
+// interest on the newest alone.
 func (c *Commit) wants(w Word, newest bool) bool {
 	switch {
 	case c.Standing == Settled:
 		return false
-	case c.Standing == Overtaken:
-		return w.final()
 	case newest:
 		return c.Word != w
 	}

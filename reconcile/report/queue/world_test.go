@@ -45,8 +45,9 @@ type world struct {
 	// fuse is how many requests the process makes before it is killed; it burns
 	// where it is not negative.
 	fuse int
-	// write, if set, is asked before each write.
-	write func() error
+	// write and read, if set, are asked before each write, and each read of a
+	// ConfigMap.
+	write, read func() error
 
 	// posted are the statuses that hosts have got, in order.
 	posted []report.Status
@@ -82,6 +83,14 @@ func newWorld(t interface{ Fatal(...any) }) *world {
 		return nil
 	}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, ok := obj.(*corev1.ConfigMap); ok && w.read != nil {
+				if err := w.read(); err != nil {
+					return err
+				}
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if err := change(); err != nil {
 				return err
@@ -215,6 +224,9 @@ func (p poster) Post(ctx context.Context, s report.Status) error {
 		if err := p.w.answer(p.host, s); err != nil {
 			return err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return &report.UnavailableError{Err: err}
 	}
 	p.w.posted = append(p.w.posted, s)
 	return nil
