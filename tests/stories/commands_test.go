@@ -33,6 +33,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"seed": (*story).seedCommand, "edit": (*story).editCommand, "push": (*story).pushCommand,
 		"exits": (*story).exitsCommand, "expect": (*story).expectCommand,
 		"daemon": (*story).daemonCommand, "killed": (*story).killedCommand, "term": (*story).termCommand, "nodesync": (*story).nodesyncCommand, "deploykey": (*story).deployKeyCommand,
+		"githost": (*story).githostCommand,
 		"await": (*story).awaitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
 		"workload": (*story).workloadCommand, "ec2": (*story).ec2Command,
 		"mark": (*story).markCommand, "writes": (*story).writesCommand, "renders": (*story).rendersCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,

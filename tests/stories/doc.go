@@ -51,6 +51,9 @@
 //		token, at $WEBHOOK: a free address for the daemon's --webhook-addr.
 //	logged [-t D] ~ REGEX
 //		Waits until the daemon has logged what matches.
+//	githost stop|start|pause|cont
+//		Handles the Git host. stop is a crash, start brings it back at the same
+//		address; pause freezes it, so that it takes connections and says nothing.
 //	await [-t D] KIND/NAME [CONDITION=STATUS] [reason=R] [at=HEAD] [~ REGEX]
 //		Waits until the object exists and the condition is as told, with a message
 //		that matches. Ready=True of a NodeSync means that of the clone's HEAD;

@@ -49,6 +49,7 @@ type Host struct {
 
 	options Options
 	static  string
+	process *os.Process
 	stop    context.CancelFunc
 	done    chan error
 }

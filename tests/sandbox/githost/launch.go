@@ -56,7 +56,7 @@ func (h *Host) launch(ctx context.Context) error {
 		stop()
 		return fmt.Errorf("run %s: %w", h.options.Binary, err)
 	}
-	h.stop, h.done = stop, make(chan error, 1)
+	h.process, h.stop, h.done = cmd.Process, stop, make(chan error, 1)
 	ended := make(chan struct{})
 	go func() {
 		h.done <- cmd.Wait()
