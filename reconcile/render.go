@@ -28,6 +28,9 @@ func (p *pass) render(ctx context.Context) error {
 		return err
 	}
 	ctrl.LoggerFrom(ctx).V(1).Info("rendered", "revision", p.snapshot.Revision, "objects", len(set.Objects))
+	for _, warning := range set.Warnings {
+		p.warn("Warning", warning)
+	}
 	p.set = set
 	p.memories.remember(p.name(), set)
 	p.memory.renderedBy = key

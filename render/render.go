@@ -57,6 +57,8 @@ type run struct {
 
 	objects []Object
 	errs    Errors
+	// warnings are the Set's.
+	warnings []string
 }
 
 // sources lists what objects come from. The folder itself and its plumbline.yaml
@@ -75,6 +77,7 @@ func (r *run) sources(folder string, nodes []string) ([]source, error) {
 		}
 	}
 	r.errs = append(r.errs, w.errs...)
+	r.warnings = w.warnings
 	return w.sources, nil
 }
 
@@ -125,7 +128,7 @@ func (r *run) conclude(name string) (*Set, error) {
 	case len(r.objects) == 0:
 		return nil, &EmptyError{Path: name}
 	default:
-		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs.clone()}, nil
+		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs.clone(), Warnings: r.warnings}, nil
 	}
 }
 

@@ -23,6 +23,18 @@ type Identified interface {
 	Identity(name string) (string, error)
 }
 
+// Submodule is implemented by what a file system says of a folder, where that
+// may stand for another repository, which is not fetched.
+type Submodule interface {
+	// Submodule says whether it does.
+	Submodule() bool
+}
+
+func isSubmodule(of any) bool {
+	s, ok := of.(Submodule)
+	return ok && s.Submodule()
+}
+
 // Inputs are the files and folder listings that a render has read, with the
 // identity of each at that time. An absent file that was asked for has the
 // identity "".

@@ -26,6 +26,8 @@ type walk struct {
 	sources []source
 	taken   map[source]bool
 	errs    Errors
+	// warnings name what is passed over.
+	warnings []string
 }
 
 func (w *walk) fail(file, format string, args ...any) {
@@ -42,6 +44,9 @@ func (w *walk) entry(entry string) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("look at %s: %w", name, err)
+	case isSubmodule(info):
+		w.fail(path.Join(w.root, FileName), "nodes entry %q is a submodule, which is not fetched: put its files into this repository", entry)
+		return nil
 	case info.IsDir():
 		return w.folder(name, 0)
 	default:
@@ -96,6 +101,8 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 		folder = false
 	}
 	switch {
+	case isSubmodule(entry):
+		w.warnings = append(w.warnings, name+" is a submodule, which is not fetched: what is in it is not applied")
 	case folder:
 		return w.folder(name, depth+1)
 	case !isDefinition(name):

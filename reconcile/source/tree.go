@@ -30,6 +30,8 @@ var (
 	_ fs.StatFS         = (*tree)(nil)
 	_ fs.ReadLinkFS     = (*tree)(nil)
 	_ render.Identified = (*tree)(nil)
+	_ render.Submodule  = (*dirEntry)(nil)
+	_ render.Submodule  = info{}
 )
 
 func newTree(s *store, root plumbing.Hash, revision string, maxFile int64) *tree {
@@ -44,6 +46,9 @@ type entry struct {
 }
 
 func (e entry) isDir() bool { return e.mode == filemode.Dir || e.mode == filemode.Submodule }
+
+// Submodule says whether the entry is a commit of another repository.
+func (e entry) Submodule() bool { return e.mode == filemode.Submodule }
 
 // fsMode is the mode as io/fs has it.
 func (e entry) fsMode() fs.FileMode {

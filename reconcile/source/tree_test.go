@@ -70,6 +70,12 @@ func TestSnapshotShowsSubmodulesAsEmptyFolders(t *testing.T) {
 	if err != nil || len(entries) != 0 {
 		t.Errorf("the submodule lists %v, %v", entries, err)
 	}
+	for name, want := range map[string]bool{"vendor/sub": true, "vendor": false, "a.yaml": false} {
+		info, err := fs.Stat(s.FS, name)
+		if err != nil || info.(render.Submodule).Submodule() != want {
+			t.Errorf("%s is a submodule: %v, want %t", name, err, want)
+		}
+	}
 }
 
 func TestSnapshotIdentity(t *testing.T) {
