@@ -240,9 +240,15 @@ func wantOneStore(t *testing.T, c *client) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	names := map[string]bool{}
 	for _, p := range packs {
-		if ext := filepath.Ext(p.Name()); ext != ".pack" && ext != ".idx" {
-			t.Errorf("%s is left over", p.Name())
+		names[p.Name()] = true
+	}
+	for name := range names {
+		pack, index := strings.CutSuffix(name, ".idx")
+		pack = strings.TrimSuffix(pack, ".pack") + ".pack"
+		if ext := filepath.Ext(name); ext != ".pack" && !index || !names[pack] {
+			t.Errorf("%s is left over", name)
 		}
 	}
 }
