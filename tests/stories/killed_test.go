@@ -170,7 +170,7 @@ func (k *killing) awaitDeath() (reached bool, err error) {
 		}
 		if k.scene.ended(ctx, k.story) != nil {
 			ended = time.Time{}
-			return false, nil
+			return false, nil //nolint:nilerr // it goes on until it is dead
 		}
 		if ended.IsZero() {
 			ended = time.Now()
