@@ -15,7 +15,7 @@
 //     HEAD in between had its pool and its class unchanged.
 //   - No status lies. While the NodeSync is Ready at a revision, the objects are what
 //     that revision says; a commit that does not render is never one, nor is its
-//     commit status ever success.
+//     commit status ever success, but for the sake of a later commit that it names.
 //
 // From time to time faults end and the repository is whole; then, within a few
 // minutes,

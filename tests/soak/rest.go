@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 	"github.com/plumbline-dev/plumbline/tests/stories/workload"
 )
@@ -101,24 +102,28 @@ func (s *soak) reported(ctx context.Context, _ *unstructured.Unstructured) error
 	if err != nil {
 		return err
 	}
-	if state, err := s.state(ctx, head); err != nil || state != "success" {
-		return fmt.Errorf("commit %s is %q: %w", head, state, err)
+	if newest, err := s.newest(ctx, head); err != nil || newest.State != "success" {
+		return fmt.Errorf("commit %s is %q: %w", head, newest.State, err)
 	}
 	for _, commit := range s.history.broken() {
-		if state, err := s.state(ctx, commit); err != nil || state == "success" {
-			return fmt.Errorf("commit %s, which does not render, is %q: %w", commit, state, err)
+		newest, err := s.newest(ctx, commit)
+		if err != nil || newest.State == "success" && !strings.HasPrefix(newest.Description, superseded) {
+			return fmt.Errorf("commit %s, which does not render, is %q: %s: %w", commit, newest.State, newest.Description, err)
 		}
 	}
 	return nil
 }
 
-// state is the newest that was said of a commit.
-func (s *soak) state(ctx context.Context, commit string) (string, error) {
+// superseded begins what is said of a commit for the sake of a later one.
+const superseded = "superseded by "
+
+// newest is the last that was said of a commit.
+func (s *soak) newest(ctx context.Context, commit string) (githost.Status, error) {
 	all, err := s.repo.Statuses(ctx, commit)
 	if err != nil || len(all) == 0 {
-		return "", err
+		return githost.Status{}, err
 	}
-	return all[len(all)-1].State, nil
+	return all[len(all)-1], nil
 }
 
 // stray says that there is an instance that nobody wants.
