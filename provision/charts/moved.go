@@ -1,8 +1,8 @@
 package charts
 
 import (
-	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
@@ -67,16 +66,11 @@ func stands(info *resource.Info) (bool, error) {
 	return !lacks, nil
 }
 
-// lacking says whether a live object lacks something that its manifest has. It
-// is Helm's own question (pkg/kube/client.go, createPatch), asked of typed
-// objects, which write a quantity in one way alone. How many replicas there are
-// is left to whoever scales.
+// lacking says whether a live object lacks something that its manifest has: what
+// an upgrade to the same chart would write. Typed objects are compared, which
+// write a quantity in one way alone. How many replicas there are is left to
+// whoever scales.
 func lacking(wanted, live runtime.Object) (bool, error) {
-	if want, ok := wanted.(*appsv1.Deployment); ok {
-		if has, ok := live.(*appsv1.Deployment); ok {
-			want.Spec.Replicas = has.Spec.Replicas
-		}
-	}
 	if _, untyped := wanted.(runtime.Unstructured); untyped {
 		return false, nil // Helm compares such with the last manifest alone, and would write nothing
 	}
@@ -88,25 +82,69 @@ func lacking(wanted, live runtime.Object) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	schema, err := strategicpatch.NewPatchMetaFromStruct(wanted)
-	if err != nil {
-		return false, err
+	if _, scales := wanted.(*appsv1.Deployment); scales {
+		unstructured.RemoveNestedField(wants, "spec", "replicas")
 	}
-	patch, err := strategicpatch.CreateThreeWayMergePatch(wants, wants, has, schema, true)
-	if err != nil {
-		return false, err
+	return !within(wants, has), nil
+}
+
+// within says whether all that is wanted is there. Fields that others add are no
+// matter, nor are elements that others add to a list whose elements have names,
+// such as containers and variables.
+func within(wanted, live any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		live, ok := live.(map[string]any)
+		for key, value := range wanted {
+			ok = ok && (value == nil || within(value, live[key]))
+		}
+		return ok
+	case []any:
+		live, ok := live.([]any)
+		names := named(live)
+		if ok && names == nil && len(wanted) != len(live) {
+			return false
+		}
+		for n, value := range wanted {
+			switch {
+			case !ok:
+			case names == nil:
+				ok = within(value, live[n])
+			default:
+				ok = within(value, names[name(value)])
+			}
+		}
+		return ok
 	}
-	return string(patch) != "{}", nil
+	return reflect.DeepEqual(wanted, live)
+}
+
+// named are the elements of a list by their names; nil where one has none.
+func named(list []any) map[string]any {
+	found := map[string]any{}
+	for _, value := range list {
+		if name(value) == "" {
+			return nil
+		}
+		found[name(value)] = value
+	}
+	return found
+}
+
+func name(value any) string {
+	fields, _ := value.(map[string]any)
+	name, _ := fields["name"].(string)
+	return name
 }
 
 // written is an object without what nobody writes: its status, and when it was
 // made. A typed object has both, empty.
-func written(object runtime.Object) ([]byte, error) {
+func written(object runtime.Object) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return nil, err
 	}
 	unstructured.RemoveNestedField(fields, "status")
 	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
-	return json.Marshal(fields)
+	return fields, nil
 }

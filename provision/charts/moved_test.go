@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,6 +116,16 @@ func TestWhatIsTheSame(t *testing.T) {
 			}}}},
 		}}
 	}
+	crd := func(versions ...string) runtime.Object {
+		made := &apiextensionsv1.CustomResourceDefinition{}
+		for _, name := range versions {
+			made.Spec.Versions = append(made.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: name})
+		}
+		return made
+	}
+	role := func(verbs ...string) runtime.Object {
+		return &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{{Verbs: verbs}}}
+	}
 	tests := map[string]struct {
 		wanted, live runtime.Object
 		want         bool
@@ -129,11 +140,10 @@ func TestWhatIsTheSame(t *testing.T) {
 			},
 			false,
 		},
-		"a list has more": {
-			&apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1"}}}},
-			&apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1"}, {Name: "v2"}}}},
-			true,
-		},
+		"a list has more":              {crd("v1"), crd("v1", "v2"), false},
+		"a list has less":              {crd("v1", "v2"), crd("v1"), true},
+		"a list without names is less": {role("get", "list"), role("get"), true},
+		"a list without names is more": {role("get"), role("get", "list"), true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

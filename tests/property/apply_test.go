@@ -2,14 +2,9 @@ package property
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-
-	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
-	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
-	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
 // TestApply runs the property tests of reconcile/apply, which otherwise run
@@ -17,23 +12,7 @@ import (
 // be written if and only if an apply would move its resourceVersion, and one
 // apply makes everything what Git says.
 func TestApply(t *testing.T) {
-	builder, err := binaries.Here(os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	paths, err := builder.Build(t.Context(), binaries.Kubernetes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	group := process.NewGroup()
-	t.Cleanup(group.Close)
-	c, err := kube.Start(t.Context(), kube.Options{
-		Binary: paths[binaries.Kubernetes], Dir: t.TempDir(), Programs: group, WithoutScheduler: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Kill)
+	c := startKube(t)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
