@@ -23,6 +23,7 @@ const (
 	defaultLaunch   = 500 * time.Millisecond
 	defaultBoot     = time.Second
 	defaultShutdown = time.Second
+	defaultWarning  = 3 * time.Second
 	defaultPodStart = 300 * time.Millisecond
 	defaultDrain    = time.Second
 )
@@ -54,6 +55,9 @@ type Options struct {
 	// running one takes to register its Node, ShutdownTime how long it takes
 	// to end.
 	LaunchTime, BootTime, ShutdownTime time.Duration
+	// WarningTime is how long a spot instance that is interrupted has from its
+	// warning to its end.
+	WarningTime time.Duration
 	// PodStartTime and DrainTime are how long pods take to run and to end.
 	PodStartTime, DrainTime time.Duration
 
@@ -83,6 +87,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.LaunchTime = cmp.Or(o.LaunchTime, defaultLaunch)
 	o.BootTime = cmp.Or(o.BootTime, defaultBoot)
 	o.ShutdownTime = cmp.Or(o.ShutdownTime, defaultShutdown)
+	o.WarningTime = cmp.Or(o.WarningTime, defaultWarning)
 	o.PodStartTime = cmp.Or(o.PodStartTime, defaultPodStart)
 	o.DrainTime = cmp.Or(o.DrainTime, defaultDrain)
 	return o, nil

@@ -46,7 +46,7 @@ func (s *Sandbox) startKube(ctx context.Context) error {
 // plane is.
 func (s *Sandbox) startAWS(ctx context.Context) error {
 	s.AWS = awssim.New(awssim.Options{
-		Region: s.Region, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime,
+		Region: s.Region, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime, SpotWarning: s.options.WarningTime,
 		Logger: s.options.Logger.With("part", "aws"),
 	})
 	err := s.AWS.AddCluster(awssim.Cluster{

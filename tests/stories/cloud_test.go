@@ -7,11 +7,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
@@ -34,7 +32,7 @@ func (s *story) billed(pool string) []string {
 
 func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
-	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept")
+	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, kill [pool=POOL], interrupt [pool=POOL]")
 	if err != nil || len(args) == 0 {
 		return errors.Join(usage, err)
 	}
@@ -58,6 +56,10 @@ func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 			}
 			return nil
 		})
+	case question == "kill":
+		return s.strike(pool, s.c.AWS.Terminate)
+	case question == "interrupt":
+		return s.strike(pool, s.c.AWS.InterruptSpot)
 	case question == "keep":
 		s.kept = s.billed(pool)
 		if len(s.kept) == 0 {
@@ -194,28 +196,4 @@ func (s *story) callsCommand(_ *testscript.TestScript, args []string) error {
 		return fmt.Errorf("calls of %s: got %s, want %s: %s", args[0], got, args[3], strings.Join(counted, ", "))
 	}
 	return nil
-}
-
-func (s *story) faultCommand(_ *testscript.TestScript, args []string) error {
-	if len(args) == 1 && args[0] == "off" {
-		s.c.AWS.RemoveFaults("")
-		return nil
-	}
-	if len(args) < 4 {
-		return errors.New("usage: fault WHO SERVICE ACTION KIND [DURATION], or fault off")
-	}
-	key, err := s.accessKey(args[0])
-	if err != nil {
-		return err
-	}
-	f := awssim.Fault{AccessKey: key, Service: args[1], Action: args[2], Kind: awssim.FaultKind(args[3])}
-	if len(args) == 5 {
-		d, err := time.ParseDuration(args[4])
-		if err != nil {
-			return err
-		}
-		f.Duration = awssim.Duration(d)
-	}
-	_, err = s.c.AWS.AddFault(f)
-	return err
 }

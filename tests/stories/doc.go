@@ -27,10 +27,11 @@
 //		Runs one of them, which has to end with the code.
 //	expect [-t D] PROGRAM ARGS ~ REGEX
 //		Runs one of them again and again until it prints what matches.
-//	daemon start|cramped|stop|kill|pause|cont [FLAGS]
+//	daemon start|cramped|stop|kill|pause|cont|forget [FLAGS]
 //		Handles the daemon, which runs with the rights of manifests/. cramped starts it
 //		on a full disk: no file of it can grow. stop is SIGTERM, and wants it to end
-//		well; kill is SIGKILL; pause and cont freeze it and let it go on.
+//		well; kill is SIGKILL; pause and cont freeze it and let it go on; forget empties
+//		the cache of one that does not run, as a Pod on another machine would find it.
 //	term POINT [FLAGS]
 //		Starts the daemon, sends it SIGTERM as soon as it reaches a step point
 //		(NAME#N), and holds that it ends well within a Pod's grace.
@@ -105,10 +106,20 @@
 //		Counts how often the daemon has rendered.
 //	calls WHO ACTION = N
 //		Counts calls to AWS by plumbline or anyone; * and ? are wildcards.
-//	fault WHO SERVICE ACTION KIND [DURATION]
-//		Makes calls to AWS go wrong: deny, throttle, delay, loseResponse, hide.
+//	fault WHO SERVICE ACTION KIND [DURATION|N/s|Nx]
+//		Makes calls to AWS go wrong: deny, throttle, expire, delay, loseResponse, hide; for
+//		so long, beyond so many a second, or so many times. * and ? are wildcards.
 //	fault off
 //		Ends all faults.
+//	account twin|empty|own
+//		Gives plumbline the credentials of another account, which has a cluster of the
+//		same name or none; or its own again.
+//	capacity short [type=T] [zone=Z] [market=M], capacity back
+//		Has launches fail for want of capacity; ends that.
+//	ec2 kill|interrupt [pool=POOL]
+//		Ends an instance as by hand; has EC2 take a spot instance back, after a warning.
+//	registry away|truncated|corrupt|back, registry slow DURATION, registry answers STATUS
+//		Has the registry of the charts go wrong; ends that.
 //	finish
 //		Deletes the workloads, has the NodeSyncs deleted with onDelete Drain,
 //		waits until they are gone, and stops the daemon.

@@ -67,7 +67,7 @@ func (s *story) pushCommand(ts *testscript.TestScript, args []string) error {
 
 func (s *story) daemonCommand(_ *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: daemon start|cramped|stop|kill|pause|cont [FLAGS]")
+		return errors.New("usage: daemon start|cramped|stop|kill|pause|cont|forget [FLAGS]")
 	}
 	switch args[0] {
 	case "start":
@@ -82,6 +82,8 @@ func (s *story) daemonCommand(_ *testscript.TestScript, args []string) error {
 		return s.daemon.Pause()
 	case "cont":
 		return s.daemon.Continue()
+	case "forget":
+		return s.daemon.Forget()
 	}
 	return fmt.Errorf("the daemon cannot %q", args[0])
 }

@@ -41,6 +41,7 @@ type story struct {
 	workloads []string
 	kept      []string // instances that ec2 keep has noted
 	mark      mark
+	mend      func() // ends what `registry` has begun; nil: nothing
 }
 
 // storyKey is where testscript keeps the story.
@@ -115,7 +116,7 @@ func (s *story) expand(text string) string {
 // close ends what the story has started, however it went.
 func (s *story) close() {
 	s.daemon.Close()
-	s.c.AWS.RemoveFaults("")
+	s.mendAll()
 }
 
 // diagnose shows what someone would look at first after a failure.

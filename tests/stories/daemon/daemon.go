@@ -113,7 +113,7 @@ func (d *Daemon) start(ctx context.Context, program string, through, flags []str
 
 func (d *Daemon) args() []string {
 	return []string{
-		"run", "--watch-namespace=" + Namespace, "--cache-dir=" + filepath.Join(d.options.Dir, "cache"),
+		"run", "--watch-namespace=" + Namespace, "--cache-dir=" + d.cacheDir(),
 		"--metrics-addr=0", "--health-addr=0", "--cloud-interval=1s", "--log-level=debug",
 	}
 }
@@ -198,6 +198,16 @@ func (d *Daemon) signal(s syscall.Signal) error {
 	}
 	return syscall.Kill(d.running.PID(), s)
 }
+
+// Forget empties the cache of a daemon that does not run.
+func (d *Daemon) Forget() error {
+	if d.Running() {
+		return errors.New("the daemon runs, and its cache is in use")
+	}
+	return os.RemoveAll(d.cacheDir())
+}
+
+func (d *Daemon) cacheDir() string { return filepath.Join(d.options.Dir, "cache") }
 
 // Close kills the process, if it runs, and ends for good.
 func (d *Daemon) Close() { d.programs.Close() }

@@ -1,0 +1,145 @@
+package stories_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/charts"
+)
+
+func (s *story) faultCommand(_ *testscript.TestScript, args []string) error {
+	if len(args) == 1 && args[0] == "off" {
+		s.c.AWS.RemoveFaults("")
+		return nil
+	}
+	if len(args) < 4 || len(args) > 5 {
+		return errors.New("usage: fault WHO SERVICE ACTION KIND [DURATION|N/s|Nx], or fault off")
+	}
+	key, err := s.accessKey(args[0])
+	if err != nil {
+		return err
+	}
+	f := awssim.Fault{AccessKey: key, Service: strings.Trim(args[1], "*"), Action: args[2], Kind: awssim.FaultKind(args[3])}
+	if len(args) == 5 {
+		if err := measure(&f, args[4]); err != nil {
+			return err
+		}
+	}
+	_, err = s.c.AWS.AddFault(f)
+	return err
+}
+
+// measure reads how long, how often, or for how many calls.
+func measure(f *awssim.Fault, text string) (err error) {
+	if rate, ok := strings.CutSuffix(text, "/s"); ok {
+		f.Rate, err = strconv.ParseFloat(rate, 64)
+		return err
+	}
+	if count, ok := strings.CutSuffix(text, "x"); ok {
+		f.Count, err = strconv.Atoi(count)
+		return err
+	}
+	d, err := time.ParseDuration(text)
+	f.Duration = awssim.Duration(d)
+	return err
+}
+
+func (s *story) capacityCommand(_ *testscript.TestScript, args []string) error {
+	usage := errors.New("usage: capacity short [type=T] [zone=Z] [market=M], or capacity back")
+	if len(args) == 0 {
+		return usage
+	}
+	settings, err := settingsOf(args[1:])
+	switch {
+	case err != nil:
+		return err
+	case args[0] == "back":
+		s.c.AWS.Restock()
+		return nil
+	case args[0] == "short":
+		return s.c.AWS.RunShort(awssim.Shortage{Type: settings["type"], Zone: settings["zone"], Market: settings["market"]})
+	}
+	return usage
+}
+
+// strangeAccount is where the credentials of the wrong account lead.
+const strangeAccount = "999988887777"
+
+func (s *story) accountCommand(_ *testscript.TestScript, args []string) error {
+	usage := errors.New("usage: account own|twin|empty")
+	if len(args) != 1 || !slices.Contains([]string{"own", "twin", "empty"}, args[0]) {
+		return usage
+	}
+	key, err := s.accessKey("plumbline")
+	if err != nil || args[0] == "own" {
+		s.c.AWS.Reroute(key, nil)
+		return err
+	}
+	strange := awssim.New(awssim.Options{Region: s.c.Region, Account: strangeAccount})
+	if args[0] == "twin" {
+		// The certificate of another authority, in base64 of PEM as EKS gives it.
+		const authority = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
+		if err := strange.AddCluster(awssim.Cluster{Name: s.c.Cluster, Endpoint: "https://127.0.0.1:1", CertificateAuthority: authority, Version: "1.36"}); err != nil {
+			return err
+		}
+	}
+	s.c.AWS.Reroute(key, strange)
+	return nil
+}
+
+func (s *story) registryCommand(_ *testscript.TestScript, args []string) error {
+	if s.mend != nil {
+		s.mend()
+		s.mend = nil
+	}
+	var f charts.Fault
+	var err error
+	switch word := strings.Join(args[:min(1, len(args))], ""); {
+	case word == "back" && len(args) == 1:
+		return nil
+	case word == "away" && len(args) == 1:
+		f.Away = true
+	case word == "truncated" && len(args) == 1:
+		f.Path, f.Truncate = "/blobs/", true
+	case word == "corrupt" && len(args) == 1:
+		f.Path, f.Corrupt = "/blobs/", true
+	case word == "slow" && len(args) == 2:
+		f.Delay, err = time.ParseDuration(args[1])
+	case word == "answers" && len(args) == 2:
+		f.Status, err = strconv.Atoi(args[1])
+	default:
+		err = errors.New("usage: registry away|truncated|corrupt|back, registry slow DURATION, registry answers STATUS")
+	}
+	if err != nil {
+		return err
+	}
+	s.mend = s.c.Charts.Inject(f)
+	return nil
+}
+
+// mendAll ends all trouble that the story has made around the cluster.
+func (s *story) mendAll() {
+	s.c.AWS.RemoveFaults("")
+	s.c.AWS.Restock()
+	s.c.AWS.Reroute(s.c.Variables()["AWS_ACCESS_KEY_ID"], nil)
+	if s.mend != nil {
+		s.mend()
+		s.mend = nil
+	}
+}
+
+// strike does something to one instance of a pool: the first by its ID.
+func (s *story) strike(pool string, do func(instanceID string) error) error {
+	running := s.billed(pool)
+	if len(running) == 0 {
+		return fmt.Errorf("pool %q has no instance", pool)
+	}
+	return do(slices.Min(running))
+}
