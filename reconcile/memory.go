@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -36,6 +37,13 @@ type memory struct {
 	refs       map[render.Ref]bool
 	renderedBy renderKey
 	rendered   render.Cache
+
+	// compared is what the last Plan has found as Git says.
+	compared plan.Memo
+
+	// applied is the revision that an event has said was applied, unless one said
+	// that something went wrong since.
+	applied string
 
 	// The charts that could not be had.
 	unpulled unpulled

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -17,14 +18,18 @@ func (p *pass) makePlan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.plan, err = plan.Make(ctx, p.set, p.live, policy, p.schema)
-	return err
+	p.live.Memo = p.memory.compared
+	if p.plan, err = plan.Make(ctx, p.set, p.live, policy, p.schema); err != nil {
+		return err
+	}
+	p.memory.compared = p.plan.Memo
+	return nil
 }
 
 // policy is what the NodeSync allows, beside the other NodeSyncs that exist.
 func (p *pass) policy(ctx context.Context) (plan.Policy, error) {
 	all := &v1alpha1.NodeSyncList{}
-	if err := p.Client.List(ctx, all); err != nil {
+	if err := p.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
 		return plan.Policy{}, fmt.Errorf("read the NodeSyncs: %w", err)
 	}
 	revision := plan.RevisionDeleted

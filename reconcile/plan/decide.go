@@ -60,6 +60,11 @@ func (m *maker) compare(ctx context.Context, change *Change) error {
 		change.Message = fmt.Sprintf("%s is being deleted, which cannot be taken back; it is created anew when it is gone", change.Ref)
 		return nil
 	}
+	leaving := m.leaving(change.Live)
+	if !leaving && m.live.Memo.isClean(change.Object, change.Live, m.policy.Owner, m.schema) {
+		m.memo.note(change.Object, change.Live)
+		return nil
+	}
 	j, err := judge(change.Object, change.Live, m.policy.Owner, m.schema)
 	if err != nil {
 		return err
@@ -69,7 +74,6 @@ func (m *maker) compare(ctx context.Context, change *Change) error {
 		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
 		return nil
 	}
-	leaving := m.leaving(change.Live)
 	switch {
 	case !leaving && !m.policy.Owner.Owns(change.Live):
 		m.adopt(change, j)
@@ -80,6 +84,8 @@ func (m *maker) compare(ctx context.Context, change *Change) error {
 		change.Message = fmt.Sprintf("Git has %s again", change.Ref)
 	case !j.clean():
 		change.update(j)
+	default:
+		m.memo.note(change.Object, change.Live)
 	}
 	if change.Action.Writes() {
 		m.refuse(ctx, change)

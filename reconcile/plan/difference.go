@@ -43,6 +43,9 @@ func metadata(kind string, live, desired map[string]string) []difference {
 func compare(path []string, live, desired any) []difference {
 	was, isMap := live.(map[string]any)
 	wanted, wantsMap := desired.(map[string]any)
+	if equal(live, desired) {
+		return nil
+	}
 	if (isMap || live == nil) && (wantsMap || desired == nil) && (isMap || wantsMap) && len(was)+len(wanted) > 0 {
 		keys := slices.Sorted(maps.Keys(was))
 		for key := range wanted {
@@ -57,15 +60,8 @@ func compare(path []string, live, desired any) []difference {
 		}
 		return found
 	}
-	if equal(live, desired) {
-		return nil
-	}
 	return []difference{{path: path, from: live, to: desired}}
 }
-
-// equal compares JSON values; a number is a number, however it was decoded, and
-// an empty map or list is not an absent one.
-func equal(a, b any) bool { return canonical(a) == canonical(b) }
 
 // canonical writes a value as JSON, with the keys of maps in order.
 func canonical(value any) string {

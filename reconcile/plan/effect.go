@@ -15,10 +15,10 @@ func (m *maker) effect(change *Change) {
 	switch {
 	case change.Action == Conflict, change.Action == Refuse, change.Action == Wait:
 		change.Effect = EffectBlocked
-	case change.Live == nil || change.Action == None:
+	case change.Live == nil:
 		return
 	case hashed(change.Ref.Kind, change.Live) != hashed(change.Ref.Kind, change.Object.Defaulted):
-		if nodes := m.live.nodes(change.Ref); nodes > 0 {
+		if nodes := m.nodes()[change.Ref]; nodes > 0 {
 			change.Effect, change.Nodes = EffectReplace, nodes
 		}
 	}

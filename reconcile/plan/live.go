@@ -16,6 +16,9 @@ type Live struct {
 	NodeClaims []NodeClaim
 	// Removals are the recorded ones, from the NodeSync's status.
 	Removals []v1alpha1.Removal
+	// Memo is of the last Plan for the same NodeSync; the zero value where there
+	// was none.
+	Memo Memo
 }
 
 // NodeClaim is one node as Karpenter claims it.
@@ -36,15 +39,14 @@ type NodeClaim struct {
 // object returns the live object of a Ref; nil where there is none.
 func (l Live) object(ref render.Ref) *unstructured.Unstructured { return l.Objects[ref] }
 
-// nodes counts the NodeClaims that hang on an object.
-func (l Live) nodes(ref render.Ref) int {
-	n := 0
-	for _, claim := range l.NodeClaims {
-		if (ref.Kind == render.NodePool && claim.Pool == ref.Name) || (ref.Kind == render.EC2NodeClass && claim.Class == ref.Name) {
-			n++
-		}
+// nodes counts the NodeClaims that hang on each object.
+func (l Live) nodes() map[render.Ref]int {
+	counts := map[render.Ref]int{}
+	for i := range l.NodeClaims {
+		counts[render.Ref{Kind: render.NodePool, Name: l.NodeClaims[i].Pool}]++
+		counts[render.Ref{Kind: render.EC2NodeClass, Name: l.NodeClaims[i].Class}]++
 	}
-	return n
+	return counts
 }
 
 // removal finds the record of an object's removal.

@@ -27,6 +27,9 @@ type Plan struct {
 	Warnings []string
 	// Digest names what would be done: equal Digests, equal deeds.
 	Digest string
+	// Memo goes into the next Plan's Live, and saves it the comparison of what has
+	// not changed since.
+	Memo Memo
 }
 
 // Change is what would be done with one object of the Set.

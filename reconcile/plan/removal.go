@@ -46,7 +46,7 @@ func (m *maker) candidates(revision string) []Candidate {
 			c.Recorded, c.Revision, c.record = true, record.Revision, record
 		}
 		if ref.Kind == render.NodePool {
-			c.Nodes = m.live.nodes(ref)
+			c.Nodes = m.nodes()[ref]
 		}
 		found = append(found, c)
 	}

@@ -109,8 +109,10 @@ func (s *Server) Edit(t TB, ref render.Ref, manager string, change func(*unstruc
 func (s *Server) Terminate(ref render.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.clock++
 	now := metav1.Unix(int64(s.clock), 0)
 	s.objects[ref].SetDeletionTimestamp(&now)
+	s.objects[ref].SetResourceVersion(strconv.Itoa(s.clock))
 }
 
 // Delete takes an object away.
