@@ -12,14 +12,14 @@ import (
 func (p *pass) render(ctx context.Context) error {
 	key := renderKey{schema: p.schemaIdentity, path: p.sync.Spec.Path}
 	if last := p.memory.set; last != nil && p.memory.renderedBy == key {
-		unchanged, err := last.Inputs.Unchanged(*p.snapshot)
+		unchanged, err := p.inputsUnchanged(last)
 		if err != nil {
 			return err
 		}
 		if unchanged {
 			set := *last
 			set.Revision, set.Commit = p.snapshot.Revision, p.snapshot.Commit
-			p.set = &set
+			p.set, p.memory.set = &set, &set
 			return nil
 		}
 	}
@@ -35,4 +35,13 @@ func (p *pass) render(ctx context.Context) error {
 	p.memories.remember(p.name(), set)
 	p.memory.renderedBy = key
 	return nil
+}
+
+// inputsUnchanged says whether a render would read what the last one has read.
+// The files of one commit need no look.
+func (p *pass) inputsUnchanged(last *render.Set) (bool, error) {
+	if last.Commit != "" && last.Commit == p.snapshot.Commit {
+		return true, nil
+	}
+	return last.Inputs.Unchanged(*p.snapshot)
 }

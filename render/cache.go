@@ -1,6 +1,8 @@
 package render
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,44 +11,76 @@ import (
 )
 
 // Cache keeps what the sources of one path rendered to, so that a source whose
-// inputs have not changed is neither parsed nor validated again. It holds no
-// more than the last render has made. The zero value is ready; one Cache is for
-// one NodeSync.
+// inputs have not changed is neither parsed nor validated again, nor an object
+// that has not changed in a source that has. It holds no more than the last
+// render has made, and shares that with its Set. The zero value is ready; one
+// Cache is for one NodeSync.
 type Cache struct {
 	mu        sync.Mutex
 	validator Validator
 	variables string
 	kept      map[source]kept
+	listings  map[string]listing
 }
 
 // kept is what came of a source, with everything it was made from.
 type kept struct {
 	inputs  Inputs
-	objects []Object
+	objects []keptObject
 }
 
-// open returns what was kept for these variables and this validator, which is
-// nothing if either is another one than last time.
-func (c *Cache) open(variables map[string]string, validator Validator) map[source]kept {
+// keptObject is an object with what it was made of.
+type keptObject struct {
+	Object
+
+	content content
+}
+
+// content stands for what a draft holds. The zero value stands for nothing.
+type content [sha256.Size]byte
+
+// content is equal for two drafts that become the same object.
+func (d draft) content() content {
+	text, err := json.Marshal(d.value)
+	if err != nil {
+		return content{}
+	}
+	return sha256.Sum256(text)
+}
+
+// byContent are the objects by what they were made of.
+func (k kept) byContent() map[content]Object {
+	objects := make(map[content]Object, len(k.objects))
+	for _, known := range k.objects {
+		if known.content != (content{}) {
+			objects[known.content] = known.Object
+		}
+	}
+	return objects
+}
+
+// open returns what was kept: of the sources nothing, if the variables or the
+// validator are others than last time.
+func (c *Cache) open(variables map[string]string, validator Validator) (map[source]kept, map[string]listing) {
 	if c == nil {
-		return nil
+		return nil, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.validator != validator || c.variables != fingerprint(variables) {
-		return nil
+		return nil, c.listings
 	}
-	return c.kept
+	return c.kept, c.listings
 }
 
 // close keeps a render's work for the next one.
-func (c *Cache) close(variables map[string]string, validator Validator, now map[source]kept) {
+func (c *Cache) close(variables map[string]string, validator Validator, sources map[source]kept, listings map[string]listing) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.validator, c.variables, c.kept = validator, fingerprint(variables), now
+	c.validator, c.variables, c.kept, c.listings = validator, fingerprint(variables), sources, listings
 }
 
 func fingerprint(variables map[string]string) string {
@@ -55,14 +89,4 @@ func fingerprint(variables map[string]string) string {
 		fmt.Fprintf(&text, "%q=%q ", name, variables[name])
 	}
 	return text.String()
-}
-
-// copies returns the objects for a new Set: none shares a map with the Cache.
-func copies(objects []Object) []Object {
-	fresh := slices.Clone(objects)
-	for i := range fresh {
-		fresh[i].Desired = fresh[i].Desired.DeepCopy()
-		fresh[i].Defaulted = fresh[i].Defaulted.DeepCopy()
-	}
-	return fresh
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,13 +17,18 @@ import (
 )
 
 // counting is a schema that notes what it is asked about.
-type counting struct{ validated []string }
+type counting struct {
+	mu        sync.Mutex
+	validated []string
+}
 
 func (c *counting) Default(object *unstructured.Unstructured) {
 	_ = unstructured.SetNestedField(object.Object, "set", "spec", "default")
 }
 
 func (c *counting) Validate(_ context.Context, object *unstructured.Unstructured) field.ErrorList {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.validated = append(c.validated, object.GetName())
 	return nil
 }
@@ -33,17 +39,18 @@ func TestCacheRendersWhatChanged(t *testing.T) {
 		// validated again, and opened again beside plumbline.yaml
 		validated, opened []string
 	}{
-		"nothing":        {func(map[string]string) {}, nil, nil},
-		"a file outside": {func(f map[string]string) { f["README.md"] = "y" }, nil, nil},
-		"a file":         {func(f map[string]string) { f["clusters/a/own/class.yaml"] += "  tags: {a: b}\n" }, []string{"default"}, []string{"clusters/a/own/class.yaml"}},
-		"a new file":     {func(f map[string]string) { f["clusters/a/own/pool.yaml"] = pool("new") }, []string{"new"}, []string{"clusters/a/own/pool.yaml"}},
-		"a base":         {func(f map[string]string) { f["base/pool.yaml"] = pool("other") }, []string{"other"}, []string{"base/kustomization.yaml", "base/pool.yaml", "clusters/a/k/kustomization.yaml"}},
+		"nothing":         {func(map[string]string) {}, nil, nil},
+		"a file outside":  {func(f map[string]string) { f["README.md"] = "y" }, nil, nil},
+		"a file":          {func(f map[string]string) { f["clusters/a/own/class.yaml"] += "  tags: {a: b}\n" }, []string{"default"}, []string{"clusters/a/own/class.yaml"}},
+		"a new file":      {func(f map[string]string) { f["clusters/a/own/pool.yaml"] = pool("new") }, []string{"new"}, []string{"clusters/a/own/pool.yaml"}},
+		"a base":          {func(f map[string]string) { f["base/pool.yaml"] = pool("other") }, []string{"other"}, []string{"base/pool.yaml"}},
+		"a kustomization": {func(f map[string]string) { f["base/kustomization.yaml"] = "resources: [unused.yaml]\n" }, []string{"unused"}, []string{"base/kustomization.yaml", "base/unused.yaml", "clusters/a/k/kustomization.yaml"}},
 		"a variable": {
 			func(f map[string]string) {
 				f["clusters/a/plumbline.yaml"] = strings.Replace(plumblineYAML, "demo", "other", 1)
 			},
 			[]string{"base", "default"},
-			[]string{"base/kustomization.yaml", "base/pool.yaml", "clusters/a/k/kustomization.yaml", "clusters/a/own/class.yaml"},
+			[]string{"base/pool.yaml", "clusters/a/own/class.yaml"},
 		},
 		"values of the chart": {func(f map[string]string) { f["clusters/a/plumbline.yaml"] += "values: {replicas: 2}\n" }, nil, nil},
 	} {
@@ -99,18 +106,73 @@ func TestCacheIsOfOneSchema(t *testing.T) {
 	}
 }
 
-func TestCacheIsNotSharedWithSets(t *testing.T) {
-	snap, _ := withIdentities(fleet())
+// TestOverlaysThatHaveNotChangedAreNotBuilt: a build opens its kustomization.
+func TestOverlaysThatHaveNotChangedAreNotBuilt(t *testing.T) {
+	files := fleet()
+	files["clusters/a/x/kustomization.yaml"] = "namePrefix: x-\nresources: [../../../base]\n"
+	files["clusters/a/y/kustomization.yaml"] = "namePrefix: y-\nresources: [../../../base, own.yaml]\n"
+	files["clusters/a/y/own.yaml"] = pool("own")
 	validator, cache := &counting{}, &render.Cache{}
-	for range 2 {
-		set := cached(t, snap, validator, cache)
-		set.Objects[0].Desired.SetLabels(map[string]string{"a": "b"})
-		set.Objects[0].Defaulted.SetLabels(map[string]string{"a": "b"})
+	for _, step := range []struct {
+		name   string
+		change func()
+		// built are the overlays, made the objects that come new out of them.
+		built, made []string
+	}{
+		{"the first render", func() {}, []string{"x", "y"}, []string{"base", "default", "x-base", "y-base", "y-own"}},
+		{"nothing", func() {}, nil, nil},
+		{"a file of one", func() { files["clusters/a/y/own.yaml"] += "  weight: 3\n" }, []string{"y"}, []string{"y-own"}},
+		{"a kustomization", func() { files["clusters/a/x/kustomization.yaml"] += "nameSuffix: -z\n" }, []string{"x"}, []string{"x-base-z"}},
+		{"a base of both", func() { files["base/pool.yaml"] += "  weight: 3\n" }, []string{"x", "y"}, []string{"base", "x-base-z", "y-base"}},
+	} {
+		step.change()
+		snap, known := withIdentities(files)
+		validator.validated = nil
+		cached(t, snap, validator, cache)
+		var built []string
+		for _, overlay := range []string{"x", "y"} {
+			if known.opened["clusters/a/"+overlay+"/kustomization.yaml"] > 0 {
+				built = append(built, overlay)
+			}
+		}
+		slices.Sort(validator.validated)
+		if diff := cmp.Diff([][]string{step.built, step.made}, [][]string{built, validator.validated}); diff != "" {
+			t.Errorf("%s: built and made (-want +got):\n%s", step.name, diff)
+		}
 	}
-	last := cached(t, snap, validator, cache).Objects[0]
-	if last.Desired.GetLabels() != nil || last.Defaulted.GetLabels() != nil {
-		t.Error("a change to an object of one Set is in the next")
+}
+
+// TestSetsShareWhatHasNotChanged: whoever compares a Set with the last one knows
+// an object that has not changed by its address.
+func TestSetsShareWhatHasNotChanged(t *testing.T) {
+	validator, cache, files := &counting{}, &render.Cache{}, fleet()
+	files["clusters/a/own/many.yaml"] = pool("first") + "---\n" + pool("second")
+	snap, _ := withIdentities(files)
+	before := byRef(cached(t, snap, validator, cache))
+	files["clusters/a/own/many.yaml"] = "# moved down\n" + pool("first") + "---\n" + pool("second") + "  weight: 7\n"
+	snap, _ = withIdentities(files)
+	validator.validated = nil
+	after := byRef(cached(t, snap, validator, cache))
+	if diff := cmp.Diff([]string{"second"}, validator.validated); diff != "" {
+		t.Errorf("validated (-want +got):\n%s", diff)
 	}
+	for ref, object := range after {
+		if same := before[ref].Defaulted == object.Defaulted; same != (ref.Name != "second") {
+			t.Errorf("%s is the same object: %t", ref, same)
+		}
+	}
+	first := render.Ref{Kind: render.NodePool, Name: "first"}
+	if was, is := before[first].Origin.Line, after[first].Origin.Line; is != was+1 {
+		t.Errorf("first was in line %d and is in line %d", was, is)
+	}
+}
+
+func byRef(set *render.Set) map[render.Ref]render.Object {
+	objects := map[render.Ref]render.Object{}
+	for _, object := range set.Objects {
+		objects[object.Ref] = object
+	}
+	return objects
 }
 
 func TestCacheKeepsTheGoodPartOfABadCommit(t *testing.T) {

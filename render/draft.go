@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/render/document"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
@@ -24,7 +27,18 @@ func readSource(files *tree, s source) ([]draft, Errors, error) {
 	if s.kustomize {
 		return buildKustomization(files, s.name)
 	}
-	return readFile(files, s.name)
+	drafts, errs, err := readFile(files, s.name)
+	if s.listed {
+		drafts = slices.DeleteFunc(drafts, isLocal)
+	}
+	return drafts, errs, err
+}
+
+// isLocal says whether kustomize would leave an object out.
+func isLocal(d draft) bool {
+	object, _ := d.value.(map[string]any)
+	value, found, err := unstructured.NestedFieldNoCopy(object, "metadata", "annotations", kustomize.LocalAnnotation)
+	return err == nil && found && value != "false"
 }
 
 func readFile(files *tree, name string) ([]draft, Errors, error) {

@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // Limits bound what a repository may ask of a render.
@@ -26,8 +27,10 @@ var errLimit = errors.New("too much to render")
 // allowance is what is left of the limits.
 type allowance struct {
 	limits Limits
-	files  int
-	bytes  int64
+
+	mu    sync.Mutex
+	files int
+	bytes int64
 }
 
 // read takes one file off the allowance.
@@ -35,6 +38,8 @@ func (a *allowance) read(name string, size int64) error {
 	if size > a.limits.FileBytes {
 		return tooLarge(name, a.limits.FileBytes)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.files++
 	a.bytes += size
 	switch {

@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -64,10 +65,26 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		return made, nil
 	}
 	m.validator.Default(made.Defaulted)
+	share(desired.Object, made.Defaulted.Object)
 	for _, err := range m.validator.Validate(ctx, desired) {
 		problems = append(problems, problem{err.Field, fieldMessage(made.Ref, err)})
 	}
 	return made, problems
+}
+
+// share has a copy use the parts of the original that it has not changed.
+func share(original, copied map[string]any) {
+	for key, value := range copied {
+		before := original[key]
+		if reflect.DeepEqual(before, value) {
+			copied[key] = before
+			continue
+		}
+		from, both := before.(map[string]any)
+		if into, ok := value.(map[string]any); ok && both {
+			share(from, into)
+		}
+	}
 }
 
 func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, []problem) {

@@ -84,7 +84,7 @@ func TestAllErrorsAtOnce(t *testing.T) {
 		"d/kustomization.yaml:1: helmCharts: a render runs no plugin and no chart",
 		`d/kustomization.yaml:2: resources[0]: "https://example.com/x" is not in this repository`,
 		"f/good.yaml:1: NodePool/same is defined twice, first in e/good.yaml:1",
-		"g/x.yaml: NodePool/g: spec.oops: Forbidden: unknown field",
+		"g/x.yaml:10: NodePool/g: spec.oops: Forbidden: unknown field",
 		"h/too-large.yaml: it is larger than 1048576 bytes",
 		"i/not-json.json:2: not JSON",
 		"j/several-of-them.yaml:7: NodePool/a: spec.template.spec.requirements: Required value",

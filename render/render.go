@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Render makes the Set of a path. The Validator may be nil: then nothing is
@@ -20,26 +23,23 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	if err != nil {
 		return nil, err
 	}
+	before, listings := s.cache.open(k.variables(), v)
 	r := &run{
 		snap:   snap,
 		tree:   newTree(snap.FS, &allowance{limits: s.limits}),
 		maker:  &maker{variables: k.variables(), validator: v},
-		before: s.cache.open(k.variables(), v),
+		before: before,
 		after:  map[source]kept{},
 	}
-	sources, err := r.sources(folder, k.Nodes)
+	w := &walk{tree: r.tree, root: folder, taken: map[source]bool{}, snap: snap, before: listings, after: map[string]listing{}}
+	sources, err := r.sources(w, k.Nodes)
 	if err != nil {
 		return nil, limited(folder, err)
 	}
-	for _, one := range sources {
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("render %s: %w", name, err)
-		}
-		if err := r.take(ctx, one); err != nil {
-			return nil, limited(one.name, err)
-		}
+	if err := r.takeAll(ctx, sources); err != nil {
+		return nil, limited(folder, err)
 	}
-	s.cache.close(k.variables(), v, r.after)
+	s.cache.close(k.variables(), v, r.after, w.after)
 	set, err := r.conclude(name)
 	if err != nil {
 		return nil, err
@@ -63,14 +63,13 @@ type run struct {
 
 // sources lists what objects come from. The folder itself and its plumbline.yaml
 // are inputs, too.
-func (r *run) sources(folder string, nodes []string) ([]source, error) {
-	file := path.Join(folder, FileName)
+func (r *run) sources(w *walk, nodes []string) ([]source, error) {
+	file := path.Join(w.root, FileName)
 	if _, err := r.tree.ReadFile(file); errors.Is(err, fs.ErrNotExist) {
-		return nil, &MissingError{Path: folder, File: file}
+		return nil, &MissingError{Path: w.root, File: file}
 	} else if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	w := &walk{tree: r.tree, root: folder, taken: map[source]bool{}}
 	for _, entry := range nodes {
 		if err := w.entry(entry); err != nil {
 			return nil, err
@@ -81,41 +80,74 @@ func (r *run) sources(folder string, nodes []string) ([]source, error) {
 	return w.sources, nil
 }
 
+// takeAll takes the sources, as many at a time as there are processors: to check
+// an object against its schema is the most of a render.
+func (r *run) takeAll(ctx context.Context, sources []source) error {
+	taken, errs := make([]kept, len(sources)), make([]Errors, len(sources))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, one := range sources {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("render %s: %w", one.name, err)
+			}
+			var err error
+			taken[i], errs[i], err = r.take(ctx, one)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, one := range sources {
+		r.errs = append(r.errs, errs[i]...)
+		if len(errs[i]) == 0 {
+			r.keep(one, taken[i])
+		}
+	}
+	return nil
+}
+
 // take makes the objects of one source, or takes them from the last render.
-func (r *run) take(ctx context.Context, one source) error {
+func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
 	if known, ok := r.before[one]; ok {
 		unchanged, err := known.inputs.Unchanged(r.snap)
-		if err != nil {
-			return err
-		}
-		if unchanged {
-			r.keep(one, known)
-			return nil
+		if err != nil || unchanged {
+			return known, nil, err
 		}
 	}
 	files := r.tree.branch()
 	drafts, errs, err := readSource(files, one)
 	if err != nil {
-		return err
+		return kept{}, nil, err
 	}
-	objects := make([]Object, 0, len(drafts))
+	now, before := kept{inputs: files.inputs}, r.before[one].byContent()
 	for _, d := range drafts {
-		object, problems := r.maker.object(ctx, d)
+		object, problems := r.make(ctx, d, before)
 		errs = append(errs, problems...)
-		objects = append(objects, object)
+		now.objects = append(now.objects, object)
 	}
-	if len(errs) > 0 {
-		r.errs = append(r.errs, errs...)
-		return nil
+	return now, errs, nil
+}
+
+// make makes the object of a draft, unless its source has had the same draft
+// before: of a file or a build that has changed most has not.
+func (r *run) make(ctx context.Context, d draft, before map[content]Object) (keptObject, Errors) {
+	content := d.content()
+	if known, ok := before[content]; ok {
+		known.Origin = d.origin
+		return keptObject{Object: known, content: content}, nil
 	}
-	r.keep(one, kept{inputs: files.inputs, objects: objects})
-	return nil
+	object, problems := r.maker.object(ctx, d)
+	return keptObject{Object: object, content: content}, problems
 }
 
 func (r *run) keep(one source, what kept) {
 	r.after[one] = what
 	r.tree.inputs.add(what.inputs)
-	r.objects = append(r.objects, copies(what.objects)...)
+	for _, one := range what.objects {
+		r.objects = append(r.objects, one.Object)
+	}
 }
 
 // conclude puts the Set together, or all errors.

@@ -31,14 +31,16 @@ func (o Origin) String() string {
 	return fmt.Sprintf("%s:%d", o.File, o.Line)
 }
 
-// Object is one definition of the Set.
+// Object is one definition of the Set. It is read only: Sets share what has not
+// changed between them, so that the address of Defaulted stands for its content.
 type Object struct {
 	Ref    Ref
 	Origin Origin
 	// Desired is the object as Git has it, after kustomize and substitution
 	// and with nothing added.
 	Desired *unstructured.Unstructured
-	// Defaulted is Desired with the defaults of the schema.
+	// Defaulted is Desired with the defaults of the schema. It shares with Desired
+	// what no default is in.
 	Defaulted *unstructured.Unstructured
 }
 

@@ -14,6 +14,8 @@ type source struct {
 	// name of a file, or of a folder with a kustomization in it.
 	name      string
 	kustomize bool
+	// listed says that a kustomization lists the file, and does no more with it.
+	listed bool
 }
 
 // kustomizationFiles are the names that kustomize knows its file by.
@@ -28,6 +30,9 @@ type walk struct {
 	errs    Errors
 	// warnings name what is passed over.
 	warnings []string
+	snap     Snapshot
+	// before are the listings of the last render, after those of this one.
+	before, after map[string]listing
 }
 
 func (w *walk) fail(file, format string, args ...any) {
@@ -73,8 +78,7 @@ func (w *walk) folder(name string, depth int) error {
 		return fmt.Errorf("list %s: %w", name, err)
 	}
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(kustomizationFiles, e.Name()) }) {
-		w.add(source{name: name, kustomize: true})
-		return nil
+		return w.kustomization(name)
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") {

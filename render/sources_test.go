@@ -3,6 +3,7 @@ package render_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,6 +86,15 @@ func TestSources(t *testing.T) {
 			},
 			[]string{"NodePool/a a.yaml:1", "NodePool/my-b k/b.yaml"},
 		},
+		"a kustomization that lists files": {
+			map[string]string{
+				"plumbline.yaml": plumblineYAML, "k/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [b.yaml, ../base]\n",
+				"k/b.yaml": "# the second\n" + pool("b"), "k/unused.yaml": "no", "base/plumbline.yaml": "no", "base/Kustomization": "resources: [a.json, local.yaml]\n",
+				"base/a.json":     `{"apiVersion":"karpenter.sh/v1","kind":"NodePool","metadata":{"name":"a"}}`,
+				"base/local.yaml": strings.Replace(pool("local"), "  name: local", "  name: local\n  annotations: {config.kubernetes.io/local-config: \"true\"}", 1),
+			},
+			[]string{"NodePool/a base/a.json:1", "NodePool/b k/b.yaml:2"},
+		},
 		"nulls and an empty status": {
 			map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a, creationTimestamp: null}\nstatus: {}\n"},
 			[]string{"NodePool/a a.yaml:1"},
@@ -123,8 +133,20 @@ func TestSourcesRefused(t *testing.T) {
 			map[string]string{"plumbline.yaml": plumblineYAML, "k/kustomization.yaml": "resources:\n- https://example.com/a.yaml\n"},
 			[]string{`k/kustomization.yaml:2: resources[0]: "https://example.com/a.yaml" is not in this repository`},
 		},
+		"a kustomization that lists a broken file": {
+			map[string]string{"plumbline.yaml": plumblineYAML, "k/kustomization.yaml": "resources: [a.yaml]\n", "k/a.yaml": "a: 1\nb: [\n"},
+			[]string{"k/a.yaml:2: not YAML"},
+		},
+		"a kustomization that lists a file twice": {
+			map[string]string{"plumbline.yaml": plumblineYAML, "k/kustomization.yaml": "resources: [a.yaml, ./a.yaml]\n", "k/a.yaml": pool("a")},
+			[]string{"k/kustomization.yaml: kustomize cannot build it: "},
+		},
+		"two kustomizations": {
+			map[string]string{"plumbline.yaml": plumblineYAML, "k/kustomization.yaml": "resources: [a.yaml]\n", "k/kustomization.yml": "", "k/a.yaml": pool("a")},
+			[]string{"k/kustomization.yaml: kustomize cannot build it: "},
+		},
 		"a kustomization that cannot be built": {
-			map[string]string{"plumbline.yaml": plumblineYAML, "k/kustomization.yaml": "resources: [a.yaml]\n", "k/a.yaml": "a: [\n"},
+			map[string]string{"plumbline.yaml": plumblineYAML, "k/kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "k/a.yaml": "a: [\n"},
 			[]string{"k/kustomization.yaml: kustomize cannot build it: "},
 		},
 		"a bomb": {

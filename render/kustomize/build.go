@@ -33,7 +33,7 @@ var one sync.Mutex
 // *RefusedError, *BuildError, or that of the file system.
 func Build(fsys fs.FS, folder string) ([]Resource, error) {
 	files := &locked{fsys: fsys, instead: map[string][]byte{}}
-	g := &guard{fsys: files, builds: map[string]int{}}
+	g := newGuard(files)
 	file, kustomization := g.folder(folder)
 	if files.failure != nil {
 		return nil, files.failure

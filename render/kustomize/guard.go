@@ -23,8 +23,14 @@ type guard struct {
 	// builds is how many folders kustomize builds for one that was seen.
 	builds   map[string]int
 	refusals []Refusal
+	// kustomizations are those that were read, by folder.
+	kustomizations map[string]*types.Kustomization
 	// ownTypes says that a kustomization brings its own OpenAPI.
 	ownTypes bool
+}
+
+func newGuard(files *locked) *guard {
+	return &guard{fsys: files, builds: map[string]int{}, kustomizations: map[string]*types.Kustomization{}}
 }
 
 // folder checks the kustomization of a folder, and those it draws upon. It
@@ -47,6 +53,7 @@ func (g *guard) folder(name string) (string, *types.Kustomization) {
 	if c == nil {
 		return "", nil
 	}
+	g.kustomizations[name] = c.kustomization
 	c.check()
 	for _, next := range c.folders {
 		g.folder(next)

@@ -1,0 +1,84 @@
+package kustomize
+
+import (
+	"io/fs"
+	"path"
+	"reflect"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+)
+
+// LocalAnnotation with any value but "false" keeps an object out of what a build
+// makes.
+const LocalAnnotation = konfig.IgnoredByKustomizeAnnotation
+
+// Listed returns the files that a folder's kustomization lists, in its order.
+// The second result is false where it, or one that it draws upon, does more than
+// list files under resources, or is refused: Build makes it then, or says why
+// not. Errors: that of the file system.
+func Listed(fsys fs.FS, folder string) ([]string, bool, error) {
+	files := &locked{fsys: fsys, instead: map[string][]byte{}}
+	g := newGuard(files)
+	g.folder(folder)
+	if files.failure != nil {
+		return nil, false, files.failure
+	}
+	if len(g.refusals) > 0 {
+		return nil, false, nil
+	}
+	l := &listing{guard: g, seen: map[string]bool{}}
+	ok := l.folder(folder)
+	return l.files, ok && len(l.files) > 0, nil
+}
+
+// listing collects files out of kustomizations that have been read.
+type listing struct {
+	guard *guard
+	seen  map[string]bool
+	files []string
+}
+
+// folder says whether a folder's kustomization only lists. What is listed twice
+// is an error, in kustomize's words.
+func (l *listing) folder(name string) bool {
+	k := l.guard.kustomizations[name]
+	if k == nil || l.seen[name] || !onlyLists(k) || !l.onlyOne(name) {
+		return false
+	}
+	l.seen[name] = true
+	for _, resource := range k.Resources {
+		at := path.Join(name, resource)
+		if l.guard.kustomizations[at] != nil {
+			if !l.folder(at) {
+				return false
+			}
+			continue
+		}
+		if l.seen[at] || l.guard.isFolder(at) {
+			return false
+		}
+		l.seen[at] = true
+		l.files = append(l.files, at)
+	}
+	return true
+}
+
+// onlyOne says whether a folder has one kustomization: of two kustomize takes
+// neither.
+func (l *listing) onlyOne(folder string) bool {
+	found := 0
+	for _, base := range konfig.RecognizedKustomizationFileNames() {
+		if l.guard.fsys.Exists(path.Join(folder, base)) {
+			found++
+		}
+	}
+	return found == 1
+}
+
+// onlyLists says whether there is nothing in a kustomization but resources.
+func onlyLists(k *types.Kustomization) bool {
+	rest := *k
+	rest.TypeMeta, rest.MetaData, rest.Resources = types.TypeMeta{}, nil, nil
+	return k.Kind == types.KustomizationKind && reflect.DeepEqual(rest, types.Kustomization{})
+}
