@@ -35,7 +35,7 @@ type Options struct {
 func Apply(ctx context.Context, c Client, changes []plan.Change, options Options) Result {
 	a := &applier{client: c, options: options, absent: map[render.Ref]bool{}}
 	for _, kind := range render.Kinds() {
-		a.stage(ctx, changes, kind.GVK.Kind)
+		a.stage(ctx, changes, kind)
 	}
 	return a.result()
 }
@@ -47,6 +47,9 @@ type applier struct {
 	outcomes []outcome
 	// absent are the objects that could not be made.
 	absent map[render.Ref]bool
+	// standing are the objects of the stage that there are, where that was asked
+	// for all at once.
+	standing standing
 }
 
 // outcome is what became of one Change.
@@ -56,18 +59,27 @@ type outcome struct {
 }
 
 // stage writes all objects of one kind, several at a time.
-func (a *applier) stage(ctx context.Context, changes []plan.Change, kind string) {
+func (a *applier) stage(ctx context.Context, changes []plan.Change, kind render.Kind) {
 	var mine []*plan.Change
 	for i := range changes {
-		if changes[i].Ref.Kind == kind && changes[i].Action.Writes() {
+		if changes[i].Ref.Kind == kind.GVK.Kind && changes[i].Action.Writes() {
 			mine = append(mine, &changes[i])
 		}
 	}
 	outcomes := make([]outcome, len(mine))
+	begun := a.begin(mine)
+	a.standing = a.survey(ctx, kind, begun)
 	var group errgroup.Group
 	group.SetLimit(max(1, a.options.Concurrency))
 	for i, change := range mine {
+		if change.Live == nil && !begun[change.Ref] {
+			outcomes[i] = failed(change, &StaleError{Ref: change.Ref, Err: errBeingMade})
+			continue
+		}
 		group.Go(func() error {
+			if change.Live == nil {
+				defer a.options.Arrivals.end(change.Ref)
+			}
 			outcomes[i] = a.attempt(ctx, change)
 			return nil
 		})

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -15,6 +16,7 @@ import (
 // Reader reads from the API server itself, past any cache.
 type Reader interface {
 	Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error
+	List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error
 }
 
 // Arrivals are the objects that are being made right now. All Applies of a
@@ -51,9 +53,52 @@ var (
 	errExists    = errors.New("it exists by now")
 )
 
+// begin notes the arrivals of a stage as being made, but for those that somebody
+// else is making. It comes before the look at what there is: what is made after
+// that look is made by us.
+func (a *applier) begin(changes []*plan.Change) map[render.Ref]bool {
+	begun := map[render.Ref]bool{}
+	for _, change := range changes {
+		if change.Live == nil && a.options.Arrivals.begin(change.Ref) {
+			begun[change.Ref] = true
+		}
+	}
+	return begun
+}
+
+// standing are the names that are taken; nil where they were not asked for.
+type standing map[string]bool
+
+// many is from how many arrivals on one list costs less than a look at each.
+const many = 16
+
+// survey asks once which names of a kind are taken. What keeps it from an answer
+// is said by the look at each object, which comes instead.
+func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render.Ref]bool) standing {
+	if len(begun) < many {
+		return nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GVK.GroupVersion().WithKind(kind.GVK.Kind + "List"))
+	if err := a.options.Uncached.List(ctx, list); err != nil {
+		return nil
+	}
+	taken := make(standing, len(list.Items))
+	for i := range list.Items {
+		taken[list.Items[i].Name] = true
+	}
+	return taken
+}
+
 // vacant says whether there is no object of a name: what the Plan saw may be
 // old, and server-side apply knows no such precondition.
 func (a *applier) vacant(ctx context.Context, change *plan.Change) error {
+	if a.standing != nil {
+		if a.standing[change.Ref.Name] {
+			return &StaleError{Ref: change.Ref, Err: errExists}
+		}
+		return nil
+	}
 	live := named(change.Object.Desired)
 	switch err := a.options.Uncached.Get(ctx, client.ObjectKeyFromObject(live), live); {
 	case err == nil:

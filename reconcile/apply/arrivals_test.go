@@ -3,6 +3,8 @@ package apply_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,6 +74,8 @@ func (elsewhere) Get(_ context.Context, key client.ObjectKey, _ client.Object, _
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "nodepools"}, key.Name)
 }
 
+func (elsewhere) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
 var errWritten = errors.New("the second wrote, too")
 
 func (elsewhere) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
@@ -97,5 +101,89 @@ func TestAnObjectIsMadeByOneAtATime(t *testing.T) {
 	after := apply.Apply(t.Context(), elsewhere{}, second.Changes, apply.Options{Uncached: elsewhere{}, Arrivals: options.Arrivals, Owner: otherOwner}).Err()
 	if !errors.Is(after, errWritten) {
 		t.Errorf("a name is not free again when the first is done: %v", after)
+	}
+}
+
+// asking counts what is read past the cache.
+type asking struct {
+	*applytest.Server
+	gets, lists int
+	unlisted    error
+}
+
+func (a *asking) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	a.gets++
+	return a.Server.Get(ctx, key, object, options...)
+}
+
+func (a *asking) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	a.lists++
+	if a.unlisted != nil {
+		return a.unlisted
+	}
+	return a.Server.List(ctx, list, options...)
+}
+
+// fleet is a class and some NodePools.
+func fleet(pools int) []string {
+	texts := []string{class}
+	for i := range pools {
+		texts = append(texts, strings.Replace(pool, "general", fmt.Sprintf("general-%d", i), 1))
+	}
+	return texts
+}
+
+func TestNamesAreAskedForOnceWhereManyArrive(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pools       int
+		unlisted    error
+		gets, lists int
+	}{
+		"one":                      {1, nil, 2, 0},
+		"some":                     {15, nil, 16, 0},
+		"many":                     {16, nil, 1, 1},
+		"many, and no right to it": {16, errWritten, 17, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			uncached := &asking{Server: c.Server, unlisted: tc.unlisted}
+			options := apply.Options{Uncached: uncached, Arrivals: &apply.Arrivals{}, Owner: owner}
+			if err := apply.Apply(t.Context(), c, c.plan(t, fleet(tc.pools)...).Changes, options).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if uncached.gets != tc.gets || uncached.lists != tc.lists {
+				t.Errorf("%d gets and %d lists, want %d and %d", uncached.gets, uncached.lists, tc.gets, tc.lists)
+			}
+		})
+	}
+}
+
+// TestOfManyArrivalsNoneIsTakenFromAnother: the names are asked for once, and
+// each stays one's own until it is made.
+func TestOfManyArrivalsNoneIsTakenFromAnother(t *testing.T) {
+	c := newCluster(t)
+	first, second := c.plan(t, fleet(20)...), c.plannedByAnother(t, fleet(20)...)
+	var arrivals apply.Arrivals
+	var inside []error
+	c.Fault = func(applytest.Write) error { // the first has asked, and is about to write
+		inside = append(inside, apply.Apply(t.Context(), elsewhere{}, second.Changes[1:2], apply.Options{Uncached: elsewhere{}, Arrivals: &arrivals, Owner: otherOwner}).Err())
+		return nil
+	}
+	options := apply.Options{Uncached: c, Arrivals: &arrivals, Owner: owner}
+	if err := apply.Apply(t.Context(), c, first.Changes, options).Err(); err != nil {
+		t.Fatal(err)
+	}
+	// The class is written first: the pools are not being made yet.
+	if !errors.Is(inside[0], errWritten) {
+		t.Errorf("before its stage the second got %v", inside[0])
+	}
+	var stale *apply.StaleError
+	if !errors.As(inside[1], &stale) {
+		t.Errorf("the second got %v, want a StaleError", inside[1])
+	}
+	options.Owner = otherOwner
+	result := apply.Apply(t.Context(), c, second.Changes, options)
+	if len(result.Written) > 0 || len(result.Failed) != len(second.Changes) {
+		t.Errorf("the second wrote %d of %d", len(result.Written), len(second.Changes))
 	}
 }

@@ -19,10 +19,6 @@ import (
 func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, error) {
 	written := &Written{Ref: change.Ref, Action: change.Action}
 	if change.Live == nil {
-		if !a.options.Arrivals.begin(change.Ref) {
-			return nil, &StaleError{Ref: change.Ref, Err: errBeingMade}
-		}
-		defer a.options.Arrivals.end(change.Ref)
 		if err := a.vacant(ctx, change); err != nil {
 			return nil, err
 		}

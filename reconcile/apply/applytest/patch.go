@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,6 +71,21 @@ func (s *Server) Get(_ context.Context, key client.ObjectKey, object client.Obje
 		return apierrors.NewNotFound(s.resource(Write{Ref: ref}), key.Name)
 	}
 	into.Object = live.Object
+	return nil
+}
+
+// List answers which names of a kind there are, without a cache.
+func (s *Server) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	into, ok := list.(*metav1.PartialObjectMetadataList)
+	if !ok {
+		return fmt.Errorf("list into a %T: only names are listed here", list)
+	}
+	kind := strings.TrimSuffix(list.GetObjectKind().GroupVersionKind().Kind, "List")
+	for ref := range s.Objects() {
+		if ref.Kind == kind {
+			into.Items = append(into.Items, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: ref.Name}})
+		}
+	}
 	return nil
 }
 
