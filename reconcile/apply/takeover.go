@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +29,11 @@ type operation struct {
 // field, and fails where the object has changed since it was planned. It
 // returns the object as it is then, nil where there was nothing to move.
 func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
-	entries, moved, err := takenOver(change.Live)
+	live, err := a.whole(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	entries, moved, err := takenOver(live)
 	if err != nil || !moved {
 		return nil, err
 	}
@@ -53,6 +58,23 @@ func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructu
 	}
 	return answer, nil
 }
+
+// whole reads the object that was planned with all of its managedFields: a cache
+// keeps no more of them than a Plan asks about.
+func (a *applier) whole(ctx context.Context, change *plan.Change) (*unstructured.Unstructured, error) {
+	live := named(change.Live)
+	switch err := a.options.Uncached.Get(ctx, client.ObjectKeyFromObject(live), live); {
+	case apierrors.IsNotFound(err):
+		return nil, &StaleError{Ref: change.Ref, Err: err}
+	case err != nil:
+		return nil, classify(change.Ref, err)
+	case live.GetResourceVersion() != change.Live.GetResourceVersion():
+		return nil, &StaleError{Ref: change.Ref, Err: errChanged}
+	}
+	return live, nil
+}
+
+var errChanged = errors.New("someone has written to it")
 
 // takenOver moves the spec fields of interactive managers into our entry.
 // Their labels and annotations stay theirs. (fluxcd/pkg/ssa moves whole

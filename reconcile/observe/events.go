@@ -4,7 +4,6 @@ import (
 	"reflect"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -24,22 +23,19 @@ func DefinitionChanged() predicate.Predicate {
 		return before.GetGeneration() != after.GetGeneration() ||
 			(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
-			!reflect.DeepEqual(owners(before), owners(after)) ||
+			!reflect.DeepEqual(fieldOwners(before), fieldOwners(after)) ||
 			Ready(before) != Ready(after)
 	}}
 }
 
-// owners are the managers of an object's fields, and of which, but for its
-// status. When they wrote does not matter.
-func owners(obj *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
-	var entries []metav1.ManagedFieldsEntry
-	for _, entry := range obj.GetManagedFields() {
-		if entry.Subresource == "" {
-			entry.Time = nil
-			entries = append(entries, entry)
-		}
+// fieldOwners are the managers of an object's fields, and of which, as the cache
+// keeps them: not of its status, and not when they wrote.
+func fieldOwners(obj *unstructured.Unstructured) any {
+	owners, _, err := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "managedFields")
+	if err != nil {
+		return nil
 	}
-	return entries
+	return owners
 }
 
 func toUnstructured(obj client.Object) *unstructured.Unstructured {

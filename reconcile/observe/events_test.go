@@ -66,7 +66,7 @@ func TestDefinitionChanged(t *testing.T) {
 			before, after := pool(ready("True", 2)), pool(ready("True", 2))
 			c.before(before)
 			c.after(after)
-			if got := wakes(t, observe.DefinitionChanged(), before, after); got != c.want {
+			if got := wakes(t, observe.DefinitionChanged(), kept(t, before), kept(t, after)); got != c.want {
 				t.Errorf("wakes: %t, want %t", got, c.want)
 			}
 		})

@@ -13,13 +13,13 @@ import (
 )
 
 // Live reads what lives: all definitions, whoever owns them, and the NodeClaims.
-// The CRDs have to be served.
+// The CRDs have to be served. The objects are the cache's own and read only.
 func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
 	live := plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
 	for _, kind := range render.Kinds() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GVK)
-		if err := reader.List(ctx, list); err != nil {
+		if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return live, fmt.Errorf("read the %ss: %w", kind.GVK.Kind, err)
 		}
 		for i := range list.Items {
@@ -27,9 +27,10 @@ func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
 		}
 	}
 	claims := &karpv1.NodeClaimList{}
-	if err := reader.List(ctx, claims); err != nil {
+	if err := reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
 		return live, fmt.Errorf("read the NodeClaims: %w", err)
 	}
+	live.NodeClaims = make([]plan.NodeClaim, 0, len(claims.Items))
 	for i := range claims.Items {
 		live.NodeClaims = append(live.NodeClaims, NodeClaim(&claims.Items[i]))
 	}

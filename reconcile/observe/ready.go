@@ -78,7 +78,7 @@ func Ready(obj *unstructured.Unstructured) Readiness {
 	if obj.GetDeletionTimestamp() != nil {
 		return Readiness{Message: name + " is being deleted"}
 	}
-	ready, found := condition(obj, "Ready")
+	ready, found := condition(obj, readyCondition)
 	switch {
 	case !found:
 		return Readiness{Message: name + " has no Ready condition yet"}
@@ -90,11 +90,15 @@ func Ready(obj *unstructured.Unstructured) Readiness {
 	return Readiness{Ready: true}
 }
 
+// readyCondition is the type of the condition that sums up all others.
+const readyCondition = "Ready"
+
 func condition(obj *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
-	conditions, _, err := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
 	if err != nil {
 		return metav1.Condition{}, false
 	}
+	conditions, _ := value.([]any)
 	for _, c := range conditions {
 		fields, ok := c.(map[string]any)
 		if !ok || fields["type"] != kind {

@@ -4,6 +4,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,34 +22,26 @@ func CacheOptions() cache.Options {
 				Transform: trimDeployment,
 			},
 		},
-		// NodeClaims have no entry of their own: one would need their CRD at
-		// the start.
-		DefaultTransform: trimNodeClaim,
+		// Karpenter's kinds have no entries of their own: one would need its CRD
+		// at the start.
+		DefaultTransform: trim,
 	}
+}
+
+func trim(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *karpv1.NodeClaim:
+		return trimNodeClaim(o), nil
+	case *unstructured.Unstructured:
+		return trimDefinition(o)
+	}
+	return obj, nil
 }
 
 // ControllerLabels select Karpenter's Deployment, whoever installed it
 // (charts/karpenter/templates/_helpers.tpl in karpenter-provider-aws).
 func ControllerLabels() labels.Set {
 	return labels.Set{"app.kubernetes.io/name": "karpenter"}
-}
-
-func trimNodeClaim(obj any) (any, error) {
-	claim, ok := obj.(*karpv1.NodeClaim)
-	if !ok {
-		return obj, nil
-	}
-	trimmed := &karpv1.NodeClaim{ObjectMeta: claim.ObjectMeta}
-	trimmed.ManagedFields, trimmed.Annotations = nil, nil
-	trimmed.Labels = nil
-	if pool, found := claim.Labels[karpv1.NodePoolLabelKey]; found {
-		trimmed.Labels = map[string]string{karpv1.NodePoolLabelKey: pool}
-	}
-	trimmed.Spec.NodeClassRef = claim.Spec.NodeClassRef
-	trimmed.Status.NodeName = claim.Status.NodeName
-	trimmed.Status.ProviderID = claim.Status.ProviderID
-	trimmed.Status.Conditions = claim.Status.Conditions
-	return trimmed, nil
 }
 
 func trimCRD(obj any) (any, error) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -117,6 +118,18 @@ func (c *cluster) plan(t *testing.T, definitions ...string) *plan.Plan {
 	p, err := plan.Make(t.Context(), set, live, c.policy, c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, object := range live.Objects {
+		if err := plan.PackManagedFields(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	packed, err := plan.Make(t.Context(), set, live, c.policy, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(script(p), script(packed)); diff != "" || p.Digest != packed.Digest {
+		t.Errorf("another Plan where managedFields are packed:\n%s", diff)
 	}
 	return p
 }

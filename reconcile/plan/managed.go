@@ -25,11 +25,9 @@ func managed(object *unstructured.Unstructured) ([]entry, error) {
 		if written.Subresource != "" {
 			continue
 		}
-		set := fieldpath.NewSet()
-		if written.FieldsV1 != nil {
-			if err := set.FromJSON(written.FieldsV1.GetRawReader()); err != nil {
-				return nil, fmt.Errorf("read managedFields of manager %q on %s/%s: %w", written.Manager, object.GetKind(), object.GetName(), err)
-			}
+		set, err := fieldsOf(written.FieldsV1)
+		if err != nil {
+			return nil, fmt.Errorf("read managedFields of manager %q on %s/%s: %w", written.Manager, object.GetKind(), object.GetName(), err)
 		}
 		entries = append(entries, entry{
 			manager: written.Manager,

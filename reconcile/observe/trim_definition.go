@@ -1,0 +1,65 @@
+package observe
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// trimDefinition keeps of a NodePool or EC2NodeClass what is compared with Git,
+// who owns its fields, and whether it is Ready.
+func trimDefinition(obj *unstructured.Unstructured) (any, error) {
+	if err := plan.PackManagedFields(obj); err != nil {
+		return nil, fmt.Errorf("trim %s/%s: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	if annotations, found, err := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "annotations"); err == nil && found {
+		if values, ok := annotations.(map[string]any); ok {
+			// The whole object once more, for kubectl alone.
+			delete(values, corev1.LastAppliedConfigAnnotation)
+		}
+	}
+	trimStatus(obj)
+	obj.Object = compact(obj.Object).(map[string]any)
+	return obj, nil
+}
+
+// trimStatus leaves the Ready condition alone in a status.
+func trimStatus(obj *unstructured.Unstructured) {
+	var kept []any
+	if value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions"); err == nil {
+		conditions, _ := value.([]any)
+		for _, c := range conditions {
+			if fields, ok := c.(map[string]any); ok && fields["type"] == readyCondition {
+				delete(fields, "lastTransitionTime")
+				kept = append(kept, fields)
+			}
+		}
+	}
+	delete(obj.Object, "status")
+	if kept != nil {
+		obj.Object["status"] = map[string]any{"conditions": kept}
+	}
+}
+
+// compact is a value that takes the least memory: keys that objects share are
+// held once, and no map has room to grow.
+func compact(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		fields := make(map[string]any, len(v))
+		for key, field := range v {
+			fields[shared(key)] = compact(field)
+		}
+		return fields
+	case []any:
+		items := make([]any, len(v))
+		for i := range v {
+			items[i] = compact(v[i])
+		}
+		return items
+	}
+	return value
+}

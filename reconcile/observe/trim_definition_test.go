@@ -1,0 +1,55 @@
+package observe_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// full is a NodePool as the API server has it after some weeks.
+func full() *unstructured.Unstructured {
+	object := pool(
+		map[string]any{"type": "NodeClassReady", "status": "True", "message": strings.Repeat("x", 500)},
+		map[string]any{"type": "Ready", "status": "True", "observedGeneration": int64(2), "lastTransitionTime": "2026-11-21T00:00:00Z"},
+	)
+	object.Object["spec"] = map[string]any{"weight": int64(3), "limits": map[string]any{"cpu": "10"}, "list": []any{"a", map[string]any{"b": int64(1)}}}
+	object.Object["status"].(map[string]any)["resources"] = map[string]any{"cpu": "4"}
+	object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 3000), "team": "a"})
+	when := metav1.Unix(1, 0)
+	object.SetManagedFields([]metav1.ManagedFieldsEntry{
+		{Manager: "plumbline", Operation: "Apply", APIVersion: "karpenter.sh/v1", Time: &when, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:weight":{}}}`)},
+		{Manager: "karpenter", Operation: "Update", Subresource: "status", Time: &when, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{}}}`)},
+	})
+	return object
+}
+
+func TestTrimDefinition(t *testing.T) {
+	want := full()
+	trimmed := kept(t, full())
+	if diff := cmp.Diff(want.Object["spec"], trimmed.Object["spec"]); diff != "" {
+		t.Errorf("spec:\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"team": "a"}, trimmed.GetAnnotations()); diff != "" {
+		t.Errorf("annotations:\n%s", diff)
+	}
+	if !plan.Applied(trimmed) {
+		t.Error("it is not known any more that we applied it")
+	}
+	if observe.Ready(want) != observe.Ready(trimmed) || !observe.Ready(trimmed).Ready {
+		t.Errorf("readiness %+v, was %+v", observe.Ready(trimmed), observe.Ready(want))
+	}
+	metadata := []any{trimmed.GetName(), trimmed.GetGeneration(), trimmed.GetLabels(), trimmed.GroupVersionKind()}
+	if diff := cmp.Diff([]any{want.GetName(), want.GetGeneration(), want.GetLabels(), want.GroupVersionKind()}, metadata); diff != "" {
+		t.Errorf("metadata:\n%s", diff)
+	}
+	if got := size(t, trimmed); got > 700 {
+		t.Errorf("kept with %d bytes: %v", got, trimmed.Object)
+	}
+}

@@ -1,0 +1,52 @@
+package observe
+
+import (
+	"slices"
+	"unique"
+
+	"github.com/awslabs/operatorpkg/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// trimNodeClaim keeps what a Plan and a removal ask about. What many NodeClaims
+// have in common is held once.
+func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
+	trimmed := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+		CreationTimestamp: claim.CreationTimestamp, DeletionTimestamp: claim.DeletionTimestamp,
+	}}
+	if pool, found := claim.Labels[karpv1.NodePoolLabelKey]; found {
+		trimmed.Labels = map[string]string{karpv1.NodePoolLabelKey: shared(pool)}
+	}
+	for _, finalizer := range claim.Finalizers {
+		trimmed.Finalizers = append(trimmed.Finalizers, shared(finalizer))
+	}
+	for _, owner := range claim.OwnerReferences {
+		trimmed.OwnerReferences = append(trimmed.OwnerReferences, metav1.OwnerReference{
+			APIVersion: shared(owner.APIVersion), Kind: shared(owner.Kind), Name: shared(owner.Name), UID: shared(owner.UID),
+		})
+	}
+	if ref := claim.Spec.NodeClassRef; ref != nil {
+		class := unique.Make(*ref).Value()
+		trimmed.Spec.NodeClassRef = &class
+	}
+	trimmed.Status.NodeName = claim.Status.NodeName
+	trimmed.Status.ProviderID = claim.Status.ProviderID
+	trimmed.Status.Conditions = leaving(claim.Status.Conditions)
+	return trimmed
+}
+
+// leaving are the conditions that say how far a NodeClaim's end has come.
+func leaving(conditions []status.Condition) []status.Condition {
+	var kept []status.Condition
+	for _, c := range conditions {
+		if slices.Contains([]string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating}, c.Type) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// shared is a text that many objects have, held once.
+func shared[T ~string](text T) T { return unique.Make(text).Value() }
