@@ -68,15 +68,16 @@ func (w *watches) definitions() error {
 	if w.started {
 		return nil
 	}
+	pace := &observe.Pace{Now: w.reconciler.Settings.Now}
 	for _, kind := range render.Kinds() {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(kind.GVK)
-		watch := source.Kind[client.Object](w.cache, obj, handler.EnqueueRequestsFromMapFunc(w.reconciler.concerned), observe.DefinitionChanged())
+		watch := source.Kind[client.Object](w.cache, obj, pace.Handler(w.reconciler.concerned), observe.DefinitionChanged())
 		if err := w.controller.Watch(watch); err != nil {
 			return fmt.Errorf("watch %ss: %w", kind.GVK.Kind, err)
 		}
 	}
-	watch := source.Kind[client.Object](w.cache, &karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(w.reconciler.removing), observe.NodeClaimChanged())
+	watch := source.Kind[client.Object](w.cache, &karpv1.NodeClaim{}, pace.Handler(w.reconciler.removing), observe.NodeClaimChanged())
 	if err := w.controller.Watch(watch); err != nil {
 		return fmt.Errorf("watch NodeClaims: %w", err)
 	}
@@ -128,9 +129,11 @@ func (r *Reconciler) removing(ctx context.Context, obj client.Object) []ctrlreco
 	})
 }
 
+// where wakes the NodeSyncs for which wake says so. They are the cache's own and
+// read only.
 func (r *Reconciler) where(ctx context.Context, wake func(*v1alpha1.NodeSync) bool) []ctrlreconcile.Request {
 	list := &v1alpha1.NodeSyncList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(r.Settings.Namespace)); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(r.Settings.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		// The cache that this reads is the one that the event came from.
 		ctrl.LoggerFrom(ctx).Error(err, "list NodeSyncs in the cache")
 		return nil
