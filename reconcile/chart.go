@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -89,25 +90,47 @@ func (p *pass) withoutCharts(ctx context.Context, err error) error {
 	return p.resolveLive(ctx)
 }
 
-// resolveLive reads the CRDs from the API server. None there is no error:
-// whoever manages the charts has not got to it yet.
+// resolveLive takes the schema of the live CRDs. The cache tells which they are
+// and holds no schema, so that they are read from the API server once.
 func (p *pass) resolveLive(ctx context.Context) error {
+	cached, err := readCRDs(ctx, p.Client)
+	if err != nil {
+		return err
+	}
+	p.schemaIdentity = crdsIdentity(cached)
+	p.schema, err = p.schemas.get(p.schemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+		crds, err := readCRDs(ctx, p.Uncached)
+		if err == nil && crdsIdentity(crds) != p.schemaIdentity {
+			err = &fault.Error{Class: fault.Superseded, Reason: v1alpha1.ReasonWaiting, Err: errors.New("the CRDs have changed while they were read: they are read again")}
+		}
+		return crds, err
+	})
+	return err
+}
+
+// crdsIdentity is equal for CRDs with the same schemas.
+func crdsIdentity(crds []*apiextensionsv1.CustomResourceDefinition) string {
+	var identity strings.Builder
+	for _, crd := range crds {
+		fmt.Fprintf(&identity, "%s/%d ", crd.UID, crd.Generation)
+	}
+	return identity.String()
+}
+
+// readCRDs reads the CRDs of the kinds that are ours. That there is none is no
+// failure: whoever manages the charts has not got to it yet.
+func readCRDs(ctx context.Context, reader client.Reader) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
-	identity := ""
 	for _, kind := range render.Kinds() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err := p.Uncached.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
+		err := reader.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
 		if apierrors.IsNotFound(err) {
-			return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf("waiting for the schema: crd %s is not installed yet; management is External, so that is for whoever installs Karpenter", kind.CRD)}
+			return nil, &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf("waiting for the schema: crd %s is not installed yet; management is External, so that is for whoever installs Karpenter", kind.CRD)}
 		}
 		if err != nil {
-			return fmt.Errorf("read crd %s: %w", kind.CRD, err)
+			return nil, fmt.Errorf("read crd %s: %w", kind.CRD, err)
 		}
 		crds = append(crds, crd)
-		identity += fmt.Sprintf("%s/%d ", crd.UID, crd.Generation)
 	}
-	var err error
-	p.schemaIdentity = identity
-	p.schema, err = p.schemas.get(p.schemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return crds, nil })
-	return err
+	return crds, nil
 }
