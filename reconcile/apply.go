@@ -55,6 +55,7 @@ func (p *pass) tellWritten() {
 		byRef[c.Ref] = c
 	}
 	drift := p.before.Status.LastAppliedRevision == p.snapshot.Revision
+	var applied []string
 	for _, w := range p.applied.Written {
 		switch c := byRef[w.Ref]; {
 		case drift && c.Action == plan.Create:
@@ -62,9 +63,26 @@ func (p *pass) tellWritten() {
 		case drift && c.Action == plan.Update, len(c.Editors) > 0:
 			p.warn("DriftCorrected", fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
 		default:
-			p.event("Applied", fmt.Sprintf("%s: %s", w.Ref, c.Action))
+			applied = append(applied, fmt.Sprintf("%s: %s", w.Ref, c.Action))
 		}
 	}
+	if len(applied) > 0 {
+		p.event(reasonApplied, someOf(applied))
+	}
+}
+
+// reasonApplied is that of the one event on what a pass has written.
+const reasonApplied = "Applied"
+
+// maxNamed is how many objects one event names.
+const maxNamed = 5
+
+// someOf names the first and counts the rest.
+func someOf(names []string) string {
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
 }
 
 func editors(managers []string) string {

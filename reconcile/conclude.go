@@ -6,6 +6,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,18 +150,26 @@ func (p *pass) stale(err error) error {
 	return err
 }
 
-// tell sends the pass's events, and one for the verdict where it changed.
+// tell sends the pass's events, and one for a verdict that nothing else has told.
 func (p *pass) tell() {
 	for _, n := range p.notes {
+		if n.reason == reasonApplied {
+			p.memory.applied = p.revision()
+		}
 		p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), n.kind, n.reason, "%s", n.message)
 	}
 	after, before := conditions.Get(p.sync, meta.ReadyCondition), conditions.Get(p.before, meta.ReadyCondition)
 	if after == nil || p.superseded() || p.finished || (before != nil && before.Status == after.Status && before.Reason == after.Reason && before.Message == after.Message) {
 		return
 	}
-	kind := "Normal"
-	if after.Status == metav1.ConditionFalse {
-		kind = "Warning"
+	kind := corev1.EventTypeNormal
+	switch {
+	case after.Status == metav1.ConditionUnknown:
+		return // at work: the status says on what, and each deed has its event
+	case after.Status == metav1.ConditionFalse:
+		kind, p.memory.applied = corev1.EventTypeWarning, ""
+	case p.memory.applied != "" && p.memory.applied == p.revision():
+		return // as was to be expected of what was applied
 	}
 	p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), kind, after.Reason, "%s", after.Message)
 }

@@ -40,8 +40,8 @@ func TestConclusionIsWrittenOnce(t *testing.T) {
 	if *b.patches != 1 {
 		t.Fatalf("%d writes", *b.patches)
 	}
-	if got := b.told(); len(got) != 1 || !strings.Contains(got[0], "Normal Waiting waiting for CRDs: not there yet") {
-		t.Errorf("told %q", got)
+	if got := b.told(); len(got) > 0 {
+		t.Errorf("at work, which the status says, and it is told: %q", got)
 	}
 	old := b.read()
 	for i := range old.Status.Conditions {
@@ -62,6 +62,46 @@ func TestConclusionIsWrittenOnce(t *testing.T) {
 	b.concluded(b.pass())
 	if got := b.told(); *b.patches != 2 || len(got) != 1 {
 		t.Errorf("done: %d writes, told %q", *b.patches, got)
+	}
+}
+
+// TestOneChangeIsToldOnce: the event on what was applied is the one on its
+// revision, until something goes wrong.
+func TestOneChangeIsToldOnce(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	at := func(revision string, found ...found) string {
+		p := b.pass()
+		p.snapshot = &render.Snapshot{Revision: revision}
+		b.concluded(p, found...)
+		return strings.Join(b.told(), "\n")
+	}
+	applied := func(p *pass) { p.event("Applied", "NodePool/a: Update") }
+	for _, pass := range []struct {
+		revision string
+		found    []found
+		want     string
+	}{
+		{"main@sha1:1", []found{applied, waits}, "Normal Applied NodePool/a: Update"},
+		{"main@sha1:1", nil, ""},
+		{"main@sha1:2", nil, "Normal Succeeded applied, Ready, no removal open: main@sha1:2"},
+		{"main@sha1:3", []found{applied}, "Normal Applied NodePool/a: Update"},
+		{"main@sha1:3", []found{stopped(t, errors.New("odd"))}, "Warning Failed odd"},
+		{"main@sha1:3", []found{waits}, ""},
+		{"main@sha1:3", nil, "Normal Succeeded applied, Ready, no removal open: main@sha1:3"},
+	} {
+		if got := at(pass.revision, pass.found...); !strings.Contains(got, pass.want) || (pass.want == "") != (got == "") {
+			t.Errorf("%s: told %q, want %q", pass.revision, got, pass.want)
+		}
+	}
+}
+
+func TestAnEventNamesAFew(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e"}
+	if got := someOf(names); got != "a, b, c, d, e" {
+		t.Errorf("five: %q", got)
+	}
+	if got := someOf(append(names, "f", "g")); got != "a, b, c, d, e and 2 more" {
+		t.Errorf("seven: %q", got)
 	}
 }
 
