@@ -13,8 +13,8 @@ import (
 
 // PackManagedFields cuts an object's managedFields down, in place, to what a Plan
 // reads of them: who owns which fields of the object itself. The fields become
-// one string of JSON: as maps they take more memory than the object. Objects of
-// one shape share the string.
+// one string of JSON, which takes far less memory than a tree of empty maps, and
+// which objects of one shape share.
 //
 // What is packed is for a Plan alone: no API server takes it.
 func PackManagedFields(object *unstructured.Unstructured) error {
