@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +27,10 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	if !p.stages.controller.Ready {
 		p.waitFor("Controller", p.stages.controller.Message)
 	}
-	p.applied = apply.Apply(ctx, p.Client, p.due(), apply.Options{
+	// Where each write is slow, a newer commit would wait for all of them.
+	bounded, cancel := context.WithTimeout(ctx, p.timeout())
+	defer cancel()
+	p.applied = apply.Apply(bounded, p.Client, p.due(), apply.Options{
 		Owner:       plan.OwnerOf(p.sync.Namespace, p.sync.Name),
 		Uncached:    p.Uncached,
 		Arrivals:    &p.arrivals,
@@ -127,11 +129,12 @@ func (p *pass) noteUnwritten() {
 // failedWrites says what a person, or another try, has to put right; the rest of
 // the Plan is written by then. What was overtaken is looked at again.
 func (p *pass) failedWrites() error {
-	errs := []error{p.plan.Err()}
+	errs := apart(p.plan.Err())
 	for _, f := range p.applied.Failed {
 		switch fault.Classify(f.Err).Class {
 		case fault.Superseded:
-			p.wakeNow()
+			// Not at once: the cache has yet to learn of what overtook it.
+			p.wakeAt(p.now.Add(soon))
 			p.waitFor(f.Ref.String(), f.Err.Error())
 		case fault.Waiting:
 			p.waitFor(f.Ref.String(), f.Err.Error())
@@ -139,7 +142,7 @@ func (p *pass) failedWrites() error {
 			errs = append(errs, f.Err)
 		}
 	}
-	p.unwritten = errors.Join(errs...)
+	p.unwritten = several(errs)
 	if p.unwritten == nil && p.wholeWritten() {
 		p.sync.Status.LastAppliedRevision = p.snapshot.Revision
 	}

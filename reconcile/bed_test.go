@@ -65,7 +65,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{
-		Client: c, Uncached: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
+		Client: c, Standby: c, Uncached: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
 		DialCloud: func(_ context.Context, region string) (Cloud, error) {
 			if region == "" {
 				return nil, errors.New("no region")

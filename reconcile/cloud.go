@@ -66,10 +66,9 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 			interval = p.Settings.CloudInterval
 		}
 	}
-	due := p.memory.cloudCheckedAt.Add(interval)
-	if known != nil && known.ObservedGeneration == p.sync.Generation && p.now.Before(due) {
+	if known != nil && known.ObservedGeneration == p.sync.Generation && !due(p.now, p.memory.cloudCheckedAt, interval) {
 		if known.Status != "True" {
-			p.wakeAt(due)
+			p.wakeAt(p.memory.cloudCheckedAt.Add(interval))
 		}
 		return nil
 	}

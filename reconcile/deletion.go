@@ -2,10 +2,12 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -15,7 +17,7 @@ import (
 // left, or taken away. A suspended one is concluded, too.
 func (p *pass) deletion() []step {
 	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
-		return []step{p.see, p.verifyCloud, p.seeController, p.drain, p.finishDrained}
+		return []step{p.servedOrGone, p.see, p.verifyCloud, p.seeController, p.drain, p.finishDrained}
 	}
 	return []step{p.see, p.orphan}
 }
@@ -29,6 +31,25 @@ func (p *pass) seeController(ctx context.Context) error {
 	var err error
 	p.stages.controller, err = p.controllerRolledOut(ctx)
 	return err
+}
+
+// servedOrGone ends the pass while some of Karpenter's kinds are served and some
+// are not: nodes may be left whose pool cannot be seen. Where there is none of
+// them, and no removal is open, nothing is left.
+func (p *pass) servedOrGone(ctx context.Context) error {
+	established, err := p.crdsEstablished(ctx)
+	if err != nil || established.Ready {
+		return err
+	}
+	missing, err := p.missingCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	if len(missing) == len(crdNames()) && len(p.sync.Status.Removals) == 0 {
+		return nil
+	}
+	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf(
+		"drain the nodes: %s: install Karpenter's CRDs again, or set onDelete: Orphan to leave the nodes alone", established.Message)}
 }
 
 // drain takes everything away that is ours. It was said by name, so that no

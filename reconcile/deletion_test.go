@@ -54,7 +54,6 @@ func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 		})
 	}
 	b := newBed(t, sync, objects...)
-	b.watches = &watches{started: true}
 	b.Settings.CertificateAuthority = []byte(certificate)
 	b.Settings.CloudInterval = time.Second
 	b.cloud.err, b.cloud.cluster = nil, cloud.Cluster{Name: "prod-eu", CertificateAuthority: []byte(certificate)}

@@ -58,10 +58,12 @@ func (p *pass) fetch(ctx context.Context) error {
 func (p *pass) fetchDue(key fetchKey) time.Time {
 	m := p.memory
 	if m.fetchedAt.IsZero() || m.snapshot == nil && m.failure == nil {
-		return p.sync.CreationTimestamp.Time // the first, or one of which the store is gone
+		// The first, or one of which the store is gone. The API server's clock may
+		// be ahead of ours.
+		return earlier(p.sync.CreationTimestamp.Time, p.now)
 	}
-	if key != m.fetchedFor {
-		return p.now
+	if key != m.fetchedFor || m.fetchedAt.After(p.now.Add(p.timeout())) {
+		return p.now // it is another, or the clock was put back since
 	}
 	if pushed := p.memories.pushed(p.name()); pushed.After(m.fetchedAt) {
 		return pushed
@@ -70,6 +72,13 @@ func (p *pass) fetchDue(key fetchKey) time.Time {
 		return m.fetchedAt.Add(p.retryInterval())
 	}
 	return m.fetchedAt.Add(p.sync.Spec.Interval.Duration)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // withoutFetch goes on with the last Snapshot of this very spec: it is the newest

@@ -105,6 +105,20 @@ func TestFetchPolicy(t *testing.T) {
 			{asks: true, wake: interval},
 			{after: time.Second, change: func(b *bed, n *v1alpha1.NodeSync) { fails(b, n); n.Generation = 2 }, asks: true, fails: true, wake: retry},
 		},
+		"a clock that is put forward": {
+			{asks: true, wake: interval},
+			{after: 24 * time.Hour, asks: true, wake: interval},
+			{after: time.Minute, wake: interval - time.Minute},
+		},
+		"a clock that is put back": {
+			{asks: true, wake: interval},
+			{after: -time.Hour, asks: true, wake: interval},
+			{after: time.Minute, wake: interval - time.Minute},
+		},
+		"a clock that is put back after a failure": {
+			{change: fails, asks: true, fails: true, wake: retry},
+			{after: -time.Hour, change: heals, asks: true, wake: interval},
+		},
 		"a failure within the interval of a success": {
 			{asks: true, wake: interval},
 			{after: time.Second, change: func(b *bed, n *v1alpha1.NodeSync) { fails(b, n); requests("t1")(b, n) }, asks: true, goesOn: true, wake: retry},

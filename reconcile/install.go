@@ -50,9 +50,6 @@ func (p *pass) installCharts(ctx context.Context) error {
 	if p.stages.crds, err = p.crdsEstablished(ctx); err != nil || !p.stages.crds.Ready {
 		return err
 	}
-	if err := p.watches.definitions(); err != nil {
-		return err
-	}
 	if !known {
 		changed, err := p.ensure(ctx, charts.ControllerChart, p.Install.EnsureController)
 		if err != nil {
@@ -110,10 +107,10 @@ func (p *pass) installIdentity() (string, error) {
 }
 
 // crdsEstablished says whether the CRDs of all kinds that are ours are served.
-func (p *pass) crdsEstablished(ctx context.Context) (observe.Readiness, error) {
+func (r *Reconciler) crdsEstablished(ctx context.Context) (observe.Readiness, error) {
 	for _, name := range crdNames() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err := p.Client.Get(ctx, client.ObjectKey{Name: name}, crd)
+		err := r.Client.Get(ctx, client.ObjectKey{Name: name}, crd)
 		if apierrors.IsNotFound(err) {
 			return observe.Readiness{Message: "crd " + name + " is not there yet"}, nil
 		}
@@ -125,6 +122,22 @@ func (p *pass) crdsEstablished(ctx context.Context) (observe.Readiness, error) {
 		}
 	}
 	return observe.Readiness{Ready: true}, nil
+}
+
+// missingCRDs are those that are not there, seen past the cache.
+func (r *Reconciler) missingCRDs(ctx context.Context) ([]string, error) {
+	var missing []string
+	for _, name := range crdNames() {
+		err := r.Uncached.Get(ctx, client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{})
+		if apierrors.IsNotFound(err) {
+			missing = append(missing, name)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read crd %s: %w", name, err)
+		}
+	}
+	return missing, nil
 }
 
 // controllerRolledOut says whether the rollout of the chart's version is

@@ -36,7 +36,6 @@ func installed() []client.Object {
 
 // installing is a pass that has come as far as the charts.
 func (b *bed) installing() *pass {
-	b.watches = &watches{started: true}
 	p := b.pass()
 	p.karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}
 	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system"}

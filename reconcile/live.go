@@ -19,9 +19,6 @@ func (p *pass) see(ctx context.Context) error {
 		return err
 	}
 	if established.Ready {
-		if err := p.watches.definitions(); err != nil {
-			return err
-		}
 		if p.live, err = observe.Live(ctx, p.Client); err != nil {
 			return err
 		}

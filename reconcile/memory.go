@@ -56,6 +56,8 @@ type memory struct {
 	// When EC2 was asked last about the account, and when about removals.
 	cloudCheckedAt time.Time
 	cloudAskedAt   time.Time
+	// cloudMissed are instances that its answers have lacked, and how often.
+	cloudMissed map[string]int
 
 	// The commits that the last revision brought.
 	history history
@@ -82,6 +84,12 @@ func (m *memory) older(sync *v1alpha1.NodeSync) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, m.saved)
 	return err == nil && order < 0
+}
+
+// due says whether it is time again for what was done last at a time. A last time
+// that lies ahead is one of before the clock was put back.
+func due(now, last time.Time, every time.Duration) bool {
+	return now.Before(last) || !now.Before(last.Add(every))
 }
 
 // memories are the memories of all NodeSyncs.

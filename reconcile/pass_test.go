@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -93,4 +94,6 @@ func TestCloudIsAskedNowAndThen(t *testing.T) {
 	b.clock.forward(1)
 	b.cloud.cluster.CertificateAuthority = []byte("-----BEGIN CERTIFICATE-----\nBBBB\n-----END CERTIFICATE-----\n")
 	looks(4, "False", "CertificateAuthorityDiffers")
+	b.clock.forward(-time.Hour)
+	looks(5, "False", "CertificateAuthorityDiffers")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 )
 
@@ -21,9 +22,14 @@ type Reconciler struct {
 	controller.Metrics
 	// Client reads from the watch cache and writes to the API server.
 	Client client.Client
+	// Standby writes what a replica may write that does not lead: that a pass is
+	// wanted, and nothing else.
+	Standby client.Writer
 	// Uncached reads from the API server itself.
 	Uncached client.Reader
 	Events   record.EventRecorder
+	// Refusals are the watches behind Client that the API server refuses.
+	Refusals *observe.Refusals
 
 	Source  Source
 	Charts  ChartStore
@@ -82,12 +88,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if r.memories.recall(req.NamespacedName, sync.UID).older(sync) {
 		return ctrl.Result{RequeueAfter: catchUp}, nil
 	}
+	filled, unheard := r.watches.listen(ctx)
+	if !filled && unheard == nil {
+		return ctrl.Result{RequeueAfter: listening}, nil
+	}
 	p := r.begin(sync)
 	defer func() { result, err = p.conclude(ctx) }()
 
 	switch {
 	case sync.Namespace != r.Settings.Namespace:
 		p.notWatched()
+	case unheard != nil:
+		p.wakeAt(p.now.Add(p.retryInterval())) // no watch will
+		p.run(ctx, func(context.Context) error { return unheard })
 	case !sync.DeletionTimestamp.IsZero():
 		p.run(ctx, p.deletion()...)
 	case !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer):

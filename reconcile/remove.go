@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -17,11 +18,31 @@ import (
 // remove records what has left the repository, and takes what an earlier pass
 // has recorded one step further.
 func (p *pass) remove(ctx context.Context) error {
+	if !p.stages.crds.Ready {
+		return nil // without a kind there is nothing to look at; the wait is noted
+	}
 	if err := p.takeBack(ctx); err != nil {
 		return err
 	}
 	p.recordCandidates()
+	p.predate()
 	return p.drive(ctx, p.arrivalsGate)
+}
+
+// predate lets no removal be younger than what this pass has made: that is new to
+// each of them. The times are those of two clocks, one of which may have jumped.
+func (p *pass) predate() {
+	for _, w := range p.applied.Written {
+		made := w.Object.GetCreationTimestamp()
+		if w.Action != plan.Create {
+			continue
+		}
+		for i := range p.sync.Status.Removals {
+			if r := &p.sync.Status.Removals[i]; made.Before(&r.RecordedAt) {
+				r.RecordedAt = made
+			}
+		}
+	}
 }
 
 // takeBack ends the removals of entries that Git has again. One whose object is
@@ -40,11 +61,21 @@ func (p *pass) takeBack(ctx context.Context) error {
 		if pending[render.Ref{Kind: r.Kind, Name: r.Name}] {
 			continue
 		}
-		p.sync.Status.Removals = slices.DeleteFunc(p.sync.Status.Removals, func(open v1alpha1.Removal) bool { return open.UID == r.UID })
-		p.event("RemovalReverted", fmt.Sprintf("%s is in Git again and stays", removalName(r)))
 		back = append(back, r.UID)
 	}
-	return teardown.Unrecord(ctx, p.world(nil), p.sync, back...)
+	// The record goes first: once the status lacks the removal, nobody would look
+	// for it.
+	if err := teardown.Unrecord(ctx, p.world(nil), p.sync, back...); err != nil {
+		return err
+	}
+	p.sync.Status.Removals = slices.DeleteFunc(p.sync.Status.Removals, func(open v1alpha1.Removal) bool {
+		if !slices.Contains(back, open.UID) {
+			return false
+		}
+		p.event("RemovalReverted", fmt.Sprintf("%s is in Git again and stays", removalName(open)))
+		return true
+	})
+	return nil
 }
 
 // recordCandidates writes down what leaves, held or not. It is acted on once the
@@ -108,12 +139,13 @@ func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardo
 		StallAfter: p.stallAfter(),
 		AskEvery:   p.Settings.CloudInterval,
 		AskedAt:    p.memory.cloudAskedAt,
+		Missed:     p.memory.cloudMissed,
 		Controller: p.controllerGate(),
 		Cloud:      p.cloudGate(),
 		Arrivals:   arrivals,
 		Holds:      p.holds(),
 	}, driven)
-	p.memory.cloudAskedAt = result.AskedAt
+	p.memory.cloudAskedAt, p.memory.cloudMissed = result.AskedAt, result.Missed
 	p.reachPhases(driven, result.Removals)
 	p.deeds = result.Deeds
 	p.tellRemovals(result)

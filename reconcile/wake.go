@@ -57,7 +57,7 @@ func (r *Reconciler) requestAll(ctx context.Context, syncs []v1alpha1.NodeSync) 
 	for i := range syncs {
 		sync := &v1alpha1.NodeSync{}
 		sync.Namespace, sync.Name = syncs[i].Namespace, syncs[i].Name
-		if err := r.Client.Patch(ctx, sync, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		if err := r.Standby.Patch(ctx, sync, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("request a fetch of NodeSync %s/%s: %w", sync.Namespace, sync.Name, err)
 		}
 	}

@@ -3,15 +3,12 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"sync"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/predicates"
-	appsv1 "k8s.io/api/apps/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -27,8 +24,17 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// SetupWithManager registers the controller and the watches that need nothing
-// but Kubernetes. Those of Karpenter's kinds begin when their CRDs are served.
+// The least and the longest time until a pass whose end could not be written is
+// run again. It is short: the API server was away, and nothing else wakes us when
+// it is back.
+const (
+	leastBackoff   = 50 * time.Millisecond
+	longestBackoff = 10 * time.Second
+)
+
+// SetupWithManager registers the controller and the watch of NodeSyncs. The
+// others begin with the first pass, so that a NodeSync can tell where one of them
+// is refused.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
 	r.waker = waker{elected: mgr.Elected(), events: make(chan event.GenericEvent, wakeUps)}
 	built, err := ctrl.NewControllerManagedBy(mgr).
@@ -38,50 +44,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
 			predicate.AnnotationChangedPredicate{},
 			predicates.ReconcileRequestedPredicate{},
 		))).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.all)).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.allOnCRD), builder.WithPredicates(observe.CRDChanged())).
 		WatchesRawSource(source.Channel(r.waker.events, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrent}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrent,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](leastBackoff, longestBackoff),
+		}).
 		Build(r)
 	if err != nil {
 		return fmt.Errorf("build the controller: %w", err)
 	}
-	r.watches = &watches{controller: built, cache: mgr.GetCache(), reconciler: r}
-	return nil
-}
-
-// watches are those that can only begin once Karpenter's CRDs are served.
-type watches struct {
-	controller controller.Controller
-	cache      cache.Cache
-	reconciler *Reconciler
-
-	mu      sync.Mutex
-	started bool
-}
-
-// definitions starts the watches of NodePools, EC2NodeClasses and NodeClaims,
-// once.
-func (w *watches) definitions() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.started {
-		return nil
-	}
-	pace := &observe.Pace{Now: w.reconciler.Settings.Now}
-	for _, kind := range render.Kinds() {
-		obj := &unstructured.Unstructured{}
-		obj.SetGroupVersionKind(kind.GVK)
-		watch := source.Kind[client.Object](w.cache, obj, pace.Handler(w.reconciler.concerned), observe.DefinitionChanged())
-		if err := w.controller.Watch(watch); err != nil {
-			return fmt.Errorf("watch %ss: %w", kind.GVK.Kind, err)
-		}
-	}
-	watch := source.Kind[client.Object](w.cache, &karpv1.NodeClaim{}, pace.Handler(w.reconciler.removing), observe.NodeClaimChanged())
-	if err := w.controller.Watch(watch); err != nil {
-		return fmt.Errorf("watch NodeClaims: %w", err)
-	}
-	w.started = true
+	r.watches = &watches{controller: built, cache: mgr.GetCache(), reconciler: r, pace: &observe.Pace{Now: r.Settings.Now}}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,6 +30,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -54,20 +56,28 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 		return err
 	}
 	points.Watch(config)
-	lease, err := newLease(config, o.namespace)
+	lease, leading, err := election(config, o)
 	if err != nil {
-		return fmt.Errorf("prepare the leader's lease: %w", err)
+		return err
 	}
-	mgr, err := newManager(config, lease, o)
+	unfenced := config
+	if o.leaderElect {
+		config = fenced(config, leading)
+	}
+	refusals := &observe.Refusals{}
+	mgr, err := newManager(config, lease, refusals, o)
 	if err != nil {
 		return err
 	}
 	reports := queue.New(mgr.GetAPIReader(), mgr.GetClient())
-	reconciler, err := newReconciler(mgr, config, lease, reports, o)
+	reconciler, err := newReconciler(mgr, config, leading, reports, o)
 	if err != nil {
 		return err
 	}
-	reconciler.Points = points
+	reconciler.Refusals, reconciler.Points = refusals, points
+	if reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}); err != nil {
+		return fmt.Errorf("make the client of a replica that does not lead: %w", err)
+	}
 	if err := reconciler.SetupWithManager(mgr, o.concurrent); err != nil {
 		return err
 	}
@@ -78,9 +88,31 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 		return fmt.Errorf("add what posts commit statuses: %w", err)
 	}
 	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("run the controller: %w", err)
+		// Where NodeSyncs themselves are refused, no NodeSync can tell.
+		return fault.Classify(fmt.Errorf("run the controller: %w", errors.Join(err, refusals.Err())))
 	}
 	return nil
+}
+
+// election is the lease that the manager elects a leader with, and the question
+// whether it is ours.
+func election(config *rest.Config, o *runOptions) (lease resourcelock.Interface, leading func(context.Context) error, err error) {
+	identity, err := newIdentity()
+	if err != nil {
+		return nil, nil, err
+	}
+	if lease, err = newLease(config, o.namespace, identity); err != nil {
+		return nil, nil, err
+	}
+	if !o.leaderElect {
+		return lease, func(context.Context) error { return nil }, nil
+	}
+	ctrl.Log.Info("stands for election", "identity", identity)
+	asked, err := newLease(config, o.namespace, identity)
+	if err != nil {
+		return nil, nil, err
+	}
+	return lease, stillLeader(asked), nil
 }
 
 // restConfig is the kubeconfig's, or in a Pod the ServiceAccount's.
@@ -106,7 +138,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func newManager(config *rest.Config, lease resourcelock.Interface, o *runOptions) (ctrl.Manager, error) {
+func newManager(config *rest.Config, lease resourcelock.Interface, refusals *observe.Refusals, o *runOptions) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -126,7 +158,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, o *runOptions
 		RenewDeadline:                       &renews,
 		RetryPeriod:                         &retries,
 		GracefulShutdownTimeout:             &grace,
-		Cache:                               observe.CacheOptions(),
+		Cache:                               observe.CacheOptions(refusals),
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor:   []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
 			Unstructured: true,
@@ -140,7 +172,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, o *runOptions
 	return mgr, nil
 }
 
-func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Interface, reports *queue.Queue, o *runOptions) (*reconcile.Reconciler, error) {
+func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, reports *queue.Queue, o *runOptions) (*reconcile.Reconciler, error) {
 	recorder, err := events.NewRecorder(mgr, ctrl.Log, o.eventsAddr, controllerName)
 	if err != nil {
 		return nil, fmt.Errorf("make the event recorder: %w", err)
@@ -151,10 +183,6 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, lease resourcelock.Int
 		if err := ctrlmetrics.Registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
-	}
-	leading := func(context.Context) error { return nil }
-	if o.leaderElect {
-		leading = stillLeader(lease)
 	}
 	installer, err := charts.NewInstaller(charts.InstallerOptions{
 		Config:      config,

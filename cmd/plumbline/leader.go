@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -13,22 +15,33 @@ import (
 )
 
 // The times of the leader's lease: a hand-over after a kill takes at most the
-// lease and a retry.
+// lease and a retry, and one after a clean stop a retry. client-go makes a retry
+// longer by up to 1.2 times itself (leaderelection.JitterFactor).
 const (
 	leaseName     = "plumbline"
 	leaseDuration = 10 * time.Second
 	renewDeadline = 7 * time.Second
-	retryPeriod   = 1500 * time.Millisecond
+	retryPeriod   = 800 * time.Millisecond
 )
 
-// newLease is the lease that replicas elect a leader with.
-func newLease(config *rest.Config, namespace string) (resourcelock.Interface, error) {
+// newIdentity is by what this process is known to hold the lease.
+func newIdentity() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("read the host's name for the lease: %w", err)
+		return "", fmt.Errorf("read the host's name for the lease: %w", err)
 	}
-	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
-	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, identity, config, renewDeadline)
+	return host + "_" + string(uuid.NewUUID()), nil
+}
+
+// newLease is the lease that replicas elect a leader with. It is not for use by
+// two at a time: the election has one, and who asks about it has another.
+func newLease(config *rest.Config, namespace, identity string) (resourcelock.Interface, error) {
+	who := resourcelock.ResourceLockConfig{Identity: identity}
+	lease, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, who, config, renewDeadline)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the leader's lease: %w", err)
+	}
+	return lease, nil
 }
 
 // trusted is how long a good answer about the lease is good for: so short that
@@ -70,4 +83,37 @@ func held(ctx context.Context, lease resourcelock.Interface, now time.Time) erro
 		return fmt.Errorf("lease %s has run out", lease.Describe())
 	}
 	return nil
+}
+
+// fence asks before each write whether the lease is ours, and sends none when it
+// is not: a process that was frozen, or cut off, finds out at its first write that
+// another has taken over.
+type fence struct {
+	next        http.RoundTripper
+	stillLeader func(context.Context) error
+}
+
+// RoundTrip sends a request that may be sent.
+func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
+	if writes(request) {
+		if err := f.stillLeader(request.Context()); err != nil {
+			if request.Body != nil {
+				err = errors.Join(err, request.Body.Close()) // a RoundTripper always closes it
+			}
+			return nil, fmt.Errorf("not sent: %w", err)
+		}
+	}
+	return f.next.RoundTrip(request)
+}
+
+// writes says whether a request may change anything.
+func writes(request *http.Request) bool {
+	return request.Method != http.MethodGet && request.Method != http.MethodHead && request.Method != http.MethodOptions
+}
+
+// fenced is a configuration whose clients write nothing without the lease.
+func fenced(config *rest.Config, stillLeader func(context.Context) error) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, stillLeader: stillLeader} })
+	return config
 }

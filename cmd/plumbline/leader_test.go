@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"testing"
 	"time"
 
@@ -72,4 +74,65 @@ func TestStillLeaderTrustsOnlyAGoodAnswer(t *testing.T) {
 	if bad.asked != 2 {
 		t.Errorf("asked %d times after bad answers, want each time", bad.asked)
 	}
+}
+
+// roundTripper counts what is sent.
+type roundTripper struct{ sent []string }
+
+func (r *roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.sent = append(r.sent, request.Method)
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+// TestFence: without the lease everything can be read and nothing written, and
+// nobody is asked about the lease for a read.
+func TestFence(t *testing.T) {
+	lost := errors.New("the lease is another's")
+	cases := map[string]struct {
+		method string
+		leader error
+		sent   bool
+		asks   int
+	}{
+		"a read":                   {http.MethodGet, nil, true, 0},
+		"a read without the lease": {http.MethodGet, lost, true, 0},
+		"a patch":                  {http.MethodPatch, nil, true, 1},
+		"a patch without":          {http.MethodPatch, lost, false, 1},
+		"a delete without":         {http.MethodDelete, lost, false, 1},
+		"a create without":         {http.MethodPost, lost, false, 1},
+		"an update without":        {http.MethodPut, lost, false, 1},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			asked, next := 0, &roundTripper{}
+			f := &fence{next: next, stillLeader: func(context.Context) error {
+				asked++
+				return c.leader
+			}}
+			body := &closed{}
+			request, err := http.NewRequestWithContext(t.Context(), c.method, "https://10.0.0.1/api", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := f.RoundTrip(request)
+			if err == nil {
+				_ = response.Body.Close()
+			}
+			if sent := len(next.sent) == 1; sent != c.sent || asked != c.asks || (err == nil) != c.sent {
+				t.Errorf("sent %t, want %t; asked %d times, want %d; %v", sent, c.sent, asked, c.asks, err)
+			}
+			if !c.sent && (!errors.Is(err, lost) || !body.done) {
+				t.Errorf("refused with %v, body closed: %t", err, body.done)
+			}
+		})
+	}
+}
+
+// closed is a body that knows whether it was closed.
+type closed struct{ done bool }
+
+func (*closed) Read([]byte) (int, error) { return 0, io.EOF }
+func (c *closed) Close() error {
+	c.done = true
+	return nil
 }

@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -41,20 +42,35 @@ func (e *InvalidError) Error() string {
 // Unwrap returns the API server's answer.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// ForbiddenError says that we may not write the object.
-type ForbiddenError struct {
-	Ref            render.Ref
-	Verb, Resource string
-	Err            error
+// AdmissionError says that a webhook or a policy of the cluster denies a write.
+type AdmissionError struct {
+	Ref render.Ref
+	Err error
 }
 
-// Error names the verb and the resource to grant.
-func (e *ForbiddenError) Error() string {
-	return fmt.Sprintf("apply %s: %s on %s is forbidden: %v: grant it to plumbline's ServiceAccount, or change the policy that denies it", e.Ref, e.Verb, e.Resource, e.Err)
+// Error names the object; the API server's words name who denies it, and why.
+func (e *AdmissionError) Error() string {
+	return fmt.Sprintf("apply %s: %v: change it in Git, or whoever denies it", e.Ref, e.Err)
 }
 
 // Unwrap returns the API server's answer.
-func (e *ForbiddenError) Unwrap() error { return e.Err }
+func (e *AdmissionError) Unwrap() error { return e.Err }
+
+// WebhookError says that a webhook, which has to be asked before a write, gives
+// no answer.
+type WebhookError struct {
+	Ref     render.Ref
+	Webhook string
+	Err     error
+}
+
+// Error names the object and the webhook.
+func (e *WebhookError) Error() string {
+	return fmt.Sprintf("apply %s: webhook %s has to be asked and gives no answer: %v: repair it, or take its webhook configuration away", e.Ref, e.Webhook, e.Err)
+}
+
+// Unwrap returns the API server's answer.
+func (e *WebhookError) Unwrap() error { return e.Err }
 
 // StaleError says that the object has changed, or gone, since it was planned.
 type StaleError struct {
@@ -102,17 +118,26 @@ func (e *NotServedError) Error() string {
 // Unwrap returns the API server's answer.
 func (e *NotServedError) Unwrap() error { return e.Err }
 
+// The API server's words for what admission does
+// (k8s.io/apiserver/pkg/admission/plugin/webhook/{errors/statuserror,generic/webhook}.go and
+// plugin/policy/validating/dispatcher.go).
+var (
+	denied  = regexp.MustCompile(`^admission webhook "[^"]+" denied the request|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request`)
+	unasked = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
+)
+
 // classify turns the API server's answer into one of the errors above. What
-// remains, such as a time-out, is passed on.
+// remains, such as a time-out or a verb that no role allows, is passed on.
 func classify(ref render.Ref, err error) error {
-	kind, _ := render.KindOf(ref.Kind)
 	switch {
+	case denied.MatchString(err.Error()):
+		return &AdmissionError{Ref: ref, Err: err}
+	case unasked.MatchString(err.Error()):
+		return &WebhookError{Ref: ref, Webhook: unasked.FindStringSubmatch(err.Error())[1], Err: err}
 	case apierrors.IsConflict(err) && len(causes(err, metav1.CauseTypeFieldManagerConflict)) > 0:
 		return conflict(ref, causes(err, metav1.CauseTypeFieldManagerConflict))
 	case apierrors.IsConflict(err):
 		return &StaleError{Ref: ref, Err: err}
-	case apierrors.IsForbidden(err):
-		return &ForbiddenError{Ref: ref, Verb: "patch", Resource: kind.GVR.GroupResource().String(), Err: err}
 	case apierrors.IsInvalid(err):
 		return &InvalidError{Ref: ref, Problems: problems(err), Err: err}
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):

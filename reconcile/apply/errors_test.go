@@ -3,10 +3,13 @@ package apply_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -61,13 +64,29 @@ spec:
 func TestAnswersBecomeTypedErrors(t *testing.T) {
 	resource := schema.GroupResource{Group: "karpenter.sh", Resource: "nodepools"}
 	timeout := apierrors.NewTimeoutError("slow", 1)
+	noRole := apierrors.NewForbidden(resource, "general", errors.New(`User "system:serviceaccount:plumbline-system:plumbline" cannot patch resource "nodepools" in API group "karpenter.sh" at the cluster scope`))
 	tests := map[string]struct {
 		answer error
 		want   func(error) bool
 	}{
-		"forbidden": {apierrors.NewForbidden(resource, "general", errors.New("no")), func(err error) bool {
-			var e *apply.ForbiddenError
-			return errors.As(err, &e) && e.Verb == "patch" && e.Resource == "nodepools.karpenter.sh"
+		"no role allows it": {noRole, func(err error) bool {
+			return errors.Is(err, noRole) && strings.Contains(err.Error(), "NodePool/general")
+		}},
+		"a webhook denies it": {said(http.StatusForbidden, `admission webhook "sizes.example.com" denied the request: too large`), func(err error) bool {
+			var e *apply.AdmissionError
+			return errors.As(err, &e) && strings.Contains(err.Error(), "sizes.example.com") && strings.Contains(err.Error(), "too large")
+		}},
+		"a webhook denies it with a code of its own": {said(http.StatusConflict, `admission webhook "sizes.example.com" denied the request without explanation`), func(err error) bool {
+			var e *apply.AdmissionError
+			return errors.As(err, &e)
+		}},
+		"a policy denies it": {apierrors.NewForbidden(resource, "general", errors.New("ValidatingAdmissionPolicy 'sizes' with binding 'sizes-all' denied request: too large")), func(err error) bool {
+			var e *apply.AdmissionError
+			return errors.As(err, &e)
+		}},
+		"a webhook hangs": {apierrors.NewInternalError(errors.New(`failed calling webhook "sizes.example.com": failed to call webhook: Post "https://10.0.0.1/": context deadline exceeded`)), func(err error) bool {
+			var e *apply.WebhookError
+			return errors.As(err, &e) && e.Webhook == "sizes.example.com"
 		}},
 		"stale": {apierrors.NewConflict(resource, "general", errors.New("modified")), func(err error) bool {
 			var e *apply.StaleError
@@ -89,6 +108,11 @@ func TestAnswersBecomeTypedErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// said is an answer of the API server that has a code and words alone.
+func said(code int32, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }
 
 func TestSomeoneWhoWritesInBetweenIsNamed(t *testing.T) {

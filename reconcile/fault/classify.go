@@ -88,3 +88,7 @@ func timedOut(err error) bool { return errors.Is(err, context.DeadlineExceeded) 
 func conflict(err error) bool { return apierrors.IsConflict(err) }
 
 func forbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+
+func busy(err error) bool {
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
+}

@@ -1,5 +1,7 @@
 package fault
 
+import "strings"
+
 // Class says what an error means for the next pass.
 type Class int
 
@@ -29,8 +31,16 @@ type Error struct {
 	Err error
 }
 
-// Error returns the message of what went wrong.
-func (e *Error) Error() string { return e.Err.Error() }
+// Error returns the message of what went wrong and, where a role lacks a rule,
+// the rule.
+func (e *Error) Error() string {
+	message := e.Err.Error()
+	// One that is wrapped in another has said it already.
+	if rule := remedy(message); rule != "" && !strings.Contains(message, rule) {
+		return message + ": " + rule
+	}
+	return message
+}
 
 // Unwrap returns what went wrong.
 func (e *Error) Unwrap() error { return e.Err }

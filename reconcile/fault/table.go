@@ -94,7 +94,8 @@ func ofApply() []rule {
 		as[*apply.WaitingError](Waiting, v1alpha1.ReasonWaiting),
 		as[*apply.NotServedError](Waiting, v1alpha1.ReasonWaiting),
 		as[*apply.InvalidError](Terminal, v1alpha1.ReasonApplyFailed),
-		as[*apply.ForbiddenError](Terminal, v1alpha1.ReasonApplyFailed),
+		as[*apply.AdmissionError](Terminal, v1alpha1.ReasonApplyFailed),
+		as[*apply.WebhookError](Transient, v1alpha1.ReasonApplyFailed),
 	}
 }
 
@@ -105,5 +106,6 @@ func ofRequests() []rule {
 		is(timedOut, Transient, "TimedOut"),
 		is(conflict, Superseded, "Conflict"),
 		is(forbidden, Terminal, "Forbidden"),
+		is(busy, Transient, "APIServerBusy"),
 	}
 }

@@ -87,7 +87,8 @@ func meanings() []meaning {
 		{&apply.WaitingError{}, fault.Waiting, "Waiting"},
 		{&apply.NotServedError{Err: fs.ErrNotExist}, fault.Waiting, "Waiting"},
 		{&apply.InvalidError{Err: fs.ErrInvalid}, fault.Terminal, "ApplyFailed"},
-		{&apply.ForbiddenError{Err: fs.ErrPermission}, fault.Terminal, "ApplyFailed"},
+		{&apply.AdmissionError{Err: fs.ErrPermission}, fault.Terminal, "ApplyFailed"},
+		{&apply.WebhookError{Err: fs.ErrClosed}, fault.Transient, "ApplyFailed"},
 	}
 }
 
@@ -115,6 +116,7 @@ func elsewhere() map[string]string {
 	return map[string]string{
 		"reconcile.FixedError":     "configure classifies it where it is made",
 		"fault.Error":              "is classified",
+		"source.HistoryError":      "the commits to report on are those that are known",
 		"document.Error":           "render makes a render.Error of it",
 		"kustomize.RefusedError":   "render makes render.Errors of it",
 		"kustomize.Refusal":        "render makes render.Errors of it",

@@ -19,7 +19,7 @@ type Readiness struct {
 // Established says whether a CRD is served.
 func Established(crd *apiextensionsv1.CustomResourceDefinition) Readiness {
 	if crd.DeletionTimestamp != nil {
-		return Readiness{Message: crd.Name + " is being deleted"}
+		return Readiness{Message: crd.Name + " is being deleted, and every object of its kind with it"}
 	}
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {

@@ -13,8 +13,10 @@ import (
 
 // CacheOptions say what the watch cache holds, and cut each object down to what
 // plumbline asks about: memory grows with NodeClaims, so that each counts.
-func CacheOptions() cache.Options {
+// refusals hear of watches that fail.
+func CacheOptions(refusals *Refusals) cache.Options {
 	return cache.Options{
+		DefaultWatchErrorHandler: refusals.Heed,
 		ByObject: map[client.Object]cache.ByObject{
 			&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
 			&appsv1.Deployment{}: {

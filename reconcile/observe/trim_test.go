@@ -23,7 +23,7 @@ import (
 // kept is what the watch cache keeps of an object, by the rules for its type.
 func kept[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
-	options := observe.CacheOptions()
+	options := observe.CacheOptions(&observe.Refusals{})
 	transform := options.DefaultTransform
 	for of, rule := range options.ByObject {
 		if _, ok := of.(T); ok {
@@ -130,7 +130,7 @@ func TestTrimDeployment(t *testing.T) {
 
 // TestCacheSeesKarpenterAlone: other Deployments cost no memory.
 func TestCacheSeesKarpenterAlone(t *testing.T) {
-	for of, rule := range observe.CacheOptions().ByObject {
+	for of, rule := range observe.CacheOptions(&observe.Refusals{}).ByObject {
 		if _, ok := of.(*appsv1.Deployment); !ok {
 			continue
 		}

@@ -2,15 +2,17 @@ package teardown
 
 import (
 	"context"
+	"slices"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// mayAsk says whether it is time for a question to EC2.
+// mayAsk says whether it is time for a question to EC2. A last one that lies
+// ahead was asked before the clock was put back.
 func (d *drive) mayAsk() bool {
-	return d.AskedAt.IsZero() || !d.Now.Before(d.AskedAt.Add(d.AskEvery))
+	return d.AskedAt.IsZero() || d.Now.Before(d.AskedAt) || !d.Now.Before(d.AskedAt.Add(d.AskEvery))
 }
 
 // ask asks EC2 once about all open removals.
@@ -40,12 +42,28 @@ func (d *drive) ask(ctx context.Context) {
 			silence = err.Error()
 		}
 	}
+	missed := map[string]int{}
 	for _, it := range about {
 		it.seen.Silence = silence
 		if silence == "" {
 			it.seen.EC2 = answer(it, found)
+			d.count(it, missed)
 		}
 	}
+	if silence == "" {
+		d.result.Missed = missed
+	}
+}
+
+// count counts, of what is noted and was never shown, the answers that lack it.
+func (d *drive) count(it *item, missed map[string]int) {
+	for id, seen := range it.seen.Noted {
+		shown := slices.ContainsFunc(it.seen.EC2.Instances, func(i Instance) bool { return i.ProviderID == id })
+		if !seen && !shown {
+			missed[id] = d.result.Missed[id] + 1
+		}
+	}
+	it.seen.Missed = missed
 }
 
 // answer picks what EC2 says about one removal: what bears its pool's tag,

@@ -275,3 +275,36 @@ func TestDriveAHeldRemoval(t *testing.T) {
 func instanceOf(id, pool string) cloud.Instance {
 	return cloud.Instance{ID: id, Zone: "eu-west-1a", State: "running", Pool: pool}
 }
+
+// TestDriveByAClockThatIsPutBack: what was noted and asked ahead of now holds
+// nothing up until then.
+func TestDriveByAClockThatIsPutBack(t *testing.T) {
+	batch := pool("batch", "batch-uid", dynamic())
+	s := newStage(t, batch)
+	s.launch("a", "batch", "batch-uid")
+	delete(s.instances, "i-a") // EC2 does not show it yet
+	s.find(render.NodePool, "batch", "batch-uid")
+	for range 3 {
+		s.pass()
+	}
+	s.karpenter("running")
+	delete(s.instances, "i-a")
+	s.questions = 0
+	s.now = s.now.Add(-24 * time.Hour)
+	s.pass()
+	if s.questions != 1 {
+		t.Errorf("EC2 was asked %d times in the pass after the jump, want once", s.questions)
+	}
+	for range 2 * settledAnswers {
+		s.pass()
+	}
+	if !s.exists(batch) {
+		t.Fatal("it is gone after a few minutes, and EC2 has never shown the instance")
+	}
+	for range 60 {
+		s.pass()
+	}
+	if s.exists(batch) {
+		t.Errorf("it never ends: %+v", s.last.Removals)
+	}
+}

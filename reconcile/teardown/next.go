@@ -79,6 +79,9 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 		r.Remaining = int32(s.remaining)
 	}
 	r.Reason, r.Message = s.reason, s.message
+	if r.LastProgress.After(at.Time) {
+		r.LastProgress = at // the clock was put back: it would never count as stalled
+	}
 	switch {
 	case s.phase == v1alpha1.RemovalHeld, s.phase == v1alpha1.RemovalGone:
 		r.Stalled = nil

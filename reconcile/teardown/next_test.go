@@ -21,6 +21,9 @@ func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 		return
 	}
 	recorded := m.record != nil
+	if m.noted.After(m.now) {
+		m.noted = m.now // as Drive does on reading the record
+	}
 	before, held := *m.status, m.hold
 	o := m.observe(false, recorded)
 	removal, actions := Next(before, o, m.now, modelStall)
@@ -132,7 +135,9 @@ func TestNextKeepsItsPromises(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"pass":          func(t *rapid.T) { m.pass(t, -1, busy) },
 			"pass, stable":  func(t *rapid.T) { m.sync(); m.pass(t, -1, still) },
-			"crash":         func(t *rapid.T) { m.pass(t, rapid.IntRange(0, 4).Draw(t, "before"), busy) },
+			"crash":         func(t *rapid.T) { m.pass(t, rapid.IntRange(0, 4).Draw(t, "before"), busy); m.missed = nil },
+			"forward":       func(*rapid.T) { m.jump(24 * time.Hour) },
+			"backward":      func(*rapid.T) { m.jump(-time.Hour) },
 			"sync pool":     func(*rapid.T) { m.syncPool() },
 			"sync claims":   func(*rapid.T) { m.syncClaims() },
 			"strip":         func(*rapid.T) { m.strip() },
@@ -148,7 +153,7 @@ func TestNextKeepsItsPromises(t *testing.T) {
 			"ec2":           toggle(&m.ec2),
 			"hold":          toggle(&m.hold),
 			"revert":        func(*rapid.T) { m.revert() },
-			"lose record":   func(*rapid.T) { m.record = nil },
+			"lose record":   func(*rapid.T) { m.loseRecord() },
 			"deleted":       func(*rapid.T) { m.deletedByHand(false) },
 			"deleted fg":    func(*rapid.T) { m.deletedByHand(true) },
 			"growth undone": func(*rapid.T) { m.grow() },

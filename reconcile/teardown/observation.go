@@ -19,6 +19,9 @@ type Observation struct {
 	Noted map[string]bool
 	// NotedAt is when the last of them was added.
 	NotedAt time.Time
+	// Missed is how many answers of EC2 in a row, this pass's among them, have
+	// lacked a provider ID that it has never shown. A restart begins anew.
+	Missed map[string]int
 
 	// Exists says that an object of this name has the removal's UID.
 	Exists          bool
@@ -95,6 +98,9 @@ type Instance struct {
 // and that EC2 has never shown ended while nobody asked.
 const settled = 10 * time.Minute
 
+// settledAnswers is how many answers have to lack it besides: clocks jump.
+const settledAnswers = 10
+
 // unended returns the provider IDs of the instances that are not proven ended:
 // those that EC2 shows alive, and those noted that it has not shown yet.
 func (o Observation) unended(now time.Time) []string {
@@ -110,7 +116,7 @@ func (o Observation) unended(now time.Time) []string {
 		}
 	}
 	for id, seen := range o.Noted {
-		if !shown[id] && !seen && now.Sub(o.NotedAt) < settled {
+		if !shown[id] && !seen && (now.Sub(o.NotedAt) < settled || o.Missed[id] < settledAnswers) {
 			alive = append(alive, id)
 		}
 	}

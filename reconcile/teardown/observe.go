@@ -23,7 +23,7 @@ func (d *drive) observe(ctx context.Context, it *item, reader client.Reader) err
 	entry := d.records.entries[it.before.UID]
 	it.seen = Observation{
 		Recorded: before.Recorded, EC2: before.EC2, Silence: before.Silence,
-		Noted: entry.Instances, NotedAt: entry.NotedAt.Time,
+		Noted: entry.Instances, NotedAt: entry.NotedAt.Time, Missed: d.result.Missed,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
 	}
 	if hold, ok := d.Holds[it.before.UID]; ok {

@@ -23,6 +23,7 @@ func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	records.rewind(d.Now)
 	d.records = records
 	current := sync.UID == d.Sync.UID && sync.Generation == d.Sync.Generation &&
 		sync.DeletionTimestamp.IsZero() == d.Sync.DeletionTimestamp.IsZero()

@@ -107,6 +107,18 @@ func (r *records) note(it *item, n Note, now time.Time) bool {
 	return fresh || !exists
 }
 
+// rewind brings what was noted by a clock that has been put back since to now:
+// until then nothing would ever count as settled.
+func (r *records) rewind(now time.Time) {
+	for uid, entry := range r.entries {
+		if entry.NotedAt.After(now) {
+			entry.NotedAt = metav1.NewTime(now)
+			r.entries[uid] = entry
+			r.changed = true
+		}
+	}
+}
+
 func (r *records) forget(uid types.UID) {
 	if _, exists := r.entries[uid]; exists {
 		delete(r.entries, uid)

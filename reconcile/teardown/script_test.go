@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,8 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // The words of see: unrecorded, vanished, terminating, growing, static, cached
 // (the object was not read past the cache), claims=a,b! (! is deleting),
 // noted=i-1,i-2+ (+ is seen by EC2), ec2=i-1:running or ec2=nothing (its
-// answer), silent, hold, controller-down, cloud-unverified, arrivals-pending,
+// answer), missed=N (answers that lacked all that is noted), noted-ago=D,
+// silent, hold, controller-down, cloud-unverified, arrivals-pending,
 // named-by=NodePool/x.
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")
@@ -114,6 +116,14 @@ func (p *player) see(words []string) string {
 		Noted: map[string]bool{}, NotedAt: p.now,
 	}
 	for _, word := range words {
+		if ago, is := strings.CutPrefix(word, "noted-ago="); is {
+			passed, err := time.ParseDuration(ago)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			o.NotedAt = p.now.Add(-passed)
+			continue
+		}
 		if !o.apply(word) {
 			p.t.Fatalf("unknown word %q", word)
 		}
@@ -175,6 +185,15 @@ func (o *Observation) apply(word string) bool {
 	case "noted":
 		for _, id := range strings.Split(value, ",") {
 			o.Noted[strings.TrimSuffix(id, "+")] = strings.HasSuffix(id, "+")
+		}
+	case "missed":
+		times, err := strconv.Atoi(value)
+		if err != nil {
+			return false
+		}
+		o.Missed = map[string]int{}
+		for id := range o.Noted {
+			o.Missed[id] = times
 		}
 	case "ec2":
 		o.EC2 = &Answer{}

@@ -37,6 +37,7 @@ type stage struct {
 	sync   *v1alpha1.NodeSync
 	now    time.Time
 	asked  time.Time
+	missed map[string]int
 
 	instances map[string]cloud.Instance
 	questions int
@@ -208,7 +209,7 @@ func (s *stage) write() {
 func (s *stage) drive() error {
 	var err error
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
-		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked,
+		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Missed: s.missed,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
 	}, s.sync.Status.Removals)
 	return err
@@ -228,7 +229,7 @@ func (s *stage) pass() []string {
 	if err := s.drive(); err != nil {
 		s.t.Fatalf("pass: %v", err)
 	}
-	s.asked = s.last.AskedAt
+	s.asked, s.missed = s.last.AskedAt, s.last.Missed
 	s.sync.Status.Removals = nil
 	for _, r := range s.last.Removals {
 		if r.Phase != v1alpha1.RemovalGone {

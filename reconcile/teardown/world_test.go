@@ -21,6 +21,7 @@ type model struct {
 	claims    map[string]modelClaim
 	instances map[string]string
 	hidden    map[string]bool // by EC2's eventual consistency
+	lacking   map[string]int  // answers that a hidden one was lacking in
 	cache     *modelCache
 
 	controller, cloud, arrivals, ec2 bool
@@ -28,6 +29,7 @@ type model struct {
 
 	status *v1alpha1.Removal
 	record map[string]bool
+	missed map[string]int
 	noted  time.Time
 	serial int
 	gone   bool
@@ -52,7 +54,7 @@ type modelCache struct {
 func newModel(nodes int) *model {
 	m := &model{
 		now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), pool: &modelPool{version: 1},
-		claims: map[string]modelClaim{}, instances: map[string]string{}, hidden: map[string]bool{},
+		claims: map[string]modelClaim{}, instances: map[string]string{}, hidden: map[string]bool{}, lacking: map[string]int{},
 		controller: true, cloud: true, arrivals: true, ec2: true, cache: &modelCache{},
 	}
 	for range nodes {
@@ -100,7 +102,8 @@ func (m *model) syncPool() {
 // noted would be known to nobody.)
 func (m *model) strip() {
 	for _, name := range slices.Sorted(maps.Keys(m.claims)) {
-		if !m.hidden[m.claims[name].instance] {
+		id := m.claims[name].instance
+		if _, noted := m.record[id]; noted || !m.hidden[id] {
 			delete(m.claims, name)
 			return
 		}
@@ -154,6 +157,17 @@ func (m *model) amazon() {
 	}
 }
 
+// jump is a clock that is put forward or back.
+func (m *model) jump(by time.Duration) { m.now = m.now.Add(by) }
+
+// loseRecord is someone who deletes the record. (Of an instance that EC2 has
+// never shown, nobody would know any more.)
+func (m *model) loseRecord() {
+	if len(m.hidden) == 0 {
+		m.record = nil
+	}
+}
+
 // garbage collects what a pool deleted by hand has left.
 func (m *model) garbage() {
 	if m.pool != nil && !m.pool.terminating {
@@ -187,7 +201,7 @@ func (m *model) observe(fresh bool, recorded bool) Observation {
 		seen = &modelCache{pool: m.pool, claims: m.claims}
 	}
 	o := Observation{
-		Fresh: fresh, Recorded: recorded, Noted: maps.Clone(m.record), NotedAt: m.noted,
+		Fresh: fresh, Recorded: recorded, Noted: maps.Clone(m.record), NotedAt: m.noted, Missed: maps.Clone(m.missed),
 		Controller: Gate{Open: m.controller, Message: "controller"},
 		Cloud:      Gate{Open: m.cloud, Message: "cloud"},
 		Arrivals:   Gate{Open: m.arrivals, Message: "arrivals"},
@@ -210,10 +224,18 @@ func (m *model) observe(fresh bool, recorded bool) Observation {
 	return o
 }
 
+// consistent is after how many answers EC2 shows a new instance at the latest.
+const consistent = settledAnswers - 1
+
 // ask is EC2's answer, or none.
 func (m *model) ask() (*Answer, string) {
 	if !m.ec2 {
 		return nil, "throttled"
+	}
+	for id := range m.hidden {
+		if m.lacking[id]++; m.lacking[id] > consistent {
+			delete(m.hidden, id)
+		}
 	}
 	answer := &Answer{}
 	for _, id := range slices.Sorted(maps.Keys(m.instances)) {
@@ -221,5 +243,12 @@ func (m *model) ask() (*Answer, string) {
 			answer.Instances = append(answer.Instances, Instance{ProviderID: id, State: state, Gone: state == "terminated"})
 		}
 	}
+	missed := map[string]int{}
+	for id, seen := range m.record {
+		if !seen && !slices.ContainsFunc(answer.Instances, func(i Instance) bool { return i.ProviderID == id }) {
+			missed[id] = m.missed[id] + 1
+		}
+	}
+	m.missed = missed
 	return answer, ""
 }

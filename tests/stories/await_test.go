@@ -187,6 +187,19 @@ func (s *story) removalCommand(_ *testscript.TestScript, args []string) error {
 	})
 }
 
+// releaseCommand is `release NODESYNC KIND/NAME`: a person's word for a removal
+// that is held because the status was lost.
+func (s *story) releaseCommand(_ *testscript.TestScript, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: release NODESYNC KIND/NAME")
+	}
+	object, err := s.get(s.ctx, args[1])
+	if err != nil {
+		return err
+	}
+	return s.must("kubectl", "annotate", "nodesync", args[0], fmt.Sprintf("plumbline.dev/remove=%s", object.GetUID()))
+}
+
 func unmetRemoval(removal any, phase string, message *regexp.Regexp) error {
 	shown := fmt.Errorf("the removal is %v", removal)
 	fields, ok := removal.(map[string]any)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -16,7 +17,7 @@ import (
 
 // mark is where counting begins.
 type mark struct {
-	writes, calls, renders int
+	writes, calls, renders, proxied int
 }
 
 // billed are the instances of a pool, or of all, that EC2 bills.
@@ -88,6 +89,9 @@ func (s *story) markCommand(_ *testscript.TestScript, _ []string) error {
 		return err
 	}
 	s.mark = mark{writes: len(writes), calls: len(s.c.AWS.Calls("", "")), renders: renders}
+	if s.proxy != nil {
+		s.mark.proxied = len(s.proxy.Writes())
+	}
 	return nil
 }
 
@@ -95,32 +99,50 @@ func (s *story) markCommand(_ *testscript.TestScript, _ []string) error {
 var definitions = []string{"karpenter.sh", "karpenter.k8s.aws"}
 
 func (s *story) writesCommand(_ *testscript.TestScript, args []string) error {
-	usage := errors.New("usage: writes [KIND[/NAME]] = N")
+	usage := errors.New("usage: writes [KIND[/NAME]] = N|KIND[/NAME]")
 	i := slices.Index(args, "=")
 	if i < 0 || i > 1 || len(args) != i+2 {
 		return usage
 	}
-	kind, name := "", ""
+	what := ""
 	if i == 1 {
-		kind, name, _ = strings.Cut(args[0], "/")
-		if _, known := kinds[kind]; !known {
-			return usage
-		}
+		what = args[0]
 	}
 	written, err := s.written()
 	if err != nil {
 		return err
 	}
-	var counted []string
+	counted, known := only(written, what)
+	if !known {
+		return usage
+	}
+	want := args[i+1]
+	if _, err := strconv.Atoi(want); err != nil {
+		others, known := only(written, want)
+		if !known {
+			return usage
+		}
+		want = fmt.Sprint(len(others))
+	}
+	if got := fmt.Sprint(len(counted)); got != want {
+		return fmt.Errorf("writes of the daemon: got %s, want %s:\n\t%s", got, want, strings.Join(counted, "\n\t"))
+	}
+	return nil
+}
+
+// only are the writes to a KIND or a KIND/NAME, or all, and whether stories know
+// the kind.
+func only(written []kube.Write, what string) (counted []string, known bool) {
+	kind, name, _ := strings.Cut(what, "/")
+	if _, known := kinds[kind]; !known && kind != "" {
+		return nil, false
+	}
 	for _, w := range written {
 		if (kind == "" || w.Resource == kinds[kind].Resource) && (name == "" || w.Name == name) {
 			counted = append(counted, w.String()+" "+w.URI)
 		}
 	}
-	if got := fmt.Sprint(len(counted)); got != args[i+1] {
-		return fmt.Errorf("writes of the daemon: got %s, want %s:\n\t%s", got, args[i+1], strings.Join(counted, "\n\t"))
-	}
-	return nil
+	return counted, true
 }
 
 // written are the daemon's successful writes to definitions since the mark.

@@ -40,6 +40,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"capacity": (*story).capacityCommand, "account": (*story).accountCommand, "registry": (*story).registryCommand,
 		"finish": (*story).finishCommand, "statushost": (*story).statusHostCommand, "statuses": (*story).statusesCommand,
 		"webhook": (*story).webhookCommand, "logged": (*story).loggedCommand,
+		"api": (*story).apiCommand, "rbac": (*story).rbacCommand, "admission": (*story).admissionCommand, "leads": (*story).leadsCommand,
+		"pushes": (*story).pushesCommand, "release": (*story).releaseCommand,
 		"upstream": (*story).upstreamCommand, "userdata": (*story).userdataCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {

@@ -20,6 +20,9 @@
 //		Replaces the one occurrence of OLD in a file of the clone.
 //	push MESSAGE
 //		Commits what changed in the clone and pushes it.
+//	pushes N OLD NEW FILE…
+//		Pushes N commits as fast as it goes; each replaces OLD, or what the one
+//		before has put there, by NEW in all of the files. %d in NEW is its number.
 //	git, kubectl, helm, plumbline ARGS
 //		Run the program; stdout and stderr ask what it printed. git runs in the
 //		clone, plumbline is the command line of the administrator.
@@ -27,11 +30,26 @@
 //		Runs one of them, which has to end with the code.
 //	expect [-t D] PROGRAM ARGS ~ REGEX
 //		Runs one of them again and again until it prints what matches.
-//	daemon start|cramped|stop|kill|pause|cont|forget [FLAGS]
+//	daemon [other] start|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
 //		Handles the daemon, which runs with the rights of manifests/. cramped starts it
 //		on a full disk: no file of it can grow. stop is SIGTERM, and wants it to end
-//		well; kill is SIGKILL; pause and cont freeze it and let it go on; forget empties
-//		the cache of one that does not run, as a Pod on another machine would find it.
+//		well; kill is SIGKILL; pause and cont freeze it and let it go on; ends waits
+//		until it has ended by itself; forget empties the cache of one that does not run,
+//		as a Pod on another machine would find it. other is a second one beside it: that it ends
+//		fails no story.
+//	leads [-t D] [other]
+//		Waits until the daemon, or the other one, holds the leader's lease.
+//	api up|down|hang|429 [DURATION], api slow DELAY, api expire
+//		Handles the way between the daemon and the API server; the rest of the
+//		cluster has another. Said first before the daemon is started. With a
+//		duration the fault ends by itself. expire cuts all watches, and what they
+//		missed is not to be had by watching.
+//	api writes = N
+//		Counts what the daemon has sent to the API server to change anything.
+//	rbac take VERB RESOURCE, rbac give
+//		Takes a verb out of plumbline's ClusterRoles, and puts all back.
+//	admission rejects|hangs KIND[/NAME], admission off
+//		Has an admission webhook, sizes.example.com, see each such object.
 //	term POINT [FLAGS]
 //		Starts the daemon, sends it SIGTERM as soon as it reaches a step point
 //		(NAME#N), and holds that it ends well within a Pod's grace.
@@ -63,6 +81,9 @@
 //		Waits until there is no such object.
 //	removal [-t D] NODESYNC KIND/NAME PHASE|Stalled|none [~ REGEX]
 //		Waits until the removal has come so far, with a message that matches.
+//	release NODESYNC KIND/NAME
+//		Annotates the NodeSync so that a removal goes on that is held because the
+//		status was lost.
 //	events [-t D] NAME ~ REGEX
 //		Waits for an event about NAME, newer than the story, as "Reason: message".
 //	status [-t D] state=STATE [at=COMMIT] [~ REGEX]
@@ -96,9 +117,10 @@
 //		Notes the instances; `ec2 kept` fails if one of them runs no more.
 //	mark
 //		Has writes, renders and calls count from now on.
-//	writes [KIND[/NAME]] = N
+//	writes [KIND[/NAME]] = N|KIND[/NAME]
 //		Counts the daemon's successful writes to definitions (NodePools,
-//		EC2NodeClasses, NodeClaims), without those to status.
+//		EC2NodeClasses, NodeClaims), without those to status. They are so many, or
+//		as many as those to something else.
 //	deletes KIND…
 //		Holds that the daemon has deleted objects of these kinds, all of one before
 //		the first of the next.

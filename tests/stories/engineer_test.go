@@ -1,6 +1,7 @@
 package stories_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,25 +67,60 @@ func (s *story) pushCommand(ts *testscript.TestScript, args []string) error {
 	return err
 }
 
+// pushesCommand is `pushes N OLD NEW FILE…`.
+func (s *story) pushesCommand(ts *testscript.TestScript, args []string) error {
+	if len(args) < 4 {
+		return errors.New("usage: pushes N OLD NEW FILE…")
+	}
+	times, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	old := args[1]
+	for i := range times {
+		replacement := fmt.Sprintf(args[2], i+1)
+		for _, file := range args[3:] {
+			if err := s.editCommand(ts, []string{file, old, replacement}); err != nil {
+				return err
+			}
+		}
+		if _, err := s.repo.Push(s.ctx, fmt.Sprintf("%s, number %d", replacement, i+1)); err != nil {
+			return err
+		}
+		old = replacement
+	}
+	ts.Logf("%d pushes in %.1fs", times, time.Since(began).Seconds())
+	return nil
+}
+
 func (s *story) daemonCommand(_ *testscript.TestScript, args []string) error {
+	d := s.daemon
+	if len(args) > 0 && args[0] == "other" {
+		d, args = s.other(), args[1:]
+	}
 	if len(args) == 0 {
-		return errors.New("usage: daemon start|cramped|stop|kill|pause|cont|forget [FLAGS]")
+		return errors.New("usage: daemon [other] start|cramped|stop|kill|pause|cont|ends|forget [FLAGS]")
 	}
 	switch args[0] {
 	case "start":
-		return s.daemon.Start(s.ctx, args[1:]...)
+		return d.Start(s.ctx, args[1:]...)
 	case "cramped":
-		return s.daemon.StartCramped(s.ctx, args[1:]...)
+		return d.StartCramped(s.ctx, args[1:]...)
 	case "stop":
-		return s.daemon.Stop()
+		return d.Stop()
 	case "kill":
-		return s.daemon.Kill()
+		return d.Kill()
 	case "pause":
-		return s.daemon.Pause()
+		return d.Pause()
 	case "cont":
-		return s.daemon.Continue()
+		return d.Continue()
+	case "ends":
+		ctx, cancel := context.WithTimeout(s.ctx, defaultWait)
+		defer cancel()
+		return d.Ended(ctx)
 	case "forget":
-		return s.daemon.Forget()
+		return d.Forget()
 	}
 	return fmt.Errorf("the daemon cannot %q", args[0])
 }

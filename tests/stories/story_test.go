@@ -2,6 +2,7 @@ package stories_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/plumbline-dev/plumbline/tests/stories/apiproxy"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
 	"github.com/plumbline-dev/plumbline/tests/stories/statushost"
@@ -35,6 +38,11 @@ type story struct {
 	daemon *daemon.Daemon
 	// statusHost is before the Git host, once a script speaks of it.
 	statusHost *statushost.Host
+
+	second *daemon.Daemon       // nil where the story has one
+	proxy  *apiproxy.Proxy      // nil where the daemon goes to the API server itself
+	hook   *hook                // nil where the story has none
+	lost   []rbacv1.ClusterRole // as they were before `rbac take`
 
 	syncs     []string // names of the NodeSyncs, in order
 	settings  map[string]map[string]string
@@ -116,6 +124,17 @@ func (s *story) expand(text string) string {
 // close ends what the story has started, however it went.
 func (s *story) close() {
 	s.daemon.Close()
+	if s.second != nil {
+		s.second.Close()
+	}
+	err := errors.Join(s.restoreRoles(), s.endAdmission())
+	if s.proxy != nil {
+		err = errors.Join(err, s.proxy.Close())
+	}
+	if err != nil {
+		s.c.spoiled = true
+		s.t.Errorf("end the story: %v", err)
+	}
 	s.mendAll()
 }
 
@@ -123,6 +142,9 @@ func (s *story) close() {
 func (s *story) diagnose() {
 	ctx := context.WithoutCancel(s.ctx)
 	s.t.Logf("the end of the daemon's log:\n%s", s.daemon.LogTail(logLines))
+	if s.second != nil {
+		s.t.Logf("the end of the other daemon's log:\n%s", s.second.LogTail(logLines))
+	}
 	for _, args := range [][]string{
 		{"get", "nodesyncs", "-A", "-o", "yaml"},
 		{"get", "nodepools,nodeclaims,ec2nodeclasses,nodes", "-o", "wide"},

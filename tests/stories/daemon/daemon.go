@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
@@ -31,6 +33,8 @@ type Options struct {
 	Root string
 	// Dir is the daemon's folder: its cache and its log. It is made if need be.
 	Dir string
+	// Endpoint is another way to the API server. Default: the API server's own.
+	Endpoint string
 }
 
 // Daemon is `plumbline run` as a process that can be started many times.
@@ -103,12 +107,36 @@ func (d *Daemon) start(ctx context.Context, program string, through, flags []str
 	if err != nil {
 		return err
 	}
+	if err := d.redirect(kubeconfig); err != nil {
+		return err
+	}
 	command := slices.Concat(through, []string{program}, d.args(), flags)
 	d.running, err = d.programs.Start(process.Spec{
 		Name: "plumbline", Path: command[0], Args: command[1:], Env: d.env(kubeconfig),
 		Dir: d.options.Dir, Log: d.LogFile(),
 	})
 	return err
+}
+
+// Via has the daemon go another way to the API server when it is started next.
+func (d *Daemon) Via(endpoint string) { d.options.Endpoint = endpoint }
+
+// redirect writes another way to the API server into a kubeconfig.
+func (d *Daemon) redirect(kubeconfig string) error {
+	if d.options.Endpoint == "" {
+		return nil
+	}
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read the daemon's kubeconfig: %w", err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = d.options.Endpoint
+	}
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		return fmt.Errorf("write the daemon's kubeconfig: %w", err)
+	}
+	return nil
 }
 
 func (d *Daemon) args() []string {
@@ -208,6 +236,20 @@ func (d *Daemon) Forget() error {
 }
 
 func (d *Daemon) cacheDir() string { return filepath.Join(d.options.Dir, "cache") }
+
+// Ended waits until the process has ended by itself, as it was to.
+func (d *Daemon) Ended(ctx context.Context) error {
+	if d.running == nil {
+		return errors.New("the daemon does not run")
+	}
+	select {
+	case <-d.running.Done():
+		d.running = nil
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the daemon to end: %w", ctx.Err())
+	}
+}
 
 // Close kills the process, if it runs, and ends for good.
 func (d *Daemon) Close() { d.programs.Close() }

@@ -1,0 +1,82 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// jumps are what happens to clocks.
+func jumps() map[string]time.Duration {
+	return map[string]time.Duration{"a day forward": 24 * time.Hour, "an hour back": -time.Hour}
+}
+
+// TestTheClockJumpsAmidARemoval: at each phase, nothing is ended that EC2 still
+// has, and the removal comes to its end.
+func TestTheClockJumpsAmidARemoval(t *testing.T) {
+	for jump, by := range jumps() {
+		for _, at := range []v1alpha1.RemovalPhase{v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud} {
+			t.Run(jump+" while "+string(at), func(t *testing.T) {
+				b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+				jumped := func() {
+					t.Helper()
+					if phase := b.read().Status.Removals[0].Phase; phase != at {
+						return
+					}
+					b.clock.forward(by)
+					b.reconcile()
+					if b.livePool() == nil {
+						t.Fatalf("the pool is gone, and EC2 has its instance %s", b.cloud.running[0].State)
+					}
+				}
+				b.reconcile()
+				jumped()
+				b.passes("the NodeClaim is ended", func() bool { return b.liveClaim() == nil || b.liveClaim().DeletionTimestamp != nil })
+				jumped()
+				b.endClaim()
+				b.passes("EC2 is asked", func() bool { return b.read().Status.Removals[0].Phase == v1alpha1.RemovalVerifyingCloud })
+				jumped()
+				b.cloud.running[0].State = "terminated"
+				b.passes("the NodeSync goes", func() bool { return !b.exists() })
+			})
+		}
+	}
+}
+
+// TestWhatIsMadeWhileARemovalStandsIsNewToIt: by whichever clock. A removal that
+// was recorded by one that runs a day ahead would not wait for it.
+func TestWhatIsMadeWhileARemovalStandsIsNewToIt(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.pass()
+	made := metav1.NewTime(b.clock.now())
+	object := func() *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{}}
+		u.SetCreationTimestamp(made)
+		return u
+	}
+	cases := map[string]struct {
+		action   plan.Action
+		recorded time.Duration
+		want     time.Duration
+	}{
+		"by a clock ahead":  {plan.Create, 24 * time.Hour, 0},
+		"before":            {plan.Create, -time.Minute, -time.Minute},
+		"an update is none": {plan.Update, 24 * time.Hour, 24 * time.Hour},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			p.sync.Status.Removals = []v1alpha1.Removal{{RecordedAt: metav1.NewTime(made.Add(c.recorded))}}
+			p.applied = apply.Result{Written: []apply.Written{{Action: c.action, Object: object()}}}
+			p.predate()
+			if got := p.sync.Status.Removals[0].RecordedAt.Sub(made.Time); got != c.want {
+				t.Errorf("recorded %s after it was made, want %s", got, c.want)
+			}
+		})
+	}
+}

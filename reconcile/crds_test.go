@@ -1,0 +1,51 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+func establishedCRD(name string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status:     apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},
+	}
+}
+
+// TestDrainWithoutCRDs: while one of Karpenter's kinds is gone, nodes may be left
+// that nobody can see. Without any of them there is nothing.
+func TestDrainWithoutCRDs(t *testing.T) {
+	drops := func(b *bed, names ...string) {
+		b.t.Helper()
+		for _, name := range names {
+			if err := b.client.Delete(b.t.Context(), establishedCRD(name)); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+	t.Run("one is gone", func(t *testing.T) {
+		b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+		drops(b, "nodepools.karpenter.sh")
+		for range 4 {
+			b.clock.forward(2 * time.Second)
+			b.reconcile()
+		}
+		if !b.exists() {
+			t.Fatal("the NodeSync is gone, and its node is not")
+		}
+		if waiting := b.read().Status.Waiting; waiting == nil || !strings.Contains(waiting.Message, "nodepools.karpenter.sh is not there") || !strings.Contains(waiting.Message, "onDelete: Orphan") {
+			t.Errorf("waiting: %+v", waiting)
+		}
+	})
+	t.Run("all are gone", func(t *testing.T) {
+		b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+		drops(b, crdNames()...)
+		b.passes("the NodeSync goes", func() bool { return !b.exists() })
+	})
+}

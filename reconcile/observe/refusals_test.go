@@ -1,0 +1,48 @@
+package observe_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// reflector is one that a test moves.
+type reflector struct{ kind, version string }
+
+func (r *reflector) LastSyncResourceVersion() string { return r.version }
+func (r *reflector) TypeDescription() string         { return r.kind }
+
+// TestRefusals: a watch that is refused is told until its cache moves; what goes
+// wrong otherwise is not: client-go tries again, and what is cached is true.
+func TestRefusals(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, "", errors.New("no role"))
+	claims, pools := &reflector{kind: "*v1.NodeClaim"}, &reflector{kind: "karpenter.sh/v1, Kind=NodePool", version: "7"}
+	var refusals observe.Refusals
+	refusals.Note(pools, apierrors.NewResourceExpired("too old"))
+	refusals.Note(pools, errors.New("connection refused"))
+	if err := refusals.Err(); err != nil {
+		t.Fatalf("nothing is refused, and it says %v", err)
+	}
+
+	refusals.Note(pools, forbidden)
+	refusals.Note(claims, forbidden)
+	refusals.Note(claims, forbidden)
+	err := refusals.Err()
+	if !apierrors.IsForbidden(err) || strings.Count(err.Error(), "watch *v1.NodeClaim: ") != 1 || !strings.Contains(err.Error(), "watch karpenter.sh/v1, Kind=NodePool: ") {
+		t.Fatalf("two watches are refused, and it says %v", err)
+	}
+
+	claims.version = "8"
+	if err := refusals.Err(); err == nil || strings.Contains(err.Error(), "NodeClaim") {
+		t.Errorf("one watch has come through, and it says %v", err)
+	}
+	pools.version = "9"
+	if err := refusals.Err(); err != nil {
+		t.Errorf("both have come through, and it says %v", err)
+	}
+}
