@@ -44,7 +44,7 @@ func TestWhatTheCacheTakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const objects = 2000
-			transform := observe.CacheOptions().DefaultTransform
+			transform := observe.CacheOptions(&observe.Refusals{}).DefaultTransform
 			cached := make([]any, objects)
 			before := heap()
 			for i := range cached {
