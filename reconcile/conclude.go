@@ -170,6 +170,8 @@ func (p *pass) tell() {
 		kind, p.memory.applied = corev1.EventTypeWarning, ""
 	case p.memory.applied != "" && p.memory.applied == p.revision():
 		return // as was to be expected of what was applied
+	case before != nil && before.Status == metav1.ConditionTrue:
+		return // a commit that changed nothing of it
 	}
 	p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), kind, after.Reason, "%s", after.Message)
 }

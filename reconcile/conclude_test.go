@@ -75,6 +75,7 @@ func TestOneChangeIsToldOnce(t *testing.T) {
 		b.concluded(p, found...)
 		return strings.Join(b.told(), "\n")
 	}
+	gone := func(p *pass) { p.sync.Status.Removals = nil }
 	applied := func(p *pass) { p.event("Applied", "NodePool/a: Update") }
 	for _, pass := range []struct {
 		revision string
@@ -83,7 +84,9 @@ func TestOneChangeIsToldOnce(t *testing.T) {
 	}{
 		{"main@sha1:1", []found{applied, waits}, "Normal Applied NodePool/a: Update"},
 		{"main@sha1:1", nil, ""},
-		{"main@sha1:2", nil, "Normal Succeeded applied, Ready, no removal open: main@sha1:2"},
+		{"main@sha1:2", nil, ""},
+		{"main@sha1:2", []found{removals(v1alpha1.RemovalDraining)}, ""},
+		{"main@sha1:2", []found{gone}, "Normal Succeeded applied, Ready, no removal open: main@sha1:2"},
 		{"main@sha1:3", []found{applied}, "Normal Applied NodePool/a: Update"},
 		{"main@sha1:3", []found{stopped(t, errors.New("odd"))}, "Warning Failed odd"},
 		{"main@sha1:3", []found{waits}, ""},
