@@ -24,13 +24,10 @@ func (w *walk) kustomization(folder string) error {
 	}
 	if !known {
 		files := w.tree.branch()
+		// What cannot be read is built: the build meets the same, and says it as one
+		// of the folder's errors.
 		names, ok, err := kustomize.Listed(files, folder)
-		if err != nil {
-			// The build meets the same, and says it as one of the folder's errors.
-			w.add(source{name: folder, kustomize: true})
-			return nil
-		}
-		found = listing{inputs: files.inputs, build: !ok, files: names}
+		found = listing{inputs: files.inputs, build: !ok || err != nil, files: names}
 	}
 	w.after[folder] = found
 	w.tree.inputs.add(found.inputs)

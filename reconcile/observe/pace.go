@@ -91,5 +91,5 @@ type pacedQueue struct {
 
 // Add adds a request at its time; one that waits already is not added twice.
 func (q pacedQueue) Add(request reconcile.Request) {
-	q.queue.AddAfter(request, q.pace.wait(request))
+	q.AddAfter(request, q.pace.wait(request))
 }

@@ -133,10 +133,10 @@ func TestFailureIsShared(t *testing.T) {
 		return at
 	}
 	first := try("default/a", 100*time.Millisecond)
-	if second := try("default/b", 90*time.Millisecond); second != first || tried.Load() != 1 {
+	if second := try("default/b", 90*time.Millisecond); !second.Equal(first) || tried.Load() != 1 {
 		t.Errorf("a failure of %s was not shared: %s, %d tries", first, second, tried.Load())
 	}
-	if third := try("default/c", 2*time.Second); third == first || tried.Load() != 2 {
+	if third := try("default/c", 2*time.Second); third.Equal(first) || tried.Load() != 2 {
 		t.Errorf("more patience made no try of its own: %d tries", tried.Load())
 	}
 }

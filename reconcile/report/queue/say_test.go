@@ -175,7 +175,7 @@ func TestAHostThatIsAdded(t *testing.T) {
 func TestAnotherSecretIsTriedAtOnce(t *testing.T) {
 	for name, change := range map[string]func(*Saying){
 		"another secret": func(s *Saying) {
-			s.Hosts = []Target{{Host: Host{Provider: gitea.Provider, URL: gitea.Host.URL, Secret: "other"}}}
+			s.Hosts = []Target{{Host: Host{Provider: gitea.Provider, URL: gitea.URL, Secret: "other"}}}
 		},
 		"somebody asks for it": func(s *Saying) { s.Retry = true },
 	} {
