@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -17,11 +18,15 @@ import (
 // identified is a file system that knows identities, and notes what is opened.
 type identified struct {
 	fstest.MapFS
+
+	mu     sync.Mutex
 	opened map[string]int
 }
 
 func (i *identified) Open(name string) (fs.File, error) {
+	i.mu.Lock()
 	i.opened[name]++
+	i.mu.Unlock()
 	return i.MapFS.Open(name)
 }
 

@@ -3,6 +3,7 @@ package render_test
 import (
 	"errors"
 	"io/fs"
+	"sync"
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/render"
@@ -14,10 +15,14 @@ var errGone = errors.New("superseded")
 // vanishing is a file system that is gone after so many operations.
 type vanishing struct {
 	fs.FS
+
+	mu          sync.Mutex
 	left, taken int
 }
 
 func (v *vanishing) take(op, name string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.taken++
 	if v.left--; v.left < 0 {
 		return &fs.PathError{Op: op, Path: name, Err: errGone}

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -16,6 +17,8 @@ import (
 // fakeRegistry is an OCI registry, as far as pulls go.
 type fakeRegistry struct {
 	server *httptest.Server
+	// spoiled answers for a part of the paths.
+	spoiled atomic.Pointer[spoiled]
 
 	mu sync.Mutex
 	// content by path, /v2/… without the host.
@@ -23,6 +26,12 @@ type fakeRegistry struct {
 	// fault answers in the registry's place when it is not zero.
 	fault    int
 	requests int
+}
+
+// spoiled is what answers in the registry's place.
+type spoiled struct {
+	part   string
+	answer http.HandlerFunc
 }
 
 func newFakeRegistry(t *testing.T) *fakeRegistry {
@@ -78,6 +87,10 @@ func (f *fakeRegistry) asked() int {
 }
 
 func (f *fakeRegistry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s := f.spoiled.Load(); s != nil && strings.Contains(r.URL.Path, s.part) {
+		s.answer(w, r)
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++

@@ -46,13 +46,17 @@ func TestFetchOfALongHistory(t *testing.T) {
 	commits := h.longHistory(t, large)
 	t.Logf("the host has %d MB", onDisk(t, h.repository)>>20)
 	inner, asked := h.handler, 0
+	h.mu.Lock()
 	h.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.mu.Lock()
 		if strings.HasSuffix(r.URL.Path, "/info/refs") && asked < len(commits) {
 			h.point(t, "refs/heads/main", commits[asked]) // each question finds one more push
 			asked++
 		}
+		h.mu.Unlock()
 		inner.ServeHTTP(w, r)
 	})
+	h.mu.Unlock()
 	said := child(t, "-fetch-url="+h.url)
 	_, rest, _ := strings.Cut(said, "MEASURED ")
 	var resident, disk int64

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -27,6 +28,7 @@ type host struct {
 	repository string // the bare repository's folder
 	url        string
 	server     *httptest.Server
+	mu         sync.Mutex // guards what a test changes while the host is asked
 	handler    http.Handler
 	clock      int
 
@@ -65,7 +67,10 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		h.packs.Add(1)
 	}
-	h.handler.ServeHTTP(w, r)
+	h.mu.Lock()
+	handler := h.handler
+	h.mu.Unlock()
+	handler.ServeHTTP(w, r)
 }
 
 func environment() []string {
