@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -99,5 +100,9 @@ func rejecting(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hanging answers when nobody waits any more.
-func hanging(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+// hanging answers when nobody waits any more, which is noticed of a request that
+// was read alone.
+func hanging(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+}
