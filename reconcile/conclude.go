@@ -159,7 +159,7 @@ func (p *pass) tell() {
 		p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), n.kind, n.reason, "%s", n.message)
 	}
 	after, before := conditions.Get(p.sync, meta.ReadyCondition), conditions.Get(p.before, meta.ReadyCondition)
-	if after == nil || p.superseded() || p.finished || (before != nil && before.Status == after.Status && before.Reason == after.Reason && before.Message == after.Message) {
+	if after == nil || p.superseded() || p.finished || sameWords(before, after) {
 		return
 	}
 	kind := corev1.EventTypeNormal
@@ -174,6 +174,12 @@ func (p *pass) tell() {
 		return // a commit that changed nothing of it
 	}
 	p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), kind, after.Reason, "%s", after.Message)
+}
+
+// sameWords says whether two conditions, of which the first may be missing, say
+// the same.
+func sameWords(a, b *metav1.Condition) bool {
+	return a != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
 func (p *pass) eventAnnotations() map[string]string {
