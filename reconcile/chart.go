@@ -51,8 +51,8 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 func (p *pass) pullCharts(ctx context.Context) (*charts.Charts, error) {
 	ref := charts.Ref{Repository: p.karpenter.Repository, Version: p.karpenter.Version}
 	failed := &p.memory.unpulled
-	if due := failed.at.Add(p.retryInterval()); failed.ref == ref && p.now.Before(due) {
-		p.wakeAt(due)
+	if failed.ref == ref && !due(p.now, failed.at, p.retryInterval()) {
+		p.wakeAt(failed.at.Add(p.retryInterval()))
 		return nil, failed.err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())

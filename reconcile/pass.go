@@ -116,10 +116,11 @@ func (p *pass) attempt() []step {
 // run takes the steps in order until one fails.
 func (p *pass) run(ctx context.Context, steps ...step) {
 	for _, s := range steps {
-		p.Points.Step(s)
+		name := nameOf(s)
+		p.Points.Step(name)
 		began := p.Settings.Now()
 		err := s(ctx)
-		p.took = append(p.took, took{step: nameOf(s), duration: p.Settings.Now().Sub(began)})
+		p.took = append(p.took, took{step: name, duration: p.Settings.Now().Sub(began)})
 		if err != nil {
 			p.fault = fault.Classify(err)
 			p.stopped(err)

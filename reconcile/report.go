@@ -56,7 +56,7 @@ func (p *pass) say(ctx context.Context) error {
 	s := queue.Saying{
 		Hosts:       p.hosts(),
 		Context:     p.statusContext(),
-		Fallback:    "plumbline/" + p.sync.Namespace + "/" + p.sync.Name,
+		Fallback:    p.contextIn(p.sync.Namespace),
 		Head:        p.snapshot.Commit,
 		State:       v.commitState(),
 		Description: v.commitText(),
@@ -86,17 +86,14 @@ func (p *pass) hosts() []queue.Target {
 // repository never overwrite each other. Empty while the cluster's name is not
 // known.
 func (p *pass) statusContext() string {
-	cluster := ""
-	switch {
-	case p.karpenter != nil:
-		cluster = p.karpenter.Cluster.Name
-	case p.sync.Status.Karpenter != nil:
-		cluster = p.sync.Status.Karpenter.Cluster
-	default:
+	cluster, _ := p.clusterName()
+	if cluster == "" {
 		return ""
 	}
-	return "plumbline/" + cluster + "/" + p.sync.Name
+	return p.contextIn(cluster)
 }
+
+func (p *pass) contextIn(cluster string) string { return "plumbline/" + cluster + "/" + p.sync.Name }
 
 // noteReported shows in the status what was told, and tells of trouble that is
 // new.

@@ -47,9 +47,8 @@ func (p *pass) installedAs(identity, standing string) bool {
 	if p.memory.standing == standing {
 		return true
 	}
-	due := p.memory.repairedAt.Add(p.retryInterval())
-	if p.now.Before(due) {
-		p.wakeAt(due)
+	if !due(p.now, p.memory.repairedAt, p.retryInterval()) {
+		p.wakeAt(p.memory.repairedAt.Add(p.retryInterval()))
 		return true
 	}
 	return false

@@ -52,14 +52,22 @@ func (r *Reconciler) Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error 
 
 // requestAll writes Flux's annotation on NodeSyncs.
 func (r *Reconciler) requestAll(ctx context.Context, syncs []v1alpha1.NodeSync) error {
-	at := r.Settings.Now().Format(time.RFC3339Nano)
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, at)
 	for i := range syncs {
-		sync := &v1alpha1.NodeSync{}
-		sync.Namespace, sync.Name = syncs[i].Namespace, syncs[i].Name
-		if err := r.Standby.Patch(ctx, sync, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("request a fetch of NodeSync %s/%s: %w", sync.Namespace, sync.Name, err)
+		name := client.ObjectKeyFromObject(&syncs[i])
+		if _, err := Request(ctx, r.Standby, name, r.Settings.Now()); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("request a fetch of NodeSync %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// Request asks for a pass over a NodeSync in the cluster, by Flux's annotation,
+// and returns its value: status.lastHandledReconcileAt is equal when it was
+// handled. The error is the API server's.
+func Request(ctx context.Context, to client.Writer, name types.NamespacedName, at time.Time) (requested string, err error) {
+	requested = at.Format(time.RFC3339Nano)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, requested)
+	sync := &v1alpha1.NodeSync{}
+	sync.Namespace, sync.Name = name.Namespace, name.Name
+	return requested, to.Patch(ctx, sync, client.RawPatch(types.MergePatchType, patch))
 }

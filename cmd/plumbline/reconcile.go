@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -59,9 +60,8 @@ func (c *cluster) requestReconcile(ctx context.Context, name string) (string, er
 	if sync.Spec.Suspend {
 		return "", fmt.Errorf("nodesync/%s is suspended: `plumbline resume %s` first", name, name)
 	}
-	requested := time.Now().Format(time.RFC3339Nano)
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, requested)
-	if err := c.Patch(ctx, sync, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+	requested, err := reconcile.Request(ctx, c, client.ObjectKeyFromObject(sync), time.Now())
+	if err != nil {
 		return "", explain(err, "write NodeSync "+name)
 	}
 	return requested, nil

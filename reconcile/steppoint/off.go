@@ -3,8 +3,6 @@
 package steppoint
 
 import (
-	"context"
-
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 )
@@ -22,7 +20,7 @@ type Points struct{}
 func New(Options) (Points, error) { return Points{}, nil }
 
 // Step does nothing.
-func (Points) Step(func(context.Context) error) {}
+func (Points) Step(string) {}
 
 // Phase does nothing.
 func (Points) Phase(_, _ string) {}

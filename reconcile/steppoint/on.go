@@ -3,12 +3,8 @@
 package steppoint
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"reflect"
-	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -57,11 +53,7 @@ func New(o Options) (Points, error) {
 }
 
 // Step is reached before a step of a pass is taken.
-func (p Points) Step(step func(context.Context) error) {
-	name := runtime.FuncForPC(reflect.ValueOf(step).Pointer()).Name()
-	name = strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "-fm")
-	p.reach("step " + name)
-}
+func (p Points) Step(name string) { p.reach("step " + name) }
 
 // Phase is reached when a removal comes to a phase, which nothing has written
 // down yet.

@@ -3,7 +3,6 @@
 package steppoint
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -16,20 +15,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pass stands for what has steps.
-type pass struct{}
-
-func (pass) fetch(context.Context) error { return nil }
-
 func TestTrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")
 	points, err := New(Options{Trace: file})
 	if err != nil {
 		t.Fatal(err)
 	}
-	points.Step(pass{}.fetch)
+	points.Step("fetch")
 	points.Phase("NodePool", "Draining")
-	points.Step(pass{}.fetch)
+	points.Step("fetch")
 	got, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +31,7 @@ func TestTrace(t *testing.T) {
 	if diff := cmp.Diff("step fetch#1\nphase NodePool Draining#1\nstep fetch#2\n", string(got)); diff != "" {
 		t.Errorf("trace (-want +got):\n%s", diff)
 	}
-	Points{}.Step(pass{}.fetch) // nobody notices
+	Points{}.Step("fetch") // nobody notices
 }
 
 var errAway = errors.New("away")
@@ -89,8 +83,8 @@ func TestSignals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		points.Step(pass{}.fetch)
-		points.Step(pass{}.fetch)
+		points.Step("fetch")
+		points.Step("fetch")
 		return
 	}
 	for name, test := range map[string]struct {
