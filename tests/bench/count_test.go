@@ -34,6 +34,13 @@ func TestCount(t *testing.T) {
 			requests: []kube.Request{object(101, 409), object(102, 200)},
 			want:     Row{Wall: 2 * time.Second, Writes: 1, Refused: 1},
 		},
+		"a write that is only tried is told apart": {
+			requests: []kube.Request{object(101, 200), {
+				Time: time.Unix(105, 0), Verb: "patch", Group: "karpenter.sh", Resource: "nodepools", Code: 200,
+				URI: "/apis/karpenter.sh/v1/nodepools/general?dryRun=All&fieldManager=kustomize-controller&force=true",
+			}},
+			want: Row{Wall: time.Second, Writes: 1, DryRuns: 1},
+		},
 		"reads are counted by their kind": {
 			requests: []kube.Request{other("get", "configmaps"), other("list", "nodepools"), other("get", "")},
 			want:     Row{Gets: 1, Lists: 1},
@@ -58,6 +65,7 @@ func TestExact(t *testing.T) {
 		"none for one":           {Row{}, oneObject, false},
 		"one for none":           {Row{Writes: 1}, nothing, false},
 		"a refused one":          {Row{Writes: 1, Refused: 1}, oneObject, false},
+		"one that is only tried": {Row{Writes: 1, DryRuns: 1}, oneObject, false},
 		"one patch too many":     {Row{Writes: 1, Patches: 3}, oneObject, false},
 		"one event too many":     {Row{Writes: 1, Events: 2}, oneObject, false},
 		"a LIST":                 {Row{Writes: 1, Lists: 1}, oneObject, false},

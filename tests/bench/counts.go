@@ -24,8 +24,9 @@ var (
 // exact holds a row to its counts.
 func exact(row Row, want Counts) error {
 	var failed error
-	if row.Writes != want.Writes || row.Refused > 0 {
-		failed = fmt.Errorf("%d objects were written and %d writes refused; want exactly %d and none", row.Writes, row.Refused, want.Writes)
+	if row.Writes != want.Writes || row.Refused+row.DryRuns > 0 {
+		failed = fmt.Errorf("%d objects were written, %d writes refused and %d only tried; want exactly %d and none",
+			row.Writes, row.Refused, row.DryRuns, want.Writes)
 	}
 	for _, count := range []struct {
 		what      string

@@ -106,6 +106,8 @@ func count(requests []kube.Request, began time.Time) Row {
 			if strings.HasPrefix(r.Group, "karpenter.") {
 				row.Reads++
 			}
+		case strings.Contains(r.URI, "dryRun="):
+			row.DryRuns++
 		case strings.HasPrefix(r.Group, "karpenter.") && r.Code >= 300:
 			row.Refused++
 		case strings.HasPrefix(r.Group, "karpenter."):

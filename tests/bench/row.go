@@ -18,12 +18,13 @@ type Row struct {
 	Wall, Told time.Duration
 	// CPU is the processor time until all was quiet, in steps of 10 ms.
 	CPU time.Duration
-	// Writes are objects written and Refused writes that the API server refused;
+	// Writes are objects written, Refused writes that the API server refused and
+	// DryRuns those that it was only asked to try;
 	// Reads are GETs of objects, Gets all, those of Secrets among them;
 	// Patches are writes of the NodeSync, ConfigMaps writes of the commit statuses'
 	// queue and of removals' records; Statuses are commit statuses posted, Fetches
 	// packs asked of the Git host.
-	Writes, Refused, Patches, Events, Lists, Gets, Reads, ConfigMaps, Statuses, Fetches int
+	Writes, Refused, DryRuns, Patches, Events, Lists, Gets, Reads, ConfigMaps, Statuses, Fetches int
 	// Fetch is a raw git fetch of the same push, Apply a raw server-side apply of
 	// the same objects over eight connections, Build krusty's of the same files.
 	Fetch, Apply, Build time.Duration
@@ -105,6 +106,7 @@ func middle(rows []Row) Row {
 	for _, get := range []func(*Row) *int{
 		func(r *Row) *int { return &r.Writes },
 		func(r *Row) *int { return &r.Refused },
+		func(r *Row) *int { return &r.DryRuns },
 		func(r *Row) *int { return &r.Patches },
 		func(r *Row) *int { return &r.Events },
 		func(r *Row) *int { return &r.Lists },
