@@ -48,6 +48,7 @@ func (a *argo) start(ctx context.Context) error {
 	if err := a.installArgo(ctx); err != nil {
 		return err
 	}
+	askPass := "ARGOCD_ASK_PASS_SOCK=" + a.path("askpass.sock") // else all runs on a machine share one
 	ports, err := process.FreePorts(4)
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (a *argo) start(ctx context.Context) error {
 		{"argocd-repo-server", paths[binaries.ArgoCD], server},
 		{"argocd-application-controller", paths[binaries.ArgoCD], controller},
 	} {
-		env := append([]string{"ARGOCD_BINARY_NAME=" + program.name, "ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false"}, argoVariables...)
+		env := append([]string{"ARGOCD_BINARY_NAME=" + program.name, "ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false", askPass}, argoVariables...)
 		p, err := a.run(ctx, program.name, program.path, program.args, env)
 		if err != nil {
 			return err

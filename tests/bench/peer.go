@@ -21,6 +21,9 @@ import (
 // peersNamespace is where the peers and their objects are.
 const peersNamespace = "peers"
 
+// peersScene is the scene that measures them.
+const peersScene = "peers"
+
 // work is what is measured of the peers, too.
 type work string
 
@@ -38,6 +41,8 @@ type peer interface {
 	// start starts it, follow has it take the fleet in the repository.
 	start(ctx context.Context) error
 	follow(ctx context.Context, commit string) error
+	// memory is the resident memory of each of its processes, in bytes.
+	memory() ([]int64, error)
 	// stop ends it.
 	stop()
 	// settings say what it ran with.
@@ -48,6 +53,8 @@ type peer interface {
 type Peer struct {
 	Name, Settings string
 	Rows           map[work]Row
+	// Resident is the memory of each of its processes after the changes, in bytes.
+	Resident []int64
 	// Skipped says why it was not measured.
 	Skipped string
 }
@@ -126,6 +133,9 @@ func (b *bench) peer(ctx context.Context, p peer, into *Peer) error {
 			return fmt.Errorf("%s: %d objects were written, want %d", kind, got, want)
 		}
 	}
+	if into.Resident, err = p.memory(); err != nil {
+		return err
+	}
 	return b.areLeft(ctx, len(f.limits)-n)
 }
 
@@ -189,6 +199,18 @@ func (all programsOf) cpu() (time.Duration, error) {
 		sum += used
 	}
 	return sum, nil
+}
+
+func (all programsOf) memory() ([]int64, error) {
+	var each []int64
+	for _, p := range all {
+		resident, _, err := watched(p.PID()).memory()
+		if err != nil {
+			return nil, err
+		}
+		each = append(each, resident)
+	}
+	return each, nil
 }
 
 func (all programsOf) stop() {

@@ -30,7 +30,7 @@ func TestTableSaysWhichBarsAreMet(t *testing.T) {
 	if err := table.Print(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"≤ 2.000 s met", "CPU ≤ 0.500 s MISSED", "9.0× (≥ 10× MISSED)", "7.0× (≥ 6× met)"} {
+	for _, want := range []string{"≤ 2.000 s met", "CPU ≤ 0.500 s MISSED", "9.0× as fast  ≥ 10× MISSED", "7.0× as fast  ≥ 6× met"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out.String())
 		}

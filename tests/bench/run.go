@@ -21,7 +21,7 @@ type Options struct {
 	Scenes []string
 	// Curve has one change measured in fleets of many sizes, too.
 	Curve bool
-	// Peers are measured beside it: flux, argo.
+	// Peers are measured beside it, whatever the scenes are: flux, argo.
 	Peers []string
 	// Idle is how long the daemon is left idle. Nodes is the number of Nodes and of
 	// NodeClaims beside it then.
@@ -61,7 +61,7 @@ func (o Options) check() error {
 }
 
 func (o Options) wants(scene string) bool {
-	return len(o.Scenes) == 0 || slices.Contains(o.Scenes, scene)
+	return len(o.Scenes) == 0 || slices.Contains(o.Scenes, scene) || scene == peersScene && len(o.Peers) > 0
 }
 
 // Run measures all scenes in one cluster and returns what they cost. On an error
@@ -109,7 +109,7 @@ func (b *bench) scenes() []scene {
 		{"kustomize", b.kustomizations},
 		{"many", b.many},
 		{"curve", b.curve},
-		{"peers", b.peers},
+		{peersScene, b.peers},
 		{"idle", b.idle}, // it leaves its nodes behind
 	}
 }

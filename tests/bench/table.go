@@ -31,7 +31,7 @@ func (t *Table) add(row Row) *Row {
 	return &row
 }
 
-// columns are the table's beside those of the peers.
+// columns are the table's.
 var columns = []struct {
 	head string
 	cell func(*Row) string
@@ -82,38 +82,24 @@ func (t *Table) Print(out io.Writer) error {
 	for _, c := range columns {
 		fmt.Fprint(w, c.head, "\t")
 	}
-	for _, p := range t.Peers {
-		fmt.Fprintf(w, "%s: wall, CPU, ratio\t", p.Name)
-	}
 	fmt.Fprintln(w)
 	for _, r := range t.Rows {
 		for _, c := range columns {
 			fmt.Fprint(w, c.cell(r), "\t")
-		}
-		for _, p := range t.Peers {
-			fmt.Fprint(w, t.beside(r, p), "\t")
 		}
 		fmt.Fprintln(w)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
-	_, err := io.WriteString(out, legend+strings.Join(t.lines(), "\n")+"\n")
+	if _, err := io.WriteString(out, legend); err != nil {
+		return fmt.Errorf("print the table: %w", err)
+	}
+	if err := t.printPeers(out); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, strings.Join(t.lines(), "\n")+"\n")
 	return err
-}
-
-// beside is what a row's work cost a peer, and how many times as long it took.
-func (t *Table) beside(r *Row, p *Peer) string {
-	row, ok := p.Rows[r.Peer]
-	if !ok || r.Peer == "" || p.Skipped != "" {
-		return ""
-	}
-	ratio := row.Wall.Seconds() / r.Wall.Seconds()
-	cell := fmt.Sprintf("%s, %s, %.1f×", seconds(row.Wall), seconds(row.CPU), ratio)
-	if bar := r.faster(p.Name, t.Objects); bar > 0 {
-		cell += fmt.Sprintf(" (≥ %.0f× %s)", bar, verdict(ratio >= bar))
-	}
-	return cell
 }
 
 // lines are what the table says of the run as a whole.
@@ -130,7 +116,7 @@ func (t *Table) lines() []string {
 			lines = append(lines, p.Name+" was not measured: "+p.Skipped)
 			continue
 		}
-		lines = append(lines, p.Name+": "+p.Settings)
+		lines = append(lines, p.line())
 	}
 	if len(t.RawFirst) > 0 {
 		lines = append(lines, fmt.Sprintf("raw apply of all objects, before and after: first %v, again %v", rounded(t.RawFirst), rounded(t.RawAll)))
