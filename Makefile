@@ -85,7 +85,8 @@ vulncheck: ## Known vulnerabilities; passes with a word where the database canno
 	  else echo "$$out" >&2; exit 1; fi; }
 
 .PHONY: bench
-bench: build system ## Print the table of ratios; OBJECTS=2000 PEERS=flux,argo IDLE=10m NODES=10000 CURVE=1 SCENES=removal
+bench: build ## Print the table of ratios; OBJECTS=2000 PEERS=flux,argo IDLE=10m NODES=10000 CURVE=1 SCENES=removal
+	@.ci/system $(if $(findstring argo,$(PEERS)),redis-server)
 	@cd tests && go run ./bench/cmd/bench -objects=$(OBJECTS) -peers='$(PEERS)' -idle=$(IDLE) -nodes=$(NODES) -curve=$(if $(CURVE),true,false) -scenes='$(SCENES)'
 
 .PHONY: soak
