@@ -1,0 +1,141 @@
+package karpenter
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	made := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &made.Object); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func class(t *testing.T, name, spec string) *unstructured.Unstructured {
+	return object(t, "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: "+name+"}\nspec: "+spec+"\n")
+}
+
+func pool(t *testing.T, name, class, spec string) *unstructured.Unstructured {
+	return object(t, "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: "+name+"}\nspec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: "+class+"}"+spec+"}}}\n")
+}
+
+// withDefault changes the default of a field of a kind's v1.
+func withDefault(t *testing.T, crds crdList, kind, value string, field ...string) crdList {
+	t.Helper()
+	for _, crd := range crds {
+		if crd.Spec.Names.Kind != kind {
+			continue
+		}
+		for i, version := range crd.Spec.Versions {
+			if version.Name == "v1" {
+				setDefault(t, crd.Spec.Versions[i].Schema.OpenAPIV3Schema, value, field)
+				return crds
+			}
+		}
+	}
+	t.Fatalf("no %s", kind)
+	return nil
+}
+
+func setDefault(t *testing.T, schema *apiextensionsv1.JSONSchemaProps, value string, field []string) {
+	t.Helper()
+	inner, ok := schema.Properties[field[0]]
+	if !ok {
+		t.Fatalf("no field %v", field)
+	}
+	if len(field) > 1 {
+		setDefault(t, &inner, value, field[1:])
+	} else {
+		inner.Default = &apiextensionsv1.JSON{Raw: []byte(value)}
+	}
+	schema.Properties[field[0]] = inner
+}
+
+func TestEffects(t *testing.T) {
+	const pinned = "{amiSelectorTerms: [{alias: al2023@v20260101}], metadataOptions: {httpTokens: required}}"
+	follows := "cannot know: EC2NodeClass latest follows al2023@latest, whose AMI may be another one by then"
+	cases := map[string]struct {
+		from, to string
+		old, new crdList
+		class    string
+		pool     string
+		names    string // the class that the pool names
+		want     []string
+	}{
+		"the same hash":         {from: "1.12.1", to: "1.14.1", class: pinned},
+		"another hash":          {from: "1.8.6", to: "1.14.1", class: pinned},
+		"back":                  {from: "1.14.1", to: "1.8.6", class: pinned},
+		"the newest AMI":        {from: "1.8.6", to: "1.14.1", class: "{amiSelectorTerms: [{id: ami-1}, {alias: al2023@latest}]}", want: []string{follows}},
+		"no class to see":       {from: "1.8.6", to: "1.14.1", class: pinned, names: "absent", want: []string{"cannot know: EC2NodeClass absent, which it names, is not there to look at"}},
+		"a version to come":     {from: "1.14.1", to: "1.15.0", class: pinned, want: []string{"cannot know: this plumbline knows versions up to 1.14.1, and not what 1.15.0 hashes"}},
+		"a default of class":    {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: []string{"EC2NodeClass latest leaves out spec.metadataOptions.httpPutResponseHopLimit, which the new CRD fills in otherwise"}},
+		"written in the object": {from: "1.8.6", to: "1.14.1", class: "{metadataOptions: {httpPutResponseHopLimit: 1}}", new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit")},
+		"a default of pool":     {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter"), want: []string{"NodePool workers leaves out spec.template.spec.expireAfter, which the new CRD fills in otherwise"}},
+		"given in the pool":     {from: "1.8.6", to: "1.14.1", class: pinned, pool: ", expireAfter: 720h", new: withDefault(t, crds(t, "1.14.1"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter")},
+		"outside the template":  {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "NodePool", "10", "spec", "weight")},
+		"a default that is new": {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", `"RAID0"`, "spec", "instanceStorePolicy"), want: []string{"EC2NodeClass latest leaves out spec.instanceStorePolicy, which the new CRD fills in otherwise"}},
+		"no CRD to compare": {from: "1.8.6", to: "1.14.1", class: pinned, old: crdList{}, want: []string{
+			"cannot know: the defaults of NodePool workers by the old CRDs: no CRD defines NodePool in karpenter.sh/v1",
+			"cannot know: the defaults of EC2NodeClass latest by the old CRDs: no CRD defines EC2NodeClass in karpenter.k8s.aws/v1",
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.old == nil {
+				c.old = crds(t, "1.8.6")
+			}
+			if c.new == nil {
+				c.new = crds(t, "1.14.1")
+			}
+			if c.names == "" {
+				c.names = "latest"
+			}
+			got, err := Effects(Upgrade{
+				From: c.from, To: c.to, Old: c.old, New: c.new,
+				Classes: []*unstructured.Unstructured{class(t, "latest", c.class)},
+				Pools:   []*unstructured.Unstructured{pool(t, "workers", c.names, c.pool)},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]Effect{{Pool: "workers", Reasons: c.want}}, got); diff != "" {
+				t.Error(diff)
+			}
+			if got[0].MayReplace() != (len(c.want) > 0) {
+				t.Errorf("may replace: %t", got[0].MayReplace())
+			}
+		})
+	}
+}
+
+// TestEffectsEachPool: a class' reason is told to the pools that name it, and to
+// no other.
+func TestEffectsEachPool(t *testing.T) {
+	got, err := Effects(Upgrade{
+		From: "1.8.6", To: "1.14.1", Old: crds(t, "1.8.6"), New: crds(t, "1.14.1"),
+		Classes: []*unstructured.Unstructured{class(t, "a", "{amiSelectorTerms: [{alias: al2023@latest}]}"), class(t, "b", "{amiSelectorTerms: [{alias: al2023@v1}]}")},
+		Pools:   []*unstructured.Unstructured{pool(t, "first", "a", ""), pool(t, "second", "b", ""), pool(t, "third", "a", "")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var may []string
+	for _, effect := range got {
+		if effect.MayReplace() {
+			may = append(may, effect.Pool)
+		}
+	}
+	if diff := cmp.Diff([]string{"first", "third"}, may); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := Effects(Upgrade{From: "1", To: "1.14.1"}); err == nil {
+		t.Error("no version, and no error")
+	}
+}

@@ -1,0 +1,40 @@
+package karpenter
+
+import "strings"
+
+// maxTypos is how many letters two names may differ in and still be taken for one.
+const maxTypos = 2
+
+// nearest returns the name that a mistyped one was most likely meant to be; empty
+// where none is close.
+func nearest(typed string, names []string) string {
+	best, least := "", maxTypos+1
+	for _, name := range names {
+		distance := typos(strings.ToLower(typed), strings.ToLower(name))
+		if distance < least && distance < len(name)/2 {
+			best, least = name, distance
+		}
+	}
+	return best
+}
+
+// typos is the Levenshtein distance of two names.
+func typos(a, b string) int {
+	costs := make([]int, len(b)+1)
+	for j := range costs {
+		costs[j] = j
+	}
+	for i := range len(a) {
+		diagonal := costs[0]
+		costs[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = costs[j+1]
+			costs[j+1] = min(replace, costs[j]+1, costs[j+1]+1)
+		}
+	}
+	return costs[len(b)]
+}

@@ -1,0 +1,221 @@
+package karpenter
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// real are the versions whose sources the module proxy has.
+var real = []string{"1.0.8", "1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1"}
+
+// folders are those of the modules that were asked for.
+var folders sync.Map
+
+// source is the folder of a version of Karpenter's AWS provider: charts, CRDs and
+// the controller.
+func source(t *testing.T, version string) fs.FS {
+	return module(t, "github.com/aws/karpenter-provider-aws@v"+version)
+}
+
+// module is the folder of a module. Go's cache has it, or fetches it; go runs
+// outside of every module, so that no go.sum is changed.
+func module(t *testing.T, name string) fs.FS {
+	t.Helper()
+	if dir, ok := folders.Load(name); ok {
+		return os.DirFS(dir.(string))
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", name)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("download %s: %v: %s", name, err, out)
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal(out, &downloaded); err != nil {
+		t.Fatal(err)
+	}
+	folders.Store(name, downloaded.Dir)
+	return os.DirFS(downloaded.Dir)
+}
+
+func read(t *testing.T, files fs.FS, name string) string {
+	t.Helper()
+	raw, err := fs.ReadFile(files, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// crds are the CRDs of a version.
+func crds(t *testing.T, version string) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	files := source(t, version)
+	names, err := fs.Glob(files, "pkg/apis/crds/*.yaml")
+	if err != nil || len(names) < 3 {
+		t.Fatalf("crds of %s: %v, %v", version, names, err)
+	}
+	var found []*apiextensionsv1.CustomResourceDefinition
+	for _, name := range names {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal([]byte(read(t, files, name)), crd); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, crd)
+	}
+	return found
+}
+
+// chartValues are the defaults of a version's main chart.
+func chartValues(t *testing.T, version string) map[string]any {
+	t.Helper()
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(read(t, source(t, version), "charts/karpenter/values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+func match(t *testing.T, pattern, text string) string {
+	t.Helper()
+	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("no %s in it", pattern)
+	}
+	return found[1]
+}
+
+// TestTablesAsTheSourcesSay holds the tables to the controllers' own constants.
+func TestTablesAsTheSourcesSay(t *testing.T) {
+	for _, version := range real {
+		t.Run(version, func(t *testing.T) {
+			files := source(t, version)
+			v, err := parse(version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checks := read(t, files, "pkg/providers/version/version.go")
+			want := "1." + match(t, `MinK8sVersion = "1\.(\d+)"`, checks) + " to 1." + match(t, `MaxK8sVersion = "1\.(\d+)"`, checks)
+			if got, err := KubernetesOf(version); err != nil || got.String() != want {
+				t.Errorf("kubernetes %s, %v, want %s", got, err, want)
+			}
+			hash := match(t, `EC2NodeClassHashVersion = "(v\d+)"`, read(t, files, "pkg/apis/v1/ec2nodeclass.go"))
+			if got, _ := at(ec2NodeClassHash, v); got != hash {
+				t.Errorf("hash of EC2NodeClass %s, want %s", got, hash)
+			}
+		})
+	}
+}
+
+// TestNodePoolHashAsTheSourcesSay: the NodePool is the core's, which has versions
+// of its own.
+func TestNodePoolHashAsTheSourcesSay(t *testing.T) {
+	for version, core := range map[string]string{"1.0.8": "1.0.5", "1.6.3": "1.6.2", "1.8.6": "1.8.2", "1.12.1": "1.12.0", "1.14.1": "1.14.1"} {
+		want := match(t, `NodePoolHashVersion = "(v\d+)"`, read(t, module(t, "sigs.k8s.io/karpenter@v"+core), "pkg/apis/v1/nodepool.go"))
+		if got, _ := at(nodePoolHash, mustParse(t, version)); got != want {
+			t.Errorf("%s: hash of NodePool %s, want %s", version, got, want)
+		}
+	}
+}
+
+// TestPermissionsAsTheSourcesSay: the controller has calls in its list of the SDK's
+// from the version on that the table says, and not before.
+func TestPermissionsAsTheSourcesSay(t *testing.T) {
+	for _, version := range real[1:] { // 1.0 has no such list
+		listed := read(t, source(t, version), "pkg/aws/sdk.go")
+		for action, call := range map[string]string{
+			"ec2:DescribeCapacityReservations":   "DescribeCapacityReservations(",
+			"iam:ListInstanceProfiles":           "ListInstanceProfiles(",
+			"ec2:DescribePlacementGroups":        "DescribePlacementGroups(",
+			"ec2:DescribeInstanceStatus":         "DescribeInstanceStatus(",
+			"arc-zonal-shift:GetManagedResource": "GetManagedResource(",
+		} {
+			due := !mustParse(t, version).LessThan(mustParse(t, since(t, action)))
+			if action == "ec2:DescribeCapacityReservations" {
+				due = true // behind a feature gate that is off before 1.6
+			}
+			if got := strings.Contains(listed, call); got != due {
+				t.Errorf("%s calls %s: %t, want %t", version, action, got, due)
+			}
+		}
+	}
+}
+
+// since is the version that the table has for an action.
+func since(t *testing.T, action string) string {
+	t.Helper()
+	for _, p := range permissions {
+		if p.is.Action == action {
+			return p.since
+		}
+	}
+	t.Fatalf("no %s in the table", action)
+	return ""
+}
+
+// TestChartsOwnValues: no chart finds its own defaults unknown, nor any value that
+// its templates read.
+func TestChartsOwnValues(t *testing.T) {
+	reads := regexp.MustCompile(`\.Values\.([A-Za-z0-9.]+)`)
+	for _, version := range real {
+		t.Run(version, func(t *testing.T) {
+			chart := chartValues(t, version)
+			if found := Unknown(chart, chart); len(found) > 0 {
+				t.Errorf("its own defaults: %v", found)
+			}
+			files := source(t, version)
+			names, err := fs.Glob(files, "charts/karpenter/templates/*")
+			if err != nil || len(names) == 0 {
+				t.Fatal(names, err)
+			}
+			for _, name := range names {
+				for _, found := range reads.FindAllStringSubmatch(read(t, files, name), -1) {
+					if unknown := Unknown(nest(strings.Split(found[1], "."), "x"), chart); len(unknown) > 0 {
+						t.Errorf("%s reads %s: %v", path.Base(name), found[1], unknown)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestSettingsAreGone: what the table calls gone is in no later chart, and what
+// took its place is.
+func TestSettingsAreGone(t *testing.T) {
+	for _, version := range real {
+		chart := chartValues(t, version)
+		v := mustParse(t, version)
+		for _, s := range settings {
+			if _, variable := s.variable(); !variable && s.in(chart) && !v.LessThan(mustParse(t, s.Since)) {
+				t.Errorf("%s has %s, gone since %s", version, s.Path, s.Since)
+			}
+		}
+	}
+	webhooks := slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool { return !strings.HasPrefix(s.Path, "webhook.") || s.Since != "1.1.0" })
+	for _, s := range webhooks {
+		if !s.in(chartValues(t, "1.0.8")) {
+			t.Errorf("1.0.8 does not have %s, which goes in %s", s.Path, s.Since)
+		}
+	}
+}
+
+// nest makes a map of maps with one value.
+func nest(keys []string, value any) map[string]any {
+	for _, key := range slices.Backward(keys) {
+		value = map[string]any{key: value}
+	}
+	made, _ := value.(map[string]any)
+	return made
+}
