@@ -18,7 +18,7 @@ const folder = "clusters/bench"
 // the same before and after.
 func (b *bench) changes(ctx context.Context) error {
 	return b.inTurn(ctx,
-		b.rawAll, b.firstApply, b.oneChanged, b.outside, b.editedByHand, b.restarted, b.allChanged, b.profile, b.memory,
+		b.rawAll, b.firstApply, b.oneChanged, b.outside, b.editedByHand, b.restarted, b.allChanged, b.profileOne, b.memory,
 		b.plumbline.leave, b.withoutDaemon(b.rawAll), b.compareRaw,
 	)
 }
@@ -33,7 +33,9 @@ func (b *bench) withoutDaemon(do func(context.Context) error) func(context.Conte
 // firstApply lets the daemon meet the repository for the first time.
 func (b *bench) firstApply(ctx context.Context) error {
 	b.fleet = newFleet(folder, "", b.options.Objects)
-	row, err := b.meet(ctx, b.fleet, nil)
+	row, err := b.profiled(ctx, "first", func(ctx context.Context) (Row, error) {
+		return b.meet(ctx, b.fleet, nil)
+	})
 	if err != nil {
 		return err
 	}
@@ -106,7 +108,9 @@ func (b *bench) changeLimit(row Row) time.Duration {
 // allChanged changes every object.
 func (b *bench) allChanged(ctx context.Context) error {
 	b.fleet.changeAll()
-	row, err := b.change(ctx, b.plumbline, b.fleet.all()...)
+	row, err := b.profiled(ctx, "all", func(ctx context.Context) (Row, error) {
+		return b.change(ctx, b.plumbline, b.fleet.all()...)
+	})
 	if err != nil {
 		return err
 	}
@@ -197,7 +201,10 @@ func (b *bench) restarted(ctx context.Context) error {
 }
 
 // memory reads what the daemon holds after that.
-func (b *bench) memory(context.Context) error {
+func (b *bench) memory(ctx context.Context) error {
+	if err := b.profileHeap(ctx, "changes"); err != nil {
+		return err
+	}
 	var err error
 	b.table.Resident, b.table.Peak, err = watched(b.plumbline.daemon.PID()).memory()
 	return err

@@ -53,20 +53,20 @@ func (b *bench) idleEmpty(ctx context.Context) error {
 	if err := errors.Join(b.plumbline.daemon.Stop(), b.plumbline.start(ctx)); err != nil {
 		return err
 	}
-	return b.readMemory(ctx, &b.table.Idle.Empty)
+	return b.readMemory(ctx, "empty", &b.table.Idle.Empty)
 }
 
 func (b *bench) idleFull(ctx context.Context) error {
 	if _, err := b.meet(ctx, b.fleet, map[string]string{"interval": "1m"}); err != nil {
 		return err
 	}
-	return b.again(ctx, &b.table.Idle.Full)
+	return b.again(ctx, "full", &b.table.Idle.Full)
 }
 
-func (b *bench) idlePeopled(ctx context.Context) error { return b.again(ctx, &b.table.Idle.Peopled) }
+func (b *bench) idlePeopled(ctx context.Context) error { return b.again(ctx, "peopled", &b.table.Idle.Peopled) }
 
 // again starts the daemon anew, lets it get in sync, and reads its memory.
-func (b *bench) again(ctx context.Context, resident *int64) error {
+func (b *bench) again(ctx context.Context, state string, resident *int64) error {
 	if err := b.plumbline.daemon.Stop(); err != nil {
 		return err
 	}
@@ -77,16 +77,19 @@ func (b *bench) again(ctx context.Context, resident *int64) error {
 	if err := b.plumbline.answered(ctx, token); err != nil {
 		return err
 	}
-	return b.readMemory(ctx, resident)
+	return b.readMemory(ctx, state, resident)
 }
 
-func (b *bench) readMemory(ctx context.Context, resident *int64) error {
+// readMemory reads it before it takes a profile, which collects garbage first.
+func (b *bench) readMemory(ctx context.Context, state string, resident *int64) error {
 	if err := pass(ctx, min(warm, b.options.Idle)); err != nil {
 		return err
 	}
 	var err error
-	*resident, _, err = watched(b.plumbline.daemon.PID()).memory()
-	return err
+	if *resident, _, err = watched(b.plumbline.daemon.PID()).memory(); err != nil {
+		return err
+	}
+	return b.profileHeap(ctx, state)
 }
 
 // pass lets time pass.

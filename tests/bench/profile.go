@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,9 +16,9 @@ import (
 // profileTime is how long a profile runs.
 const profileTime = 20 * time.Second
 
-// profile takes a CPU profile of the daemon while one object after another is
+// profileOne takes a CPU profile of the daemon while one object after another is
 // changed.
-func (b *bench) profile(ctx context.Context) error {
+func (b *bench) profileOne(ctx context.Context) error {
 	if b.options.Profile == "" {
 		return nil
 	}
@@ -25,13 +26,13 @@ func (b *bench) profile(ctx context.Context) error {
 	over := make(chan struct{})
 	group.Go(func() error {
 		defer close(over)
-		return b.download(ctx)
+		return b.profileCPU(ctx, "one")
 	})
 	group.Go(func() error {
 		for i := 0; ; i++ {
 			select {
 			case <-over:
-				b.say("the profile in %s is of %d one-object changes", b.options.Profile, i)
+				b.say("the profile of one-object changes is of %d", i)
 				return nil
 			default:
 			}
@@ -43,8 +44,34 @@ func (b *bench) profile(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (b *bench) download(ctx context.Context) (err error) {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", b.plumbline.metrics, int(profileTime.Seconds()))
+// profiled does something, and takes a CPU profile of the daemon beside it.
+func (b *bench) profiled(ctx context.Context, what string, do func(context.Context) (Row, error)) (row Row, err error) {
+	if b.options.Profile == "" {
+		return do(ctx)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return b.profileCPU(ctx, what) })
+	group.Go(func() (err error) {
+		row, err = do(ctx)
+		return err
+	})
+	return row, group.Wait()
+}
+
+func (b *bench) profileCPU(ctx context.Context, of string) error {
+	return b.download(ctx, fmt.Sprintf("profile?seconds=%d", int(profileTime.Seconds())), "cpu-"+of)
+}
+
+// profileHeap takes a profile of what the daemon holds.
+func (b *bench) profileHeap(ctx context.Context, at string) error {
+	if b.options.Profile == "" {
+		return nil
+	}
+	return b.download(ctx, "heap?gc=1", "heap-"+at)
+}
+
+func (b *bench) download(ctx context.Context, profile, into string) (err error) {
+	url := fmt.Sprintf("http://%s/debug/pprof/%s", b.plumbline.metrics, profile)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("ask for a profile: %w", err)
@@ -57,7 +84,10 @@ func (b *bench) download(ctx context.Context) (err error) {
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("ask for a profile at %s: %s", url, answer.Status)
 	}
-	file, err := os.Create(b.options.Profile)
+	if err := os.MkdirAll(b.options.Profile, 0o700); err != nil {
+		return fmt.Errorf("write the profile: %w", err)
+	}
+	file, err := os.Create(filepath.Join(b.options.Profile, into+".pprof"))
 	if err != nil {
 		return fmt.Errorf("write the profile: %w", err)
 	}

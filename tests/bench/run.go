@@ -29,8 +29,9 @@ type Options struct {
 	Nodes int
 	// Flags are the daemon's beside those of its Deployment; the last one counts.
 	Flags []string
-	// Profile is a file for a CPU profile of the daemon while it takes one-object
-	// changes. Empty: none is taken.
+	// Profile is a folder for profiles of the daemon: of its CPU while it takes
+	// one-object changes and writes everything, and of what it holds. Empty: none
+	// is taken.
 	Profile string
 	// Progress gets a line for each step.
 	Progress io.Writer

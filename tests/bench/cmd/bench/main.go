@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 	flag.DurationVar(&o.Idle, "idle", 30*time.Second, "how long the daemon is left idle; the bars are meant for 10m")
 	flag.IntVar(&o.Nodes, "nodes", 1000, "number of NodeClaims and Nodes beside an idle daemon; the bars are meant for 10000")
 	flag.BoolVar(&o.Curve, "curve", false, "measure one change in 100 to 10000 objects, too")
-	flag.StringVar(&o.Profile, "profile", "", "file for a CPU profile of the daemon while it takes one-object changes")
+	flag.StringVar(&o.Profile, "profile", "", "folder for profiles of the daemon: of its CPU, and of what it holds")
 	scenes := flag.String("scenes", "", "what is measured, with commas, out of "+strings.Join(bench.Scenes(), ",")+"; all by default, the curve where it is asked for")
 	peers := flag.String("peers", "", "tools to measure beside plumbline, with commas, out of flux,argo")
 	flags := flag.String("flags", "", "flags of the daemon beside those of its Deployment, such as --kube-api-qps=-1")
