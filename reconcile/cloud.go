@@ -132,14 +132,17 @@ func (c impatient) Instances(ctx context.Context, query cloud.Query) ([]cloud.In
 // tell an account as well as all.
 const maxProviderIDs = 50
 
+// providerIDs are some of those that live. A cache lists in no order; the same
+// world makes the same question, and the same words about its answer.
 func (p *pass) providerIDs() []string {
 	var ids []string
 	for _, claim := range p.live.NodeClaims {
-		if claim.ProviderID != "" && !claim.Deleting && len(ids) < maxProviderIDs {
+		if claim.ProviderID != "" && !claim.Deleting {
 			ids = append(ids, claim.ProviderID)
 		}
 	}
-	return ids
+	slices.Sort(ids)
+	return ids[:min(len(ids), maxProviderIDs)]
 }
 
 // clusterName is the cluster as Git names it, or as the first install fixed it

@@ -1,13 +1,17 @@
 package reconcile
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -51,5 +55,28 @@ func TestWhatCannotBeTakenBackNeedsAFreshAnswer(t *testing.T) {
 		if got := p.aboutToEnd(); got != fresh[phase] {
 			t.Errorf("%s: fresh = %t, want %t", phase, got, fresh[phase])
 		}
+	}
+}
+
+// TestTheAccountIsAskedAboutTheSameInstances: a cache lists in no order, and a
+// condition may not change with it.
+func TestTheAccountIsAskedAboutTheSameInstances(t *testing.T) {
+	var claims []plan.NodeClaim
+	for i := range 3 * maxProviderIDs {
+		claims = append(claims, plan.NodeClaim{ProviderID: fmt.Sprintf("aws:///eu-west-1a/i-%03d", i), Deleting: i == 1})
+	}
+	var want []string
+	for range 3 {
+		p := &pass{live: plan.Live{NodeClaims: claims}}
+		got := p.providerIDs()
+		if len(got) != maxProviderIDs || slices.Contains(got, "aws:///eu-west-1a/i-001") {
+			t.Errorf("asked about %v", got)
+		}
+		if diff := cmp.Diff(want, got); want != nil && diff != "" {
+			t.Errorf("the order of the NodeClaims changes the question (-before +after):\n%s", diff)
+		}
+		want = got
+		claims = append(claims[len(claims)/2:], claims[:len(claims)/2]...)
+		slices.Reverse(claims[:10])
 	}
 }
