@@ -16,29 +16,56 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// deletesAtOnce is how many NodeClaims are deleted at a time.
-const deletesAtOnce = 8
+// actsAtOnce is how many writes are made at a time.
+const actsAtOnce = 8
 
-// act does what Next wants done for one removal, beyond questions and records.
-func (d *drive) act(ctx context.Context, it *item) error {
-	var claims []DeleteNodeClaim
-	for _, a := range it.actions {
-		switch a := a.(type) {
-		case StopGrowth:
-			if err := d.restrain(ctx, it, a, map[string]any{"limits": map[string]any{"cpu": "0"}}); err != nil {
-				return err
-			}
-		case ScaleToZero:
-			if err := d.restrain(ctx, it, a, map[string]any{"replicas": int64(0)}); err != nil {
-				return err
-			}
-		case DeleteNodeClaim:
-			claims = append(claims, a)
-		case DeleteObject:
-			return d.deleteObject(ctx, it, a)
+// act does what Next wants done, beyond questions and records. The removals do
+// not wait for each other: each has its own gates behind it.
+func (d *drive) act(ctx context.Context) error {
+	type act struct {
+		it *item
+		do Action
+	}
+	var wanted []act
+	for _, it := range d.open() {
+		for _, a := range it.actions {
+			wanted = append(wanted, act{it, a})
 		}
 	}
-	return d.deleteClaims(ctx, it, claims)
+	failures, done := make([]error, len(wanted)), make([]bool, len(wanted))
+	var group errgroup.Group
+	group.SetLimit(actsAtOnce)
+	for i, a := range wanted {
+		group.Go(func() error {
+			done[i], failures[i] = d.write(ctx, a.it, a.do)
+			return nil
+		})
+	}
+	// No write returns an error: each has its place among the failures.
+	_ = group.Wait()
+	for i, a := range wanted {
+		if done[i] {
+			d.did(a.it, a.do)
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// write does one thing, where it is one that is written to the cluster.
+func (d *drive) write(ctx context.Context, it *item, a Action) (done bool, err error) {
+	switch a := a.(type) {
+	case StopGrowth:
+		err = d.restrain(ctx, it, a, map[string]any{"limits": map[string]any{"cpu": "0"}})
+	case ScaleToZero:
+		err = d.restrain(ctx, it, a, map[string]any{"replicas": int64(0)})
+	case DeleteNodeClaim:
+		err = d.deleteClaim(ctx, it, a)
+	case DeleteObject:
+		err = d.deleteObject(ctx, it, a)
+	default:
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // restrain applies a spec alone, forced, as the removal's own manager. The UID
@@ -54,32 +81,11 @@ func (d *drive) restrain(ctx context.Context, it *item, a Action, spec map[strin
 	if err != nil {
 		return fmt.Errorf("%s of %s/%s: %w", a, it.before.Kind, it.before.Name, err)
 	}
-	d.did(it, a)
 	return nil
 }
 
-// deleteClaims ends NodeClaims, each as it was seen past the cache. One that is
-// gone or has changed is looked at in the next pass.
-func (d *drive) deleteClaims(ctx context.Context, it *item, claims []DeleteNodeClaim) error {
-	var group errgroup.Group
-	group.SetLimit(deletesAtOnce)
-	failures := make([]error, len(claims))
-	for i, a := range claims {
-		group.Go(func() error {
-			failures[i] = d.deleteClaim(ctx, it, a)
-			return nil
-		})
-	}
-	// No delete returns an error: each has its place among the failures.
-	_ = group.Wait()
-	for i, a := range claims {
-		if failures[i] == nil {
-			d.did(it, a)
-		}
-	}
-	return errors.Join(failures...)
-}
-
+// deleteClaim ends a NodeClaim as it was seen past the cache. One that is gone or
+// has changed is looked at in the next pass.
 func (d *drive) deleteClaim(ctx context.Context, it *item, a DeleteNodeClaim) error {
 	if err := d.mayWrite(ctx, it, a); err != nil {
 		return err
@@ -98,7 +104,6 @@ func (d *drive) deleteObject(ctx context.Context, it *item, a DeleteObject) erro
 	if err := d.Writer.Delete(ctx, it.object(), exactly(a.UID, a.ResourceVersion)); err != nil {
 		return fmt.Errorf("delete %s/%s: %w", it.before.Kind, it.before.Name, err)
 	}
-	d.did(it, a)
 	it.after = Deleted(it.after, d.Now, d.StallAfter)
 	return nil
 }

@@ -2,7 +2,6 @@ package teardown
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -127,10 +126,10 @@ func (d *drive) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.observe(ctx, d.open(), d.Cache); err != nil {
+		return err
+	}
 	for _, it := range d.open() {
-		if err := d.observe(ctx, it, d.Cache); err != nil {
-			return err
-		}
 		it.seen.Recorded = recorded[it.before.UID]
 	}
 	next, err := d.decide(ctx)
@@ -143,14 +142,9 @@ func (d *drive) run(ctx context.Context) error {
 	if err := d.saveRecords(ctx); err != nil {
 		return d.lookAgain(err)
 	}
-	var failures []error
-	for _, it := range d.open() {
-		if err := d.act(ctx, it); err != nil {
-			failures = append(failures, d.lookAgain(err))
-		}
-	}
+	failure := d.lookAgain(d.act(ctx))
 	d.result.Undiagnosed = d.diagnose(ctx)
-	return errors.Join(failures...)
+	return failure
 }
 
 // open returns the removals that have not come to their end.
@@ -185,10 +179,10 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 		if ask {
 			d.ask(ctx)
 		}
+		if err := d.observe(ctx, reread, d.Live); err != nil {
+			return nil, err
+		}
 		for _, it := range reread {
-			if err := d.observe(ctx, it, d.Live); err != nil {
-				return nil, err
-			}
 			it.seen.Fresh = true
 		}
 	}

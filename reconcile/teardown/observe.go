@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,9 +15,20 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// observe reads what there is of one removal. What the record and EC2 have said
+// observe reads what there is of some removals. What the record and EC2 have said
 // in this pass stays.
-func (d *drive) observe(ctx context.Context, it *item, reader client.Reader) error {
+func (d *drive) observe(ctx context.Context, items []*item, reader client.Reader) error {
+	l, err := lookAt(ctx, reader, items)
+	if err != nil {
+		return err
+	}
+	for _, it := range items {
+		d.observeOne(it, l)
+	}
+	return nil
+}
+
+func (d *drive) observeOne(it *item, l *look) {
 	before := it.seen
 	entry := d.records.entries[it.before.UID]
 	it.seen = Observation{
@@ -29,27 +39,16 @@ func (d *drive) observe(ctx context.Context, it *item, reader client.Reader) err
 	if hold, ok := d.Holds[it.before.UID]; ok {
 		it.seen.Hold = &hold
 	}
-	kind, known := render.KindOf(it.before.Kind)
-	if !known {
-		return fmt.Errorf("observe the removal of %s/%s: it is of no kind that is removed", it.before.Kind, it.before.Name)
-	}
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind.GVK)
-	err := reader.Get(ctx, types.NamespacedName{Name: it.before.Name}, object)
-	switch {
-	case apierrors.IsNotFound(err):
-		it.taken = false
-	case err != nil:
-		return fmt.Errorf("read %s/%s: %w", it.before.Kind, it.before.Name, err)
-	case object.GetUID() != it.before.UID:
-		it.taken = true
-	default:
+	object := l.objects[render.Ref{Kind: it.before.Kind, Name: it.before.Name}]
+	it.taken = object != nil && object.GetUID() != it.before.UID
+	if object != nil && !it.taken {
 		it.see(object)
 	}
 	if it.before.Kind == render.EC2NodeClass {
-		return it.seeReferences(ctx, reader, kind)
+		it.seen.ReferencedBy = l.referencing(it.before.Name)
+		return
 	}
-	return it.seeClaims(ctx, reader)
+	it.seeClaims(l.claims[it.before.Name])
 }
 
 func (it *item) see(object *unstructured.Unstructured) {
@@ -94,22 +93,16 @@ func (g Growth) stopped() bool {
 	return err == nil && cpu.IsZero()
 }
 
-// seeClaims reads the NodeClaims of a pool: those that it owns, and those of its
+// seeClaims picks the NodeClaims of a pool: those that it owns, and those of its
 // name without an owner, unless the name belongs to another pool by now.
-func (it *item) seeClaims(ctx context.Context, reader client.Reader) error {
-	list := &karpv1.NodeClaimList{}
-	if err := reader.List(ctx, list, client.MatchingLabels{karpv1.NodePoolLabelKey: it.before.Name}); err != nil {
-		return fmt.Errorf("read the NodeClaims of NodePool/%s: %w", it.before.Name, err)
-	}
-	for i := range list.Items {
-		claim := &list.Items[i]
+func (it *item) seeClaims(labelled []*karpv1.NodeClaim) {
+	for _, claim := range labelled {
 		if owner, owned := poolOf(claim); owner == it.before.UID || (!owned && !it.taken) {
 			it.seen.NodeClaims = append(it.seen.NodeClaims, claimOf(claim))
 		}
 	}
 	// A cache lists in no order; the same world makes the same actions and words.
 	slices.SortFunc(it.seen.NodeClaims, func(a, b Claim) int { return strings.Compare(a.Name, b.Name) })
-	return nil
 }
 
 func poolOf(claim *karpv1.NodeClaim) (uid types.UID, owned bool) {
@@ -138,38 +131,4 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 		}
 	}
 	return c
-}
-
-// seeReferences reads who names a class, whoever owns it.
-func (it *item) seeReferences(ctx context.Context, reader client.Reader, class render.Kind) error {
-	var pools, nodes []string
-	for _, kind := range render.Kinds() {
-		if kind.RefersTo != class.GVK.Kind {
-			continue
-		}
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GVK)
-		if err := reader.List(ctx, list); err != nil {
-			return fmt.Errorf("read the %ss that name EC2NodeClass/%s: %w", kind.GVK.Kind, it.before.Name, err)
-		}
-		for i := range list.Items {
-			if name, _, err := unstructured.NestedString(list.Items[i].Object, kind.RefPath...); err == nil && name == it.before.Name {
-				pools = append(pools, kind.GVK.Kind+"/"+list.Items[i].GetName())
-			}
-		}
-	}
-	claims := &karpv1.NodeClaimList{}
-	if err := reader.List(ctx, claims); err != nil {
-		return fmt.Errorf("read the NodeClaims that name EC2NodeClass/%s: %w", it.before.Name, err)
-	}
-	for i := range claims.Items {
-		ref := claims.Items[i].Spec.NodeClassRef
-		if ref != nil && ref.Name == it.before.Name && ref.Kind == class.GVK.Kind && ref.Group == class.GVK.Group {
-			nodes = append(nodes, "NodeClaim/"+claims.Items[i].Name)
-		}
-	}
-	slices.Sort(pools)
-	slices.Sort(nodes)
-	it.seen.ReferencedBy = append(pools, nodes...)
-	return nil
 }

@@ -34,6 +34,7 @@ type stage struct {
 	t      *testing.T
 	client client.Client
 	cache  client.Reader
+	live   client.Reader
 	sync   *v1alpha1.NodeSync
 	now    time.Time
 	asked  time.Time
@@ -78,7 +79,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 			return []string{event.InvolvedObject.Name}
 		}).
 		WithInterceptorFuncs(interceptor.Funcs{Delete: onlyThat}).Build()
-	s.cache = s.client
+	s.cache, s.live = s.client, s.client
 	return s
 }
 
@@ -217,7 +218,7 @@ func (s *stage) drive() error {
 
 func (s *stage) world() World {
 	return World{
-		Cache: s.cache, Live: s.client, Writer: s.client, EC2: s,
+		Cache: s.cache, Live: s.live, Writer: s.client, EC2: s,
 		StillLeader: func(context.Context) error { return s.leader },
 	}
 }
