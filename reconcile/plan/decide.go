@@ -28,21 +28,45 @@ const (
 	ReasonInvalid      = "Invalid"
 )
 
-// decide says what to do with one object of the Set.
-func (m *maker) decide(ctx context.Context, object render.Object) (Change, error) {
-	change := Change{Ref: object.Ref, Action: None, Effect: EffectNone, Object: object, Live: m.live.object(object.Ref)}
+// decision is what is to be done with one object.
+type decision struct {
+	change Change
+	// clean says that the object was found as Git says.
+	clean bool
+}
+
+// unchanged is the Change of an object that is as Git says, live or nil for what
+// the cluster has.
+func unchanged(object render.Object, live *unstructured.Unstructured) Change {
+	return Change{Ref: object.Ref, Action: None, Effect: EffectNone, Object: object, Live: live}
+}
+
+// decide says what to do with one object of the Set. It writes nothing that other
+// decisions read.
+func (m *maker) decide(ctx context.Context, object render.Object) (decision, error) {
+	d := decision{change: unchanged(object, m.live.object(object.Ref))}
+	change := &d.change
 	if change.Live == nil {
-		m.create(&change)
-	} else if err := m.compare(ctx, &change); err != nil {
-		return change, err
+		m.create(change)
+	} else if err := m.compare(ctx, &d); err != nil {
+		return d, err
 	}
 	if change.Action.Writes() {
-		m.needClass(&change)
+		m.needClass(change)
 	}
 	if (change.Action == Create || change.Action == Update || change.Action == Adopt) && m.policy.Drift == v1alpha1.DriftReport && !m.policy.NewRevision {
 		change.Action = Drifted
 	}
-	return change, nil
+	if change.Action != None {
+		m.effect(change)
+	}
+	return d, nil
+}
+
+// known says whether the last Plan has found these very objects equal. One that is
+// terminating, or is leaving, has more to be asked about than that.
+func (m *maker) known(object render.Object, live *unstructured.Unstructured) bool {
+	return !terminating(live) && !m.leaving(live) && m.live.Memo.isClean(object, live, m.policy.Owner, m.schema)
 }
 
 func (m *maker) create(change *Change) {
@@ -54,17 +78,14 @@ func (m *maker) create(change *Change) {
 }
 
 // compare decides on an object that exists.
-func (m *maker) compare(ctx context.Context, change *Change) error {
+func (m *maker) compare(ctx context.Context, d *decision) error {
+	change := &d.change
 	if terminating(change.Live) {
 		change.Action, change.Reason, change.WaitsFor = Wait, ReasonTerminating, change.Ref.String()
 		change.Message = fmt.Sprintf("%s is being deleted, which cannot be taken back; it is created anew when it is gone", change.Ref)
 		return nil
 	}
 	leaving := m.leaving(change.Live)
-	if !leaving && m.live.Memo.isClean(change.Object, change.Live, m.policy.Owner, m.schema) {
-		m.memo.note(change.Object, change.Live)
-		return nil
-	}
 	j, err := judge(change.Object, change.Live, m.policy.Owner, m.schema)
 	if err != nil {
 		return err
@@ -85,7 +106,7 @@ func (m *maker) compare(ctx context.Context, change *Change) error {
 	case !j.clean():
 		change.update(j)
 	default:
-		m.memo.note(change.Object, change.Live)
+		d.clean = true
 	}
 	if change.Action.Writes() {
 		m.refuse(ctx, change)

@@ -12,15 +12,16 @@ import (
 // effect says what a Change does to nodes, as far as the definitions alone can
 // tell: Replace where what Karpenter hashes into its nodes differs.
 func (m *maker) effect(change *Change) {
-	switch {
-	case change.Action == Conflict, change.Action == Refuse, change.Action == Wait:
+	if change.Action == Conflict || change.Action == Refuse || change.Action == Wait {
 		change.Effect = EffectBlocked
-	case change.Live == nil:
 		return
-	case hashed(change.Ref.Kind, change.Live) != hashed(change.Ref.Kind, change.Object.Defaulted):
-		if nodes := m.nodes()[change.Ref]; nodes > 0 {
-			change.Effect, change.Nodes = EffectReplace, nodes
-		}
+	}
+	nodes := m.nodes()[change.Ref]
+	if change.Live == nil || nodes == 0 {
+		return
+	}
+	if hashed(change.Ref.Kind, change.Live) != hashed(change.Ref.Kind, change.Object.Defaulted) {
+		change.Effect, change.Nodes = EffectReplace, nodes
 	}
 }
 

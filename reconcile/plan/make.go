@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -66,22 +69,65 @@ func (m *maker) change(ctx context.Context, set *render.Set, p *Plan) error {
 	for _, object := range objects {
 		m.inSet[object.Ref] = true
 	}
-	for _, object := range objects {
-		change, err := m.decide(ctx, object)
-		if err != nil {
-			return fmt.Errorf("plan %s: %w", object.Ref, err)
+	for len(objects) > 0 {
+		n := stageLength(objects)
+		if err := m.stage(ctx, objects[:n], p); err != nil {
+			return err
 		}
-		if change.Action != None {
-			m.effect(&change)
-			m.changes[object.Ref] = change
-			p.Changes = append(p.Changes, change)
-		}
-		if m.policy.Offline {
-			p.Warnings = append(p.Warnings, m.offlineWarnings(object)...)
-		}
+		objects = objects[n:]
 	}
 	p.Memo = m.memo
 	return nil
+}
+
+// stageLength is how many of the first objects are of one kind.
+func stageLength(objects []render.Object) int {
+	kind := objects[0].Ref.Kind
+	if n := slices.IndexFunc(objects, func(o render.Object) bool { return o.Ref.Kind != kind }); n >= 0 {
+		return n
+	}
+	return len(objects)
+}
+
+// stage decides on objects of one kind, which do not hang on each other, as many
+// at a time as there are processors.
+func (m *maker) stage(ctx context.Context, objects []render.Object, p *Plan) error {
+	decisions := make([]decision, len(objects))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, object := range objects {
+		if live := m.live.object(object.Ref); live != nil && m.known(object, live) {
+			decisions[i] = decision{change: unchanged(object, live), clean: true}
+			continue
+		}
+		group.Go(func() (err error) {
+			if decisions[i], err = m.decide(ctx, object); err != nil {
+				return fmt.Errorf("plan %s: %w", object.Ref, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, d := range decisions {
+		m.take(d, p)
+	}
+	return nil
+}
+
+// take puts a decision into the Plan.
+func (m *maker) take(d decision, p *Plan) {
+	if d.clean {
+		m.memo.note(d.change.Object, d.change.Live)
+	}
+	if d.change.Action != None {
+		m.changes[d.change.Ref] = d.change
+		p.Changes = append(p.Changes, d.change)
+	}
+	if m.policy.Offline {
+		p.Warnings = append(p.Warnings, m.offlineWarnings(d.change.Object)...)
+	}
 }
 
 // inOrder returns the objects in the order of their Stages, then by name, which

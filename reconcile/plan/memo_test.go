@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,18 +20,18 @@ import (
 // comparing is a schema that counts the objects that are compared by it.
 type comparing struct {
 	*applytest.Server
-	compared int
+	compared atomic.Int64
 }
 
 func (c *comparing) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error) {
-	c.compared++
+	c.compared.Add(1)
 	return c.Server.FieldSet(object)
 }
 
 func TestWhatIsCleanIsComparedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(t *testing.T, c *cluster, set *render.Set, live *plan.Live)
-		want   int
+		want   int64
 	}{
 		"nothing": {func(*testing.T, *cluster, *render.Set, *plan.Live) {}, 0},
 		"one is rendered anew, and the same": {func(t *testing.T, c *cluster, set *render.Set, _ *plan.Live) {
@@ -64,12 +65,13 @@ func TestWhatIsCleanIsComparedOnce(t *testing.T) {
 			}
 			live := plan.Live{Memo: first.Memo}
 			tc.change(t, c, set, &live)
-			schema.compared, live.Objects = 0, c.Objects()
+			live.Objects = c.Objects()
+			schema.compared.Store(0)
 			if _, err := plan.Make(t.Context(), set, live, c.policy, schema); err != nil {
 				t.Fatal(err)
 			}
-			if schema.compared != tc.want {
-				t.Errorf("%d objects were compared, want %d", schema.compared, tc.want)
+			if got := schema.compared.Load(); got != tc.want {
+				t.Errorf("%d objects were compared, want %d", got, tc.want)
 			}
 		})
 	}
@@ -87,8 +89,8 @@ func TestAMemoIsOfOneSchema(t *testing.T) {
 	if _, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects(), Memo: first.Memo}, c.policy, another); err != nil {
 		t.Fatal(err)
 	}
-	if another.compared != 1 {
-		t.Errorf("%d objects were compared by the other schema, want 1", another.compared)
+	if got := another.compared.Load(); got != 1 {
+		t.Errorf("%d objects were compared by the other schema, want 1", got)
 	}
 }
 
