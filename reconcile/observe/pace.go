@@ -11,20 +11,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// moment is the least time between two passes that watch events wake. Karpenter
-// answers a change of a hundred pools with hundreds of events: a pass for each
-// would write a status for each.
-const moment = 50 * time.Millisecond
+// The least and the longest time between two passes that watch events wake.
+// Karpenter answers a change of a thousand pools with thousands of events, over
+// seconds: a pass for each would write a status for each.
+const (
+	moment        = 50 * time.Millisecond
+	longestMoment = 500 * time.Millisecond
+)
 
 // Pace holds back what watches wake: the first event of a NodeSync wakes it at
-// once, and those that follow within a moment together at its end.
+// once, and those that follow within a moment together at its end. While they do
+// not cease, each moment is twice as long as the one before.
 type Pace struct {
 	// Now tells the time.
 	Now func() time.Time
 
 	mu sync.Mutex
-	// next is the last time at which each was, or will be, woken.
-	next map[reconcile.Request]time.Time
+	of map[reconcile.Request]turn
+}
+
+// turn is when a NodeSync was woken last, or will be, and how long it is held back
+// after that.
+type turn struct {
+	at     time.Time
+	moment time.Duration
 }
 
 // Handler wakes those that an object concerns.
@@ -36,21 +46,24 @@ func (p *Pace) Handler(concerned handler.MapFunc) handler.EventHandler {
 func (p *Pace) wait(request reconcile.Request) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = map[reconcile.Request]turn{}
+	}
 	now := p.Now()
-	if p.next == nil {
-		p.next = map[reconcile.Request]time.Time{}
-	}
-	if at := p.next[request]; !at.After(now) {
-		p.next[request] = later(now, at.Add(moment))
-	}
-	return p.next[request].Sub(now)
+	next := p.of[request].next(now)
+	p.of[request] = next
+	return next.at.Sub(now)
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+// next is the turn that an event belongs to.
+func (t turn) next(now time.Time) turn {
+	switch end := t.at.Add(t.moment); {
+	case t.at.After(now):
+		return t // with those that wait already
+	case end.After(now):
+		return turn{at: end, moment: min(2*t.moment, longestMoment)}
 	}
-	return b
+	return turn{at: now, moment: moment}
 }
 
 // queue is what a handler puts requests into.

@@ -45,10 +45,39 @@ func TestPace(t *testing.T) {
 	happens(10*ms, "a")  // held back
 	happens(10*ms, "a")  // together with the one before
 	happens(0, "b")      // another is not held back
-	happens(35*ms, "a")  // just after it was woken: a moment after that
-	happens(100*ms, "a") // after a quiet time
-	want := map[string][]time.Duration{"a": {0, 40 * ms, 30 * ms, 45 * ms, 0}, "b": {0}}
+	happens(35*ms, "a")  // just after it was woken: twice as long
+	happens(100*ms, "a") // and again
+	happens(600*ms, "a") // after a quiet time
+	want := map[string][]time.Duration{"a": {0, 40 * ms, 30 * ms, 95 * ms, 195 * ms, 0}, "b": {0}}
 	if diff := cmp.Diff(want, q.waits); diff != "" {
 		t.Errorf("held back for (-want +got):\n%s", diff)
+	}
+}
+
+// TestPaceOfAStorm: the longer events keep coming, the less often they wake, down
+// to twice in a second; after it each wakes at once.
+func TestPaceOfAStorm(t *testing.T) {
+	const ms, storm = time.Millisecond, 4 * time.Second
+	now := time.Unix(1000, 0)
+	pace := &observe.Pace{Now: func() time.Time { return now }}
+	handler := pace.Handler(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
+	q := &noting{waits: map[string][]time.Duration{}}
+	woken := map[time.Time]bool{}
+	for end := now.Add(storm); now.Before(end); now = now.Add(ms) {
+		handler.Create(t.Context(), event.CreateEvent{Object: &karpv1.NodeClaim{}}, q)
+		waits := q.waits[""]
+		last := waits[len(waits)-1]
+		if last < 0 || last > 500*ms {
+			t.Fatalf("held back for %s", last)
+		}
+		woken[now.Add(last)] = true
+	}
+	if len(woken) < 8 || len(woken) > 12 {
+		t.Errorf("woken %d times in %s", len(woken), storm)
+	}
+	now = now.Add(2 * time.Second)
+	handler.Create(t.Context(), event.CreateEvent{Object: &karpv1.NodeClaim{}}, q)
+	if waits := q.waits[""]; waits[len(waits)-1] != 0 {
+		t.Errorf("held back for %s after the storm", waits[len(waits)-1])
 	}
 }
