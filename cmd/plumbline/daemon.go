@@ -87,6 +87,9 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if err := mgr.Add(newDeliverer(mgr, reconciler, reports)); err != nil {
 		return fmt.Errorf("add what posts commit statuses: %w", err)
 	}
+	if err := mgr.Add(&releaser{}); err != nil {
+		return fmt.Errorf("add what gives memory back: %w", err)
+	}
 	if err := mgr.Start(ctx); err != nil {
 		// Where NodeSyncs themselves are refused, no NodeSync can tell.
 		return fault.Classify(fmt.Errorf("run the controller: %w", errors.Join(err, refusals.Err())))

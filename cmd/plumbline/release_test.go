@@ -1,0 +1,48 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
+
+func TestMemoryIsGivenBackAtRest(t *testing.T) {
+	const most = 10 * little
+	for name, c := range map[string]struct {
+		before, now usage
+		want        bool
+	}{
+		"at rest, with much garbage":      {usage{allocated: most}, usage{allocated: most + 1, garbage: most}, true},
+		"at rest, with much kept":         {usage{allocated: most}, usage{allocated: most, free: most}, true},
+		"at rest, with little of either":  {usage{allocated: most}, usage{allocated: most, garbage: little / 2, free: little / 2}, false},
+		"at work":                         {usage{allocated: most}, usage{allocated: 2 * most, garbage: most, free: most}, false},
+		"at the first look, just started": {usage{}, usage{allocated: most, garbage: most}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &releaser{before: c.before}
+			if got := r.worthwhile(c.now); got != c.want {
+				t.Errorf("worthwhile = %t, want %t", got, c.want)
+			}
+			if r.before != c.now {
+				t.Errorf("compares with %+v next time", r.before)
+			}
+		})
+	}
+}
+
+// TestMeasureSeesGarbage: what it reads are the runtime's own figures, by their names.
+func TestMeasureSeesGarbage(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing is collected in between
+	runtime.GC()
+	before := measure()
+	waste := make([]byte, 4*little)
+	runtime.KeepAlive(waste)
+	after := measure()
+	if after.allocated-before.allocated < 4*little || after.garbage < before.garbage+3*little {
+		t.Errorf("before %+v, after %d bytes more %+v", before, len(waste), after)
+	}
+	debug.FreeOSMemory()
+	if freed := measure(); freed.garbage >= after.garbage {
+		t.Errorf("before %+v, after it was given back %+v", after, freed)
+	}
+}
