@@ -23,6 +23,9 @@ const (
 	transformed
 )
 
+// String is its name in the files of profiles.
+func (l layout) String() string { return [...]string{"plain", "listed", "transformed"}[l] }
+
 // fleet is what Git says. Its numbers are what a commit changes.
 type fleet struct {
 	// folder is its path in the repository; prefix begins all its names.

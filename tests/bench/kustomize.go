@@ -23,12 +23,14 @@ func (b *bench) kustomization(ctx context.Context, l layout) error {
 	if _, err := b.meet(ctx, b.fleet, nil); err != nil {
 		return err
 	}
-	row, err := b.repeat(func(i int) (Row, error) {
-		row, err := b.change(ctx, b.plumbline, b.fleet.changeOne(i*7+1))
-		if err == nil && l == transformed {
-			row.Build, err = b.krusty()
-		}
-		return row, errors.Join(err, b.rawOne(ctx))
+	row, err := b.profiled(ctx, l.String(), func(ctx context.Context) (Row, error) {
+		return b.repeat(func(i int) (Row, error) {
+			row, err := b.change(ctx, b.plumbline, b.fleet.changeOne(i*7+1))
+			if err == nil && l == transformed {
+				row.Build, err = b.krusty()
+			}
+			return row, errors.Join(err, b.rawOne(ctx))
+		})
 	})
 	if err != nil {
 		return err
