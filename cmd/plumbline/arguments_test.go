@@ -26,6 +26,11 @@ func TestWrongArguments(t *testing.T) {
 		"plan of no folder":      {[]string{"plan", "./absent"}, "./absent is not a folder, and no name of a NodeSync"},
 		"a file":                 {[]string{"render", "main.go"}, "main.go is not a folder"},
 		"a wait that is no time": {[]string{"reconcile", "a", "--wait-timeout", "long"}, "invalid argument"},
+		"upgrade of two":         {[]string{"upgrade", "a", "b"}, "accepts at most 1 arg(s), received 2"},
+		"upgrade of no folder":   {[]string{"upgrade", "absent"}, "absent is not a folder"},
+		"a folder, and from":     {[]string{"upgrade", ".", "--from", "1.8.6"}, "a folder and --from do not go together"},
+		"from, and write":        {[]string{"upgrade", "--from", "1.8.6", "--write"}, "none of the others can be"},
+		"to no version":          {[]string{"upgrade", "--from", "1.8.6", "--to", "newest"}, `version of karpenter is "newest": give one full version`},
 		"run with an argument":   {[]string{"run", "now"}, "unknown command"},
 	}
 	for name, c := range cases {
@@ -45,6 +50,7 @@ func TestHelp(t *testing.T) {
 		"plumbline run":        {"daemon", "SIGTERM", "--leader-elect", "--cache-dir", "--watch-namespace"},
 		"plumbline render":     {"without a cluster or a\nnetwork", "--crds", "table|json|yaml"},
 		"plumbline plan":       {"change nothing", "--against", "Exit codes"},
+		"plumbline upgrade":    {"hop by hop", "--to", "--write", "every\nother byte stays", "Exit codes"},
 		"plumbline get":        {"List NodeSyncs", "--all-namespaces", "-A"},
 		"plumbline status":     {"stages", "removals", "Exit codes"},
 		"plumbline reconcile":  {"now", "--wait", "never stops the daemon"},

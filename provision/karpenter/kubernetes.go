@@ -9,8 +9,8 @@ import (
 // Kubernetes is the range of Kubernetes' minor numbers that a version of
 // Karpenter knows, both ends included. Both are 0 where the tables do not say.
 type Kubernetes struct {
-	Least  int `json:"least"`
-	Newest int `json:"newest"`
+	Least  int `json:"leastMinor"`
+	Newest int `json:"newestMinor"`
 }
 
 // String is the range in a person's words.

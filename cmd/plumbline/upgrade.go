@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// upgradeOptions are the flags of `plumbline upgrade`.
+type upgradeOptions struct {
+	from, to string
+	write    bool
+}
+
+func newUpgradeCommand() *cobra.Command {
+	o := &upgradeOptions{}
+	cmd := &cobra.Command{
+		Use:   "upgrade [PATH]",
+		Short: "Print the way to another version of Karpenter, hop by hop",
+		Long: `Print the way from the version in the plumbline.yaml of a folder to another
+one, hop by hop: which versions to stop at, because Karpenter cannot skip them,
+and what each hop needs: Kubernetes, IAM, values that are gone, what is to be
+done first, and what it does to nodes. It asks neither a cluster nor a network.
+PATH is the current folder by default. With --from no folder is read, and values
+that are gone are named whether they are used or not.
+
+With --write the version of the next hop is written into plumbline.yaml, every
+other byte stays as it is. Commit it, wait until it has succeeded, go on.
+
+Exit codes: 0 nothing to do, or written; 1 refused; 2 there is a way to go.`,
+		Example: "  plumbline upgrade ./clusters/prod-eu --to " + karpenter.Newest() + " --write\n  plumbline upgrade --from 0.31.4",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	output := addOutput(cmd)
+	cmd.Flags().StringVar(&o.to, "to", karpenter.Newest(), "the version to go to; by default the newest that is known here")
+	cmd.Flags().StringVar(&o.from, "from", "", "the version to go from, instead of that of a folder")
+	cmd.Flags().BoolVar(&o.write, "write", false, "write the version of the next hop into plumbline.yaml")
+	cmd.MarkFlagsMutuallyExclusive("from", "write")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		report, err := o.make(args)
+		if err != nil {
+			return err
+		}
+		if err := output.write(cmd.OutOrStdout(), report, func(out io.Writer) error { return report.print(out) }); err != nil {
+			return err
+		}
+		if len(report.Hops) > 0 && report.Written == "" {
+			return &exitError{code: exitChanges}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// make finds the way, and takes its first step where that is asked for.
+func (o *upgradeOptions) make(args []string) (*upgradeReport, error) {
+	if o.from != "" {
+		if len(args) > 0 {
+			return nil, errors.New("a folder and --from do not go together")
+		}
+		return newUpgradeReport(o.from, o.to, nil)
+	}
+	folder := "."
+	if len(args) > 0 {
+		folder = args[0]
+	}
+	root, name, err := repositoryOf(folder)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := source.Folder(root)
+	if err != nil {
+		return nil, err
+	}
+	git, err := render.ReadKarpenter(*snapshot, name)
+	if err != nil {
+		return nil, err
+	}
+	if git.Management == render.External {
+		return nil, fmt.Errorf("management is External in %s: whoever installs Karpenter upgrades it; --from VERSION prints the way", folder)
+	}
+	if git.Values == nil {
+		git.Values = map[string]any{} // none is used, and that is known
+	}
+	report, err := newUpgradeReport(git.Version, o.to, git.Values)
+	if err != nil || !o.write || len(report.Hops) == 0 {
+		return report, err
+	}
+	report.Written = report.Hops[0].To
+	return report, writeVersion(filepath.Join(folder, render.FileName), report.Written)
+}
+
+// writeVersion edits a plumbline.yaml in place.
+func writeVersion(file, version string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("edit %s: %w", file, err)
+	}
+	edited, err := render.SetVersion(file, data, version)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, edited, 0o644); err != nil {
+		return fmt.Errorf("edit %s: %w", file, err)
+	}
+	return nil
+}
