@@ -3,8 +3,11 @@
 package steppoint
 
 import (
+	"bufio"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -15,17 +18,23 @@ import (
 // Options say what happens at points.
 type Options struct {
 	// Trace is a file that gets a line for each point, as it is reached: its name
-	// and how often it has been reached by then, NAME#N.
+	// and how often it has been reached by then, NAME#N. A process goes on counting
+	// where the one before it, that wrote into the same file, was killed.
 	Trace string
-	// Kill and Term are such a NAME#N at which the process sends itself SIGKILL or
-	// SIGTERM.
-	Kill, Term string
+	// Kill are such NAME#N at which the process sends itself SIGKILL, Term is one at
+	// which it sends itself SIGTERM.
+	Kill []string
+	Term string
 }
+
+// Killed ends the line of a point at which the process was killed. It does not
+// count: the next process comes to it again.
+const Killed = " killed"
 
 // BindFlags adds the flags of this build.
 func (o *Options) BindFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Trace, "step-trace", "", "file that gets a line for each step point reached")
-	flags.StringVar(&o.Kill, "step-kill", "", "step point, as the trace names it, at which the process kills itself")
+	flags.StringArrayVar(&o.Kill, "step-kill", nil, "step point, as the trace names it, at which the process kills itself; may be repeated")
 	flags.StringVar(&o.Term, "step-term", "", "step point at which the process sends itself SIGTERM")
 }
 
@@ -43,11 +52,22 @@ type points struct {
 // New opens the trace.
 func New(o Options) (Points, error) {
 	p := &points{options: o, reached: map[string]int{}}
-	if o.Trace != "" {
-		var err error
-		if p.trace, err = os.OpenFile(o.Trace, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-			return Points{}, fmt.Errorf("open --step-trace: %w", err)
+	if o.Trace == "" {
+		return Points{p}, nil
+	}
+	var err error
+	if p.trace, err = os.OpenFile(o.Trace, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600); err != nil {
+		return Points{}, fmt.Errorf("open --step-trace: %w", err)
+	}
+	lines := bufio.NewScanner(p.trace)
+	for lines.Scan() {
+		name, n, _ := strings.Cut(lines.Text(), "#")
+		if !strings.HasSuffix(n, Killed) {
+			p.reached[name]++
 		}
+	}
+	if err := lines.Err(); err != nil {
+		return Points{}, fmt.Errorf("read --step-trace: %w", err)
 	}
 	return Points{p}, nil
 }
@@ -73,14 +93,19 @@ func (p Points) reach(name string) {
 	defer p.mu.Unlock()
 	p.reached[name]++
 	point := fmt.Sprintf("%s#%d", name, p.reached[name])
-	if p.trace != nil {
-		fmt.Fprintln(p.trace, point)
-	}
-	switch point {
-	case p.options.Kill:
+	if slices.Contains(p.options.Kill, point) {
+		p.write(point + Killed)
 		_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
 		select {} // the signal is on its way
-	case p.options.Term:
+	}
+	p.write(point)
+	if point == p.options.Term {
 		_ = syscall.Kill(syscall.Getpid(), syscall.SIGTERM)
+	}
+}
+
+func (p Points) write(line string) {
+	if p.trace != nil {
+		fmt.Fprintln(p.trace, line)
 	}
 }

@@ -34,6 +34,29 @@ func TestTrace(t *testing.T) {
 	Points{}.Step("fetch") // nobody notices
 }
 
+// TestTraceGoesOn holds that a process counts on from the one that was killed,
+// without the point at which that was.
+func TestTraceGoesOn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace")
+	if err := os.WriteFile(file, []byte("step fetch#1\nstep fetch#2\nstep render#1 killed\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	points, err := New(Options{Trace: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	points.Step("fetch")
+	points.Step("render")
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "step fetch#1\nstep fetch#2\nstep render#1 killed\nstep fetch#3\nstep render#1\n"
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("trace (-want +got):\n%s", diff)
+	}
+}
+
 var errAway = errors.New("away")
 
 type away struct{}
@@ -79,7 +102,7 @@ func TestRequests(t *testing.T) {
 func TestSignals(t *testing.T) {
 	if options, played := os.LookupEnv("STEPPOINT_TEST"); played {
 		kill, term, _ := strings.Cut(options, ",")
-		points, err := New(Options{Kill: kill, Term: term})
+		points, err := New(Options{Trace: os.Getenv("STEPPOINT_TRACE"), Kill: strings.Split(kill, "+"), Term: term})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,18 +113,28 @@ func TestSignals(t *testing.T) {
 	for name, test := range map[string]struct {
 		options string
 		want    syscall.Signal
+		trace   string
 	}{
-		"killed":         {"step fetch#2,", syscall.SIGKILL},
-		"asked to end":   {",step fetch#1", syscall.SIGTERM},
-		"never so often": {"step fetch#3,", 0},
+		"killed":         {"step fetch#2,", syscall.SIGKILL, "step fetch#1\nstep fetch#2 killed\n"},
+		"at the first":   {"step fetch#2+step fetch#1,", syscall.SIGKILL, "step fetch#1 killed\n"},
+		"asked to end":   {",step fetch#1", syscall.SIGTERM, "step fetch#1\n"},
+		"never so often": {"step fetch#3,", 0, "step fetch#1\nstep fetch#2\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSignals$")
-			cmd.Env = append(os.Environ(), "STEPPOINT_TEST="+test.options)
+			file := filepath.Join(t.TempDir(), "trace")
+			cmd.Env = append(os.Environ(), "STEPPOINT_TEST="+test.options, "STEPPOINT_TRACE="+file)
 			_ = cmd.Run() // how it ended is what is asked
 			status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 			if !ok || status.Signaled() != (test.want != 0) || test.want != 0 && status.Signal() != test.want {
 				t.Errorf("the process ended with %v, want signal %v", cmd.ProcessState, test.want)
+			}
+			got, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(string(got), test.trace) {
+				t.Errorf("trace: got %q, want it to begin with %q", got, test.trace)
 			}
 		})
 	}
