@@ -12,6 +12,7 @@ import (
 // be written if and only if an apply would move its resourceVersion, and one
 // apply makes everything what Git says.
 func TestApply(t *testing.T) {
+	t.Parallel()
 	c := startKube(t)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 // TestCharts installs Karpenter's own charts in a real API server, and moves
 // what they have installed.
 func TestCharts(t *testing.T) {
+	t.Parallel()
 	c := startKube(t)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

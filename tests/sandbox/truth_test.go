@@ -34,6 +34,7 @@ type hanging struct {
 // real cluster does. What plumbline promises is worth nothing in a sandbox
 // where these failures cannot happen.
 func TestTruth(t *testing.T) {
+	t.Parallel()
 	c := up(t)
 	t.Run("a deleted NodePool drains all of its nodes at once", c.poolDeleted)
 	t.Run("an EC2NodeClass deleted in use hangs", c.classDeletedInUse)

@@ -42,6 +42,7 @@ func playParent(dir string) int {
 }
 
 func TestNothingOutlivesAKilledParent(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(parent.Environ(), "SANDBOX_TEST_PARENT="+dir)
@@ -75,6 +76,7 @@ func TestNothingOutlivesAKilledParent(t *testing.T) {
 }
 
 func TestSandboxesSideBySide(t *testing.T) {
+	t.Parallel()
 	both := make([]*sandbox.Sandbox, 2)
 	starting, ctx := errgroup.WithContext(t.Context())
 	for i := range both {
