@@ -55,7 +55,7 @@
 //		(NAME#N), and holds that it ends well within a Pod's grace.
 //	killed SCENE…
 //		Plays scenes over a NodeSync "killed", again and again, each time with the
-//		daemon killed at another of the points that it reaches, and holds that it
+//		daemon killed at others of the points that it reaches, and holds that it
 //		comes to the same end as without a kill: first-push, change, removal,
 //		deletion. PLUMBLINE_FULL=1 kills at all points, else five are drawn by
 //		PLUMBLINE_SEED; -points REGEX kills at those that it matches.

@@ -20,19 +20,23 @@ const (
 	// overdue is how long after a scene's end a point is still waited for that has
 	// not been reached.
 	overdue = 5 * time.Second
+	// killedThere ends the line of a trace at whose point the daemon killed itself.
+	killedThere = " killed"
 	// killedBySignal is the exit code of a process that killed itself.
 	killedBySignal = 137
 )
 
-// killedCommand is `killed SCENE…`: it plays each scene to its end, to see which
-// points there are and how it ends, and then again and again with a kill at one
-// of them. Started anew, the daemon has to come to the same end.
+// killedCommand is `killed SCENE…`: it plays the scenes once, to see which points
+// there are and how each ends, and then again and again, each time with kills at
+// some of the points that are left. Started anew after each, the daemon has to
+// come to the same end.
 func (s *story) killedCommand(ts *testscript.TestScript, args []string) error {
 	lot, err := newLot(args)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "killed: PLUMBLINE_SEED=%d draws the points\n", lot.seed)
+	var all []*killing
 	for _, name := range args {
 		scene, known := scenes[name]
 		if !known {
@@ -41,95 +45,124 @@ func (s *story) killedCommand(ts *testscript.TestScript, args []string) error {
 		if !lot.wants(name) {
 			continue
 		}
-		k := &killing{story: s, ts: ts, scene: scene}
-		if err := k.playAll(name, lot); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		k := &killing{story: s, ts: ts, name: name, scene: scene}
+		if err := k.playUndisturbed(lot); err != nil {
+			return fmt.Errorf("%s without a kill: %w", name, err)
+		}
+		all = append(all, k)
+	}
+	// A scene begins about where the one before it ends, so they are played in turn.
+	for round := 1; slices.ContainsFunc(all, (*killing).goesOn); round++ {
+		for _, k := range all {
+			if err := k.playRound(round); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	var failed error
+	for _, k := range all {
+		failed = errors.Join(failed, k.outcome())
+	}
+	return failed
 }
 
 // killing is one scene that is played many times.
 type killing struct {
 	*story
 	ts    *testscript.TestScript
+	name  string
 	scene scene
 	want  *ending
-	// unreached are points that a scene ended without.
-	unreached []string
+	// points are left to be killed at.
+	points *points
+	failed error
 }
 
-func (k *killing) playAll(name string, lot *lot) error {
+func (k *killing) goesOn() bool { return len(k.points.left) > 0 }
+
+// playUndisturbed plays the scene to its end, and sees how that is and which
+// points it reaches on the way.
+func (k *killing) playUndisturbed(lot *lot) error {
 	began := time.Now()
-	trace, err := k.playUndisturbed()
+	if err := k.stage(); err != nil {
+		return err
+	}
+	if err := k.daemon.StartSteps(k.ctx, "--step-trace="+k.traceFile()); err != nil {
+		return err
+	}
+	err := k.poll(played, func(ctx context.Context) error { return k.scene.ended(ctx, k.story) })
 	if err != nil {
-		return fmt.Errorf("without a kill: %w", err)
+		return err
 	}
-	points := representative(trace)
-	chosen := lot.choose(name, points)
-	fmt.Fprintf(os.Stderr, "killed: %s takes %.0fs and reaches %d points in %d places; to be killed at %d\n", name, time.Since(began).Seconds(), len(trace), len(points), len(chosen))
-	k.ts.Logf("%s reaches %q", name, points)
-	for i, point := range chosen {
-		began := time.Now()
-		reached, err := k.playKilled(point)
-		if err != nil {
-			return fmt.Errorf("killed at %q (-points '^%s %s$' again): %w", point, name, point, err)
-		}
-		if !reached {
-			k.unreached = append(k.unreached, point)
-		}
-		fmt.Fprintf(os.Stderr, "killed: %s %d/%d %q reached=%v %.0fs\n", name, i+1, len(chosen), point, reached, time.Since(began).Seconds())
+	trace, err := k.trace()
+	if err != nil {
+		return err
 	}
-	// How often a pass runs is not the same each time, so the last of many may not
-	// come. That few do not is what makes the others worth something.
-	if len(k.unreached) > 1+len(chosen)/4 {
-		return fmt.Errorf("%d of %d points were not reached: %q", len(k.unreached), len(chosen), k.unreached)
+	if k.want, err = k.ending(k.ctx, killedSync); err != nil {
+		return err
 	}
+	all := representative(trace)
+	k.points = newPoints(lot.choose(k.name, all))
+	fmt.Fprintf(os.Stderr, "killed: %s takes %.0fs and reaches %d points in %d places; to be killed at %d\n", k.name, time.Since(began).Seconds(), len(trace), len(all), len(k.points.left))
+	k.ts.Logf("%s reaches %q", k.name, all)
+	return k.hold()
+}
+
+// playRound plays the scene with kills at some of the points that are left. That
+// it fails hides no other failure.
+func (k *killing) playRound(round int) error {
+	began := time.Now()
+	chosen := k.points.take()
+	if len(chosen) == 0 {
+		return nil
+	}
+	if err := k.stage(); err != nil {
+		return errors.Join(k.failed, fmt.Errorf("%s: %w", k.name, err))
+	}
+	unreached, err := k.playKilled(chosen)
+	if err != nil {
+		k.ts.Logf("the end of the daemon's log:\n%s", k.daemon.LogTail(logLines))
+		k.failed = errors.Join(k.failed, fmt.Errorf("%s killed at %q (-points '%s' again): %w", k.name, chosen, expression(k.name, chosen), err))
+	}
+	k.points.giveBack(unreached)
+	fmt.Fprintf(os.Stderr, "killed: %s, round %d: %q, unreached %q: %.0fs, error: %v\n", k.name, round, chosen, unreached, time.Since(began).Seconds(), err)
 	return nil
 }
 
-// playUndisturbed plays the scene to its end, and returns the points that it
-// reached on the way.
-func (k *killing) playUndisturbed() ([]string, error) {
-	if err := k.stage(); err != nil {
-		return nil, err
+// outcome is what is to be said of all plays.
+func (k *killing) outcome() error {
+	// How often a pass runs is not the same each time, so the last of many may not
+	// come. That few do not is what makes the others worth something.
+	if n := len(k.points.missed); n > 1+k.points.all/10 {
+		return errors.Join(k.failed, fmt.Errorf("%s: %d of %d points were not reached: %q", k.name, n, k.points.all, k.points.missed))
 	}
-	file := filepath.Join(k.dir, "trace")
-	if err := errors.Join(os.RemoveAll(file), k.daemon.StartSteps(k.ctx, "--step-trace="+file)); err != nil {
-		return nil, err
-	}
-	var trace []byte
-	err := k.poll(played, func(ctx context.Context) error {
-		if err := k.scene.ended(ctx, k.story); err != nil {
-			return err
-		}
-		var err error
-		trace, err = os.ReadFile(file)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if k.want, err = k.ending(k.ctx, killedSync); err != nil {
-		return nil, err
-	}
-	return strings.Split(strings.TrimSpace(string(trace)), "\n"), k.hold()
+	return k.failed
 }
 
-// playKilled plays the scene with a kill at a point, starts the daemon again and
-// holds that the end is the same.
-func (k *killing) playKilled(point string) (reached bool, err error) {
-	if err := k.stage(); err != nil {
-		return false, err
-	}
-	if err := k.daemon.StartSteps(k.ctx, "--step-kill="+point); err != nil {
-		return false, err
-	}
-	if reached, err = k.awaitDeath(); err != nil {
-		return false, err
+// playKilled lets the daemon kill itself at points, one after another, each time
+// started again, and holds that the end is the same. It returns those that the
+// scene ended without.
+func (k *killing) playKilled(chosen []string) (left []string, err error) {
+	left = slices.Clone(chosen)
+	for len(left) > 0 {
+		flags := []string{"--step-trace=" + k.traceFile()}
+		for _, point := range left {
+			flags = append(flags, "--step-kill="+point)
+		}
+		if err := k.daemon.StartSteps(k.ctx, flags...); err != nil {
+			return left, err
+		}
+		point, err := k.awaitDeath()
+		if err != nil {
+			return left, err
+		}
+		if point == "" {
+			break
+		}
+		left = slices.DeleteFunc(left, func(p string) bool { return p == point })
 	}
 	if err := k.daemon.Start(k.ctx); err != nil {
-		return false, err
+		return left, err
 	}
 	err = k.poll(played, func(ctx context.Context) error {
 		if err := k.scene.ended(ctx, k.story); err != nil {
@@ -142,9 +175,17 @@ func (k *killing) playKilled(point string) (reached bool, err error) {
 		return got.unlike(k.want)
 	})
 	if err != nil {
-		return false, err
+		return left, err
 	}
-	return reached, k.hold()
+	return left, k.hold()
+}
+
+func (k *killing) traceFile() string { return filepath.Join(k.dir, "trace") }
+
+// trace are the points that the daemon has reached in this play.
+func (k *killing) trace() ([]string, error) {
+	data, err := os.ReadFile(k.traceFile())
+	return strings.Split(strings.TrimSpace(string(data)), "\n"), err
 }
 
 // stage brings the cluster to where the scene begins, notes what has to live
@@ -153,6 +194,9 @@ func (k *killing) stage() error {
 	if err := k.scene.prepare(k.story, k.ts); err != nil {
 		return fmt.Errorf("prepare the scene: %w", err)
 	}
+	if err := os.RemoveAll(k.traceFile()); err != nil {
+		return err
+	}
 	k.kept = k.scene.keeps(k.story)
 	if err := k.markCommand(k.ts, nil); err != nil {
 		return err
@@ -160,9 +204,10 @@ func (k *killing) stage() error {
 	return k.scene.begin(k.story, k.ts)
 }
 
-// awaitDeath waits until the daemon has killed itself. One whose scene has ended
-// without reaching the point is killed from outside.
-func (k *killing) awaitDeath() (reached bool, err error) {
+// awaitDeath waits until the daemon has killed itself, and returns the point at
+// which it did. One whose scene has ended without reaching any is killed from
+// outside.
+func (k *killing) awaitDeath() (point string, err error) {
 	var ended time.Time
 	err = wait.PollUntilContextTimeout(k.ctx, pollEvery, played, true, func(ctx context.Context) (bool, error) {
 		if !k.daemon.Running() {
@@ -178,15 +223,23 @@ func (k *killing) awaitDeath() (reached bool, err error) {
 		return time.Since(ended) > overdue, nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("wait for the daemon to kill itself: %w", err)
+		return "", fmt.Errorf("wait for the daemon to kill itself: %w", err)
 	}
 	if k.daemon.Running() {
-		return false, k.daemon.Kill()
+		return "", k.daemon.Kill()
 	}
 	if code := k.daemon.ExitCode(); code != killedBySignal {
-		return false, fmt.Errorf("the daemon was to be killed: %w", k.daemon.Err())
+		return "", fmt.Errorf("the daemon was to be killed: %w", k.daemon.Err())
 	}
-	return true, nil
+	trace, err := k.trace()
+	if err != nil {
+		return "", err
+	}
+	point, killed := strings.CutSuffix(trace[len(trace)-1], killedThere)
+	if !killed {
+		return "", fmt.Errorf("the daemon was killed at none of its points, after %q", point)
+	}
+	return point, nil
 }
 
 // hold holds what no single moment shows: that nothing died on the way that Git

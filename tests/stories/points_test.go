@@ -66,11 +66,61 @@ func (l *lot) choose(scene string, points []string) []string {
 	if l.all {
 		return points
 	}
+	drawn := l.rand.Perm(len(points))[:min(l.draws[scene], len(points))]
+	slices.Sort(drawn) // as they are reached
 	var chosen []string
-	for range l.draws[scene] {
-		chosen = append(chosen, points[l.rand.IntN(len(points))])
+	for _, i := range drawn {
+		chosen = append(chosen, points[i])
 	}
 	return chosen
+}
+
+// spread is how far apart the points are that one play has kills at: every tenth
+// of those that are left, where there are more than a few.
+const spread = 10
+
+// points are those of a scene at which the daemon has yet to be killed.
+type points struct {
+	left []string // in the order in which they are reached
+	all  int
+	// again are those that a play ended without, missed those of two plays.
+	again, missed []string
+}
+
+func newPoints(chosen []string) *points {
+	return &points{left: chosen, all: len(chosen)}
+}
+
+// take takes away those of the next play.
+func (p *points) take() []string {
+	n := max(sampled, (p.all+spread-1)/spread)
+	var taken, kept []string
+	for i, point := range p.left {
+		if len(taken) < n && i >= len(taken)*len(p.left)/n {
+			taken = append(taken, point)
+		} else {
+			kept = append(kept, point)
+		}
+	}
+	p.left = kept
+	return taken
+}
+
+// giveBack says which of those taken were not reached. They are tried once more.
+func (p *points) giveBack(unreached []string) {
+	for _, point := range unreached {
+		if slices.Contains(p.again, point) {
+			p.missed = append(p.missed, point)
+			continue
+		}
+		p.again = append(p.again, point)
+		p.left = append(p.left, point)
+	}
+}
+
+// expression is what -points has to be for just these points of a scene.
+func expression(scene string, points []string) string {
+	return "^" + scene + " (" + strings.Join(points, "|") + ")$"
 }
 
 // representative are the points of a trace without those that are the same place
@@ -106,6 +156,38 @@ func TestRepresentative(t *testing.T) {
 	want := strings.Fields("fetch#1 fetch#2 write#1 write#2 fetch#5 end#1")
 	if diff := cmp.Diff(want, representative(trace)); diff != "" {
 		t.Errorf("points to kill at (-want +got):\n%s", diff)
+	}
+}
+
+// TestPoints holds that each point is taken once, and once more where it was not
+// reached, and that those of one play are not next to each other.
+func TestPoints(t *testing.T) {
+	var all []string
+	for i := range 60 {
+		all = append(all, fmt.Sprintf("p#%d", i))
+	}
+	p := newPoints(slices.Clone(all))
+	var taken []string
+	for round := 0; len(p.left) > 0; round++ {
+		play := p.take()
+		if round == 0 {
+			if diff := cmp.Diff([]string{"p#0", "p#10", "p#20", "p#30", "p#40", "p#50"}, play); diff != "" {
+				t.Errorf("points of the first play (-want +got):\n%s", diff)
+			}
+		}
+		taken = append(taken, play...)
+		if slices.Contains(play, "p#7") {
+			p.giveBack([]string{"p#7"})
+		}
+	}
+	slices.Sort(taken)
+	want := append(slices.Clone(all), "p#7")
+	slices.Sort(want)
+	if diff := cmp.Diff(want, taken); diff != "" {
+		t.Errorf("points of all plays (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"p#7"}, p.missed); diff != "" {
+		t.Errorf("points that were missed (-want +got):\n%s", diff)
 	}
 }
 
