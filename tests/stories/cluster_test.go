@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -79,96 +78,37 @@ func (c *cluster) check(t *testing.T) {
 	}
 }
 
-// booting is a cluster that is being made.
-type booting struct {
-	done    chan struct{}
-	cluster *cluster
-	err     error
-	began   time.Time
-}
-
-// ground hands out clusters, and boots the next one while a story is told on
-// the last.
+// ground is what the stories of a group are told on, one after another: a cluster,
+// and another one where a story has spoiled that.
 type ground struct {
-	ctx     context.Context // of all clusters, which Down ends
-	root    string
-	stories []entry
-	ending  sync.WaitGroup
-
-	current *cluster
-	madeFor int // the story that current was made for
-	next    *booting
-	nextFor int // the story that next is made for
+	t         *testing.T // of all stories
+	root      string
+	installed bool
+	current   *cluster
 }
 
-func newGround(t *testing.T, root string, stories []entry) *ground {
-	g := &ground{ctx: context.WithoutCancel(t.Context()), root: root, stories: stories, nextFor: -1}
-	t.Cleanup(func() {
-		if g.next != nil {
-			<-g.next.done
-			g.end(t, g.next.cluster)
-		}
-		g.end(t, g.current)
-		g.ending.Wait()
-	})
-	return g
-}
-
-// cluster is the one that story i is told on.
-func (g *ground) cluster(t *testing.T, i int) *cluster {
-	if g.current != nil && !g.current.spoiled && g.stories[i].sharesClusterWith(g.stories[g.madeFor]) {
+// cluster is the one that the next story is told on.
+func (g *ground) cluster(t *testing.T) *cluster {
+	if g.current != nil && !g.current.spoiled {
 		return g.current
 	}
-	g.end(t, g.current)
-	g.current = nil
-	if g.next == nil || g.stories[g.nextFor].installed != g.stories[i].installed {
-		g.boot(i)
+	g.end()
+	began := time.Now()
+	var err error
+	if g.current, err = boot(g.t.Context(), g.root, g.installed); err != nil {
+		t.Fatal(err)
 	}
-	waited := time.Now()
-	<-g.next.done
-	made := g.next
-	g.next = nil
-	if made.err != nil {
-		t.Fatal(made.err)
-	}
-	t.Logf("a cluster after %.1fs, of which %.1fs were waited for", waited.Sub(made.began).Seconds()+time.Since(waited).Seconds(), time.Since(waited).Seconds())
-	g.current, g.madeFor = made.cluster, i
-	for later := i + 1; later < len(g.stories); later++ {
-		if !g.stories[later].sharesClusterWith(g.stories[i]) {
-			g.boot(later)
-			break
-		}
-	}
+	t.Logf("a cluster after %.1fs", time.Since(began).Seconds())
 	return g.current
 }
 
-// boot begins to make the cluster of story i, beside what is going on.
-func (g *ground) boot(i int) {
-	if g.next != nil { // of another kind than is needed now
-		unneeded := g.next
-		g.ending.Go(func() {
-			<-unneeded.done
-			if unneeded.cluster != nil {
-				_ = unneeded.cluster.Down()
-			}
-		})
-	}
-	b := &booting{done: make(chan struct{}), began: time.Now()}
-	g.next, g.nextFor = b, i
-	go func() {
-		defer close(b.done)
-		b.cluster, b.err = boot(g.ctx, g.root, g.stories[i].installed)
-	}()
-}
-
-// end ends a cluster beside what is going on.
-func (g *ground) end(t *testing.T, c *cluster) {
-	if c == nil {
+// end ends the cluster, if there is one.
+func (g *ground) end() {
+	if g.current == nil {
 		return
 	}
-	g.ending.Go(func() {
-		if err := c.Down(); err != nil {
-			t.Logf("end a sandbox: %v", err)
-		}
-	})
+	if err := g.current.Down(); err != nil {
+		g.t.Logf("end a sandbox: %v", err)
+	}
+	g.current = nil
 }

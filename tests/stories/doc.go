@@ -2,7 +2,7 @@
 // everything is real but AWS. stories.txt lists them; each is a script in
 // testdata/scripts.
 //
-//	go test ./stories                            all of them
+//	go test ./stories                            all of them, a group on each core
 //	go test ./stories -run 'TestStories/suspend' one
 //	go test ./stories -run … -keep               and stay, to look around
 //

@@ -34,6 +34,19 @@ func (e entry) sharesClusterWith(before entry) bool {
 	return e.group == before.group && e.installed == before.installed
 }
 
+// groups are the stories that stand together in the list, by the cluster that they
+// share.
+func groups(entries []entry) [][]entry {
+	var all [][]entry
+	for i, e := range entries {
+		if i == 0 || !e.sharesClusterWith(entries[i-1]) {
+			all = append(all, nil)
+		}
+		all[len(all)-1] = append(all[len(all)-1], e)
+	}
+	return all
+}
+
 func readList() ([]entry, error) {
 	file, err := os.Open(listFile)
 	if err != nil {

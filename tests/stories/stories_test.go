@@ -11,10 +11,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
@@ -25,10 +27,10 @@ var (
 )
 
 // patience is how long one story may take. With PLUMBLINE_FULL=1 there is one that
-// takes about an hour.
+// takes about half an hour.
 func patience() time.Duration {
 	if full, _ := os.LookupEnv("PLUMBLINE_FULL"); full == "1" || *onlyPoints != "" {
-		return 3 * time.Hour
+		return 2 * time.Hour
 	}
 	return 10 * time.Minute
 }
@@ -40,22 +42,50 @@ type told struct {
 	failed bool
 }
 
-// TestStories tells the stories of the list that -run and -story ask for.
+// TestStories tells the stories of the list that -run and -story ask for: those of
+// a group one after another, and as many groups at a time as -parallel says. Most
+// of a story is waiting.
 func TestStories(t *testing.T) {
-	chosen := choose(t)
-	root := checkout(t)
-	ground := newGround(t, root, chosen)
-	var all []told
-	for i, e := range chosen {
-		t.Run(e.name, func(t *testing.T) {
-			c := ground.cluster(t, i)
-			s := newStory(t, e, c, root)
+	queue := groups(choose(t))
+	lanes := flag.Lookup("test.parallel").Value.(flag.Getter).Get().(int)
+	if *keep {
+		lanes = 1
+	}
+	tale := &tale{t: t, root: checkout(t)}
+	var telling errgroup.Group
+	telling.SetLimit(lanes)
+	for i, group := range queue {
+		telling.Go(func() error {
+			tale.tell(group, i == len(queue)-1)
+			return nil
+		})
+	}
+	_ = telling.Wait() // stories fail by themselves
+	logTimes(t, tale.told)
+}
+
+// tale is all that is told.
+type tale struct {
+	t    *testing.T
+	root string
+	mu   sync.Mutex
+	told []told
+}
+
+// tell tells the stories of a group, which share a cluster.
+func (a *tale) tell(group []entry, last bool) {
+	g := &ground{t: a.t, root: a.root, installed: group[0].installed}
+	defer g.end()
+	for i, e := range group {
+		a.t.Run(e.name, func(t *testing.T) {
+			c := g.cluster(t)
+			s := newStory(t, e, c, a.root)
 			defer func() { // a script that fails ends the goroutine
-				all = append(all, told{name: e.name, took: time.Since(s.began), failed: t.Failed()})
+				a.add(told{name: e.name, took: time.Since(s.began), failed: t.Failed()})
 				if t.Failed() {
 					s.diagnose()
 				}
-				if *keep && (t.Failed() || i == len(chosen)-1) {
+				if *keep && (t.Failed() || last && i == len(group)-1) {
 					s.stay()
 				}
 				s.close()
@@ -64,7 +94,12 @@ func TestStories(t *testing.T) {
 			s.tell(t)
 		})
 	}
-	logTimes(t, all)
+}
+
+func (a *tale) add(t told) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told = append(a.told, t)
 }
 
 // choose are the stories to tell: those of the tier that -run and -story match.
