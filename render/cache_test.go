@@ -106,10 +106,11 @@ func TestCacheIsOfOneSchema(t *testing.T) {
 	}
 }
 
-// TestOverlaysThatHaveNotChangedAreNotBuilt: a build opens its kustomization.
+// TestOverlaysThatHaveNotChangedAreNotBuilt: a build opens the files that it lists.
 func TestOverlaysThatHaveNotChangedAreNotBuilt(t *testing.T) {
 	files := fleet()
-	files["clusters/a/x/kustomization.yaml"] = "namePrefix: x-\nresources: [../../../base]\n"
+	files["clusters/a/x/kustomization.yaml"] = "namePrefix: x-\nresources: [../../../base, own.yaml]\n"
+	files["clusters/a/x/own.yaml"] = pool("own")
 	files["clusters/a/y/kustomization.yaml"] = "namePrefix: y-\nresources: [../../../base, own.yaml]\n"
 	files["clusters/a/y/own.yaml"] = pool("own")
 	validator, cache := &counting{}, &render.Cache{}
@@ -119,10 +120,10 @@ func TestOverlaysThatHaveNotChangedAreNotBuilt(t *testing.T) {
 		// built are the overlays, made the objects that come new out of them.
 		built, made []string
 	}{
-		{"the first render", func() {}, []string{"x", "y"}, []string{"base", "default", "x-base", "y-base", "y-own"}},
+		{"the first render", func() {}, []string{"x", "y"}, []string{"base", "default", "x-base", "x-own", "y-base", "y-own"}},
 		{"nothing", func() {}, nil, nil},
 		{"a file of one", func() { files["clusters/a/y/own.yaml"] += "  weight: 3\n" }, []string{"y"}, []string{"y-own"}},
-		{"a kustomization", func() { files["clusters/a/x/kustomization.yaml"] += "nameSuffix: -z\n" }, []string{"x"}, []string{"x-base-z"}},
+		{"a kustomization", func() { files["clusters/a/x/kustomization.yaml"] += "nameSuffix: -z\n" }, []string{"x"}, []string{"x-base-z", "x-own-z"}},
 		{"a base of both", func() { files["base/pool.yaml"] += "  weight: 3\n" }, []string{"x", "y"}, []string{"base", "x-base-z", "y-base"}},
 	} {
 		step.change()
@@ -131,7 +132,7 @@ func TestOverlaysThatHaveNotChangedAreNotBuilt(t *testing.T) {
 		cached(t, snap, validator, cache)
 		var built []string
 		for _, overlay := range []string{"x", "y"} {
-			if known.opened["clusters/a/"+overlay+"/kustomization.yaml"] > 0 {
+			if known.opened["clusters/a/"+overlay+"/own.yaml"] > 0 {
 				built = append(built, overlay)
 			}
 		}

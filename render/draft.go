@@ -22,10 +22,11 @@ type draft struct {
 	lineOf func(path string) int
 }
 
-// readSource reads the objects of one source.
-func readSource(files *tree, s source) ([]draft, Errors, error) {
+// readSource reads the objects of one source. found is its kustomization, where
+// it is one.
+func readSource(files *tree, s source, found listing) ([]draft, Errors, error) {
 	if s.kustomize {
-		return buildKustomization(files, s.name)
+		return buildKustomization(files, s.name, found)
 	}
 	drafts, errs, err := readFile(files, s.name)
 	if s.listed {
@@ -79,8 +80,12 @@ func unpack(doc document.Document) []document.Document {
 	return items
 }
 
-func buildKustomization(files *tree, folder string) ([]draft, Errors, error) {
-	resources, err := kustomize.Build(files, folder)
+func buildKustomization(files *tree, folder string, found listing) ([]draft, Errors, error) {
+	files.inputs.add(found.inputs)
+	resources, err := []kustomize.Resource(nil), found.err
+	if err == nil {
+		resources, err = found.kustomization.Build(files)
+	}
 	if err != nil {
 		errs, ok := kustomizeErrors(err)
 		if !ok {

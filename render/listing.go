@@ -4,10 +4,10 @@ import "github.com/plumbline-dev/plumbline/render/kustomize"
 
 // listing is what is known of a folder with a kustomization.
 type listing struct {
-	inputs Inputs
-	// build says that it has to be built; else files are all that it lists.
-	build bool
-	files []string
+	inputs        Inputs
+	kustomization *kustomize.Kustomization
+	// err is why it could not be read; it is said as one of the folder's errors.
+	err error
 }
 
 // kustomization takes a folder with a kustomization: the files where it lists
@@ -20,23 +20,24 @@ func (w *walk) kustomization(folder string) error {
 		if err != nil {
 			return err
 		}
-		known = unchanged
+		known = unchanged && found.err == nil
 	}
 	if !known {
 		files := w.tree.branch()
-		// What cannot be read is built: the build meets the same, and says it as one
-		// of the folder's errors.
-		names, ok, err := kustomize.Listed(files, folder)
-		found = listing{inputs: files.inputs, build: !ok || err != nil, files: names}
+		found = listing{}
+		found.kustomization, found.err = kustomize.Read(files, folder)
+		found.inputs = files.inputs
 	}
 	w.after[folder] = found
 	w.tree.inputs.add(found.inputs)
-	if found.build {
-		w.add(source{name: folder, kustomize: true})
-		return nil
+	if found.err == nil {
+		if names, ok := found.kustomization.Files(); ok {
+			for _, name := range names {
+				w.add(source{name: name, listed: true})
+			}
+			return nil
+		}
 	}
-	for _, name := range found.files {
-		w.add(source{name: name, listed: true})
-	}
+	w.add(source{name: folder, kustomize: true})
 	return nil
 }

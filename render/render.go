@@ -32,6 +32,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		after:  map[source]kept{},
 	}
 	w := &walk{tree: r.tree, root: folder, taken: map[source]bool{}, snap: snap, before: listings, after: map[string]listing{}}
+	r.listings = w.after
 	sources, err := r.sources(w, k.Nodes)
 	if err != nil {
 		return nil, limited(folder, err)
@@ -54,6 +55,8 @@ type run struct {
 	tree          *tree
 	maker         *maker
 	before, after map[source]kept
+	// listings are the kustomizations, by folder.
+	listings map[string]listing
 
 	objects []Object
 	errs    Errors
@@ -117,7 +120,7 @@ func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
 		}
 	}
 	files := r.tree.branch()
-	drafts, errs, err := readSource(files, one)
+	drafts, errs, err := readSource(files, one, r.listings[one.name])
 	if err != nil {
 		return kept{}, nil, err
 	}

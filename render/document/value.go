@@ -10,6 +10,14 @@ import (
 // maxDepth is how deep values may nest; a NodePool nests 9 deep.
 const maxDepth = 100
 
+// largest is how many values a node may hold that comes of no text of ours.
+const largest = 16 << 20
+
+// Value is what a node holds, by the rules of Parse.
+func Value(node *yaml.Node) (any, error) {
+	return (&budget{left: largest}).value(node, 0)
+}
+
 // budget bounds how many values a file may make: aliases repeat what they
 // stand for, so ten lines can ask for more memory than there is.
 type budget struct {

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/render/document"
 )
 
 // Resource is one object that a build makes.
@@ -29,39 +31,35 @@ type Resource struct {
 // (https://github.com/kubernetes-sigs/kustomize/issues/3659).
 var one sync.Mutex
 
-// Build makes the objects of a folder with a kustomization. Errors:
-// *RefusedError, *BuildError, or that of the file system.
-func Build(fsys fs.FS, folder string) ([]Resource, error) {
-	files := &locked{fsys: fsys, instead: map[string][]byte{}}
-	g := newGuard(files)
-	file, kustomization := g.folder(folder)
-	if files.failure != nil {
-		return nil, files.failure
+// Build makes the objects of the kustomization. The file system is the one that it
+// was read from, or another with the same files of its own. Errors: *RefusedError,
+// *BuildError, or that of the file system.
+func (k *Kustomization) Build(fsys fs.FS) ([]Resource, error) {
+	if len(k.refusals) > 0 {
+		return nil, &RefusedError{Refusals: k.refusals}
 	}
-	if len(g.refusals) > 0 {
-		return nil, &RefusedError{Refusals: g.refusals}
+	own := k.read[k.folder]
+	if err := own.CheckEmpty(); err != nil {
+		return nil, &BuildError{File: k.file, Err: err}
 	}
-	if err := kustomization.CheckEmpty(); err != nil {
-		return nil, &BuildError{File: file, Err: err}
-	}
-	text, err := withOrigins(kustomization)
+	text, err := withOrigins(own)
 	if err != nil {
-		return nil, &BuildError{File: file, Err: err}
+		return nil, &BuildError{File: k.file, Err: err}
 	}
-	files.instead[file] = text
-	made, err := run(files, folder, g.ownTypes)
+	files := &locked{fsys: fsys, instead: map[string][]byte{k.file: text}}
+	made, err := run(files, k.folder, k.ownTypes)
 	if files.failure != nil {
 		return nil, files.failure
 	}
 	if err != nil {
-		return nil, &BuildError{File: file, Err: err}
+		return nil, &BuildError{File: k.file, Err: err}
 	}
-	keepOrigins := slices.Contains(kustomization.BuildMetadata, types.OriginAnnotations)
+	keepOrigins := slices.Contains(own.BuildMetadata, types.OriginAnnotations)
 	resources := make([]Resource, 0, made.Size())
 	for _, r := range made.Resources() {
-		one, err := read(r, folder, keepOrigins)
+		one, err := read(r, k.folder, keepOrigins)
 		if err != nil {
-			return nil, &BuildError{File: file, Err: err}
+			return nil, &BuildError{File: k.file, Err: err}
 		}
 		resources = append(resources, one)
 	}
@@ -93,15 +91,16 @@ func withOrigins(kustomization *types.Kustomization) ([]byte, error) {
 // originAnnotation is kustomize's: api/internal/utils/annotations.go.
 const originAnnotation = "config.kubernetes.io/origin"
 
-// read takes an object out of kustomize's hands.
+// read takes an object out of kustomize's hands, node by node: its own way, which
+// is through YAML and back, takes as long as the build.
 func read(r *resource.Resource, folder string, keepOrigin bool) (Resource, error) {
-	text, err := r.MarshalJSON()
+	value, err := document.Value(r.YNode())
 	if err != nil {
 		return Resource{}, fmt.Errorf("read %s: %w", r.CurId(), err)
 	}
-	object, err := decode(text)
-	if err != nil {
-		return Resource{}, fmt.Errorf("read %s: %w", r.CurId(), err)
+	object, ok := value.(map[string]any)
+	if !ok {
+		return Resource{}, fmt.Errorf("read %s: it is not an object", r.CurId())
 	}
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

@@ -53,8 +53,17 @@ labels:
 	}
 }
 
+// build reads a folder's kustomization and builds it.
+func build(fsys fs.FS, folder string) ([]kustomize.Resource, error) {
+	k, err := kustomize.Read(fsys, folder)
+	if err != nil {
+		return nil, err
+	}
+	return k.Build(fsys)
+}
+
 func TestBuild(t *testing.T) {
-	resources, err := kustomize.Build(tree(overlay()), "clusters/a/nodes")
+	resources, err := build(tree(overlay()), "clusters/a/nodes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +84,7 @@ func TestBuild(t *testing.T) {
 }
 
 func TestBuildKeepsOriginsThatAreAskedFor(t *testing.T) {
-	resources, err := kustomize.Build(tree(map[string]string{
+	resources, err := build(tree(map[string]string{
 		"kustomization.yaml": "resources: [pool.yaml]\nbuildMetadata: [originAnnotations]\n",
 		"pool.yaml":          pool,
 	}), ".")
@@ -103,7 +112,7 @@ func TestOwnTypesStayInTheirBuild(t *testing.T) {
 	typed := map[string]string{"kustomization.yaml": plain["kustomization.yaml"] + "openapi: {path: types.json}\n", "a.yaml": withBudgets, "p.yaml": patch, "types.json": ownTypes}
 	budgets := func(files map[string]string) int {
 		t.Helper()
-		resources, err := kustomize.Build(tree(files), ".")
+		resources, err := build(tree(files), ".")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +139,7 @@ func TestBuildErrors(t *testing.T) {
 		"a wrong patch":    {map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{path: p.yaml}]\n", "a.yaml": pool, "p.yaml": strings.ReplaceAll(pool, "general", "other")}, "no matches for Id"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := kustomize.Build(tree(tc.files), ".")
+			_, err := build(tree(tc.files), ".")
 			var build *kustomize.BuildError
 			if !errors.As(err, &build) {
 				t.Fatalf("error %v, want *BuildError", err)
@@ -167,8 +176,66 @@ func (b broken) ReadFile(name string) ([]byte, error) {
 func TestBuildPassesOnErrorsOfTheFileSystem(t *testing.T) {
 	for _, name := range []string{"kustomization.yaml", "pool.yaml"} {
 		files := broken{tree(map[string]string{"kustomization.yaml": "resources: [pool.yaml]\n", "pool.yaml": pool}).(fstest.MapFS), name}
-		if _, err := kustomize.Build(files, "."); !errors.Is(err, errBroken) {
+		if _, err := build(files, "."); !errors.Is(err, errBroken) {
 			t.Errorf("%s cannot be read: error %v, want %v", name, err, errBroken)
 		}
+	}
+}
+
+// noted is a file system that notes which files are opened.
+type noted struct {
+	fs.FS
+
+	opened map[string]int
+}
+
+func (n noted) Open(name string) (fs.File, error) {
+	n.opened[name]++
+	return n.FS.Open(name)
+}
+
+// TestABuildTakesWhatWasRead: a kustomization that was read can be built again and
+// again, and its own file is not read for that.
+func TestABuildTakesWhatWasRead(t *testing.T) {
+	k, err := kustomize.Read(tree(overlay()), "clusters/a/nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cpu := range []string{"100", "200"} {
+		changed := overlay()
+		changed["clusters/a/nodes/own.yaml"] = strings.ReplaceAll(changed["clusters/a/nodes/own.yaml"], "cpu: 100", "cpu: "+cpu)
+		files := noted{tree(changed), map[string]int{}}
+		made, err := k.Build(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := build(tree(changed), "clusters/a/nodes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, made); diff != "" {
+			t.Errorf("a build of what was read before (-anew +this):\n%s", diff)
+		}
+		if files.opened["clusters/a/nodes/own.yaml"] == 0 || files.opened["clusters/a/nodes/kustomization.yaml"] > 0 {
+			t.Errorf("opened %v", files.opened)
+		}
+	}
+}
+
+// TestValuesAreAsOfAFile: what a build hands on has the types that a file of its own
+// would have.
+func TestValuesAreAsOfAFile(t *testing.T) {
+	made, err := build(tree(map[string]string{
+		"kustomization.yaml": "resources: [a.yaml]\ncommonAnnotations: {a: \"1\"}\n",
+		"a.yaml":             "apiVersion: v1\nkind: X\nmetadata: {name: x}\nspec: {whole: 7, part: 0.5, float: 2.0, yes: true, day: 2026-01-02, text: \"7\", list: [1, a], none: null, on: on}\n",
+	}), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"whole": int64(7), "part": 0.5, "float": int64(2), "yes": true, "day": "2026-01-02", "text": "7", "list": []any{int64(1), "a"}, "on": "on",
+	}
+	if diff := cmp.Diff(want, made[0].Object["spec"]); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }

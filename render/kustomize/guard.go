@@ -34,24 +34,24 @@ func newGuard(files *locked) *guard {
 }
 
 // folder checks the kustomization of a folder, and those it draws upon. It
-// returns the file, and what is in it.
-func (g *guard) folder(name string) (string, *types.Kustomization) {
+// returns the file.
+func (g *guard) folder(name string) string {
 	if g.builds[name] > 0 {
-		return "", nil
+		return ""
 	}
 	g.builds[name] = 1
 	file, data := g.read(name)
 	if file == "" {
 		g.refuse(name, 0, "the folder", "it has no kustomization.yaml")
-		return "", nil
+		return ""
 	}
 	if len(g.builds) > maxKustomizations {
 		g.refuseMany(file)
-		return "", nil
+		return ""
 	}
 	c := g.decode(name, file, data)
 	if c == nil {
-		return "", nil
+		return ""
 	}
 	g.kustomizations[name] = c.kustomization
 	c.check()
@@ -63,7 +63,7 @@ func (g *guard) folder(name string) (string, *types.Kustomization) {
 		g.refuseMany(file)
 		g.builds[name] = 1 // said once, not by everything that draws upon it
 	}
-	return file, c.kustomization
+	return file
 }
 
 func (g *guard) refuseMany(file string) {

@@ -1,7 +1,6 @@
 package kustomize
 
 import (
-	"io/fs"
 	"path"
 	"reflect"
 
@@ -13,23 +12,14 @@ import (
 // makes.
 const LocalAnnotation = konfig.IgnoredByKustomizeAnnotation
 
-// Listed returns the files that a folder's kustomization lists, in its order.
-// The second result is false where it, or one that it draws upon, does more than
-// list files under resources, or is refused: Build makes it then, or says why
-// not. Errors: that of the file system.
-func Listed(fsys fs.FS, folder string) ([]string, bool, error) {
-	files := &locked{fsys: fsys, instead: map[string][]byte{}}
-	g := newGuard(files)
-	g.folder(folder)
-	if files.failure != nil {
-		return nil, false, files.failure
-	}
-	if len(g.refusals) > 0 {
-		return nil, false, nil
-	}
+// listed returns the files that a folder's kustomization lists; none where it does
+// more than that.
+func listed(g *guard, folder string) []string {
 	l := &listing{guard: g, seen: map[string]bool{}}
-	ok := l.folder(folder)
-	return l.files, ok && len(l.files) > 0, nil
+	if !l.folder(folder) {
+		return nil
+	}
+	return l.files
 }
 
 // listing collects files out of kustomizations that have been read.

@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
-
-	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
 var sealed = flag.String("sealed", "", "set by the test itself: build within the seal, guarded or not")
@@ -49,12 +47,12 @@ func TestSealed(t *testing.T) {
 }
 
 func buildGuarded(t *testing.T) {
-	resources, err := kustomize.Build(tree(overlay()), "clusters/a/nodes")
+	resources, err := build(tree(overlay()), "clusters/a/nodes")
 	if err != nil || len(resources) != 3 {
 		t.Fatalf("%d resources, error %v", len(resources), err)
 	}
 	for name, tc := range hostile() {
-		if _, err := kustomize.Build(tree(hostileTree(tc.text)), "."); err == nil {
+		if _, err := build(tree(hostileTree(tc.text)), "."); err == nil {
 			t.Errorf("%s: built", name)
 		}
 	}
