@@ -117,7 +117,7 @@ func (b *bench) allChanged(ctx context.Context) error {
 	row.Work = fmt.Sprintf("%d objects, all changed", b.options.Objects)
 	row.Peer = peerAll
 	b.allRow = b.table.add(row)
-	return exact(row, Counts{Writes: b.options.Objects, Patches: free, Events: free, Lists: 0, Reads: free})
+	return exact(row, Counts{Writes: b.options.Objects, Patches: wakes(row.Told), Events: 1, Lists: 0, Reads: free})
 }
 
 // compareRaw sets the rows of many writes beside the raw applies before and

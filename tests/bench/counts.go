@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Counts are what a row is held to. They do not hang on the machine.
@@ -13,6 +14,11 @@ type Counts struct {
 
 // free leaves a count to itself.
 const free = -1
+
+// wakes is how often a daemon is woken at most in a time in which events do not
+// cease: at once, after moments that become longer, and then twice in a second; and
+// by what it has done itself.
+func wakes(d time.Duration) int { return 8 + int(d/(500*time.Millisecond)) }
 
 var (
 	// oneObject is what a change of one object may cost.

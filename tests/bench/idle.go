@@ -63,7 +63,9 @@ func (b *bench) idleFull(ctx context.Context) error {
 	return b.again(ctx, "full", &b.table.Idle.Full)
 }
 
-func (b *bench) idlePeopled(ctx context.Context) error { return b.again(ctx, "peopled", &b.table.Idle.Peopled) }
+func (b *bench) idlePeopled(ctx context.Context) error {
+	return b.again(ctx, "peopled", &b.table.Idle.Peopled)
+}
 
 // again starts the daemon anew, lets it get in sync, and reads its memory.
 func (b *bench) again(ctx context.Context, state string, resident *int64) error {

@@ -27,7 +27,10 @@ func (b *bench) removal(ctx context.Context) error {
 	row.Work = fmt.Sprintf("%d objects, %d pools without nodes removed", b.options.Objects, n)
 	row.Peer = peerRemoval
 	b.table.add(row)
-	return errors.Join(b.areLeft(ctx, len(b.fleet.limits)-n), b.plumbline.leave(ctx))
+	// Growth is stopped, and the pool deleted. Two LISTs tell a pass of all pools that
+	// it deletes, or that are gone, and one more of each hundred of them.
+	want := Counts{Writes: 2 * n, Patches: wakes(row.Told), Events: free, Lists: (2 + n/100) * wakes(row.Told), Reads: free}
+	return errors.Join(exact(row, want), b.areLeft(ctx, len(b.fleet.limits)-n), b.plumbline.leave(ctx))
 }
 
 // areLeft holds how many of a fleet's pools there are.
