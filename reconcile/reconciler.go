@@ -15,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Reconciler makes a cluster's nodes what NodeSyncs say.
@@ -30,6 +31,9 @@ type Reconciler struct {
 	Events   record.EventRecorder
 	// Refusals are the watches behind Client that the API server refuses.
 	Refusals *observe.Refusals
+	// Values are what definitions in Git share with those in the cache; nil shares
+	// nothing.
+	Values *render.Values
 
 	Source  Source
 	Charts  ChartStore

@@ -22,6 +22,7 @@ type Validator interface {
 type maker struct {
 	variables map[string]string
 	validator Validator
+	values    *Values
 }
 
 // object makes the object of a draft, or says all that is wrong with it.
@@ -53,6 +54,9 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	problems = append(problems, checkMetadata(kind, content)...)
 	if len(problems) > 0 {
 		return Object{}, problems
+	}
+	if held, ok := m.values.Once(content).(map[string]any); ok {
+		content = held
 	}
 	desired := &unstructured.Unstructured{Object: content}
 	made := Object{

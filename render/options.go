@@ -6,6 +6,7 @@ type Option func(*settings)
 type settings struct {
 	limits Limits
 	cache  *Cache
+	values *Values
 }
 
 // WithLimits sets other limits than DefaultLimits.
@@ -17,4 +18,10 @@ func WithLimits(limits Limits) Option {
 // leaves in it what the next one may need.
 func WithCache(cache *Cache) Option {
 	return func(s *settings) { s.cache = cache }
+}
+
+// WithValues has the objects share what they have in common, among each other and
+// with whatever else is held there.
+func WithValues(values *Values) Option {
+	return func(s *settings) { s.values = values }
 }

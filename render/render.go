@@ -27,7 +27,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	r := &run{
 		snap:   snap,
 		tree:   newTree(snap.FS, &allowance{limits: s.limits}),
-		maker:  &maker{variables: k.variables(), validator: v},
+		maker:  &maker{variables: k.variables(), validator: v, values: s.values},
 		before: before,
 		after:  map[source]kept{},
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -36,6 +37,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // controllerName is the daemon's in events, metrics and requests.
@@ -64,8 +66,8 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if o.leaderElect {
 		config = fenced(config, leading)
 	}
-	refusals := &observe.Refusals{}
-	mgr, err := newManager(config, lease, refusals, o)
+	refusals, values := &observe.Refusals{}, &render.Values{}
+	mgr, err := newManager(config, lease, observe.CacheOptions(refusals, values), o)
 	if err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if err != nil {
 		return err
 	}
-	reconciler.Refusals, reconciler.Points = refusals, points
+	reconciler.Refusals, reconciler.Values, reconciler.Points = refusals, values, points
 	if reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}); err != nil {
 		return fmt.Errorf("make the client of a replica that does not lead: %w", err)
 	}
@@ -141,7 +143,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func newManager(config *rest.Config, lease resourcelock.Interface, refusals *observe.Refusals, o *runOptions) (ctrl.Manager, error) {
+func newManager(config *rest.Config, lease resourcelock.Interface, objects cache.Options, o *runOptions) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, refusals *obs
 		RenewDeadline:                       &renews,
 		RetryPeriod:                         &retries,
 		GracefulShutdownTimeout:             &grace,
-		Cache:                               observe.CacheOptions(refusals),
+		Cache:                               objects,
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor:   []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
 			Unstructured: true,

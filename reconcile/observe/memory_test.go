@@ -12,10 +12,12 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestWhatTheCacheTakes holds the memory of each object that is watched: the
-// daemon's grows with NodeClaims and with what Git has, and with nothing else.
+// daemon's grows with NodeClaims and with what Git has, and with nothing else. Of
+// definitions that differ by their names alone, all but these is held once.
 func TestWhatTheCacheTakes(t *testing.T) {
 	node := claim()
 	definition, err := json.Marshal(full())
@@ -40,11 +42,11 @@ func TestWhatTheCacheTakes(t *testing.T) {
 			}
 			u.SetName(fmt.Sprintf("general-%05d", i))
 			return u
-		}, 6500},
+		}, 1200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const objects = 2000
-			transform := observe.CacheOptions(&observe.Refusals{}).DefaultTransform
+			transform := observe.CacheOptions(&observe.Refusals{}, &render.Values{}).DefaultTransform
 			cached := make([]any, objects)
 			before := heap()
 			for i := range cached {

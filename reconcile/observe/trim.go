@@ -9,12 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // CacheOptions say what the watch cache holds, and cut each object down to what
 // plumbline asks about: memory grows with NodeClaims, so that each counts.
-// refusals hear of watches that fail.
-func CacheOptions(refusals *Refusals) cache.Options {
+// refusals hear of watches that fail; values hold what definitions have in common.
+func CacheOptions(refusals *Refusals, values *render.Values) cache.Options {
 	return cache.Options{
 		DefaultWatchErrorHandler: refusals.Heed,
 		ByObject: map[client.Object]cache.ByObject{
@@ -26,18 +28,16 @@ func CacheOptions(refusals *Refusals) cache.Options {
 		},
 		// Karpenter's kinds have no entries of their own: one would need its CRD
 		// at the start.
-		DefaultTransform: trim,
+		DefaultTransform: func(obj any) (any, error) {
+			switch o := obj.(type) {
+			case *karpv1.NodeClaim:
+				return trimNodeClaim(o), nil
+			case *unstructured.Unstructured:
+				return trimDefinition(o, values)
+			}
+			return obj, nil
+		},
 	}
-}
-
-func trim(obj any) (any, error) {
-	switch o := obj.(type) {
-	case *karpv1.NodeClaim:
-		return trimNodeClaim(o), nil
-	case *unstructured.Unstructured:
-		return trimDefinition(o)
-	}
-	return obj, nil
 }
 
 // ControllerLabels select Karpenter's Deployment, whoever installed it

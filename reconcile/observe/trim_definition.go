@@ -7,11 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // trimDefinition keeps of a NodePool or EC2NodeClass what is compared with Git,
-// who owns its fields, and whether it is Ready.
-func trimDefinition(obj *unstructured.Unstructured) (any, error) {
+// who owns its fields, and whether it is Ready. What many have in common is held
+// once.
+func trimDefinition(obj *unstructured.Unstructured, values *render.Values) (any, error) {
 	if err := plan.PackManagedFields(obj); err != nil {
 		return nil, fmt.Errorf("trim %s/%s: %w", obj.GetKind(), obj.GetName(), err)
 	}
@@ -22,7 +24,9 @@ func trimDefinition(obj *unstructured.Unstructured) (any, error) {
 		}
 	}
 	trimStatus(obj)
-	obj.Object = compact(obj.Object).(map[string]any)
+	if held, ok := values.Once(obj.Object).(map[string]any); ok {
+		obj.Object = held
+	}
 	return obj, nil
 }
 
@@ -42,24 +46,4 @@ func trimStatus(obj *unstructured.Unstructured) {
 	if kept != nil {
 		obj.Object["status"] = map[string]any{"conditions": kept}
 	}
-}
-
-// compact is a value that takes the least memory: keys that objects share are
-// held once, and no map has room to grow.
-func compact(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		fields := make(map[string]any, len(v))
-		for key, field := range v {
-			fields[shared(key)] = compact(field)
-		}
-		return fields
-	case []any:
-		items := make([]any, len(v))
-		for i := range v {
-			items[i] = compact(v[i])
-		}
-		return items
-	}
-	return value
 }

@@ -18,12 +18,13 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // kept is what the watch cache keeps of an object, by the rules for its type.
 func kept[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
-	options := observe.CacheOptions(&observe.Refusals{})
+	options := observe.CacheOptions(&observe.Refusals{}, &render.Values{})
 	transform := options.DefaultTransform
 	for of, rule := range options.ByObject {
 		if _, ok := of.(T); ok {
@@ -130,7 +131,7 @@ func TestTrimDeployment(t *testing.T) {
 
 // TestCacheSeesKarpenterAlone: other Deployments cost no memory.
 func TestCacheSeesKarpenterAlone(t *testing.T) {
-	for of, rule := range observe.CacheOptions(&observe.Refusals{}).ByObject {
+	for of, rule := range observe.CacheOptions(&observe.Refusals{}, &render.Values{}).ByObject {
 		if _, ok := of.(*appsv1.Deployment); !ok {
 			continue
 		}
