@@ -87,8 +87,7 @@ var settings = []Setting{
 func settingsGone(from, to *semver.Version) []Setting {
 	var gone []Setting
 	for _, s := range settings {
-		since := semver.MustParse(s.Since)
-		if since.GreaterThan(from) && !since.GreaterThan(to) {
+		if crosses(from, to, s.Since) {
 			gone = append(gone, s)
 		}
 	}

@@ -68,15 +68,20 @@ func at[T any](table []row[T], v *semver.Version) (is T, ok bool) {
 	return is, ok
 }
 
-// between returns the rows that come into force on the way from a version,
-// itself left out, to a later one.
+// between returns the rows that come into force on an upgrade.
 func between[T any](table []row[T], from, to *semver.Version) []row[T] {
 	var found []row[T]
 	for _, r := range table {
-		since := semver.MustParse(r.since)
-		if since.GreaterThan(from) && !since.GreaterThan(to) {
+		if crosses(from, to, r.since) {
 			found = append(found, r)
 		}
 	}
 	return found
+}
+
+// crosses says whether an upgrade brings a cluster from before a version to it, or
+// past it.
+func crosses(from, to *semver.Version, version string) bool {
+	v := semver.MustParse(version)
+	return from.LessThan(v) && !to.LessThan(v)
 }
