@@ -1,15 +1,10 @@
 package stories_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
@@ -24,9 +19,6 @@ func (s *story) other() *daemon.Daemon {
 	return s.second
 }
 
-// stands is what a daemon logs of itself before an election.
-var stands = regexp.MustCompile(`"stands for election".*"identity":"([^"]+)"`)
-
 func (s *story) leadsCommand(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
 	if err != nil {
@@ -39,22 +31,5 @@ func (s *story) leadsCommand(_ *testscript.TestScript, args []string) error {
 	case len(args) > 0:
 		return errors.New("usage: leads [-t D] [other]")
 	}
-	return s.poll(timeout, func(ctx context.Context) error {
-		log, err := os.ReadFile(d.LogFile())
-		if err != nil {
-			return err
-		}
-		said := stands.FindAllSubmatch(log, -1)
-		if len(said) == 0 {
-			return errors.New("it has not stood for election")
-		}
-		lease, err := s.c.Kube.Client.CoordinationV1().Leases(daemon.Namespace).Get(ctx, "plumbline", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if holder, is := lease.Spec.HolderIdentity, string(said[len(said)-1][1]); holder == nil || *holder != is {
-			return fmt.Errorf("the lease is not held by %s: %v", is, lease.Spec)
-		}
-		return nil
-	})
+	return s.poll(timeout, d.Leads)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/plumbline-dev/plumbline/tests/stories/statushost"
+	"github.com/plumbline-dev/plumbline/tests/stories/gitproxy"
 )
 
 // statusHostCommand is `statushost up|down|CODE|posted COMMIT STATE…`.
@@ -23,9 +23,9 @@ func (s *story) statusHostCommand(ts *testscript.TestScript, args []string) erro
 	}
 	switch args[0] {
 	case "up":
-		s.statusHost.Answer(statushost.Up)
+		s.statusHost.Answer(gitproxy.Up)
 	case "down":
-		s.statusHost.Answer(statushost.Down)
+		s.statusHost.Answer(gitproxy.Down)
 	case "posted":
 		return s.posted(args[1:])
 	default:
@@ -47,7 +47,7 @@ func (s *story) openStatusHost(ts *testscript.TestScript) error {
 	if err != nil {
 		return err
 	}
-	if s.statusHost, err = statushost.New(page.Scheme + "://" + page.Host); err != nil {
+	if s.statusHost, err = gitproxy.New(page.Scheme + "://" + page.Host); err != nil {
 		return err
 	}
 	s.t.Cleanup(s.statusHost.Close)

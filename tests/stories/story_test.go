@@ -18,8 +18,8 @@ import (
 
 	"github.com/plumbline-dev/plumbline/tests/stories/apiproxy"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+	"github.com/plumbline-dev/plumbline/tests/stories/gitproxy"
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
-	"github.com/plumbline-dev/plumbline/tests/stories/statushost"
 )
 
 // logLines is how much of a log a failed story shows.
@@ -37,7 +37,7 @@ type story struct {
 	repo   *repository.Repository
 	daemon *daemon.Daemon
 	// statusHost is before the Git host, once a script speaks of it.
-	statusHost *statushost.Host
+	statusHost *gitproxy.Proxy
 
 	second *daemon.Daemon       // nil where the story has one
 	proxy  *apiproxy.Proxy      // nil where the daemon goes to the API server itself

@@ -1,0 +1,37 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// leaseName is the lease that daemons elect a leader with.
+const leaseName = "plumbline"
+
+// stands is what a daemon logs of itself before an election.
+var stands = regexp.MustCompile(`"stands for election".*"identity":"([^"]+)"`)
+
+// Leads returns an error unless the daemon, as it was started last, holds the lease.
+func (d *Daemon) Leads(ctx context.Context) error {
+	log, err := os.ReadFile(d.LogFile())
+	if err != nil {
+		return err
+	}
+	said := stands.FindAllSubmatch(log, -1)
+	if len(said) == 0 {
+		return errors.New("it has not stood for election")
+	}
+	lease, err := d.options.Kube.Client.CoordinationV1().Leases(Namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if holder, is := lease.Spec.HolderIdentity, string(said[len(said)-1][1]); holder == nil || *holder != is {
+		return fmt.Errorf("the lease is not held by %s: %v", is, lease.Spec)
+	}
+	return nil
+}
