@@ -25,6 +25,7 @@ func actions() []action {
 		{"remove-class", 4, (*soak).removeClass},
 		{"rename-class", 2, (*soak).renameClass},
 		{"break", 5, (*soak).breakCommit},
+		{"drop-pools", 3, (*soak).dropPools},
 		{"mend", 5, (*soak).mend},
 		{"revert", 5, (*soak).revert},
 		{"force-push", 3, (*soak).forcePush},
@@ -34,8 +35,12 @@ func actions() []action {
 		{"kill", 4, (*soak).killDaemon},
 		{"stop", 2, (*soak).stopDaemon},
 		{"freeze", 3, (*soak).freezeDaemon},
+		{"api-fault", 6, (*soak).faultAPI},
+		{"cut-watches", 3, (*soak).cutWatches},
+		{"git-fault", 5, (*soak).faultGit},
+		{"status-fault", 5, (*soak).faultStatuses},
+		{"chart-fault", 3, (*soak).faultCharts},
 		{"aws-fault", 8, (*soak).faultAWS},
-		{"chart-fault", 2, (*soak).faultCharts},
 		{"no-controller", 2, (*soak).scaleController},
 	}
 }

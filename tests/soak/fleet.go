@@ -11,7 +11,9 @@ import (
 type fleet struct {
 	pools   map[string]pool
 	classes map[string]class
-	broken  bool
+	// broken: one file does not parse, so that nothing of it holds. emptied: the
+	// files of the pools are not there, and the guard holds all of them.
+	broken, emptied bool
 	// notes is the content of a file that is none of the inputs.
 	notes int
 }
@@ -30,6 +32,10 @@ func (f fleet) clone() fleet {
 	f.pools, f.classes = maps.Clone(f.pools), maps.Clone(f.classes)
 	return f
 }
+
+// amiss says whether the repository is one that the daemon must not follow. What
+// was there before still holds.
+func (f fleet) amiss() bool { return f.broken || f.emptied }
 
 // has says whether the repository has an entry.
 func (f fleet) has(kind, name string) bool {
@@ -80,6 +86,9 @@ nodes: [./nodes]
 `, at.cluster, at.region, at.charts),
 	}
 	for name, p := range f.pools {
+		if f.emptied {
+			break
+		}
 		files["nodes/"+name+".yaml"] = poolYAML(name, p)
 	}
 	for name, c := range f.classes {

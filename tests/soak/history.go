@@ -1,6 +1,8 @@
 package soak
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -9,10 +11,11 @@ import (
 // out that much later by a daemon that was frozen, or whose requests were slow.
 const remembered = time.Minute
 
-// history is what HEAD was, and when.
+// history is what HEAD was, and when, and what was edited in the cluster.
 type history struct {
 	mu    sync.Mutex
 	heads []head
+	edits map[string]int // the last weight that somebody gave a pool by hand
 }
 
 // head is one commit that was HEAD. It begins when its push does, and the one
@@ -24,14 +27,37 @@ type head struct {
 	ended  time.Time // zero of the last one
 }
 
-// push notes that a fleet became HEAD, pushed between two moments.
-func (h *history) push(commit string, f fleet, began, ended time.Time) {
+// coming notes that a push begins, which makes a fleet HEAD.
+func (h *history) coming(commit string, f fleet, began time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.heads); n > 0 {
-		h.heads[n-1].ended = ended
-	}
 	h.heads = append(h.heads, head{commit: commit, fleet: f, began: began})
+}
+
+// arrived notes that the push has ended, and with it the time of the HEAD before.
+func (h *history) arrived(at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.heads); n > 1 {
+		h.heads[n-2].ended = at
+	}
+}
+
+// edit notes that a pool is given a weight by hand.
+func (h *history) edit(pool string, weight int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.edits == nil {
+		h.edits = map[string]int{}
+	}
+	h.edits[pool] = weight
+}
+
+// edited are the last weights that were given by hand.
+func (h *history) edited() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.edits)
 }
 
 // wanted says whether every HEAD between two moments had an entry.
@@ -70,25 +96,36 @@ func (h *history) between(from, to time.Time) []head {
 
 // at is what a commit says.
 func (h *history) at(commit string) (fleet, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := len(h.heads) - 1; i >= 0; i-- {
-		if h.heads[i].commit == commit {
-			return h.heads[i].fleet, true
-		}
+	said := h.since(commit)
+	if len(said) == 0 {
+		return fleet{}, false
 	}
-	return fleet{}, false
+	return said[0], true
 }
 
-// broken are the commits that do not render.
-func (h *history) broken() []string {
+// since is what a commit says, and each HEAD since it was the first time; none if it
+// never was.
+func (h *history) since(commit string) []fleet {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var commits []string
+	var said []fleet
 	for _, head := range h.heads {
-		if head.fleet.broken {
-			commits = append(commits, head.commit)
+		if len(said) > 0 || head.commit == commit {
+			said = append(said, head.fleet)
 		}
 	}
-	return commits
+	return said
+}
+
+// amiss are the commits that must not be followed, each once.
+func (h *history) amiss() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	commits := map[string]bool{}
+	for _, head := range h.heads {
+		if head.fleet.amiss() {
+			commits[head.commit] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(commits))
 }

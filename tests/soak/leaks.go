@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,46 +31,60 @@ func (s sample) String() string {
 	return fmt.Sprintf("%d goroutines, %d watches, %d MiB", s.goroutines, s.watches, s.memory>>20)
 }
 
-// leaks are the samples of a run.
-type leaks struct {
-	first, last, most sample
-	taken             bool
-}
+// The places that a daemon can have.
+const (
+	leads   = "leads"
+	follows = "follows"
+)
 
-// add holds that a sample is no more than the first was, with some tolerance.
-func (l *leaks) add(s sample) error {
-	if !l.taken {
-		l.first, l.taken = s, true
+// leaks are the samples of a run, by the daemon's place.
+type leaks map[string]*samples
+
+// samples are those of one place.
+type samples struct{ first, last, most sample }
+
+// add holds that a sample is no more than the first one of its place was, with some
+// tolerance.
+func (l leaks) add(place string, s sample) error {
+	of, taken := l[place]
+	if !taken {
+		of = &samples{first: s}
+		l[place] = of
 	}
-	l.last = s
-	l.most = sample{goroutines: max(l.most.goroutines, s.goroutines), watches: max(l.most.watches, s.watches), memory: max(l.most.memory, s.memory)}
-	if s.goroutines > l.first.goroutines+moreGoroutines || s.watches > l.first.watches+moreWatches || s.memory > l.first.memory+moreMemory {
-		return fmt.Errorf("violation: the daemon leaks: it had %s, and has %s", l.first, s)
+	of.last = s
+	of.most = sample{goroutines: max(of.most.goroutines, s.goroutines), watches: max(of.most.watches, s.watches), memory: max(of.most.memory, s.memory)}
+	if s.goroutines > of.first.goroutines+moreGoroutines || s.watches > of.first.watches+moreWatches || s.memory > of.first.memory+moreMemory {
+		return fmt.Errorf("%w: the daemon that %s leaks: it had %s, and has %s", errViolation, place, of.first, s)
 	}
 	return nil
 }
 
 // String says how it was first, last and at most.
-func (l *leaks) String() string {
-	return fmt.Sprintf("first %s; last %s; most %s", l.first, l.last, l.most)
+func (l leaks) String() string {
+	var places []string
+	for _, place := range slices.Sorted(maps.Keys(l)) {
+		of := l[place]
+		places = append(places, fmt.Sprintf("the one that %s: first %s; last %s; most %s", place, of.first, of.last, of.most))
+	}
+	return strings.Join(places, "; ")
 }
 
 // sample asks the daemon and the kernel.
-func (s *soak) sample(ctx context.Context) (sample, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metrics+"/debug/pprof/goroutine?debug=1", nil)
+func (r *replica) sample(ctx context.Context) (sample, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.metrics+"/debug/pprof/goroutine?debug=1", nil)
 	if err != nil {
 		return sample{}, err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return sample{}, fmt.Errorf("ask the daemon for its goroutines: %w", err)
+		return sample{}, fmt.Errorf("ask daemon %s for its goroutines: %w", r.name, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	taken, err := readGoroutines(res.Body)
 	if err != nil {
 		return sample{}, err
 	}
-	taken.memory, err = resident(s.daemon.PID())
+	taken.memory, err = resident(r.PID())
 	return taken, err
 }
 

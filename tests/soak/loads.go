@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,11 @@ import (
 type load struct {
 	replicas int32
 	pool     string
+}
+
+// placed says whether its pods have a pool to run in.
+func (l load) placed(f fleet) bool {
+	return l.replicas > 0 && (l.pool == "" || f.has(nodePools, l.pool))
 }
 
 // mostLoads, of up to three pods each, are what the machine can bear.
@@ -68,11 +74,14 @@ func (s *soak) until(ctx context.Context, look func(context.Context) error) erro
 		if err != nil && ctx.Err() == nil {
 			last = err
 		}
+		if errors.Is(err, errViolation) {
+			return false, err
+		}
 		return err == nil, nil
 	})
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || errors.Is(err, errViolation):
+		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,13 +23,20 @@ func (s *soak) push(ctx context.Context, message string) error {
 	if err := s.write(); err != nil {
 		return err
 	}
-	began := time.Now()
-	commit, err := s.repo.Push(ctx, message)
+	commit, err := s.repo.Commit(ctx, message)
 	if err != nil {
 		return err
 	}
-	s.history.push(commit, s.fleet.clone(), began, time.Now())
-	return nil
+	return s.send(ctx, commit)
+}
+
+// send pushes a commit that says what the fleet does. The daemon may have acted on
+// it before the push returns.
+func (s *soak) send(ctx context.Context, commit string, flags ...string) error {
+	s.history.coming(commit, s.fleet.clone(), time.Now())
+	_, err := s.repo.Git(ctx, slices.Concat([]string{"push", "--quiet"}, flags, []string{"origin", "HEAD:main"})...)
+	s.history.arrived(time.Now())
+	return err
 }
 
 // write puts the fleet's files into the clone, and takes all others out.
@@ -169,11 +177,19 @@ func (s *soak) breakCommit(ctx context.Context) (string, error) {
 	return s.change(ctx, "break a file", func(f *fleet) { f.broken = true })
 }
 
-func (s *soak) mend(ctx context.Context) (string, error) {
-	if !s.fleet.broken {
+// dropPools is a merge gone wrong, which the guard holds.
+func (s *soak) dropPools(ctx context.Context) (string, error) {
+	if s.fleet.emptied {
 		return "", nil
 	}
-	return s.change(ctx, "mend the broken file", func(f *fleet) { f.broken = false })
+	return s.change(ctx, "drop the files of all pools", func(f *fleet) { f.emptied = true })
+}
+
+func (s *soak) mend(ctx context.Context) (string, error) {
+	if !s.fleet.amiss() {
+		return "", nil
+	}
+	return s.change(ctx, "mend the repository", func(f *fleet) { f.broken, f.emptied = false, false })
 }
 
 func (s *soak) writeNotes(ctx context.Context) (string, error) {
@@ -208,13 +224,9 @@ func (s *soak) forcePush(ctx context.Context) (string, error) {
 	if !known {
 		return "", nil
 	}
-	began := time.Now()
-	for _, args := range [][]string{{"reset", "--quiet", "--hard", commit}, {"push", "--quiet", "--force", "origin", "HEAD:main"}} {
-		if _, err := s.repo.Git(ctx, args...); err != nil {
-			return "", err
-		}
+	if _, err := s.repo.Git(ctx, "reset", "--quiet", "--hard", commit); err != nil {
+		return "", err
 	}
 	s.fleet = f.clone()
-	s.history.push(commit, f, began, time.Now())
-	return "back to " + commit[:8] + ": pools " + strings.Join(f.poolNames(), " "), nil
+	return "back to " + commit[:8] + ": pools " + strings.Join(f.poolNames(), " "), s.send(ctx, commit, "--force")
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/workload"
 )
 
+// settled is how long a daemon takes at most to have all watches and caches.
+const settled = 10 * time.Second
+
 // rests are the moments at which all was quiet.
 type rests struct {
 	count   int
@@ -32,7 +35,7 @@ func (s *soak) rest(ctx context.Context) error {
 	if err := s.endFaults(ctx, time.Now().Add(longestFault)); err != nil {
 		return err
 	}
-	if s.fleet.broken {
+	if s.fleet.amiss() {
 		what, err := s.mend(ctx)
 		if err != nil {
 			return err
@@ -41,25 +44,45 @@ func (s *soak) rest(ctx context.Context) error {
 	}
 	began := time.Now()
 	if err := s.until(ctx, s.restless); err != nil {
-		return fmt.Errorf("violation: it does not come to rest %w", err)
+		return fmt.Errorf("%w: it does not come to rest: %w", errViolation, err)
 	}
 	took := time.Since(began)
-	if err := s.lost(); err != nil {
-		return err
-	}
-	sample, err := s.sample(ctx)
-	if err != nil {
+	running := s.nodes()
+	if err := lost(s.rests.nodes, running, func(pool string) bool { return s.history.kept(pool, s.rests.at, time.Now()) }); err != nil {
 		return err
 	}
 	s.rests.count++
 	s.rests.longest = max(s.rests.longest, took)
-	s.rests.at, s.rests.nodes = time.Now(), s.nodes()
-	s.journal.say("at rest after %.1fs: pools %s, %d nodes; %s", took.Seconds(), strings.Join(s.fleet.poolNames(), " "), len(s.rests.nodes), sample)
-	return s.leaks.add(sample)
+	s.rests.at, s.rests.nodes = time.Now(), running
+	s.journal.say("at rest after %.1fs: pools %s, %d nodes", took.Seconds(), strings.Join(s.fleet.poolNames(), " "), len(running))
+	return s.takeSamples(ctx)
+}
+
+// takeSamples holds what each daemon takes up against what one in its place did.
+func (s *soak) takeSamples(ctx context.Context) error {
+	leader := s.leader(ctx)
+	for _, r := range s.replicas {
+		taken, err := r.sample(ctx)
+		if err != nil {
+			return err
+		}
+		place := follows
+		if r == leader {
+			place = leads
+		}
+		s.journal.say("%s %s: %s", r.name, place, taken)
+		if err := s.leaks.add(place, taken); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // restless says what is not at rest.
 func (s *soak) restless(ctx context.Context) error {
+	if err := errors.Join(s.revive(ctx), s.attended(ctx)); err != nil {
+		return err
+	}
 	head, err := s.repo.Head(ctx)
 	if err != nil {
 		return err
@@ -68,25 +91,39 @@ func (s *soak) restless(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if commit, ready := readyAt(sync); !ready || commit != head {
-		return fmt.Errorf("HEAD is %s and the NodeSync says of %s: %v", head, commit, condition(sync, "Ready"))
+	if c := claimOf(sync); c != (claim{commit: head, ready: true}) {
+		return fmt.Errorf("HEAD is %s and the NodeSync says of %s: %v", head, c.commit, condition(sync, "Ready"))
 	}
-	if untrue, err := s.unlike(ctx, s.fleet); err != nil || untrue != "" {
-		return fmt.Errorf("%s: %w", untrue, err)
+	live, err := s.live(ctx)
+	if err != nil {
+		return err
 	}
-	for _, look := range []func(context.Context, *unstructured.Unstructured) error{s.recorded, s.reported, s.stray, s.pending} {
-		if err := look(ctx, sync); err != nil {
+	if what := difference(live, nil, s.fleet); what != "" {
+		return errors.New(what)
+	}
+	if removals, _, _ := unstructured.NestedSlice(sync.Object, "status", "removals"); len(removals) > 0 {
+		return fmt.Errorf("removals are open: %v", removals)
+	}
+	for _, look := range []func(context.Context) error{s.recorded, s.reported, s.strayed, s.pending} {
+		if err := look(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// recorded says that a removal is still on record.
-func (s *soak) recorded(ctx context.Context, sync *unstructured.Unstructured) error {
-	if removals, _, _ := unstructured.NestedSlice(sync.Object, "status", "removals"); len(removals) > 0 {
-		return fmt.Errorf("removals are open: %v", removals)
+// attended says that a daemon is not there, or has only begun.
+func (s *soak) attended(ctx context.Context) error {
+	for _, r := range s.replicas {
+		if !r.Running() || time.Since(r.started) < settled {
+			return fmt.Errorf("daemon %s has only begun", r.name)
+		}
 	}
+	return s.leader(ctx).Leads(ctx)
+}
+
+// recorded says that a removal is still on record.
+func (s *soak) recorded(ctx context.Context) error {
 	const name = "plumbline-" + syncName
 	_, err := s.sandbox.Kube.Client.CoreV1().ConfigMaps(daemon.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -95,20 +132,26 @@ func (s *soak) recorded(ctx context.Context, sync *unstructured.Unstructured) er
 	return errors.Join(fmt.Errorf("configmap %s is left of a removal", name), err)
 }
 
-// reported says that the commit's status is another than the NodeSync's, or that
-// a commit that does not render was called good.
-func (s *soak) reported(ctx context.Context, _ *unstructured.Unstructured) error {
+// reported says that a commit's status is not what it should be.
+func (s *soak) reported(ctx context.Context) error {
 	head, err := s.repo.Head(ctx)
 	if err != nil {
 		return err
 	}
-	if newest, err := s.newest(ctx, head); err != nil || newest.State != "success" {
-		return fmt.Errorf("commit %s is %q: %w", head, newest.State, err)
+	newest, err := s.newest(ctx, head)
+	if err != nil {
+		return err
 	}
-	for _, commit := range s.history.broken() {
+	if newest.State != "success" {
+		return fmt.Errorf("commit %s is %q: %s", head, newest.State, newest.Description)
+	}
+	for _, commit := range s.history.amiss() {
 		newest, err := s.newest(ctx, commit)
-		if err != nil || newest.State == "success" && !strings.HasPrefix(newest.Description, superseded) {
-			return fmt.Errorf("commit %s, which does not render, is %q: %s: %w", commit, newest.State, newest.Description, err)
+		if err == nil {
+			err = praised(commit, newest)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -116,6 +159,14 @@ func (s *soak) reported(ctx context.Context, _ *unstructured.Unstructured) error
 
 // superseded begins what is said of a commit for the sake of a later one.
 const superseded = "superseded by "
+
+// praised says that a commit that must not be followed was called good.
+func praised(commit string, newest githost.Status) error {
+	if newest.State == "success" && !strings.HasPrefix(newest.Description, superseded) {
+		return fmt.Errorf("commit %s, which must not be followed, is %q: %s", commit, newest.State, newest.Description)
+	}
+	return nil
+}
 
 // newest is the last that was said of a commit.
 func (s *soak) newest(ctx context.Context, commit string) (githost.Status, error) {
@@ -126,8 +177,8 @@ func (s *soak) newest(ctx context.Context, commit string) (githost.Status, error
 	return all[len(all)-1], nil
 }
 
-// stray says that there is an instance that nobody wants.
-func (s *soak) stray(ctx context.Context, _ *unstructured.Unstructured) error {
+// strayed says that there is an instance that nobody wants.
+func (s *soak) strayed(ctx context.Context) error {
 	claims, err := s.objects.Resource(claimResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -137,8 +188,14 @@ func (s *soak) stray(ctx context.Context, _ *unstructured.Unstructured) error {
 		id, _, _ := unstructured.NestedString(claim.Object, "status", "providerID")
 		claimed[id[strings.LastIndex(id, "/")+1:]] = true
 	}
-	for id, pool := range s.nodes() {
-		if !s.fleet.has(nodePools, pool) {
+	return stray(s.nodes(), claimed, s.fleet)
+}
+
+// stray says that one of the instances, with their pools, is of no pool of Git's or
+// of no NodeClaim.
+func stray(running map[string]string, claimed map[string]bool, f fleet) error {
+	for id, pool := range running {
+		if !f.has(nodePools, pool) {
 			return fmt.Errorf("instance %s is of pool %s, which Git does not have", id, pool)
 		}
 		if !claimed[id] {
@@ -149,9 +206,9 @@ func (s *soak) stray(ctx context.Context, _ *unstructured.Unstructured) error {
 }
 
 // pending says that pods do not run that have a pool to run in.
-func (s *soak) pending(ctx context.Context, _ *unstructured.Unstructured) error {
+func (s *soak) pending(ctx context.Context) error {
 	for name, l := range s.loads {
-		if l.replicas == 0 || l.pool != "" && !s.fleet.has(nodePools, l.pool) {
+		if !l.placed(s.fleet) {
 			continue
 		}
 		d, err := s.sandbox.Kube.Client.AppsV1().Deployments(workload.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -165,12 +222,12 @@ func (s *soak) pending(ctx context.Context, _ *unstructured.Unstructured) error 
 	return nil
 }
 
-// lost says that an instance ended that Git has wanted since the last rest.
-func (s *soak) lost() error {
-	running := s.nodes()
-	for id, pool := range s.rests.nodes {
-		if _, runs := running[id]; !runs && s.history.kept(pool, s.rests.at, time.Now()) {
-			return fmt.Errorf("violation: instance %s runs no more, and each HEAD since %s had pool %s and its class as they are; those that run: %v", id, s.rests.at.Format(time.TimeOnly), pool, running)
+// lost says that an instance, of those with their pools that ran before, has ended
+// although Git has kept its pool as it was.
+func lost(before, running map[string]string, kept func(pool string) bool) error {
+	for id, pool := range before {
+		if _, runs := running[id]; !runs && kept(pool) {
+			return fmt.Errorf("%w: instance %s runs no more, and each HEAD since the last rest had pool %s and its class as they are; those that run: %v", errViolation, id, pool, running)
 		}
 	}
 	return nil
@@ -181,7 +238,7 @@ func (s *soak) nodes() map[string]string {
 	nodes := map[string]string{}
 	for _, i := range s.sandbox.AWS.Instances() {
 		if slices.Contains([]string{"pending", "running"}, i.State) {
-			nodes[i.ID] = i.Tags["karpenter.sh/nodepool"]
+			nodes[i.ID] = i.Tags[poolTag]
 		}
 	}
 	return nodes
@@ -190,6 +247,6 @@ func (s *soak) nodes() map[string]string {
 func (s *soak) summarize() {
 	s.journal.say("did: %s", s.journal.counts())
 	if s.checks != nil {
-		s.journal.say("the daemon deleted: %v; at rest %d times, the longest wait %s; %s", s.checks.deletes, s.rests.count, s.rests.longest.Round(time.Second), &s.leaks)
+		s.journal.say("the daemon deleted: %v; at rest %d times, the longest wait %s; %s", s.checks.deletes, s.rests.count, s.rests.longest.Round(time.Second), s.leaks)
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+	"github.com/plumbline-dev/plumbline/tests/stories/gitproxy"
 	"github.com/plumbline-dev/plumbline/tests/stories/nodesync"
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
 )
@@ -42,6 +45,8 @@ const (
 	nodePools   = "nodepools"
 	nodeClaims  = "nodeclaims"
 	nodeClasses = "ec2nodeclasses"
+	// poolTag is what an instance has its pool in.
+	poolTag = "karpenter.sh/nodepool"
 )
 
 var (
@@ -51,6 +56,9 @@ var (
 	classResource = schema.GroupVersionResource{Group: "karpenter.k8s.aws", Version: "v1", Resource: nodeClasses}
 )
 
+// errViolation is that something was found which must not be.
+var errViolation = errors.New("violation")
+
 // soak is one run.
 type soak struct {
 	options Options
@@ -58,15 +66,17 @@ type soak struct {
 	journal *journal
 	draw    *rand.Rand
 
-	sandbox *sandbox.Sandbox
-	objects dynamic.Interface
-	daemon  *daemon.Daemon
-	metrics string // the daemon's address
-	repo    *repository.Repository
-	place   place
+	sandbox  *sandbox.Sandbox
+	objects  dynamic.Interface
+	replicas []*replica
+	// git and statuses are the daemons' ways to the Git host.
+	git, statuses *gitproxy.Proxy
+	repo          *repository.Repository
+	place         place
 
 	fleet   fleet
 	history *history
+	lives   lives
 	// loads are the workloads and where their pods have to run; empty: anywhere.
 	loads  map[string]load
 	faults faults
@@ -83,7 +93,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 	s := &soak{
 		options: options, dir: dir, journal: newJournal(options.Out), draw: rand.New(rand.NewPCG(options.Seed, 0)),
-		history: &history{}, loads: map[string]load{},
+		history: &history{}, loads: map[string]load{}, leaks: leaks{},
 	}
 	s.journal.say("seed %d, %g minutes; logs in %s", options.Seed, options.Minutes, dir)
 	err = s.run(ctx)
@@ -121,6 +131,7 @@ func (s *soak) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.sandbox.AWS.Subscribe(s.lives.hear)
 	if s.objects, err = dynamic.NewForConfig(s.sandbox.Kube.Config); err != nil {
 		return err
 	}
@@ -138,18 +149,45 @@ func (s *soak) begin(ctx context.Context) error {
 	if err := s.push(ctx, "the first nodes"); err != nil {
 		return err
 	}
+	if err := s.applySync(ctx); err != nil {
+		return err
+	}
+	for _, name := range []string{"a", "b"} {
+		r, err := s.newReplica(name)
+		if err != nil {
+			return err
+		}
+		s.replicas = append(s.replicas, r)
+		if err := r.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applySync has the daemons fetch, and report, through proxies.
+func (s *soak) applySync(ctx context.Context) error {
+	at, err := url.Parse(s.repo.HTTPURL)
+	if err != nil {
+		return err
+	}
+	for _, way := range []**gitproxy.Proxy{&s.git, &s.statuses} {
+		if *way, err = gitproxy.New("http://" + at.Host); err != nil {
+			return err
+		}
+	}
 	manifest, err := nodesync.Manifest(nodesync.Options{
 		Name: syncName, Namespace: daemon.Namespace, Repository: s.repo, User: s.sandbox.Git.Admin,
-		Settings: map[string]string{"guard.maxRemovedPools": "20", "timeout": "10s", "onDelete": "Drain"},
+		Settings: map[string]string{
+			"guard.maxRemovedPools": "20", "timeout": "10s", "onDelete": "Drain", "source.git.url": s.git.URL() + at.Path,
+			"report": fmt.Sprintf("[{provider: gitea, url: %q, secretRef: {name: %s-git}}]", s.statuses.URL()+strings.TrimSuffix(at.Path, ".git"), syncName),
+		},
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := s.sandbox.Kube.Kubectl(ctx, manifest, "apply", "--server-side", "-f", "-"); err != nil {
-		return err
-	}
-	s.daemon = daemon.New(daemon.Options{Kube: s.sandbox.Kube, AWS: s.sandbox.AWSVariables(), Root: s.options.Root, Dir: filepath.Join(s.dir, "daemon")})
-	return s.startDaemon(ctx)
+	_, err = s.sandbox.Kube.Kubectl(ctx, manifest, "apply", "--server-side", "-f", "-")
+	return err
 }
 
 // soak acts until the time is over, with rests in between.
@@ -160,7 +198,7 @@ func (s *soak) soak(ctx context.Context) error {
 	end := time.Now().Add(time.Duration(s.options.Minutes * float64(time.Minute)))
 	for time.Now().Before(end) {
 		for range actionsARound {
-			if err := s.act(ctx); err != nil {
+			if err := errors.Join(s.revive(ctx), s.act(ctx)); err != nil {
 				return err
 			}
 			if err := s.pause(ctx, time.Duration(s.draw.Int64N(int64(longestPause)))); err != nil {
@@ -209,8 +247,10 @@ func (s *soak) finish(ctx context.Context) error {
 	if _, err := s.sandbox.Kube.Kubectl(ctx, nil, "delete", "nodesync", syncName, "-n", daemon.Namespace, "--timeout=180s"); err != nil {
 		return err
 	}
-	if err := s.daemon.Stop(); err != nil {
-		return err
+	for _, r := range s.replicas {
+		if err := r.Stop(); err != nil {
+			return err
+		}
 	}
 	return s.until(ctx, func(context.Context) error {
 		if left := s.sandbox.AWS.Left(s.sandbox.Cluster); !left.Empty() {
@@ -221,11 +261,17 @@ func (s *soak) finish(ctx context.Context) error {
 }
 
 func (s *soak) end() error {
-	if s.daemon != nil {
-		s.daemon.Close()
+	var errs []error
+	for _, r := range s.replicas {
+		errs = append(errs, r.close())
 	}
-	if s.sandbox == nil {
-		return nil
+	for _, way := range []*gitproxy.Proxy{s.git, s.statuses} {
+		if way != nil {
+			way.Close()
+		}
 	}
-	return s.sandbox.Down()
+	if s.sandbox != nil {
+		errs = append(errs, s.sandbox.Down())
+	}
+	return errors.Join(errs...)
 }

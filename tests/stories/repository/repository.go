@@ -66,18 +66,23 @@ func (r *Repository) Git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Push commits whatever changed in the clone, pushes it and returns the commit.
-func (r *Repository) Push(ctx context.Context, message string) (commit string, err error) {
-	for _, args := range [][]string{
-		{"add", "--all"},
-		{"commit", "--quiet", "--message", message},
-		{"push", "--quiet", "origin", "HEAD:main"},
-	} {
+// Commit commits whatever changed in the clone and returns the commit.
+func (r *Repository) Commit(ctx context.Context, message string) (commit string, err error) {
+	for _, args := range [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", message}} {
 		if _, err := r.Git(ctx, args...); err != nil {
 			return "", err
 		}
 	}
 	return r.Head(ctx)
+}
+
+// Push commits whatever changed in the clone, pushes it and returns the commit.
+func (r *Repository) Push(ctx context.Context, message string) (commit string, err error) {
+	if commit, err = r.Commit(ctx, message); err != nil {
+		return "", err
+	}
+	_, err = r.Git(ctx, "push", "--quiet", "origin", "HEAD:main")
+	return commit, err
 }
 
 // Head is the commit of the clone's HEAD.

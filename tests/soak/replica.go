@@ -1,0 +1,116 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
+	"github.com/plumbline-dev/plumbline/tests/stories/apiproxy"
+	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+)
+
+const (
+	// pardoned is how long after a fault a daemon may end by itself: it has lost the
+	// lease, and has to find out.
+	pardoned = 20 * time.Second
+	// restarted is how soon one that has ended is started again.
+	restarted = 2 * time.Second
+	// failed is the exit code of a daemon that ends for a reason that it says.
+	failed = 1
+)
+
+// replica is one of two daemons, of which one leads.
+type replica struct {
+	*daemon.Daemon
+	name    string
+	metrics string          // its address
+	api     *apiproxy.Proxy // its way to the API server
+	started time.Time
+	// disturbed is when a fault ended last that may cost it the lease.
+	disturbed time.Time
+}
+
+func (s *soak) newReplica(name string) (*replica, error) {
+	api, err := apiproxy.Start(s.sandbox)
+	if err != nil {
+		return nil, err
+	}
+	return &replica{name: name, api: api, Daemon: daemon.New(daemon.Options{
+		Kube: s.sandbox.Kube, AWS: s.sandbox.AWSVariables(), Root: s.options.Root, Dir: filepath.Join(s.dir, name), Endpoint: api.Endpoint,
+	})}, nil
+}
+
+// start starts the process.
+func (r *replica) start(ctx context.Context) error {
+	ports, err := process.FreePorts(1)
+	if err != nil {
+		return err
+	}
+	r.metrics, r.started = fmt.Sprintf("127.0.0.1:%d", ports[0]), time.Now()
+	return r.Start(ctx, "--leader-elect", "--metrics-addr="+r.metrics)
+}
+
+// close ends all that belongs to it.
+func (r *replica) close() error {
+	r.Close()
+	return r.api.Close()
+}
+
+// leader is the replica that leads; the first one where none does.
+func (s *soak) leader(ctx context.Context) *replica {
+	for _, r := range s.replicas {
+		if r.Leads(ctx) == nil {
+			return r
+		}
+	}
+	return s.replicas[0]
+}
+
+// oneOf draws the replica that leads, or the other. Which that is hangs on what came
+// before; the journal has it.
+func (s *soak) oneOf(ctx context.Context) *replica {
+	leads, leader := s.draw.IntN(3) > 0, s.leader(ctx)
+	for _, r := range s.replicas {
+		if (r == leader) == leads {
+			return r
+		}
+	}
+	return leader
+}
+
+// revive starts again what has ended by itself, as a kubelet does, and holds that it
+// was right to end.
+func (s *soak) revive(ctx context.Context) error {
+	for _, r := range s.replicas {
+		if r.Running() || s.faults.stands(gone+r.name) {
+			continue
+		}
+		pardoned := s.faults.stands(frozen+r.name, cutOff+r.name) || time.Since(r.disturbed) < pardoned
+		if err := crashed(r.ExitCode(), pardoned); err != nil {
+			return fmt.Errorf("%w: daemon %s ended: %w: %w", errViolation, r.name, err, r.Err())
+		}
+		if time.Since(r.started) < restarted {
+			continue
+		}
+		s.journal.say("%-14s daemon %s had ended, and starts again", "restart", r.name)
+		if err := r.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crashed says why a process should not have ended with a code. It may fail when it
+// has lost the lease, or cannot reach the API server, and in no other way.
+func crashed(code int, pardoned bool) error {
+	switch {
+	case code != failed:
+		return fmt.Errorf("exit code %d is none of its own", code)
+	case !pardoned:
+		return errors.New("nothing had happened to it")
+	}
+	return nil
+}
