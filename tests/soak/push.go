@@ -99,7 +99,7 @@ func (s *soak) newPool() pool {
 }
 
 func (s *soak) addPool(ctx context.Context) (string, error) {
-	if len(s.fleet.pools) >= mostPools {
+	if s.fleet.emptied || len(s.fleet.pools) >= mostPools {
 		return "", nil
 	}
 	name, p := s.freePool(), s.newPool()
@@ -110,14 +110,14 @@ func (s *soak) changePool(ctx context.Context) (string, error) {
 	name, fresh := s.pick(s.fleet.poolNames()), s.newPool()
 	p := s.fleet.pools[name]
 	p.cpu, p.weight = fresh.cpu, fresh.weight
-	if p == s.fleet.pools[name] {
+	if s.fleet.emptied || p == s.fleet.pools[name] {
 		return "", nil
 	}
 	return s.change(ctx, fmt.Sprintf("change pool %s to weight %d and %d cpu", name, p.weight, p.cpu), func(f *fleet) { f.pools[name] = p })
 }
 
 func (s *soak) removePool(ctx context.Context) (string, error) {
-	if len(s.fleet.pools) < 2 {
+	if s.fleet.emptied || len(s.fleet.pools) < 2 {
 		return "", nil // the guard holds the last one
 	}
 	name := s.pick(s.fleet.poolNames())
@@ -126,6 +126,9 @@ func (s *soak) removePool(ctx context.Context) (string, error) {
 
 func (s *soak) renamePool(ctx context.Context) (string, error) {
 	from, to := s.pick(s.fleet.poolNames()), s.freePool()
+	if s.fleet.emptied {
+		return "", nil
+	}
 	return s.change(ctx, "rename pool "+from+" to "+to, func(f *fleet) {
 		f.pools[to] = f.pools[from]
 		delete(f.pools, from)
