@@ -19,15 +19,21 @@ type answer struct {
 // faultGit has the Git host go wrong for who fetches; people push all the time.
 func (s *soak) faultGit(context.Context) (string, error) {
 	return s.faultHost("Git host", s.git, []answer{
-		{"away", gitproxy.Down}, {"hanging", gitproxy.Hang}, {"slow", gitproxy.Slow}, {"503", http.StatusServiceUnavailable},
+		{"away", gitproxy.Down},
+		{"hanging", gitproxy.Hang},
+		{"slow", gitproxy.Slow},
+		{"503", http.StatusServiceUnavailable},
 	})
 }
 
 // faultStatuses has the Git host take no commit statuses.
 func (s *soak) faultStatuses(context.Context) (string, error) {
 	return s.faultHost("status host", s.statuses, []answer{
-		{"away", gitproxy.Down}, {"hanging", gitproxy.Hang}, {"429", http.StatusTooManyRequests},
-		{"500", http.StatusInternalServerError}, {"503", http.StatusServiceUnavailable},
+		{"away", gitproxy.Down},
+		{"hanging", gitproxy.Hang},
+		{"429", http.StatusTooManyRequests},
+		{"500", http.StatusInternalServerError},
+		{"503", http.StatusServiceUnavailable},
 	})
 }
 
