@@ -48,19 +48,23 @@ func (a *argo) start(ctx context.Context) error {
 	if err := a.installArgo(ctx); err != nil {
 		return err
 	}
-	askPass := "ARGOCD_ASK_PASS_SOCK=" + a.path("askpass.sock") // else all runs on a machine share one
 	ports, err := process.FreePorts(4)
 	if err != nil {
 		return err
 	}
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	controller := []string{
-		"--namespace=" + peersNamespace, "--redis=" + at(0), "--repo-server=" + at(1), "--repo-server-plaintext", "--metrics-port=" + strconv.Itoa(ports[2]),
+		"application-controller", "--namespace=" + peersNamespace, "--redis=" + at(0), "--repo-server=" + at(1), "--repo-server-plaintext",
+		"--metrics-port=" + strconv.Itoa(ports[2]),
 	}
 	server := []string{
-		"--redis=" + at(0), "--address=127.0.0.1", "--port=" + strconv.Itoa(ports[1]), "--disable-tls",
+		"repo-server", "--redis=" + at(0), "--address=127.0.0.1", "--port=" + strconv.Itoa(ports[1]), "--disable-tls",
 		"--metrics-address=127.0.0.1", "--metrics-port=" + strconv.Itoa(ports[3]),
 	}
+	env := append([]string{
+		"ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false",
+		"ARGOCD_ASK_PASS_SOCK=" + a.path("askpass.sock"), // else all runs on a machine share one
+	}, argoVariables...)
 	for _, program := range []struct {
 		name, path string
 		args       []string
@@ -69,7 +73,6 @@ func (a *argo) start(ctx context.Context) error {
 		{"argocd-repo-server", paths[binaries.ArgoCD], server},
 		{"argocd-application-controller", paths[binaries.ArgoCD], controller},
 	} {
-		env := append([]string{"ARGOCD_BINARY_NAME=" + program.name, "ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false", askPass}, argoVariables...)
 		p, err := a.run(ctx, program.name, program.path, program.args, env)
 		if err != nil {
 			return err

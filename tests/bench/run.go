@@ -76,8 +76,10 @@ func Run(ctx context.Context, o Options) (*Table, error) {
 		return nil, err
 	}
 	defer g.close()
-	b := &bench{ground: g, table: &Table{Objects: o.Objects, Load: load(), Flags: g.plumbline.flags()}}
-	if err := b.run(ctx); err != nil {
+	b := &bench{ground: g, table: &Table{Objects: o.Objects, Load: [2]string{load()}, Flags: g.plumbline.flags()}}
+	err = b.run(ctx)
+	b.table.Load[1] = load()
+	if err != nil {
 		return b.table, fmt.Errorf("%w\nthe end of the daemon's log:\n%s", err, g.plumbline.daemon.LogTail(10))
 	}
 	return b.table, nil

@@ -13,8 +13,8 @@ type Table struct {
 	Objects int
 	// Flags are the daemon's.
 	Flags []string
-	// Load is the machine's load average before the run.
-	Load  string
+	// Load is the machine's load average before the run, and after it.
+	Load  [2]string
 	Rows  []*Row
 	Peers []*Peer
 	// Idle is nil where it was not measured.
@@ -121,7 +121,7 @@ func (t *Table) lines() []string {
 	if len(t.RawFirst) > 0 {
 		lines = append(lines, fmt.Sprintf("raw apply of all objects, before and after: first %v, again %v", rounded(t.RawFirst), rounded(t.RawAll)))
 	}
-	return append(lines, fmt.Sprintf("the daemon's flags: %s; the machine's load before the run: %s", strings.Join(t.Flags, " "), t.Load))
+	return append(lines, fmt.Sprintf("the daemon's flags: %s; the machine's load before and after the run: %s", strings.Join(t.Flags, " "), strings.Join(t.Load[:], ", ")))
 }
 
 func rounded(times []time.Duration) []time.Duration {

@@ -22,7 +22,7 @@ const (
 const (
 	// KustomizeController is Flux's.
 	KustomizeController Name = "kustomize-controller"
-	// ArgoCD is all of Argo CD's programs in one.
+	// ArgoCD is Argo CD's application controller and repo server in one.
 	ArgoCD Name = "argocd"
 )
 
@@ -65,7 +65,7 @@ func recipeOf(name Name) (recipe, error) {
 	case KustomizeController:
 		return recipe{pkg: "github.com/fluxcd/kustomize-controller", ldflags: strip}, nil
 	case ArgoCD:
-		return recipe{pkg: "github.com/argoproj/argo-cd/v3/cmd", ldflags: strip}, nil
+		return recipe{pkg: ".", ldflags: strip}, nil
 	default:
 		return recipe{}, fmt.Errorf("no recipe to build %q: it is none of %v", name, All())
 	}
