@@ -40,7 +40,6 @@ func (b *bench) firstApply(ctx context.Context) error {
 		return err
 	}
 	row.Work = fmt.Sprintf("%d objects, first apply", b.options.Objects)
-	row.Peer = peerFirst
 	b.firstRow = b.table.add(row)
 	return exact(row, Counts{Writes: b.options.Objects, Patches: free, Events: free, Lists: free, Reads: free})
 }
@@ -91,7 +90,6 @@ func (b *bench) oneChanged(ctx context.Context) error {
 		return err
 	}
 	row.Work, row.Apply = fmt.Sprintf("%d objects, 1 changed", b.options.Objects), median(b.raw.ones)
-	row.Peer = peerOne
 	row.Limit, row.CPULimit = b.changeLimit(row), 100*time.Millisecond
 	b.table.add(row)
 	return exact(row, oneObject)
@@ -115,7 +113,6 @@ func (b *bench) allChanged(ctx context.Context) error {
 		return err
 	}
 	row.Work = fmt.Sprintf("%d objects, all changed", b.options.Objects)
-	row.Peer = peerAll
 	b.allRow = b.table.add(row)
 	return exact(row, Counts{Writes: b.options.Objects, Patches: wakes(row.Told), Events: 1, Lists: 0, Reads: free})
 }

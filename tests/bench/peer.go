@@ -8,48 +8,44 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
 // peersNamespace is where the peers and their objects are.
 const peersNamespace = "peers"
 
-// peersScene is the scene that measures them.
+// peersScene is the scene that measures them, with plumbline first.
 const peersScene = "peers"
 
-// work is what is measured of the peers, too.
+// work is what each of them has to do.
 type work string
 
-// What a row is the same work as.
 const (
-	peerFirst   work = "first apply"
-	peerOne     work = "1 changed"
-	peerAll     work = "all changed"
-	peerRemoval work = "removal"
+	firstApply   work = "first apply"
+	oneChanged   work = "1 changed"
+	allChanged   work = "all changed"
+	poolsRemoved work = "pools removed"
 )
 
-// peer is a follower that other people have made.
-type peer interface {
+// tool is a follower that can be set beside others.
+type tool interface {
 	follower
 	// start starts it, follow has it take the fleet in the repository.
 	start(ctx context.Context) error
 	follow(ctx context.Context, commit string) error
-	// memory is the resident memory of each of its processes, in bytes.
-	memory() ([]int64, error)
-	// stop ends it.
-	stop()
+	// end ends it. What it has applied stays.
+	end(ctx context.Context) error
 	// settings say what it ran with.
 	settings() string
+	// memory is the resident memory of each of its processes, in bytes.
+	memory() ([]int64, error)
 }
 
-// Peer is what the work of the rows has cost a peer.
+// Peer is what the works have cost a tool.
 type Peer struct {
 	Name, Settings string
 	Rows           map[work]Row
@@ -62,78 +58,84 @@ type Peer struct {
 // errMissing says that a peer cannot be had on this machine.
 var errMissing = errors.New("cannot be had here")
 
-// peers measures each peer, one after another, without the daemon.
+// peers has plumbline and then each peer follow the same fleet and the same
+// changes of it, one after another, each alone.
 func (b *bench) peers(ctx context.Context) error {
 	if len(b.options.Peers) == 0 {
 		return nil
 	}
-	if err := b.plumbline.daemon.Stop(); err != nil {
-		return err
-	}
-	for _, name := range b.options.Peers {
-		var p peer
-		switch name {
-		case "flux":
-			p = &flux{ground: b.ground}
-		case "argo":
-			p = &argo{ground: b.ground}
-		default:
-			return fmt.Errorf("measure the peer %q: it is none of flux and argo", name)
-		}
-		measured := &Peer{Name: name, Rows: map[work]Row{}}
-		err := b.peer(ctx, p, measured)
-		p.stop()
-		if errors.Is(err, errMissing) {
-			measured.Skipped, err = err.Error(), nil
-		}
-		if err != nil {
+	for _, name := range append([]string{ownName}, b.options.Peers...) {
+		if err := b.peer(ctx, name); err != nil {
 			return fmt.Errorf("measure %s: %w", name, err)
-		}
-		measured.Settings = p.settings()
-		b.table.Peers = append(b.table.Peers, measured)
-		if err := b.clear(ctx); err != nil {
-			return err
 		}
 	}
 	return b.plumbline.start(ctx)
 }
 
-// peer has one follow the same fleet as plumbline, and pushes the same changes.
-func (b *bench) peer(ctx context.Context, p peer, into *Peer) error {
+func (b *bench) tool(name string) tool {
+	switch name {
+	case "flux":
+		return &flux{ground: b.ground}
+	case "argo":
+		return &argo{ground: b.ground}
+	default:
+		return self{b.plumbline}
+	}
+}
+
+func (b *bench) peer(ctx context.Context, name string) error {
+	t, measured := b.tool(name), &Peer{Name: name, Rows: map[work]Row{}}
+	b.table.Peers = append(b.table.Peers, measured)
+	err := b.follow(ctx, t, measured)
+	if errors.Is(err, errMissing) {
+		measured.Skipped, err = err.Error(), nil
+	}
+	if err != nil {
+		return err
+	}
+	measured.Settings = t.settings()
+	if err := t.end(ctx); err != nil {
+		return err
+	}
+	return b.clear(ctx)
+}
+
+// follow has a tool follow a fleet, and pushes changes of it.
+func (b *bench) follow(ctx context.Context, t tool, into *Peer) error {
 	f := newFleet(folder, "", b.options.Objects)
 	commit, err := b.publish(ctx, f)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(b.makePeersNamespace(ctx), p.start(ctx)); err != nil {
+	if err := errors.Join(b.makePeersNamespace(ctx), t.start(ctx)); err != nil {
 		return err
 	}
-	into.Rows[peerFirst], err = b.measure(ctx, p, func(ctx context.Context) (time.Time, error) {
-		return time.Now(), p.follow(ctx, commit)
+	into.Rows[firstApply], err = b.measure(ctx, t, func(ctx context.Context) (time.Time, error) {
+		return time.Now(), t.follow(ctx, commit)
 	}, func(ctx context.Context) error {
-		return p.settled(ctx, commit)
+		return t.settled(ctx, commit)
 	})
 	if err != nil {
 		return err
 	}
-	into.Rows[peerOne], err = b.repeat(func(i int) (Row, error) { return b.change(ctx, p, f.changeOne(i*7)) })
+	into.Rows[oneChanged], err = b.repeat(func(i int) (Row, error) { return b.change(ctx, t, f.changeOne(i*7)) })
 	if err != nil {
 		return err
 	}
 	f.changeAll()
-	if into.Rows[peerAll], err = b.change(ctx, p, f.all()...); err != nil {
+	if into.Rows[allChanged], err = b.change(ctx, t, f.all()...); err != nil {
 		return err
 	}
 	n := leaving(b.options.Objects)
-	if into.Rows[peerRemoval], err = b.remove(ctx, p, f, n); err != nil {
+	if into.Rows[poolsRemoved], err = b.remove(ctx, t, f, n); err != nil {
 		return err
 	}
-	for kind, want := range map[work]int{peerFirst: b.options.Objects, peerOne: 1, peerAll: b.options.Objects, peerRemoval: n} {
-		if got := into.Rows[kind].Writes; got < want {
-			return fmt.Errorf("%s: %d objects were written, want %d", kind, got, want)
+	for of, want := range map[work]int{firstApply: b.options.Objects, oneChanged: 1, allChanged: b.options.Objects, poolsRemoved: n} {
+		if got := into.Rows[of].Writes; got < want {
+			return fmt.Errorf("%s: %d objects were written, want %d", of, got, want)
 		}
 	}
-	if into.Resident, err = p.memory(); err != nil {
+	if into.Resident, err = t.memory(); err != nil {
 		return err
 	}
 	return b.areLeft(ctx, len(f.limits)-n)
@@ -167,57 +169,6 @@ func (b *bench) makePeersNamespace(ctx context.Context) error {
 
 // peersUser is who the peers are to the API server.
 const peersUser = "system:serviceaccount:" + peersNamespace + ":" + peersNamespace
-
-// programsOf are the programs of one peer.
-type programsOf []*process.Process
-
-// run starts a program of a peer's, with its own variables beside the usual ones.
-func (g *ground) run(ctx context.Context, name, path string, args, env []string) (*process.Process, error) {
-	dir := g.path(name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of %s: %w", name, err)
-	}
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := g.kube.ServiceAccountKubeconfig(ctx, kubeconfig, peersNamespace, peersNamespace, nil); err != nil {
-		return nil, err
-	}
-	usual := []string{
-		"KUBECONFIG=" + kubeconfig, "HOME=" + dir, "TMPDIR=" + dir, "NO_PROXY=127.0.0.1,localhost",
-		"PATH=/usr/local/bin:/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM=1",
-	}
-	return g.programs.Start(process.Spec{Name: name, Path: path, Args: args, Env: append(usual, env...), Dir: dir, Log: filepath.Join(dir, "log")})
-}
-
-// cpu is the processor time of all of them.
-func (all programsOf) cpu() (time.Duration, error) {
-	var sum time.Duration
-	for _, p := range all {
-		used, err := watched(p.PID()).cpu()
-		if err != nil {
-			return 0, fmt.Errorf("%w (%w)", err, p.Err())
-		}
-		sum += used
-	}
-	return sum, nil
-}
-
-func (all programsOf) memory() ([]int64, error) {
-	var each []int64
-	for _, p := range all {
-		resident, _, err := watched(p.PID()).memory()
-		if err != nil {
-			return nil, err
-		}
-		each = append(each, resident)
-	}
-	return each, nil
-}
-
-func (all programsOf) stop() {
-	for _, p := range slices.Backward(all) {
-		p.Stop(0)
-	}
-}
 
 // moduleFile reads a file of a Go module, which go downloads if need be.
 func moduleFile(ctx context.Context, module string, names ...string) ([]byte, error) {

@@ -25,7 +25,6 @@ func (b *bench) removal(ctx context.Context) error {
 	}
 	row.Wall = row.Told // until the daemon says that they are Gone
 	row.Work = fmt.Sprintf("%d objects, %d pools without nodes removed", b.options.Objects, n)
-	row.Peer = peerRemoval
 	b.table.add(row)
 	// Growth is stopped, and the pool deleted. Two LISTs tell a pass of all pools that
 	// it deletes, or that are gone, and one more of each hundred of them.

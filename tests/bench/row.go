@@ -10,8 +10,6 @@ import (
 // Row is what one kind of commit costs.
 type Row struct {
 	Work string
-	// Peer is the same work of a peer, empty where there is none.
-	Peer work
 	// Wall is from the branch's move on the server, or from what else began the
 	// work, to the answer to the last write of an object; where there is none, and
 	// for a removal, of the status. Told is until the status.
@@ -32,25 +30,6 @@ type Row struct {
 	// stay within; 0 is no limit.
 	Limit, CPULimit time.Duration
 	FetchLimit      int
-}
-
-// faster is how many times as fast as a peer the work is meant to be.
-func (r Row) faster(peer string, objects int) float64 {
-	small := objects <= 400
-	switch {
-	case r.Peer == peerRemoval && peer == "flux":
-		return 5
-	case r.Peer != peerOne:
-		return 0
-	case peer == "flux" && small:
-		return 10
-	case peer == "flux":
-		return 30
-	case small:
-		return 6
-	default:
-		return 20
-	}
 }
 
 // bars say of each limit whether it was kept.

@@ -21,16 +21,21 @@ func TestMiddle(t *testing.T) {
 }
 
 func TestTableSaysWhichBarsAreMet(t *testing.T) {
-	one := &Row{Work: "1 changed", Peer: peerOne, Wall: time.Second, CPU: time.Second, Limit: 2 * time.Second, CPULimit: time.Second / 2}
+	one := &Row{Work: "1 changed", Wall: time.Second, CPU: time.Second, Limit: 2 * time.Second, CPULimit: time.Second / 2}
 	table := &Table{Objects: 400, Rows: []*Row{one}, Peers: []*Peer{
-		{Name: "flux", Rows: map[work]Row{peerOne: {Wall: 9 * time.Second}}},
-		{Name: "argo", Rows: map[work]Row{peerOne: {Wall: 7 * time.Second}}},
+		{Name: ownName, Rows: map[work]Row{oneChanged: {Wall: time.Second}, poolsRemoved: {Wall: time.Second, Told: 2 * time.Second}}},
+		{Name: "flux", Rows: map[work]Row{oneChanged: {Wall: 9 * time.Second}, poolsRemoved: {Wall: 8 * time.Second}}},
+		{Name: "argo", Rows: map[work]Row{oneChanged: {Wall: 7 * time.Second}}},
+		{Name: "other", Skipped: "it cannot be had here"},
 	}}
 	var out strings.Builder
 	if err := table.Print(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"≤ 2.000 s met", "CPU ≤ 0.500 s MISSED", "9.0× as fast  ≥ 10× MISSED", "7.0× as fast  ≥ 6× met"} {
+	for _, want := range []string{
+		"≤ 2.000 s met", "CPU ≤ 0.500 s MISSED", "9.0×         ≥ 10× MISSED", "7.0×         ≥ 6× met", "4.0×         ≥ 5× MISSED",
+		"other was not measured: it cannot be had here",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, out.String())
 		}

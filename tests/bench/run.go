@@ -53,6 +53,11 @@ func (o Options) check() error {
 	if o.Objects < 2 || o.Objects%2 != 0 {
 		return fmt.Errorf("measure %d objects: they come in pairs, so ask for an even number from 2 on", o.Objects)
 	}
+	for _, name := range o.Peers {
+		if name != "flux" && name != "argo" {
+			return fmt.Errorf("measure the peer %q: it is none of flux and argo", name)
+		}
+	}
 	for _, name := range o.Scenes {
 		if !slices.Contains(Scenes(), name) {
 			return fmt.Errorf("measure %q: it is none of %v", name, Scenes())
