@@ -61,7 +61,7 @@ func (t *Table) compare(own, row Row, of work, name string) string {
 func faster(of work, peer string, objects int) float64 {
 	small := objects <= 400
 	switch {
-	case of == poolsRemoved && peer == "flux":
+	case of == poolsRemoved && peer == "flux" && objects >= 1000:
 		return 5
 	case of != oneChanged:
 		return 0
