@@ -16,7 +16,11 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
 
-var applications = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+var (
+	applications    = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applications"}
+	applicationSets = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "applicationsets"}
+	appProjects     = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "appprojects"}
+)
 
 // argoVariables raise what would slow it down, and leave looking to requests.
 var argoVariables = []string{
@@ -93,7 +97,7 @@ func (a *argo) installArgo(ctx context.Context) error {
 	if _, err := a.kube.Kubectl(ctx, crds, "apply", "--server-side", "-f", "-"); err != nil {
 		return err
 	}
-	if _, err := a.kube.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
+	if err := a.awaitServed(ctx, applications, appProjects, applicationSets); err != nil {
 		return err
 	}
 	_, err = a.apply(ctx, fmt.Appendf(nil, argoYAML, peersNamespace))

@@ -85,8 +85,10 @@ func (f *flux) installCRDsOf(ctx context.Context) error {
 		return err
 	}
 	var files []string
+	kinds := []schema.GroupVersionResource{kustomizations}
 	for _, kind := range []string{"buckets", "externalartifacts", "gitrepositories", "ocirepositories"} {
 		files = append(files, "config/crd/bases/source.toolkit.fluxcd.io_"+kind+".yaml")
+		kinds = append(kinds, gitRepositories.GroupVersion().WithResource(kind))
 	}
 	sources, err := moduleFile(ctx, fluxSources, files...)
 	if err != nil {
@@ -95,8 +97,7 @@ func (f *flux) installCRDsOf(ctx context.Context) error {
 	if _, err := f.kube.Kubectl(ctx, append(own, sources...), "apply", "--server-side", "-f", "-"); err != nil {
 		return err
 	}
-	_, err = f.kube.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
-	return err
+	return f.awaitServed(ctx, kinds...)
 }
 
 func (f *flux) follow(ctx context.Context, commit string) error {

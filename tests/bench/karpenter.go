@@ -33,7 +33,19 @@ const patience = 3 * time.Minute
 
 // playKarpenter makes a cluster look as if Karpenter ran in it.
 func (g *ground) playKarpenter(ctx context.Context) error {
-	for _, kind := range []schema.GroupVersionResource{nodeClasses, nodePools} {
+	if err := g.awaitServed(ctx, nodeClasses, nodePools); err != nil {
+		return err
+	}
+	if err := g.rollOut(ctx); err != nil {
+		return err
+	}
+	return g.playReady(ctx)
+}
+
+// awaitServed waits until the API server serves some kinds, whose CRDs have just
+// been applied.
+func (g *ground) awaitServed(ctx context.Context, kinds ...schema.GroupVersionResource) error {
+	for _, kind := range kinds {
 		if err := g.await(ctx, kind.Resource+" to be served", func(ctx context.Context) (bool, error) {
 			_, err := g.objects.Resource(kind).List(ctx, metav1.ListOptions{Limit: 1})
 			return err == nil, nil
@@ -41,10 +53,7 @@ func (g *ground) playKarpenter(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := g.rollOut(ctx); err != nil {
-		return err
-	}
-	return g.playReady(ctx)
+	return nil
 }
 
 func (g *ground) await(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
