@@ -54,6 +54,9 @@ func (s *story) killedCommand(ts *testscript.TestScript, args []string) error {
 	// A scene begins about where the one before it ends, so they are played in turn.
 	for round := 1; slices.ContainsFunc(all, (*killing).goesOn); round++ {
 		for _, k := range all {
+			if !k.goesOn() {
+				continue
+			}
 			if err := k.playRound(round); err != nil {
 				return err
 			}
@@ -78,7 +81,7 @@ type killing struct {
 	failed error
 }
 
-func (k *killing) goesOn() bool { return len(k.points.left) > 0 }
+func (k *killing) goesOn() bool { return k.points.goesOn() }
 
 // playUndisturbed plays the scene to its end, and sees how that is and which
 // points it reaches on the way.
@@ -109,23 +112,21 @@ func (k *killing) playUndisturbed(lot *lot) error {
 }
 
 // playRound plays the scene with kills at some of the points that are left. That
-// it fails hides no other failure.
+// it fails hides no other failure, but where the scene cannot even be set.
 func (k *killing) playRound(round int) error {
-	began := time.Now()
-	chosen := k.points.take()
-	if len(chosen) == 0 {
-		return nil
-	}
 	if err := k.stage(); err != nil {
 		return errors.Join(k.failed, fmt.Errorf("%s: %w", k.name, err))
 	}
-	unreached, err := k.playKilled(chosen)
-	if err != nil {
-		k.ts.Logf("the end of the daemon's log:\n%s", k.daemon.LogTail(logLines))
-		k.failed = errors.Join(k.failed, fmt.Errorf("%s killed at %q (-points '%s' again): %w", k.name, chosen, expression(k.name, chosen), err))
-	}
-	k.points.giveBack(unreached)
-	fmt.Fprintf(os.Stderr, "killed: %s, round %d: %q, unreached %q: %.0fs, error: %v\n", k.name, round, chosen, unreached, time.Since(began).Seconds(), err)
+	k.points.play(func(chosen []string) []string {
+		began := time.Now()
+		unreached, err := k.playKilled(chosen)
+		if err != nil {
+			k.ts.Logf("the end of the daemon's log:\n%s", k.daemon.LogTail(logLines))
+			k.failed = errors.Join(k.failed, fmt.Errorf("%s killed at %q (-points '%s' again): %w", k.name, chosen, expression(k.name, chosen), err))
+		}
+		fmt.Fprintf(os.Stderr, "killed: %s, round %d: %q, unreached %q: %.0fs, error: %v\n", k.name, round, chosen, unreached, time.Since(began).Seconds(), err)
+		return unreached
+	})
 	return nil
 }
 
