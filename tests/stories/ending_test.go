@@ -79,11 +79,15 @@ func (s *story) readReleases(ctx context.Context, releases map[string]string) er
 	return nil
 }
 
+// karpenterGroups are those of the CRDs in Karpenter's chart.
+var karpenterGroups = []string{".karpenter.sh", ".karpenter.k8s.aws", ".autoscaling.x-k8s.io"}
+
 // karpenterCRDs are the names of the CRDs of Karpenter's groups.
 func (s *story) karpenterCRDs(ctx context.Context) []string {
 	var names []string
 	for _, crd := range s.c.list(ctx, "crd") {
-		if name := crd.GetName(); strings.HasSuffix(name, ".karpenter.sh") || strings.HasSuffix(name, ".karpenter.k8s.aws") {
+		name := crd.GetName()
+		if slices.ContainsFunc(karpenterGroups, func(group string) bool { return strings.HasSuffix(name, group) }) {
 			names = append(names, name)
 		}
 	}
