@@ -49,7 +49,7 @@ func (b *Builder) build(ctx context.Context, name Name) (string, error) {
 	if executable(path) {
 		return path, Use(path)
 	}
-	unlock, err := Lock(ctx, b.Cache, string(name))
+	unlock, err := Lock(ctx, b.Cache, "build") // one at a time: each takes all of the machine
 	if err != nil {
 		return "", err
 	}
@@ -60,7 +60,8 @@ func (b *Builder) build(ctx context.Context, name Name) (string, error) {
 	if err := b.compile(ctx, name, r, path); err != nil {
 		return "", err
 	}
-	return path, Prune(b.Cache, string(name)+"-*", path)
+	// Not karpenter-1.8.6-KEY where karpenter-KEY is meant.
+	return path, Prune(b.Cache, string(name)+"-"+strings.Repeat("?", keyLength), path)
 }
 
 // compile runs go build and moves the result to its place in one step.
@@ -68,18 +69,18 @@ func (b *Builder) compile(ctx context.Context, name Name, r recipe, path string)
 	began := time.Now()
 	b.say("building %s (once)\n", name)
 	partial := path + ".partial"
-	args := []string{"build", "-p", "2", "-ldflags", strings.Join(r.ldflags, " "), "-o", partial}
+	args := []string{"-n", "10", "go", "build", "-p", "2", "-ldflags", strings.Join(r.ldflags, " "), "-o", partial}
 	if r.tags != "" {
 		args = append(args, "-tags", r.tags)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, r.pkg)...)
+	cmd := exec.CommandContext(ctx, "nice", append(args, r.pkg)...)
 	cmd.Dir = filepath.Join(b.Source, string(name))
 	cmd.Env = append(cmd.Environ(), "GOWORK=off")
 	if r.cgo {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s in %s: %w\n%s", strings.Join(cmd.Args[1:], " "), cmd.Dir, err, bytes.TrimSpace(out))
+		return fmt.Errorf("%s in %s: %w\n%s", strings.Join(cmd.Args, " "), cmd.Dir, err, bytes.TrimSpace(out))
 	}
 	if err := os.Rename(partial, path); err != nil {
 		return fmt.Errorf("move the built file to its place: %w", err)

@@ -26,24 +26,31 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		version string
 	}{
 		"kubernetes": {binaries.Kubernetes, "k8s.io/kubernetes", binaries.KubernetesVersion},
-		"karpenter":  {binaries.Karpenter, "github.com/aws/karpenter-provider-aws", binaries.KarpenterVersion},
 		"flux":       {binaries.KustomizeController, "github.com/fluxcd/kustomize-controller", binaries.FluxVersion},
 		"argo cd":    {binaries.ArgoCD, "github.com/argoproj/argo-cd/v3", binaries.ArgoCDVersion},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			mod, err := os.ReadFile(filepath.Join(source, string(c.name), "go.mod"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := regexp.MustCompile(regexp.QuoteMeta(c.module) + ` v(\S+)`).FindSubmatch(mod)
-			if want == nil {
-				t.Fatalf("%s is not in the go.mod of %s", c.module, c.name)
-			}
-			if diff := cmp.Diff(string(want[1]), c.version); diff != "" {
-				t.Errorf("version of %s (-go.mod +catalog):\n%s", c.module, diff)
-			}
+		t.Run(name, func(t *testing.T) { checkVersion(t, source, c.name, c.module, c.version) })
+	}
+	for _, version := range binaries.KarpenterReleases() {
+		t.Run("karpenter "+version, func(t *testing.T) {
+			checkVersion(t, source, binaries.KarpenterOf(version), "github.com/aws/karpenter-provider-aws", version)
 		})
+	}
+}
+
+func checkVersion(t *testing.T, source string, name binaries.Name, module, version string) {
+	t.Helper()
+	mod, err := os.ReadFile(filepath.Join(source, string(name), "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(regexp.QuoteMeta(module) + ` v(\S+)`).FindSubmatch(mod)
+	if want == nil {
+		t.Fatalf("%s is not in the go.mod of %s", module, name)
+	}
+	if diff := cmp.Diff(string(want[1]), version); diff != "" {
+		t.Errorf("version of %s (-go.mod +catalog):\n%s", module, diff)
 	}
 }
 

@@ -30,8 +30,8 @@ const (
 // of tests/sandbox/bin/*/go.mod; a test holds them together.
 const (
 	KubernetesVersion = "1.36.3"
-	KarpenterVersion  = "1.14.1"
-	FluxVersion       = "1.9.5" // of the kustomize-controller
+	KarpenterVersion  = "1.14.1" // unless KarpenterOf says another
+	FluxVersion       = "1.9.5"  // of the kustomize-controller
 	ArgoCDVersion     = "3.2.11"
 )
 
@@ -48,14 +48,15 @@ func All() []Name { return []Name{Kubernetes, Kwok, Karpenter, Helm, Gitea} }
 
 func recipeOf(name Name) (recipe, error) {
 	strip := []string{"-s", "-w"}
+	if version, ok := controllerVersion(name); ok {
+		return recipe{
+			pkg:     "github.com/aws/karpenter-provider-aws/cmd/controller",
+			ldflags: append(strip, "-X", "sigs.k8s.io/karpenter/pkg/operator.Version="+version),
+		}, nil
+	}
 	switch name {
 	case Kubernetes:
 		return recipe{pkg: ".", ldflags: append(strip, kubernetesVersionFlags()...)}, nil
-	case Karpenter:
-		return recipe{
-			pkg:     "github.com/aws/karpenter-provider-aws/cmd/controller",
-			ldflags: append(strip, "-X", "sigs.k8s.io/karpenter/pkg/operator.Version="+KarpenterVersion),
-		}, nil
 	case Kwok:
 		return recipe{pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: strip}, nil
 	case Gitea:
@@ -67,7 +68,7 @@ func recipeOf(name Name) (recipe, error) {
 	case ArgoCD:
 		return recipe{pkg: ".", ldflags: strip}, nil
 	default:
-		return recipe{}, fmt.Errorf("no recipe to build %q: it is none of %v", name, All())
+		return recipe{}, fmt.Errorf("no recipe to build %q: it is none of %v, nor Karpenter of %v", name, All(), KarpenterControllers())
 	}
 }
 
