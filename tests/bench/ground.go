@@ -150,7 +150,7 @@ func (g *ground) serve(ctx context.Context, handler http.Handler) (url string, e
 
 // installCRDs installs the CRD chart, as whoever manages the charts would.
 func (g *ground) installCRDs(ctx context.Context) error {
-	registry, err := charts.Serve(ctx, charts.Options{ModuleDir: filepath.Join(g.source(), string(binaries.Karpenter))})
+	registry, err := charts.Serve(ctx, charts.Options{Source: g.source()})
 	if err != nil {
 		return err
 	}

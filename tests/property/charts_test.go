@@ -18,7 +18,7 @@ func TestCharts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry, err := charts.Serve(t.Context(), charts.Options{ModuleDir: filepath.Join(root, "tests", "sandbox", "bin", "karpenter")})
+	registry, err := charts.Serve(t.Context(), charts.Options{Source: filepath.Join(root, "tests", "sandbox", "bin")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func (s *Sandbox) startCharts(ctx context.Context) error {
 
 func (s *Sandbox) serveCharts(ctx context.Context) (*charts.Registry, error) {
 	return charts.Serve(ctx, charts.Options{
-		ModuleDir: s.module(binaries.Karpenter), Logger: s.options.Logger.With("part", "charts"),
+		Source: s.options.Source, Logger: s.options.Logger.With("part", "charts"),
 	})
 }
 

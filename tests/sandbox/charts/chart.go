@@ -45,12 +45,15 @@ func readChart(module fs.FS, name, version string) (*chart, error) {
 		return nil, fmt.Errorf("fill crds/ of chart %s %s: %w", name, version, err)
 	}
 
-	err := c.edit("values.yaml", map[string]string{
+	return c, c.setImage(version)
+}
+
+// setImage says which release of the controller the main chart runs.
+func (c *chart) setImage(version string) error {
+	return c.edit("values.yaml", map[string]string{
 		"controller.image.tag":    version,
 		"controller.image.digest": imageDigest(version),
 	})
-
-	return c, err
 }
 
 // addFolder takes a folder's files in under a path of the chart. Go sources and templates of the README are no part of a release.

@@ -79,14 +79,23 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case fault.Truncate, fault.Corrupt:
 		r.spoil(seen, req, fault)
 	default:
-		r.store.ServeHTTP(seen, req)
+		r.answer(seen, req)
 	}
+}
+
+// answer answers truly.
+func (r *Registry) answer(w http.ResponseWriter, req *http.Request) {
+	if err := r.provide(req); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	r.store.ServeHTTP(w, req)
 }
 
 // spoil answers with a part of the content, or with other content.
 func (r *Registry) spoil(w http.ResponseWriter, req *http.Request, fault Fault) {
 	answer := httptest.NewRecorder()
-	r.store.ServeHTTP(answer, req)
+	r.answer(answer, req)
 	maps.Copy(w.Header(), answer.Header())
 
 	content := answer.Body.Bytes()

@@ -9,30 +9,32 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
 // providerModule is where upstream keeps its charts, next to the controller's source.
 const providerModule = "github.com/aws/karpenter-provider-aws"
 
-// openModule returns the provider module's folder at a version without the leading v.
-//
-// The version that moduleDir's go.mod pins is checked against its go.sum and needs no network once it was downloaded. Any
-// other one is checked against the checksum database, from a folder outside of every module, so that no go.sum is changed.
-func openModule(ctx context.Context, moduleDir, version string) (fs.FS, error) {
-	pinned, err := goCommand(ctx, moduleDir, "list", "-m", "-f", "{{.Version}}", providerModule)
-	if err != nil {
-		return nil, fmt.Errorf("find the pinned version of %s in %s: %w", providerModule, moduleDir, err)
+// openModule returns the provider module's folder at a version without the leading v. It is checked against the go.sum of the
+// module below source that is that version's own, and needs no network once it was downloaded.
+func openModule(ctx context.Context, source, version string) (fs.FS, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", providerModule+"@v"+version)
+	cmd.Dir = filepath.Join(source, string(binaries.KarpenterOf(version)))
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+
+	out, err := cmd.Output()
+
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		// With -json the reason is in the answer.
+		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(append(exit.Stderr, out...)))
 	}
 
-	from := os.TempDir()
-	if strings.TrimSpace(string(pinned)) == "v"+version {
-		from = moduleDir
-	}
-
-	out, err := goCommand(ctx, from, "mod", "download", "-json", providerModule+"@v"+version)
 	if err != nil {
-		return nil, fmt.Errorf("download %s v%s: %w", providerModule, version, err)
+		return nil, fmt.Errorf("%s in %s: %w", strings.Join(cmd.Args, " "), cmd.Dir, err)
 	}
 
 	var module struct{ Dir string }
@@ -41,21 +43,4 @@ func openModule(ctx context.Context, moduleDir, version string) (fs.FS, error) {
 	}
 
 	return os.DirFS(module.Dir), nil
-}
-
-func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(cmd.Environ(), "GOWORK=off")
-
-	out, err := cmd.Output()
-
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		// With -json the reason is in the answer, otherwise on stderr.
-		said := bytes.TrimSpace(append(exit.Stderr, out...))
-		return nil, fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, said)
-	}
-
-	return out, err
 }

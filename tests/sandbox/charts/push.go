@@ -12,15 +12,15 @@ import (
 func push(ctx context.Context, store http.Handler, repository, tag string, a *artifact) error {
 	for _, blob := range [][]byte{a.Config, a.Content} {
 		upload := "/v2/" + repository + "/blobs/uploads/?digest=" + digest(blob)
-		if err := send(ctx, store, http.MethodPost, upload, "application/octet-stream", blob); err != nil {
+		if err := send(ctx, store, http.MethodPost, upload, "application/octet-stream", blob, http.StatusCreated); err != nil {
 			return err
 		}
 	}
 
-	return send(ctx, store, http.MethodPut, "/v2/"+repository+"/manifests/"+tag, manifestType, a.Manifest)
+	return send(ctx, store, http.MethodPut, "/v2/"+repository+"/manifests/"+tag, manifestType, a.Manifest, http.StatusCreated)
 }
 
-func send(ctx context.Context, store http.Handler, method, target, mediaType string, body []byte) error {
+func send(ctx context.Context, store http.Handler, method, target, mediaType string, body []byte, want int) error {
 	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, target, err)
@@ -31,7 +31,7 @@ func send(ctx context.Context, store http.Handler, method, target, mediaType str
 	answer := httptest.NewRecorder()
 	store.ServeHTTP(answer, request)
 
-	if answer.Code != http.StatusCreated {
+	if answer.Code != want {
 		return fmt.Errorf("%s %s: status %d: %s", method, target, answer.Code, answer.Body)
 	}
 

@@ -13,20 +13,17 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
-)
 
-// DefaultVersion is the release that the sandbox's controller is built from.
-const DefaultVersion = "1.14.1"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+)
 
 // namespace is the path below the registry's address, as in public.ecr.aws/karpenter.
 const namespace = "karpenter"
 
-// Options say what a registry serves at its start.
+// Options say where a registry has its charts from.
 type Options struct {
-	// ModuleDir is the folder of the Go module that pins Karpenter (tests/sandbox/bin/karpenter).
-	ModuleDir string
-	// Versions are served from the start, without the leading v. Default: DefaultVersion alone.
-	Versions []string
+	// Source is the folder tests/sandbox/bin of a checkout, in which each release of Karpenter is pinned.
+	Source string
 	// Logger hears of every request at level debug. Default: none.
 	Logger *slog.Logger
 }
@@ -38,10 +35,13 @@ type Registry struct {
 	// Repository is where the charts are, as plumbline.yaml wants it: oci://host:port/karpenter.
 	Repository string
 
-	moduleDir string
-	store     http.Handler
-	server    *http.Server
-	stopped   chan error
+	source  string
+	store   http.Handler
+	server  *http.Server
+	stopped chan error
+
+	packing sync.Mutex      // held while a release is packaged
+	packed  map[string]bool // releases that are in the store
 
 	mu       sync.Mutex
 	logger   *slog.Logger
@@ -49,26 +49,22 @@ type Registry struct {
 	requests []Request
 }
 
-// Serve packages the charts and answers for them on a free loopback port until Close is called or ctx ends.
+// Serve answers for the charts on a free loopback port until Close is called or ctx ends. Those that the sandbox's own
+// controller belongs to are there from the start, those of other releases once they are asked for.
 func Serve(ctx context.Context, o Options) (*Registry, error) {
-	if len(o.Versions) == 0 {
-		o.Versions = []string{DefaultVersion}
-	}
-
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 
 	r := &Registry{
-		moduleDir: o.ModuleDir,
-		store:     registry.New(registry.Logger(log.New(io.Discard, "", 0))),
-		stopped:   make(chan error, 1),
-		logger:    o.Logger,
+		source:  o.Source,
+		store:   registry.New(registry.Logger(log.New(io.Discard, "", 0))),
+		stopped: make(chan error, 1),
+		packed:  map[string]bool{},
+		logger:  o.Logger,
 	}
-	for _, version := range o.Versions {
-		if err := r.Add(ctx, version); err != nil {
-			return nil, err
-		}
+	if err := r.Add(ctx, binaries.KarpenterVersion); err != nil {
+		return nil, err
 	}
 
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -87,9 +83,26 @@ func Serve(ctx context.Context, o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Add packages both charts at another version and serves them too.
+// Add packages both charts of a release and serves them, unless it has done so.
 func (r *Registry) Add(ctx context.Context, version string) error {
-	module, err := openModule(ctx, r.moduleDir, version)
+	r.packing.Lock()
+	defer r.packing.Unlock()
+
+	if r.packed[version] {
+		return nil
+	}
+
+	if err := r.pack(ctx, version); err != nil {
+		return err
+	}
+
+	r.packed[version] = true
+
+	return nil
+}
+
+func (r *Registry) pack(ctx context.Context, version string) error {
+	module, err := openModule(ctx, r.source, version)
 	if err != nil {
 		return err
 	}
@@ -100,14 +113,22 @@ func (r *Registry) Add(ctx context.Context, version string) error {
 			return err
 		}
 
-		a, err := newArtifact(c)
-		if err != nil {
+		if err := r.serveChart(ctx, c, version); err != nil {
 			return err
 		}
+	}
 
-		if err := push(ctx, r.store, namespace+"/"+name, version, a); err != nil {
-			return fmt.Errorf("serve chart %s %s: %w", name, version, err)
-		}
+	return nil
+}
+
+func (r *Registry) serveChart(ctx context.Context, c *chart, tag string) error {
+	a, err := newArtifact(c)
+	if err != nil {
+		return err
+	}
+
+	if err := push(ctx, r.store, namespace+"/"+c.Name, tag, a); err != nil {
+		return fmt.Errorf("serve chart %s %s: %w", c.Name, tag, err)
 	}
 
 	return nil

@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const moduleDir = "../bin/karpenter"
+const source = "../bin"
 
 func serve(t *testing.T) *Registry {
 	t.Helper()
 
-	r, err := Serve(t.Context(), Options{ModuleDir: moduleDir})
+	r, err := Serve(t.Context(), Options{Source: source})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestSpoiledAnswers(t *testing.T) {
 }
 
 func TestServeNamesAVersionThatCannotBeHad(t *testing.T) {
-	_, err := Serve(t.Context(), Options{ModuleDir: t.TempDir()})
+	_, err := Serve(t.Context(), Options{Source: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), providerModule) {
 		t.Errorf("error %v, want one that names %s", err, providerModule)
 	}
