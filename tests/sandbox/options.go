@@ -43,6 +43,9 @@ type Options struct {
 
 	// Cluster is the name of the EKS cluster; Region is where it is.
 	Cluster, Region string
+	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that the
+	// cluster plays, in EKS too. Default: that of the control plane's programs.
+	EmulatedVersion string
 	// FromSnapshot starts from a prepared cluster that has both charts
 	// installed, so that Karpenter runs. EC2 and IAM start empty all the same.
 	FromSnapshot bool

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -31,6 +32,7 @@ func (s *Sandbox) startKube(ctx context.Context) error {
 	var err error
 	s.Kube, err = kube.Start(ctx, kube.Options{
 		Binary: s.paths[binaries.Kubernetes], Dir: dir, Programs: s.programs, Logger: s.options.Logger,
+		EmulatedVersion: s.options.EmulatedVersion,
 	})
 	if err != nil {
 		return err
@@ -52,7 +54,7 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 	err := s.AWS.AddCluster(awssim.Cluster{
 		Name: s.Cluster, Endpoint: s.Kube.Endpoint,
 		CertificateAuthority: base64.StdEncoding.EncodeToString(s.Kube.CertificateAuthority),
-		Version:              minor(binaries.KubernetesVersion),
+		Version:              cmp.Or(s.options.EmulatedVersion, minor(binaries.KubernetesVersion)),
 		ServiceIPv4CIDR:      kube.ServiceCIDR,
 	})
 	if err != nil {
@@ -96,13 +98,31 @@ func (s *Sandbox) serveCharts(ctx context.Context) (*charts.Registry, error) {
 	})
 }
 
+// startLogs answers for the logs of Karpenter's pods before there are any, as
+// the nodes have to say where.
+func (s *Sandbox) startLogs() error {
+	var err error
+	if s.logs, err = karpenter.ServeLogs(s.controllers()); err != nil {
+		return err
+	}
+	s.onDown(func() error {
+		s.logs.Close()
+		return nil
+	})
+	return nil
+}
+
+// controllers is the folder with a folder for each pod of Karpenter's.
+func (s *Sandbox) controllers() string { return s.path("karpenter") }
+
 func (s *Sandbox) startNodes(ctx context.Context) error {
 	var err error
 	s.Nodes, err = nodes.Start(ctx, nodes.Options{
 		Client: s.Kube.Client, Kubeconfig: s.Kube.Kubeconfig,
 		Simulator: s.AWS, Cluster: s.Cluster, Endpoint: s.Kube.Endpoint,
-		Zones:      []string{s.Region + "a", s.Region + "b"},
-		KwokBinary: s.paths[binaries.Kwok], Dir: s.path("nodes"),
+		Zones:       []string{s.Region + "a", s.Region + "b"},
+		KubeletPort: s.logs.Port,
+		KwokBinary:  s.paths[binaries.Kwok], Dir: s.path("nodes"),
 		BootTime: s.options.BootTime, PodStart: s.options.PodStartTime, PodDelete: s.options.DrainTime,
 		Logger: s.options.Logger.With("part", "nodes"), Command: s.programs.Command,
 	})
@@ -123,9 +143,9 @@ func (s *Sandbox) startKarpenter(ctx context.Context) error {
 	var err error
 	s.Karpenter, err = karpenter.Start(ctx, karpenter.Options{
 		Client: s.Kube.Client, Programs: s.programs, Credentials: s.Kube,
-		Binaries: map[string]string{binaries.KarpenterVersion: s.paths[binaries.Karpenter]},
-		Env:      s.awsEnvironment(karpenterAccessKey),
-		Dir:      s.path("karpenter"), Logger: s.options.Logger.With("part", "karpenter"),
+		Pull: s.pull,
+		Env:  s.awsEnvironment(karpenterAccessKey),
+		Dir:  s.controllers(), Logger: s.options.Logger.With("part", "karpenter"),
 	})
 	if err != nil {
 		return err

@@ -40,6 +40,8 @@ type Sandbox struct {
 
 	options   Options
 	temporary bool
+	logs      *karpenter.Logs
+	builder   *binaries.Builder
 	paths     map[binaries.Name]string
 	programs  *process.Group
 	end       context.CancelFunc
@@ -66,7 +68,7 @@ func Up(ctx context.Context, options Options) (*Sandbox, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Sandbox{
 		Dir: dir, Cluster: options.Cluster, Region: options.Region,
-		options: options, temporary: temporary, paths: paths, programs: process.NewGroup(), end: end,
+		options: options, temporary: temporary, builder: builder, paths: paths, programs: process.NewGroup(), end: end,
 	}
 	stopped := context.AfterFunc(ctx, end) // while it starts, ctx ends it
 	err = s.start(life)
@@ -111,6 +113,9 @@ func (s *Sandbox) startCluster(life, ctx context.Context) error {
 		return err
 	}
 	if err := s.startCharts(life); err != nil {
+		return err
+	}
+	if err := s.startLogs(); err != nil {
 		return err
 	}
 	if err := s.startNodes(life); err != nil {

@@ -49,7 +49,7 @@ func (s *Sandbox) copySnapshot(ctx context.Context, dir string) error {
 // come from the module that Karpenter is built from.
 func (s *Sandbox) snapshotKey() string {
 	sum := sha256.New()
-	fmt.Fprintln(sum, snapshotFormat, s.Cluster, s.Region)
+	fmt.Fprintln(sum, snapshotFormat, s.Cluster, s.Region, s.options.EmulatedVersion)
 	for _, name := range []binaries.Name{binaries.Kubernetes, binaries.Karpenter, binaries.Helm} {
 		fmt.Fprintln(sum, filepath.Base(s.paths[name]))
 	}
@@ -83,6 +83,7 @@ func (s *Sandbox) prepare(ctx context.Context, to string) error {
 func (s *Sandbox) installInto(ctx context.Context, dir string) error {
 	c, err := kube.Start(ctx, kube.Options{
 		Binary: s.paths[binaries.Kubernetes], Dir: dir, Programs: s.programs, Logger: s.options.Logger,
+		EmulatedVersion:    s.options.EmulatedVersion,
 		WithoutControllers: []string{"deployment"}, WithoutScheduler: true,
 	})
 	if err != nil {

@@ -1,22 +1,37 @@
 package karpenter
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
-// binary is the program that stands for the pod's image.
-func (w *worker) binary() (string, error) {
+// ErrNoImage says that there is no such image.
+var ErrNoImage = errors.New("not found")
+
+// pull is the program that stands for the pod's image. It takes as long as it
+// takes to build it, as a pull takes time.
+func (w *worker) pull(ctx context.Context) (string, error) {
 	image := w.pod.Spec.Containers[0].Image
-	tag := imageTag(image)
-	path, ok := w.options.Binaries[tag]
-	if !ok {
-		return "", fmt.Errorf("pull image %q: no controller of version %q is built, only %v",
-			image, tag, slices.Sorted(maps.Keys(w.options.Binaries)))
+	w.event(corev1.EventTypeNormal, "Pulling", fmt.Sprintf("Pulling image %q", image))
+	path, err := w.options.Pull(ctx, imageTag(image))
+	if err != nil {
+		return "", fmt.Errorf("failed to pull image %q: %w", image, err)
 	}
+	w.event(corev1.EventTypeNormal, "Pulled", fmt.Sprintf("Successfully pulled image %q", image))
 	return path, nil
+}
+
+// notPulled says so as a kubelet does: first the error, then that it waits.
+func (w *worker) notPulled(ctx context.Context, err error) {
+	w.event(corev1.EventTypeWarning, "Failed", "Failed to pull image: "+err.Error())
+	w.report(ctx, w.status.waiting(ctx, "ErrImagePull", err.Error()))
+	wait := fmt.Sprintf("Back-off pulling image %q", w.pod.Spec.Containers[0].Image)
+	w.event(corev1.EventTypeNormal, "BackOff", wait)
+	w.report(ctx, w.status.waiting(ctx, "ImagePullBackOff", wait+": ErrImagePull: "+err.Error()))
 }
 
 // imageTag is the tag of registry/name:tag@digest, without a leading v.

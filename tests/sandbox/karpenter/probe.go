@@ -2,6 +2,7 @@ package karpenter
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -24,22 +25,34 @@ type probe struct {
 	url      string
 	ready    bool
 	failures int
+	err      error // of the last time, nil if it succeeded
+
+	complainAt time.Time     // not before
+	period     time.Duration // of complaints
 }
 
-func newProbe(pod *corev1.Pod, health string) *probe {
-	path := "/readyz"
-	if p := pod.Spec.Containers[0].ReadinessProbe; p != nil && p.HTTPGet != nil {
-		path = p.HTTPGet.Path
+func newProbe(pod *corev1.Pod, health string, now time.Time) *probe {
+	path, delay, period := "/readyz", time.Duration(0), 10*time.Second // Kubernetes' default
+	if p := pod.Spec.Containers[0].ReadinessProbe; p != nil {
+		delay = time.Duration(p.InitialDelaySeconds) * time.Second
+		if p.HTTPGet != nil {
+			path = p.HTTPGet.Path
+		}
+		if p.PeriodSeconds > 0 {
+			period = time.Duration(p.PeriodSeconds) * time.Second
+		}
 	}
 	return &probe{
-		client: &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
-		url:    health + path,
+		client:     &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
+		url:        health + path,
+		complainAt: now.Add(delay),
+		period:     period,
 	}
 }
 
 // ask says whether the program is ready, and whether that is news.
 func (p *probe) ask(ctx context.Context) (ready, changed bool) {
-	if p.succeeds(ctx) {
+	if p.err = p.try(ctx); p.err == nil {
 		changed = !p.ready
 		p.ready, p.failures = true, 0
 		return true, changed
@@ -52,16 +65,31 @@ func (p *probe) ask(ctx context.Context) (ready, changed bool) {
 	return p.ready, false
 }
 
-func (p *probe) succeeds(ctx context.Context) bool {
+// complaint is what a kubelet would say of the last failure in an event, no
+// sooner and no more often than the pod's probe is due.
+func (p *probe) complaint(now time.Time) string {
+	if p.err == nil || now.Before(p.complainAt) {
+		return ""
+	}
+	p.complainAt = now.Add(p.period)
+	return "Readiness probe failed: " + p.err.Error()
+}
+
+func (p *probe) try(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
 	if err != nil {
-		return false
+		return err
 	}
 	response, err := p.client.Do(request)
 	if err != nil {
-		return false
+		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	_, err = io.Copy(io.Discard, response.Body)
-	return err == nil && response.StatusCode >= 200 && response.StatusCode < 400
+	if _, err = io.Copy(io.Discard, response.Body); err != nil {
+		return err
+	}
+	if response.StatusCode < 200 || response.StatusCode >= 400 {
+		return fmt.Errorf("HTTP probe failed with statuscode: %d", response.StatusCode)
+	}
+	return nil
 }

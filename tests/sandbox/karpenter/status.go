@@ -47,10 +47,14 @@ func (s *status) ready(ctx context.Context, ready bool) error {
 }
 
 // crashed says that the process has ended by itself and will be started again.
-func (s *status) crashed(ctx context.Context, code int) error {
+func (s *status) crashed(ctx context.Context, code int, message string) error {
 	s.restarts++
+	reason := "Error"
+	if code == 0 {
+		reason = "Completed"
+	}
 	s.last = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: int32(code), Reason: "Error", StartedAt: s.began, FinishedAt: metav1.Now(),
+		ExitCode: int32(code), Reason: reason, Message: message, StartedAt: s.began, FinishedAt: metav1.Now(),
 	}}
 	state := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 		Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off restarting failed container of pod %s", s.pod.Name),

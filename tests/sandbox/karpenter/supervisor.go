@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
@@ -26,9 +27,9 @@ type Options struct {
 	Programs Starter
 	// Credentials writes a pod's kubeconfig.
 	Credentials Credentials
-	// Binaries are the built controllers by the tag of the chart's image. An
-	// image with another tag cannot be pulled.
-	Binaries map[string]string
+	// Pull finds the program that stands for an image with a tag, which has no
+	// leading v here. The error may be ErrNoImage.
+	Pull func(ctx context.Context, tag string) (path string, err error)
 	// Env is what a pod gets besides its own environment, as from a pod
 	// identity agent: AWS endpoint, region and credentials. The pod's own
 	// goes before it.
@@ -55,6 +56,7 @@ type Supervisor struct {
 	options Options
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	events  record.EventBroadcaster
 
 	mu      sync.Mutex
 	workers map[types.UID]*worker
@@ -67,8 +69,16 @@ func Start(ctx context.Context, options Options) (*Supervisor, error) {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Supervisor{options: options, cancel: cancel, workers: map[types.UID]*worker{}}
-	factory := informers.NewSharedInformerFactoryWithOptions(options.Client, 0,
+	s := &Supervisor{options: options, cancel: cancel, workers: map[types.UID]*worker{}, events: recording(options.Client)}
+	if err := s.watch(ctx); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Supervisor) watch(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(s.options.Client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = Selector }))
 	pods := factory.Core().V1().Pods().Informer()
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -77,15 +87,13 @@ func Start(ctx context.Context, options Options) (*Supervisor, error) {
 		DeleteFunc: s.deleted,
 	})
 	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("watch Karpenter's pods: %w", err)
+		return fmt.Errorf("watch Karpenter's pods: %w", err)
 	}
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced) {
-		cancel()
-		return nil, fmt.Errorf("list Karpenter's pods: %w", ctx.Err())
+		return fmt.Errorf("list Karpenter's pods: %w", ctx.Err())
 	}
-	return s, nil
+	return nil
 }
 
 // Stop ends all processes. The pods stay as they are.
@@ -97,6 +105,7 @@ func (s *Supervisor) Stop() {
 	}
 	s.mu.Unlock()
 	s.running.Wait()
+	s.events.Shutdown()
 }
 
 func (s *Supervisor) seen(ctx context.Context, object any) {
@@ -111,7 +120,7 @@ func (s *Supervisor) seen(ctx context.Context, object any) {
 	}
 	w := s.workers[pod.UID]
 	if w == nil {
-		w = newWorker(s.options, pod)
+		w = newWorker(s.options, pod, kubelet(s.events, pod))
 		s.workers[pod.UID] = w
 		s.running.Go(func() { w.run(ctx) })
 	}

@@ -50,8 +50,10 @@ func playController() int {
 		return 1
 	}
 	if err != nil {
+		fmt.Println("panic: the first start fails")
 		return 3
 	}
+	fmt.Println("one\ntwo\nthree")
 	http.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 	fmt.Println(http.ListenAndServe("127.0.0.1:"+setting("HEALTH_PROBE_PORT"), nil))
 	return 1
@@ -63,13 +65,25 @@ func setting(name string) string {
 	return value
 }
 
+// pull has one image.
+func pull(_ context.Context, tag string) (string, error) {
+	if tag != "1.14.1" {
+		return "", karpenter.ErrNoImage
+	}
+	return os.Args[0], nil
+}
+
 func TestSupervisor(t *testing.T) {
-	c, group := controlPlane(t)
 	dir := t.TempDir()
+	logs, err := karpenter.ServeLogs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(logs.Close)
+	c, group := controlPlane(t, logs.Port)
 	supervisor, err := karpenter.Start(t.Context(), karpenter.Options{
 		Client: c.Client, Programs: group, Credentials: c, Dir: dir,
-		Binaries: map[string]string{"1.14.1": os.Args[0]},
-		Env:      map[string]string{"AWS_REGION": "eu-west-1"},
+		Pull: pull, Env: map[string]string{"AWS_REGION": "eu-west-1"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +100,8 @@ func TestSupervisor(t *testing.T) {
 	instance := supervisor.Instances()[0]
 	checkEnvironment(t, dir, instance.Pod)
 	checkPod(t, c, instance.Pod)
+	checkLogs(t, c, instance.Pod)
+	checkEvents(t, c, instance.Pod, "Pulled", "Started", "BackOff")
 
 	t.Run("the process ends when the Deployment is scaled to zero", func(t *testing.T) {
 		scale := &autoscaling.Scale{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
@@ -103,15 +119,52 @@ func TestSupervisor(t *testing.T) {
 		if _, err := deployments.Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the pod to wait with a message", func(ctx context.Context) bool {
+		var pod corev1.Pod
+		eventually(t, "the pod to wait for its image", func(ctx context.Context) bool {
 			list, err := c.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: karpenter.Selector})
 			if err != nil || len(list.Items) != 1 || len(list.Items[0].Status.ContainerStatuses) != 1 {
 				return false
 			}
-			waiting := list.Items[0].Status.ContainerStatuses[0].State.Waiting
-			return waiting != nil && strings.Contains(waiting.Message, "9.9.9")
+			pod = list.Items[0]
+			waiting := pod.Status.ContainerStatuses[0].State.Waiting
+			return waiting != nil && waiting.Reason == "ImagePullBackOff" && strings.Contains(waiting.Message, "controller:9.9.9")
 		})
+		checkEvents(t, c, pod.Name, "Failed", "BackOff")
+		if restarts := pod.Status.ContainerStatuses[0].RestartCount; restarts != 0 || pod.Status.Phase != corev1.PodPending {
+			t.Errorf("a container that never ran: %d restarts, phase %s", restarts, pod.Status.Phase)
+		}
 	})
+}
+
+// checkLogs reads what the program has said, by way of the API server.
+func checkLogs(t *testing.T, c *kube.ControlPlane, pod string) {
+	t.Helper()
+	two := int64(2)
+	cases := map[string]struct {
+		options corev1.PodLogOptions
+		want    string
+	}{
+		"of this run":          {corev1.PodLogOptions{}, "one\ntwo\nthree\n"},
+		"its last lines":       {corev1.PodLogOptions{TailLines: &two}, "two\nthree\n"},
+		"its first bytes":      {corev1.PodLogOptions{LimitBytes: &two}, "on"},
+		"of the run before it": {corev1.PodLogOptions{Previous: true}, "panic: the first start fails\n"},
+	}
+	for name, want := range cases {
+		got, err := c.Client.CoreV1().Pods(namespace).GetLogs(pod, &want.options).DoRaw(t.Context())
+		if err != nil || string(got) != want.want {
+			t.Errorf("log %s: got %q, %v, want %q", name, got, err, want.want)
+		}
+	}
+}
+
+func checkEvents(t *testing.T, c *kube.ControlPlane, pod string, reasons ...string) {
+	t.Helper()
+	for _, reason := range reasons {
+		eventually(t, "the event "+reason, func(ctx context.Context) bool {
+			list, err := c.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod + ",reason=" + reason})
+			return err == nil && len(list.Items) > 0 && list.Items[0].Source.Component == "kubelet"
+		})
+	}
 }
 
 func checkEnvironment(t *testing.T, dir, pod string) {
@@ -146,6 +199,8 @@ func checkPod(t *testing.T, c *kube.ControlPlane, name string) {
 	status := pod.Status.ContainerStatuses[0]
 	if status.RestartCount != 1 || status.LastTerminationState.Terminated == nil || status.LastTerminationState.Terminated.ExitCode != 3 {
 		t.Errorf("a crash with code 3 and one restart are not in the status: %+v", status)
+	} else if got := status.LastTerminationState.Terminated.Message; got != "panic: the first start fails\n" {
+		t.Errorf("the message of the crash: got %q, want the end of the log", got)
 	}
 }
 
@@ -178,7 +233,8 @@ func deployment() *appsv1.Deployment {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{
 					Name: "controller", Image: "public.ecr.aws/karpenter/controller:1.14.1@sha256:" + strings.Repeat("0", 64),
-					Args: []string{"--for=$(CLUSTER_NAME)"},
+					Args:                     []string{"--for=$(CLUSTER_NAME)"},
+					TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 					Env: []corev1.EnvVar{
 						{Name: "PLAY_CONTROLLER", Value: "1"},
 						{Name: "CLUSTER_NAME", Value: "prod"},
@@ -198,8 +254,8 @@ func deployment() *appsv1.Deployment {
 	}
 }
 
-// controlPlane starts one with a Ready node.
-func controlPlane(t *testing.T) (*kube.ControlPlane, *process.Group) {
+// controlPlane starts one with a Ready node, whose kubelet has the port.
+func controlPlane(t *testing.T, kubelet int) (*kube.ControlPlane, *process.Group) {
 	t.Helper()
 	builder, err := binaries.Here(os.Stderr)
 	if err != nil {
@@ -221,7 +277,11 @@ func controlPlane(t *testing.T) (*kube.ControlPlane, *process.Group) {
 		ObjectMeta: metav1.ObjectMeta{Name: "system-0"},
 		Status: corev1.NodeStatus{
 			Capacity: size, Allocatable: size,
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.255.0.10"}},
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: "10.255.0.10"},
+				{Type: corev1.NodeExternalIP, Address: "127.0.0.1"},
+			},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(kubelet)}},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/process"
 )
@@ -22,9 +23,10 @@ var backoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 *
 
 // worker runs one pod from its binding to its end.
 type worker struct {
-	options Options
-	pod     *corev1.Pod
-	status  *status
+	options  Options
+	pod      *corev1.Pod
+	status   *status
+	recorder record.EventRecorder
 
 	instance  atomic.Pointer[Instance]
 	ending    chan struct{} // closed when the pod is told to go
@@ -34,15 +36,18 @@ type worker struct {
 	graceTime time.Duration
 }
 
-func newWorker(options Options, pod *corev1.Pod) *worker {
+func newWorker(options Options, pod *corev1.Pod, recorder record.EventRecorder) *worker {
 	return &worker{
-		options: options,
-		pod:     pod,
-		status:  newStatus(options.Client, pod),
-		ending:  make(chan struct{}),
-		gone:    make(chan struct{}),
+		options:  options,
+		pod:      pod,
+		status:   newStatus(options.Client, pod),
+		recorder: recorder,
+		ending:   make(chan struct{}),
+		gone:     make(chan struct{}),
 	}
 }
+
+func (w *worker) dir() string { return podDir(w.options.Dir, w.pod.Namespace, w.pod.Name) }
 
 // terminate asks the program to end within grace.
 func (w *worker) terminate(grace time.Duration) {
@@ -57,39 +62,54 @@ func (w *worker) kill() { w.goneOnce.Do(func() { close(w.gone) }) }
 
 // run starts the program and starts it again until the pod goes.
 func (w *worker) run(ctx context.Context) {
-	log := w.options.Logger.With("pod", w.pod.Namespace+"/"+w.pod.Name)
-	pause := backoff
-	for !w.isOver(ctx) {
-		p, err := w.start(ctx)
-		if err != nil {
-			log.Warn("cannot start the controller", "error", err)
-			w.report(ctx, w.status.waiting(ctx, "CreateContainerError", err.Error()))
-		} else {
-			log.Info("started the controller", "pid", p.PID())
-			w.follow(ctx, p)
-			w.instance.Store(nil)
-			log.Info("the controller ended", "pid", p.PID(), "code", p.ExitCode())
-			if !w.isOver(ctx) {
-				w.report(ctx, w.status.crashed(ctx, p.ExitCode()))
-			}
+	for pause := backoff; !w.isOver(ctx); w.rest(ctx, pause.Step()) {
+		if err := w.status.locate(ctx); err != nil {
+			w.report(ctx, err)
+			continue
 		}
-		w.rest(ctx, pause.Step())
+		w.once(ctx)
 	}
 	w.conclude(ctx)
 }
 
-// start starts the program, with ports and credentials of its own.
-func (w *worker) start(ctx context.Context) (*process.Process, error) {
-	if err := w.status.locate(ctx); err != nil {
-		return nil, err
+// once runs the program from the pull of its image to its end.
+func (w *worker) once(ctx context.Context) {
+	log := w.options.Logger.With("pod", w.pod.Namespace+"/"+w.pod.Name)
+	if w.status.restarts == 0 {
+		w.report(ctx, w.status.waiting(ctx, "ContainerCreating", ""))
 	}
-	binary, err := w.binary()
+	binary, err := w.pull(ctx)
 	if err != nil {
-		return nil, err
+		log.Warn("cannot pull the image", "error", err)
+		w.notPulled(ctx, err)
+		return
 	}
-	dir := filepath.Join(w.options.Dir, w.pod.Namespace+"_"+w.pod.Name)
+	p, err := w.start(ctx, binary)
+	if err != nil {
+		log.Warn("cannot start the controller", "error", err)
+		w.event(corev1.EventTypeWarning, "Failed", err.Error())
+		w.report(ctx, w.status.waiting(ctx, "CreateContainerError", err.Error()))
+		return
+	}
+	log.Info("started the controller", "pid", p.PID())
+	w.event(corev1.EventTypeNormal, "Started", "Container started")
+	w.follow(ctx, p)
+	w.instance.Store(nil)
+	log.Info("the controller ended", "pid", p.PID(), "code", p.ExitCode())
+	if !w.isOver(ctx) {
+		w.event(corev1.EventTypeWarning, "BackOff", "Back-off restarting failed container "+w.pod.Spec.Containers[0].Name+" in pod "+w.pod.Name)
+		w.report(ctx, w.status.crashed(ctx, p.ExitCode(), w.terminationMessage(p.ExitCode())))
+	}
+}
+
+// start starts the program, with ports and credentials of its own.
+func (w *worker) start(ctx context.Context, binary string) (*process.Process, error) {
+	dir := w.dir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the pod's folder: %w", err)
+	}
+	if err := turnLog(dir); err != nil {
+		return nil, fmt.Errorf("put the log of the last run aside: %w", err)
 	}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	account := w.pod.Spec.ServiceAccountName
@@ -109,7 +129,7 @@ func (w *worker) start(ctx context.Context) (*process.Process, error) {
 	w.runtime(env, dir, kubeconfig, ports[0], ports[1])
 	spec := process.Spec{
 		Name: w.pod.Name, Path: binary, Args: args, Env: env.list(), Dir: dir,
-		Log: filepath.Join(dir, "log"), Hostname: w.pod.Name,
+		Log: filepath.Join(dir, logFile), Hostname: w.pod.Name,
 	}
 	p, err := w.options.Programs.Start(spec)
 	if err != nil {
@@ -128,7 +148,7 @@ func (w *worker) start(ctx context.Context) (*process.Process, error) {
 // pod goes.
 func (w *worker) follow(ctx context.Context, p *process.Process) {
 	w.report(ctx, w.status.running(ctx))
-	probe := newProbe(w.pod, w.instance.Load().Health)
+	probe := newProbe(w.pod, w.instance.Load().Health, time.Now())
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
@@ -145,8 +165,12 @@ func (w *worker) follow(ctx context.Context, p *process.Process) {
 			p.Stop(w.graceTime)
 			return
 		case <-tick.C:
-			if ready, changed := probe.ask(ctx); changed {
+			ready, changed := probe.ask(ctx)
+			if changed {
 				w.report(ctx, w.status.ready(ctx, ready))
+			}
+			if message := probe.complaint(time.Now()); message != "" {
+				w.event(corev1.EventTypeWarning, "Unhealthy", message)
 			}
 		}
 	}

@@ -26,6 +26,14 @@ func (c *ControlPlane) component(name string, args ...string) process.Spec {
 	}
 }
 
+// versioned is the Spec of a part that can emulate an older version.
+func (c *ControlPlane) versioned(name string, args ...string) process.Spec {
+	if v := c.options.EmulatedVersion; v != "" {
+		args = append(args, "--emulated-version="+v)
+	}
+	return c.component(name, args...)
+}
+
 func (c *ControlPlane) etcd(client, peer int) process.Spec {
 	return c.component("etcd",
 		"--data-dir="+filepath.Join(c.options.Dir, etcdDir),
@@ -44,6 +52,8 @@ func (c *ControlPlane) apiServer(port, etcd int) process.Spec {
 		"--service-cluster-ip-range="+ServiceCIDR,
 		"--authorization-mode=Node,RBAC",
 		"--allow-privileged=true",
+		// A kubelet that answers is on this machine, which is no node's own address.
+		"--kubelet-preferred-address-types=ExternalIP",
 		"--token-auth-file="+c.pki(tokensFile),
 		"--client-ca-file="+c.pki(caCertFile),
 		"--tls-cert-file="+c.pki(servingCertFile),
@@ -53,7 +63,7 @@ func (c *ControlPlane) apiServer(port, etcd int) process.Spec {
 		"--service-account-signing-key-file="+c.pki(accountKeyFile),
 		"--profiling=false",
 	)
-	return c.component("kube-apiserver", args...)
+	return c.versioned("kube-apiserver", args...)
 }
 
 // controllerManager runs the usual controllers. What a cloud would do is done
@@ -64,7 +74,7 @@ func (c *ControlPlane) controllerManager() process.Spec {
 	if len(c.options.Controllers) > 0 {
 		controllers = strings.Join(c.options.Controllers, ",")
 	}
-	return c.component("kube-controller-manager",
+	return c.versioned("kube-controller-manager",
 		"--kubeconfig="+c.kubeconfig(managerUser),
 		"--leader-elect=false",
 		"--secure-port=0",
@@ -82,7 +92,7 @@ func (c *ControlPlane) controllerManager() process.Spec {
 }
 
 func (c *ControlPlane) scheduler() process.Spec {
-	return c.component("kube-scheduler",
+	return c.versioned("kube-scheduler",
 		"--kubeconfig="+c.kubeconfig(schedulerUser),
 		"--leader-elect=false",
 		"--secure-port=0",

@@ -31,6 +31,10 @@ type Options struct {
 	Dir string
 	// Programs starts the parts.
 	Programs Starter
+	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that all
+	// parts behave as. The server's version says so in its emulation fields; the
+	// others go on to say what the binary is. Optional: none.
+	EmulatedVersion string
 	// AuditPolicy says what the audit notes. Optional: the default is what Writes
 	// says.
 	AuditPolicy string

@@ -22,7 +22,7 @@ import (
 const deadline = 30 * time.Second
 
 // start starts a control plane in dir, which may hold an earlier one.
-func start(t *testing.T, dir string) *kube.ControlPlane {
+func start(t *testing.T, dir, emulated string) *kube.ControlPlane {
 	t.Helper()
 	builder, err := binaries.Here(os.Stderr)
 	if err != nil {
@@ -35,7 +35,9 @@ func start(t *testing.T, dir string) *kube.ControlPlane {
 	group := process.NewGroup()
 	t.Cleanup(group.Close)
 	began := time.Now()
-	c, err := kube.Start(t.Context(), kube.Options{Binary: paths[binaries.Kubernetes], Dir: dir, Programs: group})
+	c, err := kube.Start(t.Context(), kube.Options{
+		Binary: paths[binaries.Kubernetes], Dir: dir, Programs: group, EmulatedVersion: emulated,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +47,10 @@ func start(t *testing.T, dir string) *kube.ControlPlane {
 
 func TestControlPlane(t *testing.T) {
 	dir := t.TempDir()
-	c := start(t, dir)
+	c := start(t, dir, "")
+	if _, err := c.Client.Discovery().ServerResourcesForGroupVersion("resource.k8s.io/v1"); err != nil {
+		t.Errorf("resources of resource.k8s.io/v1 in a server that plays nothing: %v", err)
+	}
 	t.Run("service accounts have no rights of their own", func(t *testing.T) { rights(t, c) })
 	t.Run("the garbage collector follows owners", func(t *testing.T) { garbage(t, c) })
 	t.Run("the audit tells who wrote what", func(t *testing.T) { writes(t, c) })
@@ -56,7 +61,7 @@ func TestControlPlane(t *testing.T) {
 	if err := kube.Copy(dir, copied); err != nil {
 		t.Fatal(err)
 	}
-	again := start(t, copied)
+	again := start(t, copied, "")
 	if got := string(again.CertificateAuthority); got != authority {
 		t.Error("the copy has another certificate authority")
 	}
@@ -64,6 +69,24 @@ func TestControlPlane(t *testing.T) {
 		t.Errorf("the copy lost an object: %v", err)
 	}
 	again.Kill()
+}
+
+// TestAnOlderVersionIsEmulated asks for what the server says that it plays, and
+// for an API that came with 1.34.
+func TestAnOlderVersionIsEmulated(t *testing.T) {
+	c := start(t, t.TempDir(), "1.33")
+	defer c.Kill()
+	version, err := c.Client.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := version.EmulationMajor + "." + version.EmulationMinor; got != "1.33" {
+		t.Errorf("the server says that it plays %s, want 1.33", got)
+	}
+	_, err = c.Client.Discovery().ServerResourcesForGroupVersion("resource.k8s.io/v1")
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("resources of resource.k8s.io/v1: got %v, want NotFound", err)
+	}
 }
 
 func rights(t *testing.T, c *kube.ControlPlane) {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"time"
 
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
@@ -32,6 +33,9 @@ type Options struct {
 	Endpoint string
 	// Zones are where the two system nodes are, in turn. Default: eu-west-1a, eu-west-1b.
 	Zones []string
+
+	// KubeletPort is where the kubelet of the system nodes answers for logs, on 127.0.0.1. Zero: nowhere.
+	KubeletPort int
 
 	KwokBinary string
 	// Dir holds kwok's configuration and log.
@@ -75,18 +79,26 @@ type Nodes struct {
 // called or ctx ends.
 func Start(ctx context.Context, o Options) (*Nodes, error) {
 	o = o.withDefaults()
-	version, err := o.Client.Discovery().ServerVersion()
+	server, err := o.Client.Discovery().ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	running, stop := context.WithCancel(ctx)
 	n := &Nodes{options: o, stop: stop}
-	n.fleet = newFleet(running, o, version.GitVersion)
-	if err := n.start(running, version.GitVersion); err != nil {
+	n.fleet = newFleet(running, o, kubeletVersion(server))
+	if err := n.start(running, kubeletVersion(server)); err != nil {
 		n.Close()
 		return nil, fmt.Errorf("start the sandbox's nodes: %w", err)
 	}
 	return n, nil
+}
+
+// kubeletVersion is that of an image for the control plane's version: the one that it emulates, if it does.
+func kubeletVersion(server *version.Info) string {
+	if server.EmulationMinor == "" || server.EmulationMinor == server.Minor {
+		return server.GitVersion
+	}
+	return "v" + server.EmulationMajor + "." + server.EmulationMinor + ".0"
 }
 
 func (n *Nodes) start(ctx context.Context, kubeletVersion string) error {

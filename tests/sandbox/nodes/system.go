@@ -54,6 +54,7 @@ func (n *Nodes) systemMachine(i int, kubeletVersion string) machine {
 func (n *Nodes) startSystem(ctx context.Context, kubeletVersion string) error {
 	for i := range systemNodes {
 		node := n.systemMachine(i, kubeletVersion).node(metav1.Now())
+		n.announceKubelet(node)
 		_, err := n.options.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create system node %s: %w", node.Name, err)
@@ -64,6 +65,15 @@ func (n *Nodes) startSystem(ctx context.Context, kubeletVersion string) error {
 		return fmt.Errorf("wait until the system nodes are Ready (kwok's log is in %s): %w", n.options.Dir, err)
 	}
 	return nil
+}
+
+// announceKubelet says where the API server finds the node's kubelet: by the one kind of address that kube.Start tells it to use.
+func (n *Nodes) announceKubelet(node *corev1.Node) {
+	if n.options.KubeletPort == 0 {
+		return
+	}
+	node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "127.0.0.1"})
+	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(n.options.KubeletPort)
 }
 
 func (n *Nodes) systemReady(ctx context.Context) (bool, error) {

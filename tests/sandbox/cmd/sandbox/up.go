@@ -42,6 +42,7 @@ func upCommand(dirFlag *string) *cobra.Command {
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log every request")
 	flags.StringVar(&options.Cluster, "cluster", sandbox.DefaultCluster, "name of the EKS cluster")
 	flags.StringVar(&options.Region, "region", sandbox.DefaultRegion, "AWS region")
+	flags.StringVar(&options.EmulatedVersion, "kubernetes", "", "minor version of Kubernetes to play, 1.33 at the least (default: that of the programs)")
 	flags.BoolVar(&options.FromSnapshot, "with-karpenter", false, "start from a prepared cluster with both charts installed")
 	flags.BoolVar(&options.WithGit, "with-git", true, "start a Git host")
 	flags.BoolVar(&options.WithVolumes, "with-volumes", false, "install the EBS CSI driver")
