@@ -32,15 +32,16 @@ type cluster struct {
 	*sandbox.Sandbox
 }
 
-// up starts a sandbox with Karpenter installed, and ends it with the test.
-func up(t *testing.T) cluster {
+// up starts a sandbox, and ends it with the test.
+func up(t *testing.T, options sandbox.Options) cluster {
 	t.Helper()
 	began := time.Now()
-	s, err := sandbox.Up(t.Context(), sandbox.Options{FromSnapshot: true, Progress: os.Stderr})
+	options.Progress = os.Stderr
+	s, err := sandbox.Up(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("up from a snapshot after %s", time.Since(began))
+	t.Logf("up after %s", time.Since(began))
 	c := cluster{s}
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -14,23 +14,53 @@ import (
 // ChartNamespace is where the charts are installed.
 const ChartNamespace = "kube-system"
 
-// installCharts installs both charts with helm, as a person would: the CRDs
-// first, then the controller with one replica. It does not wait for it.
-func (s *Sandbox) installCharts(ctx context.Context, kubeconfig, repository string) error {
-	common := []string{"--version", binaries.KarpenterVersion, "--namespace", ChartNamespace, "--plain-http", "--kubeconfig", kubeconfig}
-	releases := [][]string{
-		{"install", charts.CRDChart, repository + "/" + charts.CRDChart},
-		{
-			"install", charts.MainChart, repository + "/" + charts.MainChart, "--skip-crds",
-			"--set", "settings.clusterName=" + s.Cluster, "--set", "replicas=1",
-		},
+// InstallCRDs installs the CRD chart of a release with helm, or upgrades it, as
+// a person would.
+func (s *Sandbox) InstallCRDs(ctx context.Context, version string) error {
+	return s.person().installCRDs(ctx, version)
+}
+
+// InstallController does so with the main chart, of which one replica is
+// wanted; values are those of helm's --set. It does not wait for the pod.
+func (s *Sandbox) InstallController(ctx context.Context, version string, values ...string) error {
+	return s.person().installController(ctx, version, values...)
+}
+
+// person is whoever installs the charts, and from where.
+type person struct {
+	sandbox                *Sandbox
+	kubeconfig, repository string
+}
+
+func (s *Sandbox) person() person {
+	return person{sandbox: s, kubeconfig: s.Kube.Kubeconfig, repository: s.Charts.Repository}
+}
+
+// installCharts does it in the right order.
+func (p person) installCharts(ctx context.Context, version string) error {
+	if err := p.installCRDs(ctx, version); err != nil {
+		return err
 	}
-	for _, args := range releases {
-		if err := s.helm(ctx, append(args, common...)...); err != nil {
-			return err
-		}
+	return p.installController(ctx, version)
+}
+
+func (p person) installCRDs(ctx context.Context, version string) error {
+	return p.install(ctx, charts.CRDChart, version)
+}
+
+func (p person) installController(ctx context.Context, version string, values ...string) error {
+	args := []string{"--skip-crds"}
+	for _, value := range append([]string{"settings.clusterName=" + p.sandbox.Cluster, "replicas=1"}, values...) {
+		args = append(args, "--set", value)
 	}
-	return nil
+	return p.install(ctx, charts.MainChart, version, args...)
+}
+
+func (p person) install(ctx context.Context, chart, version string, args ...string) error {
+	return p.sandbox.helm(ctx, append([]string{
+		"upgrade", "--install", chart, p.repository + "/" + chart, "--version", version,
+		"--namespace", ChartNamespace, "--plain-http", "--kubeconfig", p.kubeconfig,
+	}, args...)...)
 }
 
 // helm runs helm with a home of the sandbox's.

@@ -97,7 +97,7 @@ func (s *Sandbox) installInto(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	installed := s.installCharts(ctx, c.Kubeconfig, registry.Repository)
+	installed := person{sandbox: s, kubeconfig: c.Kubeconfig, repository: registry.Repository}.installCharts(ctx, binaries.KarpenterVersion)
 	if err := errors.Join(installed, registry.Close()); err != nil {
 		return err
 	}

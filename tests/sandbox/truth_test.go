@@ -35,7 +35,7 @@ type hanging struct {
 // where these failures cannot happen.
 func TestTruth(t *testing.T) {
 	t.Parallel()
-	c := up(t)
+	c := up(t, sandbox.Options{FromSnapshot: true}) // with Karpenter installed
 	t.Run("a deleted NodePool drains all of its nodes at once", c.poolDeleted)
 	t.Run("an EC2NodeClass deleted in use hangs", c.classDeletedInUse)
 	t.Run("without the controller everything hangs and instances run on", c.controllerFirst)

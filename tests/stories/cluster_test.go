@@ -24,8 +24,10 @@ type cluster struct {
 	spoiled bool
 }
 
-func boot(ctx context.Context, root string, installed bool) (*cluster, error) {
-	s, err := sandbox.Up(ctx, sandbox.Options{FromSnapshot: installed, WithGit: true, Progress: os.Stderr})
+func boot(ctx context.Context, root string, kind groundKind) (*cluster, error) {
+	s, err := sandbox.Up(ctx, sandbox.Options{
+		FromSnapshot: kind.installed, EmulatedVersion: kind.kubernetes, WithGit: true, Progress: os.Stderr,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +83,10 @@ func (c *cluster) check(t *testing.T) {
 // ground is what the stories of a group are told on, one after another: a cluster,
 // and another one where a story has spoiled that.
 type ground struct {
-	t         *testing.T // of all stories
-	root      string
-	installed bool
-	current   *cluster
+	t       *testing.T // of all stories
+	root    string
+	kind    groundKind
+	current *cluster
 }
 
 // cluster is the one that the next story is told on.
@@ -95,7 +97,7 @@ func (g *ground) cluster(t *testing.T) *cluster {
 	g.end()
 	began := time.Now()
 	var err error
-	if g.current, err = boot(g.t.Context(), g.root, g.installed); err != nil {
+	if g.current, err = boot(g.t.Context(), g.root, g.kind); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("a cluster after %.1fs", time.Since(began).Seconds())

@@ -42,6 +42,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"webhook": (*story).webhookCommand, "logged": (*story).loggedCommand,
 		"api": (*story).apiCommand, "rbac": (*story).rbacCommand, "admission": (*story).admissionCommand, "leads": (*story).leadsCommand,
 		"pushes": (*story).pushesCommand, "release": (*story).releaseCommand,
+		"karpenter": (*story).karpenterCommand, "crds-by-kubectl": (*story).crdsByKubectlCommand,
 		"upstream": (*story).upstreamCommand, "userdata": (*story).userdataCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {

@@ -140,6 +140,20 @@
 //		Has launches fail for want of capacity; ends that.
 //	ec2 kill|interrupt [pool=POOL]
 //		Ends an instance as by hand; has EC2 take a spot instance back, after a warning.
+//	karpenter images VERSION…
+//		Has the controllers of older releases built, so that no pod waits for its image.
+//	karpenter crds|controller|both VERSION [VALUE=…]
+//		Installs or upgrades the charts with helm, as somebody else than plumbline; values
+//		are those of helm's --set.
+//	karpenter leads [-t D] VERSION
+//		Waits until the rollout is complete, and a pod of that version holds the Lease.
+//	karpenter gone
+//		Uninstalls both charts with helm, and deletes the CRDs that are left.
+//	crds-by-kubectl VERSION
+//		Applies the CRDs of a release with kubectl, as one does who reads the upgrade guide.
+//	registry publishes CHART VERSION as TAG [says=V] [image=V] [PATH=FILE…]
+//		Serves a chart that lies: made from a release, with another version in its Chart.yaml,
+//		another tag of the image, files of $WORK in the place of its own (none: without it).
 //	registry away|truncated|corrupt|back, registry slow DURATION, registry answers STATUS
 //		Has the registry of the charts go wrong; ends that.
 //	finish

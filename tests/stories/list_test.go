@@ -21,17 +21,32 @@ const (
 
 // entry is a line of the list of stories.
 type entry struct {
-	name      string
-	full      bool // told only with PLUMBLINE_FULL=1
-	group     string
-	installed bool // starts with Karpenter installed by somebody else
+	name   string
+	full   bool // told only with PLUMBLINE_FULL=1
+	group  string
+	ground groundKind
+}
+
+// groundKind is what a cluster is before its first story.
+type groundKind struct {
+	installed  bool   // Karpenter is installed by somebody else
+	kubernetes string // the minor version that it plays; empty: its programs' own
+}
+
+// parseGround reads empty or installed, with -VERSION behind it or not.
+func parseGround(word string) (groundKind, error) {
+	state, version, _ := strings.Cut(word, "-")
+	if state != "empty" && state != "installed" {
+		return groundKind{}, fmt.Errorf("want empty or installed, and perhaps the version of Kubernetes as in empty-1.33: %q", word)
+	}
+	return groundKind{installed: state == "installed", kubernetes: version}, nil
 }
 
 func (e entry) script() string { return filepath.Join(scriptsDir, e.name+".txtar") }
 
 // sharesClusterWith says whether a story goes on where the one before it ended.
 func (e entry) sharesClusterWith(before entry) bool {
-	return e.group == before.group && e.installed == before.installed
+	return e.group == before.group && e.ground == before.ground
 }
 
 // groups are the stories that stand together in the list, by the cluster that they
@@ -61,10 +76,14 @@ func readList() ([]entry, error) {
 		if len(words) == 0 {
 			continue
 		}
-		if len(words) != 4 || !slices.Contains([]string{"test", "full"}, words[1]) || !slices.Contains([]string{"empty", "installed"}, words[3]) {
-			return nil, fmt.Errorf("%s:%d: want name, test or full, group, empty or installed: %q", listFile, number, lines.Text())
+		if len(words) != 4 || !slices.Contains([]string{"test", "full"}, words[1]) {
+			return nil, fmt.Errorf("%s:%d: want name, test or full, group, cluster: %q", listFile, number, lines.Text())
 		}
-		entries = append(entries, entry{name: words[0], full: words[1] == "full", group: words[2], installed: words[3] == "installed"})
+		kind, err := parseGround(words[3])
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", listFile, number, err)
+		}
+		entries = append(entries, entry{name: words[0], full: words[1] == "full", group: words[2], ground: kind})
 	}
 	return entries, lines.Err()
 }

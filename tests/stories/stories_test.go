@@ -74,7 +74,7 @@ type tale struct {
 
 // tell tells the stories of a group, which share a cluster.
 func (a *tale) tell(group []entry, last bool) {
-	g := &ground{t: a.t, root: a.root, installed: group[0].installed}
+	g := &ground{t: a.t, root: a.root, kind: group[0].ground}
 	defer g.end()
 	for i, e := range group {
 		a.t.Run(e.name, func(t *testing.T) {

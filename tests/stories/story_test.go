@@ -49,7 +49,8 @@ type story struct {
 	workloads []string
 	kept      []string // instances that ec2 keep has noted
 	mark      mark
-	mend      func() // ends what `registry` has begun; nil: nothing
+	mend      func()                        // ends what `registry` has begun; nil: nothing
+	lies      []func(context.Context) error // withdraw what `registry publishes` has published
 }
 
 // storyKey is where testscript keeps the story.
@@ -127,7 +128,7 @@ func (s *story) close() {
 	if s.second != nil {
 		s.second.Close()
 	}
-	err := errors.Join(s.restoreRoles(), s.endAdmission())
+	err := errors.Join(s.restoreRoles(), s.endAdmission(), s.withdrawLies())
 	if s.proxy != nil {
 		err = errors.Join(err, s.proxy.Close())
 	}
