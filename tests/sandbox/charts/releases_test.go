@@ -131,6 +131,10 @@ func TestLies(t *testing.T) {
 			Lie{Chart: CRDChart, Version: "1.12.1", Tag: "1.12.1", Files: map[string][]byte{"templates/foreign.yaml": []byte("kind: X\n")}},
 			"templates/foreign.yaml", "kind: X\n",
 		},
+		"the same in one that nobody has asked for": {
+			Lie{Chart: CRDChart, Version: "1.8.6", Tag: "1.8.6", Files: map[string][]byte{"templates/foreign.yaml": []byte("kind: X\n")}},
+			"templates/foreign.yaml", "kind: X\n",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
