@@ -2,7 +2,10 @@ package charts
 
 import (
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/Masterminds/semver/v3"
 )
 
 // Step is what a release needs.
@@ -43,11 +46,26 @@ func Decide(r Release, want Mark, now time.Time) (Step, error) {
 	case Failed:
 		return Upgrade, nil
 	case Deployed:
-		if r.Edited || r.Mark != want {
+		if r.Edited || r.Mark != want && !ahead(r, want) {
 			return Upgrade, nil
 		}
 	}
 	return Keep, nil
+}
+
+// ahead says that a release holds CRDs that are newer than those that are
+// wanted. They stay when the controller goes back: an older schema would drop
+// what the newer one has let in, and an older CRD could lose a stored version.
+func ahead(r Release, want Mark) bool {
+	if r.Name != CRDChart {
+		return false
+	}
+	has, err := semver.NewVersion(strings.ReplaceAll(r.Mark.Version, "_", "+"))
+	if err != nil {
+		return false
+	}
+	wanted, err := semver.NewVersion(strings.ReplaceAll(want.Version, "_", "+"))
+	return err == nil && has.GreaterThan(wanted)
 }
 
 // ForeignReleaseError says that a release was not made by plumbline.

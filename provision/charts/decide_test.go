@@ -23,6 +23,9 @@ func TestDecide(t *testing.T) {
 		"killed at it":             {Release{Status: Pending, Mark: want, Since: now}, Recover, nil},
 		"somebody is at it":        {Release{Status: Pending, Edited: true, Since: now.Add(-time.Minute)}, "", new(*BusyError)},
 		"somebody was killed at":   {Release{Status: Pending, Edited: true, Since: now.Add(-time.Hour)}, Recover, nil},
+		"newer CRDs stay":          {Release{Name: CRDChart, Status: Deployed, Mark: Mark{"1.15.0_b.1", "e", "v"}}, Keep, nil},
+		"older CRDs do not":        {Release{Name: CRDChart, Status: Deployed, Mark: Mark{"1.9.0", "e", "v"}}, Upgrade, nil},
+		"newer, but not CRDs":      {Release{Name: ControllerChart, Status: Deployed, Mark: Mark{"1.15.0", "e", "v"}}, Upgrade, nil},
 		"somebody else's":          {Release{Status: Foreign}, "", new(*ForeignReleaseError)},
 		"somebody else's, as ours": {Release{Status: Foreign, Mark: want}, "", new(*ForeignReleaseError)},
 	}

@@ -10,6 +10,8 @@
 // readiness is somebody else's to observe. What the API server would refuse is
 // found by a rehearsal before the first write.
 //
-// It never uninstalls or rolls back a release, never drops a CRD, never takes
-// over what another tool installed, and keeps no chart in memory.
+// It never uninstalls a release, never drops a CRD or takes it back to an older
+// version, never takes over what another tool installed, and keeps no chart in
+// memory. A main chart is rolled back by bringing an earlier revision's own chart
+// and values once more.
 package charts

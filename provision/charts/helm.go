@@ -44,6 +44,7 @@ func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels 
 	install.DisableHooks = true
 	install.DisableOpenAPIValidation = true // the rehearsal has the server validate, without its 3 MB of OpenAPI
 	install.Labels = labels
+	install.DryRunOption = dryRun(t)
 	rehearsal := h.rehearsal(t, nil)
 	install.PostRenderer = rehearsal
 	_, err := install.RunWithContext(ctx, loaded, t.values)
@@ -67,10 +68,19 @@ func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels 
 	upgrade.ResetValues = true // Git's values, and nothing left over from before
 	upgrade.MaxHistory = maxHistory
 	upgrade.Labels = labels
+	upgrade.DryRunOption = dryRun(t)
 	rehearsal := h.rehearsal(t, before)
 	upgrade.PostRenderer = rehearsal
 	_, err = upgrade.RunWithContext(ctx, t.name, loaded, t.values)
 	return cmp.Or(rehearsal.refusal, err)
+}
+
+// dryRun is Helm's word for writing nothing and asking the server all the same.
+func dryRun(t task) string {
+	if t.dry {
+		return "server"
+	}
+	return "none"
 }
 
 // markFailed ends a revision that was never finished, so that Helm upgrades

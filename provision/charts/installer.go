@@ -3,11 +3,9 @@ package charts
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	"helm.sh/helm/v3/pkg/chart"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -83,49 +81,18 @@ func (i *Installer) State(ctx context.Context, namespace string) (State, error) 
 // *DroppedCRDsError, *UnprotectedCRDsError, *BusyError, *MalformedError, or one
 // of the API server's.
 func (i *Installer) EnsureCRDs(ctx context.Context, c *Charts, into Installation) (Result, error) {
-	return i.ensure(ctx, task{
-		name: CRDChart, namespace: into.Namespace,
-		version: c.Version, digest: c.CRDDigest,
-		load: c.loadCRD, values: crdValues(),
-		crds: true,
-	})
+	return i.ensure(ctx, crdTask(c, into))
 }
 
 // EnsureController brings the main chart to the cluster, its crds/ left out.
 // Whether its rollout is complete is for the caller to see. Errors: those of
 // EnsureCRDs, *ContradictionError, *ValuesError and *RenderError.
 func (i *Installer) EnsureController(ctx context.Context, c *Charts, into Installation) (Result, error) {
-	values, err := into.values()
+	t, err := controllerTask(c, into)
 	if err != nil {
 		return Result{}, err
 	}
-	return i.ensure(ctx, task{
-		name: ControllerChart, namespace: into.Namespace,
-		version: c.Version, digest: c.Digest,
-		load: c.loadController, values: values,
-	})
-}
-
-// task is one release as it should be.
-type task struct {
-	name, namespace, version, digest string
-
-	load   func() (*chart.Chart, error)
-	values map[string]any
-	// crds says that the chart renders the CRDs.
-	crds bool
-}
-
-func (t task) mark() (Mark, error) {
-	values, err := fingerprint(t.values)
-	if err != nil {
-		return Mark{}, err
-	}
-	_, digest, ok := strings.Cut(t.digest, ":")
-	if !ok || len(digest) < 32 {
-		return Mark{}, fmt.Errorf("chart %s %s has no digest: only charts out of a Store can be installed", t.name, t.version)
-	}
-	return Mark{Version: label(t.version), Digest: digest[:32], Values: values}, nil
+	return i.ensure(ctx, t)
 }
 
 func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
@@ -174,9 +141,18 @@ func (i *Installer) moved(t task) ([]string, error) {
 
 // take does a step. Once begun it is not interrupted: nothing in it waits, and
 // half a release is worse than a late one.
-func (i *Installer) take(ctx context.Context, t task, step Step, before Release, want Mark) error {
+func (i *Installer) take(ctx context.Context, t task, step Step, before Release, mark Mark) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
+	if err != nil {
+		return err
+	}
+	if step == Repair {
+		if t, mark, err = helm.earlier(t, before.Revision); err != nil {
+			return err
+		}
 	}
 	loaded, err := t.load()
 	if err != nil {
@@ -185,12 +161,8 @@ func (i *Installer) take(ctx context.Context, t task, step Step, before Release,
 	if _, err := render(loaded, t.name, t.namespace, t.values); err != nil {
 		return err
 	}
-	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
-	if err != nil {
-		return err
-	}
 	ctx = context.WithoutCancel(ctx)
-	labels := want.labels(before.Revision + 1)
+	labels := mark.labels(before.Revision + 1)
 	switch step {
 	case Install:
 		return helm.install(ctx, t, loaded, labels)

@@ -101,7 +101,7 @@ func last(name string, secrets []metav1.PartialObjectMetadata) Release {
 			Name:     name,
 			Status:   status(labels),
 			Revision: revision,
-			Mark:     Mark{Version: labels[versionLabel], Digest: labels[digestLabel], Values: labels[valuesLabel]},
+			Mark:     markOf(labels),
 			Edited:   labels[revisionLabel] != labels["version"],
 			Since:    secrets[i].CreationTimestamp.Time,
 		}
@@ -122,6 +122,11 @@ func status(labels map[string]string) Status {
 		release.StatusUninstalling, release.StatusUninstalled, release.StatusUnknown:
 	}
 	return Pending
+}
+
+// markOf reads a Mark from a revision's labels.
+func markOf(labels map[string]string) Mark {
+	return Mark{Version: labels[versionLabel], Digest: labels[digestLabel], Values: labels[valuesLabel]}
 }
 
 // labels are a Mark as a revision's labels.

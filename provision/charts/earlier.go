@@ -1,0 +1,70 @@
+package charts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// earlier turns a task into one that brings what a revision of the release was
+// made from: a release holds its whole chart and its values, so that no registry
+// is asked.
+func (h *helm) earlier(t task, revision int) (task, Mark, error) {
+	found, err := h.config.Releases.Get(t.name, revision)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return task{}, Mark{}, &NoRevisionError{Release: t.name, Revision: revision}
+	}
+	if err != nil {
+		return task{}, Mark{}, fmt.Errorf("read revision %d: %w", revision, err)
+	}
+	t.version, t.values = found.Chart.Metadata.Version, found.Config
+	t.load = func() (*chart.Chart, error) { return found.Chart, nil }
+	return t, markOf(found.Labels), nil
+}
+
+// RollBack brings the main chart again as it was at a revision of its release.
+// The CRDs stay as they are. Errors: *NoRevisionError and those of EnsureController.
+func (i *Installer) RollBack(ctx context.Context, namespace string, revision int) (Result, error) {
+	state, err := i.State(ctx, namespace)
+	if err != nil {
+		return Result{}, err
+	}
+	last := state.Controller
+	helm, err := newHelm(i.config, namespace, i.options.Logger)
+	if err != nil {
+		return Result{}, err
+	}
+	t, mark, err := helm.earlier(task{name: ControllerChart, namespace: namespace}, revision)
+	if err != nil {
+		return Result{}, err
+	}
+	if last.Status == Deployed && !last.Edited && last.Mark == mark {
+		return Result{Step: Keep, Revision: last.Revision}, nil
+	}
+	step := Upgrade
+	if last.Status == Pending {
+		step = Recover
+	}
+	if err := i.options.StillLeader(ctx); err != nil {
+		return Result{}, fmt.Errorf("roll helm release %s back: %w", t.name, err)
+	}
+	i.options.Logger.Info("rolling a helm release back", "release", t.name, "to", revision, "version", t.version, "revision", last.Revision+1)
+	if err := i.take(ctx, t, step, last, mark); err != nil {
+		return Result{Step: step, Revision: last.Revision}, fmt.Errorf("roll helm release %s back to revision %d at version %s: %w", t.name, revision, t.version, err)
+	}
+	return Result{Step: step, Changed: true, Revision: last.Revision + 1}, nil
+}
+
+// NoRevisionError says that a release has no such revision any more.
+type NoRevisionError struct {
+	Release  string
+	Revision int
+}
+
+// Error names the revision.
+func (e *NoRevisionError) Error() string {
+	return fmt.Sprintf("revision %d of helm release %s is gone, and cannot be gone back to: bring a working version by a commit", e.Revision, e.Release)
+}

@@ -1,0 +1,40 @@
+package charts
+
+import (
+	"context"
+	"fmt"
+)
+
+// Rehearse finds out, before anything is written, whether both charts could be
+// brought to the cluster: the API server is asked to try each object, so that a
+// missing right, a value that makes no sense and an object of somebody else are
+// known while nothing has moved. Errors: those of EnsureCRDs and EnsureController.
+func (i *Installer) Rehearse(ctx context.Context, c *Charts, into Installation) error {
+	controller, err := controllerTask(c, into)
+	if err != nil {
+		return err
+	}
+	state, err := i.State(ctx, into.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, t := range []task{crdTask(c, into), controller} {
+		want, err := t.mark()
+		if err != nil {
+			return err
+		}
+		r := state.of(t.name)
+		step, err := Decide(r, want, i.options.Now())
+		if err != nil {
+			return err
+		}
+		if step == Keep || step == Recover { // Helm rehearses nothing over a revision that was never finished
+			continue
+		}
+		t.dry = true
+		if err := i.take(ctx, t, step, r, want); err != nil {
+			return fmt.Errorf("rehearse helm release %s at version %s: %w", t.name, t.version, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package charts
+
+import (
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// task is one release as it should be.
+type task struct {
+	name, namespace, version, digest string
+
+	load   func() (*chart.Chart, error)
+	values map[string]any
+	// crds says that the chart renders the CRDs.
+	crds bool
+	// dry says that nothing is to be written.
+	dry bool
+}
+
+func crdTask(c *Charts, into Installation) task {
+	return task{
+		name: CRDChart, namespace: into.Namespace,
+		version: c.Version, digest: c.CRDDigest,
+		load: c.loadCRD, values: crdValues(),
+		crds: true,
+	}
+}
+
+func controllerTask(c *Charts, into Installation) (task, error) {
+	values, err := into.values()
+	return task{
+		name: ControllerChart, namespace: into.Namespace,
+		version: c.Version, digest: c.Digest,
+		load: c.loadController, values: values,
+	}, err
+}
+
+func (t task) mark() (Mark, error) {
+	values, err := fingerprint(t.values)
+	if err != nil {
+		return Mark{}, err
+	}
+	_, digest, ok := strings.Cut(t.digest, ":")
+	if !ok || len(digest) < 32 {
+		return Mark{}, fmt.Errorf("chart %s %s has no digest: only charts out of a Store can be installed", t.name, t.version)
+	}
+	return Mark{Version: label(t.version), Digest: digest[:32], Values: values}, nil
+}
