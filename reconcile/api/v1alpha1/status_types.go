@@ -62,7 +62,8 @@ type NodeSyncStatus struct {
 type KarpenterStatus struct {
 	// Management is Managed or External.
 	Management string `json:"management"`
-	// Version of both charts. Empty with management External.
+	// Version of both charts that is in force: that of the last controller that
+	// came up. Empty before the first, and with management External.
 	// +optional
 	Version string `json:"version,omitempty"`
 	// Namespace of the controller.
@@ -71,13 +72,71 @@ type KarpenterStatus struct {
 	Cluster string `json:"cluster"`
 	// Region of the cluster.
 	Region string `json:"region"`
-	// CRDDigest is the digest of the CRD chart that was installed.
+	// Identity is a fingerprint of what is in force: both charts and their values.
 	// +optional
-	CRDDigest string `json:"crdDigest,omitempty"`
-	// Digest is the digest of the main chart that was installed.
+	Identity string `json:"identity,omitempty"`
+	// CRDs is the release of the CRD chart. It may be newer than the controller's,
+	// and never goes back.
 	// +optional
-	Digest string `json:"digest,omitempty"`
+	CRDs *ReleaseStatus `json:"crds,omitempty"`
+	// Controller is the release of the main chart that is in force: the one that is
+	// gone back to where a later one does not come up.
+	// +optional
+	Controller *ReleaseStatus `json:"controller,omitempty"`
+	// Target is what the charts are being brought to, or could not be brought to.
+	// +optional
+	Target *ChartTarget `json:"target,omitempty"`
 }
+
+// ReleaseStatus is a Helm release.
+type ReleaseStatus struct {
+	// Revision of the release.
+	Revision int32 `json:"revision"`
+	// Version of its chart.
+	Version string `json:"version"`
+	// Digest of its chart.
+	Digest string `json:"digest"`
+}
+
+// ChartTarget is a change of the charts: an install, an upgrade, other values.
+type ChartTarget struct {
+	// Version of both charts.
+	Version string `json:"version"`
+	// Identity is a fingerprint of both charts and their values.
+	Identity string `json:"identity"`
+	// Step is how far it has come. It is written before it is taken.
+	Step ChartStep `json:"step"`
+	// Since is when Step last changed.
+	Since metav1.Time `json:"since"`
+	// Message says why it was rolled back.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// ChartStep is how far a change of the charts has come.
+//
+// +kubebuilder:validation:Enum=Checking;Migrating;CRDs;Controller;RollingOut;Settling;RollingBack;RolledBack
+type ChartStep string
+
+// The values of ChartStep, in order.
+const (
+	// ChartChecking: whether it may be done is being found out; nothing has moved.
+	ChartChecking ChartStep = "Checking"
+	// ChartMigrating: objects are rewritten in the version that the new CRDs store.
+	ChartMigrating ChartStep = "Migrating"
+	// ChartCRDs: the CRD chart is brought, and every CRD has to be Established.
+	ChartCRDs ChartStep = "CRDs"
+	// ChartController: the main chart is brought.
+	ChartController ChartStep = "Controller"
+	// ChartRollingOut: the new controller has to come up, and to lead.
+	ChartRollingOut ChartStep = "RollingOut"
+	// ChartSettling: it is in force; definitions have to be Ready under it.
+	ChartSettling ChartStep = "Settling"
+	// ChartRollingBack: it did not come up; the last good release is brought again.
+	ChartRollingBack ChartStep = "RollingBack"
+	// ChartRolledBack: the last good release is in force again.
+	ChartRolledBack ChartStep = "RolledBack"
+)
 
 // StageStatus tells how far one Stage has come.
 type StageStatus struct {

@@ -1,0 +1,67 @@
+package upgrade
+
+import "fmt"
+
+// Action is what Next wants done. After all but Keep, Record, Wait, Hold and
+// Fail it is asked again in the same pass.
+type Action interface {
+	fmt.Stringer
+	action()
+}
+
+// Keep: what is installed is what Git says.
+type Keep struct{}
+
+// Check finds out whether the change may be made.
+type Check struct{}
+
+// Record ends the pass, so that the status is written before more is done.
+type Record struct{}
+
+// Migrate rewrites the objects of CRDs that would lose a stored version.
+type Migrate struct{}
+
+// BringCRDs brings the CRD chart.
+type BringCRDs struct{}
+
+// BringController brings the main chart.
+type BringController struct{}
+
+// Diagnose asks the controller's pods why they do not come up.
+type Diagnose struct{}
+
+// RollBack brings the main chart again as it was at a revision.
+type RollBack struct{ Revision int32 }
+
+// Wait: nothing more can be done for now.
+type Wait struct{ On, Message string }
+
+// Hold: a person's word is wanted.
+type Hold struct{ Message string }
+
+// Fail: it went wrong, and a person has to do something.
+type Fail struct{ Message string }
+
+func (Keep) action()            {}
+func (Check) action()           {}
+func (Record) action()          {}
+func (Migrate) action()         {}
+func (BringCRDs) action()       {}
+func (BringController) action() {}
+func (Diagnose) action()        {}
+func (RollBack) action()        {}
+func (Wait) action()            {}
+func (Hold) action()            {}
+func (Fail) action()            {}
+
+func (Keep) String() string            { return "keep" }
+func (Check) String() string           { return "check" }
+func (Record) String() string          { return "write it down" }
+func (Migrate) String() string         { return "migrate stored objects" }
+func (BringCRDs) String() string       { return "bring the CRD chart" }
+func (BringController) String() string { return "bring the main chart" }
+func (Diagnose) String() string        { return "ask the pods" }
+func (r RollBack) String() string      { return fmt.Sprintf("roll back to revision %d", r.Revision) }
+func (w Wait) String() string          { return fmt.Sprintf("wait for %s: %s", w.On, w.Message) }
+func (h Hold) String() string          { return "hold: " + h.Message }
+func (f Fail) String() string          { return "fail: " + f.Message }

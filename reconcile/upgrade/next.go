@@ -1,0 +1,147 @@
+package upgrade
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// Next takes the charts as far as what is seen allows. It returns the status as
+// it is to be written and what is to be done. timeout is how long a controller
+// may take to come up.
+func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {
+	if k.Target == nil || k.Target.Identity != want.Identity {
+		if k.Identity == want.Identity && back(k.Target) {
+			k.Target = nil
+			return k, Keep{}
+		}
+		k = at(k, v1alpha1.ChartChecking, now)
+		k.Target.Version, k.Target.Identity = want.Version, want.Identity
+	}
+	switch k.Target.Step {
+	case v1alpha1.ChartChecking:
+		return check(k, s, now)
+	case v1alpha1.ChartMigrating:
+		if !s.Migrated {
+			return k, Migrate{}
+		}
+		return bringCRDs(at(k, v1alpha1.ChartCRDs, now), s, now)
+	case v1alpha1.ChartCRDs:
+		return bringCRDs(k, s, now)
+	case v1alpha1.ChartController:
+		return bringController(k, s, now)
+	case v1alpha1.ChartRollingOut:
+		return rollOut(k, s, now, timeout)
+	case v1alpha1.ChartRollingBack:
+		return rollBack(k, s, now)
+	case v1alpha1.ChartRolledBack:
+		if s.Again {
+			return check(at(k, v1alpha1.ChartChecking, now), s, now)
+		}
+		return k, Fail{Message: k.Target.Message}
+	case v1alpha1.ChartSettling:
+		return settle(k, s)
+	}
+	return check(at(k, v1alpha1.ChartChecking, now), s, now)
+}
+
+// back says that of a target nothing is left in the cluster that what is in force
+// would have to be brought over.
+func back(t *v1alpha1.ChartTarget) bool {
+	return t == nil || t.Step == v1alpha1.ChartChecking || t.Step == v1alpha1.ChartRolledBack
+}
+
+// at is the status with its target at a step.
+func at(k v1alpha1.KarpenterStatus, step v1alpha1.ChartStep, now time.Time) v1alpha1.KarpenterStatus {
+	t := v1alpha1.ChartTarget{}
+	if k.Target != nil {
+		t = *k.Target
+	}
+	t.Step, t.Since, t.Message = step, metav1.NewTime(now).Rfc3339Copy(), ""
+	k.Target = &t
+	return k
+}
+
+func check(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.KarpenterStatus, Action) {
+	switch {
+	case !s.Checked:
+		return k, Check{}
+	case s.NoWayBack != "" && !s.Approved:
+		return k, Hold{Message: s.NoWayBack}
+	case !s.Migrated:
+		return at(k, v1alpha1.ChartMigrating, now), Record{}
+	}
+	return at(k, v1alpha1.ChartCRDs, now), Record{}
+}
+
+func bringCRDs(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.KarpenterStatus, Action) {
+	switch {
+	case s.CRDs == nil:
+		return k, BringCRDs{}
+	case !s.Established.Ready:
+		k.CRDs = s.CRDs
+		return k, Wait{On: "CRDs", Message: s.Established.Message}
+	}
+	k.CRDs = s.CRDs
+	return bringController(at(k, v1alpha1.ChartController, now), s, now)
+}
+
+func bringController(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.KarpenterStatus, Action) {
+	if s.Controller == nil {
+		return k, BringController{}
+	}
+	return at(k, v1alpha1.ChartRollingOut, now), Wait{On: "Controller", Message: s.Rollout.Message}
+}
+
+// rollOut waits for the controller. It counts as good once it is up and leads;
+// where it takes too long there is a way back, unless it is the first.
+func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {
+	overdue := now.Sub(k.Target.Since.Time) >= timeout
+	switch {
+	case s.Rollout.Ready && s.Controller == nil:
+		return k, BringController{} // which revision it is; nothing is written
+	case s.Rollout.Ready:
+		k = at(k, v1alpha1.ChartSettling, now)
+		k.Version, k.Identity, k.Controller = k.Target.Version, k.Target.Identity, s.Controller
+		return settle(k, s)
+	case !overdue:
+		return k, Wait{On: "Controller", Message: s.Rollout.Message}
+	case s.Cause == "":
+		return k, Diagnose{}
+	case k.Controller == nil:
+		return k, Fail{Message: fmt.Sprintf("Karpenter %s does not come up, and there is no earlier release to go back to: %s", k.Target.Version, s.Cause)}
+	}
+	message := fmt.Sprintf("Karpenter %s did not come up: %s", k.Target.Version, s.Cause)
+	k = at(k, v1alpha1.ChartRollingBack, now)
+	k.Target.Message = message
+	return k, Record{}
+}
+
+func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.KarpenterStatus, Action) {
+	switch {
+	case s.RolledBack == nil && k.Controller != nil:
+		return k, RollBack{Revision: k.Controller.Revision}
+	case s.RolledBack != nil && !s.Rollout.Ready:
+		k.Controller = s.RolledBack
+		return k, Wait{On: "Controller", Message: fmt.Sprintf("going back to Karpenter %s: %s", k.Version, s.Rollout.Message)}
+	}
+	message := k.Target.Message
+	if s.RolledBack != nil {
+		k.Controller = s.RolledBack
+	}
+	k = at(k, v1alpha1.ChartRolledBack, now)
+	k.Target.Message = fmt.Sprintf("%s; rolled back to %s, and no node was touched", message, k.Version)
+	return k, Fail{Message: k.Target.Message}
+}
+
+// settle ends the change once the definitions are Ready under it.
+func settle(k v1alpha1.KarpenterStatus, s Seen) (v1alpha1.KarpenterStatus, Action) {
+	if s.Definitions == nil || !s.Definitions.Ready {
+		return k, Keep{}
+	}
+	k.Target = nil
+	return k, Keep{}
+}

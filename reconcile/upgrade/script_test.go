@@ -1,0 +1,206 @@
+package upgrade
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+var update = flag.Bool("update", false, "rewrite the scripts' answers under testdata")
+
+// The scripts are plays: what a pass meets, and under ---- what it does and
+// where the charts are then.
+//
+//	installed VERSION|nothing   begin
+//	want VERSION                what Git says from now on
+//	after DURATION              let time pass
+//	pass WORD…                  one pass; what is not said is as it should be
+//	settled                     and all definitions are Ready at its end
+//
+// The words of pass: refused (by a gate), no-way-back, approved, unmigrated,
+// stuck-migration, establishing, starting (the rollout is not complete), again.
+func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range scripts {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			script, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			played := play(t, string(script))
+			if *update {
+				if err := os.WriteFile(path, []byte(played), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(script), played); diff != "" {
+				t.Errorf("script (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// player is a cluster in which the charts are.
+type player struct {
+	status v1alpha1.KarpenterStatus
+	want   Want
+	now    time.Time
+	// revisions of the two releases, and the version of the controller.
+	crds, controller int32
+	running          string
+}
+
+// play keeps the lines of a script and answers its passes.
+func play(t *testing.T, script string) string {
+	t.Helper()
+	p := &player{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	var out strings.Builder
+	answered := false
+	for line := range strings.SplitSeq(strings.TrimSuffix(script, "\n"), "\n") {
+		switch {
+		case line == "----":
+			answered = true
+		case answered && line != "":
+		default:
+			answered = false
+			out.WriteString(line + "\n")
+			out.WriteString(p.act(t, line))
+		}
+	}
+	return out.String()
+}
+
+func (p *player) act(t *testing.T, line string) string {
+	t.Helper()
+	words := strings.Fields(line)
+	if len(words) == 0 || words[0] == "#" {
+		return ""
+	}
+	switch words[0] {
+	case "installed":
+		p.status = v1alpha1.KarpenterStatus{}
+		if v := words[1]; v != "nothing" {
+			p.crds, p.controller, p.running = 1, 1, v
+			p.status.Version, p.status.Identity = v, "identity of "+v
+			p.status.CRDs, p.status.Controller = p.release(p.crds, v), p.release(p.controller, v)
+		}
+	case "want":
+		p.want = Want{Version: words[1], Identity: "identity of " + words[1]}
+	case "after":
+		d, err := time.ParseDuration(words[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.now = p.now.Add(d)
+	case "pass", "settled":
+		return p.pass(t, words)
+	default:
+		t.Fatalf("unknown line %q", line)
+	}
+	return ""
+}
+
+func (p *player) release(revision int32, version string) *v1alpha1.ReleaseStatus {
+	return &v1alpha1.ReleaseStatus{Revision: revision, Version: version, Digest: "sha256:" + version}
+}
+
+// pass does what the reconciler does.
+func (p *player) pass(t *testing.T, words []string) string {
+	t.Helper()
+	said := map[string]bool{}
+	for _, word := range words[1:] {
+		said[word] = true
+	}
+	s := Seen{
+		Approved: said["approved"], Migrated: !said["unmigrated"], Again: said["again"],
+		Established: observe.Readiness{Ready: !said["establishing"], Message: "a CRD is not Established yet"},
+		Rollout:     observe.Readiness{Ready: !said["starting"], Message: "0 of 2 replicas"},
+	}
+	if said["no-way-back"] {
+		s.NoWayBack = "no way back"
+	}
+	if words[0] == "settled" {
+		s.Definitions = &observe.Readiness{Ready: true}
+	}
+	out := "----\n"
+	for range 20 {
+		before := p.status.DeepCopy()
+		next, action := Next(p.status, p.want, s, p.now, 2*time.Minute)
+		if diff := cmp.Diff(*before, p.status); diff != "" {
+			t.Fatalf("Next has changed what it was given:\n%s", diff)
+		}
+		p.status = next
+		if !p.do(action, &s, said) {
+			return out + p.describe(action)
+		}
+		out += "  " + action.String() + "\n"
+	}
+	t.Fatal("it never ends")
+	return ""
+}
+
+// do says whether Next is to be asked again.
+func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
+	switch action.(type) {
+	case Check:
+		s.Checked = !said["refused"]
+		return s.Checked
+	case Migrate:
+		s.Migrated = !said["stuck-migration"]
+		return s.Migrated
+	case BringCRDs:
+		s.CRDs = p.status.CRDs
+		if s.CRDs == nil || semver.MustParse(s.CRDs.Version).LessThan(semver.MustParse(p.want.Version)) {
+			p.crds++
+			s.CRDs = p.release(p.crds, p.want.Version)
+		}
+		return true
+	case BringController:
+		if p.running != p.want.Version {
+			p.controller++
+			p.running, s.Rollout.Ready = p.want.Version, false
+		}
+		s.Controller = p.release(p.controller, p.want.Version)
+		return true
+	case Diagnose:
+		s.Cause = "pod karpenter-1 exits with 1"
+		return true
+	case RollBack:
+		if p.running != p.status.Version {
+			p.controller++
+			p.running = p.status.Version
+		}
+		s.RolledBack = p.release(p.controller, p.running)
+		return true
+	}
+	return false
+}
+
+func (p *player) describe(last Action) string {
+	out := "  " + last.String() + "\n"
+	inForce := "nothing in force"
+	if c := p.status.Controller; c != nil {
+		inForce = fmt.Sprintf("%s in force (revision %d)", p.status.Version, c.Revision)
+	}
+	if c := p.status.CRDs; c != nil {
+		inForce += ", CRDs " + c.Version
+	}
+	if t := p.status.Target; t != nil {
+		return out + fmt.Sprintf("%s, %s to %s\n", inForce, t.Step, t.Version)
+	}
+	return out + inForce + "\n"
+}

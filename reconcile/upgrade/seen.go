@@ -1,0 +1,41 @@
+package upgrade
+
+import (
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// Want is what Git says.
+type Want struct {
+	// Version of both charts.
+	Version string
+	// Identity is a fingerprint of both charts and their values.
+	Identity string
+}
+
+// Seen is what a pass has seen and done so far.
+type Seen struct {
+	// Checked says that nothing forbids the change.
+	Checked bool
+	// NoWayBack is why the controller could not go back once the CRDs are new;
+	// empty where it can. Approved says that a person has accepted that.
+	NoWayBack string
+	Approved  bool
+	// Migrated says that the new CRDs lose no stored version.
+	Migrated bool
+	// CRDs and Controller are the releases that this pass has brought.
+	CRDs, Controller *v1alpha1.ReleaseStatus
+	// Established says whether every CRD is served.
+	Established observe.Readiness
+	// Rollout says whether the controller of the version is up and leads.
+	Rollout observe.Readiness
+	// Cause is what the pods say of why they do not come up.
+	Cause string
+	// RolledBack is the release that this pass has gone back to.
+	RolledBack *v1alpha1.ReleaseStatus
+	// Definitions says whether the classes and pools are Ready. Nil where they were
+	// not looked at yet.
+	Definitions *observe.Readiness
+	// Again says that a person wants what failed to be tried once more.
+	Again bool
+}
