@@ -16,7 +16,8 @@ import (
 const writers = 8
 
 // applyPlan writes what changed. Arrivals wait for the charts; what exists
-// already, a revert above all, waits for the CRDs alone.
+// already, a revert above all, waits for the CRDs alone, unless the charts are
+// being changed.
 func (p *pass) applyPlan(ctx context.Context) error {
 	if !p.stages.crds.Ready {
 		if p.sync.Status.Karpenter != nil && p.stages.crds.Message != "" {
@@ -26,6 +27,9 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	}
 	if !p.stages.controller.Ready {
 		p.waitFor("Controller", p.stages.controller.Message)
+	}
+	if p.stages.changing {
+		return nil
 	}
 	// Where each write is slow, a newer commit would wait for all of them.
 	bounded, cancel := context.WithTimeout(ctx, p.timeout())

@@ -26,6 +26,10 @@ type ChartStore interface {
 type ChartInstaller interface {
 	EnsureCRDs(ctx context.Context, c *charts.Charts, into charts.Installation) (charts.Result, error)
 	EnsureController(ctx context.Context, c *charts.Charts, into charts.Installation) (charts.Result, error)
+	// Rehearse finds out whether both could be brought, and writes nothing.
+	Rehearse(ctx context.Context, c *charts.Charts, into charts.Installation) error
+	// RollBack brings the main chart again as it was at a revision.
+	RollBack(ctx context.Context, namespace string, revision int) (charts.Result, error)
 	// State is what Helm knows of the two releases.
 	State(ctx context.Context, namespace string) (charts.State, error)
 }

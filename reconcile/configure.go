@@ -43,7 +43,6 @@ func fixed(installed *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error 
 		{"cluster.region", installed.Region, wanted.Cluster.Region, "Karpenter would lose sight of every node it has made"},
 		{"management", installed.Management, string(wanted.Management), "the charts would change hands"},
 		{"namespace", installed.Namespace, wanted.Namespace, "a second controller would be installed"},
-		{"version", installed.Version, wanted.Version, "upgrades are not done yet"},
 	}
 	for _, f := range fields {
 		if f.From != f.To {
@@ -60,7 +59,6 @@ func (p *pass) fix() {
 	}
 	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
 		Management: string(p.karpenter.Management),
-		Version:    p.karpenter.Version,
 		Namespace:  p.karpenter.Namespace,
 		Cluster:    p.karpenter.Cluster.Name,
 		Region:     p.karpenter.Cluster.Region,

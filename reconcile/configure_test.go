@@ -21,8 +21,6 @@ func TestFixed(t *testing.T) {
 		"region":     {func(k *render.Karpenter) { k.Cluster.Region = "us-east-1" }, "cluster.region"},
 		"management": {func(k *render.Karpenter) { k.Management = render.External }, "management"},
 		"namespace":  {func(k *render.Karpenter) { k.Namespace = "karpenter" }, "namespace"},
-		"version":    {func(k *render.Karpenter) { k.Version = "1.15.0" }, "version"},
-		"downgrade":  {func(k *render.Karpenter) { k.Version = "1.13.0" }, "version"},
 		"several":    {func(k *render.Karpenter) { k.Cluster.Name, k.Version = "prod-us", "1.15.0" }, "cluster.name"},
 	}
 	for name, c := range cases {

@@ -5,34 +5,129 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
+	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// nodeClaimCRD is the kind that definitions turn into. Git never has it.
-const nodeClaimCRD = "nodeclaims.karpenter.sh"
-
 // installCharts brings the first two Stages: the CRD chart, and once every CRD
-// is Established the main chart, and sees whether its rollout is complete.
+// is Established the main chart, and sees whether its rollout is complete. With
+// management External it looks whether somebody else has.
 func (p *pass) installCharts(ctx context.Context) error {
-	// Without charts there is nothing to install from: what is there stays.
-	managed := p.karpenter.Management == render.Managed && p.charts != nil
-	if p.sync.Status.Karpenter == nil {
-		// Written before it is done: the next pass installs.
+	if p.karpenter.Management == render.External && p.sync.Status.Karpenter == nil {
+		// Written before it is done: the next pass goes by it.
 		p.fix()
 		p.waitFor("the first install", "what it fixes is written down before it begins")
 		p.wakeNow()
 		return nil
 	}
+	p.fix()
+	seen, err := p.seeCharts(ctx)
+	if err != nil {
+		return err
+	}
+	if p.karpenter.Management == render.External || p.charts == nil {
+		// Without charts there is nothing to install from: what is there stays.
+		p.stages.crds, p.stages.controller = seen.Established, seen.Rollout
+		return nil
+	}
+	return p.changeCharts(ctx, seen)
+}
+
+// seeCharts reads whether the CRDs are served and the controller is up, from the
+// cache.
+func (p *pass) seeCharts(ctx context.Context) (upgrade.Seen, error) {
+	established, err := p.crdsEstablished(ctx)
+	if err != nil {
+		return upgrade.Seen{}, err
+	}
+	rollout, err := p.controllerRolledOut(ctx)
+	return upgrade.Seen{
+		Established: established,
+		Rollout:     rollout,
+		Approved:    p.sync.Annotations[v1alpha1.NoWayBackAnnotation] == p.karpenter.Version,
+		Again:       p.sync.Status.LastHandledReconcileAt != p.before.Status.LastHandledReconcileAt,
+	}, err
+}
+
+// changeCharts does what upgrade.Next says until there is nothing more to do in
+// this pass.
+func (p *pass) changeCharts(ctx context.Context, seen upgrade.Seen) error {
+	identity, err := p.installIdentity()
+	if err != nil {
+		return err
+	}
+	want := upgrade.Want{Version: p.karpenter.Version, Identity: identity}
+	for {
+		next, action := upgrade.Next(*p.sync.Status.Karpenter, want, seen, p.now, p.timeout())
+		p.sync.Status.Karpenter = &next
+		p.stages.crds = seen.Established
+		p.stages.changing = next.Target != nil && next.Target.Step != v1alpha1.ChartSettling
+		ctrl.LoggerFrom(ctx).V(1).Info("charts", "action", action.String())
+		if again, err := p.takeChartStep(ctx, action, &seen); err != nil || !again {
+			return err
+		}
+	}
+}
+
+// takeChartStep does one Action. It says whether Next is to be asked again.
+func (p *pass) takeChartStep(ctx context.Context, action upgrade.Action, seen *upgrade.Seen) (again bool, err error) {
+	switch a := action.(type) {
+	case upgrade.Keep:
+		return false, p.keepCharts(ctx, seen)
+	case upgrade.Check:
+		err = p.checkCharts(ctx, seen)
+	case upgrade.Migrate:
+		err = p.migrateStored(ctx, seen)
+	case upgrade.BringCRDs:
+		seen.CRDs, err = p.bringCRDs(ctx, seen)
+	case upgrade.BringController:
+		seen.Controller, err = p.bringController(ctx, seen)
+	case upgrade.Diagnose:
+		seen.Cause = p.rolloutCause(ctx, seen.Rollout)
+	case upgrade.RollBack:
+		seen.RolledBack, err = p.rollBack(ctx, a.Revision, seen)
+	case upgrade.Record:
+		p.waitFor("charts", chartStepWords(p.sync.Status.Karpenter))
+		p.wakeNow()
+		return false, nil
+	case upgrade.Wait:
+		if a.On == "Controller" {
+			p.stages.controller = observe.Readiness{Message: a.Message}
+			p.wakeAt(p.now.Add(asking))
+		}
+		return false, nil
+	case upgrade.Hold:
+		return false, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonHeld, Err: errors.New(a.Message)}
+	case upgrade.Fail:
+		if p.sync.Status.Karpenter.Target.Step != v1alpha1.ChartRolledBack {
+			p.wakeAt(p.now.Add(asking))
+		}
+		return false, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonUpgradeFailed, Err: errors.New(a.Message)}
+	}
+	return err == nil, err
+}
+
+// asking is how often it is asked who leads, while a new controller comes up:
+// its lease is not watched.
+const asking = 2 * time.Second
+
+// chartStepWords say what comes next of a change.
+func chartStepWords(k *v1alpha1.KarpenterStatus) string {
+	return fmt.Sprintf("%s of Karpenter %s is written down before it begins", k.Target.Step, k.Target.Version)
+}
+
+// keepCharts looks whether what is installed still stands, and puts it right.
+func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	identity, err := p.installIdentity()
 	if err != nil {
 		return err
@@ -41,47 +136,23 @@ func (p *pass) installCharts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	known := !managed || p.installedAs(identity, standing)
-	if !known {
-		if _, err := p.ensure(ctx, charts.CRDChart, p.Install.EnsureCRDs); err != nil {
+	if !p.installedAs(identity, standing) {
+		if _, err := p.bringCRDs(ctx, seen); err != nil || !seen.Established.Ready {
+			p.stages.crds = seen.Established
 			return err
 		}
-	}
-	if p.stages.crds, err = p.crdsEstablished(ctx); err != nil || !p.stages.crds.Ready {
-		return err
-	}
-	if !known {
-		changed, err := p.ensure(ctx, charts.ControllerChart, p.Install.EnsureController)
-		if err != nil {
+		changed := seen.Rollout
+		if seen.Controller, err = p.bringController(ctx, seen); err != nil {
 			return err
 		}
+		if seen.Rollout != changed {
+			p.wakeAt(p.now.Add(soon)) // the cache still has the rollout of before
+		}
+		p.sync.Status.Karpenter.Controller = seen.Controller
 		p.memory.installed, p.memory.standing = identity, standing
-		p.sync.Status.Karpenter.CRDDigest, p.sync.Status.Karpenter.Digest = p.charts.CRDDigest, p.charts.Digest
-		if changed {
-			// The cache still has the rollout of before.
-			p.stages.controller.Message = "deployment/karpenter: its rollout begins"
-			p.wakeAt(p.now.Add(soon))
-			return nil
-		}
 	}
-	p.stages.controller, err = p.controllerRolledOut(ctx)
-	return err
-}
-
-// ensure brings one chart, and says so where that changed anything.
-func (p *pass) ensure(ctx context.Context, chart string, bring func(context.Context, *charts.Charts, charts.Installation) (charts.Result, error)) (changed bool, err error) {
-	result, err := bring(ctx, p.charts, p.installation())
-	if err != nil {
-		return false, err
-	}
-	switch {
-	case result.Step == charts.Repair:
-		p.memory.repairedAt = p.now
-		p.warn("ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): somebody deleted or changed %s", chart, p.charts.Version, result.Revision, strings.Join(result.Moved, ", ")))
-	case result.Changed:
-		p.event("ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, p.charts.Version, result.Revision))
-	}
-	return result.Changed, nil
+	p.stages.crds, p.stages.controller = seen.Established, seen.Rollout
+	return nil
 }
 
 func (p *pass) installation() charts.Installation {
@@ -104,76 +175,4 @@ func (p *pass) installIdentity() (string, error) {
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:]), nil
-}
-
-// crdsEstablished says whether the CRDs of all kinds that are ours are served.
-func (r *Reconciler) crdsEstablished(ctx context.Context) (observe.Readiness, error) {
-	for _, name := range crdNames() {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err := r.Client.Get(ctx, client.ObjectKey{Name: name}, crd)
-		if apierrors.IsNotFound(err) {
-			return observe.Readiness{Message: "crd " + name + " is not there yet"}, nil
-		}
-		if err != nil {
-			return observe.Readiness{}, fmt.Errorf("read crd %s: %w", name, err)
-		}
-		if ready := observe.Established(crd); !ready.Ready {
-			return ready, nil
-		}
-	}
-	return observe.Readiness{Ready: true}, nil
-}
-
-// missingCRDs are those that are not there, seen past the cache.
-func (r *Reconciler) missingCRDs(ctx context.Context) ([]string, error) {
-	var missing []string
-	for _, name := range crdNames() {
-		err := r.Uncached.Get(ctx, client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{})
-		if apierrors.IsNotFound(err) {
-			missing = append(missing, name)
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read crd %s: %w", name, err)
-		}
-	}
-	return missing, nil
-}
-
-// controllerRolledOut says whether the rollout of the chart's version is
-// complete.
-func (p *pass) controllerRolledOut(ctx context.Context) (observe.Readiness, error) {
-	deployments, err := p.controllers(ctx)
-	if err != nil {
-		return observe.Readiness{}, err
-	}
-	if len(deployments) == 0 {
-		return observe.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + p.sync.Status.Karpenter.Namespace}, nil
-	}
-	for i := range deployments {
-		deployment := &deployments[i]
-		if observe.Alive(deployment) {
-			p.stages.controllerAlive = true
-		}
-		if ready := observe.RolledOut(deployment); !ready.Ready {
-			return ready, nil
-		}
-		if ready := p.ofTheChart(deployment); !ready.Ready {
-			return ready, nil
-		}
-	}
-	return observe.Readiness{Ready: true}, nil
-}
-
-// ofTheChart says whether a Deployment is that of the version in Git. With
-// management External there is no version in Git.
-func (p *pass) ofTheChart(deployment *appsv1.Deployment) observe.Readiness {
-	if p.karpenter == nil || p.karpenter.Management == render.External {
-		return observe.Readiness{Ready: true}
-	}
-	want := charts.ControllerChart + "-" + strings.ReplaceAll(p.karpenter.Version, "+", "_")
-	if is := deployment.Labels["helm.sh/chart"]; is != want {
-		return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of chart %q, and the version in Git is %s", deployment.Name, is, p.karpenter.Version)}
-	}
-	return observe.Readiness{Ready: true}
 }

@@ -10,6 +10,8 @@ import (
 type fakeInstall struct {
 	state  charts.State
 	result charts.Result
+	// refusal is what a rehearsal finds.
+	refusal error
 	// asked is how often each chart was.
 	asked map[string]int
 }
@@ -23,5 +25,14 @@ func (f *fakeInstall) EnsureCRDs(context.Context, *charts.Charts, charts.Install
 
 func (f *fakeInstall) EnsureController(context.Context, *charts.Charts, charts.Installation) (charts.Result, error) {
 	f.asked[charts.ControllerChart]++
+	return f.result, nil
+}
+
+func (f *fakeInstall) Rehearse(context.Context, *charts.Charts, charts.Installation) error {
+	return f.refusal
+}
+
+func (f *fakeInstall) RollBack(context.Context, string, int) (charts.Result, error) {
+	f.asked["rollback"]++
 	return f.result, nil
 }

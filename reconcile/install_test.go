@@ -38,8 +38,12 @@ func installed() []client.Object {
 func (b *bed) installing() *pass {
 	p := b.pass()
 	p.karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}
-	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system"}
 	p.charts = &charts.Charts{Version: "1.14.1", CRDDigest: "sha256:c", Digest: "sha256:d"}
+	identity, err := p.installIdentity()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system", Version: "1.14.1", Identity: identity}
 	return p
 }
 

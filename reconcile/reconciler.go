@@ -15,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -39,6 +40,8 @@ type Reconciler struct {
 	Charts  ChartStore
 	Install ChartInstaller
 	Reports Reports
+	// Logs reads the end of a container's log. Nil where none can be read.
+	Logs upgrade.Logs
 	// DialCloud makes the client of a region. It makes no request.
 	DialCloud func(ctx context.Context, region string) (Cloud, error)
 

@@ -11,6 +11,9 @@ import (
 // stages is how far a pass has got, by Stage.
 type stages struct {
 	crds, controller observe.Readiness
+	// changing says that the charts are being changed: definitions wait until the
+	// new controller is in force, so that nothing stands in the way back.
+	changing bool
 	// controllerAlive says that the controller has at least one ready replica.
 	controllerAlive bool
 	// objects is the readiness of each definition that was looked at.

@@ -36,6 +36,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -198,6 +199,10 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 	if err != nil {
 		return nil, err
 	}
+	logs, err := upgrade.PodLogs(config)
+	if err != nil {
+		return nil, err
+	}
 	authority, err := certificateAuthority(config)
 	if err != nil {
 		return nil, err
@@ -211,6 +216,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts")}),
 		Install:  installer,
 		Reports:  reports,
+		Logs:     logs,
 		DialCloud: func(ctx context.Context, region string) (reconcile.Cloud, error) {
 			return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
 		},

@@ -60,7 +60,7 @@ func ahead(r Release, want Mark) bool {
 	if r.Name != CRDChart {
 		return false
 	}
-	has, err := semver.NewVersion(strings.ReplaceAll(r.Mark.Version, "_", "+"))
+	has, err := semver.NewVersion(r.version())
 	if err != nil {
 		return false
 	}

@@ -42,7 +42,7 @@ func (i *Installer) RollBack(ctx context.Context, namespace string, revision int
 		return Result{}, err
 	}
 	if last.Status == Deployed && !last.Edited && last.Mark == mark {
-		return Result{Step: Keep, Revision: last.Revision}, nil
+		return last.result(Keep), nil
 	}
 	step := Upgrade
 	if last.Status == Pending {
@@ -53,9 +53,9 @@ func (i *Installer) RollBack(ctx context.Context, namespace string, revision int
 	}
 	i.options.Logger.Info("rolling a helm release back", "release", t.name, "to", revision, "version", t.version, "revision", last.Revision+1)
 	if err := i.take(ctx, t, step, last, mark); err != nil {
-		return Result{Step: step, Revision: last.Revision}, fmt.Errorf("roll helm release %s back to revision %d at version %s: %w", t.name, revision, t.version, err)
+		return last.result(step), fmt.Errorf("roll helm release %s back to revision %d at version %s: %w", t.name, revision, t.version, err)
 	}
-	return Result{Step: step, Changed: true, Revision: last.Revision + 1}, nil
+	return Result{Step: step, Changed: true, Revision: last.Revision + 1, Version: t.version}, nil
 }
 
 // NoRevisionError says that a release has no such revision any more.

@@ -48,7 +48,7 @@ func TestRollBack(t *testing.T) {
 			}
 			b.api.took()
 			again, err := b.installer.RollBack(t.Context(), "kube-system", 1)
-			if diff := cmp.Diff(Result{Step: Keep, Revision: 3}, again); err != nil || diff != "" {
+			if diff := cmp.Diff(Result{Step: Keep, Revision: 3, Version: "1.14.1"}, again); err != nil || diff != "" {
 				t.Errorf("once more (-want +got):\n%s%v", diff, err)
 			}
 			if writes := b.api.took(); len(writes) > 0 {

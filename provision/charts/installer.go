@@ -64,6 +64,8 @@ type Result struct {
 	Changed bool
 	// Revision of the release, after the step.
 	Revision int
+	// Version of its chart: of CRDs that are newer than what is wanted, theirs.
+	Version string
 	// Moved are the objects that were deleted or changed, for which a release is
 	// repaired.
 	Moved []string
@@ -109,21 +111,22 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	version := t.version
 	var moved []string
 	if step == Keep {
 		if moved, err = i.moved(t); err != nil || len(moved) == 0 {
-			return Result{Step: step, Revision: r.Revision}, err
+			return r.result(step), err
 		}
-		step = Repair
+		step, version = Repair, r.version()
 	}
 	if err := i.options.StillLeader(ctx); err != nil {
 		return Result{}, fmt.Errorf("%s helm release %s: %w", step, t.name, err)
 	}
-	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", t.version, "revision", r.Revision+1, "moved", moved)
+	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", version, "revision", r.Revision+1, "moved", moved)
 	if err := i.take(ctx, t, step, r, want); err != nil {
-		return Result{Step: step, Revision: r.Revision}, fmt.Errorf("%s helm release %s at version %s: %w", step, t.name, t.version, err)
+		return r.result(step), fmt.Errorf("%s helm release %s at version %s: %w", step, t.name, version, err)
 	}
-	return Result{Step: step, Changed: true, Revision: r.Revision + 1, Moved: moved}, nil
+	return Result{Step: step, Changed: true, Revision: r.Revision + 1, Version: version, Moved: moved}, nil
 }
 
 // moved looks whether what a release wrote still stands.

@@ -44,7 +44,7 @@ func TestOtherValuesMakeAnotherRevision(t *testing.T) {
 	b.both()
 	b.into.Values = map[string]any{"replicas": 3}
 	result, err := b.controller()
-	if diff := cmp.Diff(Result{Step: Upgrade, Changed: true, Revision: 2}, result); err != nil || diff != "" {
+	if diff := cmp.Diff(Result{Step: Upgrade, Changed: true, Revision: 2, Version: "1.14.1"}, result); err != nil || diff != "" {
 		t.Fatalf("upgrade (-want +got):\n%s%v", diff, err)
 	}
 	spec := b.api.get(deploymentPath)["spec"].(map[string]any)
@@ -207,7 +207,7 @@ func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
 	}
 	b.api.refuseWith(nil)
 	result, err := b.controller()
-	if diff := cmp.Diff(Result{Step: Upgrade, Changed: true, Revision: 2}, result); err != nil || diff != "" {
+	if diff := cmp.Diff(Result{Step: Upgrade, Changed: true, Revision: 2, Version: "1.14.1"}, result); err != nil || diff != "" {
 		t.Errorf("once the cause is gone (-want +got):\n%s%v", diff, err)
 	}
 }

@@ -71,7 +71,7 @@ func TestWhatWasMovedIsPutRight(t *testing.T) {
 			test.move(b.api)
 			b.api.mu.Unlock()
 			result, err := test.ensure(b)
-			if diff := cmp.Diff(Result{Step: Repair, Changed: true, Revision: 2, Moved: test.moved}, result); err != nil || diff != "" {
+			if diff := cmp.Diff(Result{Step: Repair, Changed: true, Revision: 2, Version: "1.14.1", Moved: test.moved}, result); err != nil || diff != "" {
 				t.Fatalf("ensure (-want +got):\n%s%v", diff, err)
 			}
 			if got := test.right(b.api); got != test.want {

@@ -51,6 +51,14 @@ func (r Release) Installed(version string) bool {
 	return r.Status == Deployed && !r.Edited && r.Mark.Version == label(version)
 }
 
+// version of the chart of the last revision of ours.
+func (r Release) version() string { return strings.ReplaceAll(r.Mark.Version, "_", "+") }
+
+// result is that of a step that has written nothing.
+func (r Release) result(step Step) Result {
+	return Result{Step: step, Revision: r.Revision, Version: r.version()}
+}
+
 // label is a version as a label's value, which has no plus sign.
 func label(version string) string { return strings.ReplaceAll(version, "+", "_") }
 

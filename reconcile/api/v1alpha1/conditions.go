@@ -18,6 +18,9 @@ const (
 	// RemoveAnnotation on a NodeSync releases one removal, by the object's UID,
 	// that is held because the status was lost.
 	RemoveAnnotation = "plumbline.dev/remove"
+	// NoWayBackAnnotation on a NodeSync accepts that one version of Karpenter, which
+	// is its value, cannot be rolled back.
+	NoWayBackAnnotation = "plumbline.dev/upgrade-without-way-back"
 )
 
 // Condition types of a NodeSync beyond kstatus' Ready, Reconciling and Stalled.
@@ -41,6 +44,7 @@ const (
 	ReasonConflict            = "Conflict"
 	ReasonChartFailed         = "ChartFailed"
 	ReasonApplyFailed         = "ApplyFailed"
+	ReasonUpgradeFailed       = "UpgradeFailed"
 	ReasonDrifted             = "Drifted"
 	ReasonStatusLost          = "StatusLost"
 	ReasonNamespaceNotWatched = "NamespaceNotWatched"

@@ -95,7 +95,8 @@ type ReleaseStatus struct {
 	// Version of its chart.
 	Version string `json:"version"`
 	// Digest of its chart.
-	Digest string `json:"digest"`
+	// +optional
+	Digest string `json:"digest,omitempty"`
 }
 
 // ChartTarget is a change of the charts: an install, an upgrade, other values.

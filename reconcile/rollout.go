@@ -1,0 +1,119 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// nodeClaimCRD is the kind that definitions turn into. Git never has it.
+const nodeClaimCRD = "nodeclaims.karpenter.sh"
+
+// crdsEstablished says whether the CRDs of all kinds that are ours are served.
+func (r *Reconciler) crdsEstablished(ctx context.Context) (observe.Readiness, error) {
+	for _, name := range crdNames() {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := r.Client.Get(ctx, client.ObjectKey{Name: name}, crd)
+		if apierrors.IsNotFound(err) {
+			return observe.Readiness{Message: "crd " + name + " is not there yet"}, nil
+		}
+		if err != nil {
+			return observe.Readiness{}, fmt.Errorf("read crd %s: %w", name, err)
+		}
+		if ready := observe.Established(crd); !ready.Ready {
+			return ready, nil
+		}
+	}
+	return observe.Readiness{Ready: true}, nil
+}
+
+// missingCRDs are those that are not there, seen past the cache.
+func (r *Reconciler) missingCRDs(ctx context.Context) ([]string, error) {
+	var missing []string
+	for _, name := range crdNames() {
+		err := r.Uncached.Get(ctx, client.ObjectKey{Name: name}, &apiextensionsv1.CustomResourceDefinition{})
+		if apierrors.IsNotFound(err) {
+			missing = append(missing, name)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read crd %s: %w", name, err)
+		}
+	}
+	return missing, nil
+}
+
+// controllerRolledOut says whether the rollout of the chart's version is
+// complete.
+func (p *pass) controllerRolledOut(ctx context.Context) (observe.Readiness, error) {
+	deployments, err := p.controllers(ctx)
+	if err != nil {
+		return observe.Readiness{}, err
+	}
+	if len(deployments) == 0 {
+		return observe.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + p.sync.Status.Karpenter.Namespace}, nil
+	}
+	for i := range deployments {
+		deployment := &deployments[i]
+		if observe.Alive(deployment) {
+			p.stages.controllerAlive = true
+		}
+		if ready := observe.RolledOut(deployment); !ready.Ready {
+			return ready, nil
+		}
+		if ready := p.ofTheChart(deployment); !ready.Ready {
+			return ready, nil
+		}
+		if !comingUp(p.sync.Status.Karpenter) {
+			continue
+		}
+		if ready, err := upgrade.Leads(ctx, p.Uncached, deployment); err != nil || !ready.Ready {
+			return ready, err
+		}
+	}
+	return observe.Readiness{Ready: true}, nil
+}
+
+// comingUp says that a controller was brought a moment ago, and has not led yet.
+func comingUp(k *v1alpha1.KarpenterStatus) bool {
+	return k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingOut || k.Target.Step == v1alpha1.ChartRollingBack)
+}
+
+// ofTheChart says whether a Deployment is that of the version in Git, or of the
+// version in force where the one in Git was rolled back. With management External
+// there is no version in Git.
+func (p *pass) ofTheChart(deployment *appsv1.Deployment) observe.Readiness {
+	if p.karpenter == nil || p.karpenter.Management == render.External {
+		return observe.Readiness{Ready: true}
+	}
+	version := p.karpenter.Version
+	k := p.sync.Status.Karpenter
+	if k.Target != nil && k.Target.Step == v1alpha1.ChartRollingBack {
+		version = k.Version
+	}
+	want := charts.ControllerChart + "-" + strings.ReplaceAll(version, "+", "_")
+	if is := deployment.Labels["helm.sh/chart"]; is != want {
+		return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of chart %q, and has to be of %s", deployment.Name, is, want)}
+	}
+	return observe.Readiness{Ready: true}
+}
+
+// rolloutCause says why a controller does not come up.
+func (p *pass) rolloutCause(ctx context.Context, rollout observe.Readiness) string {
+	deployments, err := p.controllers(ctx)
+	if err != nil || len(deployments) == 0 {
+		return rollout.Message
+	}
+	return upgrade.Cause(ctx, p.Uncached, p.Logs, &deployments[0], rollout.Message)
+}

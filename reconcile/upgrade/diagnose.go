@@ -1,0 +1,133 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Logs returns the last lines of a container's log, of its run before the last
+// restart where previous is set.
+type Logs func(ctx context.Context, namespace, pod, container string, previous bool) (string, error)
+
+// maxCause bounds what is said, in bytes.
+const maxCause = 700
+
+// Cause says why a Deployment's pods do not come up, as they tell it: what a
+// container waits for, how its last run ended, the last lines of its log, the
+// last warning about it. What cannot be read is left out.
+func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *appsv1.Deployment, rollout string) string {
+	pods := &corev1.PodList{}
+	if deployment.Spec.Selector == nil {
+		return rollout
+	}
+	err := reader.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
+	if err != nil {
+		return fmt.Sprintf("%s; its pods cannot be read: %v", rollout, err)
+	}
+	pod := worst(pods.Items)
+	if pod == nil {
+		return rollout + "; it has no pod"
+	}
+	parts := []string{rollout, describe(pod)}
+	if line := lastLines(ctx, logs, pod); line != "" {
+		parts = append(parts, "its log ends: "+line)
+	}
+	if warning := lastWarning(ctx, reader, pod); warning != "" {
+		parts = append(parts, warning)
+	}
+	cause := strings.Join(parts, "; ")
+	if len(cause) > maxCause {
+		cause = strings.ToValidUTF8(cause[:maxCause], "") + "…"
+	}
+	return cause
+}
+
+// worst is the newest pod that is not ready.
+func worst(pods []corev1.Pod) *corev1.Pod {
+	var found *corev1.Pod
+	for i := range pods {
+		pod := &pods[i]
+		if pod.DeletionTimestamp != nil || ready(pod) {
+			continue
+		}
+		if found == nil || found.CreationTimestamp.Before(&pod.CreationTimestamp) {
+			found = pod
+		}
+	}
+	return found
+}
+
+func ready(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// describe has no counters and no times: what is said has to stay the same while
+// nothing changes.
+func describe(pod *corev1.Pod) string {
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		var parts []string
+		if w := status.State.Waiting; w != nil {
+			parts = append(parts, strings.TrimSuffix(w.Reason+": "+oneLine(w.Message), ": "))
+		}
+		for _, ended := range []*corev1.ContainerStateTerminated{status.State.Terminated, status.LastTerminationState.Terminated} {
+			if ended != nil {
+				parts = append(parts, strings.TrimSpace(fmt.Sprintf("its last run ended with exit code %d %s", ended.ExitCode, oneLine(ended.Message))))
+				break
+			}
+		}
+		if len(parts) > 0 {
+			return "pod/" + pod.Name + " " + strings.Join(parts, ", ")
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return "pod/" + pod.Name + " is not scheduled: " + oneLine(c.Message)
+		}
+	}
+	return "pod/" + pod.Name + " is not ready"
+}
+
+func lastLines(ctx context.Context, logs Logs, pod *corev1.Pod) string {
+	if logs == nil {
+		return ""
+	}
+	for _, previous := range []bool{true, false} {
+		text, err := logs(ctx, pod.Namespace, pod.Name, container, previous)
+		if err == nil && strings.TrimSpace(text) != "" {
+			return oneLine(text)
+		}
+	}
+	return ""
+}
+
+func lastWarning(ctx context.Context, reader client.Reader, pod *corev1.Pod) string {
+	events := &corev1.EventList{}
+	err := reader.List(ctx, events, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: fields.AndSelectors(
+		fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)),
+		fields.OneTermEqualSelector("type", corev1.EventTypeWarning),
+	)})
+	if err != nil || len(events.Items) == 0 {
+		return ""
+	}
+	last := &events.Items[0]
+	for i := range events.Items {
+		if last.LastTimestamp.Before(&events.Items[i].LastTimestamp) {
+			last = &events.Items[i]
+		}
+	}
+	return "event " + last.Reason + ": " + oneLine(last.Message)
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
