@@ -26,6 +26,8 @@ type ChartStore interface {
 type ChartInstaller interface {
 	EnsureCRDs(ctx context.Context, c *charts.Charts, into charts.Installation) (charts.Result, error)
 	EnsureController(ctx context.Context, c *charts.Charts, into charts.Installation) (charts.Result, error)
+	// ServerVersion is the cluster's version of Kubernetes.
+	ServerVersion(ctx context.Context) (string, error)
 	// Rehearse finds out whether both could be brought, and writes nothing.
 	Rehearse(ctx context.Context, c *charts.Charts, into charts.Installation) error
 	// RollBack brings the main chart again as it was at a revision.

@@ -2,22 +2,225 @@ package reconcile
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/Masterminds/semver/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
+// refused is a change of the charts that a gate refused, and when.
+type refused struct {
+	identity string
+	at       time.Time
+	err      error
+}
+
 // checkCharts finds out whether a change of the charts may be made, while nothing
-// has moved.
+// has moved. A refusal stands for a while: finding it out takes some hundred
+// requests.
 func (p *pass) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
-	if err := p.Install.Rehearse(ctx, p.charts, p.installation()); err != nil {
+	last, target := &p.memory.refused, p.sync.Status.Karpenter.Target
+	if last.identity == target.Identity && !seen.Again && !due(p.now, last.at, p.retryInterval()) {
+		p.wakeAt(last.at.Add(p.retryInterval()))
+		return last.err
+	}
+	*last = refused{}
+	if err := p.passGates(ctx, seen); err != nil {
+		*last = refused{identity: target.Identity, at: p.now, err: err}
 		return err
 	}
-	seen.Checked, seen.Migrated = true, true
+	seen.Checked = true
 	return nil
 }
 
-// migrateStored rewrites the objects of CRDs that would lose a stored version.
-func (p *pass) migrateStored(_ context.Context, seen *upgrade.Seen) error {
-	seen.Migrated = true
+// passGates goes from what costs nothing to what costs most.
+func (p *pass) passGates(ctx context.Context, seen *upgrade.Seen) error {
+	from, to := p.sync.Status.Karpenter.Version, p.charts.Version
+	if err := p.checkVersions(ctx, from, to); err != nil {
+		return err
+	}
+	if err := p.checkValues(from, to); err != nil {
+		return err
+	}
+	live, err := p.liveCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	next, err := p.nextCRDs(live)
+	if err != nil {
+		return err
+	}
+	migrations, err := karpenter.Migrations(live, next)
+	if err != nil {
+		return err
+	}
+	seen.Migrated = len(migrations) == 0
+	if from != "" && from != to {
+		if seen.NoWayBack, err = p.noWayBack(ctx, live, next); err != nil {
+			return err
+		}
+	}
+	return p.Install.Rehearse(ctx, p.charts, p.installation())
+}
+
+// checkVersions holds that the cluster's Kubernetes is known to the version, and
+// that no version is skipped which must not be.
+func (p *pass) checkVersions(ctx context.Context, from, to string) error {
+	kubernetes, err := p.Install.ServerVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if err := karpenter.CheckKubernetes(kubernetes, to); err != nil {
+		return err
+	}
+	if from == "" {
+		return nil
+	}
+	return karpenter.CheckHop(from, to)
+}
+
+// checkValues holds that the chart knows each value.
+func (p *pass) checkValues(from, to string) error {
+	chart, err := p.charts.Values()
+	if err != nil {
+		return err
+	}
+	var words []string
+	for _, unknown := range karpenter.Unknown(p.karpenter.Values, chart) {
+		words = append(words, unknown.String())
+	}
+	if len(words) == 0 && from != "" {
+		gone, err := karpenter.Gone(p.karpenter.Values, from, to)
+		if err != nil {
+			return err
+		}
+		for _, setting := range gone {
+			words = append(words, setting.String())
+		}
+	}
+	if len(words) > 0 {
+		return &karpenter.ValuesError{Version: to, Words: words}
+	}
 	return nil
+}
+
+// liveCRDs are Karpenter's CRDs as they are in the cluster, whoever made them,
+// read past the cache, which has no schemas.
+func (p *pass) liveCRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	target, err := p.charts.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	var live []*apiextensionsv1.CustomResourceDefinition
+	for _, wanted := range target {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := p.Uncached.Get(ctx, client.ObjectKeyFromObject(wanted), crd)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read crd %s: %w", wanted.Name, err)
+		}
+		live = append(live, crd)
+	}
+	return live, nil
+}
+
+// nextCRDs are the CRDs that the change leaves: those of the charts, or those that
+// are there where they are newer, because CRDs never go back.
+func (p *pass) nextCRDs(live []*apiextensionsv1.CustomResourceDefinition) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	if crds := p.sync.Status.Karpenter.CRDs; crds != nil && newer(crds.Version, p.charts.Version) {
+		return live, nil
+	}
+	return p.charts.CRDs()
+}
+
+func newer(version, than string) bool {
+	a, err := semver.NewVersion(version)
+	if err != nil {
+		return false
+	}
+	b, err := semver.NewVersion(than)
+	return err == nil && a.GreaterThan(b)
+}
+
+// noWayBack says what would keep the controller that is in force from being
+// brought again over the new CRDs: a version that objects are stored in, or a
+// definition of this commit that it could not read.
+func (p *pass) noWayBack(ctx context.Context, live, next []*apiextensionsv1.CustomResourceDefinition) (string, error) {
+	var reasons []string
+	for _, blocker := range karpenter.WayBack(live, next, live) {
+		reasons = append(reasons, blocker.String())
+	}
+	old, err := p.schemas.get(crdsIdentity(live), func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return live, nil })
+	if err != nil {
+		return "", err
+	}
+	reasons = append(reasons, p.unreadable(ctx, old)...)
+	if len(reasons) == 0 {
+		return "", nil
+	}
+	k := p.sync.Status.Karpenter
+	return fmt.Sprintf("no way back from Karpenter %s to %s: %s; make the upgrade and the change of the definitions two commits, or accept it: kubectl annotate nodesync %s -n %s %s=%s --overwrite",
+		p.charts.Version, k.Version, someOf(reasons), p.sync.Name, p.sync.Namespace, v1alpha1.NoWayBackAnnotation, p.charts.Version), nil
+}
+
+// unreadable are the definitions of this commit that a schema does not accept.
+func (p *pass) unreadable(ctx context.Context, old *schema.Validator) []string {
+	var found []string
+	for _, object := range p.set.Objects {
+		errs := old.Validate(ctx, object.Desired)
+		if live := p.live.Objects[object.Ref]; live != nil {
+			errs = old.ValidateUpdate(ctx, object.Desired, live)
+		}
+		if len(errs) > 0 {
+			found = append(found, fmt.Sprintf("%s: %s", object.Ref, strings.Join(strings.Fields(errs[0].Error()), " ")))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// migrateStored rewrites the objects of CRDs that would lose a stored version.
+func (p *pass) migrateStored(ctx context.Context, seen *upgrade.Seen) error {
+	live, err := p.liveCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	next, err := p.nextCRDs(live)
+	if err != nil {
+		return err
+	}
+	migrations, err := karpenter.Migrations(live, next)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, migration := range migrations {
+		rewritten, err := upgrade.Rewrite(ctx, p.Client, p.Uncached, named(live, migration.CRD), migration, p.Settings.StillLeader)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		p.event("StoredVersionsMigrated", fmt.Sprintf("crd %s: %d objects are stored as %s, and %s is out of storedVersions",
+			migration.CRD, rewritten, migration.Storage, strings.Join(migration.Drop, ", ")))
+	}
+	seen.Migrated = failed == nil
+	return failed
+}
+
+func named(crds []*apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinition {
+	i := slices.IndexFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name })
+	return crds[i]
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
@@ -10,6 +11,8 @@ import (
 type fakeInstall struct {
 	state  charts.State
 	result charts.Result
+	// kubernetes is the cluster's version.
+	kubernetes string
 	// refusal is what a rehearsal finds.
 	refusal error
 	// asked is how often each chart was.
@@ -26,6 +29,10 @@ func (f *fakeInstall) EnsureCRDs(context.Context, *charts.Charts, charts.Install
 func (f *fakeInstall) EnsureController(context.Context, *charts.Charts, charts.Installation) (charts.Result, error) {
 	f.asked[charts.ControllerChart]++
 	return f.result, nil
+}
+
+func (f *fakeInstall) ServerVersion(context.Context) (string, error) {
+	return cmp.Or(f.kubernetes, "v1.33.4"), nil
 }
 
 func (f *fakeInstall) Rehearse(context.Context, *charts.Charts, charts.Installation) error {

@@ -48,6 +48,9 @@ type memory struct {
 	// The charts that could not be had.
 	unpulled unpulled
 
+	// The change of the charts that was refused last.
+	refused refused
+
 	// The charts that are known to be installed, what stood of them then, and
 	// when something of them was put right last.
 	installed, standing string

@@ -3,7 +3,22 @@ package charts
 import (
 	"context"
 	"fmt"
+
+	"k8s.io/client-go/discovery"
 )
+
+// ServerVersion is the cluster's version of Kubernetes, such as v1.33.4-eks-99d6cc0.
+func (i *Installer) ServerVersion(context.Context) (string, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(i.config)
+	if err != nil {
+		return "", fmt.Errorf("make a discovery client: %w", err)
+	}
+	version, err := client.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("read the version of Kubernetes: %w", err)
+	}
+	return version.GitVersion, nil
+}
 
 // Rehearse finds out, before anything is written, whether both charts could be
 // brought to the cluster: the API server is asked to try each object, so that a

@@ -42,6 +42,15 @@ func (c *Charts) CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return crds, nil
 }
 
+// Values are the defaults of the main chart: its values.yaml.
+func (c *Charts) Values() (map[string]any, error) {
+	loaded, err := c.loadController()
+	if err != nil {
+		return nil, err
+	}
+	return loaded.Values, nil
+}
+
 // Controller renders the main chart without a cluster, CRDs left out.
 func (c *Charts) Controller(into Installation) ([]*unstructured.Unstructured, error) {
 	values, err := into.values()

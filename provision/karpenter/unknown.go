@@ -45,6 +45,18 @@ var wholesale = []string{"affinity", "controller.securityContext", "nodeSelector
 // global is Helm's own, for all charts.
 const global = "global"
 
+// ValuesError says that values are not for a version of the main chart.
+type ValuesError struct {
+	Version string
+	// Words say of each what to do about it.
+	Words []string
+}
+
+// Error names each of them.
+func (e *ValuesError) Error() string {
+	return fmt.Sprintf("values in plumbline.yaml that chart karpenter %s would not heed: %s", e.Version, strings.Join(e.Words, "; "))
+}
+
 type walk struct {
 	chart map[string]any
 	found []UnknownValue

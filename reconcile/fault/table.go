@@ -5,17 +5,19 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // table is the one place that says what each typed error means. The first rule
 // that matches speaks.
 func table() []rule {
-	return slices.Concat(ofSource(), ofCommit(), ofCharts(), ofCloud(), ofApply(), ofRequests())
+	return slices.Concat(ofSource(), ofCommit(), ofCharts(), ofVersions(), ofCloud(), ofApply(), ofRequests())
 }
 
 // ofSource is what the source can meet.
@@ -70,6 +72,20 @@ func ofCharts() []rule {
 		as[*charts.ForbiddenError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.DroppedCRDsError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.UnprotectedCRDsError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.NoRevisionError](Terminal, v1alpha1.ReasonUpgradeFailed),
+	}
+}
+
+// ofVersions is what Karpenter's versions allow, and what an upgrade can meet.
+func ofVersions() []rule {
+	return []rule{
+		as[*karpenter.KubernetesError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.VersionError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.SkippedHopError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.DowngradeError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.LostVersionError](Terminal, v1alpha1.ReasonRefused),
+		as[*karpenter.ValuesError](Terminal, v1alpha1.ReasonInvalid),
+		as[*upgrade.ConversionError](Terminal, v1alpha1.ReasonUpgradeFailed),
 	}
 }
 

@@ -16,10 +16,12 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -73,6 +75,14 @@ func meanings() []meaning {
 		{&charts.ForbiddenError{}, fault.Terminal, "ChartFailed"},
 		{&charts.DroppedCRDsError{}, fault.Terminal, "Refused"},
 		{&charts.UnprotectedCRDsError{}, fault.Terminal, "Refused"},
+		{&charts.NoRevisionError{}, fault.Terminal, "UpgradeFailed"},
+		{&karpenter.KubernetesError{}, fault.Terminal, "Refused"},
+		{&karpenter.VersionError{}, fault.Terminal, "Refused"},
+		{&karpenter.SkippedHopError{}, fault.Terminal, "Refused"},
+		{&karpenter.DowngradeError{}, fault.Terminal, "Refused"},
+		{&karpenter.LostVersionError{}, fault.Terminal, "Refused"},
+		{&karpenter.ValuesError{}, fault.Terminal, "Invalid"},
+		{&upgrade.ConversionError{}, fault.Terminal, "UpgradeFailed"},
 
 		{&cloud.DeniedError{Err: fs.ErrPermission}, fault.Transient, "Denied"},
 		{&cloud.CredentialsError{Err: fs.ErrPermission}, fault.Transient, "NoCredentials"},

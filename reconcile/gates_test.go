@@ -1,0 +1,182 @@
+package reconcile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// poolCRD is the NodePools' CRD with one field, in one or two versions.
+func poolCRD(field string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", UID: "p"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "karpenter.sh", Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "NodePool", ListKind: "NodePoolList", Plural: "nodepools", Singular: "nodepool"},
+		},
+	}
+	for i, version := range versions {
+		crd.Spec.Versions = append(crd.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: version, Served: true, Storage: i == 0,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+					"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{field: {Type: "integer"}}},
+				},
+			}},
+		})
+	}
+	return crd
+}
+
+// chartFolder has both charts: the CRD as given, and a main chart with one value.
+func chartFolder(t *testing.T, version string, crd *apiextensionsv1.CustomResourceDefinition) *charts.Charts {
+	t.Helper()
+	dir := t.TempDir()
+	definition, err := yaml.Marshal(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"karpenter-crd/Chart.yaml":             "apiVersion: v2\nname: karpenter-crd\nversion: " + version + "\n",
+		"karpenter-crd/templates/pools.yaml":   string(definition),
+		"karpenter/Chart.yaml":                 "apiVersion: v2\nname: karpenter\nversion: " + version + "\n",
+		"karpenter/values.yaml":                "replicas: 2\nsettings:\n  clusterName: \"\"\n",
+		"karpenter/templates/nothing-yet.yaml": "",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := charts.FromFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestGates: a change that must not be made is refused before anything moves, and
+// the status says how far it came: nowhere.
+func TestGates(t *testing.T) {
+	cases := map[string]struct {
+		from, to   string
+		live, next *apiextensionsv1.CustomResourceDefinition
+		field      string
+		change     func(*bed, *pass)
+		want       string
+	}{
+		"a Kubernetes that it does not know": {change: func(b *bed, _ *pass) { b.install.kubernetes = "v1.36.3" }, to: "1.8.6", want: "knows kubernetes"},
+		"a version that must not be skipped": {from: "1.0.1", want: "set version 1.0."},
+		"a value that it does not have":      {change: func(_ *bed, p *pass) { p.karpenter.Values = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
+		"a right that is missing":            {change: func(b *bed, _ *pass) { b.install.refusal = &charts.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
+		"a stored version that goes":         {live: poolCRD("weight", "v1beta1"), want: "stores objects as v1beta1"},
+		"a new field in the same commit":     {next: poolCRD("height", "v1"), field: "height", want: "no way back from Karpenter 1.14.1 to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},
+		"nothing":                            {},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			from, to := "1.8.6", "1.14.1"
+			if c.from != "" {
+				from = c.from
+			}
+			if c.to != "" {
+				to = c.to
+			}
+			live, next := poolCRD("weight", "v1"), poolCRD("weight", "v1")
+			if c.live != nil {
+				live = c.live
+				live.Status.StoredVersions = []string{live.Spec.Versions[0].Name}
+			}
+			if c.next != nil {
+				next = c.next
+			}
+			b := newBed(t, nodeSync(unchanged), append([]client.Object{live}, installed()[:1]...)...)
+			p := b.upgrading(chartFolder(t, to, next), from)
+			if c.field != "" {
+				p.set.Objects = []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Desired: &unstructured.Unstructured{Object: map[string]any{
+					"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "general"}, "spec": map[string]any{c.field: int64(1)},
+				}}}}
+			}
+			if c.change != nil {
+				c.change(b, p)
+			}
+			err := p.installCharts(t.Context())
+			target := p.sync.Status.Karpenter.Target
+			if c.want == "" {
+				if err != nil || target.Step != v1alpha1.ChartCRDs {
+					t.Fatalf("at %+v, error %v", target, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("installCharts() = %v, want %q", err, c.want)
+			}
+			if target == nil || target.Step != v1alpha1.ChartChecking || len(b.install.asked) > 0 {
+				t.Errorf("target %+v, Helm was asked %v; want nothing moved", target, b.install.asked)
+			}
+			if version := p.sync.Status.Karpenter.Version; version != from {
+				t.Errorf("version in force is %q", version)
+			}
+		})
+	}
+}
+
+// upgrading is a pass that has come as far as the charts, and finds another
+// version in force.
+func (b *bed) upgrading(to *charts.Charts, from string) *pass {
+	p := b.pass()
+	p.karpenter = &render.Karpenter{Management: render.Managed, Version: to.Version, Namespace: "kube-system"}
+	p.charts, p.set, p.live = to, &render.Set{}, plan.Live{}
+	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
+		Namespace: "kube-system", Version: from, Identity: "before",
+		Controller: &v1alpha1.ReleaseStatus{Revision: 1, Version: from},
+	}
+	return p
+}
+
+// TestARefusalStandsForAWhile: to find it out takes many requests.
+func TestARefusalStandsForAWhile(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), installed()[0])
+	to := chartFolder(t, "1.14.1", poolCRD("weight", "v1"))
+	b.install.refusal = errors.New("no")
+	checks := func(what, want string) {
+		t.Helper()
+		p := b.upgrading(to, "1.8.6")
+		err := p.installCharts(t.Context())
+		if got := fmtErr(err); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	checks("at first", "no")
+	b.install.refusal = errors.New("still not")
+	checks("at once again", "no")
+	b.clock.forward(b.pass().retryInterval())
+	checks("when a retry is due", "still not")
+	b.install.refusal = nil
+	b.clock.forward(b.pass().retryInterval())
+	checks("once it is mended", "")
+}
+
+func fmtErr(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
