@@ -26,6 +26,9 @@ func (r statusReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "next       %s\n", r.Next)
 	if k := r.Karpenter; k != nil {
 		fmt.Fprintf(out, "karpenter  %s in %s, cluster %s in %s\n", strings.TrimSpace(k.Management+" "+k.Version), k.Namespace, k.Cluster, k.Region)
+		if t := k.Target; t != nil {
+			fmt.Fprintf(out, "charts     %s: %s since %s\n", t.Version, t.Step, clock(t.Since))
+		}
 	}
 	fmt.Fprintf(out, "cloud      verified: %s\n", orNone(r.Cloud))
 	r.printStages(out)
