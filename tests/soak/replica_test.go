@@ -21,3 +21,21 @@ func TestCrashed(t *testing.T) {
 		})
 	}
 }
+
+func TestOverdue(t *testing.T) {
+	const late = `{"msg":"Failed to renew lease","err":"context deadline exceeded"}`
+	for name, test := range map[string]struct {
+		log  string
+		want bool
+	}{
+		"the API server was late":      {late + "\nplumbline: run the controller: leader election lost\n", true},
+		"it was late, and that is all": {late + "\nplumbline: run the controller: no such host\n", false},
+		"the lease was lost on time":   {"plumbline: run the controller: leader election lost\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := overdue(test.log); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
