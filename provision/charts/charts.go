@@ -14,9 +14,11 @@ import (
 // and checks it anew, and lets it go.
 type Charts struct {
 	Version string
-	// CRDDigest and Digest are those of the charts' OCI manifests.
+	// CRDDigest and Digest are those of the charts' OCI manifests; of the archives
+	// where they come from elsewhere, and of an unpacked chart's files.
 	CRDDigest, Digest string
 
+	readCRD, readController func() ([]byte, error)
 	loadCRD, loadController func() (*chart.Chart, error)
 }
 

@@ -21,14 +21,19 @@ type NotFoundError struct {
 	// Near are versions that the repository has, the nearest first. Empty where
 	// they could not be listed cheaply.
 	Near []string
-	Err  error
+	// Reason says more, where the repository itself is what is missing.
+	Reason string
+	Err    error
 }
 
 // Error names the chart, the version and versions near it.
 func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("chart %s %s is not in %s", e.Chart, e.Ref.Version, e.Ref.Repository)
-	if len(e.Near) > 0 {
+	switch {
+	case len(e.Near) > 0:
 		return text + "; near it are " + strings.Join(e.Near, ", ")
+	case e.Reason != "":
+		return text + ", " + e.Reason
 	}
 	return text + ": check version and repository in plumbline.yaml"
 }
@@ -51,20 +56,57 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// AuthError says that the registry refused the credentials, or their absence.
+// AuthError says that a host refused the credentials, or their absence.
 type AuthError struct {
+	Ref   Ref
+	Chart string
+	// Host that refuses, and what its credentials were read from: "secret mirror";
+	// empty where it was asked as nobody.
+	Host, Origin string
+	Err          error
+}
+
+// Error names the host and the Secret, and never what is in it.
+func (e *AuthError) Error() string {
+	text := fmt.Sprintf("pull chart %s %s from %s: %s refuses ", e.Chart, e.Ref.Version, e.Ref.Repository, e.Host)
+	if e.Origin == "" {
+		return fmt.Sprintf("%saccess without credentials: %v: name a secret for it under spec.charts.registries of the NodeSync", text, e.Err)
+	}
+	return fmt.Sprintf("%sthe credentials of %s: %v: see whether they have expired, and renew them there", text, e.Origin, e.Err)
+}
+
+// Unwrap returns the host's error.
+func (e *AuthError) Unwrap() error { return e.Err }
+
+// CertificateError says that a host's TLS certificate is not trusted.
+type CertificateError struct {
 	Ref   Ref
 	Chart string
 	Err   error
 }
 
-// Error names the registry and the chart that it keeps to itself.
-func (e *AuthError) Error() string {
-	return fmt.Sprintf("pull chart %s %s: %s refuses the credentials: %v", e.Chart, e.Ref.Version, e.Ref.Repository, e.Err)
+// Error says where the authority goes.
+func (e *CertificateError) Error() string {
+	return fmt.Sprintf("pull chart %s %s from %s: the host's certificate is not trusted: %v: put its authority into a secret's key %s, and name that as certSecretRef under spec.charts.registries of the NodeSync",
+		e.Chart, e.Ref.Version, e.Ref.Repository, e.Err, keyCA)
 }
 
-// Unwrap returns the registry's error.
-func (e *AuthError) Unwrap() error { return e.Err }
+// Unwrap returns what the verification said.
+func (e *CertificateError) Unwrap() error { return e.Err }
+
+// PinnedError says that a chart is another than the one that plumbline.yaml pins.
+type PinnedError struct {
+	Ref   Ref
+	Chart string
+	// Found is the digest of what is there; Pinned is that of plumbline.yaml.
+	Found, Pinned string
+}
+
+// Error names both digests.
+func (e *PinnedError) Error() string {
+	return fmt.Sprintf("refused: chart %s %s from %s has digest %s, and digests.%s in plumbline.yaml pins %s: correct the pin if this chart is meant, or find out who has replaced it",
+		e.Chart, e.Ref.Version, e.Ref.Repository, e.Found, e.Chart, e.Pinned)
+}
 
 // DigestError says that content is not what its digest says.
 type DigestError struct {

@@ -70,8 +70,8 @@ func TestAFaultOfTheRegistryEnds(t *testing.T) {
 				}
 			}, new(*DigestError), "is not what its digest says, so it is not used",
 		},
-		"no credentials":    {"", func(*fakeRegistry) http.HandlerFunc { return answering(http.StatusUnauthorized, "") }, new(*AuthError), "refuses the credentials"},
-		"none for archives": {controllerBlob, func(*fakeRegistry) http.HandlerFunc { return answering(http.StatusForbidden, "") }, new(*AuthError), "refuses the credentials"},
+		"no credentials":    {"", func(*fakeRegistry) http.HandlerFunc { return answering(http.StatusUnauthorized, "") }, new(*AuthError), "refuses access without credentials"},
+		"none for archives": {controllerBlob, func(*fakeRegistry) http.HandlerFunc { return answering(http.StatusForbidden, "") }, new(*AuthError), "refuses access without credentials"},
 		"too many requests": {
 			"/manifests/", func(*fakeRegistry) http.HandlerFunc {
 				return answering(http.StatusTooManyRequests, `{"errors":[{"code":"TOOMANYREQUESTS","message":"Rate exceeded"}]}`)
@@ -99,7 +99,7 @@ func TestAFaultOfTheRegistryEnds(t *testing.T) {
 			resolve := func(patience time.Duration) error {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				_, err := store.Resolve(ctx, registry.ref("1.14.1"), Credentials{})
+				_, err := store.Resolve(ctx, registry.ref("1.14.1"), Access{})
 				return err
 			}
 			var said string

@@ -19,7 +19,8 @@ type memo struct {
 	Controller artifact `json:"controller"`
 }
 
-// artifact is a chart in a registry: its manifest, and the archive it names.
+// artifact is a chart: the digest that pins it, of its OCI manifest where it has
+// one, and that of its archive.
 type artifact struct {
 	Manifest digest.Digest `json:"manifest"`
 	Content  digest.Digest `json:"content"`
@@ -47,6 +48,30 @@ func (m memos) recall(ref Ref) (memo, error) {
 		return memo{}, fmt.Errorf("read the chart cache: %w", err)
 	}
 	return parse(raw), nil
+}
+
+// pinned finds a chart by its digest among all versions that were resolved,
+// wherever they came from; the zero artifact where none is it.
+func (m memos) pinned(version, chart string, pin digest.Digest) artifact {
+	names, _, err := m.newestFirst()
+	if err != nil {
+		return artifact{} // then it is pulled
+	}
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		known := parse(raw)
+		found := known.Controller
+		if chart == CRDChart {
+			found = known.CRD
+		}
+		if known.Version == version && found.Manifest == pin {
+			return found
+		}
+	}
+	return artifact{}
 }
 
 func parse(raw []byte) memo {

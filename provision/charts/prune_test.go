@@ -17,7 +17,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 		t.Helper()
 		registry.push(t, CRDChart, version, crdArchive(t, version))
 		registry.push(t, ControllerChart, version, controllerArchive(t, version))
-		if _, err := store.Resolve(t.Context(), registry.ref(version), Credentials{}); err != nil {
+		if _, err := store.Resolve(t.Context(), registry.ref(version), Access{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,14 +66,14 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 	asked := registry.asked()
 	for _, version := range append(versions[3:], "1.10.0") {
-		if _, err := store.Resolve(t.Context(), registry.ref(version), Credentials{}); err != nil {
+		if _, err := store.Resolve(t.Context(), registry.ref(version), Access{}); err != nil {
 			t.Errorf("a version that is kept: %v", err)
 		}
 	}
 	if got := registry.asked(); got != asked {
 		t.Errorf("versions that are kept cost %d requests", got-asked)
 	}
-	if _, err := store.Resolve(t.Context(), registry.ref("1.0.0"), Credentials{}); err != nil || registry.asked() == asked {
+	if _, err := store.Resolve(t.Context(), registry.ref("1.0.0"), Access{}); err != nil || registry.asked() == asked {
 		t.Errorf("a version that was dropped is pulled again: %v", err)
 	}
 }

@@ -33,7 +33,7 @@ func TestRealCharts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pulled, err := NewStore(StoreOptions{Dir: t.TempDir()}).Resolve(t.Context(), Ref{Repository: *repository, Version: "1.14.1"}, Credentials{})
+	pulled, err := NewStore(StoreOptions{Dir: t.TempDir()}).Resolve(t.Context(), Ref{Repository: *repository, Version: "1.14.1"}, Access{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,13 @@ package charts
 
 import (
 	"fmt"
+	"io/fs"
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
 )
 
 // The names of the two charts, and of their releases.
@@ -16,42 +19,102 @@ const (
 
 // Ref says which version of the two charts, and where they are.
 type Ref struct {
-	// Repository holds both charts: oci://host/path. It is spoken to in plain
-	// HTTP when the host is a loopback address, in HTTPS otherwise.
+	// Repository holds both charts. It is one of
+	//
+	//	oci://host/path    an OCI registry
+	//	https://host/path  a Helm repository, with its index.yaml
+	//	a/path             a folder of the checkout, from its root
+	//
+	// A loopback address may be spoken to in plain HTTP: a registry there is, and
+	// a Helm repository may say http://.
 	Repository string
 	// Version is a full semantic version without a leading v.
 	Version string
+	// Digests are what the two charts have to have.
+	Digests Digests
 }
 
-// Credentials open a repository. The zero value is anonymous.
-type Credentials struct {
-	Username, Password string
-	// CA is a PEM bundle that is trusted beside the system's.
-	CA []byte
+// Digests pin the charts, as sha256:<hex>: the manifests of an OCI registry, the
+// archives of all else. An empty one pins nothing.
+type Digests struct {
+	CRD, Controller string
 }
 
-const scheme = "oci://"
+func (d Digests) of(chart string) digest.Digest {
+	if chart == CRDChart {
+		return digest.Digest(d.CRD)
+	}
+	return digest.Digest(d.Controller)
+}
 
-// check refuses what no registry is asked about.
+const ociScheme = "oci://"
+
+// local says that the charts are in the checkout.
+func (r Ref) local() bool { return !strings.Contains(r.Repository, "://") }
+
+// check refuses what nobody is asked about.
 func (r Ref) check() error {
-	if !strings.HasPrefix(r.Repository, scheme) || strings.Trim(r.Repository[len(scheme):], "/") == "" {
-		return &InvalidRefError{Ref: r, Reason: fmt.Sprintf("repository %q is not of the form oci://host/path", r.Repository)}
+	invalid := func(format string, args ...any) error {
+		return &InvalidRefError{Ref: r, Reason: fmt.Sprintf(format, args...)}
 	}
 	if _, err := semver.StrictNewVersion(r.Version); err != nil {
-		return &InvalidRefError{Ref: r, Reason: fmt.Sprintf("version %q is not a full semantic version such as 1.14.1: %v", r.Version, err)}
+		return invalid("version %q is not a full semantic version such as 1.14.1: %v", r.Version, err)
+	}
+	for _, chart := range []string{CRDChart, ControllerChart} {
+		if pin := r.Digests.of(chart); pin != "" && (pin.Validate() != nil || pin.Algorithm() != digest.SHA256) {
+			return invalid("digest %q of chart %s is not of the form sha256:<64 hexadecimal digits>", pin, chart)
+		}
+	}
+	switch {
+	case r.Repository != "" && r.local():
+		if !fs.ValidPath(r.Repository) {
+			return invalid("repository %q is not a folder of the checkout", r.Repository)
+		}
+	case strings.HasPrefix(r.Repository, ociScheme):
+		if strings.Trim(r.Repository[len(ociScheme):], "/") == "" {
+			return invalid("repository %q is not of the form oci://host/path", r.Repository)
+		}
+	default:
+		if reason := unfitIndex(r.Repository); reason != "" {
+			return invalid("repository %s", reason)
+		}
 	}
 	return nil
 }
 
-// repository returns host/path/<chart>, and whether it is in plain HTTP.
-func (r Ref) repository(chart string) (name string, plain bool) {
-	base := strings.TrimRight(strings.TrimPrefix(r.Repository, scheme), "/")
+// unfitIndex says why a URL is none of a Helm repository. A URL with a password
+// in it is not repeated.
+func unfitIndex(repository string) string {
+	u, err := url.Parse(repository)
+	switch {
+	case err != nil:
+		return "is no URL"
+	case u.User != nil:
+		return fmt.Sprintf("https://%s/… has a user or a password in it, which Git is no place for: name a Secret under spec.charts.registries of the NodeSync", u.Host)
+	case u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Sprintf("%q is none of oci://host/path, https://host/path and a path in the repository", repository)
+	case u.RawQuery != "" || u.Fragment != "":
+		return fmt.Sprintf("%q has a query or a fragment: give the address of the folder that index.yaml is in", repository)
+	case u.Scheme == "http" && !loopback(u.Host):
+		return fmt.Sprintf("%q is in plain HTTP, which is for loopback addresses alone: give one that begins with https://", repository)
+	}
+	return ""
+}
+
+// registry returns host/path/<chart>, and whether it is in plain HTTP.
+func (r Ref) registry(chart string) (name string, plain bool) {
+	base := strings.TrimRight(strings.TrimPrefix(r.Repository, ociScheme), "/")
 	host, _, _ := strings.Cut(base, "/")
+	return base + "/" + chart, loopback(host)
+}
+
+// loopback says whether a host, with or without a port, is this very machine.
+func loopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
 	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return base + "/" + chart, host == "localhost" || (ip != nil && ip.IsLoopback())
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
 // tag is the version as a registry's tag, which has no plus sign:

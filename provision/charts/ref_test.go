@@ -2,6 +2,7 @@ package charts
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -16,7 +17,19 @@ func TestRefIsChecked(t *testing.T) {
 		"a leading v":       {Ref{Repository: "oci://public.ecr.aws/karpenter", Version: "v1.14.1"}, false},
 		"a range":           {Ref{Repository: "oci://public.ecr.aws/karpenter", Version: "1.14.x"}, false},
 		"no patch number":   {Ref{Repository: "oci://public.ecr.aws/karpenter", Version: "1.14"}, false},
-		"another scheme":    {Ref{Repository: "https://charts.karpenter.sh", Version: "1.14.1"}, false},
+		"a Helm repository": {Ref{Repository: "https://charts.karpenter.sh", Version: "1.14.1"}, true},
+		"on loopback":       {Ref{Repository: "http://127.0.0.1:8080/charts", Version: "1.14.1"}, true},
+		"a folder":          {Ref{Repository: "clusters/prod/charts", Version: "1.14.1"}, true},
+		"the root":          {Ref{Repository: ".", Version: "1.14.1"}, true},
+		"a pin":             {Ref{Repository: "charts", Version: "1.14.1", Digests: Digests{CRD: "sha256:" + strings.Repeat("a", 64)}}, true},
+		"plain HTTP":        {Ref{Repository: "http://charts.example.com", Version: "1.14.1"}, false},
+		"another scheme":    {Ref{Repository: "git://charts.karpenter.sh", Version: "1.14.1"}, false},
+		"a password":        {Ref{Repository: "https://ada:secret@charts.example.com", Version: "1.14.1"}, false},
+		"a query":           {Ref{Repository: "https://charts.example.com/?token=x", Version: "1.14.1"}, false},
+		"a way out":         {Ref{Repository: "../charts", Version: "1.14.1"}, false},
+		"an absolute path":  {Ref{Repository: "/charts", Version: "1.14.1"}, false},
+		"half a pin":        {Ref{Repository: "charts", Version: "1.14.1", Digests: Digests{Controller: "sha256:abc"}}, false},
+		"another algorithm": {Ref{Repository: "charts", Version: "1.14.1", Digests: Digests{CRD: "sha512:" + strings.Repeat("a", 128)}}, false},
 		"no host":           {Ref{Repository: "oci://", Version: "1.14.1"}, false},
 		"no repository":     {Ref{Version: "1.14.1"}, false},
 		"no version either": {Ref{}, false},
@@ -27,6 +40,9 @@ func TestRefIsChecked(t *testing.T) {
 			var invalid *InvalidRefError
 			if test.valid != (err == nil) || (err != nil && !errors.As(err, &invalid)) {
 				t.Errorf("check() = %v, want valid: %v", err, test.valid)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret@") {
+				t.Errorf("it tells the password: %v", err)
 			}
 		})
 	}
@@ -48,9 +64,9 @@ func TestPlainHTTPIsForLoopbackAlone(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, plain := Ref{Repository: test.repository}.repository(ControllerChart)
+			got, plain := Ref{Repository: test.repository}.registry(ControllerChart)
 			if got != test.want || plain != test.plain {
-				t.Errorf("repository() = %s, plain %v; want %s, plain %v", got, plain, test.want, test.plain)
+				t.Errorf("registry() = %s, plain %v; want %s, plain %v", got, plain, test.want, test.plain)
 			}
 		})
 	}

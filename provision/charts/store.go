@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path/filepath"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
@@ -16,7 +17,7 @@ import (
 type StoreOptions struct {
 	// Dir is the cache. It may be empty, and is made when it is not there.
 	Dir string
-	// Transport for registries, without a CA of its own. Default: http.DefaultTransport.
+	// Transport for registries and Helm repositories, without a CA of its own. Default: http.DefaultTransport.
 	Transport *http.Transport
 	Logger    logr.Logger
 }
@@ -43,12 +44,21 @@ func NewStore(options StoreOptions) *Store {
 	}
 }
 
+// origin is where charts come from: a registry, a Helm repository or a folder.
+type origin interface {
+	// pull gets a chart. known is the digest that it had when it was pulled before;
+	// empty: it never was.
+	pull(ctx context.Context, chart string, known digest.Digest) (artifact, []byte, error)
+}
+
 // Resolve finds both charts of a version, or neither. A version that was
 // resolved before costs no request: it is taken from the cache, by digest, and
-// so are charts whose tag has been moved since. Errors: *InvalidRefError,
-// *NotFoundError, *UnreachableError, *AuthError, *DigestError, *MalformedError,
-// or one of the cache's folder.
-func (s *Store) Resolve(ctx context.Context, ref Ref, credentials Credentials) (*Charts, error) {
+// so are charts that were replaced since where they came from, and charts whose
+// digests are pinned, wherever they came from. Files of the checkout are read
+// each time. Errors: *InvalidRefError, *NotFoundError, *UnreachableError,
+// *CertificateError, *AuthError, *DigestError, *PinnedError, *MalformedError,
+// *ForeignCRDsError, one of Access, or one of the cache's folder.
+func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, error) {
 	if err := ref.check(); err != nil {
 		return nil, err
 	}
@@ -56,11 +66,17 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, credentials Credentials) (
 	if err != nil {
 		return nil, err
 	}
-	pulled := memo{Repository: ref.Repository, Version: ref.Version}
-	if pulled.CRD, err = s.have(ctx, ref, CRDChart, known.CRD, credentials); err != nil {
+	v := &visitor{base: s.options.Transport, keys: access.Keys}
+	defer v.close()
+	from, err := newOrigin(ref, access, v)
+	if err != nil {
 		return nil, err
 	}
-	if pulled.Controller, err = s.have(ctx, ref, ControllerChart, known.Controller, credentials); err != nil {
+	pulled := memo{Repository: ref.Repository, Version: ref.Version}
+	if pulled.CRD, err = s.have(ctx, from, ref, CRDChart, known.CRD); err != nil {
+		return nil, err
+	}
+	if pulled.Controller, err = s.have(ctx, from, ref, ControllerChart, known.Controller); err != nil {
 		return nil, err
 	}
 	charts := s.charts(ref, pulled)
@@ -68,7 +84,7 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, credentials Credentials) (
 		return charts, nil
 	}
 	// Charts that are not what they should be never make it into the memo.
-	if _, err := charts.loadCRD(); err != nil {
+	if _, err := charts.CRDs(); err != nil {
 		return nil, err
 	}
 	if _, err := charts.loadController(); err != nil {
@@ -83,26 +99,55 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, credentials Credentials) (
 	return charts, nil
 }
 
-// have makes sure that a chart's content is in the cache and whole.
-func (s *Store) have(ctx context.Context, ref Ref, chart string, known artifact, credentials Credentials) (artifact, error) {
-	if known != (artifact{}) {
-		_, err := s.blobs.read(known.Content)
-		if err == nil {
-			return known, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			s.options.Logger.Info("a chart in the cache is damaged, pulling it again", "chart", chart, "version", ref.Version, "digest", known.Content, "reason", err.Error())
-		}
+func newOrigin(ref Ref, access Access, v *visitor) (origin, error) {
+	switch {
+	case !ref.local() && strings.HasPrefix(ref.Repository, ociScheme):
+		return &registry{ref: ref, visitor: v}, nil
+	case !ref.local():
+		return newIndex(ref, v)
+	case access.Files == nil:
+		return nil, &InvalidRefError{Ref: ref, Reason: fmt.Sprintf("repository %q is a path, and there is no checkout to read it from", ref.Repository)}
 	}
-	found, content, err := s.pull(ctx, ref, chart, known.Manifest, credentials)
+	return &folder{ref: ref, files: access.Files}, nil
+}
+
+// have makes sure that a chart's content is in the cache and whole, and that it
+// is what is pinned.
+func (s *Store) have(ctx context.Context, from origin, ref Ref, chart string, known artifact) (artifact, error) {
+	pin := ref.Digests.of(chart)
+	switch {
+	case ref.local():
+		known = artifact{} // files change, and their version does not
+	case pin != "" && known.Manifest != pin:
+		known = s.memos.pinned(ref.Version, chart, pin)
+	}
+	if known != (artifact{}) && s.holds(known, ref, chart) {
+		return known, nil
+	}
+	found, content, err := from.pull(ctx, chart, known.Manifest)
 	if err != nil {
 		return artifact{}, err
+	}
+	if pin != "" && found.Manifest != pin {
+		return artifact{}, &PinnedError{Ref: ref, Chart: chart, Found: found.Manifest.String(), Pinned: pin.String()}
+	}
+	if ref.local() && s.holds(found, ref, chart) {
+		return found, nil
 	}
 	if err := s.blobs.write(found.Content, content); err != nil {
 		return artifact{}, fmt.Errorf("keep chart %s %s: %w", chart, ref.Version, err)
 	}
 	s.options.Logger.Info("pulled a chart", "chart", chart, "version", ref.Version, "repository", ref.Repository, "digest", found.Manifest)
 	return found, nil
+}
+
+// holds says whether a chart's content is in the cache and whole.
+func (s *Store) holds(known artifact, ref Ref, chart string) bool {
+	_, err := s.blobs.read(known.Content)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.options.Logger.Info("a chart in the cache is damaged, pulling it again", "chart", chart, "version", ref.Version, "digest", known.Content, "reason", err.Error())
+	}
+	return err == nil
 }
 
 func (s *Store) charts(ref Ref, m memo) *Charts {
@@ -113,6 +158,8 @@ func (s *Store) charts(ref Ref, m memo) *Charts {
 		Version:        ref.Version,
 		CRDDigest:      m.CRD.Manifest.String(),
 		Digest:         m.Controller.Manifest.String(),
+		readCRD:        read(m.CRD.Content),
+		readController: read(m.Controller.Content),
 		loadCRD:        open(CRDChart, ref.Version, read(m.CRD.Content)),
 		loadController: open(ControllerChart, ref.Version, read(m.Controller.Content)),
 	}

@@ -38,6 +38,9 @@ func (c *Charts) CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	if len(crds) == 0 {
 		return nil, &MalformedError{Chart: CRDChart, Version: c.Version, Err: fmt.Errorf("it renders no CRD")}
 	}
+	if foreign := foreignCRDs(crds); len(foreign) > 0 {
+		return nil, &ForeignCRDsError{Version: c.Version, Names: foreign}
+	}
 	slices.SortFunc(crds, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
 	return crds, nil
 }

@@ -1,0 +1,29 @@
+package charts
+
+import (
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// karpenterCRD says whether a CRD is one that Karpenter releases. The group of
+// CapacityBuffers is cluster-autoscaler's, which has kinds of its own in it.
+func karpenterCRD(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	switch crd.Spec.Group {
+	case "karpenter.sh", "karpenter.k8s.aws":
+		return crd.Name == crd.Spec.Names.Plural+"."+crd.Spec.Group
+	}
+	return crd.Name == "capacitybuffers.autoscaling.x-k8s.io"
+}
+
+// foreignCRDs names those that are somebody else's, in order.
+func foreignCRDs(crds []*apiextensionsv1.CustomResourceDefinition) []string {
+	var names []string
+	for _, crd := range crds {
+		if !karpenterCRD(crd) {
+			names = append(names, crd.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

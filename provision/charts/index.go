@@ -1,0 +1,161 @@
+package charts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/opencontainers/go-digest"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+	"sigs.k8s.io/yaml"
+)
+
+// maxIndex bounds an index.yaml, in bytes. Reading one takes some twenty times
+// its size of memory.
+const maxIndex = 8 << 20
+
+// index is a Helm repository: https://helm.sh/docs/topics/chart_repository/#the-index-file
+type index struct {
+	ref     Ref
+	visitor *visitor
+	// base is the folder of index.yaml; listed is what it lists, once it was read.
+	base   *url.URL
+	listed map[string]json.RawMessage
+}
+
+// listing is one version of a chart in an index.
+type listing struct {
+	Version string   `json:"version"`
+	URLs    []string `json:"urls"`
+	Digest  string   `json:"digest"`
+}
+
+func newIndex(ref Ref, v *visitor) (*index, error) {
+	base, err := url.Parse(strings.TrimRight(ref.Repository, "/") + "/")
+	if err != nil {
+		return nil, &InvalidRefError{Ref: ref, Reason: "repository is no URL"}
+	}
+	v.home, v.basic = base.Host, true
+	return &index{ref: ref, visitor: v, base: base}, nil
+}
+
+// pull gets a chart from where the index says that it is. What the index, or the
+// last pull, says of its digest has to hold.
+func (o *index) pull(ctx context.Context, chart string, known digest.Digest) (artifact, []byte, error) {
+	if err := o.read(ctx, chart); err != nil {
+		return artifact{}, nil, err
+	}
+	found, err := o.find(chart)
+	if err != nil {
+		return artifact{}, nil, err
+	}
+	at, err := o.base.Parse(found.URLs[0])
+	if err != nil || at.Scheme != "https" && at.Scheme != "http" {
+		return artifact{}, nil, o.malformed(chart, fmt.Errorf("its index names no URL of it, but %q", found.URLs[0]))
+	}
+	archive, err := o.get(ctx, at, maxArchive)
+	if err != nil {
+		return artifact{}, nil, classify(o.ref, chart, o.visitor, err)
+	}
+	got := digest.FromBytes(archive)
+	for _, want := range []string{strings.TrimPrefix(found.Digest, "sha256:"), known.Encoded()} {
+		if want != "" && want != got.Encoded() {
+			err := fmt.Errorf("it has digest %s and should have sha256:%s: %w", got, want, content.ErrMismatchedDigest)
+			return artifact{}, nil, &DigestError{Ref: o.ref, Chart: chart, Err: err}
+		}
+	}
+	return artifact{Manifest: got, Content: got}, archive, nil
+}
+
+// read reads index.yaml, once for both charts.
+func (o *index) read(ctx context.Context, chart string) error {
+	if o.listed != nil {
+		return nil
+	}
+	raw, err := o.get(ctx, o.base.JoinPath("index.yaml"), maxIndex)
+	if err != nil {
+		err = classify(o.ref, chart, o.visitor, err)
+		if missing := (*NotFoundError)(nil); errors.As(err, &missing) {
+			missing.Reason = "which has no index.yaml: is it a Helm repository?"
+		}
+		return err
+	}
+	var whole struct {
+		Entries map[string]json.RawMessage `json:"entries"`
+	}
+	if err := yaml.Unmarshal(raw, &whole); err != nil {
+		return o.malformed(chart, fmt.Errorf("read the repository's index.yaml: %w", err))
+	}
+	if whole.Entries == nil {
+		whole.Entries = map[string]json.RawMessage{}
+	}
+	o.listed = whole.Entries
+	return nil
+}
+
+// find picks the version out of what the index lists of a chart.
+func (o *index) find(chart string) (listing, error) {
+	var listings []listing
+	if raw, ok := o.listed[chart]; ok {
+		if err := json.Unmarshal(raw, &listings); err != nil {
+			return listing{}, o.malformed(chart, fmt.Errorf("read the repository's index.yaml: %w", err))
+		}
+	}
+	want, err := semver.StrictNewVersion(o.ref.Version)
+	if err != nil {
+		return listing{}, &InvalidRefError{Ref: o.ref, Reason: err.Error()}
+	}
+	versions := make([]string, 0, len(listings))
+	for _, one := range listings {
+		version, err := semver.NewVersion(one.Version)
+		if err != nil {
+			continue // somebody else's
+		}
+		if !version.Equal(want) || version.Metadata() != want.Metadata() {
+			versions = append(versions, version.String())
+			continue
+		}
+		if len(one.URLs) == 0 {
+			return listing{}, o.malformed(chart, errors.New("its index names no URL of it"))
+		}
+		return one, nil
+	}
+	return listing{}, &NotFoundError{Ref: o.ref, Chart: chart, Near: nearest(o.ref.Version, versions)}
+}
+
+func (o *index) malformed(chart string, err error) error {
+	return &MalformedError{Chart: chart, Version: o.ref.Version, Err: err}
+}
+
+// get reads what is at a URL, of a limited size.
+func (o *index) get(ctx context.Context, at *url.URL, limit int64) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", userAgent)
+	response, err := o.visitor.client().Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, &errcode.ErrorResponse{Method: request.Method, URL: response.Request.URL, StatusCode: response.StatusCode}
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) > limit {
+		return nil, fmt.Errorf("%s has more than %d bytes: %w", at.Path, limit, errdef.ErrSizeExceedsLimit)
+	}
+	return body, nil
+}
