@@ -19,7 +19,7 @@ import (
 
 // ChartStore resolves a version to its two charts.
 type ChartStore interface {
-	Resolve(ctx context.Context, ref charts.Ref, credentials charts.Credentials) (*charts.Charts, error)
+	Resolve(ctx context.Context, ref charts.Ref, access charts.Access) (*charts.Charts, error)
 }
 
 // ChartInstaller installs them.
@@ -52,28 +52,54 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 	return err
 }
 
-// pullCharts asks the store for the charts of the version in Git. A registry that
-// fails is left alone for a while: it can take as long as a pass may.
+// pullCharts asks the store for the charts of the version in Git. What fails is
+// left alone for a while: a registry can take as long as a pass may. What the try
+// was made with makes another one due at once, and so does who asks for it.
 func (p *pass) pullCharts(ctx context.Context) (*charts.Charts, error) {
-	ref := charts.Ref{Repository: p.karpenter.Repository, Version: p.karpenter.Version}
+	repository, inside, err := p.karpenter.ChartRepository(p.sync.Spec.Path)
+	if err != nil {
+		return nil, err
+	}
+	try := pull{
+		ref: charts.Ref{
+			Repository: repository,
+			Version:    p.karpenter.Version,
+			Digests:    charts.Digests{CRD: p.karpenter.Digests.CRD, Controller: p.karpenter.Digests.Controller},
+		},
+		by: p.memory.fetchedFor,
+	}
+	if inside {
+		try.revision = p.snapshot.Revision // another may have the files
+	}
 	failed := &p.memory.unpulled
-	if failed.ref == ref && !due(p.now, failed.at, p.retryInterval()) {
+	if failed.pull == try && !due(p.now, failed.at, p.retryInterval()) {
 		p.wakeAt(failed.at.Add(p.retryInterval()))
 		return nil, failed.err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())
 	defer cancel()
-	resolved, err := p.Charts.Resolve(ctx, ref, charts.Credentials{})
+	files := render.NewFiles(*p.snapshot)
+	resolved, err := p.Charts.Resolve(ctx, try.ref, charts.Access{Keys: p.openHost, Files: files})
+	p.chartInputs = files.Inputs()
 	*failed = unpulled{}
 	if err != nil {
-		*failed = unpulled{ref: ref, at: p.now, err: err}
+		*failed = unpulled{pull: try, at: p.now, err: err}
 	}
 	return resolved, err
 }
 
-// unpulled is a version whose charts could not be had, and when that was tried.
-type unpulled struct {
+// pull is what a try to have the charts is made with.
+type pull struct {
 	ref charts.Ref
+	// by is the NodeSync's generation, and who asked for a pass.
+	by fetchKey
+	// revision that has the charts in it; empty where they come from elsewhere.
+	revision string
+}
+
+// unpulled is a pull that failed, and when.
+type unpulled struct {
+	pull
 	at  time.Time
 	err error
 }

@@ -128,14 +128,20 @@ func (p *pass) attempted() {
 	p.sync.Status.LastAttemptedRevision = p.snapshot.Revision
 }
 
-// secret reads a Secret of the NodeSync's namespace, uncached: Secrets are not
-// watched, so that they are never kept.
+// secret reads the Secret that the source names.
 func (p *pass) secret(ctx context.Context, name string) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: p.sync.Namespace, Name: name}
-	if err := p.Uncached.Get(ctx, key, secret); err != nil {
+	secret, err := p.readSecret(ctx, name)
+	if err != nil {
 		err = fmt.Errorf("read secret %s, which the NodeSync names: %w", name, err)
 		return nil, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonSourceFailed, Err: err}
 	}
 	return secret, nil
+}
+
+// readSecret reads a Secret of the NodeSync's namespace, uncached: Secrets are not
+// watched, so that they are never kept.
+func (p *pass) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: p.sync.Namespace, Name: name}
+	return secret, p.Uncached.Get(ctx, key, secret)
 }

@@ -31,7 +31,9 @@ type pass struct {
 	snapshot  *render.Snapshot
 	karpenter *render.Karpenter
 	charts    *charts.Charts
-	schema    *schema.Validator
+	// chartInputs are the files of the checkout that the charts were made of.
+	chartInputs render.Inputs
+	schema      *schema.Validator
 	// schemaIdentity is equal for two passes with the same schema.
 	schemaIdentity string
 	set            *render.Set

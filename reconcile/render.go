@@ -23,7 +23,7 @@ func (p *pass) render(ctx context.Context) error {
 			return nil
 		}
 	}
-	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema, render.WithCache(&p.memory.rendered), render.WithValues(p.Values))
+	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema, render.WithCache(&p.memory.rendered), render.WithValues(p.Values), render.WithInputs(p.chartInputs))
 	if err != nil {
 		return err
 	}

@@ -45,8 +45,9 @@ var (
 	dnsLabel    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 )
 
-// check returns what is wrong, with the field that it is about.
-func (k *Karpenter) check() []problem {
+// check returns what is wrong, with the field that it is about. folder is that of
+// plumbline.yaml.
+func (k *Karpenter) check(folder string) []problem {
 	var found []problem
 	add := func(path, format string, args ...any) {
 		found = append(found, problem{path, fmt.Sprintf(format, args...)})
@@ -67,6 +68,7 @@ func (k *Karpenter) check() []problem {
 		add("namespace", "namespace %q is not the name of a namespace", k.Namespace)
 	}
 	found = append(found, k.checkManagement()...)
+	found = append(found, k.checkCharts(folder)...)
 	found = append(found, k.checkValues()...)
 	found = append(found, k.checkNodes()...)
 	return append(found, k.checkSubstitute()...)
@@ -79,20 +81,42 @@ func (k *Karpenter) checkManagement() []problem {
 		if _, err := semver.StrictNewVersion(k.Version); err != nil {
 			found = append(found, problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.14.1, without a v and without a range", k.Version)})
 		}
-		if !strings.HasPrefix(k.Repository, "oci://") {
-			found = append(found, problem{"repository", fmt.Sprintf("repository is %q: give an OCI registry, oci://host/path", k.Repository)})
-		}
 	case External:
 		for _, set := range []struct {
 			field string
 			given bool
-		}{{"version", k.Version != ""}, {"repository", k.Repository != ""}, {"values", k.Values != nil}} {
+		}{{"version", k.Version != ""}, {"repository", k.Repository != ""}, {"digests", k.Digests != Digests{}}, {"values", k.Values != nil}} {
 			if set.given {
 				found = append(found, problem{set.field, fmt.Sprintf("%s cannot be given with management External: whoever installs Karpenter decides it", set.field)})
 			}
 		}
 	default:
 		found = append(found, problem{"management", fmt.Sprintf("management is %q, and has to be %s or %s", k.Management, Managed, External)})
+	}
+	return found
+}
+
+// sha256Digest is a digest as OCI writes it.
+var sha256Digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// checkCharts looks at where the charts come from. What is wrong with a URL itself
+// is for whoever asks it to say.
+func (k *Karpenter) checkCharts(folder string) []problem {
+	if k.Management != Managed {
+		return nil
+	}
+	var found []problem
+	for _, pin := range []struct{ chart, digest string }{{"karpenter-crd", k.Digests.CRD}, {"karpenter", k.Digests.Controller}} {
+		if pin.digest != "" && !sha256Digest.MatchString(pin.digest) {
+			found = append(found, problem{"digests." + pin.chart, fmt.Sprintf("digests.%s is %q, and has to be sha256: and 64 hexadecimal digits", pin.chart, pin.digest)})
+		}
+	}
+	place, isPath := k.chartFolder(folder)
+	switch {
+	case isPath && (place == ".." || strings.HasPrefix(place, "../")):
+		found = append(found, problem{"repository", fmt.Sprintf("repository %q leads out of the Git repository", k.Repository)})
+	case !isPath && !slices.ContainsFunc([]string{"oci://", "https://", "http://"}, func(scheme string) bool { return strings.HasPrefix(k.Repository, scheme) }):
+		found = append(found, problem{"repository", fmt.Sprintf("repository is %q: give an OCI registry, oci://host/path, a Helm repository, https://host/path, or a folder of this Git repository, which begins with ./", k.Repository)})
 	}
 	return found
 }

@@ -9,8 +9,12 @@ type Karpenter struct {
 	Management Management `json:"management,omitempty"`
 	// Version of both charts, a full semantic version without a range.
 	Version string `json:"version,omitempty"`
-	// Repository holds both charts: oci://…; default oci://public.ecr.aws/karpenter.
+	// Repository holds both charts: oci://…, the https:// URL of a Helm repository,
+	// or a path from the folder of plumbline.yaml that begins with ./ or ../;
+	// default oci://public.ecr.aws/karpenter.
 	Repository string `json:"repository,omitempty"`
+	// Digests pin the charts. Default: any content will do.
+	Digests Digests `json:"digests,omitzero"`
 	// Namespace of the controller. Default: kube-system.
 	Namespace string `json:"namespace,omitempty"`
 	// Values of the main chart.
@@ -21,6 +25,13 @@ type Karpenter struct {
 	// Substitute are the names that ${NAME} may take, beyond the built-in
 	// CLUSTER_NAME and REGION.
 	Substitute map[string]string `json:"substitute,omitempty"`
+}
+
+// Digests are those that the two charts have to have, as sha256:<hex>: of the
+// manifests in an OCI registry, of the archives elsewhere.
+type Digests struct {
+	CRD        string `json:"karpenter-crd,omitempty"`
+	Controller string `json:"karpenter,omitempty"`
 }
 
 // Cluster is the cluster as AWS knows it.

@@ -7,6 +7,7 @@ type settings struct {
 	limits Limits
 	cache  *Cache
 	values *Values
+	inputs Inputs
 }
 
 // WithLimits sets other limits than DefaultLimits.
@@ -24,4 +25,10 @@ func WithCache(cache *Cache) Option {
 // with whatever else is held there.
 func WithValues(values *Values) Option {
 	return func(s *settings) { s.values = values }
+}
+
+// WithInputs adds what was read, beside the render, to make what it renders with:
+// the files of the charts. They count as the Set's own.
+func WithInputs(inputs Inputs) Option {
+	return func(s *settings) { s.inputs = inputs }
 }

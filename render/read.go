@@ -53,7 +53,7 @@ func decodeKarpenter(file string, data []byte) (*Karpenter, error) {
 	problems := decodeStrictly(doc, karpenter)
 	if len(problems) == 0 {
 		karpenter.setDefaults()
-		problems = karpenter.check()
+		problems = karpenter.check(path.Dir(file))
 	}
 	if len(problems) == 0 {
 		return karpenter, nil

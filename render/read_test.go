@@ -69,7 +69,11 @@ func TestReadKarpenterRefuses(t *testing.T) {
 		"external": {head + "management: External\nrepository: oci://x/y\nvalues: {a: 1}\n", []string{
 			"a/plumbline.yaml:6: version cannot be given with management External", "a/plumbline.yaml:8: repository cannot", "a/plumbline.yaml:9: values cannot",
 		}},
-		"https":          {head + "repository: https://charts.karpenter.sh\n", []string{"a/plumbline.yaml:7: repository is \"https://charts.karpenter.sh\": give an OCI registry"}},
+		"no scheme":      {head + "repository: public.ecr.aws/karpenter\n", []string{"a/plumbline.yaml:7: repository is \"public.ecr.aws/karpenter\": give an OCI registry"}},
+		"absolute":       {head + "repository: /charts\n", []string{"a/plumbline.yaml:7: repository is \"/charts\": give an OCI registry"}},
+		"charts outside": {head + "repository: ./../../charts\n", []string{"a/plumbline.yaml:7: repository \"./../../charts\" leads out of the Git repository"}},
+		"a short pin":    {head + "digests: {karpenter: 'sha256:abc'}\n", []string{"a/plumbline.yaml:7: digests.karpenter is \"sha256:abc\", and has to be sha256: and 64"}},
+		"a pin of what?": {head + "digests: {controller: 'sha256:abc'}\n", []string{"a/plumbline.yaml:7: unknown field \"digests.controller\""}},
 		"another name":   {head + "values:\n  settings:\n    clusterName: other\n", []string{"a/plumbline.yaml:9: values.settings.clusterName is other, and cluster.name is demo"}},
 		"another region": {head + "values:\n  controller:\n    env:\n      - name: AWS_REGION\n        value: us-east-1\n", []string{"a/plumbline.yaml:10: values.controller.env[0] is us-east-1, and cluster.region is eu-west-1"}},
 		"outside":        {head + "nodes:\n  - ./nodes\n  - ../base\n  - /etc\n", []string{`a/plumbline.yaml:9: nodes entry "../base" is not below`, `a/plumbline.yaml:10: nodes entry "/etc" is not below`}},

@@ -31,7 +31,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		before: before,
 		after:  map[source]kept{},
 	}
-	w := &walk{tree: r.tree, root: folder, taken: map[source]bool{}, snap: snap, before: listings, after: map[string]listing{}}
+	w := &walk{tree: r.tree, root: folder, charts: k.charts(folder), taken: map[source]bool{}, snap: snap, before: listings, after: map[string]listing{}}
 	r.listings = w.after
 	sources, err := r.sources(w, k.Nodes)
 	if err != nil {
@@ -46,6 +46,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		return nil, err
 	}
 	set.Karpenter = *k
+	set.Inputs.add(s.inputs)
 	return set, nil
 }
 

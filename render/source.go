@@ -23,8 +23,10 @@ var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Ku
 
 // walk finds the sources below the entries of nodes.
 type walk struct {
-	tree    *tree
-	root    string
+	tree *tree
+	root string
+	// charts is a folder that is passed over; empty: there is none.
+	charts  string
 	sources []source
 	taken   map[source]bool
 	errs    Errors
@@ -107,6 +109,7 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 	switch {
 	case isSubmodule(entry):
 		w.warnings = append(w.warnings, name+" is a submodule, which is not fetched: what is in it is not applied")
+	case folder && name == w.charts:
 	case folder:
 		return w.folder(name, depth+1)
 	case !isDefinition(name):

@@ -4,10 +4,12 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"maps"
+	"slices"
 	"testing"
 )
 
-// archive packs a chart as `helm package` would.
+// archive packs a chart as `helm package` would, and the same one alike each time.
 func archive(t *testing.T, name, version string, templates map[string]string) []byte {
 	t.Helper()
 	var packed bytes.Buffer
@@ -23,8 +25,8 @@ func archive(t *testing.T, name, version string, templates map[string]string) []
 	}
 	add("Chart.yaml", "apiVersion: v2\nname: "+name+"\nversion: "+version+"\nappVersion: "+version+"\n")
 	add("values.yaml", "additionalAnnotations: {}\nreplicas: 2\nsettings: {clusterName: \"\"}\ncontroller: {env: []}\n")
-	for path, text := range templates {
-		add("templates/"+path, text)
+	for _, path := range slices.Sorted(maps.Keys(templates)) {
+		add("templates/"+path, templates[path])
 	}
 	if err := folder.Close(); err != nil {
 		t.Fatal(err)

@@ -66,8 +66,8 @@ func (o *index) pull(ctx context.Context, chart string, known digest.Digest) (ar
 		return artifact{}, nil, classify(o.ref, chart, o.visitor, err)
 	}
 	got := digest.FromBytes(archive)
-	for _, want := range []string{strings.TrimPrefix(found.Digest, "sha256:"), known.Encoded()} {
-		if want != "" && want != got.Encoded() {
+	for _, said := range []string{found.Digest, known.String()} {
+		if want := strings.TrimPrefix(said, "sha256:"); want != "" && want != got.Encoded() {
 			err := fmt.Errorf("it has digest %s and should have sha256:%s: %w", got, want, content.ErrMismatchedDigest)
 			return artifact{}, nil, &DigestError{Ref: o.ref, Chart: chart, Err: err}
 		}

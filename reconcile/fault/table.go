@@ -61,6 +61,9 @@ func ofCharts() []rule {
 		as[*charts.InvalidRefError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.NotFoundError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.AuthError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.CertificateError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.SecretError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.PinnedError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.DigestError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.MalformedError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.RenderError](Terminal, v1alpha1.ReasonChartFailed),
@@ -72,6 +75,7 @@ func ofCharts() []rule {
 		as[*charts.ForbiddenError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.DroppedCRDsError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.UnprotectedCRDsError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.ForeignCRDsError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.NoRevisionError](Terminal, v1alpha1.ReasonUpgradeFailed),
 	}
 }

@@ -112,6 +112,12 @@ type NodeSyncSpec struct {
 	// +optional
 	OnDelete OnDelete `json:"onDelete,omitempty"`
 
+	// Charts says with what the hosts are opened that Karpenter's charts come from.
+	// It stands here and not in the repository, so that no commit can send a
+	// secret to another host.
+	// +optional
+	Charts *ChartAccess `json:"charts,omitempty"`
+
 	// Report lists the Git hosts that get a commit status.
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
@@ -143,6 +149,38 @@ type GitSource struct {
 	// identity.pub, known_hosts and, for an encrypted key, password.
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
+}
+
+// ChartAccess is what the hosts of charts are opened with.
+type ChartAccess struct {
+	// Registries are the hosts, of OCI registries and of Helm repositories. A host
+	// that is not among them is asked as nobody.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=host
+	// +optional
+	Registries []Registry `json:"registries,omitempty"`
+}
+
+// Registry is one host of charts. What opens it is sent to it alone.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.secretRef) || has(self.certSecretRef)",message="give secretRef, certSecretRef or both"
+type Registry struct {
+	// Host as in the URL, in lower case, with the port where the URL has one.
+	// +kubebuilder:validation:Pattern=`^(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?$`
+	// +kubebuilder:validation:MaxLength=255
+	// +required
+	Host string `json:"host"`
+
+	// SecretRef names a Secret in the NodeSync's namespace: of the type
+	// kubernetes.io/dockerconfigjson, or with the keys username and password.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
+
+	// CertSecretRef names a Secret in the NodeSync's namespace whose key ca.crt
+	// has authorities in PEM form, which are trusted for this host.
+	// +optional
+	CertSecretRef *LocalReference `json:"certSecretRef,omitempty"`
 }
 
 // GitRef is what to follow. Where several are set, the first of commit, name,

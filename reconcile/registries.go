@@ -1,0 +1,64 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+)
+
+// openHost returns what the NodeSync has for a host that charts come from. It is
+// asked when a host is, so that a pass without a pull reads no Secret, and each
+// pull reads them anew.
+func (p *pass) openHost(ctx context.Context, host string) (charts.Credentials, error) {
+	registry := p.registry(host)
+	if registry == nil {
+		return charts.Credentials{}, nil
+	}
+	var found charts.Credentials
+	if ref := registry.SecretRef; ref != nil {
+		data, err := p.registrySecret(ctx, host, ref.Name)
+		if err != nil {
+			return charts.Credentials{}, err
+		}
+		if found, err = charts.CredentialsFromSecret(ctx, data, host); err != nil {
+			return charts.Credentials{}, fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", ref.Name, host, err)
+		}
+		found.Origin = "secret " + ref.Name
+	}
+	if ref := registry.CertSecretRef; ref != nil {
+		data, err := p.registrySecret(ctx, host, ref.Name)
+		if err != nil {
+			return charts.Credentials{}, err
+		}
+		if found.CA, err = charts.AuthoritiesFromSecret(data); err != nil {
+			return charts.Credentials{}, fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", ref.Name, host, err)
+		}
+	}
+	return found, nil
+}
+
+// registry is the NodeSync's entry for a host; nil where there is none.
+func (p *pass) registry(host string) *v1alpha1.Registry {
+	if p.sync.Spec.Charts == nil {
+		return nil
+	}
+	for i, registry := range p.sync.Spec.Charts.Registries {
+		if registry.Host == strings.ToLower(host) {
+			return &p.sync.Spec.Charts.Registries[i]
+		}
+	}
+	return nil
+}
+
+func (p *pass) registrySecret(ctx context.Context, host, name string) (map[string][]byte, error) {
+	secret, err := p.readSecret(ctx, name)
+	if err != nil {
+		err = fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", name, host, err)
+		return nil, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonChartFailed, Err: err}
+	}
+	return secret.Data, nil
+}
