@@ -7,9 +7,13 @@ import (
 )
 
 // fakeCharts is a registry that cannot be reached.
-type fakeCharts struct{ asked []charts.Ref }
+type fakeCharts struct {
+	asked []charts.Ref
+	// with is what they were asked with last.
+	with charts.Access
+}
 
-func (f *fakeCharts) Resolve(_ context.Context, ref charts.Ref, _ charts.Access) (*charts.Charts, error) {
-	f.asked = append(f.asked, ref)
+func (f *fakeCharts) Resolve(_ context.Context, ref charts.Ref, access charts.Access) (*charts.Charts, error) {
+	f.asked, f.with = append(f.asked, ref), access
 	return nil, &charts.UnreachableError{Err: errUnreachable}
 }

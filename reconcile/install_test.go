@@ -3,6 +3,7 @@ package reconcile
 import (
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,6 +39,7 @@ func installed() []client.Object {
 func (b *bed) installing() *pass {
 	p := b.pass()
 	p.karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}
+	p.snapshot = &render.Snapshot{FS: fstest.MapFS{}}
 	p.charts = &charts.Charts{Version: "1.14.1", CRDDigest: "sha256:c", Digest: "sha256:d"}
 	identity, err := p.installIdentity()
 	if err != nil {
@@ -172,4 +174,6 @@ func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	asks("for another version", "1.14.0", 2)
 	b.clock.forward(b.pass().retryInterval())
 	asks("when a retry is due", "1.14.0", 3)
+	b.begin(b.read()).memory.fetchedFor.generation++
+	asks("for a NodeSync that was changed", "1.14.0", 4)
 }

@@ -31,6 +31,8 @@ func TestWrongArguments(t *testing.T) {
 		"a folder, and from":     {[]string{"upgrade", ".", "--from", "1.8.6"}, "a folder and --from do not go together"},
 		"from, and write":        {[]string{"upgrade", "--from", "1.8.6", "--write"}, "none of the others can be"},
 		"to no version":          {[]string{"upgrade", "--from", "1.8.6", "--to", "newest"}, `version of karpenter is "newest": give one full version`},
+		"vendor of two":          {[]string{"vendor", "a", "b"}, "accepts at most 1 arg(s), received 2"},
+		"vendor of no folder":    {[]string{"vendor", "absent"}, "absent is not a folder"},
 		"run with an argument":   {[]string{"run", "now"}, "unknown command"},
 	}
 	for name, c := range cases {
@@ -51,6 +53,7 @@ func TestHelp(t *testing.T) {
 		"plumbline render":     {"without a cluster or a\nnetwork", "--crds", "table|json|yaml"},
 		"plumbline plan":       {"change nothing", "--against", "Exit codes"},
 		"plumbline upgrade":    {"hop by hop", "--to", "--write", "every\nother byte stays", "Exit codes"},
+		"plumbline vendor":     {"reach no registry", "--write", "--to", "--from", "docker login"},
 		"plumbline get":        {"List NodeSyncs", "--all-namespaces", "-A"},
 		"plumbline status":     {"stages", "removals", "Exit codes"},
 		"plumbline reconcile":  {"now", "--wait", "never stops the daemon"},

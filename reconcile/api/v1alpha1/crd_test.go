@@ -86,6 +86,8 @@ func TestAccepted(t *testing.T) {
 		"every choice":  `{source: ` + git + `, adopt: Never, drift: Report, onDelete: Drain, suspend: true, guard: {allowLastPool: true}}`,
 		"reports": `{source: ` + git + `, report: [{provider: github, secretRef: {name: a}}, {provider: gitlab, secretRef: {name: a}},
 		             {provider: gitea, secretRef: {name: a}, url: "http://127.0.0.1:3000/a/b"}]}`,
+		"registries": `{source: ` + git + `, charts: {registries: [{host: registry.example.com, secretRef: {name: a}}, {host: "10.0.0.1:5000", certSecretRef: {name: b}},
+		             {host: "[fd00::1]:5000", secretRef: {name: a}, certSecretRef: {name: b}}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, problem := range v.Validate(t.Context(), nodeSync(t, spec)) {
@@ -127,6 +129,11 @@ func TestRefused(t *testing.T) {
 		"report's secret":  {`{source: ` + git + `, report: [{provider: gitea}]}`, "spec.report[0].secretRef: Required value"},
 		"report's url":     {`{source: ` + git + `, report: [{provider: gitea, secretRef: {name: a}, url: "ssh://h/r"}]}`, "spec.report[0].url: Invalid value"},
 		"nine reports":     {`{source: ` + git + `, report: [` + reports + `]}`, "spec.report: Too many"},
+		"a host's secret":  {`{source: ` + git + `, charts: {registries: [{host: h}]}}`, "give secretRef, certSecretRef or both"},
+		"a host's URL":     {`{source: ` + git + `, charts: {registries: [{host: "https://h", secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},
+		"a host's path":    {`{source: ` + git + `, charts: {registries: [{host: h/a, secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},
+		"a host in caps":   {`{source: ` + git + `, charts: {registries: [{host: H, secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},
+		"a host twice":     {`{source: ` + git + `, charts: {registries: [{host: h, secretRef: {name: a}}, {host: h, secretRef: {name: b}}]}}`, "spec.charts.registries[1]: Duplicate value"},
 		"unknown field":    {`{source: ` + git + `, prune: true}`, "unknown field"},
 	}
 	for name, c := range cases {

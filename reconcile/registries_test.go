@@ -1,0 +1,115 @@
+package reconcile
+
+import (
+	"encoding/pem"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func secretOf(name string, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
+}
+
+func TestHostsAreOpenedByTheNodeSync(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
+		n.Spec.Charts = &v1alpha1.ChartAccess{Registries: []v1alpha1.Registry{
+			{Host: "plain.example.com", SecretRef: &v1alpha1.LocalReference{Name: "token"}},
+			{Host: "both.example.com:5000", SecretRef: &v1alpha1.LocalReference{Name: "docker"}, CertSecretRef: &v1alpha1.LocalReference{Name: "ca"}},
+			{Host: "gone.example.com", SecretRef: &v1alpha1.LocalReference{Name: "gone"}},
+			{Host: "unfit.example.com", SecretRef: &v1alpha1.LocalReference{Name: "docker"}},
+			{Host: "no-ca.example.com", CertSecretRef: &v1alpha1.LocalReference{Name: "token"}},
+		}}
+	}), secretOf("docker", map[string][]byte{".dockerconfigjson": []byte(`{"auths": {"both.example.com:5000": {"username": "ada", "password": "s3cret"}}}`)}),
+		secretOf("ca", map[string][]byte{"ca.crt": authority}))
+	uncached := &readsCounted{Reader: b.client}
+	b.Uncached = uncached
+	for host, want := range map[string]struct {
+		found charts.Credentials
+		reads int
+		says  string
+	}{
+		"plain.example.com":      {found: charts.Credentials{Username: "git", Password: "s3cret", Origin: "secret token"}, reads: 1},
+		"Plain.example.com":      {found: charts.Credentials{Username: "git", Password: "s3cret", Origin: "secret token"}, reads: 1},
+		"plain.example.com:443":  {},
+		"both.example.com:5000":  {found: charts.Credentials{Username: "ada", Password: "s3cret", Origin: "secret docker", CA: authority}, reads: 2},
+		"both.example.com":       {},
+		"evil.plain.example.com": {},
+		"gone.example.com":       {reads: 1, says: "read secret gone, which spec.charts.registries names for gone.example.com"},
+		"unfit.example.com":      {reads: 1, says: "has no user and password for unfit.example.com"},
+		"no-ca.example.com":      {reads: 1, says: "ca.crt holds no certificate"},
+	} {
+		uncached.reads = 0
+		got, err := b.pass().openHost(t.Context(), host)
+		if want.says == "" {
+			if diff := cmp.Diff(want.found, got); diff != "" || err != nil {
+				t.Errorf("%s: %v (-want +got):\n%s", host, err, diff)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), want.says) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v, want an error that says %q", host, err, want.says)
+		} else if f := fault.Classify(err); f.Class != fault.Terminal || f.Reason != v1alpha1.ReasonChartFailed {
+			t.Errorf("%s: %s %s", host, f.Class, f.Reason)
+		}
+		if uncached.reads != want.reads {
+			t.Errorf("%s: %d Secrets were read, want %d", host, uncached.reads, want.reads)
+		}
+	}
+
+	// A Secret that was changed counts at the next question.
+	renewed := secretOf("token", nil)
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(renewed), renewed); err != nil {
+		t.Fatal(err)
+	}
+	renewed.Data["password"] = []byte("renewed")
+	if err := b.client.Update(t.Context(), renewed); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.pass().openHost(t.Context(), "plain.example.com"); err != nil || got.Password != "renewed" {
+		t.Errorf("a renewed Secret: %v, %v", got, err)
+	}
+}
+
+// TestChartsAreAskedForAsGitSays: where, which, and with the checkout at hand.
+func TestChartsAreAskedForAsGitSays(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged)) // its path is ./prod
+	p := b.installing()
+	p.snapshot = &render.Snapshot{Revision: "main@sha1:1", FS: fstest.MapFS{"charts/karpenter-1.14.1.tgz": {Data: []byte("x")}}}
+	p.karpenter.Repository = "../charts"
+	p.karpenter.Digests = render.Digests{CRD: "sha256:c", Controller: "sha256:d"}
+	if _, err := p.pullCharts(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	want := charts.Ref{Repository: "charts", Version: "1.14.1", Digests: charts.Digests{CRD: "sha256:c", Controller: "sha256:d"}}
+	if diff := cmp.Diff([]charts.Ref{want}, b.charts.asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := b.charts.with.Files.Open("charts/karpenter-1.14.1.tgz"); err != nil {
+		t.Errorf("the checkout is not at hand: %v", err)
+	}
+
+	// A new commit may have what the last one lacked.
+	again := b.installing()
+	again.karpenter, again.snapshot = p.karpenter, p.snapshot
+	if _, err := again.pullCharts(t.Context()); err == nil || len(b.charts.asked) != 1 {
+		t.Errorf("the same commit was looked at %d times, %v", len(b.charts.asked), err)
+	}
+	newer := b.installing()
+	newer.karpenter, newer.snapshot = p.karpenter, &render.Snapshot{Revision: "main@sha1:2", FS: p.snapshot.FS}
+	if _, err := newer.pullCharts(t.Context()); err == nil || len(b.charts.asked) != 2 {
+		t.Errorf("after a new commit: looked %d times, %v", len(b.charts.asked), err)
+	}
+}
