@@ -29,8 +29,8 @@ func newVendorCommand() *cobra.Command {
 		Short: "Put Karpenter's charts into the repository, for clusters that reach no registry",
 		Long: `Pull both charts of the version in PATH/plumbline.yaml, write them into a folder
 of the checkout, and print their digests and what plumbline.yaml has to say to
-have them installed from there. With --write it is said at once; every other byte
-of the file stays as it is. Commit both.
+have them installed from there, by clusters that reach no registry. With --write
+it is said at once; every other byte of the file stays as it is. Commit both.
 
 The charts come from the repository that plumbline.yaml names or, where that is a
 folder already, from ` + render.DefaultRepository + `. Credentials are those of
@@ -78,15 +78,11 @@ func (o *vendorOptions) vendor(ctx context.Context, folder string) (*vendorRepor
 	if err != nil {
 		return nil, err
 	}
-	pulled, err := o.pull(ctx, karpenter, name)
+	written, err := o.pull(ctx, karpenter, name, dir)
 	if err != nil {
 		return nil, err
 	}
-	written, err := pulled.Vendor(dir)
-	if err != nil {
-		return nil, err
-	}
-	report := &vendorReport{Version: pulled.Version, Repository: repository, Folder: dir, File: filepath.Join(root, filepath.FromSlash(name), render.FileName)}
+	report := &vendorReport{Version: karpenter.Version, Repository: repository, Folder: dir, File: filepath.Join(root, filepath.FromSlash(name), render.FileName)}
 	for _, one := range written {
 		report.Charts = append(report.Charts, vendoredChart{Chart: one.Chart, File: one.File, Digest: one.Digest})
 	}
@@ -121,9 +117,9 @@ func (o *vendorOptions) place(root, name string) (dir, repository string, err er
 	return dir, repository, nil
 }
 
-// pull gets the charts through a cache of its own. Pins are those of where the
-// charts come from now, so they hold where that is asked.
-func (o *vendorOptions) pull(ctx context.Context, karpenter *render.Karpenter, name string) (*charts.Charts, error) {
+// pull writes the charts into a folder, by way of a cache of its own. Pins are
+// those of where the charts come from now, so they hold where that is asked.
+func (o *vendorOptions) pull(ctx context.Context, karpenter *render.Karpenter, name, dir string) ([]charts.Vendored, error) {
 	cache, err := os.MkdirTemp("", "plumbline-vendor-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the charts: %w", err)
@@ -146,7 +142,11 @@ func (o *vendorOptions) pull(ctx context.Context, karpenter *render.Karpenter, n
 	if err != nil {
 		return nil, err
 	}
-	return charts.NewStore(charts.StoreOptions{Dir: cache}).Resolve(ctx, ref, charts.Access{Keys: keys})
+	pulled, err := charts.NewStore(charts.StoreOptions{Dir: cache}).Resolve(ctx, ref, charts.Access{Keys: keys})
+	if err != nil {
+		return nil, err
+	}
+	return pulled.Vendor(dir)
 }
 
 // keys are those of docker login.
