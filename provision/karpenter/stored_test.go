@@ -57,7 +57,8 @@ func TestMigrations(t *testing.T) {
 		"a CRD of others":   {crdList{storing(crd("b", "v1"), "v0")}, crdList{crd("a", "v1")}, nil, nil},
 		"1.0 to 1.1, of old objects": {
 			installed(crds(t, "1.0.8"), "v1beta1"), crds(t, "1.3.3"),
-			[]Migration{{"ec2nodeclasses.karpenter.k8s.aws", []string{"v1beta1"}, "v1"}, {"nodeclaims.karpenter.sh", []string{"v1beta1"}, "v1"}, {"nodepools.karpenter.sh", []string{"v1beta1"}, "v1"}}, nil,
+			[]Migration{{"ec2nodeclasses.karpenter.k8s.aws", []string{"v1beta1"}, "v1"}, {"nodeclaims.karpenter.sh", []string{"v1beta1"}, "v1"}, {"nodepools.karpenter.sh", []string{"v1beta1"}, "v1"}},
+			nil,
 		},
 		"1.0 to 1.1, migrated": {installed(crds(t, "1.0.8")), crds(t, "1.3.3"), nil, nil},
 		"1.8 to 1.14":          {installed(crds(t, "1.8.6")), crds(t, "1.14.1"), nil, nil},
