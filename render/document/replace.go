@@ -10,7 +10,8 @@ import (
 
 // Replace gives one field of a file with one document another value. Comments,
 // order, blanks, line ends and the field's quotes stay as they are. The field is a
-// text on one line, without an anchor, alias or tag; anything else is an *Error.
+// text on one line, without an anchor, alias or tag; anything else is an *Error:
+// it is not found where the node begins.
 func Replace(data []byte, path, value string) ([]byte, error) {
 	documents, err := Parse(data)
 	if err != nil {
@@ -44,7 +45,7 @@ func (d Document) field(path string) *yaml.Node {
 
 // written is how a text stands in its file, quotes included.
 func written(node *yaml.Node) (text, quote string, ok bool) {
-	if node.Kind != yaml.ScalarNode || node.Anchor != "" {
+	if node.Kind != yaml.ScalarNode {
 		return "", "", false
 	}
 	switch node.Style {
