@@ -41,8 +41,7 @@ func (p *pass) say(ctx context.Context) error {
 	if p.snapshot == nil || p.snapshot.Commit == "" || p.suspended || p.elsewhere || p.superseded() {
 		return nil
 	}
-	if f := fault.Classify(p.unfetched); f != nil && f.Class == fault.Transient {
-		// A host that cannot be reached says nothing about the commit.
+	if p.saysNothingOfTheCommit() {
 		return nil
 	}
 	if len(p.sync.Spec.Report) == 0 && len(p.sync.Status.Reported) == 0 {
@@ -67,6 +66,18 @@ func (p *pass) say(ctx context.Context) error {
 		s.Commits = p.changing(ctx)
 	}
 	return p.Reports.Say(ctx, p.sync, s)
+}
+
+// saysNothingOfTheCommit says whether the pass came to no end for a Git host that
+// cannot be reached, or an API server that is busy or away. What was told of the
+// commit stands: a failure would be a final word.
+func (p *pass) saysNothingOfTheCommit() bool {
+	if f := fault.Classify(p.unfetched); f != nil && f.Class == fault.Transient {
+		return true
+	}
+	return slices.ContainsFunc([]*fault.Error{p.fault, fault.Classify(p.unwritten)}, func(f *fault.Error) bool {
+		return f != nil && (f.Reason == v1alpha1.ReasonAPIServerBusy || f.Reason == v1alpha1.ReasonAPIServerAway)
+	})
 }
 
 // hosts are those that are to be told, each with the page that a status links to.

@@ -3,15 +3,22 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -187,12 +194,16 @@ func TestReportToEachHost(t *testing.T) {
 
 func TestNothingIsReported(t *testing.T) {
 	for name, f := range map[string]found{
-		"without a commit": func(p *pass) { p.snapshot.Commit = "" },
-		"without a fetch":  func(p *pass) { p.snapshot = nil },
-		"suspended":        func(p *pass) { p.suspended = true },
-		"elsewhere":        func(p *pass) { p.notWatched() },
-		"an old snapshot":  func(p *pass) { p.unfetched = &source.UnreachableError{Err: errUnreachable} },
-		"without a report": func(p *pass) { p.sync.Spec.Report = nil },
+		"without a commit":  func(p *pass) { p.snapshot.Commit = "" },
+		"without a fetch":   func(p *pass) { p.snapshot = nil },
+		"suspended":         func(p *pass) { p.suspended = true },
+		"elsewhere":         func(p *pass) { p.notWatched() },
+		"an old snapshot":   func(p *pass) { p.unfetched = &source.UnreachableError{Err: errUnreachable} },
+		"without a report":  func(p *pass) { p.sync.Spec.Report = nil },
+		"a busy API server": stopped(t, fmt.Errorf("install: %w", apierrors.NewTooManyRequests("later", 1))),
+		"a busy API server, for one object": unwritten(errors.Join(
+			fmt.Errorf("apply NodePool/a: %w", apierrors.NewTooManyRequests("later", 1)), fmt.Errorf("apply NodePool/b: %w", apierrors.NewServiceUnavailable("starting")))),
+		"an API server that is away": unwritten(fmt.Errorf("apply NodePool/a: %w", refusedConnection())),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, reporting(unchanged))
@@ -201,6 +212,20 @@ func TestNothingIsReported(t *testing.T) {
 				t.Errorf("queued %v", got)
 			}
 		})
+	}
+}
+
+// refusedConnection is an API server that is not there, in client-go's words.
+func refusedConnection() error {
+	return &url.Error{Op: "Patch", URL: "https://10.0.0.1/", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+}
+
+// TestABrokenCommitIsToldOfByABusyAPIServer, too: what is wrong with it is known.
+func TestABrokenCommitIsToldOfByABusyAPIServer(t *testing.T) {
+	b := newBed(t, reporting(unchanged))
+	b.reports(b.read(), unwritten(errors.Join(apierrors.NewTooManyRequests("later", 1), &plan.RefusedError{})))
+	if got := b.queued(); len(got) != 1 || !strings.Contains(got[0], " failure: ") {
+		t.Errorf("queued %v", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // rule says what errors of one type mean.
@@ -91,4 +92,10 @@ func forbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.
 
 func busy(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
+}
+
+// away says whether nobody answered. The other parties have errors of their own
+// for that, which the table asks for first: what is left is the API server's.
+func away(err error) bool {
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
 }

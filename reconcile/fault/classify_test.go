@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +39,10 @@ func TestClassify(t *testing.T) {
 		"API time-out":                   {apierrors.NewTimeoutError("slow", 1), fault.Transient, "APIServerBusy"},
 		"API throttles":                  {apierrors.NewTooManyRequests("later", 1), fault.Transient, "APIServerBusy"},
 		"API not there":                  {apierrors.NewServiceUnavailable("starting"), fault.Transient, "APIServerBusy"},
+		"API server refuses connections": {fmt.Errorf("apply: %w", &url.Error{Op: "Patch", Err: syscall.ECONNREFUSED}), fault.Transient, "APIServerAway"},
+		"API server hangs up":            {&url.Error{Op: "Patch", Err: io.EOF}, fault.Transient, "APIServerAway"},
+		"a request that was not sent":    {&url.Error{Op: "Patch", Err: errors.New("not sent: lease plumbline is held by another")}, fault.Transient, "Failed"},
+		"somebody else is away":          {&source.UnreachableError{Err: syscall.ECONNREFUSED}, fault.Transient, "SourceFailed"},
 		"typed before generic":           {&source.UnreachableError{Err: context.Canceled}, fault.Transient, "SourceFailed"},
 		"classified":                     {waiting, fault.Waiting, "Waiting"},
 		"classified, wrapped":            {fmt.Errorf("see: %w", waiting), fault.Waiting, "Waiting"},

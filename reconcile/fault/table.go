@@ -126,6 +126,7 @@ func ofRequests() []rule {
 		is(timedOut, Transient, "TimedOut"),
 		is(conflict, Superseded, "Conflict"),
 		is(forbidden, Terminal, "Forbidden"),
-		is(busy, Transient, "APIServerBusy"),
+		is(busy, Transient, v1alpha1.ReasonAPIServerBusy),
+		is(away, Transient, v1alpha1.ReasonAPIServerAway),
 	}
 }

@@ -49,6 +49,8 @@ const (
 	ReasonStatusLost          = "StatusLost"
 	ReasonNamespaceNotWatched = "NamespaceNotWatched"
 	ReasonCloudUnverified     = "CloudUnverified"
+	ReasonAPIServerBusy       = "APIServerBusy"
+	ReasonAPIServerAway       = "APIServerAway"
 )
 
 // GetConditions returns the conditions of the status.
