@@ -71,13 +71,17 @@ func scaling(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 }
 
 // verifying asks EC2, and believes it only where it is known to be the right
-// account: a wrong one has none of the instances.
+// account: a wrong one has none of the instances. What was draining has drained
+// by then, whether EC2 can be asked or not.
 func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
-	gates := []gate{o.cloud()}
-	if o.Exists && !o.Terminating && !begun(r) {
+	phase, gates := upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), []gate{o.cloud()}
+	switch {
+	case begun(r):
+		phase = v1alpha1.RemovalVerifyingCloud
+	case o.Exists && !o.Terminating:
 		gates = append(gates, o.arrivals())
 	}
-	if s, open := closed(upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), unknown, gates...); !open {
+	if s, open := closed(phase, unknown, gates...); !open {
 		return s, false
 	}
 	s := step{phase: v1alpha1.RemovalVerifyingCloud, remaining: unknown}
