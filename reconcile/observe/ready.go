@@ -2,6 +2,8 @@ package observe
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -85,30 +87,55 @@ func Ready(obj *unstructured.Unstructured) Readiness {
 	case ready.ObservedGeneration < obj.GetGeneration():
 		return Readiness{Message: name + ": newest spec not observed yet"}
 	case ready.Status != metav1.ConditionTrue:
-		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s: %s", name, ready.Reason, ready.Message)}
+		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s: %s", name, ready.Reason, ready.Message) + causes(obj)}
 	}
 	return Readiness{Ready: true}
+}
+
+// causes are the words of the conditions that Ready sums up: it names those that
+// are False, and they say why, such as which action AWS denies to Karpenter.
+func causes(obj *unstructured.Unstructured) string {
+	var all []string
+	for _, c := range conditionsOf(obj) {
+		if c.Type != readyCondition && c.Status == metav1.ConditionFalse && c.Message != "" {
+			all = append(all, fmt.Sprintf("; %s: %s: %s", c.Type, c.Reason, c.Message))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "")
 }
 
 // readyCondition is the type of the condition that sums up all others.
 const readyCondition = "Ready"
 
 func condition(obj *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
+	for _, c := range conditionsOf(obj) {
+		if c.Type == kind {
+			return c, true
+		}
+	}
+	return metav1.Condition{}, false
+}
+
+// conditionsOf are the conditions of an object, as far as they can be read.
+func conditionsOf(obj *unstructured.Unstructured) []metav1.Condition {
 	value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
 	if err != nil {
-		return metav1.Condition{}, false
+		return nil
 	}
-	conditions, _ := value.([]any)
-	for _, c := range conditions {
+	list, _ := value.([]any)
+	var all []metav1.Condition
+	for _, c := range list {
 		fields, ok := c.(map[string]any)
-		if !ok || fields["type"] != kind {
+		if !ok {
 			continue
 		}
+		kind, _, _ := unstructured.NestedString(fields, "type")
 		status, _, _ := unstructured.NestedString(fields, "status")
 		reason, _, _ := unstructured.NestedString(fields, "reason")
 		message, _, _ := unstructured.NestedString(fields, "message")
 		observed, _, _ := unstructured.NestedInt64(fields, "observedGeneration")
-		return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, ObservedGeneration: observed}, true
+		all = append(all, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, ObservedGeneration: observed})
 	}
-	return metav1.Condition{}, false
+	return all
 }

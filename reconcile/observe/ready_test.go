@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
@@ -121,6 +122,36 @@ func ready(status string, observed int64) map[string]any {
 	return map[string]any{"type": "Ready", "status": status, "observedGeneration": observed, "reason": "NodeClassNotReady", "message": "no subnet"}
 }
 
+// denied is one that is not Ready for two reasons, in Karpenter's words
+// (karpenter-provider-aws pkg/controllers/nodeclass/validation.go).
+func denied() *unstructured.Unstructured {
+	return pool(ready("False", 2),
+		map[string]any{"type": "ValidationSucceeded", "status": "False", "reason": "CreateFleetAuthCheckFailed", "message": "Controller isn't authorized to call ec2:CreateFleet"},
+		map[string]any{"type": "SubnetsReady", "status": "True", "reason": "SubnetsReady", "message": "all is well"},
+		map[string]any{"type": "AMIsReady", "status": "False", "reason": "AMINotFound", "message": "AMISelector did not match any AMIs"},
+		map[string]any{"type": "Drifting", "status": "Unknown", "reason": "AwaitingReconciliation", "message": "object is awaiting reconciliation"},
+		map[string]any{"type": "Wordless", "status": "False", "reason": "Odd"})
+}
+
+const deniedWords = "; AMIsReady: AMINotFound: AMISelector did not match any AMIs" +
+	"; ValidationSucceeded: CreateFleetAuthCheckFailed: Controller isn't authorized to call ec2:CreateFleet"
+
+// TestTheCacheKeepsWhyOneIsNotReady, and that a change of it is an event.
+func TestTheCacheKeepsWhyOneIsNotReady(t *testing.T) {
+	want := observe.Ready(denied()).Message
+	before, after := kept(t, pool(ready("False", 2))), kept(t, denied())
+	if got := observe.Ready(after).Message; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if !observe.DefinitionChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+		t.Error("nobody is woken by it")
+	}
+	conditions, _, _ := unstructured.NestedSlice(after.Object, "status", "conditions")
+	if len(conditions) != 4 { // Ready, and those that are False
+		t.Errorf("kept: %v", conditions)
+	}
+}
+
 func TestReady(t *testing.T) {
 	deleted := pool(ready("True", 2))
 	deleted.SetDeletionTimestamp(&metav1.Time{Time: metav1.Now().Time})
@@ -135,6 +166,7 @@ func TestReady(t *testing.T) {
 		"says no generation":    {pool(map[string]any{"type": "Ready", "status": "True"}), "NodePool/general: newest spec not observed yet"},
 		"not ready":             {pool(ready("False", 2)), "NodePool/general is not Ready: NodeClassNotReady: no subnet"},
 		"unknown":               {pool(ready("Unknown", 2)), "NodePool/general is not Ready: NodeClassNotReady: no subnet"},
+		"why":                   {denied(), "NodePool/general is not Ready: NodeClassNotReady: no subnet" + deniedWords},
 		"other conditions only": {pool(map[string]any{"type": "ValidationSucceeded", "status": "True", "observedGeneration": int64(2)}), "NodePool/general has no Ready condition yet"},
 		"second of two":         {pool(map[string]any{"type": "ValidationSucceeded", "status": "False"}, ready("True", 2)), ""},
 		"no condition":          {pool(), "NodePool/general has no Ready condition yet"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -30,13 +31,15 @@ func trimDefinition(obj *unstructured.Unstructured, values *render.Values) (any,
 	return obj, nil
 }
 
-// trimStatus leaves the Ready condition alone in a status.
+// trimStatus leaves the Ready condition in a status, and those that say why it is
+// not True.
 func trimStatus(obj *unstructured.Unstructured) {
 	var kept []any
 	if value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions"); err == nil {
 		conditions, _ := value.([]any)
 		for _, c := range conditions {
-			if fields, ok := c.(map[string]any); ok && fields["type"] == readyCondition {
+			fields, ok := c.(map[string]any)
+			if ok && (fields["type"] == readyCondition || fields["status"] == string(metav1.ConditionFalse)) {
 				delete(fields, "lastTransitionTime")
 				kept = append(kept, fields)
 			}
