@@ -58,6 +58,8 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 			patches++
 			return c.SubResource(subresource).Patch(ctx, obj, patch, opts...)
 		},
+	}).WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string {
+		return []string{o.(*corev1.Event).InvolvedObject.Name}
 	}).Build()
 	clock := newClock()
 	b := &bed{
@@ -65,7 +67,8 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{
-		Client: c, Standby: c, Uncached: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
+		Launches: &observe.Launches{Now: clock.now},
+		Client:   c, Standby: c, Uncached: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
 		DialCloud: func(_ context.Context, region string) (Cloud, error) {
 			if region == "" {
 				return nil, errors.New("no region")

@@ -73,6 +73,7 @@ func (p *pass) setWaiting(v verdict) {
 func (p *pass) setConditions(v verdict) {
 	if p.suspended {
 		conditions.Delete(p.sync, meta.ReconcilingCondition)
+		conditions.Delete(p.sync, v1alpha1.LaunchFailingCondition) // nobody looks
 		return
 	}
 	// A condition that stays is not taken off and set again: it would be new
@@ -93,6 +94,7 @@ func (p *pass) setConditions(v verdict) {
 		conditions.MarkStalled(p.sync, v.reason, "%s", v.message)
 	}
 	p.setRemoving()
+	p.setLaunchFailing()
 }
 
 func (p *pass) setRemoving() {

@@ -92,7 +92,7 @@ func (w *watches) definitions() []watched {
 		object.SetGroupVersionKind(kind.GVK)
 		all = append(all, watched{object, w.reconciler.concerned, []predicate.Predicate{observe.DefinitionChanged()}})
 	}
-	return append(all, watched{&karpv1.NodeClaim{}, w.reconciler.removing, []predicate.Predicate{observe.NodeClaimChanged()}})
+	return append(all, watched{&karpv1.NodeClaim{}, w.reconciler.claimed, []predicate.Predicate{observe.NodeClaimChanged()}})
 }
 
 // begin begins watches, once.

@@ -59,6 +59,10 @@ type pass struct {
 	returned []v1alpha1.Removal
 	// drifted are objects that differ from Git and are left alone by `drift: Report`.
 	drifted []render.Ref
+	// launchless are the pools that get no nodes, each with why; looked says that
+	// they were looked for.
+	launchless []string
+	looked     bool
 	// notes become events.
 	notes []note
 	// again is the earliest time at which the next pass is wanted; zero where
@@ -111,6 +115,7 @@ func (p *pass) attempt() []step {
 		p.installCharts,
 		p.applyPlan,
 		p.observe,
+		p.seeLaunches,
 		p.remove,
 	}
 }

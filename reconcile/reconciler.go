@@ -35,6 +35,8 @@ type Reconciler struct {
 	// Values are what definitions in Git share with those in the cache; nil shares
 	// nothing.
 	Values *render.Values
+	// Launches are the pools that get no nodes, as far as NodeClaims tell.
+	Launches *observe.Launches
 
 	Source  Source
 	Charts  ChartStore

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/predicates"
@@ -84,20 +85,24 @@ func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []ctrlrec
 	})
 }
 
-// removing wakes the NodeSyncs whose open removals a NodeClaim belongs to.
-func (r *Reconciler) removing(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
+// claimed wakes the NodeSyncs whose open removals a NodeClaim belongs to, and those
+// of whose pool it brings news.
+func (r *Reconciler) claimed(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	claim, ok := obj.(*karpv1.NodeClaim)
 	if !ok {
 		return nil
 	}
-	n := observe.NodeClaim(claim)
+	n, news := observe.NodeClaim(claim), r.Launches.See(claim)
+	pool := render.Ref{Kind: render.NodePool, Name: n.Pool}
 	return r.where(ctx, func(sync *v1alpha1.NodeSync) bool {
-		for _, removal := range sync.Status.Removals {
-			if (removal.Kind == render.NodePool && removal.Name == n.Pool) || (removal.Kind == render.EC2NodeClass && removal.Name == n.Class) {
-				return true
-			}
-		}
-		return false
+		return removes(sync, n) || news && r.memories.wants(client.ObjectKeyFromObject(sync), pool)
+	})
+}
+
+// removes says whether an open removal of a NodeSync has to do with a NodeClaim.
+func removes(sync *v1alpha1.NodeSync, n plan.NodeClaim) bool {
+	return slices.ContainsFunc(sync.Status.Removals, func(r v1alpha1.Removal) bool {
+		return r.Kind == render.NodePool && r.Name == n.Pool || r.Kind == render.EC2NodeClass && r.Name == n.Class
 	})
 }
 

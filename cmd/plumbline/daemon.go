@@ -208,6 +208,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		return nil, err
 	}
 	return &reconcile.Reconciler{
+		Launches: &observe.Launches{Now: time.Now},
 		Metrics:  controller.NewMetrics(mgr, gauges, v1alpha1.Finalizer),
 		Client:   mgr.GetClient(),
 		Uncached: mgr.GetAPIReader(),

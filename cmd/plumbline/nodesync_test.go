@@ -72,6 +72,14 @@ func leaves(phases ...v1alpha1.RemovalPhase) func(*v1alpha1.NodeSync) {
 	}
 }
 
+// launchesFail has no capacity for a pool.
+func launchesFail(n *v1alpha1.NodeSync) {
+	n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.LaunchFailingCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLaunchFailed,
+		Message: "NodePool/cheap gets no nodes: insufficient capacity, with fleet error(s), InsufficientInstanceCapacity: none of m5.large in eu-west-1a",
+	})
+}
+
 // verdicts are NodeSyncs in each state that a pass can leave one in.
 func verdicts() map[string]*v1alpha1.NodeSync {
 	const t, f, u = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
@@ -91,6 +99,7 @@ func verdicts() map[string]*v1alpha1.NodeSync {
 		"removing":  nodeSync("prod", ready(u, "Removing", "removing NodePool/old-0 Draining (3 NodeClaims are left)"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining)),
 		"held":      nodeSync("prod", ready(f, "Held", "held: removal of NodePool/old-0: 1 more than guard.maxRemovedPools"), revisions(pushed, pushed), installed, leaves(v1alpha1.RemovalHeld)),
 		"stalled":   nodeSync("prod", ready(f, "Stalled", "removal of NodePool/old-0 stalled: pod web/web-0 is not evicted"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining)),
+		"launches":  nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, launchesFail),
 		"drifted":   nodeSync("prod", ready(f, "Drifted", "differs from Git, and drift is Report: NodePool/general"), revisions(applied, applied), installed),
 		"invalid":   nodeSync("prod", ready(f, "Invalid", "nodes/general.yaml:7: unknown field spec.tempalte\nnodes/batch.yaml:2: another"), revisions(applied, pushed), installed),
 		"retrying":  nodeSync("prod", ready(f, "SourceFailed", "fetch https://git.example.com/acme/fleet.git: no route to host"), revisions(applied, applied), installed),

@@ -30,6 +30,7 @@ type statusReport struct {
 	Attempted string                    `json:"attempted,omitempty"`
 	Applied   string                    `json:"applied,omitempty"`
 	Cloud     string                    `json:"cloud,omitempty"`
+	Launches  string                    `json:"launches,omitempty"`
 	Suspended bool                      `json:"suspended,omitempty"`
 	Waiting   *v1alpha1.Waiting         `json:"waiting,omitempty"`
 	Karpenter *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
@@ -89,6 +90,7 @@ func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	if verified := conditions.Get(sync, v1alpha1.CloudVerifiedCondition); verified != nil {
 		report.Cloud = fmt.Sprintf("%s (%s)", verified.Status, verified.Reason)
 	}
+	report.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
 	pools, err := poolsOf(ctx, c, sync)
 	if err != nil {
 		report.Unread = err.Error()

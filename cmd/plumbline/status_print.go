@@ -31,6 +31,9 @@ func (r statusReport) print(out io.Writer) error {
 		}
 	}
 	fmt.Fprintf(out, "cloud      verified: %s\n", orNone(r.Cloud))
+	if r.Launches != "" {
+		fmt.Fprintf(out, "launches   fail: %s\n", r.Launches)
+	}
 	r.printStages(out)
 	r.printPools(out)
 	r.printRemovals(out)

@@ -33,15 +33,17 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	}
 	trimmed.Status.NodeName = claim.Status.NodeName
 	trimmed.Status.ProviderID = claim.Status.ProviderID
-	trimmed.Status.Conditions = leaving(claim.Status.Conditions)
+	trimmed.Status.Conditions = telling(claim.Status.Conditions)
 	return trimmed
 }
 
-// leaving are the conditions that say how far a NodeClaim's end has come.
-func leaving(conditions []status.Condition) []status.Condition {
+// telling are the conditions that say how far a NodeClaim's end has come, and why
+// it was not launched.
+func telling(conditions []status.Condition) []status.Condition {
 	var kept []status.Condition
 	for _, c := range conditions {
-		if slices.Contains([]string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating}, c.Type) {
+		leaving := slices.Contains([]string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating}, c.Type)
+		if leaving || c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue {
 			kept = append(kept, c)
 		}
 	}

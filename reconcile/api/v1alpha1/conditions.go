@@ -29,6 +29,8 @@ const (
 	CloudVerifiedCondition = "CloudVerified"
 	// RemovingCondition is True while a removal is open.
 	RemovingCondition = "Removing"
+	// LaunchFailingCondition is True while a pool gets no nodes.
+	LaunchFailingCondition = "LaunchFailing"
 )
 
 // Reasons of the Ready condition.
@@ -51,6 +53,7 @@ const (
 	ReasonCloudUnverified     = "CloudUnverified"
 	ReasonAPIServerBusy       = "APIServerBusy"
 	ReasonAPIServerAway       = "APIServerAway"
+	ReasonLaunchFailed        = "LaunchFailed"
 )
 
 // GetConditions returns the conditions of the status.

@@ -1,0 +1,153 @@
+package reconcile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// refusedLaunch is a NodeClaim that has ended without an instance.
+func refusedLaunch(name string) *karpv1.NodeClaim {
+	return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: "cheap"}, DeletionTimestamp: &metav1.Time{Time: time.Unix(9, 0)},
+	}}
+}
+
+func eventOn(claim, message string) client.Object {
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: claim}, InvolvedObject: corev1.ObjectReference{Name: claim},
+		Reason: "InsufficientCapacityError", Message: "NodeClaim " + claim + " event: " + message,
+	}
+}
+
+// looksAtLaunches runs that step of a pass over a Set with the pools cheap and
+// general, and concludes.
+func (b *bed) looksAtLaunches() (*v1alpha1.NodeSync, time.Duration) {
+	b.t.Helper()
+	p := b.pass()
+	p.set = &render.Set{}
+	for _, name := range []string{"cheap", "general"} {
+		p.set.Objects = append(p.set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
+	}
+	p.run(b.t.Context(), p.seeLaunches)
+	result, err := p.conclude(b.t.Context())
+	if err != nil || p.fault != nil {
+		b.t.Fatal(err, p.fault)
+	}
+	return b.read(), result.RequeueAfter
+}
+
+// TestAPoolWithoutCapacityIsNamed with Karpenter's words: once, in the same words
+// for as long as it lasts, and beside a Ready that stays.
+func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "insufficient capacity, in zone a"), eventOn("cheap-2", "insufficient capacity, in zone b"))
+	b.memories.recall(b.pass().name(), "11")
+	b.memories.remember(b.pass().name(), &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "cheap"}}}})
+	if woken := b.claimed(t.Context(), refusedLaunch("cheap-1")); len(woken) != 1 {
+		t.Fatalf("woken: %v", woken)
+	}
+	sync, again := b.looksAtLaunches()
+	failing := conditions.Get(sync, v1alpha1.LaunchFailingCondition)
+	if failing == nil || failing.Status != "True" || failing.Message != "NodePool/cheap gets no nodes: insufficient capacity, in zone a" {
+		t.Fatalf("it says %+v", failing)
+	}
+	if !conditions.IsReady(sync) {
+		t.Errorf("ready: %+v", conditions.Get(sync, meta.ReadyCondition))
+	}
+	if again > observe.FailedLaunchLasts {
+		t.Errorf("looked at again in %s: by then it is over", again)
+	}
+	told := b.told()
+	if !slices.ContainsFunc(told, func(e string) bool { return strings.HasPrefix(e, "Warning LaunchFailed NodePool/cheap") }) {
+		t.Errorf("told: %v", told)
+	}
+
+	b.clock.forward(3 * time.Minute)
+	b.claimed(t.Context(), refusedLaunch("cheap-2"))
+	later, _ := b.looksAtLaunches()
+	if later.ResourceVersion != sync.ResourceVersion {
+		t.Errorf("written again: %+v", later.Status.Conditions)
+	}
+	if told := b.told(); len(told) > 0 {
+		t.Errorf("told again: %v", told)
+	}
+
+	runs := refusedLaunch("cheap-3")
+	runs.DeletionTimestamp, runs.Status.ProviderID = nil, "aws:///a/i-1"
+	if woken := b.claimed(t.Context(), runs); len(woken) != 1 {
+		t.Errorf("a launch that succeeds wakes %v", woken)
+	}
+	if sync, _ := b.looksAtLaunches(); conditions.Has(sync, v1alpha1.LaunchFailingCondition) {
+		t.Errorf("it is over, and says %+v", sync.Status.Conditions)
+	}
+	if woken := b.claimed(t.Context(), runs); len(woken) != 0 {
+		t.Errorf("a NodeClaim that brings no news wakes %v", woken)
+	}
+}
+
+// TestALaunchOfWhichNothingIsSaid is waited on for a moment, as the event may come
+// late, and then was none that failed.
+func TestALaunchOfWhichNothingIsSaid(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.claimed(t.Context(), refusedLaunch("cheap-1"))
+	sync, again := b.looksAtLaunches()
+	if conditions.Has(sync, v1alpha1.LaunchFailingCondition) || again > time.Second {
+		t.Errorf("again in %s, says %+v", again, sync.Status.Conditions)
+	}
+	if err := b.client.Create(t.Context(), eventOn("cheap-1", "no capacity")); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.forward(time.Second)
+	if sync, _ = b.looksAtLaunches(); !conditions.Has(sync, v1alpha1.LaunchFailingCondition) {
+		t.Error("the event has come, and nothing is said")
+	}
+
+	b = newBed(t, nodeSync(unchanged))
+	b.claimed(t.Context(), refusedLaunch("cheap-1"))
+	b.looksAtLaunches()
+	b.clock.forward(eventComes)
+	if _, again = b.looksAtLaunches(); again < time.Minute {
+		t.Errorf("no event comes, and it is looked for again in %s", again)
+	}
+	if _, failed := b.Launches.Failed("cheap"); failed {
+		t.Error("it counts as failed for ever")
+	}
+}
+
+// TestNobodyLooksWhileSuspended: then nothing is said that may be over.
+func TestNobodyLooksWhileSuspended(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "no capacity"))
+	b.claimed(t.Context(), refusedLaunch("cheap-1"))
+	b.looksAtLaunches()
+	p := b.pass()
+	p.suspended = true
+	p.summarize()
+	if conditions.Has(p.sync, v1alpha1.LaunchFailingCondition) {
+		t.Error("it is said")
+	}
+}
+
+// TestAPassThatFailsBeforeItLooks leaves what was said.
+func TestAPassThatFailsBeforeItLooks(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "no capacity"))
+	b.claimed(t.Context(), refusedLaunch("cheap-1"))
+	b.looksAtLaunches()
+	p := b.pass()
+	stopped(t, errUnreachable)(p)
+	p.summarize()
+	if !conditions.Has(p.sync, v1alpha1.LaunchFailingCondition) || len(p.notes) > 0 {
+		t.Errorf("it says %+v, and tells %v", p.sync.Status.Conditions, p.notes)
+	}
+}

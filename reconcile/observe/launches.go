@@ -1,0 +1,140 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// Launches are the NodePools whose newest NodeClaim got no instance. No condition
+// of a NodePool says so: it stays Ready. A launch that AWS refuses stands in the
+// NodeClaim's Launched condition; one for which there is no capacity ends the
+// NodeClaim at once, and leaves an event behind
+// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/launch.go).
+//
+// They are kept in memory: Karpenter tries again within minutes for as long as
+// pods want a node, and a daemon that was started anew learns of it then.
+type Launches struct {
+	// Now tells the time.
+	Now func() time.Time
+
+	mu     sync.Mutex
+	failed map[string]FailedLaunch
+}
+
+// FailedLaunch is the newest launch of a pool, which failed.
+type FailedLaunch struct {
+	// NodeClaim is that which got no instance, and when it was made.
+	NodeClaim string
+	made      metav1.Time
+	// At is when it was seen.
+	At time.Time
+	// Words are Karpenter's; empty while nobody has read the event.
+	Words string
+}
+
+// FailedLaunchLasts is how long a launch that failed counts, unless another one
+// fails: Karpenter takes what it was refused for unavailable for three minutes
+// (karpenter-provider-aws pkg/cache/cache.go), and then asks again.
+const FailedLaunchLasts = 10 * time.Minute
+
+// See looks at a NodeClaim, and says whether it has brought news of its pool.
+func (l *Launches) See(claim *karpv1.NodeClaim) (news bool) {
+	pool := claim.Labels[karpv1.NodePoolLabelKey]
+	if pool == "" {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, known := l.failed[pool]
+	if claim.Status.ProviderID != "" {
+		if known && !claim.CreationTimestamp.Before(&before.made) {
+			delete(l.failed, pool)
+			return true
+		}
+		return false
+	}
+	words := launchTrouble(claim)
+	if words == "" && claim.DeletionTimestamp == nil || known && before.NodeClaim == claim.Name && (words == "" || words == before.Words) {
+		return false
+	}
+	if words == "" {
+		words = before.Words // the same trouble, until an event says otherwise
+	}
+	if l.failed == nil {
+		l.failed = map[string]FailedLaunch{}
+	}
+	l.failed[pool] = FailedLaunch{NodeClaim: claim.Name, made: claim.CreationTimestamp, At: l.Now(), Words: words}
+	return true
+}
+
+// launchTrouble is what a NodeClaim says of its launch; empty where nothing is
+// wrong with it.
+func launchTrouble(claim *karpv1.NodeClaim) string {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue && c.Reason != notTried {
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return ""
+}
+
+// notTried is the reason of a condition that nobody has set yet
+// (github.com/awslabs/operatorpkg/status/condition_set.go).
+const notTried = "AwaitingReconciliation"
+
+// Failed is the launch of a pool that failed last; none where another one has
+// gone well since, or too much time has passed.
+func (l *Launches) Failed(pool string) (f FailedLaunch, failed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, failed = l.failed[pool]
+	if failed && !l.Now().Before(f.At.Add(FailedLaunchLasts)) {
+		delete(l.failed, pool)
+		return FailedLaunch{}, false
+	}
+	return f, failed
+}
+
+// Explain notes what an event says of a launch; nothing where there is none, so
+// that somebody else has ended the NodeClaim.
+func (l *Launches) Explain(pool string, of FailedLaunch, words string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, known := l.failed[pool]
+	switch {
+	case !known || now.NodeClaim != of.NodeClaim:
+	case words == "":
+		delete(l.failed, pool)
+	default:
+		now.Words = words
+		l.failed[pool] = now
+	}
+}
+
+// insufficientCapacity is the reason of Karpenter's event
+// (sigs.k8s.io/karpenter pkg/events/reason.go).
+const insufficientCapacity = "InsufficientCapacityError"
+
+// WhyNotLaunched reads what Karpenter's event says of a NodeClaim; empty where
+// there is none.
+func WhyNotLaunched(ctx context.Context, reader client.Reader, nodeClaim string) (words string, err error) {
+	events := &corev1.EventList{}
+	about := client.MatchingFields{"involvedObject.name": nodeClaim}
+	if err := reader.List(ctx, events, client.InNamespace(corev1.NamespaceDefault), about); err != nil {
+		return "", fmt.Errorf("read why NodeClaim/%s was not launched: %w", nodeClaim, err)
+	}
+	for i := range events.Items {
+		if e := &events.Items[i]; e.Reason == insufficientCapacity {
+			return strings.TrimPrefix(e.Message, "NodeClaim "+nodeClaim+" event: "), nil
+		}
+	}
+	return "", nil
+}

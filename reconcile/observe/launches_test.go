@@ -1,0 +1,146 @@
+package observe_test
+
+import (
+	"testing"
+	"time"
+
+	awsstatus "github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// launch is a NodeClaim of the pool "cheap", made in a second of the test, as the
+// cache has it.
+func launch(t *testing.T, name string, made int64, change func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+	t.Helper()
+	n := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: name, CreationTimestamp: metav1.Unix(made, 0), Labels: map[string]string{karpv1.NodePoolLabelKey: "cheap"},
+	}}
+	change(n)
+	return kept(t, n)
+}
+
+func ended(n *karpv1.NodeClaim)    { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(9, 0)} }
+func launched(n *karpv1.NodeClaim) { n.Status.ProviderID = "aws:///a/i-1" }
+
+// says has the condition Launched say something.
+func says(reason, message string) func(*karpv1.NodeClaim) {
+	return func(n *karpv1.NodeClaim) {
+		n.Status.Conditions = []awsstatus.Condition{{Type: "Launched", Status: metav1.ConditionUnknown, Reason: reason, Message: message}}
+	}
+}
+
+// TestLaunches: what NodeClaims tell, one after another.
+func TestLaunches(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	type see struct {
+		claim *karpv1.NodeClaim
+		news  bool
+	}
+	denied := says("Unauthorized", "User is not authorized")
+	const words = "Unauthorized: User is not authorized"
+	made := func(name string, second int64, change func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+		return launch(t, name, second, change)
+	}
+	cases := map[string]struct {
+		seen  []see
+		later time.Duration
+		want  string // NodeClaim and words
+	}{
+		"one that is not tried yet":         {seen: []see{{made("a", 1, says("AwaitingReconciliation", "object is awaiting")), false}}},
+		"one that runs":                     {seen: []see{{made("a", 1, launched), false}}},
+		"one that ends and has run":         {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { launched(n); ended(n) }), false}}},
+		"one that ends without an instance": {seen: []see{{made("a", 1, ended), true}, {made("a", 1, ended), false}}, want: "a "},
+		"one that AWS refuses":              {seen: []see{{made("a", 1, denied), true}, {made("a", 1, denied), false}}, want: "a " + words},
+		"which it says before it ends":      {seen: []see{{made("a", 1, denied), true}, {made("a", 1, ended), false}}, want: "a " + words},
+		"another after it":                  {seen: []see{{made("a", 1, denied), true}, {made("b", 2, ended), true}}, want: "b " + words},
+		"a later one runs":                  {seen: []see{{made("a", 1, ended), true}, {made("b", 2, launched), true}, {made("b", 2, launched), false}}},
+		"one of the same second runs":       {seen: []see{{made("a", 1, ended), true}, {made("b", 1, launched), true}}},
+		"one that runs already":             {seen: []see{{made("b", 2, ended), true}, {made("a", 1, launched), false}}, want: "b "},
+		"long ago":                          {seen: []see{{made("a", 1, denied), true}}, later: observe.FailedLaunchLasts},
+		"not that long ago":                 {seen: []see{{made("a", 1, denied), true}}, later: observe.FailedLaunchLasts - 1, want: "a " + words},
+		"one without a pool":                {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { ended(n); n.Labels = nil }), false}}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			now := at
+			l := &observe.Launches{Now: func() time.Time { return now }}
+			for i, s := range c.seen {
+				if news := l.See(s.claim); news != s.news {
+					t.Errorf("news of NodeClaim %d: %t", i+1, news)
+				}
+			}
+			now = now.Add(c.later)
+			got, failed := l.Failed("cheap")
+			if said := got.NodeClaim + " " + got.Words; failed != (c.want != "") || failed && said != c.want {
+				t.Errorf("failed %t: %q, want %q", failed, said, c.want)
+			}
+			if _, failed := l.Failed("general"); failed {
+				t.Error("another pool is said to fail")
+			}
+		})
+	}
+}
+
+// TestAnEventExplainsALaunch, unless another one has failed since; without one it
+// was no launch that failed.
+func TestAnEventExplainsALaunch(t *testing.T) {
+	l := &observe.Launches{Now: time.Now}
+	l.See(launch(t, "a", 1, ended))
+	first, _ := l.Failed("cheap")
+	l.See(launch(t, "b", 2, ended))
+	l.Explain("cheap", first, "late")
+	second, _ := l.Failed("cheap")
+	if second.Words != "" {
+		t.Errorf("explained by the event of another NodeClaim: %q", second.Words)
+	}
+	l.Explain("cheap", second, "no capacity")
+	if got, _ := l.Failed("cheap"); got.Words != "no capacity" {
+		t.Errorf("explained by %q", got.Words)
+	}
+	l.See(launch(t, "c", 3, ended))
+	third, _ := l.Failed("cheap")
+	if third.NodeClaim != "c" || third.Words != "no capacity" {
+		t.Errorf("the same trouble has other words: %+v", third)
+	}
+	l.Explain("cheap", third, "")
+	if got, failed := l.Failed("cheap"); failed {
+		t.Errorf("nobody says why, and it is %+v", got)
+	}
+	l.Explain("cheap", third, "late")
+	if got, failed := l.Failed("cheap"); failed {
+		t.Errorf("it is back: %+v", got)
+	}
+}
+
+func TestWhyNotLaunched(t *testing.T) {
+	about := func(name, reason, message string) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "." + reason}, InvolvedObject: corev1.ObjectReference{Kind: "NodeClaim", Name: name},
+			Reason: reason, Message: message,
+		}
+	}
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		about("a", "Launching", "NodeClaim a event: on the way"),
+		about("a", "InsufficientCapacityError", "NodeClaim a event: insufficient capacity, with fleet error(s)"),
+		about("b", "InsufficientCapacityError", "NodeClaim b event: another"),
+		about("c", "DisruptionBlocked", "NodeClaim c event: no"),
+	).WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string {
+		return []string{o.(*corev1.Event).InvolvedObject.Name}
+	}).Build()
+	for claim, want := range map[string]string{"a": "insufficient capacity, with fleet error(s)", "c": "", "d": ""} {
+		if got, err := observe.WhyNotLaunched(t.Context(), reader, claim); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", claim, got, err, want)
+		}
+	}
+}
