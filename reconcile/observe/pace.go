@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -51,20 +52,29 @@ func (p *Pace) wait(request reconcile.Request) time.Duration {
 	}
 	now := p.Now()
 	next := p.of[request].next(now)
+	if next != p.of[request] {
+		// What is over holds nobody back, and may be of a NodeSync that is gone.
+		maps.DeleteFunc(p.of, func(_ reconcile.Request, t turn) bool { return t.over(now) })
+	}
 	p.of[request] = next
 	return next.at.Sub(now)
 }
 
 // next is the turn that an event belongs to.
 func (t turn) next(now time.Time) turn {
-	switch end := t.at.Add(t.moment); {
+	switch {
 	case t.at.After(now):
 		return t // with those that wait already
-	case end.After(now):
-		return turn{at: end, moment: min(2*t.moment, longestMoment)}
+	case !t.over(now):
+		return turn{at: t.end(), moment: min(2*t.moment, longestMoment)}
 	}
 	return turn{at: now, moment: moment}
 }
+
+func (t turn) end() time.Time { return t.at.Add(t.moment) }
+
+// over says that a turn is as good as none.
+func (t turn) over(now time.Time) bool { return !t.end().After(now) }
 
 // queue is what a handler puts requests into.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

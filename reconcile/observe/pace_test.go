@@ -2,6 +2,8 @@ package observe_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -79,5 +81,29 @@ func TestPaceOfAStorm(t *testing.T) {
 	handler.Create(t.Context(), event.CreateEvent{Object: &karpv1.NodeClaim{}}, q)
 	if waits := q.waits[""]; waits[len(waits)-1] != 0 {
 		t.Errorf("held back for %s after the storm", waits[len(waits)-1])
+	}
+}
+
+// TestPaceRemembersNobodyForLong: NodeSyncs come and go, and it runs for months.
+func TestPaceRemembersNobodyForLong(t *testing.T) {
+	now := time.Unix(1000, 0)
+	pace := &observe.Pace{Now: func() time.Time { return now }}
+	handler := pace.Handler(func(_ context.Context, obj client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: obj.GetName()}}}
+	})
+	q := &noting{waits: map[string][]time.Duration{}}
+	const many = 20_000
+	before := heap()
+	for i := range many {
+		now = now.Add(time.Second)
+		claim := &karpv1.NodeClaim{}
+		claim.Name = fmt.Sprintf("sync-%d", i)
+		handler.Create(t.Context(), event.CreateEvent{Object: claim}, q)
+		clear(q.waits)
+	}
+	grown := int64(heap()) - int64(before)
+	runtime.KeepAlive(pace)
+	if grown > many*50 {
+		t.Errorf("%d bytes are kept of %d NodeSyncs that were woken once", grown, many)
 	}
 }
