@@ -125,13 +125,13 @@ func (p *pass) withoutCharts(ctx context.Context, err error) error {
 // resolveLive takes the schema of the live CRDs. The cache tells which they are
 // and holds no schema, so that they are read from the API server once.
 func (p *pass) resolveLive(ctx context.Context) error {
-	cached, err := readCRDs(ctx, p.Client)
+	cached, err := p.readCRDs(ctx, p.Client)
 	if err != nil {
 		return err
 	}
 	p.schemaIdentity = crdsIdentity(cached)
 	p.schema, err = p.schemas.get(p.schemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-		crds, err := readCRDs(ctx, p.Uncached)
+		crds, err := p.readCRDs(ctx, p.Uncached)
 		if err == nil && crdsIdentity(crds) != p.schemaIdentity {
 			err = &fault.Error{Class: fault.Superseded, Reason: v1alpha1.ReasonWaiting, Err: errors.New("the CRDs have changed while they were read: they are read again")}
 		}
@@ -151,13 +151,13 @@ func crdsIdentity(crds []*apiextensionsv1.CustomResourceDefinition) string {
 
 // readCRDs reads the CRDs of the kinds that are ours. That there is none is no
 // failure: whoever manages the charts has not got to it yet.
-func readCRDs(ctx context.Context, reader client.Reader) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func (p *pass) readCRDs(ctx context.Context, reader client.Reader) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, kind := range render.Kinds() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := reader.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
 		if apierrors.IsNotFound(err) {
-			return nil, &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf("waiting for the schema: crd %s is not installed yet; management is External, so that is for whoever installs Karpenter", kind.CRD)}
+			return nil, &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: p.lacks(kind.CRD)}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read crd %s: %w", kind.CRD, err)
@@ -165,4 +165,12 @@ func readCRDs(ctx context.Context, reader client.Reader) ([]*apiextensionsv1.Cus
 		crds = append(crds, crd)
 	}
 	return crds, nil
+}
+
+// lacks says who brings a CRD that is not there.
+func (p *pass) lacks(crd string) error {
+	if p.unpulled != nil {
+		return fmt.Errorf("waiting for the schema: crd %s is gone, and its chart brings it again: %w", crd, p.unpulled)
+	}
+	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; management is External, so that is for whoever installs Karpenter", crd)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -176,4 +177,19 @@ func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	asks("when a retry is due", "1.14.0", 3)
 	b.begin(b.read()).memory.fetchedFor.generation++
 	asks("for a NodeSync that was changed", "1.14.0", 4)
+}
+
+// TestACRDThatIsGoneWithoutTheRegistry is told with what keeps it away: whoever
+// manages the charts is plumbline.
+func TestACRDThatIsGoneWithoutTheRegistry(t *testing.T) {
+	release := charts.Release{Status: charts.Deployed, Mark: charts.Mark{Version: "1.14.1"}}
+	b := newBed(t, nodeSync(unchanged))
+	b.install.state = charts.State{CRDs: release, Controller: release}
+	p := b.installing()
+	p.charts = nil
+	stopped := p.resolveCharts(t.Context())
+	f := fault.Classify(stopped)
+	if f == nil || f.Class != fault.Waiting || strings.Contains(f.Error(), "External") || !strings.Contains(f.Error(), "no route") {
+		t.Errorf("it says %v", stopped)
+	}
 }
