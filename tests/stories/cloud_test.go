@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
@@ -33,7 +34,7 @@ func (s *story) billed(pool string) []string {
 
 func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
-	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, kill [pool=POOL], interrupt [pool=POOL]")
+	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, asked, kill [pool=POOL], interrupt [pool=POOL]")
 	if err != nil || len(args) == 0 {
 		return errors.Join(usage, err)
 	}
@@ -67,6 +68,8 @@ func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 			return errors.New("there is no instance to keep")
 		}
 		return nil
+	case question == "asked":
+		return s.asked()
 	case question == "kept":
 		running := s.billed("")
 		for _, id := range s.kept {
@@ -195,6 +198,12 @@ func (s *story) accessKey(who string) (string, error) {
 	return "", fmt.Errorf("want plumbline or anyone, got %q", who)
 }
 
+// calls are those to AWS since the mark.
+func (s *story) calls() []awssim.Call {
+	all := s.c.AWS.Calls("", "")
+	return all[min(s.mark.calls, len(all)):]
+}
+
 func (s *story) callsCommand(_ *testscript.TestScript, args []string) error {
 	if len(args) != 4 || args[2] != "=" {
 		return errors.New("usage: calls WHO ACTION = N")
@@ -204,8 +213,7 @@ func (s *story) callsCommand(_ *testscript.TestScript, args []string) error {
 		return err
 	}
 	var counted []string
-	all := s.c.AWS.Calls("", "")
-	for _, call := range all[min(s.mark.calls, len(all)):] {
+	for _, call := range s.calls() {
 		matches, err := path.Match(args[1], call.Action)
 		if err != nil {
 			return err

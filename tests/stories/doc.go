@@ -10,7 +10,8 @@
 // a kubeconfig of the administrator whose namespace is plumbline-system. Its
 // first comment says what the user does and sees; its last line asks what is
 // left in AWS. Nothing sleeps: what is to come is waited for, with a deadline
-// (-t, default 30s). These commands come on top of testscript's own (! before
+// (-t, default 30s). The daemon ends, and the story fails, where it changes an object
+// of its watch cache. These commands come on top of testscript's own (! before
 // any of them wants it to fail):
 //
 //	seed [FOLDER]
@@ -140,6 +141,9 @@
 //		Has launches fail for want of capacity; ends that.
 //	ec2 kill|interrupt [pool=POOL]
 //		Ends an instance as by hand; has EC2 take a spot instance back, after a warning.
+//	ec2 asked
+//		Holds that plumbline has asked EC2 by its ID, since the mark, for the instance
+//		that was ended last, and has got an answer.
 //	karpenter images VERSION…
 //		Has the controllers of older releases built, so that no pod waits for its image.
 //	karpenter crds|controller|both VERSION [VALUE=…]

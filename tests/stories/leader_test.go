@@ -14,7 +14,7 @@ import (
 // other is the second daemon.
 func (s *story) other() *daemon.Daemon {
 	if s.second == nil {
-		s.second = daemon.New(daemon.Options{Kube: s.c.Kube, AWS: s.c.AWSVariables(), Root: s.root, Dir: filepath.Join(s.dir, "other")})
+		s.second = daemon.New(daemon.Options{Kube: s.c.Kube, AWS: s.c.AWSVariables(), Root: s.root, Dir: filepath.Join(s.dir, "other"), Guarded: true})
 	}
 	return s.second
 }

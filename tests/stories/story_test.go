@@ -48,6 +48,7 @@ type story struct {
 	settings  map[string]map[string]string
 	workloads []string
 	kept      []string // instances that ec2 keep has noted
+	struck    string   // the instance that was ended or interrupted last
 	mark      mark
 	mend      func()                        // ends what `registry` has begun; nil: nothing
 	lies      []func(context.Context) error // withdraw what `registry publishes` has published
@@ -60,7 +61,7 @@ func newStory(t *testing.T, e entry, c *cluster, root string) *story {
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	t.Cleanup(cancel)
 	s := &story{entry: e, c: c, ctx: ctx, t: t, root: root, began: time.Now(), dir: t.TempDir(), settings: map[string]map[string]string{}}
-	s.daemon = daemon.New(daemon.Options{Kube: c.Kube, AWS: c.AWSVariables(), Root: root, Dir: filepath.Join(s.dir, "daemon")})
+	s.daemon = daemon.New(daemon.Options{Kube: c.Kube, AWS: c.AWSVariables(), Root: root, Dir: filepath.Join(s.dir, "daemon"), Guarded: true})
 	return s
 }
 

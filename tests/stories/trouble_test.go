@@ -3,6 +3,7 @@ package stories_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,5 +145,22 @@ func (s *story) strike(pool string, do func(instanceID string) error) error {
 	if len(running) == 0 {
 		return fmt.Errorf("pool %q has no instance", pool)
 	}
-	return do(slices.Min(running))
+	s.struck = slices.Min(running)
+	return do(s.struck)
+}
+
+// asked holds that plumbline has asked EC2 for the instance that was struck, since
+// the mark.
+func (s *story) asked() error {
+	key, err := s.accessKey("plumbline")
+	if err != nil {
+		return err
+	}
+	for _, call := range s.calls() {
+		ids := slices.Collect(maps.Values(call.Parameters))
+		if call.AccessKey == key && call.Action == "DescribeInstances" && call.Code == "" && slices.Contains(ids, s.struck) {
+			return nil
+		}
+	}
+	return fmt.Errorf("EC2 was not asked for instance %q", s.struck)
 }

@@ -33,6 +33,9 @@ type Options struct {
 	Root string
 	// Dir is the daemon's folder: its cache and its log. It is made if need be.
 	Dir string
+	// Guarded ends the process where it changes an object of its watch cache, which
+	// all passes share. It costs memory and time.
+	Guarded bool
 	// Endpoint is another way to the API server. Default: the API server's own.
 	Endpoint string
 }
@@ -152,6 +155,10 @@ func (d *Daemon) env(kubeconfig string) []string {
 	env := []string{
 		"KUBECONFIG=" + kubeconfig, "HOME=" + d.options.Dir, "TMPDIR=" + d.options.Dir, "NO_PROXY=127.0.0.1,localhost",
 		"POD_NAMESPACE=" + Namespace,
+	}
+	if d.options.Guarded {
+		// k8s.io/client-go/tools/cache/mutation_detector.go
+		env = append(env, "KUBE_CACHE_MUTATION_DETECTOR=true")
 	}
 	for name, value := range d.options.AWS {
 		env = append(env, name+"="+value)
