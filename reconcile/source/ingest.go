@@ -53,9 +53,8 @@ func (s *store) ingest(pack io.Reader, limit limits) (err error) {
 	if err != nil {
 		return err
 	}
-	s.indexes = append(s.indexes, index)
 	s.bytes += n + written
-	s.reopen()
+	s.reopen(index)
 	return nil
 }
 

@@ -17,8 +17,8 @@ import (
 // reaches and applied does not, and that changed an input against their first
 // parent, newest first. No more than limit commits are looked at.
 //
-// Most often they are in the store, since a fetch brings all that is new. A
-// store that was cloned since applied is deepened by limit commits, once. There
+// Most often they are in the store, since a fetch brings all that is new; then it
+// waits for nobody. A store that was cloned since applied is deepened by limit commits, once. There
 // is no commit where applied is HEAD or a later one: the branch was set back.
 // Where the two histories have parted, all of HEAD's side counts.
 //
@@ -34,6 +34,9 @@ func (g *Git) Since(ctx context.Context, req Request, applied string, inputs ren
 	if held.using == nil || !plumbing.IsHash(applied) {
 		return nil, &HistoryError{Since: applied, Reason: "nothing is known of it"}
 	}
+	if commits, whole := held.known(plumbing.NewHash(applied), limit); whole {
+		return held.store.changing(commits, inputs)
+	}
 	s := held.using
 	if err := s.lock(ctx); err != nil {
 		return nil, classify(ctx, err, req)
@@ -44,6 +47,17 @@ func (g *Git) Since(ctx context.Context, req Request, applied string, inputs ren
 		return nil, classify(ctx, err, req)
 	}
 	return s.store.changing(commits, inputs)
+}
+
+// known lists the commits where the store of the last Snapshot has all of them. It
+// needs no turn: a fetch adds to a store, and changes nothing of it. Another
+// NodeSync's fetch from a host that hangs holds nobody up.
+func (h hold) known(applied plumbing.Hash, limit int) (commits []*object.Commit, whole bool) {
+	if h.store == nil || !h.store.usable() {
+		return nil, false
+	}
+	commits, whole, err := h.store.since(h.head, applied, limit)
+	return commits, whole && err == nil
 }
 
 // between lists the commits that head reaches and applied does not, with the

@@ -3,6 +3,7 @@ package source_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -222,4 +223,36 @@ func TestSinceThatCannotBeTold(t *testing.T) {
 			wantContent(t, c.mustFetch(t, v1alpha1.GitRef{}), s.Commit, map[string]string{"a.yaml": "1"})
 		})
 	}
+}
+
+// TestSinceWaitsForNobodysFetch: what was pushed is in the store that NodeSyncs
+// share, whoever else fetches from a host that hangs.
+func TestSinceWaitsForNobodysFetch(t *testing.T) {
+	h := newHost(t)
+	c := newClient(t, h.url, source.Options{})
+	applied := h.commit(t, "main", files{"nodes/a.yaml": "a"})
+	c.mustFetch(t, v1alpha1.GitRef{})
+	changed := h.commit(t, "main", files{"nodes/a.yaml": "aa"})
+	inputs := inputsOf(t, c.mustFetch(t, v1alpha1.GitRef{}), "nodes/a.yaml")
+
+	hangs, goesOn := make(chan struct{}), make(chan struct{})
+	h.mu.Lock()
+	h.handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(hangs); <-goesOn })
+	h.mu.Unlock()
+	other := c.request
+	other.Key = "default/other"
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := c.git.Fetch(t.Context(), other)
+		ended <- err
+	}()
+	<-hangs
+	wantSince(t, c, applied, inputs, changed)
+	select {
+	case err := <-ended:
+		t.Errorf("nothing hung: %v", err)
+	default:
+	}
+	close(goesOn)
+	<-ended
 }

@@ -64,6 +64,8 @@ func (s *slot) unlock() { <-s.turn }
 // credentials are wrong goes on with the Snapshot that it has.
 type hold struct {
 	using, asking *slot
+	// store is that of the last Snapshot, as long as using has it still.
+	store *store
 	// head is the commit of the key's last Snapshot.
 	head plumbing.Hash
 }
@@ -81,13 +83,14 @@ func (g *Git) ask(req Request) (*slot, error) {
 		g.slots[id] = s
 	}
 	before := g.holds[req.Key]
-	g.holds[req.Key] = hold{using: before.using, asking: s, head: before.head}
+	g.holds[req.Key] = hold{using: before.using, asking: s, store: before.store, head: before.head}
 	left := g.abandoned(before)
 	g.mu.Unlock()
 	return s, empty(left)
 }
 
-// settle notes what a key was given, and lets go of what it has used before.
+// settle notes what a key was given, and lets go of what it has used before. It is
+// the slot's turn.
 func (g *Git) settle(key string, s *slot, commit string) error {
 	g.mu.Lock()
 	before, ok := g.holds[key]
@@ -95,7 +98,7 @@ func (g *Git) settle(key string, s *slot, commit string) error {
 		g.mu.Unlock()
 		return nil // forgotten meanwhile
 	}
-	g.holds[key] = hold{using: s, asking: before.asking, head: plumbing.NewHash(commit)}
+	g.holds[key] = hold{using: s, asking: before.asking, store: s.store, head: plumbing.NewHash(commit)}
 	left := g.abandoned(before)
 	g.mu.Unlock()
 	return empty(left)

@@ -36,14 +36,14 @@ type store struct {
 	shallow []plumbing.Hash            // where the history was cut off
 	tip     plumbing.Hash              // the last commit that was shown to be whole
 	proven  map[plumbing.Hash]struct{} // trees that are present with all below them
-	indexes []*idxfile.MemoryIndex     // one for each pack
 	bytes   int64                      // on disk
 	cloned  int64                      // of these, the clone
 	view    *tree                      // of tip
 	// deepened is the tip of which the history was asked for last.
 	deepened plumbing.Hash
 
-	mu      sync.Mutex // guards what follows, which Snapshots use
+	mu      sync.Mutex             // guards what follows, which Snapshots and Since use
+	indexes []*idxfile.MemoryIndex // one for each pack
 	objects *filesystem.Storage
 	closed  bool
 	broken  bool // an object was missed: do not build on this store
@@ -60,11 +60,12 @@ func newStore(dir string) (*store, error) {
 
 func (s *store) packDir() string { return filepath.Join(s.dir, "objects", "pack") }
 
-// reopen makes new packs visible: go-git lists the packs once where it is told
-// that nobody else writes.
-func (s *store) reopen() {
+// reopen makes new packs visible, and the objects that they index: go-git lists
+// the packs once where it is told that nobody else writes.
+func (s *store) reopen(indexes ...*idxfile.MemoryIndex) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.indexes = append(s.indexes, indexes...)
 	if s.objects != nil {
 		_ = s.objects.Close() // only reading: nothing can be lost
 	}
@@ -77,6 +78,8 @@ func (s *store) reopen() {
 
 // grown is whether a new clone would be better than one more pack.
 func (s *store) grown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return len(s.indexes) >= maxPacks || s.bytes > 2*s.cloned+slack
 }
 
@@ -119,6 +122,8 @@ func (s *store) with(read func(*filesystem.Storage) error) error {
 // has is whether the store has an object. It asks the indexes alone: go-git
 // would look for a file of its own for each object first.
 func (s *store) has(h plumbing.Hash) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, index := range s.indexes {
 		if ok, err := index.Contains(h); ok && err == nil {
 			return true
