@@ -42,8 +42,10 @@ func (c cluster) oneLife(t *testing.T, version string) {
 	}
 	eventually(t, "a pod of this version leads", func(ctx context.Context) bool { return c.Leads(ctx, version) == nil })
 	c.AWS.ForgetCalls()
-	c.must(t, "kubectl", "apply", "-f", "testdata/pool.yaml", "-f", "testdata/workload.yaml")
+	c.must(t, "kubectl", "apply", "-f", "testdata/workload.yaml")
 	c.must(t, "kubectl", "scale", "deployment", "web", "--replicas=2")
+	eventually(t, "the workload has two pods", func(ctx context.Context) bool { return len(c.words(ctx, "pods", names)) == 2 })
+	c.must(t, "kubectl", "apply", "-f", "testdata/pool.yaml") // not before, or nodes are launched for more
 	eventually(t, "two pods run on two nodes", func(ctx context.Context) bool {
 		return slices.Equal(c.words(ctx, "deployment/web", `{.status.availableReplicas}`), []string{"2"})
 	})
