@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -97,5 +98,6 @@ func busy(err error) bool {
 // away says whether nobody answered. The other parties have errors of their own
 // for that, which the table asks for first: what is left is the API server's.
 func away(err error) bool {
-	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
+	var sent *url.Error
+	return errors.As(err, &sent) && (utilnet.IsConnectionRefused(sent) || utilnet.IsConnectionReset(sent) || utilnet.IsHTTP2ConnectionLost(sent) || utilnet.IsProbableEOF(sent))
 }

@@ -59,7 +59,7 @@ func watchPools(t *testing.T) *watched {
 		kinds.Add(gvk, meta.RESTScopeRoot)
 	}
 	w := &watched{t: t, server: s, refusals: &observe.Refusals{}, weights: map[string]int64{}}
-	options := observe.CacheOptions(w.refusals)
+	options := observe.CacheOptions(w.refusals, nil)
 	options.Scheme, options.Mapper = scheme, kinds
 	c, err := cache.New(&rest.Config{Host: server.URL}, options)
 	if err != nil {
