@@ -1,9 +1,10 @@
 // Package charts is the home of Helm: it finds Karpenter's two charts of one
 // version and installs them.
 //
-// In goes a Ref, the repository and the version that Git names. A Store turns
-// it into Charts, both or neither, from its cache by digest or from the
-// registry. An Installer brings Charts into a cluster as two Helm releases,
+// In goes a Ref: the repository, the version and the pins that Git names. A
+// Store turns it into Charts, both or neither, from its cache by digest or from
+// where they are: an OCI registry, a Helm repository, a folder of the checkout.
+// What opens a host comes in as Keys and goes to that host alone. An Installer brings Charts into a cluster as two Helm releases,
 // karpenter-crd and karpenter, by a pure decision (Decide) and a thin shell.
 //
 // Helm's own waits are off: Ensure returns when everything is written, and

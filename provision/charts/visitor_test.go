@@ -117,6 +117,24 @@ func TestCredentialsGoNowhereElse(t *testing.T) {
 			t.Errorf("the other host was asked for %v, with credentials for %v; want two and none", elsewhere.asked, elsewhere.authorized)
 		}
 	})
+	t.Run("whoever has set them", func(t *testing.T) {
+		f, elsewhere := newFakeHelmRepository(t), newFakeHelmRepository(t)
+		f.redirect["/a"] = elsewhere.server.URL + "/a"
+		v := &visitor{base: http.DefaultTransport.(*http.Transport), home: f.host()}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.server.URL+"/a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer secret")
+		response, err := v.client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if len(f.authorized) != 1 || len(elsewhere.asked) != 1 || len(elsewhere.authorized) > 0 {
+			t.Errorf("the host had credentials for %v, the other one for %v of %v", f.authorized, elsewhere.authorized, elsewhere.asked)
+		}
+	})
 	t.Run("a token service", func(t *testing.T) {
 		registry := serve(t, "1.14.1")
 		asked := 0
