@@ -7,7 +7,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// ServerVersion is the cluster's version of Kubernetes, such as v1.33.4-eks-99d6cc0.
+// ServerVersion is the cluster's version of Kubernetes, such as
+// v1.33.4-eks-99d6cc0; of an API server that emulates an older one, that one.
 func (i *Installer) ServerVersion(context.Context) (string, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(i.config)
 	if err != nil {
@@ -16,6 +17,9 @@ func (i *Installer) ServerVersion(context.Context) (string, error) {
 	version, err := client.ServerVersion()
 	if err != nil {
 		return "", fmt.Errorf("read the version of Kubernetes: %w", err)
+	}
+	if version.EmulationMajor != "" && version.EmulationMinor != "" {
+		return "v" + version.EmulationMajor + "." + version.EmulationMinor, nil
 	}
 	return version.GitVersion, nil
 }
