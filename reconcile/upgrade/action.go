@@ -9,7 +9,7 @@ type Action interface {
 	action()
 }
 
-// Keep: what is installed is what Git says.
+// Keep leaves the charts as they are: as Git says.
 type Keep struct{}
 
 // Check finds out whether the change may be made.
@@ -33,13 +33,13 @@ type Diagnose struct{}
 // RollBack brings the main chart again as it was at a revision.
 type RollBack struct{ Revision int32 }
 
-// Wait: nothing more can be done for now.
+// Wait ends the pass: nothing more can be done for now.
 type Wait struct{ On, Message string }
 
-// Hold: a person's word is wanted.
+// Hold ends the pass until a person has given a word.
 type Hold struct{ Message string }
 
-// Fail: it went wrong, and a person has to do something.
+// Fail ends the pass: it went wrong, and a person has to do something.
 type Fail struct{ Message string }
 
 func (Keep) action()            {}

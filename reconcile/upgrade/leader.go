@@ -30,7 +30,7 @@ func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deploym
 	if client.IgnoreNotFound(err) != nil {
 		return observe.Readiness{}, fmt.Errorf("read lease %s: %w", leaseName, err)
 	}
-	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return observe.Readiness{Message: "no replica of deployment/" + deployment.Name + " leads yet"}, nil
 	}
 	holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
