@@ -126,6 +126,22 @@ func chartStepWords(k *v1alpha1.KarpenterStatus) string {
 	return fmt.Sprintf("%s of Karpenter %s is written down before it begins", k.Target.Step, k.Target.Version)
 }
 
+// settleCharts ends a change of the charts once every definition is Ready under
+// the new controller.
+func (p *pass) settleCharts(context.Context) error {
+	if !p.stages.controller.Ready {
+		return nil
+	}
+	for _, kind := range []string{render.EC2NodeClass, render.NodePool} {
+		if ready := p.stages.of(p.set, kind); !ready.Ready {
+			return nil
+		}
+	}
+	settled := upgrade.Settle(*p.sync.Status.Karpenter, observe.Readiness{Ready: true})
+	p.sync.Status.Karpenter = &settled
+	return nil
+}
+
 // keepCharts looks whether what is installed still stands, and puts it right.
 func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	identity, err := p.installIdentity()

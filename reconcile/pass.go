@@ -116,6 +116,7 @@ func (p *pass) attempt() []step {
 		p.applyPlan,
 		p.observe,
 		p.seeLaunches,
+		p.settleCharts,
 		p.remove,
 	}
 }

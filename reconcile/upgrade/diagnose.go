@@ -36,7 +36,7 @@ func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *app
 	}
 	parts := []string{rollout, describe(pod)}
 	if line := lastLines(ctx, logs, pod); line != "" {
-		parts = append(parts, "its log ends: "+line)
+		parts = append(parts, "its log: "+line)
 	}
 	if warning := lastWarning(ctx, reader, pod); warning != "" {
 		parts = append(parts, warning)
@@ -105,8 +105,8 @@ func lastLines(ctx context.Context, logs Logs, pod *corev1.Pod) string {
 	}
 	for _, previous := range []bool{true, false} {
 		text, err := logs(ctx, pod.Namespace, pod.Name, container, previous)
-		if err == nil && strings.TrimSpace(text) != "" {
-			return oneLine(text)
+		if told := telling(text); err == nil && told != "" {
+			return told
 		}
 	}
 	return ""

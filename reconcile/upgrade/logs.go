@@ -3,16 +3,18 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 )
 
-// lastLogLines and maxLog are how much of a log is read, in lines and bytes.
+// lastLogLines and maxLog are how much of a log is read, in lines and bytes: enough
+// for a panic with its stack.
 const (
-	lastLogLines = 3
-	maxLog       = 4096
+	lastLogLines = 60
+	maxLog       = 32 << 10
 )
 
 // PodLogs reads logs from the API server.
@@ -31,4 +33,23 @@ func PodLogs(config *rest.Config) (Logs, error) {
 		}
 		return string(text), nil
 	}, nil
+}
+
+// maxTold is how many lines of a log are told.
+const maxTold = 2
+
+// telling picks what a log that ended tells of why: the line of a panic, which its
+// stack follows, or else the last lines.
+func telling(log string) string {
+	var lines []string
+	for line := range strings.SplitSeq(log, "\n") {
+		line = oneLine(line)
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return line
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-maxTold):], " ")
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
 
 // Next takes the charts as far as what is seen allows. It returns the status as
@@ -43,7 +44,7 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 		}
 		return k, Fail{Message: k.Target.Message}
 	case v1alpha1.ChartSettling:
-		return settle(k, s)
+		return k, Keep{}
 	}
 	return check(at(k, v1alpha1.ChartChecking, now), s, now)
 }
@@ -106,7 +107,7 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	case s.Rollout.Ready:
 		k = at(k, v1alpha1.ChartSettling, now)
 		k.Version, k.Identity, k.Controller = k.Target.Version, k.Target.Identity, s.Controller
-		return settle(k, s)
+		return k, Keep{}
 	case !overdue:
 		return k, Wait{On: "Controller", Message: s.Rollout.Message}
 	case s.Cause == "":
@@ -133,15 +134,15 @@ func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.Karpe
 		k.Controller = s.RolledBack
 	}
 	k = at(k, v1alpha1.ChartRolledBack, now)
-	k.Target.Message = fmt.Sprintf("%s; rolled back to %s, and no node was touched", message, k.Version)
+	k.Target.Message = fmt.Sprintf("%s; the release before, %s, is in force again, and no node was touched", message, k.Version)
 	return k, Fail{Message: k.Target.Message}
 }
 
-// settle ends the change once the definitions are Ready under it.
-func settle(k v1alpha1.KarpenterStatus, s Seen) (v1alpha1.KarpenterStatus, Action) {
-	if s.Definitions == nil || !s.Definitions.Ready {
-		return k, Keep{}
+// Settle ends a change whose controller is in force, once every definition is
+// Ready under it.
+func Settle(k v1alpha1.KarpenterStatus, definitions observe.Readiness) v1alpha1.KarpenterStatus {
+	if k.Target != nil && k.Target.Step == v1alpha1.ChartSettling && definitions.Ready {
+		k.Target = nil
 	}
-	k.Target = nil
-	return k, Keep{}
+	return k
 }

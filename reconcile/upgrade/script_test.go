@@ -133,9 +133,6 @@ func (p *player) pass(t *testing.T, words []string) string {
 	if said["no-way-back"] {
 		s.NoWayBack = "no way back"
 	}
-	if words[0] == "settled" {
-		s.Definitions = &observe.Readiness{Ready: true}
-	}
 	out := "----\n"
 	for range 20 {
 		before := p.status.DeepCopy()
@@ -145,6 +142,7 @@ func (p *player) pass(t *testing.T, words []string) string {
 		}
 		p.status = next
 		if !p.do(action, &s, said) {
+			p.status = Settle(p.status, observe.Readiness{Ready: words[0] == "settled"})
 			return out + p.describe(action)
 		}
 		out += "  " + action.String() + "\n"

@@ -33,9 +33,6 @@ type Seen struct {
 	Cause string
 	// RolledBack is the release that this pass has gone back to.
 	RolledBack *v1alpha1.ReleaseStatus
-	// Definitions says whether the classes and pools are Ready. Nil where they were
-	// not looked at yet.
-	Definitions *observe.Readiness
 	// Again says that a person wants what failed to be tried once more.
 	Again bool
 }

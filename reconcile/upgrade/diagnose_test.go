@@ -1,0 +1,77 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+func TestTelling(t *testing.T) {
+	for name, c := range map[string]struct{ log, want string }{
+		"nothing":    {"\n", ""},
+		"last lines": {"one\ntwo\n\nthree  words\n", "two three words"},
+		"a panic": {"{\"level\":\"INFO\"}\npanic: parsing flags, invalid X\n\ngoroutine 1 [running]:\nmain.main()\n\t/main.go:33 +0x29\n",
+			"panic: parsing flags, invalid X"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := telling(c.log); got != c.want {
+				t.Errorf("telling() = %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCause(t *testing.T) {
+	labels := map[string]string{"app.kubernetes.io/name": "karpenter"}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter"}}
+	deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	pod := func(name string, made int64, change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: labels, CreationTimestamp: metav1.Unix(made, 0)}}
+		change(p)
+		return p
+	}
+	crashing := pod("new", 2, func(p *corev1.Pod) {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}},
+		}}
+	})
+	running := pod("old", 1, func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	})
+	unscheduled := pod("new", 2, func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/2 nodes are\n available"}}
+	})
+	logs := func(_ context.Context, _, pod, _ string, previous bool) (string, error) {
+		if !previous {
+			return "", errors.New("the run before the last restart is asked for first")
+		}
+		return "panic: of " + pod + "\n\ngoroutine 1\n", nil
+	}
+	for name, c := range map[string]struct {
+		pods []client.Object
+		logs Logs
+		want string
+	}{
+		"no pod":        {want: "0 of 1; it has no pod"},
+		"it crashes":    {pods: []client.Object{running, crashing}, logs: logs, want: "0 of 1; pod/new CrashLoopBackOff: back-off, its last run ended with exit code 2; its log: panic: of new"},
+		"not scheduled": {pods: []client.Object{unscheduled}, want: "0 of 1; pod/new is not scheduled: 0/2 nodes are available"},
+		"no log":        {pods: []client.Object{crashing}, want: "0 of 1; pod/new CrashLoopBackOff: back-off, its last run ended with exit code 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := fake.NewClientBuilder().WithObjects(c.pods...).
+				WithIndex(&corev1.Event{}, "involvedObject.uid", func(client.Object) []string { return nil }).
+				WithIndex(&corev1.Event{}, "type", func(client.Object) []string { return nil }).Build()
+			if diff := cmp.Diff(c.want, Cause(t.Context(), reader, c.logs, deployment, "0 of 1")); diff != "" {
+				t.Errorf("Cause() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
