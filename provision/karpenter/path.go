@@ -41,14 +41,14 @@ func (e *DowngradeError) Error() string {
 // SkippedHopError says that an upgrade skips a version that it has to stop at.
 type SkippedHopError struct {
 	From, To string
-	// Path is the whole way.
-	Path []Hop
+	// Next is where the way stops first.
+	Next string
 }
 
 // Error names the next stop.
 func (e *SkippedHopError) Error() string {
 	return fmt.Sprintf("karpenter %s cannot be upgraded to %s at once: set version %s in plumbline.yaml first; plumbline upgrade --to %s prints the way",
-		e.From, e.To, e.Path[0].To, e.To)
+		e.From, e.To, e.Next, e.To)
 }
 
 // CheckHop says whether one version may follow another at once. Errors:
@@ -58,7 +58,7 @@ func CheckHop(from, to string) error {
 	if err != nil || len(path) < 2 {
 		return err
 	}
-	return &SkippedHopError{From: from, To: to, Path: path}
+	return &SkippedHopError{From: from, To: to, Next: path[0].To}
 }
 
 // Path returns the hops from one version to another, none where they are equal.
