@@ -34,7 +34,7 @@ func (s *story) billed(pool string) []string {
 
 func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
-	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, asked, kill [pool=POOL], interrupt [pool=POOL]")
+	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag, asked, kill [pool=POOL], interrupt [pool=POOL]")
 	if err != nil || len(args) == 0 {
 		return errors.Join(usage, err)
 	}
@@ -68,6 +68,8 @@ func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 			return errors.New("there is no instance to keep")
 		}
 		return nil
+	case question == "untag" && len(args) == 1:
+		return s.c.AWS.Untag(s.struck, "karpenter.sh/nodepool")
 	case question == "asked":
 		return s.asked()
 	case question == "kept":

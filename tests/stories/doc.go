@@ -141,6 +141,8 @@
 //		Has launches fail for want of capacity; ends that.
 //	ec2 kill|interrupt [pool=POOL]
 //		Ends an instance as by hand; has EC2 take a spot instance back, after a warning.
+//	ec2 untag
+//		Takes the tag of its pool off the instance that was ended last.
 //	ec2 asked
 //		Holds that plumbline has asked EC2 by its ID, since the mark, for the instance
 //		that was ended last, and has got an answer.

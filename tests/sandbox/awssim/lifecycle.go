@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
+
+	"github.com/aws/aws-sdk-go/service/ec2"
 )
 
 // start brings an instance into being from a spec that was checked, with its
@@ -124,6 +126,15 @@ func (s *Simulator) Terminate(instanceID string) error {
 			return
 		}
 		a.terminate(i, "User initiated")
+	})
+	return err
+}
+
+// Untag takes a tag off an instance as a person with the console would.
+func (s *Simulator) Untag(instanceID, key string) error {
+	var err error
+	s.locked(func(a *account) {
+		_, err = a.deleteTags(nil, &ec2.DeleteTagsInput{Resources: []*string{&instanceID}, Tags: []*ec2.Tag{{Key: &key}}})
 	})
 	return err
 }
