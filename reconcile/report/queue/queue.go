@@ -50,8 +50,12 @@ func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Saying) erro
 	if err := b.open(ctx, sync.Status.Reported); err != nil {
 		return err
 	}
+	dropped := b.ledger.without(s.Hosts)
 	if err := b.change(ctx, sync.Status.Reported, func(l *Ledger) { l.say(s) }); err != nil {
 		return err
+	}
+	for _, lane := range dropped {
+		ctrl.LoggerFrom(ctx).Info("spec.report names a host no more: what waited for it is dropped", "provider", lane.Provider, "url", lane.URL, "statuses", len(lane.Waiting))
 	}
 	q.wake()
 	return nil

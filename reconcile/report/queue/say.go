@@ -129,6 +129,13 @@ func (l *Ledger) setHosts(s Saying) {
 	}
 }
 
+// without are the lanes with something in them that lead to none of the hosts.
+func (l *Ledger) without(hosts []Target) []Lane {
+	return slices.DeleteFunc(slices.Clone(l.Lanes), func(lane Lane) bool {
+		return len(lane.Waiting) == 0 || slices.ContainsFunc(hosts, func(t Target) bool { return t.is(lane.Host) })
+	})
+}
+
 // retry has what failed tried at once.
 func (l *Lane) retry() {
 	l.NotBefore, l.Refused, l.RefusedAt = time.Time{}, "", time.Time{}
