@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/render"
@@ -11,7 +13,7 @@ import (
 
 // configure reads plumbline.yaml and refuses a commit that moves what the first
 // install has fixed.
-func (p *pass) configure(_ context.Context) error {
+func (p *pass) configure(ctx context.Context) error {
 	karpenter, err := render.ReadKarpenter(*p.snapshot, p.sync.Spec.Path)
 	if err != nil {
 		return err
@@ -19,8 +21,39 @@ func (p *pass) configure(_ context.Context) error {
 	if err := fixed(p.sync.Status.Karpenter, karpenter); err != nil {
 		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: err}
 	}
+	if karpenter.Management == render.Managed {
+		if err := p.soleManager(ctx); err != nil {
+			return err
+		}
+	}
 	p.karpenter = karpenter
 	return nil
+}
+
+// soleManager holds that one NodeSync alone manages the charts of a cluster: two
+// would bring each its own version over the other's, again and again.
+func (p *pass) soleManager(ctx context.Context) error {
+	all := &v1alpha1.NodeSyncList{}
+	if err := p.Client.List(ctx, all, client.InNamespace(p.sync.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("read the NodeSyncs: %w", err)
+	}
+	for i := range all.Items {
+		other := &all.Items[i]
+		if k := other.Status.Karpenter; k == nil || k.Management != string(render.Managed) || !madeBefore(other, p.sync) {
+			continue
+		}
+		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonConflict, Err: fmt.Errorf(
+			"NodeSync %s/%s installs Karpenter's charts already: set management: External in this one's plumbline.yaml, or delete the other", other.Namespace, other.Name)}
+	}
+	return nil
+}
+
+// madeBefore orders NodeSyncs by age.
+func madeBefore(a, b *v1alpha1.NodeSync) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
 // FixedError says that a commit moves what the first install has fixed.
