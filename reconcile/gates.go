@@ -53,11 +53,7 @@ func (p *pass) passGates(ctx context.Context, seen *upgrade.Seen) error {
 	if err := p.checkValues(from, to); err != nil {
 		return err
 	}
-	live, err := p.liveCRDs(ctx)
-	if err != nil {
-		return err
-	}
-	next, err := p.nextCRDs(live)
+	live, next, err := p.bothCRDs(ctx)
 	if err != nil {
 		return err
 	}
@@ -137,13 +133,17 @@ func (p *pass) liveCRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceD
 	return live, nil
 }
 
-// nextCRDs are the CRDs that the change leaves: those of the charts, or those that
-// are there where they are newer, because CRDs never go back.
-func (p *pass) nextCRDs(live []*apiextensionsv1.CustomResourceDefinition) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	if crds := p.sync.Status.Karpenter.CRDs; crds != nil && newer(crds.Version, p.charts.Version) {
-		return live, nil
+// bothCRDs are the CRDs that are there, and those that the change leaves: those of
+// the charts, or what is there where that is newer, because CRDs never go back.
+func (p *pass) bothCRDs(ctx context.Context) (live, next []*apiextensionsv1.CustomResourceDefinition, err error) {
+	if live, err = p.liveCRDs(ctx); err != nil {
+		return nil, nil, err
 	}
-	return p.charts.CRDs()
+	if crds := p.sync.Status.Karpenter.CRDs; crds != nil && newer(crds.Version, p.charts.Version) {
+		return live, live, nil
+	}
+	next, err = p.charts.CRDs()
+	return live, next, err
 }
 
 func newer(version, than string) bool {
@@ -194,11 +194,7 @@ func (p *pass) unreadable(ctx context.Context, old *schema.Validator) []string {
 
 // migrateStored rewrites the objects of CRDs that would lose a stored version.
 func (p *pass) migrateStored(ctx context.Context, seen *upgrade.Seen) error {
-	live, err := p.liveCRDs(ctx)
-	if err != nil {
-		return err
-	}
-	next, err := p.nextCRDs(live)
+	live, next, err := p.bothCRDs(ctx)
 	if err != nil {
 		return err
 	}

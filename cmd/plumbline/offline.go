@@ -24,7 +24,36 @@ type rendered struct {
 
 // renderFolder renders a folder on disk, without a cluster or a network.
 func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
-	root, name, err := repositoryOf(folder)
+	at, err := openOnDisk(folder)
+	if err != nil {
+		return nil, err
+	}
+	r := &rendered{}
+	definitions, version, err := offlineCRDs(crds)
+	if err != nil {
+		return nil, err
+	}
+	if crds == "" && at.karpenter.Management == render.Managed && at.karpenter.Version != version {
+		r.unvalidated = at.karpenter.Version
+	}
+	if r.schema, err = schema.New(definitions); err != nil {
+		return nil, err
+	}
+	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, r.schema)
+	return r, err
+}
+
+// onDisk is a folder on disk with a plumbline.yaml.
+type onDisk struct {
+	// root of the repository that it is in, and its place there.
+	root, name string
+	snapshot   *render.Snapshot
+	karpenter  *render.Karpenter
+}
+
+// openOnDisk reads the plumbline.yaml of a folder on disk.
+func openOnDisk(path string) (*onDisk, error) {
+	root, name, err := repositoryOf(path)
 	if err != nil {
 		return nil, err
 	}
@@ -36,19 +65,7 @@ func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rendered{}
-	definitions, version, err := offlineCRDs(crds)
-	if err != nil {
-		return nil, err
-	}
-	if crds == "" && karpenter.Management == render.Managed && karpenter.Version != version {
-		r.unvalidated = karpenter.Version
-	}
-	if r.schema, err = schema.New(definitions); err != nil {
-		return nil, err
-	}
-	r.set, err = render.Render(ctx, *snapshot, name, karpenter, r.schema)
-	return r, err
+	return &onDisk{root: root, name: name, snapshot: snapshot, karpenter: karpenter}, nil
 }
 
 // repositoryOf finds the root of the repository that a folder is in, so that

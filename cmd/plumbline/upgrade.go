@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
-	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -72,18 +71,11 @@ func (o *upgradeOptions) make(args []string) (*upgradeReport, error) {
 	if len(args) > 0 {
 		folder = args[0]
 	}
-	root, name, err := repositoryOf(folder)
+	at, err := openOnDisk(folder)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := source.Folder(root)
-	if err != nil {
-		return nil, err
-	}
-	git, err := render.ReadKarpenter(*snapshot, name)
-	if err != nil {
-		return nil, err
-	}
+	git := at.karpenter
 	if git.Management == render.External {
 		return nil, fmt.Errorf("management is External in %s: whoever installs Karpenter upgrades it; --from VERSION prints the way", folder)
 	}

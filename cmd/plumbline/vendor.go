@@ -12,7 +12,6 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
-	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -59,30 +58,23 @@ docker login.`,
 
 // vendor pulls, writes, and edits plumbline.yaml where it is asked to.
 func (o *vendorOptions) vendor(ctx context.Context, folder string) (*vendorReport, error) {
-	root, name, err := repositoryOf(folder)
+	at, err := openOnDisk(folder)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := source.Folder(root)
-	if err != nil {
-		return nil, err
-	}
-	karpenter, err := render.ReadKarpenter(*snapshot, name)
-	if err != nil {
-		return nil, err
-	}
+	karpenter := at.karpenter
 	if karpenter.Management != render.Managed {
 		return nil, fmt.Errorf("management is %s in %s: whoever installs Karpenter has its charts", karpenter.Management, render.FileName)
 	}
-	dir, repository, err := o.place(root, name)
+	dir, repository, err := o.place(at.root, at.name)
 	if err != nil {
 		return nil, err
 	}
-	written, err := o.pull(ctx, karpenter, name, dir)
+	written, err := o.pull(ctx, karpenter, at.name, dir)
 	if err != nil {
 		return nil, err
 	}
-	report := &vendorReport{Version: karpenter.Version, Repository: repository, Folder: dir, File: filepath.Join(root, filepath.FromSlash(name), render.FileName)}
+	report := &vendorReport{Version: karpenter.Version, Repository: repository, Folder: dir, File: filepath.Join(at.root, filepath.FromSlash(at.name), render.FileName)}
 	for _, one := range written {
 		report.Charts = append(report.Charts, vendoredChart{Chart: one.Chart, File: one.File, Digest: one.Digest})
 	}
