@@ -126,7 +126,7 @@ func (w *watched) has(want map[string]int64) {
 // object, and one that has gone.
 func TestWhatHappenedWhileAWatchWasAwayIsSeen(t *testing.T) {
 	expired := &apierrors.NewResourceExpired("too old resource version: 12 (40)").ErrStatus
-	gone := &apierrors.NewGone("the event in requested index is outdated").ErrStatus
+	gone := &apierrors.NewResourceExpired("the event in requested index is outdated").ErrStatus
 	busy := &apierrors.NewTooManyRequests("later", 1).ErrStatus
 	for name, tc := range map[string]struct {
 		answers []func(http.ResponseWriter)

@@ -254,5 +254,7 @@ func TestSinceWaitsForNobodysFetch(t *testing.T) {
 	default:
 	}
 	close(goesOn)
-	<-ended
+	if err := <-ended; err != nil {
+		t.Errorf("the fetch that hung: %v", err)
+	}
 }

@@ -17,8 +17,10 @@ func TestTelling(t *testing.T) {
 	for name, c := range map[string]struct{ log, want string }{
 		"nothing":    {"\n", ""},
 		"last lines": {"one\ntwo\n\nthree  words\n", "two three words"},
-		"a panic": {"{\"level\":\"INFO\"}\npanic: parsing flags, invalid X\n\ngoroutine 1 [running]:\nmain.main()\n\t/main.go:33 +0x29\n",
-			"panic: parsing flags, invalid X"},
+		"a panic": {
+			"{\"level\":\"INFO\"}\npanic: parsing flags, invalid X\n\ngoroutine 1 [running]:\nmain.main()\n\t/main.go:33 +0x29\n",
+			"panic: parsing flags, invalid X",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := telling(c.log); got != c.want {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
-
 	"github.com/aws/aws-sdk-go/service/ec2"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
 // start brings an instance into being from a spec that was checked, with its
