@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,14 +21,15 @@ import (
 const actsAtOnce = 8
 
 // act does what Next wants done, beyond questions and records. The removals do
-// not wait for each other: each has its own gates behind it.
-func (d *drive) act(ctx context.Context) error {
+// not wait for each other: each has its own gates behind it. It returns those
+// whose objects somebody else has written to since they were looked at.
+func (d *drive) act(ctx context.Context, items []*item) (overtaken []*item, err error) {
 	type act struct {
 		it *item
 		do Action
 	}
 	var wanted []act
-	for _, it := range d.open() {
+	for _, it := range items {
 		for _, a := range it.actions {
 			wanted = append(wanted, act{it, a})
 		}
@@ -47,8 +49,36 @@ func (d *drive) act(ctx context.Context) error {
 		if done[i] {
 			d.did(a.it, a.do)
 		}
+		if apierrors.IsConflict(failures[i]) && !slices.Contains(overtaken, a.it) {
+			overtaken = append(overtaken, a.it)
+		}
 	}
-	return errors.Join(failures...)
+	return overtaken, errors.Join(failures...)
+}
+
+// actAgain looks once more at removals that were overtaken, by Karpenter's writes
+// to a status above all, and does what is to be done then. In the next pass they
+// would have to wait until EC2 may be asked again. What has to be recorded first
+// waits for that all the same.
+func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
+	if len(overtaken) == 0 {
+		return nil
+	}
+	if err := d.observe(ctx, overtaken, d.Live); err != nil {
+		return err
+	}
+	for _, it := range overtaken {
+		it.seen.Fresh = true
+		var after v1alpha1.Removal
+		after, it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
+		if wants[Note](it) || wants[Forget](it) {
+			it.actions = nil
+			continue
+		}
+		it.after = after
+	}
+	_, err := d.act(ctx, overtaken)
+	return err
 }
 
 // write does one thing, where it is one that is written to the cluster.

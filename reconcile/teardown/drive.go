@@ -2,6 +2,7 @@ package teardown
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -142,7 +143,8 @@ func (d *drive) run(ctx context.Context) error {
 	if err := d.saveRecords(ctx); err != nil {
 		return d.lookAgain(err)
 	}
-	failure := d.lookAgain(d.act(ctx))
+	overtaken, failure := d.act(ctx, d.open())
+	failure = d.lookAgain(errors.Join(failure, d.actAgain(ctx, overtaken)))
 	d.result.Undiagnosed = d.diagnose(ctx)
 	return failure
 }

@@ -308,3 +308,27 @@ func TestDriveByAClockThatIsPutBack(t *testing.T) {
 		t.Errorf("it never ends: %+v", s.last.Removals)
 	}
 }
+
+// TestDriveOvertaken: Karpenter writes a pool's status just before it is deleted.
+// It is looked at again in the same pass, and EC2 is not asked once more.
+func TestDriveOvertaken(t *testing.T) {
+	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass() // written down
+	times := 0
+	s.others = func() {
+		live := pool("batch", "", nil)
+		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(live), live); err != nil || times > 0 {
+			return
+		}
+		times++
+		live.SetAnnotations(map[string]string{"written": "by another"})
+		if err := s.client.Update(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.pass()
+	if times == 0 || s.exists(pool("batch", "", nil)) || s.questions != 1 {
+		t.Errorf("overtaken %d times, still there: %t, EC2 was asked %d times", times, s.exists(pool("batch", "", nil)), s.questions)
+	}
+}

@@ -44,6 +44,8 @@ type stage struct {
 	questions int
 	silence   error
 	leader    error
+	// others is what somebody else does just before a write.
+	others func()
 
 	controller, verified, arrivals Gate
 	holds                          map[types.UID]Hold
@@ -219,7 +221,12 @@ func (s *stage) drive() error {
 func (s *stage) world() World {
 	return World{
 		Cache: s.cache, Live: s.live, Writer: s.client, EC2: s,
-		StillLeader: func(context.Context) error { return s.leader },
+		StillLeader: func(context.Context) error {
+			if s.others != nil {
+				s.others()
+			}
+			return s.leader
+		},
 	}
 }
 

@@ -28,7 +28,9 @@ func (b *bench) removal(ctx context.Context) error {
 	b.table.add(row)
 	// Growth is stopped, and the pool deleted. Two LISTs tell a pass of all pools that
 	// it deletes, or that are gone, and one more of each hundred of them.
-	want := Counts{Writes: 2 * n, Patches: wakes(row.Told), Events: free, Lists: (2 + n/100) * wakes(row.Told), Reads: free}
+	// Karpenter, who is played, writes the status of a pool whose growth was stopped
+	// while the pools are deleted.
+	want := Counts{Writes: 2 * n, Refused: n, Patches: wakes(row.Told), Events: free, Lists: (2 + n/100) * wakes(row.Told), Reads: free}
 	return errors.Join(exact(row, want), b.areLeft(ctx, len(b.fleet.limits)-n), b.plumbline.leave(ctx))
 }
 
