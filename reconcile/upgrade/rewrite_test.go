@@ -1,0 +1,131 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+)
+
+// storing is a cluster with three NodePools, of which some may be stored as
+// v1beta1, and how often each was written.
+type storing struct {
+	client.WithWatch
+	crd     *apiextensionsv1.CustomResourceDefinition
+	written map[string]int
+	// refusal is what the API server answers to every request for objects.
+	refusal error
+}
+
+func newStoring(t *testing.T) *storing {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh"}}
+	crd.Spec.Group, crd.Spec.Names.Kind = "karpenter.sh", "NodePool"
+	crd.Status.StoredVersions = []string{"v1beta1", "v1"}
+	objects := []client.Object{crd}
+	for i := range 3 {
+		pool := &unstructured.Unstructured{}
+		pool.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"})
+		pool.SetName(fmt.Sprintf("pool-%d", i))
+		objects = append(objects, pool)
+	}
+	s := &storing{written: map[string]int{}}
+	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(crd).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if s.refusal != nil {
+				return s.refusal
+			}
+			return c.List(ctx, list, options...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			s.written[object.GetName()]++
+			return c.Update(ctx, object, options...)
+		},
+	}).Build()
+	s.crd = &apiextensionsv1.CustomResourceDefinition{}
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(crd), s.crd); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *storing) rewrite(ctx context.Context, lease error) (int, error) {
+	return Rewrite(ctx, s, s, s.crd, karpenter.Migration{CRD: s.crd.Name, Drop: []string{"v1beta1"}, Storage: "v1"}, func(context.Context) error { return lease })
+}
+
+func (s *storing) stored(t *testing.T) []string {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(s.crd), crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd.Status.StoredVersions
+}
+
+func TestRewrite(t *testing.T) {
+	s := newStoring(t)
+	n, err := s.rewrite(t.Context(), nil)
+	if err != nil || n != 3 {
+		t.Fatalf("Rewrite() = %d, %v", n, err)
+	}
+	if diff := cmp.Diff(map[string]int{"pool-0": 1, "pool-1": 1, "pool-2": 1}, s.written); diff != "" {
+		t.Errorf("written (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"v1"}, s.stored(t)); diff != "" {
+		t.Errorf("storedVersions (-want +got):\n%s", diff)
+	}
+}
+
+// TestRewriteWithoutTheLease: what slept through its lease writes nothing.
+func TestRewriteWithoutTheLease(t *testing.T) {
+	s := newStoring(t)
+	lost := errors.New("the lease is somebody else's")
+	if _, err := s.rewrite(t.Context(), lost); !errors.Is(err, lost) {
+		t.Errorf("Rewrite() = %v, want the lease's error", err)
+	}
+	if len(s.written) > 0 || len(s.stored(t)) != 2 {
+		t.Errorf("it wrote %v, storedVersions are %v", s.written, s.stored(t))
+	}
+}
+
+// TestRewriteBehindAWebhookThatIsGone: a conversion webhook that Karpenter has
+// left behind blocks every request, and is named with the way out.
+func TestRewriteBehindAWebhookThatIsGone(t *testing.T) {
+	s := newStoring(t)
+	s.refusal = apierrors.NewInternalError(errors.New(`conversion webhook for karpenter.sh/v1beta1, Kind=NodePool failed: service "karpenter" not found`))
+	_, err := s.rewrite(t.Context(), nil)
+	if blocked := (*ConversionError)(nil); errors.As(err, &blocked) {
+		t.Errorf("without a webhook one is blamed: %v", err)
+	}
+	s.crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{
+			Service: &apiextensionsv1.ServiceReference{Namespace: "kube-system", Name: "karpenter"},
+		}},
+	}
+	_, err = s.rewrite(t.Context(), nil)
+	if blocked := (*ConversionError)(nil); !errors.As(err, &blocked) || !strings.Contains(err.Error(), "service kube-system/karpenter") || !strings.Contains(err.Error(), "kubectl patch crd nodepools.karpenter.sh") {
+		t.Errorf("Rewrite() = %v, want the webhook by name", err)
+	}
+	if len(s.stored(t)) != 2 {
+		t.Errorf("storedVersions are %v", s.stored(t))
+	}
+}
