@@ -53,11 +53,7 @@ func (p *pass) passGates(ctx context.Context, seen *upgrade.Seen) error {
 	if err := p.checkValues(from, to); err != nil {
 		return err
 	}
-	live, next, err := p.bothCRDs(ctx)
-	if err != nil {
-		return err
-	}
-	migrations, err := karpenter.Migrations(live, next)
+	live, next, migrations, err := p.changeOfCRDs(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,17 +129,20 @@ func (p *pass) liveCRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceD
 	return live, nil
 }
 
-// bothCRDs are the CRDs that are there, and those that the change leaves: those of
-// the charts, or what is there where that is newer, because CRDs never go back.
-func (p *pass) bothCRDs(ctx context.Context) (live, next []*apiextensionsv1.CustomResourceDefinition, err error) {
+// changeOfCRDs are the CRDs that are there, those that the change leaves, and what
+// has to be migrated between them. Left are those of the charts, or what is there
+// where that is newer, because CRDs never go back.
+func (p *pass) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.CustomResourceDefinition, migrations []karpenter.Migration, err error) {
 	if live, err = p.liveCRDs(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if crds := p.sync.Status.Karpenter.CRDs; crds != nil && newer(crds.Version, p.charts.Version) {
-		return live, live, nil
+		next = live
+	} else if next, err = p.charts.CRDs(); err != nil {
+		return nil, nil, nil, err
 	}
-	next, err = p.charts.CRDs()
-	return live, next, err
+	migrations, err = karpenter.Migrations(live, next)
+	return live, next, migrations, err
 }
 
 func newer(version, than string) bool {
@@ -194,11 +193,7 @@ func (p *pass) unreadable(ctx context.Context, old *schema.Validator) []string {
 
 // migrateStored rewrites the objects of CRDs that would lose a stored version.
 func (p *pass) migrateStored(ctx context.Context, seen *upgrade.Seen) error {
-	live, next, err := p.bothCRDs(ctx)
-	if err != nil {
-		return err
-	}
-	migrations, err := karpenter.Migrations(live, next)
+	live, _, migrations, err := p.changeOfCRDs(ctx)
 	if err != nil {
 		return err
 	}

@@ -144,10 +144,7 @@ func (p *pass) settleCharts(context.Context) error {
 
 // keepCharts looks whether what is installed still stands, and puts it right.
 func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
-	identity, err := p.installIdentity()
-	if err != nil {
-		return err
-	}
+	identity := p.sync.Status.Karpenter.Identity // what is kept is what is in force
 	standing, err := p.standing(ctx)
 	if err != nil {
 		return err
@@ -157,11 +154,11 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 			p.stages.crds = seen.Established
 			return err
 		}
-		changed := seen.Rollout
+		before := seen.Rollout
 		if seen.Controller, err = p.bringController(ctx, seen); err != nil {
 			return err
 		}
-		if seen.Rollout != changed {
+		if seen.Rollout != before {
 			p.wakeAt(p.now.Add(soon)) // the cache still has the rollout of before
 		}
 		p.sync.Status.Karpenter.Controller = seen.Controller
