@@ -17,6 +17,7 @@ import (
 // rendered is what a folder on disk renders to.
 type rendered struct {
 	set    *render.Set
+	files  *render.Snapshot
 	schema *schema.Validator
 	// unvalidated says against which version the Set could not be checked.
 	unvalidated string
@@ -28,7 +29,7 @@ func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rendered{}
+	r := &rendered{files: at.snapshot}
 	definitions, version, err := offlineCRDs(crds)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ func newPlanCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 With a PATH, a folder of a checkout, the comparison is with nothing, offline:
 everything arrives. With --against NODESYNC it is with that NodeSync's cluster:
 what a push of this folder would do. With the name of a NodeSync, the revision
-that its source has now is fetched and compared.
+that its source has now is fetched and compared. Where that changes Karpenter's
+version, it says of each pool what the upgrade does to its nodes.
 
 Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system",
@@ -59,7 +60,7 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 }
 
 // make decides by the argument: a folder on disk, or a NodeSync.
-func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, of string) (*plan.Plan, error) {
+func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, of string) (*planned, error) {
 	info, err := os.Stat(of)
 	isFolder := err == nil && info.IsDir()
 	if !isFolder && strings.ContainsRune(of, filepath.Separator) {
@@ -76,7 +77,8 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 		return nil, err
 	}
 	if o.against == "" {
-		return plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true}, r.schema)
+		made, err := plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true}, r.schema)
+		return &planned{Plan: made}, err
 	}
 	r.set.Revision = "folder"
 	c, err := connect(kubeconfig)
@@ -87,7 +89,7 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	if err != nil {
 		return nil, err
 	}
-	return planSet(ctx, c, sync, r.set, r.schema)
+	return planSet(ctx, c, sync, r.set, r.files, r.schema)
 }
 
 // embeddedVersion is the version of Karpenter that this program was built with.
@@ -102,11 +104,11 @@ func embeddedVersion() string {
 // exit says by the exit code what the Plan would do.
 func (r planReport) exit() error {
 	switch {
-	case r.Refused > 0:
+	case r.Refused > 0, r.Upgrade != nil && r.Upgrade.Refused != "":
 		return &exitError{code: exitFailed}
 	case r.Held > 0:
 		return &exitError{code: exitHeld}
-	case len(r.Changes)+len(r.Removals) > 0:
+	case len(r.Changes)+len(r.Removals) > 0, r.Upgrade != nil:
 		return &exitError{code: exitChanges}
 	}
 	return nil
@@ -117,10 +119,12 @@ type planReport struct {
 	Revision string          `json:"revision,omitempty"`
 	Changes  []changeReport  `json:"changes"`
 	Removals []removalReport `json:"removals"`
-	Warnings []string        `json:"warnings,omitempty"`
-	Digest   string          `json:"digest"`
-	Held     int             `json:"held"`
-	Refused  int             `json:"refused"`
+	// Upgrade is what a change of Karpenter's version does to nodes.
+	Upgrade  *upgradeForecast `json:"upgrade,omitempty"`
+	Warnings []string         `json:"warnings,omitempty"`
+	Digest   string           `json:"digest"`
+	Held     int              `json:"held"`
+	Refused  int              `json:"refused"`
 }
 
 type changeReport struct {
@@ -139,8 +143,8 @@ type removalReport struct {
 	Message string `json:"message,omitempty"`
 }
 
-func newPlanReport(p *plan.Plan) planReport {
-	r := planReport{Revision: p.Revision, Warnings: p.Warnings, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
+func newPlanReport(p *planned) planReport {
+	r := planReport{Upgrade: p.upgrade, Revision: p.Revision, Warnings: p.Warnings, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, Fields: c.Fields, Message: c.Message})
 		if c.Err != nil {
@@ -158,7 +162,9 @@ func newPlanReport(p *plan.Plan) planReport {
 
 // print shows the Plan to people.
 func (r planReport) print(out io.Writer) error {
-	if len(r.Changes)+len(r.Removals) == 0 {
+	if r.Upgrade != nil {
+		r.Upgrade.print(out)
+	} else if len(r.Changes)+len(r.Removals) == 0 {
 		fmt.Fprintln(out, "no change")
 	}
 	if len(r.Changes) > 0 {

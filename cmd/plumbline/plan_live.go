@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +21,7 @@ import (
 )
 
 // planNodeSync fetches what a NodeSync's source has now, and plans it.
-func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*plan.Plan, error) {
+func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*planned, error) {
 	c, err := connect(kubeconfig)
 	if err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags
 	if err != nil {
 		return nil, err
 	}
-	return planSet(ctx, c, sync, set, validator)
+	return planSet(ctx, c, sync, set, snapshot, validator)
 }
 
 func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
@@ -74,27 +75,42 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 // liveSchema is that of the CRDs in the cluster; before they are there, that of
 // the version this program was built with.
 func liveSchema(ctx context.Context, c client.Client) (*schema.Validator, error) {
-	var crds []*apiextensionsv1.CustomResourceDefinition
-	for _, kind := range render.Kinds() {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := c.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd); err != nil {
-			if client.IgnoreNotFound(err) != nil {
-				return nil, explain(err, "read crd "+kind.CRD)
-			}
-			embedded, _, err := schema.Embedded()
-			if err != nil {
-				return nil, err
-			}
-			crds = embedded
-			break
-		}
-		crds = append(crds, crd)
+	crds, err := liveCRDs(ctx, c)
+	if err == nil && crds == nil {
+		crds, _, err = schema.Embedded()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return schema.New(crds)
 }
 
-// planSet compares a Set with the cluster of a NodeSync.
-func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *render.Set, validator *schema.Validator) (*plan.Plan, error) {
+// liveCRDs are those of all kinds that are ours; none where one is not there.
+func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, kind := range render.Kinds() {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := c.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, explain(err, "read crd "+kind.CRD)
+		}
+		crds = append(crds, crd)
+	}
+	return crds, nil
+}
+
+// planned is a Plan, and what an upgrade that comes with it does to nodes; nil
+// where none does.
+type planned struct {
+	*plan.Plan
+	upgrade *upgradeForecast
+}
+
+// planSet compares a Set, made of files, with the cluster of a NodeSync.
+func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *render.Set, files *render.Snapshot, validator *schema.Validator) (*planned, error) {
 	all := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, all); err != nil {
 		return nil, explain(err, "list NodeSyncs")
@@ -104,5 +120,10 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *rend
 		return nil, explain(err, "read what lives")
 	}
 	live.Removals = sync.Status.Removals
-	return plan.Make(ctx, set, live, reconcile.PolicyOf(sync, all.Items, set.Revision), validator)
+	made, err := plan.Make(ctx, set, live, reconcile.PolicyOf(sync, all.Items, set.Revision), validator)
+	if err != nil {
+		return nil, err
+	}
+	upgrade, err := forecastUpgrade(ctx, c, sync, set, files, live)
+	return &planned{Plan: made, upgrade: upgrade}, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,18 +9,20 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // upgradeOptions are the flags of `plumbline upgrade`.
 type upgradeOptions struct {
-	from, to string
-	write    bool
+	from, to, against string
+	write             bool
 }
 
-func newUpgradeCommand() *cobra.Command {
+func newUpgradeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	o := &upgradeOptions{}
 	cmd := &cobra.Command{
 		Use:   "upgrade [PATH]",
@@ -29,22 +32,26 @@ one, hop by hop: which versions to stop at, because Karpenter cannot skip them,
 and what each hop needs: Kubernetes, IAM, values that are gone, what is to be
 done first, and what it does to nodes. It asks neither a cluster nor a network.
 PATH is the current folder by default. With --from no folder is read, and values
-that are gone are named whether they are used or not.
+that are gone are named whether they are used or not. With --against NODESYNC the
+NodePools in that NodeSync's cluster are looked at, and each hop says of each of
+them what becomes of its nodes: annotated anew, replaced, or why nobody can know.
 
 With --write the version of the next hop is written into plumbline.yaml, every
 other byte stays as it is. Commit it, wait until it has succeeded, go on.
 
 Exit codes: 0 nothing to do, or written; 1 refused; 2 there is a way to go.`,
-		Example: "  plumbline upgrade ./clusters/prod-eu --to " + karpenter.Newest() + " --write\n  plumbline upgrade --from 0.31.4",
+		Example: "  plumbline upgrade ./clusters/prod-eu --to " + karpenter.Newest() + " --write\n  plumbline upgrade ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline upgrade --from 0.31.4",
 		Args:    cobra.MaximumNArgs(1),
 	}
 	output := addOutput(cmd)
 	cmd.Flags().StringVar(&o.to, "to", karpenter.Newest(), "the version to go to; by default the newest that is known here")
 	cmd.Flags().StringVar(&o.from, "from", "", "the version to go from, instead of that of a folder")
 	cmd.Flags().BoolVar(&o.write, "write", false, "write the version of the next hop into plumbline.yaml")
+	cmd.Flags().StringVar(&o.against, "against", "", "say what becomes of the nodes in the cluster of this NodeSync")
 	cmd.MarkFlagsMutuallyExclusive("from", "write")
+	cmd.MarkFlagsMutuallyExclusive("from", "against")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		report, err := o.make(args)
+		report, err := o.make(cmd.Context(), kubeconfig, args)
 		if err != nil {
 			return err
 		}
@@ -60,7 +67,7 @@ Exit codes: 0 nothing to do, or written; 1 refused; 2 there is a way to go.`,
 }
 
 // make finds the way, and takes its first step where that is asked for.
-func (o *upgradeOptions) make(args []string) (*upgradeReport, error) {
+func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, args []string) (*upgradeReport, error) {
 	if o.from != "" {
 		if len(args) > 0 {
 			return nil, errors.New("a folder and --from do not go together")
@@ -83,11 +90,47 @@ func (o *upgradeOptions) make(args []string) (*upgradeReport, error) {
 		git.Values = map[string]any{} // none is used, and that is known
 	}
 	report, err := newUpgradeReport(git.Version, o.to, git.Values)
+	if err == nil && o.against != "" {
+		err = o.forecast(ctx, kubeconfig, at, report)
+	}
 	if err != nil || !o.write || len(report.Hops) == 0 {
 		return report, err
 	}
 	report.Written = report.Hops[0].To
 	return report, writeVersion(filepath.Join(folder, render.FileName), report.Written)
+}
+
+// forecast asks a cluster what each hop does to its nodes.
+func (o *upgradeOptions) forecast(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, at *onDisk, report *upgradeReport) error {
+	c, err := connect(kubeconfig)
+	if err != nil {
+		return err
+	}
+	if _, err := c.nodeSync(ctx, o.against); err != nil {
+		return err
+	}
+	crds, err := liveCRDs(ctx, c)
+	if err != nil {
+		return err
+	}
+	live, err := observe.Live(ctx, c)
+	if err != nil {
+		return explain(err, "read what lives")
+	}
+	for i := range report.Hops {
+		hop := &report.Hops[i]
+		u := karpenter.Upgrade{From: hop.From, To: hop.To, Old: crds}
+		git := *at.karpenter
+		git.Version, git.Digests = hop.To, render.Digests{} // the pins are another version's
+		if crds, err = crdsOf(ctx, &git, at.name, at.snapshot); err != nil {
+			hop.Notes = append(hop.Notes, noCRDs(hop.To, err))
+		}
+		u.New = crds
+		if hop.Pools, err = forecastPools(u, live); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeVersion edits a plumbline.yaml in place.

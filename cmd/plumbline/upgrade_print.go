@@ -9,11 +9,18 @@ import (
 
 // upgradeReport is what `plumbline upgrade` prints.
 type upgradeReport struct {
-	From string          `json:"from"`
-	To   string          `json:"to"`
-	Hops []karpenter.Hop `json:"hops"`
+	From string      `json:"from"`
+	To   string      `json:"to"`
+	Hops []hopReport `json:"hops"`
 	// Written is the version that was written into plumbline.yaml.
 	Written string `json:"written,omitempty"`
+}
+
+// hopReport is a hop, and what it does to the nodes of each pool of a cluster,
+// where one was asked.
+type hopReport struct {
+	karpenter.Hop
+	Pools []poolForecast `json:"pools,omitempty"`
 }
 
 // newUpgradeReport finds the way. Of the values that are gone it keeps those that
@@ -23,14 +30,14 @@ func newUpgradeReport(from, to string, values map[string]any) (*upgradeReport, e
 	if err != nil {
 		return nil, err
 	}
-	report := &upgradeReport{From: from, To: to, Hops: []karpenter.Hop{}}
+	report := &upgradeReport{From: from, To: to, Hops: []hopReport{}}
 	for _, hop := range hops {
 		if values != nil {
 			if hop.Settings, err = karpenter.Gone(values, hop.From, hop.To); err != nil {
 				return nil, err
 			}
 		}
-		report.Hops = append(report.Hops, hop)
+		report.Hops = append(report.Hops, hopReport{Hop: hop})
 	}
 	return report, nil
 }
@@ -51,6 +58,7 @@ func (r *upgradeReport) print(out io.Writer) error {
 		printNeeds(out, "iam", hop.Permissions)
 		printNeeds(out, "values", hop.Settings)
 		printNeeds(out, "nodes", hop.Hashes)
+		printNeeds(out, "pools", hop.Pools)
 		printNeeds(out, "note", hop.Notes)
 	}
 	if r.Written != "" {

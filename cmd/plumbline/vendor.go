@@ -143,15 +143,22 @@ func (o *vendorOptions) pull(ctx context.Context, karpenter *render.Karpenter, n
 
 // keys are those of docker login.
 func (o *vendorOptions) keys() (charts.Keys, error) {
+	if o.caFile == "" {
+		return dockerLogin(nil)
+	}
+	authorities, err := os.ReadFile(o.caFile)
+	if err != nil {
+		return nil, fmt.Errorf("read --ca-file: %w", err)
+	}
+	return dockerLogin(authorities)
+}
+
+// dockerLogin are its credentials, and authorities that are trusted beside the
+// system's.
+func dockerLogin(authorities []byte) (charts.Keys, error) {
 	store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read the credentials of docker login: %w", err)
-	}
-	var authorities []byte
-	if o.caFile != "" {
-		if authorities, err = os.ReadFile(o.caFile); err != nil {
-			return nil, fmt.Errorf("read --ca-file: %w", err)
-		}
 	}
 	return func(ctx context.Context, host string) (charts.Credentials, error) {
 		found, err := store.Get(ctx, host)

@@ -17,24 +17,24 @@ type defaulting struct {
 	old, next *shapes
 }
 
-// reasons speaks where the new CRDs fill in a part of an object otherwise than
+// outlook speaks where the new CRDs fill in a part of an object otherwise than
 // the old ones: to Karpenter that is a change of the definition.
-func (d *defaulting) reasons(object *unstructured.Unstructured, part ...string) []string {
+func (d *defaulting) outlook(object *unstructured.Unstructured, part ...string) Outlook {
 	of := object.GetKind() + " " + object.GetName()
 	gvk := object.GroupVersionKind()
 	old, err := d.old.of(gvk)
 	if err != nil {
-		return []string{fmt.Sprintf("cannot know: the defaults of %s by the old CRDs: %v", of, err)}
+		return unknown("the defaults of %s by the old CRDs: %v", of, err)
 	}
 	next, err := d.next.of(gvk)
 	if err != nil {
-		return []string{fmt.Sprintf("cannot know: the defaults of %s by the new CRDs: %v", of, err)}
+		return unknown("the defaults of %s by the new CRDs: %v", of, err)
 	}
 	fields := differences(strings.Join(part, "."), filled(object, old, part), filled(object, next, part))
 	if len(fields) == 0 {
-		return nil
+		return Outlook{}
 	}
-	return []string{fmt.Sprintf("%s leaves out %s, which the new CRD fills in otherwise", of, strings.Join(fields, ", "))}
+	return Outlook{Replaced: []string{fmt.Sprintf("%s leaves out %s, which the new CRD fills in otherwise", of, strings.Join(fields, ", "))}}
 }
 
 // filled is a part of an object with a schema's defaults.

@@ -23,13 +23,44 @@ type Upgrade struct {
 // Effect is what an upgrade does to the nodes of one NodePool.
 type Effect struct {
 	Pool string `json:"pool"`
-	// Reasons are why Karpenter may replace its nodes; empty where it replaces none.
-	// A changed hash is none: HashChange.
-	Reasons []string `json:"reasons,omitempty"`
+	// Annotated says that their NodeClaims are annotated anew, which replaces none:
+	// HashChange.
+	Annotated bool `json:"annotated,omitempty"`
+	Outlook
 }
 
-// MayReplace says whether nodes of the NodePool may be replaced.
-func (e Effect) MayReplace() bool { return len(e.Reasons) > 0 }
+// Outlook is why nodes may be replaced; empty where none is.
+type Outlook struct {
+	// Replaced are why Karpenter replaces them.
+	Replaced []string `json:"replaced,omitempty"`
+	// Unknown are why it cannot be known.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// MayReplace says whether nodes may be replaced.
+func (o Outlook) MayReplace() bool { return len(o.Replaced)+len(o.Unknown) > 0 }
+
+// String says what becomes of the nodes.
+func (e Effect) String() string {
+	switch {
+	case len(e.Replaced) > 0:
+		return "replaced at the pace of the budgets: " + strings.Join(slices.Concat(e.Replaced, e.Unknown), "; ")
+	case len(e.Unknown) > 0:
+		return "cannot be known: " + strings.Join(e.Unknown, "; ")
+	case e.Annotated:
+		return "annotated anew, not replaced"
+	}
+	return "untouched"
+}
+
+func (o Outlook) and(more Outlook) Outlook {
+	return Outlook{Replaced: slices.Concat(o.Replaced, more.Replaced), Unknown: slices.Concat(o.Unknown, more.Unknown)}
+}
+
+// unknown is the Outlook of what cannot be known.
+func unknown(format string, args ...any) Outlook {
+	return Outlook{Unknown: []string{fmt.Sprintf(format, args...)}}
+}
 
 // Effects says of each NodePool what an upgrade does to its nodes, in the order of
 // Pools. Errors: *VersionError.
@@ -39,34 +70,35 @@ func Effects(u Upgrade) ([]Effect, error) {
 		return nil, err
 	}
 	d := &defaulting{old: newShapes(u.Old), next: newShapes(u.New)}
-	ofClass := make(map[string][]string, len(u.Classes))
+	ofClass := make(map[string]Outlook, len(u.Classes))
 	for _, class := range u.Classes {
-		ofClass[class.GetName()] = append(followsLatest(class), d.reasons(class, "spec")...)
+		ofClass[class.GetName()] = followsLatest(class).and(d.outlook(class, "spec"))
 	}
-	unknown := unknownHash(from, to)
+	hashes := unknownHash(from, to)
+	annotated := len(hashChanges(from, to)) > 0
 	effects := make([]Effect, 0, len(u.Pools))
 	for _, pool := range u.Pools {
-		effect := Effect{Pool: pool.GetName(), Reasons: slices.Clone(unknown)}
-		effect.Reasons = append(effect.Reasons, d.reasons(pool, "spec", "template")...)
 		name, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "nodeClassRef", "name")
-		reasons, found := ofClass[name]
+		class, found := ofClass[name]
 		if !found {
-			reasons = []string{fmt.Sprintf("cannot know: EC2NodeClass %s, which it names, is not there to look at", name)}
+			class = unknown("EC2NodeClass %s, which it names, is not there to look at", name)
 		}
-		effect.Reasons = append(effect.Reasons, reasons...)
-		effects = append(effects, effect)
+		effects = append(effects, Effect{
+			Pool: pool.GetName(), Annotated: annotated,
+			Outlook: hashes.and(d.outlook(pool, "spec", "template")).and(class),
+		})
 	}
 	return effects, nil
 }
 
 // unknownHash speaks where the tables do not know what a version hashes.
-func unknownHash(from, to *semver.Version) []string {
+func unknownHash(from, to *semver.Version) Outlook {
 	for _, v := range []*semver.Version{from, to} {
 		if !known(v) {
-			return []string{fmt.Sprintf("cannot know: this plumbline knows versions up to %s, and not what %s hashes", newest, v)}
+			return unknown("this plumbline knows versions up to %s, and not what %s hashes", newest, v)
 		}
 	}
-	return nil
+	return Outlook{}
 }
 
 // latest is how an alias says that it follows the newest AMI.
@@ -74,13 +106,13 @@ const latest = "@latest"
 
 // followsLatest speaks where a class takes whatever AMI is newest: which one that
 // is hangs on the day, and on where the version looks for it.
-func followsLatest(class *unstructured.Unstructured) []string {
+func followsLatest(class *unstructured.Unstructured) Outlook {
 	terms, _, _ := unstructured.NestedSlice(class.Object, "spec", "amiSelectorTerms")
 	for _, one := range terms {
 		term, _ := one.(map[string]any)
 		if alias, _ := term["alias"].(string); strings.HasSuffix(alias, latest) {
-			return []string{fmt.Sprintf("cannot know: EC2NodeClass %s follows %s, whose AMI may be another one by then", class.GetName(), alias)}
+			return unknown("EC2NodeClass %s follows %s, whose AMI may be another one by then", class.GetName(), alias)
 		}
 	}
-	return nil
+	return Outlook{}
 }

@@ -60,31 +60,32 @@ func setDefault(t *testing.T, schema *apiextensionsv1.JSONSchemaProps, value str
 
 func TestEffects(t *testing.T) {
 	const pinned = "{amiSelectorTerms: [{alias: al2023@v20260101}], metadataOptions: {httpTokens: required}}"
-	follows := "cannot know: EC2NodeClass latest follows al2023@latest, whose AMI may be another one by then"
+	follows := unknown("EC2NodeClass latest follows al2023@latest, whose AMI may be another one by then")
+	replaced := func(why string) Effect { return Effect{Annotated: true, Outlook: Outlook{Replaced: []string{why}}} }
 	cases := map[string]struct {
 		from, to string
 		old, new crdList
 		class    string
 		pool     string
 		names    string // the class that the pool names
-		want     []string
+		want     Effect
 	}{
 		"the same hash":         {from: "1.12.1", to: "1.14.1", class: pinned},
-		"another hash":          {from: "1.8.6", to: "1.14.1", class: pinned},
-		"back":                  {from: "1.14.1", to: "1.8.6", class: pinned},
-		"the newest AMI":        {from: "1.8.6", to: "1.14.1", class: "{amiSelectorTerms: [{id: ami-1}, {alias: al2023@latest}]}", want: []string{follows}},
-		"no class to see":       {from: "1.8.6", to: "1.14.1", class: pinned, names: "absent", want: []string{"cannot know: EC2NodeClass absent, which it names, is not there to look at"}},
-		"a version to come":     {from: "1.14.1", to: "1.15.0", class: pinned, want: []string{"cannot know: this plumbline knows versions up to 1.14.1, and not what 1.15.0 hashes"}},
-		"a default of class":    {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: []string{"EC2NodeClass latest leaves out spec.metadataOptions.httpPutResponseHopLimit, which the new CRD fills in otherwise"}},
-		"written in the object": {from: "1.8.6", to: "1.14.1", class: "{metadataOptions: {httpPutResponseHopLimit: 1}}", new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit")},
-		"a default of pool":     {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter"), want: []string{"NodePool workers leaves out spec.template.spec.expireAfter, which the new CRD fills in otherwise"}},
-		"given in the pool":     {from: "1.8.6", to: "1.14.1", class: pinned, pool: ", expireAfter: 720h", new: withDefault(t, crds(t, "1.14.1"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter")},
-		"outside the template":  {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "NodePool", "10", "spec", "weight")},
-		"a default that is new": {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", `"RAID0"`, "spec", "instanceStorePolicy"), want: []string{"EC2NodeClass latest leaves out spec.instanceStorePolicy, which the new CRD fills in otherwise"}},
-		"no CRD to compare": {from: "1.8.6", to: "1.14.1", class: pinned, old: crdList{}, want: []string{
-			"cannot know: the defaults of NodePool workers by the old CRDs: no CRD defines NodePool in karpenter.sh/v1",
-			"cannot know: the defaults of EC2NodeClass latest by the old CRDs: no CRD defines EC2NodeClass in karpenter.k8s.aws/v1",
-		}},
+		"another hash":          {from: "1.8.6", to: "1.14.1", class: pinned, want: Effect{Annotated: true}},
+		"back":                  {from: "1.14.1", to: "1.8.6", class: pinned, want: Effect{Annotated: true}},
+		"the newest AMI":        {from: "1.8.6", to: "1.14.1", class: "{amiSelectorTerms: [{id: ami-1}, {alias: al2023@latest}]}", want: Effect{Annotated: true, Outlook: follows}},
+		"no class to see":       {from: "1.8.6", to: "1.14.1", class: pinned, names: "absent", want: Effect{Annotated: true, Outlook: unknown("EC2NodeClass absent, which it names, is not there to look at")}},
+		"a version to come":     {from: "1.14.1", to: "1.15.0", class: pinned, want: Effect{Outlook: unknown("this plumbline knows versions up to 1.14.1, and not what 1.15.0 hashes")}},
+		"a default of class":    {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: replaced("EC2NodeClass latest leaves out spec.metadataOptions.httpPutResponseHopLimit, which the new CRD fills in otherwise")},
+		"written in the object": {from: "1.8.6", to: "1.14.1", class: "{metadataOptions: {httpPutResponseHopLimit: 1}}", new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", "2", "spec", "metadataOptions", "httpPutResponseHopLimit"), want: Effect{Annotated: true}},
+		"a default of pool":     {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter"), want: replaced("NodePool workers leaves out spec.template.spec.expireAfter, which the new CRD fills in otherwise")},
+		"given in the pool":     {from: "1.8.6", to: "1.14.1", class: pinned, pool: ", expireAfter: 720h", new: withDefault(t, crds(t, "1.14.1"), "NodePool", `"1h"`, "spec", "template", "spec", "expireAfter"), want: Effect{Annotated: true}},
+		"outside the template":  {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "NodePool", "10", "spec", "weight"), want: Effect{Annotated: true}},
+		"a default that is new": {from: "1.8.6", to: "1.14.1", class: pinned, new: withDefault(t, crds(t, "1.14.1"), "EC2NodeClass", `"RAID0"`, "spec", "instanceStorePolicy"), want: replaced("EC2NodeClass latest leaves out spec.instanceStorePolicy, which the new CRD fills in otherwise")},
+		"no CRD to compare": {from: "1.8.6", to: "1.14.1", class: pinned, old: crdList{}, want: Effect{Annotated: true, Outlook: Outlook{Unknown: []string{
+			"the defaults of NodePool workers by the old CRDs: no CRD defines NodePool in karpenter.sh/v1",
+			"the defaults of EC2NodeClass latest by the old CRDs: no CRD defines EC2NodeClass in karpenter.k8s.aws/v1",
+		}}}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -105,10 +106,11 @@ func TestEffects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]Effect{{Pool: "workers", Reasons: c.want}}, got); diff != "" {
+			c.want.Pool = "workers"
+			if diff := cmp.Diff([]Effect{c.want}, got); diff != "" {
 				t.Error(diff)
 			}
-			if got[0].MayReplace() != (len(c.want) > 0) {
+			if got[0].MayReplace() != c.want.MayReplace() {
 				t.Errorf("may replace: %t", got[0].MayReplace())
 			}
 		})
@@ -137,5 +139,23 @@ func TestEffectsEachPool(t *testing.T) {
 	}
 	if _, err := Effects(Upgrade{From: "1", To: "1.14.1"}); err == nil {
 		t.Error("no version, and no error")
+	}
+}
+
+// TestEffectWords: what is said of nodes, in few words.
+func TestEffectWords(t *testing.T) {
+	why, unsure := Outlook{Replaced: []string{"a default"}}, unknown("the AMI")
+	for want, e := range map[string]Effect{
+		"untouched":                    {},
+		"annotated anew, not replaced": {Annotated: true},
+		"cannot be known: the AMI":     {Annotated: true, Outlook: unsure},
+		"replaced at the pace of the budgets: a default; the AMI": {Outlook: why.and(unsure)},
+	} {
+		if e.String() != want {
+			t.Errorf("got %q, want %q", e, want)
+		}
+		if replaces := want[0] == 'c' || want[0] == 'r'; e.MayReplace() != replaces {
+			t.Errorf("%s: may replace: %t", want, e.MayReplace())
+		}
 	}
 }

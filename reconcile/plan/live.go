@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,6 +41,18 @@ type NodeClaim struct {
 
 // object returns the live object of a Ref; nil where there is none.
 func (l Live) object(ref render.Ref) *unstructured.Unstructured { return l.Objects[ref] }
+
+// OfKind are the live objects of a kind, whoever owns them, by name.
+func (l Live) OfKind(kind string) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for ref, object := range l.Objects {
+		if ref.Kind == kind {
+			found = append(found, object)
+		}
+	}
+	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return found
+}
 
 // nodes counts the NodeClaims that hang on each object.
 func (l Live) nodes() map[render.Ref]int {

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// upgradeForecast is what a change of Karpenter's version does to the nodes that
+// are there.
+type upgradeForecast struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Refused is why it is not made.
+	Refused string         `json:"refused,omitempty"`
+	Pools   []poolForecast `json:"pools"`
+	// Warnings are what could not be looked at.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// poolForecast is one NodePool's, whoever owns it: its nodes have one controller.
+type poolForecast struct {
+	karpenter.Effect
+	Nodes int    `json:"nodes"`
+	Means string `json:"means"`
+}
+
+// String is a line of a report.
+func (p poolForecast) String() string {
+	return fmt.Sprintf("%s (%d nodes): %s", p.Pool, p.Nodes, oneLine(p.Means))
+}
+
+// forecastUpgrade looks at what an upgrade does to nodes; nil where the version
+// that is in force stays, or is not ours to change.
+func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, set *render.Set, files *render.Snapshot, live plan.Live) (*upgradeForecast, error) {
+	git, inForce := set.Karpenter, sync.Status.Karpenter
+	if git.Management != render.Managed || inForce == nil || inForce.Version == "" || inForce.Version == git.Version {
+		return nil, nil //nolint:nilnil // there is no upgrade, and that is no error
+	}
+	f := &upgradeForecast{From: inForce.Version, To: git.Version}
+	if err := karpenter.CheckHop(f.From, f.To); err != nil {
+		f.Refused = err.Error()
+	}
+	old, err := liveCRDs(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	next, err := crdsOf(ctx, &git, sync.Spec.Path, files)
+	if err != nil {
+		f.Warnings = append(f.Warnings, noCRDs(f.To, err))
+	}
+	f.Pools, err = forecastPools(karpenter.Upgrade{From: f.From, To: f.To, Old: old, New: next}, live)
+	return f, err
+}
+
+// noCRDs says what is not known without the CRDs of a version.
+func noCRDs(version string, err error) string {
+	return fmt.Sprintf("the CRDs of Karpenter %s are not to be had, so nobody knows what they fill in otherwise: %v", version, err)
+}
+
+// forecastPools says of each live NodePool what becomes of its nodes, by name.
+func forecastPools(u karpenter.Upgrade, live plan.Live) ([]poolForecast, error) {
+	u.Classes, u.Pools = live.OfKind(render.EC2NodeClass), live.OfKind(render.NodePool)
+	effects, err := karpenter.Effects(u)
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[string]int{}
+	for i := range live.NodeClaims {
+		nodes[live.NodeClaims[i].Pool]++
+	}
+	pools := []poolForecast{}
+	for _, effect := range effects {
+		pools = append(pools, poolForecast{Effect: effect, Nodes: nodes[effect.Pool], Means: effect.String()})
+	}
+	return pools, nil
+}
+
+// crdsOf are the CRDs of the version in Git: those that this program was built
+// with, or those of its chart.
+func crdsOf(ctx context.Context, git *render.Karpenter, path string, files *render.Snapshot) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	if git.Version == schema.EmbeddedVersion {
+		embedded, _, err := schema.Embedded()
+		return embedded, err
+	}
+	repository, _, err := git.ChartRepository(path)
+	if err != nil {
+		return nil, err
+	}
+	cache, err := os.MkdirTemp("", "plumbline-charts-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the charts: %w", err)
+	}
+	defer os.RemoveAll(cache)
+	keys, err := dockerLogin(nil)
+	if err != nil {
+		return nil, err
+	}
+	pulled, err := charts.NewStore(charts.StoreOptions{Dir: cache}).Resolve(ctx, charts.Ref{
+		Repository: repository, Version: git.Version,
+		Digests: charts.Digests{CRD: git.Digests.CRD, Controller: git.Digests.Controller},
+	}, charts.Access{Keys: keys, Files: render.NewFiles(*files)})
+	if err != nil {
+		return nil, err
+	}
+	return pulled.CRDs()
+}
+
+// print shows a line for each pool.
+func (f *upgradeForecast) print(out io.Writer) {
+	fmt.Fprintf(out, "Karpenter %s → %s\n", f.From, f.To)
+	if f.Refused != "" {
+		fmt.Fprintln(out, "refused: "+f.Refused)
+	}
+	if len(f.Pools) > 0 {
+		t := newTable(out, "POOL", "NODES", "THE UPGRADE LEAVES THEM")
+		for _, pool := range f.Pools {
+			t.AppendRow([]any{pool.Pool, pool.Nodes, oneLine(pool.Means)})
+		}
+		t.Render()
+	}
+	for _, warning := range f.Warnings {
+		fmt.Fprintln(out, "warning: "+oneLine(warning))
+	}
+}
