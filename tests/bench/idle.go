@@ -145,6 +145,9 @@ func (b *bench) nothingFor(ctx context.Context, work string, d time.Duration, in
 
 // beat updates the status of one Node after another until ctx ends.
 func (b *bench) beat(ctx context.Context) error {
+	if b.options.Nodes == 0 {
+		return nil
+	}
 	ticker := time.NewTicker(time.Second / heartbeats)
 	defer ticker.Stop()
 	for i := 0; ; i++ {
@@ -191,7 +194,7 @@ func slope(each, limit float64, n int) string {
 // lines say what idling costs, beside the bars.
 func (i *Idle) lines() []string {
 	const objectLimit, claimLimit, limit = 20e3, 2e3, 200 << 20
-	object, claim := rises(i.Empty, i.Full, i.Objects), rises(i.Full, i.Peopled, i.Nodes)
+	object, claim := rises(i.Empty, i.Full, i.Objects), rises(i.Full, i.Peopled, 2*i.Nodes)
 	return []string{
 		fmt.Sprintf("idle for %s with %d objects in Git, %d NodeClaims and %d Nodes: 0 writes but the Lease, 0 LISTs, %d GETs, %d fetches; CPU %s",
 			i.StillFor, i.Objects, i.Nodes, i.Nodes, i.Still.Gets, i.Still.Fetches, seconds(i.Still.CPU)),
@@ -199,6 +202,6 @@ func (i *Idle) lines() []string {
 			i.BeatingFor, heartbeats, i.Beating.Gets, i.Beating.Fetches, seconds(i.Beating.CPU)),
 		fmt.Sprintf("memory: %d MB in an empty cluster, %d MB with the objects, %d MB with the nodes; %d MB at the end, bar %d MB %s",
 			i.Empty>>20, i.Full>>20, i.Peopled>>20, i.End>>20, limit>>20, verdict(i.End <= limit)),
-		"memory for each object in Git: " + slope(object, objectLimit, i.Objects) + "; for each NodeClaim with its Node: " + slope(claim, claimLimit, i.Nodes),
+		"memory for each object in Git: " + slope(object, objectLimit, i.Objects) + "; for each NodeClaim or Node: " + slope(claim, claimLimit, 2*i.Nodes),
 	}
 }
