@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -30,9 +32,9 @@ type watches struct {
 	pace       *observe.Pace
 
 	mu sync.Mutex
-	// karpenter says that those of Karpenter's kinds have begun, always that the
-	// others have.
-	always, karpenter bool
+	// karpenter says that those of Karpenter's kinds have begun, charted those of
+	// what its main chart makes, always that the others have.
+	always, charted, karpenter bool
 }
 
 // watched is a kind and whom its events wake.
@@ -63,6 +65,9 @@ func (w *watches) listen(ctx context.Context) (filled bool, err error) {
 	if filled, err = w.filled(ctx, w.kubernetes()); err != nil || !filled {
 		return false, err
 	}
+	if filled, err = w.listenToCharted(ctx); err != nil || !filled {
+		return false, err
+	}
 	established, err := w.reconciler.crdsEstablished(ctx)
 	if err != nil {
 		return false, err
@@ -74,6 +79,34 @@ func (w *watches) listen(ctx context.Context) (filled bool, err error) {
 		return false, err
 	}
 	return w.filled(ctx, w.definitions())
+}
+
+// listenToCharted begins the watches of what the main chart makes, where it is
+// plumbline that installs it: else it has no right to them.
+func (w *watches) listenToCharted(ctx context.Context) (filled bool, err error) {
+	managed, err := w.reconciler.managesCharts(ctx)
+	if err != nil || !managed {
+		return true, err
+	}
+	var all []watched
+	for _, kind := range observe.ChartedKinds() {
+		all = append(all, watched{observe.Charted(kind), w.reconciler.all, []predicate.Predicate{observe.Rewritten()}})
+	}
+	if err := w.begin(&w.charted, all); err != nil {
+		return false, err
+	}
+	return w.filled(ctx, all)
+}
+
+// managesCharts says whether a NodeSync has begun to install Karpenter's charts.
+func (r *Reconciler) managesCharts(ctx context.Context) (bool, error) {
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := r.Client.List(ctx, syncs, client.InNamespace(r.Settings.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("read the NodeSyncs: %w", err)
+	}
+	return slices.ContainsFunc(syncs.Items, func(sync v1alpha1.NodeSync) bool {
+		return sync.Status.Karpenter != nil && sync.Status.Karpenter.Management == string(render.Managed)
+	}), nil
 }
 
 // kubernetes are the watches that need nothing but Kubernetes.

@@ -19,7 +19,9 @@ import (
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // fakeWatching is a cache that notes what is watched.
@@ -119,6 +121,34 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	passes("it is back", true)
 	if len(f.begun) != 8 {
 		t.Errorf("begun: %v, want those of Karpenter's kinds again", f.begun)
+	}
+}
+
+// TestWhatTheChartMakesIsWatchedWhereItIsOurs: with management External there is
+// no right to it.
+func TestWhatTheChartMakesIsWatchedWhereItIsOurs(t *testing.T) {
+	for management, want := range map[render.Management]int{render.Managed: len(observe.ChartedKinds()), render.External: 0} {
+		t.Run(string(management), func(t *testing.T) {
+			b, f := listeningBed(t)
+			sync := b.read()
+			sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: string(management), Namespace: "kube-system"}
+			if err := b.client.Status().Update(t.Context(), sync); err != nil {
+				t.Fatal(err)
+			}
+			b.memories = memories{}
+			f.empty["RoleBinding"] = true
+			if waits := b.reconcile().RequeueAfter == listening; waits != (want > 0) {
+				t.Errorf("a pass over an empty cache: %t", !waits)
+			}
+			delete(f.empty, "RoleBinding")
+			b.memories = memories{}
+			if b.reconcile().RequeueAfter == listening {
+				t.Error("no pass over a cache that is filled")
+			}
+			if got := len(f.begun) - len(b.watches.kubernetes()); got != want {
+				t.Errorf("begun: %v, want %d more than Kubernetes' own", f.begun, want)
+			}
+		})
 	}
 }
 

@@ -2,11 +2,15 @@ package reconcile
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -14,27 +18,36 @@ import (
 )
 
 // standing is equal for two passes between which nobody has deleted or changed
-// the CRDs or Karpenter's Deployment. Both are watched, so it costs no request.
+// what the charts made. All of it is watched, so it costs no request.
 func (p *pass) standing(ctx context.Context) (string, error) {
-	var seen strings.Builder
-	note := func(object client.Object) {
-		fmt.Fprintf(&seen, "%s/%d/%t ", object.GetUID(), object.GetGeneration(), object.GetDeletionTimestamp() != nil)
-	}
+	var versions []string
 	for _, name := range crdNames() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := p.Client.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
 			return "", fmt.Errorf("read crd %s: %w", name, err)
 		}
-		note(crd)
+		versions = append(versions, observe.Version(crd))
 	}
 	deployments, err := p.controllers(ctx)
 	if err != nil {
 		return "", err
 	}
 	for i := range deployments {
-		note(&deployments[i])
+		versions = append(versions, observe.Version(&deployments[i]))
 	}
-	return seen.String(), nil
+	for _, kind := range observe.ChartedKinds() {
+		found := &metav1.PartialObjectMetadataList{}
+		found.SetGroupVersionKind(kind)
+		if err := p.Client.List(ctx, found, client.MatchingLabels(observe.ControllerLabels())); err != nil {
+			return "", fmt.Errorf("read each %s of Karpenter's chart: %w", kind.Kind, err)
+		}
+		for i := range found.Items {
+			versions = append(versions, kind.Kind+"/"+observe.Version(&found.Items[i]))
+		}
+	}
+	slices.Sort(versions)
+	sum := sha256.Sum256([]byte(strings.Join(versions, "\n")))
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // installedAs says whether the charts are known to be installed as Git says, and

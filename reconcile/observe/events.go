@@ -58,7 +58,8 @@ func NodeClaimChanged() predicate.Predicate {
 	}}
 }
 
-// CRDChanged lets the events of a CRD through that change whether it is served.
+// CRDChanged lets the events of a CRD through that change it, or whether it is
+// served.
 func CRDChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*apiextensionsv1.CustomResourceDefinition)
@@ -66,6 +67,6 @@ func CRDChanged() predicate.Predicate {
 		if !ok || !ok2 {
 			return true
 		}
-		return before.Generation != after.Generation || Established(before) != Established(after)
+		return Version(before) != Version(after) || Established(before) != Established(after)
 	}}
 }

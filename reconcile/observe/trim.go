@@ -1,9 +1,12 @@
 package observe
 
 import (
+	"maps"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -17,15 +20,17 @@ import (
 // plumbline asks about: memory grows with NodeClaims, so that each counts.
 // refusals hear of watches that fail; values hold what definitions have in common.
 func CacheOptions(refusals *Refusals, values *render.Values) cache.Options {
+	karpenters := labels.SelectorFromSet(ControllerLabels())
+	objects := map[client.Object]cache.ByObject{
+		&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
+		&appsv1.Deployment{}:                        {Label: karpenters, Transform: trimDeployment},
+	}
+	for _, kind := range ChartedKinds() {
+		objects[Charted(kind)] = cache.ByObject{Label: karpenters, Transform: trimCharted}
+	}
 	return cache.Options{
 		DefaultWatchErrorHandler: refusals.Heed,
-		ByObject: map[client.Object]cache.ByObject{
-			&apiextensionsv1.CustomResourceDefinition{}: {Transform: trimCRD},
-			&appsv1.Deployment{}: {
-				Label:     labels.SelectorFromSet(ControllerLabels()),
-				Transform: trimDeployment,
-			},
-		},
+		ByObject:                 objects,
 		// Karpenter's kinds have no entries of their own: one would need its CRD
 		// at the start.
 		DefaultTransform: func(obj any) (any, error) {
@@ -52,7 +57,7 @@ func trimCRD(obj any) (any, error) {
 		return obj, nil
 	}
 	trimmed := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: crd.ObjectMeta, Status: crd.Status}
-	trimmed.ManagedFields = nil
+	trimMetadata(trimmed)
 	return trimmed, nil
 }
 
@@ -61,7 +66,24 @@ func trimDeployment(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	deployment.ManagedFields = nil
+	trimMetadata(deployment)
 	deployment.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: deployment.Spec.Template.ObjectMeta}
 	return deployment, nil
+}
+
+func trimCharted(obj any) (any, error) {
+	if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		trimMetadata(object)
+	}
+	return obj, nil
+}
+
+// trimMetadata leaves out who wrote what, the object once more for kubectl, and
+// the count of rollouts, which the Deployment's own controller keeps.
+func trimMetadata(object client.Object) {
+	object.SetManagedFields(nil)
+	annotations := maps.Clone(object.GetAnnotations())
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	delete(annotations, "deployment.kubernetes.io/revision")
+	object.SetAnnotations(annotations)
 }

@@ -58,6 +58,9 @@ func watchPools(t *testing.T) *watched {
 	} {
 		kinds.Add(gvk, meta.RESTScopeRoot)
 	}
+	for _, gvk := range observe.ChartedKinds() {
+		kinds.Add(gvk, meta.RESTScopeRoot)
+	}
 	w := &watched{t: t, server: s, refusals: &observe.Refusals{}, weights: map[string]int64{}}
 	options := observe.CacheOptions(w.refusals, nil)
 	options.Scheme, options.Mapper = scheme, kinds
