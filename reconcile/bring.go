@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -72,7 +71,7 @@ func (p *pass) tellBrought(chart string, result charts.Result) {
 	switch {
 	case result.Step == charts.Repair:
 		p.memory.repairedAt = p.now
-		p.warn("ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): somebody deleted or changed %s", chart, result.Version, result.Revision, strings.Join(result.Moved, ", ")))
+		p.warn("ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): %s", chart, result.Version, result.Revision, charts.Moves(result.Moved)))
 	case result.Changed:
 		p.event("ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
 	}

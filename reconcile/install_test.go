@@ -81,7 +81,7 @@ func TestChartsAreLookedAtWhereSomethingMoved(t *testing.T) {
 	change(deployment)
 	asks("a Deployment was changed", 2)
 	asks("and looked at", 2)
-	b.install.result = charts.Result{Step: charts.Repair, Changed: true, Moved: []string{"Deployment kube-system/karpenter"}}
+	b.install.result = charts.Result{Step: charts.Repair, Changed: true, Moved: []charts.Move{{Object: "Deployment kube-system/karpenter", Deleted: true}}}
 	change(installed()[1])
 	asks("a CRD was changed", 3)
 	if told := strings.Join(b.told(), "\n"); told != "" {

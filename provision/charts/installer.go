@@ -68,7 +68,7 @@ type Result struct {
 	Version string
 	// Moved are the objects that were deleted or changed, for which a release is
 	// repaired.
-	Moved []string
+	Moved []Move
 }
 
 // State reads what Helm knows of the two releases.
@@ -112,7 +112,7 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 		return Result{}, err
 	}
 	version := t.version
-	var moved []string
+	var moved []Move
 	if step == Keep {
 		if moved, err = i.moved(t); err != nil || len(moved) == 0 {
 			return r.result(step), err
@@ -122,7 +122,7 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	if err := i.options.StillLeader(ctx); err != nil {
 		return Result{}, fmt.Errorf("%s helm release %s: %w", step, t.name, err)
 	}
-	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", version, "revision", r.Revision+1, "moved", moved)
+	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", version, "revision", r.Revision+1, "moved", Moves(moved))
 	if err := i.take(ctx, t, step, r, want); err != nil {
 		return r.result(step), fmt.Errorf("%s helm release %s at version %s: %w", step, t.name, version, err)
 	}
@@ -130,7 +130,7 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 }
 
 // moved looks whether what a release wrote still stands.
-func (i *Installer) moved(t task) ([]string, error) {
+func (i *Installer) moved(t task) ([]Move, error) {
 	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func TestWhatWasMovedIsPutRight(t *testing.T) {
 	tests := map[string]struct {
 		ensure func(*bed) (Result, error)
 		move   func(*fakeAPIServer)
-		moved  []string
+		moved  Move
 		// right is what a field has to be afterwards.
 		right func(*fakeAPIServer) any
 		want  any
@@ -30,35 +30,35 @@ func TestWhatWasMovedIsPutRight(t *testing.T) {
 		"a Deployment was deleted": {
 			ensure: (*bed).controller,
 			move:   func(f *fakeAPIServer) { delete(f.objects, deploymentPath) },
-			moved:  []string{"Deployment kube-system/karpenter"},
+			moved:  Move{Object: "Deployment kube-system/karpenter", Deleted: true},
 			right:  func(f *fakeAPIServer) any { return f.objects[deploymentPath]["kind"] },
 			want:   "Deployment",
 		},
 		"a Deployment was changed": {
 			ensure: (*bed).controller,
 			move:   func(f *fakeAPIServer) { field(f.objects[deploymentPath], "spec")["minReadySeconds"] = 7 },
-			moved:  []string{"Deployment kube-system/karpenter"},
+			moved:  Move{Object: "Deployment kube-system/karpenter", Fields: []string{"spec.minReadySeconds"}},
 			right:  func(f *fakeAPIServer) any { return field(f.objects[deploymentPath], "spec")["minReadySeconds"] },
 			want:   float64(3),
 		},
 		"a CRD was deleted": {
 			ensure: (*bed).crds,
 			move:   func(f *fakeAPIServer) { delete(f.objects, crd) },
-			moved:  []string{"CustomResourceDefinition nodepools.karpenter.sh"},
+			moved:  Move{Object: "CustomResourceDefinition nodepools.karpenter.sh", Deleted: true},
 			right:  func(f *fakeAPIServer) any { return f.objects[crd]["kind"] },
 			want:   "CustomResourceDefinition",
 		},
 		"a CRD was changed": {
 			ensure: (*bed).crds,
 			move:   func(f *fakeAPIServer) { field(f.objects[crd], "spec")["scope"] = "Namespaced" },
-			moved:  []string{"CustomResourceDefinition nodepools.karpenter.sh"},
+			moved:  Move{Object: "CustomResourceDefinition nodepools.karpenter.sh", Fields: []string{"spec.scope"}},
 			right:  func(f *fakeAPIServer) any { return field(f.objects[crd], "spec")["scope"] },
 			want:   "Cluster",
 		},
 		"a CRD may no longer outlive its release": {
 			ensure: (*bed).crds,
 			move:   func(f *fakeAPIServer) { delete(field(f.objects[crd], "metadata", "annotations"), keepAnnotation) },
-			moved:  []string{"CustomResourceDefinition nodepools.karpenter.sh"},
+			moved:  Move{Object: "CustomResourceDefinition nodepools.karpenter.sh", Fields: []string{"metadata.annotations.helm.sh/resource-policy"}},
 			right:  func(f *fakeAPIServer) any { return field(f.objects[crd], "metadata", "annotations")[keepAnnotation] },
 			want:   keepPolicy,
 		},
@@ -71,7 +71,7 @@ func TestWhatWasMovedIsPutRight(t *testing.T) {
 			test.move(b.api)
 			b.api.mu.Unlock()
 			result, err := test.ensure(b)
-			if diff := cmp.Diff(Result{Step: Repair, Changed: true, Revision: 2, Version: "1.14.1", Moved: test.moved}, result); err != nil || diff != "" {
+			if diff := cmp.Diff(Result{Step: Repair, Changed: true, Revision: 2, Version: "1.14.1", Moved: []Move{test.moved}}, result); err != nil || diff != "" {
 				t.Fatalf("ensure (-want +got):\n%s%v", diff, err)
 			}
 			if got := test.right(b.api); got != test.want {
@@ -128,27 +128,33 @@ func TestWhatIsTheSame(t *testing.T) {
 	}
 	tests := map[string]struct {
 		wanted, live runtime.Object
-		want         bool
+		want         string
 	}{
-		"written otherwise": {deployment("1024Mi", 2), deployment("1Gi", 0), false},
-		"another":           {deployment("1024Mi", 2), deployment("2Gi", 2), true},
+		"written otherwise": {deployment("1024Mi", 2), deployment("1Gi", 0), ""},
+		"another":           {deployment("1024Mi", 2), deployment("2Gi", 2), `.spec.template.spec.containers[name="controller"].resources.limits.memory`},
 		"a status": {
 			&policyv1.PodDisruptionBudget{},
 			&policyv1.PodDisruptionBudget{
 				ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(1, 0)},
 				Status:     policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 2, ExpectedPods: 2},
 			},
-			false,
+			"",
 		},
-		"a list has more":              {crd("v1"), crd("v1", "v2"), false},
-		"a list has less":              {crd("v1", "v2"), crd("v1"), true},
-		"a list without names is less": {role("get", "list"), role("get"), true},
-		"a list without names is more": {role("get"), role("get", "list"), true},
+		"a list has more":              {crd("v1"), crd("v1", "v2"), ""},
+		"a list has less":              {crd("v1", "v2"), crd("v1"), `.spec.versions[name="v2"]`},
+		"a list without names is less": {role("get", "list"), role("get"), ".rules"},
+		"a list without names is more": {role("get"), role("get", "list"), ".rules"},
+		"a list of another order":      {role("get", "list"), role("list", "get"), ".rules"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got, err := lacking(test.wanted, test.live); err != nil || got != test.want {
-				t.Errorf("lacking() = %t, %v", got, err)
+			fields, err := lacking(test.wanted, test.live)
+			got := ""
+			for _, path := range fields {
+				got += path.String()
+			}
+			if err != nil || got != test.want {
+				t.Errorf("lacking() = %q, %v, want %q", got, err, test.want)
 			}
 		})
 	}

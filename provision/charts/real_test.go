@@ -57,7 +57,9 @@ func TestRealCharts(t *testing.T) {
 			if step == "" || step == Keep {
 				step = result.Step
 			}
-			found = append(found, result.Moved...)
+			for _, move := range result.Moved {
+				found = append(found, move.String())
+			}
 		}
 		if step != want || !slices.Equal(found, moved) {
 			t.Errorf("%s: %s %v, want %s %v", what, step, found, want, moved)
@@ -71,7 +73,7 @@ func TestRealCharts(t *testing.T) {
 	crds := objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	patch := func(client dynamic.ResourceInterface, name string, kind types.PatchType, body string) {
 		t.Helper()
-		if _, err := client.Patch(t.Context(), name, kind, []byte(body), metav1.PatchOptions{}); err != nil {
+		if _, err := client.Patch(t.Context(), name, kind, []byte(body), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,18 +83,22 @@ func TestRealCharts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const deployment, role, crd = "Deployment kube-system/karpenter", "ClusterRole karpenter", "CustomResourceDefinition nodepools.karpenter.sh"
+	const (
+		unkept = " was deleted, by whom is not kept"
+		image  = `Deployment kube-system/karpenter: spec.template.spec.containers[name="controller"].image was edited by somebody (Update)`
+		crd    = `CustomResourceDefinition nodepools.karpenter.sh: spec.versions[name="v1"].additionalPrinterColumns was edited by somebody (Update)`
+	)
 	patch(deployments, "karpenter", types.MergePatchType, `{"metadata":{"annotations":{"a":"b"}},"spec":{"replicas":0}}`)
 	ensure("scaled, and annotated", Keep)
 	patch(deployments, "karpenter", types.JSONPatchType, `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example.com/other:1"}]`)
-	ensure("another image", Repair, deployment)
+	ensure("another image", Repair, image)
 	ensure("put right", Keep)
 	remove(deployments, "karpenter")
 	remove(roles, "karpenter")
-	ensure("a Deployment and a role deleted", Repair, role, deployment)
+	ensure("a Deployment and a role deleted", Repair, "ClusterRole karpenter"+unkept, "Deployment kube-system/karpenter"+unkept)
 	patch(crds, "nodepools.karpenter.sh", types.JSONPatchType, `[{"op":"remove","path":"/spec/versions/0/additionalPrinterColumns"}]`)
 	ensure("a CRD changed", Repair, crd)
 	remove(crds, "nodeoverlays.karpenter.sh")
-	ensure("a CRD deleted", Repair, "CustomResourceDefinition nodeoverlays.karpenter.sh")
+	ensure("a CRD deleted", Repair, "CustomResourceDefinition nodeoverlays.karpenter.sh"+unkept)
 	ensure("all put right", Keep)
 }
