@@ -74,6 +74,7 @@ func (p *pass) setConditions(v verdict) {
 	if p.suspended {
 		conditions.Delete(p.sync, meta.ReconcilingCondition)
 		conditions.Delete(p.sync, v1alpha1.LaunchFailingCondition) // nobody looks
+		conditions.Delete(p.sync, v1alpha1.NodeDriftCondition)
 		return
 	}
 	// A condition that stays is not taken off and set again: it would be new
@@ -95,6 +96,7 @@ func (p *pass) setConditions(v verdict) {
 	}
 	p.setRemoving()
 	p.setLaunchFailing()
+	p.setNodeDrift()
 }
 
 func (p *pass) setRemoving() {

@@ -62,6 +62,9 @@ func (p *pass) passGates(ctx context.Context, seen *upgrade.Seen) error {
 		if seen.NoWayBack, err = p.noWayBack(ctx, live, next); err != nil {
 			return err
 		}
+		if err := p.foretell(seen, live, next); err != nil {
+			return err
+		}
 	}
 	return p.Install.Rehearse(ctx, p.charts, p.installation())
 }

@@ -63,6 +63,10 @@ type pass struct {
 	// they were looked for.
 	launchless []string
 	looked     bool
+	// drifting says which nodes drift after a change of Karpenter that was not
+	// foretold to replace them; watchedDrift says that they were looked for.
+	drifting     string
+	watchedDrift bool
 	// notes become events.
 	notes []note
 	// again is the earliest time at which the next pass is wanted; zero where
@@ -116,6 +120,7 @@ func (p *pass) attempt() []step {
 		p.applyPlan,
 		p.observe,
 		p.seeLaunches,
+		p.seeNodeDrift,
 		p.settleCharts,
 		p.remove,
 	}

@@ -85,8 +85,8 @@ func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []ctrlrec
 	})
 }
 
-// claimed wakes the NodeSyncs whose open removals a NodeClaim belongs to, and those
-// of whose pool it brings news.
+// claimed wakes the NodeSyncs whose open removals a NodeClaim belongs to, those of
+// whose pool it brings news, and those that watch for node drift.
 func (r *Reconciler) claimed(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	claim, ok := obj.(*karpv1.NodeClaim)
 	if !ok {
@@ -95,7 +95,8 @@ func (r *Reconciler) claimed(ctx context.Context, obj client.Object) []ctrlrecon
 	n, news := observe.NodeClaim(claim), r.Launches.See(claim)
 	pool := render.Ref{Kind: render.NodePool, Name: n.Pool}
 	return r.where(ctx, func(sync *v1alpha1.NodeSync) bool {
-		return removes(sync, n) || news && r.memories.wants(client.ObjectKeyFromObject(sync), pool)
+		told := news || watchesDrift(sync)
+		return removes(sync, n) || told && r.memories.wants(client.ObjectKeyFromObject(sync), pool)
 	})
 }
 

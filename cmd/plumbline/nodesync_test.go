@@ -80,6 +80,14 @@ func launchesFail(n *v1alpha1.NodeSync) {
 	})
 }
 
+// nodesDrift though an upgrade was not foretold to replace them.
+func nodesDrift(n *v1alpha1.NodeSync) {
+	n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.NodeDriftCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNotForetold,
+		Message: "since Karpenter went from 1.8.6 to 1.14.1 nodes have drifted though none was to: ip-10-0-0-1 of general",
+	})
+}
+
 // verdicts are NodeSyncs in each state that a pass can leave one in.
 func verdicts() map[string]*v1alpha1.NodeSync {
 	const t, f, u = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
@@ -100,6 +108,7 @@ func verdicts() map[string]*v1alpha1.NodeSync {
 		"held":      nodeSync("prod", ready(f, "Held", "held: removal of NodePool/old-0: 1 more than guard.maxRemovedPools"), revisions(pushed, pushed), installed, leaves(v1alpha1.RemovalHeld)),
 		"stalled":   nodeSync("prod", ready(f, "Stalled", "removal of NodePool/old-0 stalled: pod web/web-0 is not evicted"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining)),
 		"launches":  nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, launchesFail),
+		"drifting":  nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, nodesDrift),
 		"drifted":   nodeSync("prod", ready(f, "Drifted", "differs from Git, and drift is Report: NodePool/general"), revisions(applied, applied), installed),
 		"invalid":   nodeSync("prod", ready(f, "Invalid", "nodes/general.yaml:7: unknown field spec.tempalte\nnodes/batch.yaml:2: another"), revisions(applied, pushed), installed),
 		"retrying":  nodeSync("prod", ready(f, "SourceFailed", "fetch https://git.example.com/acme/fleet.git: no route to host"), revisions(applied, applied), installed),

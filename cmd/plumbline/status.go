@@ -31,6 +31,7 @@ type statusReport struct {
 	Applied   string                    `json:"applied,omitempty"`
 	Cloud     string                    `json:"cloud,omitempty"`
 	Launches  string                    `json:"launches,omitempty"`
+	NodeDrift string                    `json:"nodeDrift,omitempty"`
 	Suspended bool                      `json:"suspended,omitempty"`
 	Waiting   *v1alpha1.Waiting         `json:"waiting,omitempty"`
 	Karpenter *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
@@ -91,6 +92,7 @@ func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 		report.Cloud = fmt.Sprintf("%s (%s)", verified.Status, verified.Reason)
 	}
 	report.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
+	report.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
 	pools, err := poolsOf(ctx, c, sync)
 	if err != nil {
 		report.Unread = err.Error()

@@ -34,6 +34,9 @@ func (r statusReport) print(out io.Writer) error {
 	if r.Launches != "" {
 		fmt.Fprintf(out, "launches   fail: %s\n", r.Launches)
 	}
+	if r.NodeDrift != "" {
+		fmt.Fprintf(out, "nodes      drift: %s\n", r.NodeDrift)
+	}
 	r.printStages(out)
 	r.printPools(out)
 	r.printRemovals(out)

@@ -39,7 +39,7 @@ func pools(s *apiServer, n, nodes int) {
 // exits are the codes of `plumbline status` and `reconcile --wait` by verdict.
 func exits() map[string]int {
 	return map[string]int{
-		"in-sync": exitDone, "launches": exitDone, "waiting": exitDone, "removing": exitDone, "new": exitDone, "changed": exitDone, "suspended": exitDone, "deleted": exitDone,
+		"in-sync": exitDone, "launches": exitDone, "drifting": exitDone, "waiting": exitDone, "removing": exitDone, "new": exitDone, "changed": exitDone, "suspended": exitDone, "deleted": exitDone,
 		"invalid": exitFailed, "retrying": exitFailed, "drifted": exitChanges, "held": exitHeld, "stalled": exitStalled,
 	}
 }

@@ -37,13 +37,14 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	return trimmed
 }
 
-// telling are the conditions that say how far a NodeClaim's end has come, and why
-// it was not launched.
+// telling are the conditions that say how far a NodeClaim's end has come, why it
+// was not launched, and that it has drifted.
 func telling(conditions []status.Condition) []status.Condition {
 	var kept []status.Condition
 	for _, c := range conditions {
 		leaving := slices.Contains([]string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating}, c.Type)
-		if leaving || c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue {
+		drifted := c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue
+		if leaving || drifted || c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue {
 			kept = append(kept, c)
 		}
 	}

@@ -86,7 +86,7 @@ func TestTrimNodeClaim(t *testing.T) {
 	if diff := cmp.Diff(known, observe.NodeClaim(trimmed)); diff != "" {
 		t.Errorf("what a Plan asks about has changed:\n%s", diff)
 	}
-	if diff := cmp.Diff(full.Status.Conditions[5:8], trimmed.Status.Conditions); diff != "" {
+	if diff := cmp.Diff(full.Status.Conditions[4:8], trimmed.Status.Conditions); diff != "" {
 		t.Errorf("conditions, of which a diagnosis is made:\n%s", diff)
 	}
 	if diff := cmp.Diff(full.Finalizers, trimmed.Finalizers); diff != "" || trimmed.ResourceVersion != full.ResourceVersion {

@@ -19,6 +19,7 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 			k.Target = nil
 			return k, Keep{}
 		}
+		// What an overtaken change was foretold to do it may have done: its CRDs stay.
 		k = at(k, v1alpha1.ChartChecking, now)
 		k.Target.Version, k.Target.Identity = want.Version, want.Identity
 	}
@@ -72,7 +73,10 @@ func check(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.Karpente
 		return k, Check{}
 	case s.NoWayBack != "" && !s.Approved:
 		return k, Hold{Message: s.NoWayBack}
-	case !s.Migrated:
+	}
+	k = at(k, v1alpha1.ChartChecking, now)
+	k.Target.Foretold = union(k.Target.Foretold, s.Foretold)
+	if !s.Migrated {
 		return at(k, v1alpha1.ChartMigrating, now), Record{}
 	}
 	return at(k, v1alpha1.ChartCRDs, now), Record{}
@@ -105,6 +109,9 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	case s.Rollout.Ready && s.Controller == nil:
 		return k, BringController{} // which revision it is; nothing is written
 	case s.Rollout.Ready:
+		if k.Controller != nil {
+			k = watch(k, k.Version, k.Target.Since, now)
+		}
 		k = at(k, v1alpha1.ChartSettling, now)
 		k.Version, k.Identity, k.Controller = k.Target.Version, k.Target.Identity, s.Controller
 		return k, Keep{}

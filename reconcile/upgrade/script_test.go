@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -26,6 +28,10 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 //	after DURATION              let time pass
 //	pass WORD…                  one pass; what is not said is as it should be
 //	settled                     and all definitions are Ready at its end
+//	foretold POOL…|nothing      whose nodes the change may have replaced, as far as is known
+//	wanted POOL…                a commit has their nodes replaced
+//	drifts NODECLAIM POOL       Karpenter calls it drifted from now on
+//	steady NODECLAIM            and no more
 //
 // The words of pass: refused (by a gate), no-way-back, approved, unmigrated,
 // stuck-migration, establishing, starting (the rollout is not complete), again.
@@ -62,6 +68,8 @@ type player struct {
 	// revisions of the two releases, and the version of the controller.
 	crds, controller int32
 	running          string
+	foretold         []string
+	drifted          []observe.DriftedClaim
 }
 
 // play keeps the lines of a script and answers its passes.
@@ -106,6 +114,17 @@ func (p *player) act(t *testing.T, line string) string {
 			t.Fatal(err)
 		}
 		p.now = p.now.Add(d)
+	case "foretold":
+		p.foretold = nil
+		if words[1] != "nothing" {
+			p.foretold = words[1:]
+		}
+	case "wanted":
+		p.status = Foretell(p.status, words[1:])
+	case "drifts":
+		p.drifted = append(p.drifted, observe.DriftedClaim{NodeClaim: words[1], Pool: words[2], Since: metav1.NewTime(p.now)})
+	case "steady":
+		p.drifted = slices.DeleteFunc(p.drifted, func(d observe.DriftedClaim) bool { return d.NodeClaim == words[1] })
 	case "pass", "settled":
 		return p.pass(t, words)
 	default:
@@ -126,7 +145,7 @@ func (p *player) pass(t *testing.T, words []string) string {
 		said[word] = true
 	}
 	s := Seen{
-		Approved: said["approved"], Migrated: !said["unmigrated"], Again: said["again"],
+		Foretold: p.foretold, Approved: said["approved"], Migrated: !said["unmigrated"], Again: said["again"],
 		Established: observe.Readiness{Ready: !said["establishing"], Message: "a CRD is not Established yet"},
 		Rollout:     observe.Readiness{Ready: !said["starting"], Message: "0 of 2 replicas"},
 	}
@@ -142,8 +161,10 @@ func (p *player) pass(t *testing.T, words []string) string {
 		}
 		p.status = next
 		if !p.do(action, &s, said) {
+			var unforetold []observe.DriftedClaim
+			p.status, unforetold = NodeDrift(p.status, p.drifted, p.now)
 			p.status = Settle(p.status, observe.Readiness{Ready: words[0] == "settled"})
-			return out + p.describe(action)
+			return out + p.describe(action) + describeDrift(p.status, unforetold)
 		}
 		out += "  " + action.String() + "\n"
 	}
@@ -201,4 +222,13 @@ func (p *player) describe(last Action) string {
 		return out + fmt.Sprintf("%s, %s to %s\n", inForce, t.Step, t.Version)
 	}
 	return out + inForce + "\n"
+}
+
+// describeDrift tells of a watch that has found something, or ends.
+func describeDrift(k v1alpha1.KarpenterStatus, found []observe.DriftedClaim) string {
+	var out strings.Builder
+	for _, d := range found {
+		fmt.Fprintf(&out, "drifted unforetold since %s: %s of %s\n", k.NodeDrift.From, d.NodeClaim, d.Pool)
+	}
+	return out.String()
 }

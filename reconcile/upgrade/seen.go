@@ -21,6 +21,8 @@ type Seen struct {
 	// empty where it can. Approved says that a person has accepted that.
 	NoWayBack string
 	Approved  bool
+	// Foretold are the NodePools whose nodes the change may have Karpenter replace.
+	Foretold []string
 	// Migrated says that the new CRDs lose no stored version.
 	Migrated bool
 	// CRDs and Controller are the releases that this pass has brought.

@@ -31,6 +31,9 @@ const (
 	RemovingCondition = "Removing"
 	// LaunchFailingCondition is True while a pool gets no nodes.
 	LaunchFailingCondition = "LaunchFailing"
+	// NodeDriftCondition is True while nodes drift after a change of Karpenter that
+	// was foretold to replace none of them.
+	NodeDriftCondition = "NodeDrift"
 )
 
 // Reasons of the Ready condition.
@@ -54,6 +57,7 @@ const (
 	ReasonAPIServerBusy       = "APIServerBusy"
 	ReasonAPIServerAway       = "APIServerAway"
 	ReasonLaunchFailed        = "LaunchFailed"
+	ReasonNotForetold         = "NotForetold"
 )
 
 // GetConditions returns the conditions of the status.

@@ -86,6 +86,24 @@ type KarpenterStatus struct {
 	// Target is what the charts are being brought to, or could not be brought to.
 	// +optional
 	Target *ChartTarget `json:"target,omitempty"`
+	// NodeDrift is the watch for node drift after a change of the controller.
+	// +optional
+	NodeDrift *NodeDriftWatch `json:"nodeDrift,omitempty"`
+}
+
+// NodeDriftWatch looks for NodeClaims that drift after a change of the controller,
+// though nothing has foretold it.
+type NodeDriftWatch struct {
+	// From is the version that was in force before.
+	From string `json:"from"`
+	// Since is when the rollout of the controller began, and Until when the watch
+	// ends: what drifts in between is looked at.
+	Since metav1.Time `json:"since"`
+	Until metav1.Time `json:"until"`
+	// Foretold are the NodePools whose nodes may be replaced, as the change was
+	// foretold, or as a commit has wanted since.
+	// +optional
+	Foretold []string `json:"foretold,omitempty"`
 }
 
 // ReleaseStatus is a Helm release.
@@ -112,6 +130,9 @@ type ChartTarget struct {
 	// Message says why it was rolled back.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Foretold are the NodePools whose nodes the change may have Karpenter replace.
+	// +optional
+	Foretold []string `json:"foretold,omitempty"`
 }
 
 // ChartStep is how far a change of the charts has come.

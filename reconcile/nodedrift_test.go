@@ -1,0 +1,134 @@
+package reconcile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/awslabs/operatorpkg/status"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// driftedClaim is a NodeClaim that Karpenter calls drifted since a time.
+func driftedClaim(name, pool string, since time.Time) *karpv1.NodeClaim {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{karpv1.NodePoolLabelKey: pool}}}
+	claim.Status.NodeName = "ip-" + name
+	claim.Status.Conditions = []status.Condition{{
+		Type: karpv1.ConditionTypeDrifted, Status: metav1.ConditionTrue, Reason: "NodePoolDrifted", LastTransitionTime: metav1.NewTime(since),
+	}}
+	return claim
+}
+
+// watchesDrift runs that step of a pass over a Set with the pools general and batch,
+// after Karpenter went from 1.8.6 to 1.14.1, and concludes.
+func (b *bed) watchesDrift(change func(*pass)) (*v1alpha1.NodeSync, time.Duration) {
+	b.t.Helper()
+	p := b.pass()
+	p.set, p.plan = &render.Set{}, &plan.Plan{}
+	for _, name := range []string{"batch", "general"} {
+		p.set.Objects = append(p.set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
+	}
+	change(p)
+	p.run(b.t.Context(), p.seeNodeDrift)
+	result, err := p.conclude(b.t.Context())
+	if err != nil || p.fault != nil {
+		b.t.Fatal(err, p.fault)
+	}
+	return b.read(), result.RequeueAfter
+}
+
+// upgraded is a NodeSync whose charts went from 1.8.6 to 1.14.1 a moment ago.
+func upgraded(at time.Time) *v1alpha1.NodeSync {
+	return nodeSync(func(sync *v1alpha1.NodeSync) {
+		sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Version: "1.14.1", NodeDrift: &v1alpha1.NodeDriftWatch{
+			From: "1.8.6", Since: metav1.NewTime(at), Until: metav1.NewTime(at.Add(5 * time.Minute)), Foretold: []string{"batch"},
+		}}
+	})
+}
+
+// TestUnforetoldNodeDriftIsTold with the nodes, and what keeps them: once, beside a
+// Ready that stays, and no more when it is over.
+func TestUnforetoldNodeDriftIsTold(t *testing.T) {
+	now := newClock().now()
+	general := driftedClaim("general-1", "general", now)
+	b := newBed(t, upgraded(now), general, driftedClaim("batch-1", "batch", now), driftedClaim("general-0", "general", now.Add(-time.Hour)), driftedClaim("else-1", "elsewhere", now))
+	as := func(*pass) {}
+	sync, again := b.watchesDrift(as)
+	drift := conditions.Get(sync, v1alpha1.NodeDriftCondition)
+	if drift == nil || drift.Status != "True" || drift.Reason != v1alpha1.ReasonNotForetold {
+		t.Fatalf("condition: %+v", drift)
+	}
+	for _, words := range []string{"Karpenter went from 1.8.6 to 1.14.1", "ip-general-1 of general (NodeClaim general-1: NodePoolDrifted);", "karpenter.sh/do-not-disrupt", "git revert"} {
+		if !strings.Contains(drift.Message, words) {
+			t.Errorf("it lacks %q: %s", words, drift.Message)
+		}
+	}
+	if !conditions.IsReady(sync) || again > 5*time.Minute {
+		t.Errorf("ready: %t; looked at again in %s", conditions.IsReady(sync), again)
+	}
+	warned := func() int {
+		return len(slices.DeleteFunc(b.told(), func(e string) bool { return !strings.HasPrefix(e, "Warning NotForetold") }))
+	}
+	if n := warned(); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	later, _ := b.watchesDrift(as)
+	if n := warned(); n != 0 || later.ResourceVersion != sync.ResourceVersion {
+		t.Errorf("told %d times more, and written: %t", n, later.ResourceVersion != sync.ResourceVersion)
+	}
+	if err := b.client.Delete(t.Context(), client.Object(general)); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.forward(6 * time.Minute)
+	over, _ := b.watchesDrift(as)
+	if conditions.Has(over, v1alpha1.NodeDriftCondition) || over.Status.Karpenter.NodeDrift != nil {
+		t.Errorf("over: %+v, %+v", conditions.Get(over, v1alpha1.NodeDriftCondition), over.Status.Karpenter.NodeDrift)
+	}
+}
+
+// TestNodeDriftThatACommitWants is none that anybody has to be told of, whether it
+// changes the pool or the class.
+func TestNodeDriftThatACommitWants(t *testing.T) {
+	now := newClock().now()
+	for name, ref := range map[string]render.Ref{"the pool": {Kind: render.NodePool, Name: "general"}, "the class": {Kind: render.EC2NodeClass, Name: "default"}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, upgraded(now), driftedClaim("general-1", "general", now))
+			sync, _ := b.watchesDrift(func(p *pass) {
+				p.plan.Changes = []plan.Change{{Ref: ref, Action: plan.Update, Effect: plan.EffectReplace}, {Ref: render.Ref{Kind: render.NodePool, Name: "held"}, Effect: plan.EffectReplace}}
+				p.applied = apply.Result{Written: []apply.Written{{Ref: ref}}}
+				p.live.NodeClaims = []plan.NodeClaim{{Pool: "general", Class: "default"}}
+			})
+			if told := conditions.Get(sync, v1alpha1.NodeDriftCondition); told != nil {
+				t.Errorf("told: %s", told.Message)
+			}
+			if diff := cmp.Diff([]string{"batch", "general"}, sync.Status.Karpenter.NodeDrift.Foretold); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNodeDriftWakes the NodeSync that watches for it, and only while it does.
+func TestNodeDriftWakes(t *testing.T) {
+	now := newClock().now()
+	for want, sync := range map[int]*v1alpha1.NodeSync{0: nodeSync(unchanged), 1: upgraded(now)} {
+		b := newBed(t, sync)
+		b.memories.recall(b.pass().name(), "11")
+		b.memories.remember(b.pass().name(), &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}})
+		claim := driftedClaim("general-1", "general", now)
+		claim.Status.ProviderID = "aws:///a/i-1"
+		if woken := b.claimed(t.Context(), claim); len(woken) != want {
+			t.Errorf("woken: %v, want %d", woken, want)
+		}
+	}
+}
