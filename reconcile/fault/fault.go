@@ -31,13 +31,15 @@ type Error struct {
 	Err error
 }
 
-// Error returns the message of what went wrong and, where a role lacks a rule,
-// the rule.
+// Error returns the message of what went wrong and, where the API server's words
+// leave it to the reader, what to do about it.
 func (e *Error) Error() string {
 	message := e.Err.Error()
-	// One that is wrapped in another has said it already.
-	if rule := remedy(message); rule != "" && !strings.Contains(message, rule) {
-		return message + ": " + rule
+	for _, remedy := range []func(string) string{missingRule, conversion} {
+		// One that is wrapped in another has said it already.
+		if words := remedy(message); words != "" && !strings.Contains(message, words) {
+			return message + ": " + words
+		}
 	}
 	return message
 }

@@ -11,9 +11,9 @@ import (
 // (k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go).
 var refusal = regexp.MustCompile(`User "([^"]+)" cannot (\w+) resource "([^"]+)" in API group "([^"]*)" (?:at the cluster scope|in the namespace "([^"]+)")`)
 
-// remedy is the rule that allows what the API server's words in a message say
+// missingRule is the rule that allows what the API server's words in a message say
 // is not allowed; empty where nothing was refused for want of a role.
-func remedy(message string) string {
+func missingRule(message string) string {
 	var rules []string
 	for _, words := range refusal.FindAllStringSubmatch(message, -1) {
 		user, verb, resource, group, namespace := words[1], words[2], words[3], words[4], words[5]

@@ -10,7 +10,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
-	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -72,7 +71,7 @@ func ofCharts() []rule {
 		as[*charts.ForeignReleaseError](Terminal, v1alpha1.ReasonConflict),
 		as[*charts.ForeignObjectsError](Terminal, v1alpha1.ReasonConflict),
 		as[*charts.RejectedError](Terminal, v1alpha1.ReasonChartFailed),
-		as[*charts.ForbiddenError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.ForbiddenError](Terminal, "Forbidden"),
 		as[*charts.DroppedCRDsError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.UnprotectedCRDsError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.ForeignCRDsError](Terminal, v1alpha1.ReasonRefused),
@@ -89,7 +88,6 @@ func ofVersions() []rule {
 		as[*karpenter.DowngradeError](Terminal, v1alpha1.ReasonRefused),
 		as[*karpenter.LostVersionError](Terminal, v1alpha1.ReasonRefused),
 		as[*karpenter.ValuesError](Terminal, v1alpha1.ReasonInvalid),
-		as[*upgrade.ConversionError](Terminal, v1alpha1.ReasonUpgradeFailed),
 	}
 }
 
@@ -122,6 +120,7 @@ func ofApply() []rule {
 // ofRequests is what any request can meet.
 func ofRequests() []rule {
 	return []rule{
+		is(unconverted, Terminal, "ConversionFailed"),
 		is(cancelled, Superseded, "Stopped"),
 		is(timedOut, Transient, "TimedOut"),
 		is(conflict, Superseded, "Conflict"),

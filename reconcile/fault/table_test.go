@@ -21,7 +21,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
-	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -72,7 +71,7 @@ func meanings() []meaning {
 		{&charts.ForeignReleaseError{}, fault.Terminal, "Conflict"},
 		{&charts.ForeignObjectsError{}, fault.Terminal, "Conflict"},
 		{&charts.RejectedError{}, fault.Terminal, "ChartFailed"},
-		{&charts.ForbiddenError{}, fault.Terminal, "ChartFailed"},
+		{&charts.ForbiddenError{}, fault.Terminal, "Forbidden"},
 		{&charts.DroppedCRDsError{}, fault.Terminal, "Refused"},
 		{&charts.UnprotectedCRDsError{}, fault.Terminal, "Refused"},
 		{&charts.ForeignCRDsError{}, fault.Terminal, "Refused"},
@@ -86,7 +85,6 @@ func meanings() []meaning {
 		{&karpenter.DowngradeError{}, fault.Terminal, "Refused"},
 		{&karpenter.LostVersionError{}, fault.Terminal, "Refused"},
 		{&karpenter.ValuesError{}, fault.Terminal, "Invalid"},
-		{&upgrade.ConversionError{}, fault.Terminal, "UpgradeFailed"},
 
 		{&cloud.DeniedError{Err: fs.ErrPermission}, fault.Transient, "Denied"},
 		{&cloud.CredentialsError{Err: fs.ErrPermission}, fault.Transient, "NoCredentials"},

@@ -12,8 +12,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Refusals are the watches that the API server refuses us. A cache whose watch
-// is refused is empty, or stands still, and looks like any other. The zero value
+// Refusals are the watches that the API server refuses us, or cannot serve for want
+// of a conversion. A cache whose watch is refused is empty, or stands still, and looks like any other. The zero value
 // is ready for use.
 type Refusals struct {
 	mu sync.Mutex
@@ -41,7 +41,7 @@ func (r *Refusals) Heed(ctx context.Context, reflector *toolscache.Reflector, er
 
 // Note keeps an error of a watch, if it is a refusal.
 func (r *Refusals) Note(reflector Reflector, err error) {
-	if !apierrors.IsForbidden(err) {
+	if _, unconverted := Unconverted(err.Error()); !unconverted && !apierrors.IsForbidden(err) {
 		return
 	}
 	r.mu.Lock()

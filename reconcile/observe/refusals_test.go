@@ -37,6 +37,13 @@ func TestRefusals(t *testing.T) {
 		t.Fatalf("two watches are refused, and it says %v", err)
 	}
 
+	classes := &reflector{kind: "karpenter.k8s.aws/v1, Kind=EC2NodeClass"}
+	refusals.Note(classes, errors.New(`failed to list: conversion webhook for karpenter.k8s.aws/v1beta1, Kind=EC2NodeClass failed: Post "https://karpenter.kube-system.svc:8443/": service "karpenter" not found`))
+	if err := refusals.Err(); !strings.Contains(err.Error(), "Kind=EC2NodeClass: failed to list: conversion webhook") {
+		t.Errorf("objects cannot be converted, and it says %v", err)
+	}
+	classes.version = "1"
+
 	claims.version = "8"
 	if err := refusals.Err(); err == nil || strings.Contains(err.Error(), "NodeClaim") {
 		t.Errorf("one watch has come through, and it says %v", err)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,7 +66,7 @@ func newStoring(t *testing.T) *storing {
 }
 
 func (s *storing) rewrite(ctx context.Context, lease error) (int, error) {
-	return Rewrite(ctx, s, s, s.crd, karpenter.Migration{CRD: s.crd.Name, Drop: []string{"v1beta1"}, Storage: "v1"}, func(context.Context) error { return lease })
+	return Rewrite(ctx, s, s, karpenter.Migration{CRD: s.crd.Name, Drop: []string{"v1beta1"}, Storage: "v1"}, func(context.Context) error { return lease })
 }
 
 func (s *storing) stored(t *testing.T) []string {
@@ -106,24 +104,12 @@ func TestRewriteWithoutTheLease(t *testing.T) {
 	}
 }
 
-// TestRewriteBehindAWebhookThatIsGone: a conversion webhook that Karpenter has
-// left behind blocks every request, and is named with the way out.
-func TestRewriteBehindAWebhookThatIsGone(t *testing.T) {
+// TestRewriteThatIsRefused: a version stays on the list until all is rewritten.
+func TestRewriteThatIsRefused(t *testing.T) {
 	s := newStoring(t)
-	s.refusal = apierrors.NewInternalError(errors.New(`conversion webhook for karpenter.sh/v1beta1, Kind=NodePool failed: service "karpenter" not found`))
-	_, err := s.rewrite(t.Context(), nil)
-	if blocked := (*ConversionError)(nil); errors.As(err, &blocked) {
-		t.Errorf("without a webhook one is blamed: %v", err)
-	}
-	s.crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
-		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: &apiextensionsv1.WebhookClientConfig{
-			Service: &apiextensionsv1.ServiceReference{Namespace: "kube-system", Name: "karpenter"},
-		}},
-	}
-	_, err = s.rewrite(t.Context(), nil)
-	if blocked := (*ConversionError)(nil); !errors.As(err, &blocked) || !strings.Contains(err.Error(), "service kube-system/karpenter") || !strings.Contains(err.Error(), "kubectl patch crd nodepools.karpenter.sh") {
-		t.Errorf("Rewrite() = %v, want the webhook by name", err)
+	s.refusal = errors.New("nobody converts")
+	if _, err := s.rewrite(t.Context(), nil); !errors.Is(err, s.refusal) {
+		t.Errorf("Rewrite() = %v", err)
 	}
 	if len(s.stored(t)) != 2 {
 		t.Errorf("storedVersions are %v", s.stored(t))
