@@ -37,9 +37,9 @@ type ChartInstaller interface {
 }
 
 // resolveCharts finds the charts of the version in Git and the schema that
-// their CRDs give; with management External, the schema of the live CRDs.
+// their CRDs give. Where Git has no version it is that of the live CRDs.
 func (p *pass) resolveCharts(ctx context.Context) error {
-	if p.karpenter.Management == render.External {
+	if p.karpenter.Version == "" {
 		return p.resolveLive(ctx)
 	}
 	resolved, err := p.pullCharts(ctx)
@@ -48,8 +48,16 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 	}
 	p.charts = resolved
 	p.schemaIdentity = resolved.CRDDigest
-	p.schema, err = p.schemas.get(p.schemaIdentity, resolved.CRDs)
-	return err
+	if p.schema, err = p.schemas.get(p.schemaIdentity, resolved.CRDs); err != nil || !p.crdsAhead() {
+		return err
+	}
+	established, err := p.crdsEstablished(ctx)
+	if err != nil || !established.Ready {
+		return err // one that is gone is brought again
+	}
+	// The API server goes by its own CRDs; an older controller knows less.
+	p.older = p.schema
+	return p.resolveLive(ctx)
 }
 
 // pullCharts asks the store for the charts of the version in Git. What fails is
@@ -105,9 +113,14 @@ type unpulled struct {
 }
 
 // withoutCharts goes on where the charts cannot be had and their very version is
-// installed: its CRDs in the cluster are the schema, and the releases stay as
-// they are. Where it is not, the error stands.
+// installed, with CRDs of it or newer ones: those in the cluster are the schema, and
+// the releases stay as they are. Where it is not, the error stands. Somebody else's
+// charts are looked at for their CRDs alone.
 func (p *pass) withoutCharts(ctx context.Context, err error) error {
+	if p.karpenter.Management == render.External {
+		p.unpulled = err
+		return p.resolveLive(ctx)
+	}
 	if p.sync.Status.Karpenter == nil {
 		return err
 	}
@@ -115,7 +128,8 @@ func (p *pass) withoutCharts(ctx context.Context, err error) error {
 	if unread != nil {
 		return errors.Join(err, unread)
 	}
-	if !state.CRDs.Installed(p.karpenter.Version) || !state.Controller.Installed(p.karpenter.Version) {
+	crds := state.CRDs.Installed(p.karpenter.Version) || state.CRDs.Ahead(p.karpenter.Version)
+	if !crds || !state.Controller.Installed(p.karpenter.Version) {
 		return err
 	}
 	p.unpulled = err
@@ -169,8 +183,8 @@ func (p *pass) readCRDs(ctx context.Context, reader client.Reader) ([]*apiextens
 
 // lacks says who brings a CRD that is not there.
 func (p *pass) lacks(crd string) error {
-	if p.unpulled != nil {
+	if p.karpenter.Management == render.Managed {
 		return fmt.Errorf("waiting for the schema: crd %s is gone, and its chart brings it again: %w", crd, p.unpulled)
 	}
-	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; management is External, so that is for whoever installs Karpenter", crd)
+	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; %s", crd, theirs)
 }

@@ -8,45 +8,59 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Masterminds/semver/v3"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// refused is a change of the charts that a gate refused, and when.
-type refused struct {
-	identity string
-	at       time.Time
-	err      error
+// gated is what the gates said last of a change of the charts, and when.
+type gated struct {
+	change gatedChange
+	at     time.Time
+	// err refuses the change; noWayBack holds it.
+	err       error
+	noWayBack string
+}
+
+// gatedChange is what the gates have looked at: another one is looked at at once.
+type gatedChange struct {
+	identity, revision string
 }
 
 // checkCharts finds out whether a change of the charts may be made, while nothing
-// has moved. A refusal stands for a while: finding it out takes some hundred
-// requests.
+// has moved. What is refused or held stands for a while: finding it out takes some
+// hundred requests. A word that lets it go is heard at once.
 func (p *pass) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
-	last, target := &p.memory.refused, p.sync.Status.Karpenter.Target
-	if last.identity == target.Identity && !seen.Again && !due(p.now, last.at, p.retryInterval()) {
+	last := &p.memory.gated
+	change := gatedChange{identity: p.sync.Status.Karpenter.Target.Identity, revision: p.revision()}
+	released := seen.Again || last.noWayBack != "" && seen.Approved
+	if last.change == change && !released && !due(p.now, last.at, p.retryInterval()) {
 		p.wakeAt(last.at.Add(p.retryInterval()))
+		seen.Checked, seen.NoWayBack = last.err == nil, last.noWayBack
 		return last.err
 	}
-	*last = refused{}
-	if err := p.passGates(ctx, seen); err != nil {
-		*last = refused{identity: target.Identity, at: p.now, err: err}
-		return err
+	*last = gated{}
+	err := p.passGates(ctx, seen)
+	if err != nil || seen.NoWayBack != "" {
+		*last = gated{change: change, at: p.now, err: err, noWayBack: seen.NoWayBack}
 	}
-	seen.Checked = true
-	return nil
+	seen.Checked = err == nil
+	return err
 }
 
 // passGates goes from what costs nothing to what costs most.
 func (p *pass) passGates(ctx context.Context, seen *upgrade.Seen) error {
-	from, to := p.sync.Status.Karpenter.Version, p.charts.Version
+	to := p.charts.Version
+	from, err := p.inForce(ctx)
+	if err != nil {
+		return err
+	}
 	if err := p.checkVersions(ctx, from, to); err != nil {
 		return err
 	}
@@ -58,7 +72,7 @@ func (p *pass) passGates(ctx context.Context, seen *upgrade.Seen) error {
 		return err
 	}
 	seen.Migrated = len(migrations) == 0
-	if from != "" && from != to {
+	if back := p.sync.Status.Karpenter.Version; back != "" && back != to {
 		if seen.NoWayBack, err = p.noWayBack(ctx, live, next); err != nil {
 			return err
 		}
@@ -67,6 +81,28 @@ func (p *pass) passGates(ctx context.Context, seen *upgrade.Seen) error {
 		}
 	}
 	return p.Install.Rehearse(ctx, p.charts, p.installation())
+}
+
+// inForce is the version that runs now: that of the last change, or before the first
+// one that of a controller which somebody else has installed. Empty where there is none.
+func (p *pass) inForce(ctx context.Context) (string, error) {
+	if version := p.sync.Status.Karpenter.Version; version != "" {
+		return version, nil
+	}
+	deployments, err := p.controllers(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range deployments {
+		version, err := p.versionOf(ctx, &deployments[i])
+		if err != nil {
+			return "", err
+		}
+		if _, err := karpenter.KubernetesOf(version); err == nil {
+			return version, nil
+		} // a tag of somebody's own is no version
+	}
+	return "", nil
 }
 
 // checkVersions holds that the cluster's Kubernetes is known to the version, and
@@ -139,7 +175,7 @@ func (p *pass) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.
 	if live, err = p.liveCRDs(ctx); err != nil {
 		return nil, nil, nil, err
 	}
-	if crds := p.sync.Status.Karpenter.CRDs; crds != nil && newer(crds.Version, p.charts.Version) {
+	if p.crdsAhead() {
 		next = live
 	} else if next, err = p.charts.CRDs(); err != nil {
 		return nil, nil, nil, err
@@ -148,13 +184,11 @@ func (p *pass) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.
 	return live, next, migrations, err
 }
 
-func newer(version, than string) bool {
-	a, err := semver.NewVersion(version)
-	if err != nil {
-		return false
-	}
-	b, err := semver.NewVersion(than)
-	return err == nil && a.GreaterThan(b)
+// crdsAhead says that the CRDs in the cluster are newer than the version in Git:
+// the controller has gone back, or is about to.
+func (p *pass) crdsAhead() bool {
+	k := p.sync.Status.Karpenter
+	return k != nil && k.CRDs != nil && charts.Ahead(k.CRDs.Version, p.karpenter.Version)
 }
 
 // noWayBack says what would keep the controller that is in force from being
@@ -196,13 +230,13 @@ func (p *pass) unreadable(ctx context.Context, old *schema.Validator) []string {
 
 // migrateStored rewrites the objects of CRDs that would lose a stored version.
 func (p *pass) migrateStored(ctx context.Context, seen *upgrade.Seen) error {
-	live, _, migrations, err := p.changeOfCRDs(ctx)
+	_, _, migrations, err := p.changeOfCRDs(ctx)
 	if err != nil {
 		return err
 	}
 	var failed error
 	for _, migration := range migrations {
-		rewritten, err := upgrade.Rewrite(ctx, p.Client, p.Uncached, named(live, migration.CRD), migration, p.Settings.StillLeader)
+		rewritten, err := upgrade.Rewrite(ctx, p.Client, p.Uncached, migration, p.Settings.StillLeader)
 		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
@@ -212,9 +246,4 @@ func (p *pass) migrateStored(ctx context.Context, seen *upgrade.Seen) error {
 	}
 	seen.Migrated = failed == nil
 	return failed
-}
-
-func named(crds []*apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinition {
-	i := slices.IndexFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name })
-	return crds[i]
 }

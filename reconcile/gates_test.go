@@ -2,11 +2,14 @@ package reconcile
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -110,9 +114,7 @@ func TestGates(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), append([]client.Object{live}, installed()[:1]...)...)
 			p := b.upgrading(chartFolder(t, to, next), from)
 			if c.field != "" {
-				p.set.Objects = []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Desired: &unstructured.Unstructured{Object: map[string]any{
-					"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "general"}, "spec": map[string]any{c.field: int64(1)},
-				}}}}
+				p.set.Objects = []render.Object{poolWith(c.field)}
 			}
 			if c.change != nil {
 				c.change(b, p)
@@ -172,6 +174,76 @@ func TestARefusalStandsForAWhile(t *testing.T) {
 	b.install.refusal = nil
 	b.clock.forward(b.pass().retryInterval())
 	checks("once it is mended", "")
+}
+
+// TestAHoldStandsForAWhile, too: until a person lets it go, or another commit comes.
+func TestAHoldStandsForAWhile(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), poolCRD("weight", "v1"), installed()[0])
+	to := chartFolder(t, "1.14.1", poolCRD("height", "v1"))
+	looks := func(what string, rehearsals int, held bool, change func(*pass)) {
+		t.Helper()
+		p := b.upgrading(to, "1.8.6")
+		p.set.Objects = []render.Object{poolWith("height")}
+		p.sync.Status.LastAttemptedRevision = "main@sha1:1"
+		if change != nil {
+			change(p)
+		}
+		err := p.installCharts(t.Context())
+		if got := strings.Contains(fmtErr(err), "no way back"); got != held || !held && err != nil {
+			t.Errorf("%s: held %v, error %v", what, got, err)
+		}
+		if b.install.rehearsed != rehearsals {
+			t.Errorf("%s: %d rehearsals, want %d", what, b.install.rehearsed, rehearsals)
+		}
+	}
+	another := func(p *pass) { p.sync.Status.LastAttemptedRevision = "main@sha1:2" }
+	again := func(p *pass) { p.sync.Status.LastHandledReconcileAt = "now" }
+	looks("at first", 1, true, nil)
+	looks("at once again", 1, true, nil)
+	looks("another commit", 2, true, another)
+	looks("asked for", 3, true, func(p *pass) { another(p); again(p) })
+	b.clock.forward(b.pass().retryInterval())
+	looks("when a retry is due", 4, true, another)
+	looks("with a word", 5, false, func(p *pass) {
+		another(p)
+		p.sync.Annotations = map[string]string{v1alpha1.NoWayBackAnnotation: "1.14.1"}
+	})
+}
+
+// TestTheFirstHopIsFromWhatSomebodyInstalled: a controller that is there counts,
+// whoever brought it.
+func TestTheFirstHopIsFromWhatSomebodyInstalled(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels map[string]string
+		image  string
+		want   string
+	}{
+		"by its label":              {labels: map[string]string{"app.kubernetes.io/version": "1.0.2"}, want: "set version 1.0.14"},
+		"by its chart":              {labels: map[string]string{"helm.sh/chart": "karpenter-1.0.2"}, want: "set version 1.0.14"},
+		"by its image":              {image: "example.com:5000/karpenter/controller:1.0.2@sha256:ab", want: "set version 1.0.14"},
+		"a tag of somebody's own":   {image: "example.com/controller:latest"},
+		"one from where a hop goes": {labels: map[string]string{"app.kubernetes.io/version": "1.0.8"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			deployment := installed()[0].(*appsv1.Deployment)
+			deployment.Labels = maps.Clone(observe.ControllerLabels())
+			maps.Copy(deployment.Labels, c.labels)
+			deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Image: c.image}}
+			b := newBed(t, nodeSync(unchanged), deployment)
+			p := b.upgrading(chartFolder(t, "1.14.1", poolCRD("weight", "v1")), "")
+			err := p.installCharts(t.Context())
+			if got := fmtErr(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
+				t.Errorf("installCharts() = %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// poolWith is a NodePool with one field.
+func poolWith(field string) render.Object {
+	return render.Object{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Desired: &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "general"}, "spec": map[string]any{field: int64(1)},
+	}}}
 }
 
 func fmtErr(err error) string {

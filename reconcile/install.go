@@ -35,7 +35,10 @@ func (p *pass) installCharts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.karpenter.Management == render.External || p.charts == nil {
+	switch {
+	case p.karpenter.Management == render.External:
+		return p.awaitCharts(ctx, seen)
+	case p.charts == nil:
 		// Without charts there is nothing to install from: what is there stays.
 		p.stages.crds, p.stages.controller = seen.Established, seen.Rollout
 		return nil

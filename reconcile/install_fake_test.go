@@ -15,6 +15,8 @@ type fakeInstall struct {
 	kubernetes string
 	// refusal is what a rehearsal finds.
 	refusal error
+	// rehearsed is how often one was asked for.
+	rehearsed int
 	// asked is how often each chart was.
 	asked map[string]int
 }
@@ -36,6 +38,7 @@ func (f *fakeInstall) ServerVersion(context.Context) (string, error) {
 }
 
 func (f *fakeInstall) Rehearse(context.Context, *charts.Charts, charts.Installation) error {
+	f.rehearsed++
 	return f.refusal
 }
 

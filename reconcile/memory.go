@@ -10,6 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // memory is what one pass leaves to the next so that unchanged things are not
@@ -48,13 +49,16 @@ type memory struct {
 	// The charts that could not be had.
 	unpulled unpulled
 
-	// The change of the charts that was refused last.
-	refused refused
+	// The change of the charts that was refused or held last.
+	gated gated
 
 	// The charts that are known to be installed, what stood of them then, and
 	// when something of them was put right last.
 	installed, standing string
 	repairedAt          time.Time
+
+	// What was found last of the CRDs that somebody else has brought.
+	external external
 
 	// When EC2 was asked last about the account, and when about removals.
 	cloudCheckedAt time.Time
@@ -75,6 +79,7 @@ type fetchKey struct {
 // renderKey is what a Set hangs on beside the repository's files.
 type renderKey struct {
 	schema string
+	older  *schema.Validator
 	path   string
 }
 

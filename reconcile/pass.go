@@ -36,11 +36,14 @@ type pass struct {
 	schema      *schema.Validator
 	// schemaIdentity is equal for two passes with the same schema.
 	schemaIdentity string
-	set            *render.Set
-	live           plan.Live
-	plan           *plan.Plan
-	applied        apply.Result
-	stages         stages
+	// older is the schema of the version in Git where the CRDs in the cluster are
+	// newer: definitions have to pass both. Nil where they are not.
+	older   *schema.Validator
+	set     *render.Set
+	live    plan.Live
+	plan    *plan.Plan
+	applied apply.Result
+	stages  stages
 
 	// fault is what stopped the pass.
 	fault *fault.Error

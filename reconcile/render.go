@@ -10,7 +10,7 @@ import (
 
 // render makes the Set, or takes the last one where none of its inputs changed.
 func (p *pass) render(ctx context.Context) error {
-	key := renderKey{schema: p.schemaIdentity, path: p.sync.Spec.Path}
+	key := renderKey{schema: p.schemaIdentity, older: p.older, path: p.sync.Spec.Path}
 	if last := p.memory.set; last != nil && p.memory.renderedBy == key {
 		unchanged, err := p.inputsUnchanged(last)
 		if err != nil {
@@ -21,6 +21,11 @@ func (p *pass) render(ctx context.Context) error {
 			set.Revision, set.Commit = p.snapshot.Revision, p.snapshot.Commit
 			p.set, p.memory.set = &set, &set
 			return nil
+		}
+	}
+	if p.older != nil {
+		if _, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.older); err != nil {
+			return err
 		}
 	}
 	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema, render.WithCache(&p.memory.rendered), render.WithValues(p.Values), render.WithInputs(p.chartInputs))

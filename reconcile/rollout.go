@@ -72,8 +72,8 @@ func (p *pass) controllerRolledOut(ctx context.Context) (observe.Readiness, erro
 		if ready := observe.RolledOut(deployment); !ready.Ready {
 			return ready, nil
 		}
-		if ready := p.ofTheChart(deployment); !ready.Ready {
-			return ready, nil
+		if ready, err := p.ofTheVersion(ctx, deployment); err != nil || !ready.Ready {
+			return ready, err
 		}
 		if !comingUp(p.sync.Status.Karpenter) {
 			continue
@@ -90,12 +90,11 @@ func comingUp(k *v1alpha1.KarpenterStatus) bool {
 	return k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingOut || k.Target.Step == v1alpha1.ChartRollingBack)
 }
 
-// ofTheChart says whether a Deployment is that of the version in Git, or of the
-// version in force where the one in Git was rolled back. With management External
-// there is no version in Git.
-func (p *pass) ofTheChart(deployment *appsv1.Deployment) observe.Readiness {
+// ofTheVersion says whether a Deployment is that of the version in Git, or of the
+// version in force where the one in Git was rolled back.
+func (p *pass) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) (observe.Readiness, error) {
 	if p.karpenter == nil || p.karpenter.Management == render.External {
-		return observe.Readiness{Ready: true}
+		return p.ofTheAwaited(ctx, deployment)
 	}
 	version := p.karpenter.Version
 	k := p.sync.Status.Karpenter
@@ -104,9 +103,9 @@ func (p *pass) ofTheChart(deployment *appsv1.Deployment) observe.Readiness {
 	}
 	want := charts.ControllerChart + "-" + strings.ReplaceAll(version, "+", "_")
 	if is := deployment.Labels["helm.sh/chart"]; is != want {
-		return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of chart %q, and has to be of %s", deployment.Name, is, want)}
+		return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of chart %q, and has to be of %s", deployment.Name, is, want)}, nil
 	}
-	return observe.Readiness{Ready: true}
+	return observe.Readiness{Ready: true}, nil
 }
 
 // rolloutCause says why a controller does not come up.

@@ -27,7 +27,7 @@ func (k *Karpenter) setDefaults() {
 	if k.Management == "" {
 		k.Management = Managed
 	}
-	if k.Repository == "" && k.Management == Managed {
+	if k.Repository == "" && (k.Management == Managed || k.Version != "") {
 		k.Repository = DefaultRepository
 	}
 	if k.Namespace == "" {
@@ -82,16 +82,32 @@ func (k *Karpenter) checkManagement() []problem {
 			found = append(found, problem{"version", fmt.Sprintf("version is %q: give one full version such as 1.14.1, without a v and without a range", k.Version)})
 		}
 	case External:
+		found = append(found, k.checkExternal()...)
+	default:
+		found = append(found, problem{"management", fmt.Sprintf("management is %q, and has to be %s or %s", k.Management, Managed, External)})
+	}
+	return found
+}
+
+// checkExternal lets through what says which version is waited for.
+func (k *Karpenter) checkExternal() []problem {
+	var found []problem
+	if k.Version != "" {
+		if _, err := semver.StrictNewVersion(k.Version); err != nil {
+			found = append(found, problem{"version", fmt.Sprintf("version is %q: give the one full version to wait for, such as 1.14.1, or leave it out", k.Version)})
+		}
+	} else {
 		for _, set := range []struct {
 			field string
 			given bool
-		}{{"version", k.Version != ""}, {"repository", k.Repository != ""}, {"digests", k.Digests != Digests{}}, {"values", k.Values != nil}} {
+		}{{"repository", k.Repository != ""}, {"digests", k.Digests != Digests{}}} {
 			if set.given {
-				found = append(found, problem{set.field, fmt.Sprintf("%s cannot be given with management External: whoever installs Karpenter decides it", set.field)})
+				found = append(found, problem{set.field, fmt.Sprintf("%s is for charts, and management External without a version looks at none", set.field)})
 			}
 		}
-	default:
-		found = append(found, problem{"management", fmt.Sprintf("management is %q, and has to be %s or %s", k.Management, Managed, External)})
+	}
+	if k.Values != nil {
+		found = append(found, problem{"values", "values cannot be given with management External: whoever installs Karpenter decides them"})
 	}
 	return found
 }
@@ -102,7 +118,7 @@ var sha256Digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 // checkCharts looks at where the charts come from. What is wrong with a URL itself
 // is for whoever asks it to say.
 func (k *Karpenter) checkCharts(folder string) []problem {
-	if k.Management != Managed {
+	if k.Management != Managed && k.Version == "" {
 		return nil
 	}
 	var found []problem

@@ -7,7 +7,8 @@ type Karpenter struct {
 	Cluster    Cluster `json:"cluster"`
 	// Management says who installs the charts. Default: Managed.
 	Management Management `json:"management,omitempty"`
-	// Version of both charts, a full semantic version without a range.
+	// Version of both charts, a full semantic version without a range. With management
+	// External the one that is waited for; default: any that is there.
 	Version string `json:"version,omitempty"`
 	// Repository holds both charts: oci://…, the https:// URL of a Helm repository,
 	// or a path from the folder of plumbline.yaml that begins with ./ or ../;
@@ -47,6 +48,7 @@ type Management string
 const (
 	// Managed charts are installed by plumbline.
 	Managed Management = "Managed"
-	// External charts are someone else's; plumbline waits for their CRDs and controller.
+	// External charts are someone else's; plumbline waits for their CRDs and
+	// controller, and for those of Version where it is given.
 	External Management = "External"
 )

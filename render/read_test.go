@@ -20,6 +20,9 @@ func TestReadKarpenter(t *testing.T) {
 			Management: render.Managed, Version: "1.14.1", Repository: "oci://public.ecr.aws/karpenter", Namespace: "kube-system", Nodes: []string{"."},
 		}},
 		"external": {head + "management: External\n", render.Karpenter{Management: render.External, Namespace: "kube-system", Nodes: []string{"."}}},
+		"external of a version": {head + "management: External\nversion: 1.14.1\n", render.Karpenter{
+			Management: render.External, Version: "1.14.1", Repository: "oci://public.ecr.aws/karpenter", Namespace: "kube-system", Nodes: []string{"."},
+		}},
 		"all": {head + "management: Managed\nversion: 1.14.1-rc.1\nrepository: oci://127.0.0.1:5000/karpenter\nnamespace: karpenter\n" +
 			"values: {replicas: 2, settings: {clusterName: demo}}\nnodes: [./nodes, a/b.yaml]\nsubstitute: {TEAM: data}\n", render.Karpenter{
 			Management: render.Managed, Version: "1.14.1-rc.1", Repository: "oci://127.0.0.1:5000/karpenter", Namespace: "karpenter",
@@ -66,19 +69,20 @@ func TestReadKarpenterRefuses(t *testing.T) {
 		"a number":         {strings.Replace(head, "1.14.1", "1.14", 1), []string{"a/plumbline.yaml:6: version has to be of type string, not number"}},
 		"no version":       {strings.Replace(head, "version: 1.14.1\n", "", 1), []string{`a/plumbline.yaml:1: version is ""`}},
 		"other management": {head + "management: Yours\n", []string{`a/plumbline.yaml:7: management is "Yours"`}},
-		"external": {head + "management: External\nrepository: oci://x/y\nvalues: {a: 1}\n", []string{
-			"a/plumbline.yaml:6: version cannot be given with management External", "a/plumbline.yaml:8: repository cannot", "a/plumbline.yaml:9: values cannot",
+		"external": {strings.Replace(head, "version: 1.14.1\n", "", 1) + "management: External\nrepository: oci://x/y\ndigests: {karpenter: 'sha256:abc'}\nvalues: {a: 1}\n", []string{
+			"a/plumbline.yaml:7: repository is for charts", "a/plumbline.yaml:8: digests is for charts", "a/plumbline.yaml:9: values cannot be given with management External",
 		}},
-		"no scheme":      {head + "repository: public.ecr.aws/karpenter\n", []string{"a/plumbline.yaml:7: repository is \"public.ecr.aws/karpenter\": give an OCI registry"}},
-		"absolute":       {head + "repository: /charts\n", []string{"a/plumbline.yaml:7: repository is \"/charts\": give an OCI registry"}},
-		"charts outside": {head + "repository: ./../../charts\n", []string{"a/plumbline.yaml:7: repository \"./../../charts\" leads out of the Git repository"}},
-		"a short pin":    {head + "digests: {karpenter: 'sha256:abc'}\n", []string{"a/plumbline.yaml:7: digests.karpenter is \"sha256:abc\", and has to be sha256: and 64"}},
-		"a pin of what?": {head + "digests: {controller: 'sha256:abc'}\n", []string{"a/plumbline.yaml:7: unknown field \"digests.controller\""}},
-		"another name":   {head + "values:\n  settings:\n    clusterName: other\n", []string{"a/plumbline.yaml:9: values.settings.clusterName is other, and cluster.name is demo"}},
-		"another region": {head + "values:\n  controller:\n    env:\n      - name: AWS_REGION\n        value: us-east-1\n", []string{"a/plumbline.yaml:10: values.controller.env[0] is us-east-1, and cluster.region is eu-west-1"}},
-		"outside":        {head + "nodes:\n  - ./nodes\n  - ../base\n  - /etc\n", []string{`a/plumbline.yaml:9: nodes entry "../base" is not below`, `a/plumbline.yaml:10: nodes entry "/etc" is not below`}},
-		"substitute":     {head + "substitute:\n  CLUSTER_NAME: x\n  a-b: y\n", []string{"a/plumbline.yaml:8: substitute.CLUSTER_NAME is built in", "a/plumbline.yaml:9: substitute.a-b is not a name"}},
-		"namespace":      {head + "namespace: Kube_System\n", []string{`a/plumbline.yaml:7: namespace "Kube_System"`}},
+		"external, of a range": {strings.Replace(head, "1.14.1", "1.14.x", 1) + "management: External\n", []string{`a/plumbline.yaml:6: version is "1.14.x": give the one full version to wait for`}},
+		"no scheme":            {head + "repository: public.ecr.aws/karpenter\n", []string{"a/plumbline.yaml:7: repository is \"public.ecr.aws/karpenter\": give an OCI registry"}},
+		"absolute":             {head + "repository: /charts\n", []string{"a/plumbline.yaml:7: repository is \"/charts\": give an OCI registry"}},
+		"charts outside":       {head + "repository: ./../../charts\n", []string{"a/plumbline.yaml:7: repository \"./../../charts\" leads out of the Git repository"}},
+		"a short pin":          {head + "digests: {karpenter: 'sha256:abc'}\n", []string{"a/plumbline.yaml:7: digests.karpenter is \"sha256:abc\", and has to be sha256: and 64"}},
+		"a pin of what?":       {head + "digests: {controller: 'sha256:abc'}\n", []string{"a/plumbline.yaml:7: unknown field \"digests.controller\""}},
+		"another name":         {head + "values:\n  settings:\n    clusterName: other\n", []string{"a/plumbline.yaml:9: values.settings.clusterName is other, and cluster.name is demo"}},
+		"another region":       {head + "values:\n  controller:\n    env:\n      - name: AWS_REGION\n        value: us-east-1\n", []string{"a/plumbline.yaml:10: values.controller.env[0] is us-east-1, and cluster.region is eu-west-1"}},
+		"outside":              {head + "nodes:\n  - ./nodes\n  - ../base\n  - /etc\n", []string{`a/plumbline.yaml:9: nodes entry "../base" is not below`, `a/plumbline.yaml:10: nodes entry "/etc" is not below`}},
+		"substitute":           {head + "substitute:\n  CLUSTER_NAME: x\n  a-b: y\n", []string{"a/plumbline.yaml:8: substitute.CLUSTER_NAME is built in", "a/plumbline.yaml:9: substitute.a-b is not a name"}},
+		"namespace":            {head + "namespace: Kube_System\n", []string{`a/plumbline.yaml:7: namespace "Kube_System"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := render.ReadKarpenter(folder(map[string]string{"a/plumbline.yaml": tc.text}), "a")

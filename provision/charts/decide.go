@@ -46,26 +46,24 @@ func Decide(r Release, want Mark, now time.Time) (Step, error) {
 	case Failed:
 		return Upgrade, nil
 	case Deployed:
-		if r.Edited || r.Mark != want && !ahead(r, want) {
+		ahead := r.Name == CRDChart && Ahead(r.version(), want.Version)
+		if r.Edited || r.Mark != want && !ahead {
 			return Upgrade, nil
 		}
 	}
 	return Keep, nil
 }
 
-// ahead says that a release holds CRDs that are newer than those that are
-// wanted. They stay when the controller goes back: an older schema would drop
-// what the newer one has let in, and an older CRD could lose a stored version.
-func ahead(r Release, want Mark) bool {
-	if r.Name != CRDChart {
-		return false
-	}
-	has, err := semver.NewVersion(r.version())
+// Ahead says that CRDs are of a newer version than the one that is wanted. They
+// stay when the controller goes back: an older schema would drop what the newer one
+// has let in, and an older CRD could lose a stored version.
+func Ahead(crds, wanted string) bool {
+	has, err := semver.NewVersion(crds)
 	if err != nil {
 		return false
 	}
-	wanted, err := semver.NewVersion(strings.ReplaceAll(want.Version, "_", "+"))
-	return err == nil && has.GreaterThan(wanted)
+	wants, err := semver.NewVersion(strings.ReplaceAll(wanted, "_", "+"))
+	return err == nil && has.GreaterThan(wants)
 }
 
 // ForeignReleaseError says that a release was not made by plumbline.

@@ -51,6 +51,11 @@ func (r Release) Installed(version string) bool {
 	return r.Status == Deployed && !r.Edited && r.Mark.Version == label(version)
 }
 
+// Ahead says whether CRDs in force, by our own hand, are newer than a version.
+func (r Release) Ahead(of string) bool {
+	return r.Status == Deployed && !r.Edited && r.Name == CRDChart && Ahead(r.version(), of)
+}
+
 // version of the chart of the last revision of ours.
 func (r Release) version() string { return strings.ReplaceAll(r.Mark.Version, "_", "+") }
 

@@ -61,3 +61,14 @@ func image(containers []corev1.Container) string {
 	}
 	return ""
 }
+
+// Tag of the controller's image: its version as a rule, and "unknown" where the
+// image has none.
+func Tag(containers []corev1.Container) string {
+	reference, _, _ := strings.Cut(image(containers), "@")
+	name := reference[strings.LastIndex(reference, "/")+1:]
+	if _, tag, ok := strings.Cut(name, ":"); ok {
+		return tag
+	}
+	return "unknown"
+}
