@@ -29,6 +29,11 @@ func Server(ctx context.Context, address string, handler http.Handler) (manager.
 	if err != nil {
 		return nil, fmt.Errorf("listen for webhooks (--webhook-addr): %w", err)
 	}
+	return serving(listener, handler), nil
+}
+
+// serving bounds how many connections there are, and how long each lasts.
+func serving(listener net.Listener, handler http.Handler) *manager.Server {
 	server := &http.Server{
 		Handler:        handler,
 		ReadTimeout:    readTimeout,
@@ -44,5 +49,5 @@ func Server(ctx context.Context, address string, handler http.Handler) (manager.
 		Server:          server,
 		Listener:        netutil.LimitListener(listener, maxConnections),
 		ShutdownTimeout: &shutdown,
-	}, nil
+	}
 }
