@@ -238,14 +238,15 @@ func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Rec
 		return nil
 	}
 	server, err := webhook.Server(ctx, o.webhookAddr, webhook.New(webhook.Options{
-		NodeSyncs: mgr.GetClient(),
-		Secrets:   mgr.GetAPIReader(),
-		Namespace: o.namespace,
-		Secret:    o.webhookSecret,
-		Waker:     reconciler,
-		Now:       time.Now,
-		Logger:    ctrl.Log.WithName("webhook"),
-		Answered:  reconciler.Meter.Answered,
+		NodeSyncs:      mgr.GetClient(),
+		Secrets:        mgr.GetAPIReader(),
+		Namespace:      o.namespace,
+		Secret:         o.webhookSecret,
+		TrustedProxies: o.webhookProxies,
+		Waker:          reconciler,
+		Now:            time.Now,
+		Logger:         ctrl.Log.WithName("webhook"),
+		Answered:       reconciler.Meter.Answered,
 	}))
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,20 +18,21 @@ import (
 
 // runOptions are the flags of the daemon.
 type runOptions struct {
-	namespace     string
-	cacheDir      string
-	metricsAddr   string
-	healthAddr    string
-	eventsAddr    string
-	webhookAddr   string
-	webhookSecret string
-	concurrent    int
-	leaderElect   bool
-	cloudInterval time.Duration
-	storeLimit    int64
-	log           logger.Options
-	client        client.Options
-	steps         steppoint.Options
+	namespace      string
+	cacheDir       string
+	metricsAddr    string
+	healthAddr     string
+	eventsAddr     string
+	webhookAddr    string
+	webhookSecret  string
+	webhookProxies []net.IPNet
+	concurrent     int
+	leaderElect    bool
+	cloudInterval  time.Duration
+	storeLimit     int64
+	log            logger.Options
+	client         client.Options
+	steps          steppoint.Options
 }
 
 func newRunCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -60,6 +62,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "address of a Flux notification-controller for events")
 	flags.StringVar(&o.webhookAddr, "webhook-addr", "0", "address of "+webhook.Path+", where a Git host tells of pushes; 0 for none")
 	flags.StringVar(&o.webhookSecret, "webhook-secret", "plumbline-webhook", "Secret of the namespace whose key token webhooks are checked with; it can be made and changed while the daemon runs")
+	flags.IPNetSliceVar(&o.webhookProxies, "webhook-trusted-proxies", nil, "networks, as CIDRs, of the proxies before the webhook whose X-Forwarded-For is believed when requests are counted by address")
 	flags.IntVar(&o.concurrent, "concurrent", 4, "number of NodeSyncs reconciled at a time")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that several replicas can run")
 	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "least time between two questions to EC2 about removals")

@@ -22,24 +22,25 @@ const (
 
 // limits lets so many requests in, in total and from each remote address.
 type limits struct {
-	now func() time.Time
+	now     func() time.Time
+	origins origins
 
 	mu        sync.Mutex
 	total     *rate.Limiter
 	addresses map[netip.Prefix]*rate.Limiter
 }
 
-func newLimits(now func() time.Time) *limits {
-	return &limits{now: now, total: rate.NewLimiter(totalRate, totalBurst), addresses: map[netip.Prefix]*rate.Limiter{}}
+func newLimits(now func() time.Time, from origins) *limits {
+	return &limits{now: now, origins: from, total: rate.NewLimiter(totalRate, totalBurst), addresses: map[netip.Prefix]*rate.Limiter{}}
 }
 
 // wait says how long a request from an address has to wait; 0 lets it in.
-func (l *limits) wait(remote string) time.Duration {
+func (l *limits) wait(from netip.Addr) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	// The address comes first: one that asks too much takes nothing from others.
-	if wait := take(l.of(network(remote), now), now); wait > 0 {
+	if wait := take(l.of(network(from), now), now); wait > 0 {
 		return wait
 	}
 	return take(l.total, now)
@@ -78,19 +79,14 @@ func take(limiter *rate.Limiter, now time.Time) time.Duration {
 
 // network is what counts as one sender: an IPv4 address, or the /64 of an IPv6
 // one, as whoever has one address of a /64 has them all.
-func network(remote string) netip.Prefix {
-	address, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Prefix{} // all that cannot be told apart are one
-	}
+func network(from netip.Addr) netip.Prefix {
 	bits := 32
-	ip := address.Addr().Unmap()
-	if ip.Is6() {
+	if from.Is6() {
 		bits = 64
 	}
-	prefix, err := ip.Prefix(bits)
+	prefix, err := from.Prefix(bits)
 	if err != nil {
-		return netip.Prefix{}
+		return netip.Prefix{} // all that cannot be told apart are one
 	}
 	return prefix
 }
@@ -98,7 +94,7 @@ func network(remote string) netip.Prefix {
 // limited answers 429 to requests beyond the limits.
 func (l *limits) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if wait := l.wait(r.RemoteAddr); wait > 0 {
+		if wait := l.wait(l.origins.of(r)); wait > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 			return

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -42,9 +43,11 @@ type Options struct {
 	Secrets client.Reader
 	// Namespace is that of the NodeSyncs and of the Secret, Secret its name.
 	Namespace, Secret string
-	Waker             Waker
-	Now               func() time.Time
-	Logger            logr.Logger
+	// TrustedProxies are believed about whom a request comes from.
+	TrustedProxies []net.IPNet
+	Waker          Waker
+	Now            func() time.Time
+	Logger         logr.Logger
 	// Answered, if set, hears of each answer: the kind of host ("" where it is not
 	// known) and the HTTP status.
 	Answered func(host string, status int)
@@ -53,16 +56,18 @@ type Options struct {
 // Receiver is the handler of what hosts send to Path.
 type Receiver struct {
 	options Options
+	origins origins
 	token   *token
 	missing once
 }
 
 // New makes the handler of all paths.
 func New(o Options) http.Handler {
-	r := &Receiver{options: o, token: &token{reader: o.Secrets, key: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, now: o.Now}}
+	from := origins{o.TrustedProxies}
+	r := &Receiver{options: o, origins: from, token: &token{reader: o.Secrets, key: client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}, now: o.Now}}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+Path, r)
-	return newLimits(o.Now).limited(mux)
+	return newLimits(o.Now, from).limited(mux)
 }
 
 // answer is what a request comes to.
@@ -87,7 +92,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.options.Answered(from.name, a.status)
 	}
 	if a.status >= http.StatusBadRequest {
-		r.options.Logger.Info("webhook refused", "host", from.name, "remote", req.RemoteAddr, "status", a.status, "why", a.Message)
+		r.options.Logger.Info("webhook refused", "host", from.name, "remote", r.origins.of(req), "status", a.status, "why", a.Message)
 	}
 	if a.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "10")
