@@ -28,6 +28,10 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		"kubernetes": {binaries.Kubernetes, "k8s.io/kubernetes", binaries.KubernetesVersion},
 		"flux":       {binaries.KustomizeController, "github.com/fluxcd/kustomize-controller", binaries.FluxVersion},
 		"argo cd":    {binaries.ArgoCD, "github.com/argoproj/argo-cd/v3", binaries.ArgoCDVersion},
+		"terraform":  {binaries.Terraform, "github.com/hashicorp/terraform", binaries.TerraformVersion},
+		"helm for terraform": {
+			binaries.TerraformProviderHelm, "github.com/hashicorp/terraform-provider-helm", binaries.TerraformProviderHelmVersion,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) { checkVersion(t, source, c.name, c.module, c.version) })
@@ -92,6 +96,15 @@ func TestBuildsOnceAndPrunes(t *testing.T) {
 	build(t, b)
 	if _, err := os.Stat(first); !os.IsNotExist(err) {
 		t.Errorf("a build that was not used for a month is still there (%v)", err)
+	}
+}
+
+func TestAModuleBelowCounts(t *testing.T) {
+	b := standIn(t)
+	first := build(t, b)
+	write(t, filepath.Join(b.Source, "helm", "helm", "cmd", "helm", "main.go"), "package main\n\nfunc main() { println() }\n")
+	if second := build(t, b); second == first {
+		t.Errorf("a changed file of a module that stands below left the key as it was: %s", first)
 	}
 }
 

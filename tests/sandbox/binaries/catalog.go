@@ -26,6 +26,14 @@ const (
 	ArgoCD Name = "argocd"
 )
 
+// The programs that try examples/terraform. No sandbox needs them.
+const (
+	// Terraform is built without the backends of remote states.
+	Terraform Name = "terraform"
+	// TerraformProviderHelm is Terraform's provider of helm_release.
+	TerraformProviderHelm Name = "terraform-provider-helm"
+)
+
 // The versions that the programs say they are. They are the module versions
 // of tests/sandbox/bin/*/go.mod; a test holds them together.
 const (
@@ -33,6 +41,9 @@ const (
 	KarpenterVersion  = "1.14.1" // unless KarpenterOf says another
 	FluxVersion       = "1.9.5"  // of the kustomize-controller
 	ArgoCDVersion     = "3.2.11"
+	TerraformVersion  = "1.13.3"
+	// TerraformProviderHelmVersion is the newest that is a Go module.
+	TerraformProviderHelmVersion = "1.3.2"
 )
 
 // recipe says how a program is built.
@@ -67,6 +78,10 @@ func recipeOf(name Name) (recipe, error) {
 		return recipe{pkg: "github.com/fluxcd/kustomize-controller", ldflags: strip}, nil
 	case ArgoCD:
 		return recipe{pkg: ".", ldflags: strip}, nil
+	case Terraform:
+		return recipe{pkg: "github.com/hashicorp/terraform", ldflags: append(strip, "-X", "github.com/hashicorp/terraform/version.dev=no")}, nil
+	case TerraformProviderHelm:
+		return recipe{pkg: "github.com/hashicorp/terraform-provider-helm", ldflags: strip}, nil
 	default:
 		return recipe{}, fmt.Errorf("no recipe to build %q: it is none of %v, nor Karpenter of %v", name, All(), KarpenterControllers())
 	}

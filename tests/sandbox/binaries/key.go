@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,8 @@ func (b *Builder) key(ctx context.Context, name Name, r recipe) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	files, err := moduleFiles(filepath.Join(b.Source, string(name)))
+	dir := filepath.Join(b.Source, string(name))
+	files, err := moduleFiles(dir)
 	if err != nil {
 		return "", fmt.Errorf("list the files that %s is built from: %w", name, err)
 	}
@@ -32,26 +34,27 @@ func (b *Builder) key(ctx context.Context, name Name, r recipe) (string, error) 
 		if err != nil {
 			return "", fmt.Errorf("read what %s is built from: %w", name, err)
 		}
-		fmt.Fprintf(sum, "%s %d\n", filepath.Base(file), len(data))
+		fmt.Fprintf(sum, "%s %d\n", strings.TrimPrefix(file, dir+string(filepath.Separator)), len(data))
 		sum.Write(data)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:keyLength], nil
 }
 
-// moduleFiles are go.mod, go.sum and the sources, sorted.
+// moduleFiles are go.mod, go.sum and the sources, of the module and of those
+// below that it is built with, sorted.
 func moduleFiles(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
 	var files []string
-	for _, entry := range entries {
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
 		name := entry.Name()
 		isSource := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
 		if isSource || name == "go.mod" || name == "go.sum" {
-			files = append(files, filepath.Join(dir, name))
+			files = append(files, path)
 		}
-	}
+		return nil
+	})
 	slices.Sort(files)
-	return files, nil
+	return files, err
 }
