@@ -1,0 +1,35 @@
+# Karpenter by two Helm releases that have to be kept together by hand: the CRDs
+# first, one version for both, and the main chart's own copy of the CRDs left out.
+
+locals {
+  karpenter_version = "1.14.1"
+}
+
+resource "helm_release" "karpenter_crd" {
+  namespace  = "kube-system"
+  name       = "karpenter-crd"
+  repository = var.karpenter_repository
+  chart      = "karpenter-crd"
+  version    = local.karpenter_version
+}
+
+resource "helm_release" "karpenter" {
+  namespace  = "kube-system"
+  name       = "karpenter"
+  repository = var.karpenter_repository
+  chart      = "karpenter"
+  version    = local.karpenter_version
+  skip_crds  = true
+  wait       = false
+
+  values = [yamlencode({
+    dnsPolicy = "Default"
+    settings = {
+      clusterName       = var.cluster_name
+      clusterEndpoint   = var.cluster_endpoint
+      interruptionQueue = var.queue_name
+    }
+  })]
+
+  depends_on = [helm_release.karpenter_crd]
+}

@@ -1,0 +1,98 @@
+package terraform_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestTakeoverIsForgotten: Terraform validates the releases as they were, and
+// what stands in their place has it forget both and destroy none. The cluster is
+// not asked (-refresh=false): there is none.
+func TestTakeoverIsForgotten(t *testing.T) {
+	r := newRoot(t, "takeover/variables.tf", "takeover/before/karpenter.tf")
+	for _, name := range []string{"cluster_name", "cluster_endpoint", "cluster_certificate_authority_data", "queue_name"} {
+		r.env = append(r.env, "TF_VAR_"+name+"=given")
+	}
+	write(t, filepath.Join(r.dir, "provider.tf"), `provider "helm" {}`)
+	here, err := filepath.Abs(examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.run(t, "fmt", "-check", "-recursive", here)
+	r.run(t, "init", "-no-color")
+	r.run(t, "validate", "-no-color")
+	state, err := os.ReadFile("testdata/both-releases.tfstate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(r.dir, "terraform.tfstate"), string(state))
+	if had := strings.Fields(r.run(t, "state", "list")); len(had) != 2 {
+		t.Fatalf("the state has %v, want both releases", had)
+	}
+	r.take(t, "takeover/after/karpenter.tf")
+	r.run(t, "validate", "-no-color")
+	planned := r.run(t, "plan", "-no-color", "-refresh=false")
+	for _, want := range []string{
+		"# helm_release.karpenter will no longer be managed by Terraform, but will not be destroyed",
+		"# helm_release.karpenter_crd will no longer be managed by Terraform, but will not be destroyed",
+		"Plan: 0 to add, 0 to change, 0 to destroy.",
+	} {
+		if !strings.Contains(planned, want) {
+			t.Errorf("the plan does not say %q:\n%s", want, planned)
+		}
+	}
+	r.run(t, "apply", "-no-color", "-refresh=false", "-auto-approve")
+	if left := r.run(t, "state", "list"); left != "" {
+		t.Errorf("the state has still %s", left)
+	}
+}
+
+// TestInstallDrainsOnlyWhenDestroyed: a kubectl that writes down what it is asked
+// plays the cluster.
+func TestInstallDrainsOnlyWhenDestroyed(t *testing.T) {
+	r := newRoot(t, "install/plumbline/main.tf")
+	asked := filepath.Join(t.TempDir(), "asked")
+	kubectl := t.TempDir()
+	write(t, filepath.Join(kubectl, "kubectl"), "#!/bin/sh\necho \"$KUBECONFIG $*\" >> "+asked+"\n[ \"$3\" != - ] || { cat; echo; } >> "+asked+"\n")
+	if err := os.Chmod(filepath.Join(kubectl, "kubectl"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(t.TempDir(), "manifests")
+	write(t, filepath.Join(overlay, "kustomization.yaml"), "resources: []\n")
+	r.env = slices.DeleteFunc(r.env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
+	r.env = append(r.env, "PATH="+kubectl+":/usr/bin:/bin", "TF_VAR_kubeconfig=/theirs", "TF_VAR_manifests="+overlay,
+		"TF_VAR_repository=https://git.example.com/acme/fleet.git", "TF_VAR_path=./clusters/prod-eu")
+	r.run(t, "init", "-no-color")
+	r.run(t, "validate", "-no-color")
+	since := func(want ...string) {
+		t.Helper()
+		text, err := os.ReadFile(asked)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(strings.Join(want, "\n"), strings.TrimSpace(string(text))); diff != "" {
+			t.Errorf("kubectl (-want +got):\n%s", diff)
+		}
+		write(t, asked, "")
+	}
+	nodesync := func(path string) string {
+		return `{"apiVersion":"plumbline.dev/v1alpha1","kind":"NodeSync","metadata":{"name":"nodes","namespace":"plumbline-system"},` +
+			`"spec":{"onDelete":"Drain","path":"` + path + `","source":{"git":{"url":"https://git.example.com/acme/fleet.git"}}}}`
+	}
+	r.run(t, "apply", "-auto-approve", "-no-color")
+	since("/theirs apply -k "+overlay, "/theirs apply -f -", nodesync("./clusters/prod-eu"))
+	r.run(t, "apply", "-auto-approve", "-no-color")
+	since()
+	r.run(t, "apply", "-auto-approve", "-no-color", "-var", "path=./clusters/other")
+	since("/theirs apply -f -", nodesync("./clusters/other"))
+	write(t, filepath.Join(overlay, "kustomization.yaml"), "resources: []\nimages: []\n")
+	r.run(t, "apply", "-auto-approve", "-no-color", "-var", "path=./clusters/other")
+	since("/theirs apply -k " + overlay)
+	r.run(t, "destroy", "-auto-approve", "-no-color")
+	since("/theirs -n plumbline-system delete nodesync nodes --ignore-not-found --timeout=1h")
+}
