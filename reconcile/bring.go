@@ -72,6 +72,8 @@ func (p *pass) tellBrought(chart string, result charts.Result) {
 	case result.Step == charts.Repair:
 		p.memory.repairedAt = p.now
 		p.warn("ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): %s", chart, result.Version, result.Revision, charts.Moves(result.Moved)))
+	case result.Step == charts.Adopt:
+		p.event("ChartAdopted", fmt.Sprintf("helm release %s of somebody else's is taken over: chart %s is installed over it (revision %d)", chart, result.Version, result.Revision))
 	case result.Changed:
 		p.event("ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
 	}

@@ -32,6 +32,8 @@ type ChartInstaller interface {
 	Rehearse(ctx context.Context, c *charts.Charts, into charts.Installation) error
 	// RollBack brings the main chart again as it was at a revision.
 	RollBack(ctx context.Context, namespace string, revision int) (charts.Result, error)
+	// Survey looks for what somebody else has installed of Karpenter.
+	Survey(ctx context.Context, namespace string) (charts.Found, error)
 	// State is what Helm knows of the two releases.
 	State(ctx context.Context, namespace string) (charts.State, error)
 }

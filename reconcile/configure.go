@@ -74,8 +74,12 @@ func fixed(installed *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error 
 	fields := []FixedError{
 		{"cluster.name", installed.Cluster, wanted.Cluster.Name, "Karpenter would lose sight of every node it has made"},
 		{"cluster.region", installed.Region, wanted.Cluster.Region, "Karpenter would lose sight of every node it has made"},
-		{"management", installed.Management, string(wanted.Management), "the charts would change hands"},
-		{"namespace", installed.Namespace, wanted.Namespace, "a second controller would be installed"},
+	}
+	if begun(installed) {
+		fields = append(fields,
+			FixedError{"management", installed.Management, string(wanted.Management), "the charts would change hands"},
+			FixedError{"namespace", installed.Namespace, wanted.Namespace, "a second controller would be installed"},
+		)
 	}
 	for _, f := range fields {
 		if f.From != f.To {
@@ -85,15 +89,25 @@ func fixed(installed *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error 
 	return nil
 }
 
-// fix records what a first install is about to fix.
-func (p *pass) fix() {
-	if p.sync.Status.Karpenter != nil {
-		return
+// begun says that plumbline has brought charts, or may have.
+func begun(k *v1alpha1.KarpenterStatus) bool {
+	if k.Identity != "" {
+		return true
 	}
-	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
+	return k.Target != nil && k.Target.Step != v1alpha1.ChartChecking && k.Target.Step != v1alpha1.ChartMigrating
+}
+
+// fix records what a first install is about to fix. Until charts are brought, a
+// commit may still give them to somebody else, or say where they really are.
+func (p *pass) fix() {
+	wanted := &v1alpha1.KarpenterStatus{
 		Management: string(p.karpenter.Management),
 		Namespace:  p.karpenter.Namespace,
 		Cluster:    p.karpenter.Cluster.Name,
 		Region:     p.karpenter.Cluster.Region,
+	}
+	k := p.sync.Status.Karpenter
+	if k == nil || !begun(k) && (k.Management != wanted.Management || k.Namespace != wanted.Namespace) {
+		p.sync.Status.Karpenter = wanted
 	}
 }

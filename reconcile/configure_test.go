@@ -31,6 +31,7 @@ func TestFixed(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged)).pass()
 			p.karpenter = wanted
 			p.fix()
+			p.sync.Status.Karpenter.Identity = "installed"
 			c.change(wanted)
 			err := fixed(p.sync.Status.Karpenter, wanted)
 			var moved *FixedError
@@ -49,11 +50,48 @@ func TestFixed(t *testing.T) {
 
 // TestFixIsWrittenOnce: a second pass must not fix what a commit has moved.
 func TestFixIsWrittenOnce(t *testing.T) {
-	p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "old"} })).pass()
+	p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
+		n.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "old", Identity: "i"}
+	})).pass()
 	p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "new"}}
 	p.fix()
 	if got := p.sync.Status.Karpenter.Cluster; got != "old" {
 		t.Errorf("fixed again, at %q", got)
+	}
+}
+
+// TestNothingIsFixedUntilChartsAreBrought: who is told that Karpenter is there
+// already can leave it to others, or say where it is.
+func TestNothingIsFixedUntilChartsAreBrought(t *testing.T) {
+	at := func(step v1alpha1.ChartStep) *v1alpha1.ChartTarget { return &v1alpha1.ChartTarget{Step: step} }
+	cases := map[string]struct {
+		identity string
+		target   *v1alpha1.ChartTarget
+		fixed    bool
+	}{
+		"looked at alone":       {},
+		"checked, and refused":  {target: at(v1alpha1.ChartChecking)},
+		"objects are rewritten": {target: at(v1alpha1.ChartMigrating)},
+		"the CRDs are written":  {target: at(v1alpha1.ChartCRDs), fixed: true},
+		"gone back":             {target: at(v1alpha1.ChartRolledBack), fixed: true},
+		"in force":              {identity: "i", fixed: true},
+		"in force, and checked": {identity: "i", target: at(v1alpha1.ChartChecking), fixed: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
+				n.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed", Namespace: "kube-system", Version: "1.8.6", Identity: c.identity, Target: c.target}
+			})).pass()
+			p.karpenter = &render.Karpenter{Management: render.External, Namespace: "karpenter"}
+			if err := fixed(p.sync.Status.Karpenter, p.karpenter); c.fixed != (err != nil) {
+				t.Errorf("fixed() = %v, want a refusal: %t", err, c.fixed)
+			}
+			p.fix()
+			k := p.sync.Status.Karpenter
+			if moved := k.Management == "External" && k.Namespace == "karpenter" && k.Target == nil && k.Version == ""; moved == c.fixed {
+				t.Errorf("the status is %+v, want what was fixed to stay: %t", k, c.fixed)
+			}
+		})
 	}
 }
 

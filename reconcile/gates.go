@@ -56,6 +56,9 @@ func (p *pass) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
 
 // passGates goes from what costs nothing to what costs most.
 func (p *pass) passGates(ctx context.Context, seen *upgrade.Seen) error {
+	if err := p.checkOwners(ctx); err != nil {
+		return err
+	}
 	to := p.charts.Version
 	from, err := p.inForce(ctx)
 	if err != nil {

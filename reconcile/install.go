@@ -177,6 +177,7 @@ func (p *pass) installation() charts.Installation {
 		Cluster:   p.karpenter.Cluster.Name,
 		Region:    p.karpenter.Cluster.Region,
 		Values:    p.karpenter.Values,
+		Adopt:     p.karpenter.Adopt,
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 type fakeInstall struct {
 	state  charts.State
 	result charts.Result
+	// found is what somebody else has installed.
+	found charts.Found
 	// kubernetes is the cluster's version.
 	kubernetes string
 	// refusal is what a rehearsal finds.
@@ -41,6 +43,8 @@ func (f *fakeInstall) Rehearse(context.Context, *charts.Charts, charts.Installat
 	f.rehearsed++
 	return f.refusal
 }
+
+func (f *fakeInstall) Survey(context.Context, string) (charts.Found, error) { return f.found, nil }
 
 func (f *fakeInstall) RollBack(context.Context, string, int) (charts.Result, error) {
 	f.asked["rollback"]++

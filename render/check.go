@@ -106,6 +106,9 @@ func (k *Karpenter) checkExternal() []problem {
 			}
 		}
 	}
+	if k.Adopt {
+		found = append(found, problem{"adopt", "adopt cannot be given with management External: nothing is taken over then"})
+	}
 	if k.Values != nil {
 		found = append(found, problem{"values", "values cannot be given with management External: whoever installs Karpenter decides them"})
 	}

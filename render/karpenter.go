@@ -16,6 +16,9 @@ type Karpenter struct {
 	Repository string `json:"repository,omitempty"`
 	// Digests pin the charts. Default: any content will do.
 	Digests Digests `json:"digests,omitzero"`
+	// Adopt says that what somebody else has installed of Karpenter is taken over.
+	// Default: it is refused.
+	Adopt bool `json:"adopt,omitempty"`
 	// Namespace of the controller. Default: kube-system.
 	Namespace string `json:"namespace,omitempty"`
 	// Values of the main chart.

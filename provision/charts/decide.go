@@ -2,7 +2,6 @@ package charts
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
@@ -22,6 +21,8 @@ const (
 	// Recover marks the last revision, which was never finished, as failed and
 	// upgrades over it. Uninstalling, the usual cure, would take the fleet along.
 	Recover Step = "recover"
+	// Adopt makes another revision over a release of somebody else's.
+	Adopt Step = "adopt"
 	// Repair makes another revision of the same: the release is as it should be,
 	// and an object of it was deleted or changed by somebody.
 	Repair Step = "repair"
@@ -30,14 +31,24 @@ const (
 // patience is how long a revision that somebody else began is left to them.
 const patience = 10 * time.Minute
 
-// Decide says what brings a release to what it should be made from. Errors:
-// *ForeignReleaseError, *BusyError.
-func Decide(r Release, want Mark, now time.Time) (Step, error) {
+// Decide says what brings a release to what it should be made from. adopt says
+// that one of somebody else's is to be taken over. Errors: *ForeignReleaseError,
+// *BusyError.
+func Decide(r Release, want Mark, adopt bool, now time.Time) (Step, error) {
+	ahead := r.Name == CRDChart && Ahead(r.version(), want.Version)
+	if r.Foreign {
+		switch {
+		case !adopt:
+			return "", &ForeignReleaseError{Release: r.Name, Revision: r.Revision}
+		case ahead:
+			return Keep, nil
+		case r.Status != Pending:
+			return Adopt, nil
+		}
+	}
 	switch r.Status {
 	case Absent:
 		return Install, nil
-	case Foreign:
-		return "", &ForeignReleaseError{Release: r.Name, Revision: r.Revision}
 	case Pending:
 		if r.Edited && now.Sub(r.Since) < patience {
 			return "", &BusyError{Release: r.Name, Revision: r.Revision, Until: r.Since.Add(patience)}
@@ -46,7 +57,6 @@ func Decide(r Release, want Mark, now time.Time) (Step, error) {
 	case Failed:
 		return Upgrade, nil
 	case Deployed:
-		ahead := r.Name == CRDChart && Ahead(r.version(), want.Version)
 		if r.Edited || r.Mark != want && !ahead {
 			return Upgrade, nil
 		}
@@ -62,7 +72,7 @@ func Ahead(crds, wanted string) bool {
 	if err != nil {
 		return false
 	}
-	wants, err := semver.NewVersion(strings.ReplaceAll(wanted, "_", "+"))
+	wants, err := semver.NewVersion(unlabel(wanted))
 	return err == nil && has.GreaterThan(wants)
 }
 
@@ -74,8 +84,7 @@ type ForeignReleaseError struct {
 
 // Error says what can be done about it.
 func (e *ForeignReleaseError) Error() string {
-	return fmt.Sprintf("helm release %s (revision %d) was installed by somebody else and is not touched: "+
-		"set management: External in plumbline.yaml to leave the charts to them", e.Release, e.Revision)
+	return fmt.Sprintf("helm release %s (revision %d) was installed by somebody else and is not touched: %s", e.Release, e.Revision, waysOut)
 }
 
 // BusyError says that somebody else is running Helm on a release.

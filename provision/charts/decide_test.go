@@ -26,12 +26,48 @@ func TestDecide(t *testing.T) {
 		"newer CRDs stay":          {Release{Name: CRDChart, Status: Deployed, Mark: Mark{"1.15.0_b.1", "e", "v"}}, Keep, nil},
 		"older CRDs do not":        {Release{Name: CRDChart, Status: Deployed, Mark: Mark{"1.9.0", "e", "v"}}, Upgrade, nil},
 		"newer, but not CRDs":      {Release{Name: ControllerChart, Status: Deployed, Mark: Mark{"1.15.0", "e", "v"}}, Upgrade, nil},
-		"somebody else's":          {Release{Status: Foreign}, "", new(*ForeignReleaseError)},
-		"somebody else's, as ours": {Release{Status: Foreign, Mark: want}, "", new(*ForeignReleaseError)},
+		"somebody else's":          {Release{Status: Deployed, Foreign: true}, "", new(*ForeignReleaseError)},
+		"somebody else's, pending": {Release{Status: Pending, Foreign: true}, "", new(*ForeignReleaseError)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			step, err := Decide(test.release, want, now)
+			step, err := Decide(test.release, want, false, now)
+			if step != test.step {
+				t.Errorf("Decide() = %q, want %q", step, test.step)
+			}
+			if (test.err == nil) != (err == nil) || (err != nil && !errors.As(err, test.err)) {
+				t.Errorf("Decide() error = %v, want %T", err, test.err)
+			}
+		})
+	}
+}
+
+func TestDecideToAdopt(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	want := Mark{Version: "1.14.1", Digest: "d", Values: "v"}
+	theirs := func(name string, status Status, version string, age time.Duration) Release {
+		return Release{Name: name, Status: status, Foreign: true, Edited: true, Mark: Mark{Version: version}, Since: now.Add(-age)}
+	}
+	tests := map[string]struct {
+		release Release
+		step    Step
+		err     any
+	}{
+		"of the same version":        {theirs(ControllerChart, Deployed, "1.14.1", 0), Adopt, nil},
+		"older":                      {theirs(CRDChart, Deployed, "1.8.6", 0), Adopt, nil},
+		"newer":                      {theirs(ControllerChart, Deployed, "1.15.0", 0), Adopt, nil},
+		"newer CRDs stay":            {theirs(CRDChart, Deployed, "1.15.0", 0), Keep, nil},
+		"newer CRDs that failed":     {theirs(CRDChart, Failed, "1.15.0", 0), Keep, nil},
+		"failed":                     {theirs(ControllerChart, Failed, "1.8.6", 0), Adopt, nil},
+		"they are at it":             {theirs(ControllerChart, Pending, "1.8.6", time.Minute), "", new(*BusyError)},
+		"they were killed at it":     {theirs(ControllerChart, Pending, "1.8.6", time.Hour), Recover, nil},
+		"nothing there":              {Release{Status: Absent}, Install, nil},
+		"ours, as it should be":      {Release{Status: Deployed, Mark: want}, Keep, nil},
+		"ours, after somebody's own": {Release{Status: Deployed, Mark: want, Edited: true}, Upgrade, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			step, err := Decide(test.release, want, true, now)
 			if step != test.step {
 				t.Errorf("Decide() = %q, want %q", step, test.step)
 			}

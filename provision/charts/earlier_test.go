@@ -128,7 +128,7 @@ func TestRehearse(t *testing.T) {
 			"metadata": map[string]any{"name": "karpenter", "namespace": "kube-system"},
 		})
 		err = b.installer.Rehearse(t.Context(), b.charts, b.into)
-		if foreign := (*ForeignObjectsError)(nil); !errors.As(err, &foreign) || !slices.Contains(foreign.Objects, "Deployment kube-system/karpenter") {
+		if foreign := (*ForeignObjectsError)(nil); !errors.As(err, &foreign) || !slices.Contains(foreign.Objects, "Deployment kube-system/karpenter (made by somebody)") {
 			t.Errorf("Rehearse() = %v, want ForeignObjectsError", err)
 		}
 		if writes := b.api.took(); len(writes) > 0 {

@@ -2,6 +2,7 @@ package charts
 
 import (
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
@@ -14,6 +15,12 @@ func karpenterCRD(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return crd.Name == crd.Spec.Names.Plural+"."+crd.Spec.Group
 	}
 	return crd.Name == "capacitybuffers.autoscaling.x-k8s.io"
+}
+
+// karpenterCRDName says so by the name alone.
+func karpenterCRDName(name string) bool {
+	_, group, _ := strings.Cut(name, ".")
+	return group == "karpenter.sh" || group == "karpenter.k8s.aws" || name == "capacitybuffers.autoscaling.x-k8s.io"
 }
 
 // foreignCRDs names those that are somebody else's, in order.

@@ -12,6 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
@@ -44,6 +45,7 @@ func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels 
 	install.DisableHooks = true
 	install.DisableOpenAPIValidation = true // the rehearsal has the server validate, without its 3 MB of OpenAPI
 	install.Labels = labels
+	install.TakeOwnership = t.adopt // what must not be taken over, the rehearsal refuses
 	install.DryRunOption = dryRun(t)
 	rehearsal := h.rehearsal(t, nil)
 	install.PostRenderer = rehearsal
@@ -56,7 +58,7 @@ func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels 
 // (pkg/action/upgrade.go, prepareUpgrade). Atomic, CleanupOnFail and Force stay
 // off: each of them can delete a CRD.
 func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels map[string]string) error {
-	before, err := h.crdsBefore(t)
+	before, err := h.carriedBefore(t)
 	if err != nil {
 		return err
 	}
@@ -68,6 +70,7 @@ func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels 
 	upgrade.ResetValues = true // Git's values, and nothing left over from before
 	upgrade.MaxHistory = maxHistory
 	upgrade.Labels = labels
+	upgrade.TakeOwnership = t.adopt
 	upgrade.DryRunOption = dryRun(t)
 	rehearsal := h.rehearsal(t, before)
 	upgrade.PostRenderer = rehearsal
@@ -97,17 +100,15 @@ func (h *helm) markFailed(name string) error {
 	return nil
 }
 
-// crdsBefore are the CRDs that Helm would compare with: those of the last
-// revision, and of the one in force.
-func (h *helm) crdsBefore(t task) ([]string, error) {
-	if !t.crds {
-		return nil, nil
-	}
+// carriedBefore is what carries nodes in the revisions that Helm would compare
+// with: the last one, and the one in force. Of our main chart that is nothing; one
+// that somebody else has made may have NodePools among its templates.
+func (h *helm) carriedBefore(t task) ([]string, error) {
 	last, err := h.config.Releases.Last(t.name)
 	if err != nil {
 		return nil, fmt.Errorf("read the last revision: %w", err)
 	}
-	names := crdNames(last.Manifest)
+	names := carried(last.Manifest)
 	deployed, err := h.config.Releases.Deployed(t.name)
 	switch {
 	case errors.Is(err, driver.ErrNoDeployedReleases):
@@ -115,23 +116,34 @@ func (h *helm) crdsBefore(t task) ([]string, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the revision in force: %w", err)
 	}
-	return append(names, crdNames(deployed.Manifest)...), nil
+	return append(names, carried(deployed.Manifest)...), nil
 }
 
-func crdNames(manifest string) []string {
+// carried names the objects of a manifest whose deletion takes nodes along.
+func carried(manifest string) []string {
 	var names []string
 	for _, document := range split(manifest) {
-		var object struct {
-			Kind     string `json:"kind"`
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
+		var object metav1.PartialObjectMetadata
+		if yaml.Unmarshal([]byte(document), &object) != nil {
+			continue
 		}
-		if yaml.Unmarshal([]byte(document), &object) == nil && object.Kind == crdKind {
-			names = append(names, object.Metadata.Name)
+		if name, ok := carriesNodes(object.GroupVersionKind().Group, object.Kind, object.Name); ok {
+			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// carriesNodes says that nodes go with an object: with Karpenter's CRDs, and with
+// objects of its kinds. Of CRDs that is the bare name.
+func carriesNodes(group, kind, name string) (string, bool) {
+	switch {
+	case kind == crdKind:
+		return name, true
+	case group == "karpenter.sh", group == "karpenter.k8s.aws":
+		return kind + " " + name, true
+	}
+	return "", false
 }
 
 func (h *helm) rehearsal(t task, before []string) *rehearsal {

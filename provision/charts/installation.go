@@ -17,6 +17,9 @@ type Installation struct {
 	Cluster, Region string
 	// Values of the main chart, as Git has them.
 	Values map[string]any
+	// Adopt says that what somebody else installed is to be taken over. It is no
+	// part of what is installed.
+	Adopt bool `json:"-"`
 }
 
 // keepAnnotation makes Helm leave an object alone when its release, or its

@@ -31,6 +31,8 @@ const requestTimeout = 30 * time.Second
 type Installer struct {
 	options InstallerOptions
 	config  *rest.Config
+	// objects reads metadata alone.
+	objects metadata.Interface
 	// secrets lists the Secrets of a namespace.
 	secrets func(namespace string) SecretLister
 }
@@ -53,6 +55,7 @@ func NewInstaller(options InstallerOptions) (*Installer, error) {
 	return &Installer{
 		options: options,
 		config:  config,
+		objects: client,
 		secrets: func(namespace string) SecretLister { return client.Resource(secrets).Namespace(namespace) },
 	}, nil
 }
@@ -80,8 +83,8 @@ func (i *Installer) State(ctx context.Context, namespace string) (State, error) 
 // has deleted or changed of it. Whether the CRDs are Established is for the
 // caller to see. Errors: *ForeignReleaseError,
 // *ForeignObjectsError, *TerminatingError, *RejectedError, *ForbiddenError,
-// *DroppedCRDsError, *UnprotectedCRDsError, *BusyError, *MalformedError, or one
-// of the API server's.
+// *ReconciledError, *DroppedCRDsError, *UnprotectedCRDsError, *BusyError,
+// *MalformedError, or one of the API server's.
 func (i *Installer) EnsureCRDs(ctx context.Context, c *Charts, into Installation) (Result, error) {
 	return i.ensure(ctx, crdTask(c, into))
 }
@@ -106,14 +109,16 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r := state.of(t.name)
-	step, err := Decide(r, want, i.options.Now())
+	r, step, err := i.decide(t, state, want)
 	if err != nil {
 		return Result{}, err
 	}
 	version := t.version
 	var moved []Move
 	if step == Keep {
+		if r.Foreign {
+			return r.result(step), nil // not taken over yet, so nothing of it is put right
+		}
 		if moved, err = i.moved(t); err != nil || len(moved) == 0 {
 			return r.result(step), err
 		}
@@ -127,6 +132,21 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 		return r.result(step), fmt.Errorf("%s helm release %s at version %s: %w", step, t.name, version, err)
 	}
 	return Result{Step: step, Changed: true, Revision: r.Revision + 1, Version: version, Moved: moved}, nil
+}
+
+// decide says what a release needs. Which version one of somebody else's has is
+// in the release alone.
+func (i *Installer) decide(t task, state State, want Mark) (Release, Step, error) {
+	r := state.of(t.name)
+	if r.Foreign && t.adopt {
+		found, err := i.readRelease(FoundRelease{Name: t.name, Namespace: t.namespace})
+		if err != nil {
+			return r, "", err
+		}
+		r.Mark.Version = label(found.Version)
+	}
+	step, err := Decide(r, want, t.adopt, i.options.Now())
+	return r, step, err
 }
 
 // moved looks whether what a release wrote still stands.
@@ -174,7 +194,7 @@ func (i *Installer) take(ctx context.Context, t task, step Step, before Release,
 			return err
 		}
 		return helm.upgrade(ctx, t, loaded, labels)
-	case Upgrade, Repair:
+	case Upgrade, Adopt, Repair:
 		return helm.upgrade(ctx, t, loaded, labels)
 	case Keep:
 	}

@@ -11,10 +11,17 @@ type ForeignObjectsError struct {
 	Objects []string
 }
 
+func newForeignObjectsError(objects []FoundObject) *ForeignObjectsError {
+	e := &ForeignObjectsError{}
+	for _, object := range objects {
+		e.Objects = append(e.Objects, fmt.Sprintf("%s (%s)", object, object.Owner))
+	}
+	return e
+}
+
 // Error names them.
 func (e *ForeignObjectsError) Error() string {
-	return fmt.Sprintf("%s: made by something else than this helm release, and not taken over: "+
-		"set management: External in plumbline.yaml to leave the charts to whoever made them", strings.Join(e.Objects, ", "))
+	return fmt.Sprintf("%s: made by something else than this helm release, and not taken over: %s", strings.Join(e.Objects, ", "), waysOut)
 }
 
 // TerminatingError says that objects of the chart are being deleted: what is
@@ -52,15 +59,15 @@ func (e *ForbiddenError) Error() string {
 		strings.Join(e.Refusals, "; ")
 }
 
-// DroppedCRDsError says that a chart has fewer CRDs than the release that it
-// would replace.
+// DroppedCRDsError says that a chart has fewer CRDs, or objects of Karpenter's
+// kinds, than the release that it would replace.
 type DroppedCRDsError struct {
 	Names []string
 }
 
 // Error names them.
 func (e *DroppedCRDsError) Error() string {
-	return fmt.Sprintf("the chart leaves out %s, which the release has: Helm would delete them and with them every object of their kind",
+	return fmt.Sprintf("the chart leaves out %s, which the release has: Helm would delete them, and with them every node that hangs on them",
 		strings.Join(e.Names, ", "))
 }
 

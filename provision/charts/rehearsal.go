@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -18,7 +19,7 @@ import (
 type rehearsal struct {
 	kube *kube.Client
 	task task
-	// before are the CRDs of the release so far.
+	// before are the CRDs of the release so far, and its objects of Karpenter's kinds.
 	before []string
 	// refusal is the outcome.
 	refusal error
@@ -38,10 +39,8 @@ func (r *rehearsal) look(manifest []byte) error {
 	if err != nil {
 		return fmt.Errorf("read what the chart renders to: %w", err)
 	}
-	if r.task.crds {
-		if err := r.protect(resources); err != nil {
-			return err
-		}
+	if err := r.protect(resources); err != nil {
+		return err
 	}
 	if err := r.owned(resources); err != nil {
 		return err
@@ -49,15 +48,19 @@ func (r *rehearsal) look(manifest []byte) error {
 	return r.dryRun(resources)
 }
 
-// protect holds that no CRD leaves the chart, and that each one says that it
-// outlives the release: a CRD that is deleted takes every node with it.
+// protect holds that no CRD leaves the chart, nor a NodePool that somebody has put
+// into it, and that each CRD says that it outlives the release: what is deleted
+// takes its nodes with it.
 func (r *rehearsal) protect(resources kube.ResourceList) error {
 	var names, unprotected []string
 	for _, info := range resources {
-		if info.Mapping.GroupVersionKind.Kind != crdKind {
+		kind := info.Mapping.GroupVersionKind
+		if name, ok := carriesNodes(kind.Group, kind.Kind, info.Name); ok {
+			names = append(names, name)
+		}
+		if kind.Kind != crdKind {
 			continue
 		}
-		names = append(names, info.Name)
 		annotations, err := meta.NewAccessor().Annotations(info.Object)
 		if err != nil {
 			return fmt.Errorf("read the annotations of crd %s: %w", info.Name, err)
@@ -77,9 +80,11 @@ func (r *rehearsal) protect(resources kube.ResourceList) error {
 	return nil
 }
 
-// owned holds that whatever exists already is this release's.
+// owned holds that whatever exists already is this release's, or may be taken
+// over: that nobody reconciles it, and no other release has it.
 func (r *rehearsal) owned(resources kube.ResourceList) error {
-	var foreign, terminating []string
+	var found, foreign []FoundObject
+	var terminating []string
 	for _, info := range resources {
 		live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 		if apierrors.IsNotFound(err) {
@@ -92,20 +97,25 @@ func (r *rehearsal) owned(resources kube.ResourceList) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", describe(info), err)
 		}
-		// What makes an object Helm's: https://helm.sh/docs/faq/changes_since_helm2/#improved-upgrade-strategy-3-way-strategic-merge-patches,
-		// and pkg/action/validate.go.
-		ours := accessor.GetLabels()["app.kubernetes.io/managed-by"] == "Helm" &&
-			accessor.GetAnnotations()["meta.helm.sh/release-name"] == r.task.name &&
-			accessor.GetAnnotations()["meta.helm.sh/release-namespace"] == r.task.namespace
-		switch {
-		case !ours:
-			foreign = append(foreign, describe(info))
-		case accessor.GetDeletionTimestamp() != nil:
+		object := foundObject(info.Mapping.GroupVersionKind.Kind, accessor)
+		found = append(found, object)
+		if !heldBy(accessor, r.task.name, r.task.namespace) {
+			foreign = append(foreign, object)
+		}
+		if accessor.GetDeletionTimestamp() != nil {
 			terminating = append(terminating, describe(info))
 		}
 	}
-	if len(foreign) > 0 {
-		return &ForeignObjectsError{Objects: foreign}
+	if err := reconciled(found); err != nil {
+		return err
+	}
+	for _, object := range foreign {
+		if err := elsewhere(object, r.task.namespace); r.task.adopt && err != nil {
+			return err
+		}
+	}
+	if len(foreign) > 0 && !r.task.adopt {
+		return newForeignObjectsError(foreign)
 	}
 	if len(terminating) > 0 {
 		return &TerminatingError{Objects: terminating}
@@ -123,6 +133,8 @@ func (r *rehearsal) dryRun(resources kube.ResourceList) error {
 		_, err := helper.Create(info.Namespace, true, info.Object.DeepCopyObject())
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err):
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			return &TerminatingError{Objects: []string{"Namespace " + info.Namespace}}
 		case apierrors.IsForbidden(err):
 			forbidden = append(forbidden, describe(info)+": "+oneLine(err))
 		case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err):

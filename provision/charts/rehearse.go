@@ -42,8 +42,7 @@ func (i *Installer) Rehearse(ctx context.Context, c *Charts, into Installation) 
 		if err != nil {
 			return err
 		}
-		r := state.of(t.name)
-		step, err := Decide(r, want, i.options.Now())
+		r, step, err := i.decide(t, state, want)
 		if err != nil {
 			return err
 		}

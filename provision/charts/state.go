@@ -24,8 +24,6 @@ const (
 	Pending Status = "pending"
 	// Failed: its last revision did not come through.
 	Failed Status = "failed"
-	// Foreign: somebody else installed it.
-	Foreign Status = "foreign"
 )
 
 // State is what Helm knows of the two releases.
@@ -38,7 +36,10 @@ type Release struct {
 	Name     string
 	Status   Status
 	Revision int
-	// Mark says what the last revision of ours was made from.
+	// Foreign says that somebody else installed it.
+	Foreign bool
+	// Mark says what the last revision of ours was made from; of somebody else's at
+	// most its version.
 	Mark Mark
 	// Edited says that the last revision is not ours: somebody ran Helm by hand.
 	Edited bool
@@ -56,8 +57,8 @@ func (r Release) Ahead(of string) bool {
 	return r.Status == Deployed && !r.Edited && r.Name == CRDChart && Ahead(r.version(), of)
 }
 
-// version of the chart of the last revision of ours.
-func (r Release) version() string { return strings.ReplaceAll(r.Mark.Version, "_", "+") }
+// version of the chart of the last revision, where it is known.
+func (r Release) version() string { return unlabel(r.Mark.Version) }
 
 // result is that of a step that has written nothing.
 func (r Release) result(step Step) Result {
@@ -66,6 +67,9 @@ func (r Release) result(step Step) Result {
 
 // label is a version as a label's value, which has no plus sign.
 func label(version string) string { return strings.ReplaceAll(version, "+", "_") }
+
+// unlabel is a version that stood in a label.
+func unlabel(version string) string { return strings.ReplaceAll(version, "_", "+") }
 
 // Mark says what a revision is made from. It is kept in the labels of the
 // release, so that an unchanged release is recognised without reading it.
@@ -114,6 +118,7 @@ func last(name string, secrets []metav1.PartialObjectMetadata) Release {
 			Name:     name,
 			Status:   status(labels),
 			Revision: revision,
+			Foreign:  labels[digestLabel] == "",
 			Mark:     markOf(labels),
 			Edited:   labels[revisionLabel] != labels["version"],
 			Since:    secrets[i].CreationTimestamp.Time,
@@ -123,9 +128,6 @@ func last(name string, secrets []metav1.PartialObjectMetadata) Release {
 }
 
 func status(labels map[string]string) Status {
-	if labels[digestLabel] == "" {
-		return Foreign
-	}
 	switch release.Status(labels["status"]) {
 	case release.StatusDeployed:
 		return Deployed

@@ -38,7 +38,7 @@ func TestTheLastRevisionSpeaks(t *testing.T) {
 		},
 		"somebody else's": {
 			[]metav1.PartialObjectMetadata{revision(ControllerChart, "1", "pending-install", at, nil)},
-			Release{Name: ControllerChart, Status: Foreign, Revision: 1, Edited: true, Since: at},
+			Release{Name: ControllerChart, Status: Pending, Foreign: true, Revision: 1, Edited: true, Since: at},
 		},
 		"uninstalled with its history kept": {
 			[]metav1.PartialObjectMetadata{revision(ControllerChart, "1", "uninstalled", at, mark.labels(1))},

@@ -15,6 +15,8 @@ type task struct {
 	values map[string]any
 	// crds says that the chart renders the CRDs.
 	crds bool
+	// adopt says that what somebody else made is to be taken over.
+	adopt bool
 	// dry says that nothing is to be written.
 	dry bool
 }
@@ -24,7 +26,7 @@ func crdTask(c *Charts, into Installation) task {
 		name: CRDChart, namespace: into.Namespace,
 		version: c.Version, digest: c.CRDDigest,
 		load: c.loadCRD, values: crdValues(),
-		crds: true,
+		crds: true, adopt: into.Adopt,
 	}
 }
 
@@ -34,6 +36,7 @@ func controllerTask(c *Charts, into Installation) (task, error) {
 		name: ControllerChart, namespace: into.Namespace,
 		version: c.Version, digest: c.Digest,
 		load: c.loadController, values: values,
+		adopt: into.Adopt,
 	}, err
 }
 
