@@ -12,7 +12,7 @@
 // found by a rehearsal before the first write.
 //
 // It never uninstalls a release, never drops a CRD or takes it back to an older
-// version, never takes over what another tool installed, and keeps no chart in
-// memory. A main chart is rolled back by bringing an earlier revision's own chart
+// version, never takes over what another tool reconciles, or what nobody has asked
+// it to, and keeps no chart in memory. A main chart is rolled back by bringing an earlier revision's own chart
 // and values once more.
 package charts

@@ -1,0 +1,62 @@
+package charts
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestWhatMayBeTakenOver(t *testing.T) {
+	helms := func(namespace, name string) Owner { return Owner{Kind: releaseKind, Namespace: namespace, Name: name} }
+	crd := func(owner Owner) FoundObject {
+		return FoundObject{Kind: crdKind, Name: "nodepools.karpenter.sh", Owner: owner}
+	}
+	controller := func(namespace, name, version string, owner Owner) FoundObject {
+		return FoundObject{Kind: controllerKind, Namespace: namespace, Name: name, Version: version, Owner: owner}
+	}
+	release := func(namespace, name, chart, version string) FoundRelease {
+		return FoundRelease{Name: name, Namespace: namespace, Revision: 3, Chart: chart, Version: version}
+	}
+	both := Found{
+		Releases:    []FoundRelease{release("kube-system", CRDChart, CRDChart, "1.8.6"), release("kube-system", ControllerChart, ControllerChart, "1.8.6")},
+		CRDs:        []FoundObject{crd(helms("kube-system", CRDChart))},
+		Controllers: []FoundObject{controller("kube-system", "karpenter", "1.8.6", helms("kube-system", ControllerChart))},
+	}
+	kubectl := Owner{Manager: "kubectl"}
+	flux := Owner{Tool: "Flux", Kind: "HelmRelease", Namespace: "flux-system", Name: "karpenter"}
+	tests := map[string]struct {
+		found Found
+		// unasked and asked are the errors without adopt and with it; nil for none.
+		unasked, asked any
+		says           string
+	}{
+		"nothing":                     {found: Found{}},
+		"two releases":                {found: both, unasked: new(*ForeignReleaseError), says: "helm release karpenter-crd (revision 3) was installed by somebody else and is not touched: set adopt: true"},
+		"CRDs by kubectl":             {found: Found{CRDs: []FoundObject{crd(kubectl)}}, unasked: new(*ForeignObjectsError), says: "nodepools.karpenter.sh (made by kubectl)"},
+		"CRDs of the main release":    {found: Found{CRDs: []FoundObject{crd(helms("kube-system", ControllerChart))}}, unasked: new(*ForeignObjectsError), says: "management: External"},
+		"a Deployment by kubectl":     {found: Found{Controllers: []FoundObject{controller("kube-system", "karpenter", "1.8.6", kubectl)}}, unasked: new(*ForeignObjectsError), says: "Deployment kube-system/karpenter"},
+		"Flux":                        {found: Found{CRDs: []FoundObject{crd(flux)}, Controllers: both.Controllers}, unasked: new(*ReconciledError), asked: new(*ReconciledError), says: "Flux's HelmRelease flux-system/karpenter reconciles CustomResourceDefinition nodepools.karpenter.sh, which is therefore not touched: set management: External"},
+		"another namespace":           {found: Found{Controllers: []FoundObject{controller("karpenter", "karpenter", "1.8.6", helms("karpenter", "karpenter"))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "set namespace: karpenter in plumbline.yaml"},
+		"by kubectl, elsewhere":       {found: Found{Controllers: []FoundObject{controller("karpenter", "karpenter", "1.8.6", kubectl)}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "set namespace: karpenter in plumbline.yaml"},
+		"CRDs of another namespace":   {found: Found{CRDs: []FoundObject{crd(helms("default", CRDChart))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "set namespace: default in plumbline.yaml"},
+		"another name":                {found: Found{Controllers: []FoundObject{controller("kube-system", "karpenter-nodes", "1.8.6", helms("kube-system", "nodes"))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "by the names karpenter-crd and karpenter alone"},
+		"another name, by kubectl":    {found: Found{Controllers: []FoundObject{controller("kube-system", "karpenter-2", "1.8.6", kubectl)}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "Deployment kube-system/karpenter-2"},
+		"an umbrella chart":           {found: Found{Releases: []FoundRelease{release("kube-system", ControllerChart, "platform", "0.1.0")}}, unasked: new(*OtherChartError), asked: new(*OtherChartError), says: "is of chart platform"},
+		"newer CRDs, by kubectl":      {found: Found{CRDs: []FoundObject{crd(kubectl)}, Controllers: []FoundObject{controller("kube-system", "karpenter", "1.15.0", kubectl)}}, unasked: new(*ForeignObjectsError), asked: new(*NewerError)},
+		"a newer release":             {found: Found{Releases: []FoundRelease{release("kube-system", CRDChart, CRDChart, "1.15.0"), release("kube-system", ControllerChart, ControllerChart, "1.15.0")}, CRDs: both.CRDs}, unasked: new(*ForeignReleaseError)},
+		"a release that nobody reads": {found: Found{Releases: []FoundRelease{{Name: ControllerChart, Namespace: "kube-system", Revision: 2}}}, unasked: new(*ForeignReleaseError), says: "revision 2"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for adopt, want := range map[bool]any{false: test.unasked, true: test.asked} {
+				err := test.found.Check(Installation{Namespace: "kube-system", Adopt: adopt}, "1.14.1")
+				if want == nil && err != nil || want != nil && (err == nil || !errors.As(err, want)) {
+					t.Errorf("Check(adopt: %t) = %v, want %T", adopt, err, want)
+				}
+				if !adopt && err != nil && !strings.Contains(err.Error(), test.says) {
+					t.Errorf("Check() = %v, want it to say %q", err, test.says)
+				}
+			}
+		})
+	}
+}
