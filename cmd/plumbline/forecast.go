@@ -4,17 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
-	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // upgradeForecast is what a change of Karpenter's version does to the nodes that
@@ -85,36 +81,6 @@ func forecastPools(u karpenter.Upgrade, live plan.Live) ([]poolForecast, error) 
 		pools = append(pools, poolForecast{Effect: effect, Nodes: nodes[effect.Pool], Means: effect.String()})
 	}
 	return pools, nil
-}
-
-// crdsOf are the CRDs of the version in Git: those that this program was built
-// with, or those of its chart.
-func crdsOf(ctx context.Context, git *render.Karpenter, path string, files *render.Snapshot) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	if git.Version == schema.EmbeddedVersion {
-		embedded, _, err := schema.Embedded()
-		return embedded, err
-	}
-	repository, _, err := git.ChartRepository(path)
-	if err != nil {
-		return nil, err
-	}
-	cache, err := os.MkdirTemp("", "plumbline-charts-")
-	if err != nil {
-		return nil, fmt.Errorf("make a folder for the charts: %w", err)
-	}
-	defer os.RemoveAll(cache)
-	keys, err := dockerLogin(nil)
-	if err != nil {
-		return nil, err
-	}
-	pulled, err := charts.NewStore(charts.StoreOptions{Dir: cache}).Resolve(ctx, charts.Ref{
-		Repository: repository, Version: git.Version,
-		Digests: charts.Digests{CRD: git.Digests.CRD, Controller: git.Digests.Controller},
-	}, charts.Access{Keys: keys, Files: render.NewFiles(*files)})
-	if err != nil {
-		return nil, err
-	}
-	return pulled.CRDs()
 }
 
 // print shows a line for each pool.

@@ -6,9 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
-
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -30,11 +27,11 @@ func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
 		return nil, err
 	}
 	r := &rendered{files: at.snapshot}
-	definitions, version, err := offlineCRDs(crds)
+	definitions, version, err := at.offlineCRDs(ctx, crds)
 	if err != nil {
 		return nil, err
 	}
-	if crds == "" && at.karpenter.Management == render.Managed && at.karpenter.Version != version {
+	if at.karpenter.Version != version {
 		r.unvalidated = at.karpenter.Version
 	}
 	if r.schema, err = schema.New(definitions); err != nil {
@@ -89,33 +86,6 @@ func repositoryOf(folder string) (root, name string, err error) {
 			return absolute, ".", nil
 		}
 	}
-}
-
-// offlineCRDs are those in a folder, or those that this program was built with.
-func offlineCRDs(dir string) ([]*apiextensionsv1.CustomResourceDefinition, string, error) {
-	if dir == "" {
-		return schema.Embedded()
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.y*ml"))
-	if err != nil {
-		return nil, "", fmt.Errorf("read --crds %s: %w", dir, err)
-	}
-	var crds []*apiextensionsv1.CustomResourceDefinition
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			return nil, "", fmt.Errorf("read --crds: %w", err)
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(raw, crd); err != nil {
-			return nil, "", fmt.Errorf("read --crds: %s: %w", file, err)
-		}
-		crds = append(crds, crd)
-	}
-	if len(crds) == 0 {
-		return nil, "", fmt.Errorf("read --crds: no YAML file in %s", dir)
-	}
-	return crds, "", nil
 }
 
 // check says that a Set was not validated against the version that Git names.

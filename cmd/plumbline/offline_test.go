@@ -154,6 +154,45 @@ func TestGivenCRDs(t *testing.T) {
 	}
 }
 
+// TestVendoredCRDs: charts in the checkout bring the CRDs of their version, as in the
+// cluster.
+func TestVendoredCRDs(t *testing.T) {
+	vendored := strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1) + "repository: ./charts\n"
+	with := func(template string) string {
+		dir := folder(t, map[string]string{"plumbline.yaml": vendored, "a.yaml": classYAML})
+		for name, text := range map[string]string{
+			"karpenter-crd/Chart.yaml":             "apiVersion: v2\nname: karpenter-crd\nversion: 1.13.0\n",
+			"karpenter-crd/templates/classes.yaml": template,
+			"karpenter/Chart.yaml":                 "apiVersion: v2\nname: karpenter\nversion: 1.13.0\n",
+		} {
+			file := filepath.Join(dir, "charts", name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	strict := strings.Replace(looseCRD, "x-kubernetes-preserve-unknown-fields: true", "properties: {role: {type: integer}}", 1)
+	for _, command := range []string{"render", "plan"} {
+		if got := plumbline(t, command, with(looseCRD)); got.code == exitFailed {
+			t.Errorf("%s says %s", command, got.err)
+		}
+		if got := plumbline(t, command, with(strict)); got.code != exitFailed || !strings.Contains(got.err, "a.yaml:") {
+			t.Errorf("%s: code %d, says %s", command, got.code, got.err)
+		}
+	}
+	another := with(looseCRD)
+	if err := os.WriteFile(filepath.Join(another, "plumbline.yaml"), []byte(strings.Replace(vendored, "1.13.0", "1.12.1", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := plumbline(t, "render", another); got.code != exitFailed || !strings.Contains(got.err, "1.12.1") {
+		t.Errorf("charts of another version: code %d, says %s", got.code, got.err)
+	}
+}
+
 const looseCRD = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: ec2nodeclasses.karpenter.k8s.aws}

@@ -38,7 +38,7 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	output := addOutput(cmd)
-	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion())
+	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are not in the repository")
 	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
 	cmd.ValidArgsFunction = completeNodeSyncs(kubeconfig)
 	// The flag exists: it was added in the line before the last.
