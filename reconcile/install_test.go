@@ -108,6 +108,8 @@ func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 	edited.Edited = true
 	newer := release("1.15.0")
 	newer.Name = charts.CRDChart
+	theirs := newer
+	theirs.Edited = true
 	cases := map[string]struct {
 		state charts.State
 		first bool
@@ -116,6 +118,7 @@ func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 	}{
 		"the version is installed":       {state: charts.State{CRDs: release("1.14.1"), Controller: release("1.14.1")}, goesOn: true},
 		"with newer CRDs":                {state: charts.State{CRDs: newer, Controller: release("1.14.1")}, goesOn: true},
+		"with newer CRDs of somebody's":  {state: charts.State{CRDs: theirs, Controller: release("1.14.1")}},
 		"another one is":                 {state: charts.State{CRDs: release("1.14.0"), Controller: release("1.14.0")}},
 		"the controller is another":      {state: charts.State{CRDs: release("1.14.1"), Controller: release("1.14.0")}},
 		"somebody ran Helm over it":      {state: charts.State{CRDs: edited, Controller: release("1.14.1")}},
