@@ -43,7 +43,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"api": (*story).apiCommand, "rbac": (*story).rbacCommand, "admission": (*story).admissionCommand, "leads": (*story).leadsCommand,
 		"pushes": (*story).pushesCommand, "release": (*story).releaseCommand,
 		"karpenter": (*story).karpenterCommand, "crds-by-kubectl": (*story).crdsByKubectlCommand,
-		"upstream": (*story).upstreamCommand, "userdata": (*story).userdataCommand,
+		"terraform": (*story).terraformCommand,
+		"upstream":  (*story).upstreamCommand, "userdata": (*story).userdataCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }

@@ -162,6 +162,10 @@
 //		another tag of the image, files of $WORK in the place of its own (none: without it).
 //	registry away|truncated|corrupt|back, registry slow DURATION, registry answers STATUS
 //		Has the registry of the charts go wrong; ends that.
+//	terraform take FILE…
+//		Copies files of examples/terraform into a root module, $WORK/terraform/root.
+//	terraform ARGS
+//		Runs the real Terraform there, with an old helm provider; stdout asks what it printed.
 //	finish
 //		Deletes the workloads, has the NodeSyncs deleted with onDelete Drain,
 //		waits until they are gone, and stops the daemon.

@@ -20,6 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 	"github.com/plumbline-dev/plumbline/tests/stories/gitproxy"
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
+	"github.com/plumbline-dev/plumbline/tests/terraform"
 )
 
 // logLines is how much of a log a failed story shows.
@@ -39,10 +40,11 @@ type story struct {
 	// statusHost is before the Git host, once a script speaks of it.
 	statusHost *gitproxy.Proxy
 
-	second *daemon.Daemon       // nil where the story has one
-	proxy  *apiproxy.Proxy      // nil where the daemon goes to the API server itself
-	hook   *hook                // nil where the story has none
-	lost   []rbacv1.ClusterRole // as they were before `rbac take`
+	second    *daemon.Daemon       // nil where the story has one
+	proxy     *apiproxy.Proxy      // nil where the daemon goes to the API server itself
+	hook      *hook                // nil where the story has none
+	terraform *terraform.Root      // nil until the script speaks of it
+	lost      []rbacv1.ClusterRole // as they were before `rbac take`
 
 	syncs     []string // names of the NodeSyncs, in order
 	settings  map[string]map[string]string

@@ -3,7 +3,6 @@ package terraform_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,27 +15,27 @@ import (
 func TestTakeoverIsForgotten(t *testing.T) {
 	r := newRoot(t, "takeover/variables.tf", "takeover/before/karpenter.tf")
 	for _, name := range []string{"cluster_name", "cluster_endpoint", "cluster_certificate_authority_data", "queue_name"} {
-		r.env = append(r.env, "TF_VAR_"+name+"=given")
+		r.Environment = append(r.Environment, "TF_VAR_"+name+"=given")
 	}
-	write(t, filepath.Join(r.dir, "provider.tf"), `provider "helm" {}`)
+	write(t, filepath.Join(r.Dir, "provider.tf"), `provider "helm" {}`)
 	here, err := filepath.Abs(examples)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.run(t, "fmt", "-check", "-recursive", here)
-	r.run(t, "init", "-no-color")
-	r.run(t, "validate", "-no-color")
+	r.run(t, "init")
+	r.run(t, "validate")
 	state, err := os.ReadFile("testdata/both-releases.tfstate")
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(r.dir, "terraform.tfstate"), string(state))
+	write(t, filepath.Join(r.Dir, "terraform.tfstate"), string(state))
 	if had := strings.Fields(r.run(t, "state", "list")); len(had) != 2 {
 		t.Fatalf("the state has %v, want both releases", had)
 	}
 	r.take(t, "takeover/after/karpenter.tf")
-	r.run(t, "validate", "-no-color")
-	planned := r.run(t, "plan", "-no-color", "-refresh=false")
+	r.run(t, "validate")
+	planned := r.run(t, "plan", "-refresh=false")
 	for _, want := range []string{
 		"# helm_release.karpenter will no longer be managed by Terraform, but will not be destroyed",
 		"# helm_release.karpenter_crd will no longer be managed by Terraform, but will not be destroyed",
@@ -46,7 +45,7 @@ func TestTakeoverIsForgotten(t *testing.T) {
 			t.Errorf("the plan does not say %q:\n%s", want, planned)
 		}
 	}
-	r.run(t, "apply", "-no-color", "-refresh=false", "-auto-approve")
+	r.run(t, "apply", "-refresh=false", "-auto-approve")
 	if left := r.run(t, "state", "list"); left != "" {
 		t.Errorf("the state has still %s", left)
 	}
@@ -64,11 +63,10 @@ func TestInstallDrainsOnlyWhenDestroyed(t *testing.T) {
 	}
 	overlay := filepath.Join(t.TempDir(), "manifests")
 	write(t, filepath.Join(overlay, "kustomization.yaml"), "resources: []\n")
-	r.env = slices.DeleteFunc(r.env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
-	r.env = append(r.env, "PATH="+kubectl+":/usr/bin:/bin", "TF_VAR_kubeconfig=/theirs", "TF_VAR_manifests="+overlay,
+	r.Environment = append(r.Environment, "PATH="+kubectl+":/usr/bin:/bin", "TF_VAR_kubeconfig=/theirs", "TF_VAR_manifests="+overlay,
 		"TF_VAR_repository=https://git.example.com/acme/fleet.git", "TF_VAR_path=./clusters/prod-eu")
-	r.run(t, "init", "-no-color")
-	r.run(t, "validate", "-no-color")
+	r.run(t, "init")
+	r.run(t, "validate")
 	since := func(want ...string) {
 		t.Helper()
 		text, err := os.ReadFile(asked)
@@ -84,15 +82,15 @@ func TestInstallDrainsOnlyWhenDestroyed(t *testing.T) {
 		return `{"apiVersion":"plumbline.dev/v1alpha1","kind":"NodeSync","metadata":{"name":"nodes","namespace":"plumbline-system"},` +
 			`"spec":{"onDelete":"Drain","path":"` + path + `","source":{"git":{"url":"https://git.example.com/acme/fleet.git"}}}}`
 	}
-	r.run(t, "apply", "-auto-approve", "-no-color")
+	r.run(t, "apply", "-auto-approve")
 	since("/theirs apply -k "+overlay, "/theirs apply -f -", nodesync("./clusters/prod-eu"))
-	r.run(t, "apply", "-auto-approve", "-no-color")
+	r.run(t, "apply", "-auto-approve")
 	since()
-	r.run(t, "apply", "-auto-approve", "-no-color", "-var", "path=./clusters/other")
+	r.run(t, "apply", "-auto-approve", "-var", "path=./clusters/other")
 	since("/theirs apply -f -", nodesync("./clusters/other"))
 	write(t, filepath.Join(overlay, "kustomization.yaml"), "resources: []\nimages: []\n")
-	r.run(t, "apply", "-auto-approve", "-no-color", "-var", "path=./clusters/other")
+	r.run(t, "apply", "-auto-approve", "-var", "path=./clusters/other")
 	since("/theirs apply -k " + overlay)
-	r.run(t, "destroy", "-auto-approve", "-no-color")
+	r.run(t, "destroy", "-auto-approve")
 	since("/theirs -n plumbline-system delete nodesync nodes --ignore-not-found --timeout=1h")
 }

@@ -1,0 +1,72 @@
+package terraform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+)
+
+// Root is a root module of Terraform in a folder of its own, with its state there.
+type Root struct {
+	// Dir is the folder of the module.
+	Dir string
+	// Program is Terraform itself.
+	Program string
+	// Environment is what it is run with, beside what its caller has.
+	Environment []string
+}
+
+// NewRoot makes an empty root module below a folder. Terraform finds the helm
+// provider in a mirror beside it, and nothing else.
+func NewRoot(ctx context.Context, builder *binaries.Builder, dir string) (*Root, error) {
+	built, err := builder.Build(ctx, binaries.Terraform, binaries.TerraformProviderHelm)
+	if err != nil {
+		return nil, err
+	}
+	const version = binaries.TerraformProviderHelmVersion
+	mirror, settings := filepath.Join(dir, "mirror"), filepath.Join(dir, "terraformrc")
+	provider := filepath.Join(mirror, "registry.terraform.io", "hashicorp", "helm", version, runtime.GOOS+"_"+runtime.GOARCH)
+	rc := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror { path = %q }\n}\n", mirror)
+	r := &Root{
+		Dir: filepath.Join(dir, "root"), Program: built[binaries.Terraform],
+		Environment: []string{"TF_CLI_CONFIG_FILE=" + settings, "TF_INPUT=0", "TF_CLI_ARGS=-no-color"},
+	}
+	return r, errors.Join(
+		os.MkdirAll(r.Dir, 0o755),
+		os.MkdirAll(provider, 0o755),
+		os.Symlink(built[binaries.TerraformProviderHelm], filepath.Join(provider, "terraform-provider-helm_v"+version+"_x5")),
+		os.WriteFile(settings, []byte(rc), 0o600),
+	)
+}
+
+// Take copies files into the root, each under its own name.
+func (r *Root) Take(files ...string) error {
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read what goes into the root module: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(r.Dir, filepath.Base(file)), text, 0o600); err != nil {
+			return fmt.Errorf("write the root module: %w", err)
+		}
+	}
+	return nil
+}
+
+// Run runs Terraform in the root and returns all that it says, and an error where
+// it ends badly.
+func (r *Root) Run(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, r.Program, args...)
+	cmd.Dir, cmd.Env = r.Dir, append(os.Environ(), r.Environment...)
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(said), fmt.Errorf("terraform %v: %w\n%s", args, err, said)
+	}
+	return string(said), nil
+}
