@@ -21,6 +21,7 @@ const (
 const (
 	DefaultRepository = "oci://public.ecr.aws/karpenter"
 	DefaultNamespace  = "kube-system"
+	DefaultValuesKey  = "values.yaml"
 )
 
 func (k *Karpenter) setDefaults() {
@@ -36,9 +37,19 @@ func (k *Karpenter) setDefaults() {
 	if len(k.Nodes) == 0 {
 		k.Nodes = []string{"."}
 	}
+	for i := range k.ValuesFrom {
+		if k.ValuesFrom[i].ValuesKey == "" {
+			k.ValuesFrom[i].ValuesKey = DefaultValuesKey
+		}
+	}
 }
 
 var (
+	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html,
+	// and no FIFO queue, which EventBridge's rules for Karpenter do not fill.
+	queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
+	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html#identifiers-arns
+	roleARN = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+$`)
 	// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 	clusterName = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`)
 	regionName  = regexp.MustCompile(`^[a-z]{2,}(-[a-z0-9]+)+$`)
@@ -69,7 +80,10 @@ func (k *Karpenter) check(folder string) []problem {
 	}
 	found = append(found, k.checkManagement()...)
 	found = append(found, k.checkCharts(folder)...)
-	found = append(found, k.checkValues()...)
+	found = append(found, k.checkCluster()...)
+	found = append(found, contradictions(k.Cluster, k.Values, "values.")...)
+	found = append(found, k.checkValuesFrom()...)
+	found = append(found, k.checkValuesFiles(folder)...)
 	found = append(found, k.checkNodes()...)
 	return append(found, k.checkSubstitute()...)
 }
@@ -109,8 +123,16 @@ func (k *Karpenter) checkExternal() []problem {
 	if k.Adopt {
 		found = append(found, problem{"adopt", "adopt cannot be given with management External: nothing is taken over then"})
 	}
-	if k.Values != nil {
-		found = append(found, problem{"values", "values cannot be given with management External: whoever installs Karpenter decides them"})
+	for _, set := range []struct {
+		field string
+		given bool
+	}{
+		{"values", k.Values != nil}, {"valuesFiles", k.ValuesFiles != nil}, {"valuesFrom", k.ValuesFrom != nil},
+		{"cluster.interruptionQueue", k.Cluster.InterruptionQueue != ""}, {"cluster.controllerRole", k.Cluster.ControllerRole != ""},
+	} {
+		if set.given {
+			found = append(found, problem{set.field, set.field + " cannot be given with management External: whoever installs Karpenter decides it"})
+		}
 	}
 	return found
 }

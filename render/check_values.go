@@ -1,37 +1,100 @@
 package render
 
-import "fmt"
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
 
-// checkValues finds values of the chart that contradict cluster: a controller
-// with another clusterName loses sight of every node.
-func (k *Karpenter) checkValues() []problem {
+// Why a contradiction matters.
+const (
+	whyName = "Karpenter knows its instances by this name alone, so that of two clusters of one name each ends the other's nodes as its own orphans within seconds"
+	whyElse = "both cannot hold"
+)
+
+// checkCluster looks at what cluster fills into the values.
+func (k *Karpenter) checkCluster() []problem {
 	var found []problem
-	settings, _ := k.Values["settings"].(map[string]any)
-	if name, given := settings["clusterName"]; given && name != k.Cluster.Name {
-		found = append(found, contradiction("values.settings.clusterName", name, "cluster.name", k.Cluster.Name))
+	if queue := k.Cluster.InterruptionQueue; queue != "" && !queueName.MatchString(queue) {
+		found = append(found, problem{"cluster.interruptionQueue", fmt.Sprintf("cluster.interruptionQueue is %q: give the name of an SQS queue, neither its URL nor its ARN", queue)})
 	}
-	if region, given := settings["region"]; given && region != k.Cluster.Region {
-		found = append(found, contradiction("values.settings.region", region, "cluster.region", k.Cluster.Region))
+	if role := k.Cluster.ControllerRole; role != "" && !roleARN.MatchString(role) {
+		found = append(found, problem{"cluster.controllerRole", fmt.Sprintf("cluster.controllerRole is %q: give the ARN of an IAM role, arn:aws:iam::<account>:role/<name>", role)})
 	}
-	controller, _ := k.Values["controller"].(map[string]any)
+	return found
+}
+
+// contradictions finds values of the chart that contradict cluster: a controller
+// with another clusterName loses sight of every node. at is what stands before
+// their paths.
+func contradictions(cluster Cluster, values map[string]any, at string) []problem {
+	var found []problem
+	check := func(path string, value any, field, want, why string) {
+		if value != nil && value != "" && want != "" && value != want {
+			found = append(found, problem{path, fmt.Sprintf("%s is %v, and %s is %s: %s; leave the value out, it comes from %s", path, value, field, want, why, field)})
+		}
+	}
+	settings, _ := values["settings"].(map[string]any)
+	check(at+"settings.clusterName", settings["clusterName"], "cluster.name", cluster.Name, whyName)
+	check(at+"settings.region", settings["region"], "cluster.region", cluster.Region, whyElse)
+	check(at+"settings.interruptionQueue", settings["interruptionQueue"], "cluster.interruptionQueue", cluster.InterruptionQueue, whyElse)
+	account, _ := values["serviceAccount"].(map[string]any)
+	annotations, _ := account["annotations"].(map[string]any)
+	check(at+"serviceAccount.annotations.eks.amazonaws.com/role-arn", annotations["eks.amazonaws.com/role-arn"], "cluster.controllerRole", cluster.ControllerRole, whyElse)
+	controller, _ := values["controller"].(map[string]any)
 	env, _ := controller["env"].([]any)
 	for i, one := range env {
 		variable, _ := one.(map[string]any)
-		at := fmt.Sprintf("values.controller.env[%d]", i)
+		value := variable["value"]
+		if value == nil {
+			value = "given by reference"
+		}
+		place := fmt.Sprintf("%scontroller.env[%d]", at, i)
 		switch variable["name"] {
 		case "CLUSTER_NAME":
-			if variable["value"] != k.Cluster.Name {
-				found = append(found, contradiction(at, variable["value"], "cluster.name", k.Cluster.Name))
-			}
+			check(place, value, "cluster.name", cluster.Name, whyName)
 		case "AWS_REGION", "AWS_DEFAULT_REGION":
-			if variable["value"] != k.Cluster.Region {
-				found = append(found, contradiction(at, variable["value"], "cluster.region", k.Cluster.Region))
-			}
+			check(place, value, "cluster.region", cluster.Region, whyElse)
+		case "INTERRUPTION_QUEUE":
+			check(place, value, "cluster.interruptionQueue", cluster.InterruptionQueue, whyElse)
 		}
 	}
 	return found
 }
 
-func contradiction(at string, value any, field, is string) problem {
-	return problem{at, fmt.Sprintf("%s is %v, and %s is %s: leave the value out, it comes from %s", at, value, field, is, field)}
+// dnsSubdomain is the name of a ConfigMap or Secret.
+var dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+
+// dataKey is a key of a ConfigMap or Secret.
+var dataKey = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
+
+// checkValuesFrom looks at what names objects of the cluster.
+func (k *Karpenter) checkValuesFrom() []problem {
+	var found []problem
+	for i, from := range k.ValuesFrom {
+		at := fmt.Sprintf("valuesFrom[%d]", i)
+		if from.Kind != FromConfigMap && from.Kind != FromSecret {
+			found = append(found, problem{at + ".kind", fmt.Sprintf("%s.kind is %q, and has to be %s or %s", at, from.Kind, FromConfigMap, FromSecret)})
+		}
+		if !dnsSubdomain.MatchString(from.Name) {
+			found = append(found, problem{at + ".name", fmt.Sprintf("%s.name is %q: give the name of a %s in the NodeSync's namespace", at, from.Name, from.Kind)})
+		}
+		if !dataKey.MatchString(from.ValuesKey) {
+			found = append(found, problem{at + ".valuesKey", fmt.Sprintf("%s.valuesKey is %q, which no %s can have", at, from.ValuesKey, from.Kind)})
+		}
+	}
+	return found
+}
+
+// checkValuesFiles keeps them within the repository.
+func (k *Karpenter) checkValuesFiles(folder string) []problem {
+	var found []problem
+	for i, name := range k.valuesFiles(folder) {
+		entry := k.ValuesFiles[i]
+		if entry == "" || path.IsAbs(entry) || name == ".." || strings.HasPrefix(name, "../") {
+			found = append(found, problem{fmt.Sprintf("valuesFiles[%d]", i), fmt.Sprintf("valuesFiles entry %q leads out of the Git repository: give a path from this folder", entry)})
+		}
+	}
+	return found
 }

@@ -1,5 +1,10 @@
 package render
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Karpenter is plumbline.yaml: config.plumbline.dev/v1alpha1, kind Karpenter.
 type Karpenter struct {
 	APIVersion string  `json:"apiVersion"`
@@ -21,7 +26,13 @@ type Karpenter struct {
 	Adopt bool `json:"adopt,omitempty"`
 	// Namespace of the controller. Default: kube-system.
 	Namespace string `json:"namespace,omitempty"`
-	// Values of the main chart.
+	// ValuesFrom are ConfigMaps and Secrets of the NodeSync's namespace that hold
+	// values of the main chart. Each is merged over the ones before it.
+	ValuesFrom []ValuesFrom `json:"valuesFrom,omitempty"`
+	// ValuesFiles hold values of the main chart, as paths from the folder of
+	// plumbline.yaml. They are merged over ValuesFrom, in their order.
+	ValuesFiles []string `json:"valuesFiles,omitempty"`
+	// Values of the main chart, merged over all others. Null takes a default away.
 	Values map[string]any `json:"values,omitempty"`
 	// Nodes are the files and folders with definitions, from the folder of
 	// plumbline.yaml. Default: that folder itself.
@@ -42,7 +53,38 @@ type Digests struct {
 type Cluster struct {
 	Name   string `json:"name"`
 	Region string `json:"region"`
+	// InterruptionQueue is the name of the SQS queue that EC2's interruptions are
+	// sent to. Default: the chart's values say.
+	InterruptionQueue string `json:"interruptionQueue,omitempty"`
+	// ControllerRole is the ARN of the IAM role that Karpenter's service account takes
+	// by IRSA. Default: the chart's values say; EKS Pod Identity needs none.
+	ControllerRole string `json:"controllerRole,omitempty"`
 }
+
+// ValuesFrom names an object of the cluster that holds values.
+type ValuesFrom struct {
+	// Kind is ConfigMap or Secret.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// ValuesKey is the key that holds the values. Default: values.yaml.
+	ValuesKey string `json:"valuesKey,omitempty"`
+	// TargetPath is the one value that the key holds, in the notation of Helm's --set.
+	// Default: the key holds values in YAML.
+	TargetPath string `json:"targetPath,omitempty"`
+	// Optional says that it may be missing.
+	Optional bool `json:"optional,omitempty"`
+}
+
+// String names it as kubectl does, with the key.
+func (v ValuesFrom) String() string {
+	return fmt.Sprintf("%s %s, key %s", strings.ToLower(v.Kind), v.Name, v.ValuesKey)
+}
+
+// The kinds of ValuesFrom.
+const (
+	FromConfigMap = "ConfigMap"
+	FromSecret    = "Secret"
+)
 
 // Management says who installs Karpenter's charts.
 type Management string

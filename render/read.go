@@ -52,6 +52,9 @@ func decodeKarpenter(file string, data []byte) (*Karpenter, error) {
 	karpenter := &Karpenter{}
 	problems := decodeStrictly(doc, karpenter)
 	if len(problems) == 0 {
+		karpenter.Values, problems = valuesWithNulls(doc, karpenter.Values)
+	}
+	if len(problems) == 0 {
 		karpenter.setDefaults()
 		problems = karpenter.check(path.Dir(file))
 	}
@@ -63,6 +66,19 @@ func decodeKarpenter(file string, data []byte) (*Karpenter, error) {
 		errs = append(errs, Error{File: file, Line: doc.LineOf(p.path), Message: p.message})
 	}
 	return nil, errs.sorted()
+}
+
+// valuesWithNulls are the values of a plumbline.yaml as they are written.
+func valuesWithNulls(doc document.Document, values map[string]any) (map[string]any, []problem) {
+	whole, err := doc.WithNulls()
+	if err != nil {
+		return nil, []problem{{"", err.Error()}}
+	}
+	fields, _ := whole.(map[string]any)
+	if written, ok := fields["values"].(map[string]any); ok {
+		return written, nil
+	}
+	return values, nil
 }
 
 // problem is something wrong with one field of a document.

@@ -83,6 +83,16 @@ func TestReadKarpenterRefuses(t *testing.T) {
 		"outside":              {head + "nodes:\n  - ./nodes\n  - ../base\n  - /etc\n", []string{`a/plumbline.yaml:9: nodes entry "../base" is not below`, `a/plumbline.yaml:10: nodes entry "/etc" is not below`}},
 		"substitute":           {head + "substitute:\n  CLUSTER_NAME: x\n  a-b: y\n", []string{"a/plumbline.yaml:8: substitute.CLUSTER_NAME is built in", "a/plumbline.yaml:9: substitute.a-b is not a name"}},
 		"namespace":            {head + "namespace: Kube_System\n", []string{`a/plumbline.yaml:7: namespace "Kube_System"`}},
+		"another queue":        {strings.Replace(head, "region:", "interruptionQueue: q\n  region:", 1) + "values: {settings: {interruptionQueue: p}}\n", []string{"a/plumbline.yaml:8: values.settings.interruptionQueue is p, and cluster.interruptionQueue is q"}},
+		"another role": {strings.Replace(head, "region:", "controllerRole: arn:aws:iam::111122223333:role/k\n  region:", 1) + "values: {serviceAccount: {annotations: {eks.amazonaws.com/role-arn: x}}}\n", []string{
+			"a/plumbline.yaml:8: values.serviceAccount.annotations.eks.amazonaws.com/role-arn is x, and cluster.controllerRole is arn:aws:iam",
+		}},
+		"a queue's URL":    {strings.Replace(head, "region:", "interruptionQueue: https://sqs/q\n  region:", 1), []string{"a/plumbline.yaml:5: cluster.interruptionQueue is \"https://sqs/q\": give the name"}},
+		"a role's name":    {strings.Replace(head, "region:", "controllerRole: k\n  region:", 1), []string{"a/plumbline.yaml:5: cluster.controllerRole is \"k\": give the ARN"}},
+		"values out of it": {head + "valuesFiles: [../../v.yaml]\n", []string{"a/plumbline.yaml:7: valuesFiles entry \"../../v.yaml\" leads out of the Git repository"}},
+		"values of a Pod":  {head + "valuesFrom: [{kind: Pod, name: p}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].kind is \"Pod\", and has to be ConfigMap or Secret"}},
+		"values of nobody": {head + "valuesFrom: [{kind: Secret, name: A_b}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].name is \"A_b\""}},
+		"values under ../": {head + "valuesFrom: [{kind: Secret, name: b, valuesKey: ../x}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].valuesKey is \"../x\""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := render.ReadKarpenter(folder(map[string]string{"a/plumbline.yaml": tc.text}), "a")

@@ -31,7 +31,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		before: before,
 		after:  map[source]kept{},
 	}
-	w := &walk{tree: r.tree, root: folder, charts: k.charts(folder), taken: map[source]bool{}, snap: snap, before: listings, after: map[string]listing{}}
+	w := &walk{tree: r.tree, root: folder, charts: k.charts(folder), values: k.valuesFiles(folder), taken: map[source]bool{}, snap: snap, before: listings, after: map[string]listing{}}
 	r.listings = w.after
 	sources, err := r.sources(w, k.Nodes)
 	if err != nil {

@@ -26,7 +26,9 @@ type walk struct {
 	tree *tree
 	root string
 	// charts is a folder that is passed over; empty: there is none.
-	charts  string
+	charts string
+	// values are files that are passed over, as well.
+	values  []string
 	sources []source
 	taken   map[source]bool
 	errs    Errors
@@ -112,7 +114,7 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 	case folder && name == w.charts:
 	case folder:
 		return w.folder(name, depth+1)
-	case !isDefinition(name):
+	case !isDefinition(name), slices.Contains(w.values, name):
 	case entry.Name() == FileName && path.Dir(name) == w.root:
 	case entry.Name() == FileName:
 		w.fail(name, "a second %s below %s: say under nodes which folders belong to the upper one", FileName, w.root)

@@ -18,10 +18,18 @@ func Value(node *yaml.Node) (any, error) {
 	return (&budget{left: largest}).value(node, 0)
 }
 
+// WithNulls is what the document holds, and null entries of maps with it: in the
+// values of a chart they take a default away.
+func (d Document) WithNulls() (any, error) {
+	return (&budget{left: largest, nulls: true}).value(d.node, 0)
+}
+
 // budget bounds how many values a file may make: aliases repeat what they
 // stand for, so ten lines can ask for more memory than there is.
 type budget struct {
 	left int
+	// nulls keeps the null entries of maps.
+	nulls bool
 }
 
 // newBudget allows as many values as a text of this length can hold without
@@ -77,7 +85,7 @@ func (b *budget) mapping(node *yaml.Node, depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if value != nil {
+		if value != nil || b.nulls {
 			values[key.Value] = value
 		}
 	}
