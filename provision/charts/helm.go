@@ -28,7 +28,8 @@ type helm struct {
 
 func newHelm(config *rest.Config, namespace string, logger logr.Logger) (*helm, error) {
 	configuration := new(action.Configuration)
-	log := func(format string, arguments ...any) { logger.V(1).Info(fmt.Sprintf(format, arguments...)) }
+	// What Helm fills in may be the API server's answer, with a value of a Secret in it.
+	log := func(format string, _ ...any) { logger.V(1).Info("helm", "says", format) }
 	if err := configuration.Init(newGetter(config, namespace), namespace, "secret", log); err != nil {
 		return nil, fmt.Errorf("set up Helm: %w", err)
 	}

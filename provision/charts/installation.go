@@ -15,8 +15,13 @@ type Installation struct {
 	Namespace string
 	// Cluster and Region are the cluster as AWS knows it.
 	Cluster, Region string
-	// Values of the main chart, as Git has them.
+	// InterruptionQueue and ControllerRole go into the values, unless they are empty.
+	InterruptionQueue, ControllerRole string `json:",omitempty"`
+	// Values of the main chart, merged.
 	Values map[string]any
+	// Sealed takes the place of Values in every fingerprint where a Secret has some
+	// of them: a hash of a short secret can be guessed. See Values.
+	Sealed string `json:",omitempty"`
 	// Adopt says that what somebody else installed is to be taken over. It is no
 	// part of what is installed.
 	Adopt bool `json:"-"`
@@ -62,71 +67,141 @@ type ValuesError struct {
 // Error names the value.
 func (e *ValuesError) Error() string { return fmt.Sprintf("values.%s %s", e.Value, e.Reason) }
 
-// values are Git's values with the cluster's name and region filled in. What
-// came from Git is not changed.
+// Why a contradiction matters.
+const (
+	whyName = "Karpenter knows its instances by this name alone, so that of two clusters of one name each ends the other's nodes as its own orphans within seconds"
+	whyElse = "both cannot hold"
+	whyAWS  = "the controller would launch nodes where plumbline does not look for them"
+)
+
+// roleAnnotation gives a service account an IAM role by IRSA:
+// https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html
+const roleAnnotation = "eks.amazonaws.com/role-arn"
+
+// values are Git's values with what plumbline.yaml says of the cluster filled in.
+// What came from Git is not changed.
 func (i Installation) values() (map[string]any, error) {
 	values := maps.Clone(i.Values)
 	if values == nil {
 		values = map[string]any{}
 	}
-	settings, err := child(values, "settings")
+	settings, err := child(values, "settings", "settings")
 	if err != nil {
 		return nil, err
 	}
-	if given, ok := settings["clusterName"]; ok && given != "" && given != i.Cluster {
-		return nil, &ContradictionError{
-			Value: "settings.clusterName", Given: fmt.Sprint(given), Field: "cluster.name", Want: i.Cluster,
-			Why: "Karpenter knows its instances by this name alone, and ends those of another cluster of the same name",
-		}
+	if err := fill(settings, "settings", "clusterName", i.Cluster, "cluster.name", whyName); err != nil {
+		return nil, err
 	}
-	settings["clusterName"] = i.Cluster
-
-	controller, err := child(values, "controller")
+	if err := fill(settings, "settings", "interruptionQueue", i.InterruptionQueue, "cluster.interruptionQueue", whyElse); err != nil {
+		return nil, err
+	}
+	if err := i.fillRole(values); err != nil {
+		return nil, err
+	}
+	controller, err := child(values, "controller", "controller")
 	if err != nil {
 		return nil, err
 	}
-	controller["env"], err = withRegion(controller["env"], i.Region)
+	controller["env"], err = i.env(controller["env"])
 	return values, err
 }
 
-// child returns a copy of a map in values, put in its place.
-func child(values map[string]any, name string) (map[string]any, error) {
+// fillRole gives the service account its role, where plumbline.yaml has one.
+func (i Installation) fillRole(values map[string]any) error {
+	if i.ControllerRole == "" {
+		return nil
+	}
+	account, err := child(values, "serviceAccount", "serviceAccount")
+	if err != nil {
+		return err
+	}
+	annotations, err := child(account, "annotations", "serviceAccount.annotations")
+	if err != nil {
+		return err
+	}
+	return fill(annotations, "serviceAccount.annotations", roleAnnotation, i.ControllerRole, "cluster.controllerRole", whyElse)
+}
+
+// fill sets a value that plumbline.yaml has a field for, unless it is empty there.
+func fill(values map[string]any, at, name, want, field, why string) error {
+	if want == "" {
+		return nil
+	}
+	if given := values[name]; given != nil && given != "" && given != want {
+		return &ContradictionError{Value: at + "." + name, Given: fmt.Sprint(given), Field: field, Want: want, Why: why}
+	}
+	values[name] = want
+	return nil
+}
+
+// child returns a copy of a map in values, put in its place. at is its path.
+func child(values map[string]any, name, at string) (map[string]any, error) {
 	if values[name] == nil {
 		values[name] = map[string]any{}
 	}
 	inner, ok := values[name].(map[string]any)
 	if !ok {
-		return nil, &ValuesError{Value: name, Reason: "is not a map"}
+		return nil, &ValuesError{Value: at, Reason: "is not a map"}
 	}
 	inner = maps.Clone(inner)
 	values[name] = inner
 	return inner, nil
 }
 
-func withRegion(env any, region string) ([]any, error) {
+// env is the controller's environment with the region in it.
+func (i Installation) env(env any) ([]any, error) {
 	list, ok := env.([]any)
 	if env != nil && !ok {
 		return nil, &ValuesError{Value: "controller.env", Reason: "is not a list"}
 	}
+	wants := map[string]ContradictionError{
+		regionVariable:       {Want: i.Region, Field: "cluster.region", Why: whyAWS},
+		"AWS_DEFAULT_REGION": {Want: i.Region, Field: "cluster.region", Why: whyAWS},
+		"CLUSTER_NAME":       {Want: i.Cluster, Field: "cluster.name", Why: whyName},
+		"INTERRUPTION_QUEUE": {Want: i.InterruptionQueue, Field: "cluster.interruptionQueue", Why: whyElse},
+	}
+	given := false
 	for _, item := range list {
-		variable, ok := item.(map[string]any)
-		if !ok || variable["name"] != regionVariable {
+		variable, _ := item.(map[string]any)
+		name, _ := variable["name"].(string)
+		given = given || name == regionVariable
+		wrong := wants[name]
+		if wrong.Want == "" || variable["value"] == wrong.Want {
 			continue
 		}
-		if given := fmt.Sprint(variable["value"]); given != region {
-			return nil, &ContradictionError{
-				Value: "controller.env." + regionVariable, Given: given, Field: "cluster.region", Want: region,
-				Why: "the controller would launch nodes where plumbline does not look for them",
-			}
+		wrong.Value, wrong.Given = "controller.env."+name, fmt.Sprint(variable["value"])
+		if variable["valueFrom"] != nil {
+			wrong.Given = "given by reference"
 		}
+		return nil, &wrong
+	}
+	if given {
 		return list, nil
 	}
-	return append(slices.Clone(list), map[string]any{"name": regionVariable, "value": region}), nil
+	return append(slices.Clone(list), map[string]any{"name": regionVariable, "value": i.Region}), nil
 }
 
-// fingerprint of values, short enough for a label.
-func fingerprint(values map[string]any) (string, error) {
-	raw, err := json.Marshal(values)
+// Public is the Installation as far as it may be hashed: without its values, where
+// a Secret has some of them.
+func (i Installation) Public() Installation {
+	if i.Sealed != "" {
+		i.Values = nil
+	}
+	return i
+}
+
+// known is what the main chart's values are recognised by.
+func (i Installation) known(values map[string]any) (any, error) {
+	if i.Sealed == "" {
+		return values, nil
+	}
+	filled, err := i.Public().values()
+	return []any{i.Sealed, filled}, err
+}
+
+// fingerprint of something, short enough for a label.
+func fingerprint(of any) (string, error) {
+	raw, err := json.Marshal(of)
 	if err != nil {
 		return "", fmt.Errorf("encode the chart's values: %w", err)
 	}

@@ -59,13 +59,37 @@ func TestValuesTakeTheClusterFromPlumblineYAML(t *testing.T) {
 	}
 }
 
+func TestValuesTakeQueueAndRoleFromPlumblineYAML(t *testing.T) {
+	given := map[string]any{"serviceAccount": map[string]any{"name": "k", "annotations": map[string]any{"a": "b"}}}
+	into := Installation{Cluster: "prod-eu", Region: "eu-west-1", InterruptionQueue: "q", ControllerRole: "arn:aws:iam::111122223333:role/k", Values: given}
+	got, err := into.values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"settings":       map[string]any{"clusterName": "prod-eu", "interruptionQueue": "q"},
+		"serviceAccount": map[string]any{"name": "k", "annotations": map[string]any{"a": "b", "eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/k"}},
+		"controller":     map[string]any{"env": env("AWS_REGION", "eu-west-1")},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+	if len(given["serviceAccount"].(map[string]any)["annotations"].(map[string]any)) != 1 {
+		t.Errorf("Git's own values were changed: %v", given)
+	}
+}
+
 func TestValuesThatContradict(t *testing.T) {
 	tests := map[string]struct {
 		given map[string]any
 		want  string
 	}{
-		"another cluster": {map[string]any{"settings": map[string]any{"clusterName": "prod-us"}}, "settings.clusterName"},
-		"another region":  {map[string]any{"controller": map[string]any{"env": env("AWS_REGION", "us-east-1")}}, "controller.env.AWS_REGION"},
+		"another cluster":           {map[string]any{"settings": map[string]any{"clusterName": "prod-us"}}, "settings.clusterName"},
+		"another region":            {map[string]any{"controller": map[string]any{"env": env("AWS_REGION", "us-east-1")}}, "controller.env.AWS_REGION"},
+		"another name for the pod":  {map[string]any{"controller": map[string]any{"env": env("CLUSTER_NAME", "prod-us")}}, "controller.env.CLUSTER_NAME"},
+		"another queue":             {map[string]any{"settings": map[string]any{"interruptionQueue": "other"}}, "settings.interruptionQueue"},
+		"another queue for the pod": {map[string]any{"controller": map[string]any{"env": env("INTERRUPTION_QUEUE", "other")}}, "controller.env.INTERRUPTION_QUEUE"},
+		"another role":              {map[string]any{"serviceAccount": map[string]any{"annotations": map[string]any{roleAnnotation: "other"}}}, "serviceAccount.annotations." + roleAnnotation},
 		"a region by reference": {
 			map[string]any{"controller": map[string]any{"env": []any{map[string]any{"name": "AWS_REGION", "valueFrom": map[string]any{}}}}},
 			"controller.env.AWS_REGION",
@@ -73,7 +97,7 @@ func TestValuesThatContradict(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := Installation{Cluster: "prod-eu", Region: "eu-west-1", Values: test.given}.values()
+			_, err := Installation{Cluster: "prod-eu", Region: "eu-west-1", InterruptionQueue: "q", ControllerRole: "role", Values: test.given}.values()
 			var contradiction *ContradictionError
 			if !errors.As(err, &contradiction) || contradiction.Value != test.want {
 				t.Errorf("values() = %v, want a contradiction of %s", err, test.want)

@@ -13,6 +13,8 @@ type task struct {
 
 	load   func() (*chart.Chart, error)
 	values map[string]any
+	// known is what values are recognised by: themselves, where no Secret has any.
+	known any
 	// crds says that the chart renders the CRDs.
 	crds bool
 	// adopt says that what somebody else made is to be taken over.
@@ -25,23 +27,27 @@ func crdTask(c *Charts, into Installation) task {
 	return task{
 		name: CRDChart, namespace: into.Namespace,
 		version: c.Version, digest: c.CRDDigest,
-		load: c.loadCRD, values: crdValues(),
+		load: c.loadCRD, values: crdValues(), known: crdValues(),
 		crds: true, adopt: into.Adopt,
 	}
 }
 
 func controllerTask(c *Charts, into Installation) (task, error) {
 	values, err := into.values()
+	if err != nil {
+		return task{}, err
+	}
+	known, err := into.known(values)
 	return task{
 		name: ControllerChart, namespace: into.Namespace,
 		version: c.Version, digest: c.Digest,
-		load: c.loadController, values: values,
+		load: c.loadController, values: values, known: known,
 		adopt: into.Adopt,
 	}, err
 }
 
 func (t task) mark() (Mark, error) {
-	values, err := fingerprint(t.values)
+	values, err := fingerprint(t.known)
 	if err != nil {
 		return Mark{}, err
 	}

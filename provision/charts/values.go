@@ -1,0 +1,155 @@
+package charts
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/strvals"
+	"sigs.k8s.io/yaml"
+)
+
+// Layer is one of several sources of the main chart's values.
+type Layer struct {
+	// Origin names it in messages: "secret karpenter-values, key values.yaml".
+	Origin string
+	// Values of a file, or of plumbline.yaml itself.
+	Values map[string]any
+	// Text has them in the place of Values: in YAML, or the one at TargetPath, in the
+	// notation of Helm's --set.
+	Text, TargetPath string
+	// Sealed says that Text is out of a Secret, by the object's UID and
+	// resourceVersion: what is in it is neither said nor hashed.
+	Sealed string
+}
+
+// Values are the main chart's, merged.
+type Values struct {
+	Merged map[string]any
+	// Sealed is equal for two merges of the same, and not made of what Secrets hold.
+	// Empty where no Secret has a part in it.
+	Sealed string
+	// Secrets are the values that came out of Secrets alone, in order.
+	Secrets []string
+}
+
+// LayerError says that a source of values cannot be merged. It never holds a value
+// of a Secret.
+type LayerError struct {
+	Origin, Reason string
+}
+
+// Error names the source.
+func (e *LayerError) Error() string { return fmt.Sprintf("values of %s: %s", e.Origin, e.Reason) }
+
+// Merge puts values over each other as Helm does with its --values: maps merge,
+// anything else is replaced, and null takes a default away. Errors: *LayerError.
+func Merge(layers ...Layer) (Values, error) {
+	v := Values{Merged: map[string]any{}}
+	sealed := false
+	var known []any
+	var plain []string
+	for _, layer := range layers {
+		values, err := layer.values()
+		if err != nil {
+			return Values{}, err
+		}
+		if layer.TargetPath == "" {
+			v.Merged = merge(v.Merged, values)
+		} else if err := layer.set(v.Merged); err != nil {
+			return Values{}, err
+		}
+		if layer.Sealed == "" {
+			known, plain = append(known, values), leaves(plain, values)
+			continue
+		}
+		sealed = true
+		known = append(known, layer.Sealed, layer.Origin, layer.TargetPath)
+		v.Secrets = leaves(v.Secrets, values)
+	}
+	if !sealed {
+		return v, nil
+	}
+	slices.Sort(v.Secrets)
+	v.Secrets = slices.Compact(slices.DeleteFunc(v.Secrets, func(secret string) bool { return slices.Contains(plain, secret) }))
+	var err error
+	v.Sealed, err = fingerprint(known)
+	return v, err
+}
+
+// values are those of a layer by itself.
+func (l Layer) values() (map[string]any, error) {
+	values := map[string]any{}
+	switch {
+	case l.TargetPath != "":
+		return values, l.set(values)
+	case l.Text == "":
+		return l.Values, nil
+	}
+	if err := yaml.Unmarshal([]byte(l.Text), &values); err != nil {
+		return nil, l.fail("no map of values in YAML", err)
+	}
+	return values, nil
+}
+
+// set puts the one value of a layer in its place, by the rules of Flux's
+// HelmRelease: quotes around it make it a string whatever it looks like
+// (https://fluxcd.io/flux/components/helm/helmreleases/#values-references).
+func (l Layer) set(into map[string]any) error {
+	text, parse := strings.TrimRight(l.Text, "\r\n"), strvals.ParseInto
+	for _, quote := range []string{`'`, `"`} {
+		if len(text) > 1 && strings.HasPrefix(text, quote) && strings.HasSuffix(text, quote) {
+			text, parse = strings.Trim(text, quote), strvals.ParseIntoString
+			break
+		}
+	}
+	if err := parse(l.TargetPath+"="+text, into); err != nil {
+		return l.fail("it cannot be set at "+l.TargetPath+" as Helm's --set would; a comma in it wants a backslash before it", err)
+	}
+	return nil
+}
+
+// fail has the parser's words only where they cannot be a Secret's.
+func (l Layer) fail(reason string, err error) error {
+	if l.Sealed == "" {
+		reason += ": " + err.Error()
+	}
+	return &LayerError{Origin: l.Origin, Reason: reason}
+}
+
+// merge is Helm's own, of pkg/cli/values. Neither map is changed.
+func merge(under, over map[string]any) map[string]any {
+	merged := maps.Clone(under)
+	for key, value := range over {
+		inner, isMap := value.(map[string]any)
+		below, both := merged[key].(map[string]any)
+		if isMap && both {
+			value = merge(below, inner)
+		}
+		merged[key] = value
+	}
+	return merged
+}
+
+// leaves appends all single values in something, as they would be printed.
+func leaves(found []string, in any) []string {
+	switch in := in.(type) {
+	case nil, bool:
+		return found
+	case map[string]any:
+		for _, value := range in {
+			found = leaves(found, value)
+		}
+	case []any:
+		for _, value := range in {
+			found = leaves(found, value)
+		}
+	case float64: // as a template prints it
+		found = append(found, strconv.FormatFloat(in, 'f', -1, 64))
+	default:
+		found = append(found, fmt.Sprint(in))
+	}
+	return found
+}
