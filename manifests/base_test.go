@@ -86,9 +86,9 @@ func TestTheBase(t *testing.T) {
 		"Namespace /plumbline-system",
 		"PodDisruptionBudget plumbline-system/plumbline",
 		"Role kube-system/plumbline-charts", "Role kube-system/plumbline-charts-dns", "Role kube-system/plumbline-charts-karpenter",
-		"Role plumbline-system/plumbline",
+		"Role plumbline-system/plumbline", "Role plumbline-system/plumbline-charts-values",
 		"RoleBinding kube-system/plumbline-charts", "RoleBinding kube-system/plumbline-charts-dns", "RoleBinding kube-system/plumbline-charts-karpenter",
-		"RoleBinding plumbline-system/plumbline",
+		"RoleBinding plumbline-system/plumbline", "RoleBinding plumbline-system/plumbline-charts-values",
 		"Service plumbline-system/plumbline-metrics", "Service plumbline-system/plumbline-webhook",
 		"ServiceAccount plumbline-system/plumbline",
 	}

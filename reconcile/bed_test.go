@@ -70,7 +70,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	}
 	b.Reconciler = &Reconciler{
 		Launches: &observe.Launches{Now: clock.now},
-		Client:   c, Standby: c, Uncached: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
+		Client:   c, Standby: c, Uncached: c, Labelled: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
 		DialCloud: func(_ context.Context, region string) (Cloud, error) {
 			if region == "" {
 				return nil, errors.New("no region")

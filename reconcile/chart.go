@@ -44,6 +44,9 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 	if p.karpenter.Version == "" {
 		return p.resolveLive(ctx)
 	}
+	if err := p.mergeValues(ctx); err != nil {
+		return p.withoutCharts(ctx, err)
+	}
 	resolved, err := p.pullCharts(ctx)
 	if err != nil {
 		return p.withoutCharts(ctx, err)
@@ -88,9 +91,7 @@ func (p *pass) pullCharts(ctx context.Context) (*charts.Charts, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())
 	defer cancel()
-	files := render.NewFiles(*p.snapshot)
-	resolved, err := p.Charts.Resolve(ctx, try.ref, charts.Access{Keys: p.openHost, Files: files})
-	p.chartInputs = files.Inputs()
+	resolved, err := p.Charts.Resolve(ctx, try.ref, charts.Access{Keys: p.openHost, Files: p.files})
 	*failed = unpulled{}
 	if err != nil {
 		*failed = unpulled{pull: try, at: p.now, err: err}

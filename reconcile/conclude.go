@@ -21,6 +21,7 @@ import (
 // conclude is the one place where what a pass found becomes status, events,
 // metrics, commit statuses and the time of the next pass.
 func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
+	p.hideSecrets()
 	p.summarize()
 	p.report(ctx)
 	err := p.save(ctx)

@@ -26,8 +26,9 @@ func (p *pass) configure(ctx context.Context) error {
 			return err
 		}
 	}
-	p.karpenter = karpenter
-	return nil
+	p.karpenter, p.files = karpenter, render.NewFiles(*p.snapshot)
+	p.fileValues, err = karpenter.ReadValues(p.files, p.sync.Spec.Path)
+	return err
 }
 
 // soleManager holds that one NodeSync alone manages the charts of a cluster: two

@@ -131,11 +131,11 @@ func (p *pass) checkValues(from, to string) error {
 		return err
 	}
 	var words []string
-	for _, unknown := range karpenter.Unknown(p.karpenter.Values, chart) {
+	for _, unknown := range karpenter.Unknown(p.values.Merged, chart) {
 		words = append(words, unknown.String())
 	}
 	if len(words) == 0 && from != "" {
-		gone, err := karpenter.Gone(p.karpenter.Values, from, to)
+		gone, err := karpenter.Gone(p.values.Merged, from, to)
 		if err != nil {
 			return err
 		}

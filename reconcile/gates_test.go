@@ -88,7 +88,7 @@ func TestGates(t *testing.T) {
 	}{
 		"a Kubernetes that it does not know": {change: func(b *bed, _ *pass) { b.install.kubernetes = "v1.36.3" }, to: "1.8.6", want: "knows kubernetes"},
 		"a version that must not be skipped": {from: "1.0.1", want: "set version 1.0."},
-		"a value that it does not have":      {change: func(_ *bed, p *pass) { p.karpenter.Values = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
+		"a value that it does not have":      {change: func(_ *bed, p *pass) { p.values.Merged = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
 		"a right that is missing":            {change: func(b *bed, _ *pass) { b.install.refusal = &charts.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
 		"a stored version that goes":         {live: poolCRD("weight", "v1beta1"), want: "stores objects as v1beta1"},
 		"a new field in the same commit":     {next: poolCRD("height", "v1"), field: "height", want: "no way back from Karpenter 1.14.1 to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},

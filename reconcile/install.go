@@ -75,7 +75,7 @@ func (p *pass) changeCharts(ctx context.Context, seen upgrade.Seen) error {
 		p.sync.Status.Karpenter = &next
 		p.stages.crds = seen.Established
 		p.stages.changing = next.Target != nil && next.Target.Step != v1alpha1.ChartSettling
-		ctrl.LoggerFrom(ctx).V(1).Info("charts", "action", action.String())
+		ctrl.LoggerFrom(ctx).V(1).Info("charts", "action", p.memory.hidden.hide(action.String()))
 		if again, err := p.takeChartStep(ctx, action, &seen); err != nil || !again {
 			return err
 		}
@@ -173,11 +173,14 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 
 func (p *pass) installation() charts.Installation {
 	return charts.Installation{
-		Namespace: p.karpenter.Namespace,
-		Cluster:   p.karpenter.Cluster.Name,
-		Region:    p.karpenter.Cluster.Region,
-		Values:    p.karpenter.Values,
-		Adopt:     p.karpenter.Adopt,
+		Namespace:         p.karpenter.Namespace,
+		Cluster:           p.karpenter.Cluster.Name,
+		Region:            p.karpenter.Cluster.Region,
+		InterruptionQueue: p.karpenter.Cluster.InterruptionQueue,
+		ControllerRole:    p.karpenter.Cluster.ControllerRole,
+		Values:            p.values.Merged,
+		Sealed:            p.values.Sealed,
+		Adopt:             p.karpenter.Adopt,
 	}
 }
 
@@ -186,7 +189,7 @@ func (p *pass) installIdentity() (string, error) {
 	if p.charts == nil {
 		return "", nil
 	}
-	raw, err := json.Marshal([]any{p.charts.CRDDigest, p.charts.Digest, p.installation()})
+	raw, err := json.Marshal([]any{p.charts.CRDDigest, p.charts.Digest, p.installation().Public()})
 	if err != nil {
 		return "", fmt.Errorf("encode the charts' values: %w", err)
 	}

@@ -41,6 +41,7 @@ func (b *bed) installing() *pass {
 	p := b.pass()
 	p.karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}
 	p.snapshot = &render.Snapshot{FS: fstest.MapFS{}}
+	p.files = render.NewFiles(*p.snapshot)
 	p.charts = &charts.Charts{Version: "1.14.1", CRDDigest: "sha256:c", Digest: "sha256:d"}
 	identity, err := p.installIdentity()
 	if err != nil {

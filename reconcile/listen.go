@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -33,8 +34,11 @@ type watches struct {
 
 	mu sync.Mutex
 	// karpenter says that those of Karpenter's kinds have begun, charted those of
-	// what its main chart makes, always that the others have.
-	always, charted, karpenter bool
+	// what its main chart makes, labelled those of what holds its values, always that
+	// the others have.
+	always, charted, karpenter, labelled bool
+	// wanted says that a plumbline.yaml names an object that holds values.
+	wanted bool
 }
 
 // watched is a kind and whom its events wake.
@@ -67,6 +71,11 @@ func (w *watches) listen(ctx context.Context) (filled bool, err error) {
 	}
 	if filled, err = w.listenToCharted(ctx); err != nil || !filled {
 		return false, err
+	}
+	if w.wanted {
+		if err := w.begin(&w.labelled, w.labelledObjects()); err != nil {
+			return false, err
+		}
 	}
 	established, err := w.reconciler.crdsEstablished(ctx)
 	if err != nil {
@@ -115,6 +124,36 @@ func (w *watches) kubernetes() []watched {
 		{&appsv1.Deployment{}, w.reconciler.all, nil},
 		{&apiextensionsv1.CustomResourceDefinition{}, w.reconciler.allOnCRD, []predicate.Predicate{observe.CRDChanged()}},
 	}
+}
+
+// labelledObjects are the watches of what values of the chart may come from. They
+// begin with the first plumbline.yaml that names one: they need a right to list
+// Secrets, which nobody has to give who does not use it.
+func (w *watches) labelledObjects() []watched {
+	return []watched{
+		{&corev1.Secret{}, w.reconciler.all, nil},
+		{&corev1.ConfigMap{}, w.reconciler.all, nil},
+	}
+}
+
+// wantLabelled has what holds values watched from the next pass on.
+func (w *watches) wantLabelled() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wanted = true
+}
+
+// hearsLabelled says whether what holds values is watched, and the cache is filled.
+func (w *watches) hearsLabelled(ctx context.Context) (bool, error) {
+	if w == nil {
+		return true, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.labelled {
+		return false, nil
+	}
+	return w.filled(ctx, w.labelledObjects())
 }
 
 // definitions are the watches that need Karpenter's CRDs to be served.

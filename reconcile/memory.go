@@ -49,6 +49,9 @@ type memory struct {
 	// The charts that could not be had.
 	unpulled unpulled
 
+	// What came out of Secrets into the chart's values, and is not said.
+	hidden hidden
+
 	// The change of the charts that was refused or held last.
 	gated gated
 

@@ -49,6 +49,7 @@ func TestCRDsThatAreAhead(t *testing.T) {
 				"prod/plumbline.yaml": {Data: []byte("kind: Karpenter\n")},
 				"prod/pool.yaml":      {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\nspec: " + c.spec + "\n")},
 			}}
+			p.files = render.NewFiles(*p.snapshot)
 			if err := p.resolveCharts(t.Context()); err != nil {
 				t.Fatal(err)
 			}

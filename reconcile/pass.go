@@ -31,9 +31,12 @@ type pass struct {
 	snapshot  *render.Snapshot
 	karpenter *render.Karpenter
 	charts    *charts.Charts
-	// chartInputs are the files of the checkout that the charts were made of.
-	chartInputs render.Inputs
-	schema      *schema.Validator
+	// files are those of the checkout that charts and values are read from.
+	files *render.Files
+	// fileValues are the values in files, and values all of them, merged.
+	fileValues []map[string]any
+	values     charts.Values
+	schema     *schema.Validator
 	// schemaIdentity is equal for two passes with the same schema.
 	schemaIdentity string
 	// older is the schema of the version in Git where the CRDs in the cluster are

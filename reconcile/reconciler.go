@@ -29,6 +29,9 @@ type Reconciler struct {
 	Standby client.Writer
 	// Uncached reads from the API server itself.
 	Uncached client.Reader
+	// Labelled reads, out of their watch cache, the Secrets and ConfigMaps that are
+	// labelled for values of the chart.
+	Labelled client.Reader
 	Events   record.EventRecorder
 	// Refusals are the watches behind Client that the API server refuses.
 	Refusals *observe.Refusals

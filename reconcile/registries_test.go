@@ -88,6 +88,7 @@ func TestChartsAreAskedForAsGitSays(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged)) // its path is ./prod
 	p := b.installing()
 	p.snapshot = &render.Snapshot{Revision: "main@sha1:1", FS: fstest.MapFS{"charts/karpenter-1.14.1.tgz": {Data: []byte("x")}}}
+	p.files = render.NewFiles(*p.snapshot)
 	p.karpenter.Repository = "../charts"
 	p.karpenter.Digests = render.Digests{CRD: "sha256:c", Controller: "sha256:d"}
 	if _, err := p.pullCharts(t.Context()); err == nil {

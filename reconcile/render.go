@@ -28,7 +28,7 @@ func (p *pass) render(ctx context.Context) error {
 			return err
 		}
 	}
-	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema, render.WithCache(&p.memory.rendered), render.WithValues(p.Values), render.WithInputs(p.chartInputs))
+	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema, render.WithCache(&p.memory.rendered), render.WithValues(p.Values), render.WithInputs(p.files.Inputs()))
 	if err != nil {
 		return err
 	}

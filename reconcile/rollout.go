@@ -114,5 +114,5 @@ func (p *pass) rolloutCause(ctx context.Context, rollout observe.Readiness) stri
 	if err != nil || len(deployments) == 0 {
 		return rollout.Message
 	}
-	return upgrade.Cause(ctx, p.Uncached, p.Logs, &deployments[0], rollout.Message)
+	return upgrade.Cause(ctx, p.Uncached, p.Logs, &deployments[0], rollout.Message, p.memory.hidden.hide)
 }

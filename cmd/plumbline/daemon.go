@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -68,7 +69,9 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 		config = fenced(config, leading)
 	}
 	refusals, values := &observe.Refusals{}, &render.Values{}
-	mgr, err := newManager(config, lease, observe.CacheOptions(refusals, values), o)
+	objects := observe.CacheOptions(refusals, values)
+	maps.Copy(objects.ByObject, observe.Labelled(o.namespace))
+	mgr, err := newManager(config, lease, objects, o)
 	if err != nil {
 		return err
 	}
@@ -212,6 +215,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Metrics:  controller.NewMetrics(mgr, gauges, v1alpha1.Finalizer),
 		Client:   mgr.GetClient(),
 		Uncached: mgr.GetAPIReader(),
+		Labelled: mgr.GetCache(),
 		Events:   recorder,
 		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { meter.Fetched(s.Received) }}),
 		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts")}),

@@ -68,6 +68,7 @@ func ofCharts() []rule {
 		as[*charts.RenderError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.ContradictionError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.ValuesError](Terminal, v1alpha1.ReasonInvalid),
+		as[*charts.LayerError](Terminal, v1alpha1.ReasonInvalid),
 		as[*charts.ForeignReleaseError](Terminal, v1alpha1.ReasonConflict),
 		as[*charts.ForeignObjectsError](Terminal, v1alpha1.ReasonConflict),
 		as[*charts.ReconciledError](Terminal, v1alpha1.ReasonConflict),

@@ -68,6 +68,7 @@ func meanings() []meaning {
 		{&charts.RenderError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
 		{&charts.ContradictionError{}, fault.Terminal, "Refused"},
 		{&charts.ValuesError{}, fault.Terminal, "Invalid"},
+		{&charts.LayerError{}, fault.Terminal, "Invalid"},
 		{&charts.ForeignReleaseError{}, fault.Terminal, "Conflict"},
 		{&charts.ForeignObjectsError{}, fault.Terminal, "Conflict"},
 		{&charts.ReconciledError{}, fault.Terminal, "Conflict"},

@@ -20,8 +20,9 @@ const maxCause = 700
 
 // Cause says why a Deployment's pods do not come up, as they tell it: what a
 // container waits for, how its last run ended, the last lines of its log, the
-// last warning about it. What cannot be read is left out.
-func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *appsv1.Deployment, rollout string) string {
+// last warning about it. What cannot be read is left out. hide takes out what must
+// not be said, before the words are cut.
+func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *appsv1.Deployment, rollout string, hide func(string) string) string {
 	pods := &corev1.PodList{}
 	if deployment.Spec.Selector == nil {
 		return rollout
@@ -41,7 +42,7 @@ func Cause(ctx context.Context, reader client.Reader, logs Logs, deployment *app
 	if warning := lastWarning(ctx, reader, pod); warning != "" {
 		parts = append(parts, warning)
 	}
-	cause := strings.Join(parts, "; ")
+	cause := hide(strings.Join(parts, "; "))
 	if len(cause) > maxCause {
 		cause = strings.ToValidUTF8(cause[:maxCause], "") + "…"
 	}

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,6 +58,8 @@ func TestCause(t *testing.T) {
 		}
 		return "panic: of " + pod + "\n\ngoroutine 1\n", nil
 	}
+	const before = "0 of 1; pod/new CrashLoopBackOff: back-off, its last run ended with exit code 2; its log: "
+	long := strings.Repeat("x", maxCause-len(before+"***")) // hidden after the cut, a part would be left
 	for name, c := range map[string]struct {
 		pods []client.Object
 		logs Logs
@@ -65,13 +68,18 @@ func TestCause(t *testing.T) {
 		"no pod":        {want: "0 of 1; it has no pod"},
 		"it crashes":    {pods: []client.Object{running, crashing}, logs: logs, want: "0 of 1; pod/new CrashLoopBackOff: back-off, its last run ended with exit code 2; its log: panic: of new"},
 		"not scheduled": {pods: []client.Object{unscheduled}, want: "0 of 1; pod/new is not scheduled: 0/2 nodes are available"},
-		"no log":        {pods: []client.Object{crashing}, want: "0 of 1; pod/new CrashLoopBackOff: back-off, its last run ended with exit code 2"},
+		"it tells too much": {
+			pods: []client.Object{crashing},
+			logs: func(context.Context, string, string, string, bool) (string, error) { return long + "hunter2", nil },
+			want: before + long + "***",
+		},
+		"no log": {pods: []client.Object{crashing}, want: "0 of 1; pod/new CrashLoopBackOff: back-off, its last run ended with exit code 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := fake.NewClientBuilder().WithObjects(c.pods...).
 				WithIndex(&corev1.Event{}, "involvedObject.uid", func(client.Object) []string { return nil }).
 				WithIndex(&corev1.Event{}, "type", func(client.Object) []string { return nil }).Build()
-			if diff := cmp.Diff(c.want, Cause(t.Context(), reader, c.logs, deployment, "0 of 1")); diff != "" {
+			if diff := cmp.Diff(c.want, Cause(t.Context(), reader, c.logs, deployment, "0 of 1", func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") })); diff != "" {
 				t.Errorf("Cause() (-want +got):\n%s", diff)
 			}
 		})

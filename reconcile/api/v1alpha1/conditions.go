@@ -18,6 +18,9 @@ const (
 	// RemoveAnnotation on a NodeSync releases one removal, by the object's UID,
 	// that is held because the status was lost.
 	RemoveAnnotation = "plumbline.dev/remove"
+	// ValuesLabel, with the value "true", on a Secret or ConfigMap of the daemon's
+	// namespace lets a plumbline.yaml take values of the chart from it.
+	ValuesLabel = "plumbline.dev/values"
 	// NoWayBackAnnotation on a NodeSync accepts that one version of Karpenter, which
 	// is its value, cannot be rolled back.
 	NoWayBackAnnotation = "plumbline.dev/upgrade-without-way-back"

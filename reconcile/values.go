@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// mergeValues puts the values of the main chart together: those of objects in the
+// cluster, of files, and of plumbline.yaml itself, the later over the earlier.
+func (p *pass) mergeValues(ctx context.Context) error {
+	layers, err := p.objectValues(ctx)
+	if err != nil {
+		return err
+	}
+	for i, values := range p.fileValues {
+		layers = append(layers, charts.Layer{Origin: p.karpenter.ValuesFiles[i], Values: values})
+	}
+	layers = append(layers, charts.Layer{Origin: render.FileName, Values: p.karpenter.Values})
+	if p.values, err = charts.Merge(layers...); err != nil {
+		return err
+	}
+	p.memory.hidden.add(p.unsaid(p.values.Secrets))
+	return nil
+}
+
+// unsaid leaves out what plumbline.yaml says as well: no message could do without.
+func (p *pass) unsaid(secrets []string) []string {
+	k := p.karpenter
+	said := []string{k.Cluster.Name, k.Cluster.Region, k.Cluster.InterruptionQueue, k.Cluster.ControllerRole, k.Version, k.Namespace, k.Repository}
+	return slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool { return slices.Contains(said, secret) })
+}
+
+// objectValues reads what valuesFrom names. Only objects with the label are looked
+// at, so that a commit cannot have any Secret of the namespace read.
+func (p *pass) objectValues(ctx context.Context) ([]charts.Layer, error) {
+	if len(p.karpenter.ValuesFrom) == 0 {
+		return nil, nil
+	}
+	reader := p.Labelled
+	heard, err := p.watches.hearsLabelled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !heard {
+		reader = p.Uncached
+	}
+	found, err := labelled(ctx, reader, p.sync.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if !heard {
+		// They may be listed, so that a watch of them will not be refused, which no
+		// pass would get past.
+		p.watches.wantLabelled()
+		p.wakeAt(p.now.Add(soon))
+	}
+	var layers []charts.Layer
+	for _, from := range p.karpenter.ValuesFrom {
+		layer := charts.Layer{Origin: from.String(), TargetPath: from.TargetPath}
+		object, there := found[from.Kind+"/"+from.Name]
+		text, has := object.data[from.ValuesKey]
+		switch {
+		case has && from.Kind == render.FromSecret:
+			layer.Sealed = object.version
+		case has:
+		case from.Optional:
+			continue
+		default:
+			return nil, p.missingValues(ctx, from, there)
+		}
+		layer.Text = text
+		layers = append(layers, layer)
+	}
+	return layers, nil
+}
+
+// holder is a ConfigMap or Secret that holds values.
+type holder struct {
+	// version is another one after each change.
+	version string
+	data    map[string]string
+}
+
+// labelled reads the objects that values may come from, by kind and name.
+func labelled(ctx context.Context, reader client.Reader, namespace string) (map[string]holder, error) {
+	among := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels(observe.ValuesLabels()), client.UnsafeDisableDeepCopy}
+	found := map[string]holder{}
+	secrets := &corev1.SecretList{}
+	if err := reader.List(ctx, secrets, among...); err != nil {
+		return nil, fmt.Errorf("read the Secrets with label %s: %w", v1alpha1.ValuesLabel, err)
+	}
+	for i := range secrets.Items {
+		secret, data := &secrets.Items[i], map[string]string{}
+		for key, value := range secret.Data {
+			data[key] = string(value)
+		}
+		found[render.FromSecret+"/"+secret.Name] = holder{version: string(secret.UID) + "/" + secret.ResourceVersion, data: data}
+	}
+	configs := &corev1.ConfigMapList{}
+	if err := reader.List(ctx, configs, among...); err != nil {
+		return nil, fmt.Errorf("read the ConfigMaps with label %s: %w", v1alpha1.ValuesLabel, err)
+	}
+	for i := range configs.Items {
+		config := &configs.Items[i]
+		found[render.FromConfigMap+"/"+config.Name] = holder{data: config.Data}
+	}
+	return found, nil
+}
+
+// missingValues says what to do for an object that values should come from. Of one
+// without the label nothing but that it exists is looked at.
+func (p *pass) missingValues(ctx context.Context, from render.ValuesFrom, there bool) error {
+	message := fmt.Sprintf("it does not exist in namespace %s: create it with label %s=true", p.sync.Namespace, v1alpha1.ValuesLabel)
+	if there {
+		message = "it has no such key"
+	} else {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(from.Kind))
+		err := p.Uncached.Get(ctx, client.ObjectKey{Namespace: p.sync.Namespace, Name: from.Name}, object)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("look for %s: %w", from, err)
+		}
+		if err == nil {
+			message = fmt.Sprintf("it has not the label that lets a commit use it: kubectl label %s %s -n %s %s=true", from.Kind, from.Name, p.sync.Namespace, v1alpha1.ValuesLabel)
+		}
+	}
+	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf("values of %s: %s", from, message)}
+}

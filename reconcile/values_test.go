@@ -1,0 +1,183 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// marker is what a Secret holds, and nobody is told.
+const marker = `hunter2 "is" <marked>`
+
+// objectMeta is of an object in the NodeSync's namespace.
+func objectMeta(name string, labelled bool) metav1.ObjectMeta {
+	object := metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u"}
+	if labelled {
+		object.Labels = map[string]string{v1alpha1.ValuesLabel: "true"}
+	}
+	return object
+}
+
+func secretWith(name string, labelled bool, data map[string]string) *corev1.Secret {
+	secret := &corev1.Secret{ObjectMeta: objectMeta(name, labelled), Data: map[string][]byte{}}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	return secret
+}
+
+func configWith(name string, labelled bool, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: objectMeta(name, labelled), Data: data}
+}
+
+// from is an entry of valuesFrom.
+func from(kind, name string) render.ValuesFrom {
+	return render.ValuesFrom{Kind: kind, Name: name, ValuesKey: "values.yaml"}
+}
+
+// TestValuesAreMerged from objects, files and plumbline.yaml, the later over the
+// earlier.
+func TestValuesAreMerged(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged),
+		configWith("first", true, map[string]string{"values.yaml": "a: first\nb: first\nc: first\nd: first\nm: {first: 1}\n"}),
+		secretWith("second", true, map[string]string{"values.yaml": "b: second\nc: second\nd: second\nm: {second: 2}\n", "password": "hunter2"}),
+	)
+	p := b.installing()
+	password := from(render.FromSecret, "second")
+	password.ValuesKey, password.TargetPath = "password", "settings.password"
+	absent := from(render.FromSecret, "absent")
+	absent.Optional = true
+	p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromConfigMap, "first"), absent, from(render.FromSecret, "second"), password}
+	p.karpenter.ValuesFiles = []string{"v.yaml"}
+	p.fileValues = []map[string]any{{"c": "file", "d": "file"}}
+	p.karpenter.Values = map[string]any{"d": "inline"}
+	if err := p.mergeValues(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"a": "first", "b": "second", "c": "file", "d": "inline",
+		"m": map[string]any{"first": 1.0, "second": 2.0}, "settings": map[string]any{"password": "hunter2"},
+	}
+	if diff := cmp.Diff(want, p.values.Merged); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"2", "hunter2", "second"}, p.values.Secrets); diff != "" {
+		t.Errorf("secrets (-want +got):\n%s", diff)
+	}
+}
+
+// TestAChangeOfASecretIsAChangeOfTheCharts, and the status has nothing to guess it by.
+func TestAChangeOfASecretIsAChangeOfTheCharts(t *testing.T) {
+	secret := secretWith("s", true, map[string]string{"values.yaml": "replicas: 1\n"})
+	b := newBed(t, nodeSync(unchanged), secret)
+	identity := func() string {
+		t.Helper()
+		p := b.installing()
+		p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "s")}
+		if err := p.mergeValues(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		found, err := p.installIdentity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	first := identity()
+	if again := identity(); again != first {
+		t.Errorf("%s and %s of the same", first, again)
+	}
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+		t.Fatal(err)
+	}
+	secret.Data["values.yaml"] = []byte("replicas: 2\n")
+	if err := b.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if changed := identity(); changed == first {
+		t.Error("a change goes unnoticed")
+	}
+}
+
+func TestValuesThatAreNotThere(t *testing.T) {
+	for name, c := range map[string]struct {
+		object client.Object
+		from   render.ValuesFrom
+		want   string
+	}{
+		"no object":    {configWith("other", true, nil), from(render.FromSecret, "s"), "values of secret s, key values.yaml: it does not exist in namespace plumbline-system: create it with label plumbline.dev/values=true"},
+		"another kind": {configWith("s", true, nil), from(render.FromSecret, "s"), "it does not exist"},
+		"no label":     {secretWith("s", false, map[string]string{"values.yaml": "a: b"}), from(render.FromSecret, "s"), "kubectl label Secret s -n plumbline-system plumbline.dev/values=true"},
+		"no key":       {configWith("s", true, map[string]string{"other.yaml": "a: b"}), from(render.FromConfigMap, "s"), "it has no such key"},
+		"elsewhere":    {&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "s", Labels: map[string]string{v1alpha1.ValuesLabel: "true"}}}, from(render.FromSecret, "s"), "it does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged), c.object)
+			p := b.installing()
+			p.karpenter.ValuesFrom = []render.ValuesFrom{c.from}
+			err := p.mergeValues(t.Context())
+			if f := fault.Classify(err); f == nil || f.Class != fault.Waiting || !strings.Contains(f.Error(), c.want) {
+				t.Errorf("mergeValues() = %v, want %q", err, c.want)
+			}
+			p.karpenter.ValuesFrom[0].Optional = true
+			if err := p.mergeValues(t.Context()); err != nil {
+				t.Errorf("optional: %v", err)
+			}
+		})
+	}
+}
+
+// TestInstalledChartsStayWhereValuesAreMissing: that somebody deletes a Secret holds
+// up neither definitions nor removals.
+func TestInstalledChartsStayWhereValuesAreMissing(t *testing.T) {
+	release := charts.Release{Status: charts.Deployed, Mark: charts.Mark{Version: "1.14.1"}}
+	b := newBed(t, nodeSync(unchanged), installed()...)
+	b.install.state = charts.State{CRDs: release, Controller: release}
+	p := b.installing()
+	p.charts = nil
+	p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "gone")}
+	if err := p.resolveCharts(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.installCharts(t.Context()); err != nil || len(b.install.asked) > 0 {
+		t.Errorf("%v; Helm was asked %v", err, b.install.asked)
+	}
+	v := p.verdict()
+	if v.class != working || v.reason != v1alpha1.ReasonWaiting || !strings.Contains(v.message, "secret gone, key values.yaml: it does not exist") {
+		t.Errorf("verdict: %+v", v)
+	}
+}
+
+// TestConfigureReadsValuesFiles, which are the commit's own: one that cannot be read
+// is an error of the commit.
+func TestConfigureReadsValuesFiles(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.pass()
+	head := "apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: c, region: eu-west-1}\nversion: 1.14.1\n"
+	p.snapshot = &render.Snapshot{FS: fstest.MapFS{
+		"prod/plumbline.yaml": {Data: []byte(head + "valuesFiles: [./v.yaml]\n")}, "prod/v.yaml": {Data: []byte("replicas: 3\n")},
+	}}
+	if err := p.configure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]map[string]any{{"replicas": int64(3)}}, p.fileValues); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, ok := p.files.Inputs()["prod/v.yaml"]; !ok {
+		t.Errorf("it is no input: %v", p.files.Inputs())
+	}
+	p.snapshot.FS.(fstest.MapFS)["prod/v.yaml"].Data = []byte("- a\n")
+	if f := fault.Classify(p.configure(t.Context())); f == nil || f.Reason != v1alpha1.ReasonInvalid {
+		t.Errorf("configure() = %v", f)
+	}
+}
