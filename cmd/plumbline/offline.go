@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -37,8 +38,12 @@ func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
 	if r.schema, err = schema.New(definitions); err != nil {
 		return nil, err
 	}
-	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, r.schema)
-	return r, err
+	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, r.schema, render.WithInputs(at.files.Inputs()))
+	if err != nil {
+		return nil, err
+	}
+	r.set.Warnings = append(r.set.Warnings, at.unknown()...)
+	return r, nil
 }
 
 // onDisk is a folder on disk with a plumbline.yaml.
@@ -47,6 +52,19 @@ type onDisk struct {
 	root, name string
 	snapshot   *render.Snapshot
 	karpenter  *render.Karpenter
+	// files are those with values, and values what these and plumbline.yaml have,
+	// merged.
+	files  *render.Files
+	values map[string]any
+}
+
+// unknown names the values that are in the cluster alone.
+func (d *onDisk) unknown() []string {
+	var words []string
+	for _, from := range d.karpenter.ValuesFrom {
+		words = append(words, fmt.Sprintf("values of %s are in the cluster, and not known here", from))
+	}
+	return words
 }
 
 // openOnDisk reads the plumbline.yaml of a folder on disk.
@@ -63,7 +81,18 @@ func openOnDisk(path string) (*onDisk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &onDisk{root: root, name: name, snapshot: snapshot, karpenter: karpenter}, nil
+	d := &onDisk{root: root, name: name, snapshot: snapshot, karpenter: karpenter, files: render.NewFiles(*snapshot)}
+	files, err := karpenter.ReadValues(d.files, name)
+	if err != nil {
+		return nil, err
+	}
+	var layers []charts.Layer
+	for i, values := range files {
+		layers = append(layers, charts.Layer{Origin: karpenter.ValuesFiles[i], Values: values})
+	}
+	merged, err := charts.Merge(append(layers, charts.Layer{Origin: render.FileName, Values: karpenter.Values})...)
+	d.values = merged.Merged
+	return d, err
 }
 
 // repositoryOf finds the root of the repository that a folder is in, so that

@@ -86,11 +86,14 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 	if git.Management == render.External {
 		return nil, fmt.Errorf("management is External in %s: whoever installs Karpenter upgrades it; --from VERSION prints the way", folder)
 	}
-	if git.Values == nil {
-		git.Values = map[string]any{} // none is used, and that is known
+	report, err := newUpgradeReport(git.Version, o.to, at.values)
+	if err != nil {
+		return nil, err
 	}
-	report, err := newUpgradeReport(git.Version, o.to, git.Values)
-	if err == nil && o.against != "" {
+	for i := range report.Hops {
+		report.Hops[i].Notes = append(report.Hops[i].Notes, at.unknown()...)
+	}
+	if o.against != "" {
 		err = o.forecast(ctx, kubeconfig, at, report)
 	}
 	if err != nil || !o.write || len(report.Hops) == 0 {

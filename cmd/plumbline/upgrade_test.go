@@ -42,6 +42,27 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestValuesOfAFolder: files count as plumbline.yaml's own do, and what is in the
+// cluster alone is said not to be known.
+func TestValuesOfAFolder(t *testing.T) {
+	files := map[string]string{
+		"plumbline.yaml": strings.Replace(karpenterYAML, "version: 1.14.1", "version: 1.0.3", 1) +
+			"valuesFrom: [{kind: Secret, name: s}]\nvaluesFiles: [./v.yaml]\nvalues: {replicas: 1}\n",
+		"v.yaml": "webhook: {enabled: false}\n",
+	}
+	got := plumbline(t, "upgrade", folder(t, files))
+	for _, want := range []string{"webhook.enabled", "values of secret s, key values.yaml are in the cluster, and not known here"} {
+		if got.code != exitChanges || !strings.Contains(got.out, want) {
+			t.Errorf("code %d, prints %s%s; want %q", got.code, got.out, got.err, want)
+		}
+	}
+	files["v.yaml"] = "settings:\n  clusterName: other\n"
+	got = plumbline(t, "upgrade", folder(t, files))
+	if want := "v.yaml:2: settings.clusterName is other"; got.code != exitFailed || !strings.Contains(got.err, want) {
+		t.Errorf("code %d, says %s; want %q", got.code, got.err, want)
+	}
+}
+
 // TestUpgradeFormats: the report is the same in each.
 func TestUpgradeFormats(t *testing.T) {
 	from := at(t, "1.0.3", "values: {webhook: {enabled: false}}\n")
