@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestWhatMayBeTakenOver(t *testing.T) {
@@ -58,5 +60,20 @@ func TestWhatMayBeTakenOver(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestValuesThatGitHasNot(t *testing.T) {
+	release := FoundRelease{Values: map[string]any{
+		"replicas":  float64(2),
+		"settings":  map[string]any{"clusterName": "prod-eu", "interruptionQueue": "prod-eu", "featureGates": map[string]any{"spotToSpotConsolidation": true}},
+		"dnsPolicy": "Default",
+	}}
+	git := map[string]any{"replicas": 2, "dnsPolicy": "ClusterFirst", "settings": map[string]any{"interruptionQueue": "prod-eu"}}
+	if diff := cmp.Diff([]string{"dnsPolicy", "settings.featureGates.spotToSpotConsolidation"}, release.Besides(git)); diff != "" {
+		t.Errorf("Besides (-want +got):\n%s", diff)
+	}
+	if besides := (FoundRelease{}).Besides(nil); besides != nil {
+		t.Errorf("of no values: %v", besides)
 	}
 }

@@ -19,7 +19,7 @@ const (
 	// Upgrade makes another revision over the last.
 	Upgrade Step = "upgrade"
 	// Recover marks the last revision, which was never finished, as failed and
-	// upgrades over it. Uninstalling, the usual cure, would take the fleet along.
+	// upgrades over it; of one that cannot be read it deletes the Secret first. Uninstalling, the usual cure, would take the fleet along.
 	Recover Step = "recover"
 	// Adopt makes another revision over a release of somebody else's.
 	Adopt Step = "adopt"

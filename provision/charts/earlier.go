@@ -2,24 +2,26 @@ package charts
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/storage/driver"
+	"helm.sh/helm/v3/pkg/release"
 )
 
 // earlier turns a task into one that brings what a revision of the release was
 // made from: a release holds its whole chart and its values, so that no registry
 // is asked.
 func (h *helm) earlier(t task, revision int) (task, Mark, error) {
-	found, err := h.config.Releases.Get(t.name, revision)
-	if errors.Is(err, driver.ErrReleaseNotFound) {
+	history, err := h.readable(t.name)
+	if err != nil {
+		return task{}, Mark{}, err
+	}
+	at := slices.IndexFunc(history, func(one *release.Release) bool { return one.Version == revision })
+	if at < 0 {
 		return task{}, Mark{}, &NoRevisionError{Release: t.name, Revision: revision}
 	}
-	if err != nil {
-		return task{}, Mark{}, fmt.Errorf("read revision %d: %w", revision, err)
-	}
+	found := history[at]
 	t.version, t.values = found.Chart.Metadata.Version, found.Config
 	t.load = func() (*chart.Chart, error) { return found.Chart, nil }
 	return t, markOf(found.Labels), nil
@@ -33,6 +35,9 @@ func (i *Installer) RollBack(ctx context.Context, namespace string, revision int
 		return Result{}, err
 	}
 	last := state.Controller
+	if last.Readable, err = i.lastReadable(task{name: ControllerChart, namespace: namespace}); err != nil {
+		return Result{}, err
+	}
 	helm, err := newHelm(i.config, namespace, i.options.Logger)
 	if err != nil {
 		return Result{}, err
@@ -41,21 +46,21 @@ func (i *Installer) RollBack(ctx context.Context, namespace string, revision int
 	if err != nil {
 		return Result{}, err
 	}
-	if last.Status == Deployed && !last.Edited && last.Mark == mark {
+	if last.Status == Deployed && !last.Edited && last.Mark == mark && last.Readable == last.Revision {
 		return last.result(Keep), nil
 	}
 	step := Upgrade
-	if last.Status == Pending {
+	if last.Status == Pending || last.Readable < last.Revision {
 		step = Recover
 	}
 	if err := i.options.StillLeader(ctx); err != nil {
 		return Result{}, fmt.Errorf("roll helm release %s back: %w", t.name, err)
 	}
-	i.options.Logger.Info("rolling a helm release back", "release", t.name, "to", revision, "version", t.version, "revision", last.Revision+1)
+	i.options.Logger.Info("rolling a helm release back", "release", t.name, "to", revision, "version", t.version, "revision", last.Readable+1)
 	if err := i.take(ctx, t, step, last, mark); err != nil {
 		return last.result(step), fmt.Errorf("roll helm release %s back to revision %d at version %s: %w", t.name, revision, t.version, err)
 	}
-	return Result{Step: step, Changed: true, Revision: last.Revision + 1, Version: t.version}, nil
+	return Result{Step: step, Changed: true, Revision: last.Readable + 1, Version: t.version}, nil
 }
 
 // NoRevisionError says that a release has no such revision any more.

@@ -87,12 +87,15 @@ func dryRun(t task) string {
 	return "none"
 }
 
-// markFailed ends a revision that was never finished, so that Helm upgrades
-// over it. What it wrote stays.
+// markFailed ends the last revision where it was never finished, so that Helm
+// upgrades over it. What it wrote stays.
 func (h *helm) markFailed(name string) error {
 	last, err := h.config.Releases.Last(name)
 	if err != nil {
 		return fmt.Errorf("read the last revision: %w", err)
+	}
+	if last.Info.Status == release.StatusDeployed {
+		return nil // of a later one that could not be read nothing is left
 	}
 	last.SetStatus(release.StatusFailed, "interrupted, marked failed by plumbline to upgrade over it")
 	if err := h.config.Releases.Update(last); err != nil {

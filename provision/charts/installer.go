@@ -127,11 +127,11 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	if err := i.options.StillLeader(ctx); err != nil {
 		return Result{}, fmt.Errorf("%s helm release %s: %w", step, t.name, err)
 	}
-	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", version, "revision", r.Revision+1, "moved", Moves(moved))
+	i.options.Logger.Info("changing a helm release", "release", t.name, "step", step, "version", version, "revision", r.Readable+1, "moved", Moves(moved))
 	if err := i.take(ctx, t, step, r, want); err != nil {
 		return r.result(step), fmt.Errorf("%s helm release %s at version %s: %w", step, t.name, version, err)
 	}
-	return Result{Step: step, Changed: true, Revision: r.Revision + 1, Version: version, Moved: moved}, nil
+	return Result{Step: step, Changed: true, Revision: r.Readable + 1, Version: version, Moved: moved}, nil
 }
 
 // decide says what a release needs. Which version one of somebody else's has is
@@ -146,6 +146,12 @@ func (i *Installer) decide(t task, state State, want Mark) (Release, Step, error
 		r.Mark.Version = label(found.Version)
 	}
 	step, err := Decide(r, want, t.adopt, i.options.Now())
+	if err != nil || step == Install {
+		return r, step, err
+	}
+	if r.Readable, err = i.lastReadable(t); r.Readable < r.Revision {
+		step = Recover
+	}
 	return r, step, err
 }
 
@@ -185,11 +191,17 @@ func (i *Installer) take(ctx context.Context, t task, step Step, before Release,
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	labels := mark.labels(before.Revision + 1)
+	labels := mark.labels(before.Readable + 1)
 	switch step {
 	case Install:
 		return helm.install(ctx, t, loaded, labels)
 	case Recover:
+		if err := i.discard(ctx, t, before); err != nil {
+			return err
+		}
+		if before.Readable == 0 {
+			return helm.install(ctx, t, loaded, labels)
+		}
 		if err := helm.markFailed(t.name); err != nil {
 			return err
 		}

@@ -36,6 +36,8 @@ type Release struct {
 	Name     string
 	Status   Status
 	Revision int
+	// Readable is the newest revision that Helm can read, once that was asked.
+	Readable int
 	// Foreign says that somebody else installed it.
 	Foreign bool
 	// Mark says what the last revision of ours was made from; of somebody else's at

@@ -2,12 +2,10 @@ package charts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/storage/driver"
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -151,12 +149,16 @@ func (i *Installer) readRelease(named FoundRelease) (FoundRelease, error) {
 	if err != nil {
 		return FoundRelease{}, err
 	}
-	last, err := helm.config.Releases.Last(named.Name)
-	switch {
-	case errors.Is(err, driver.ErrReleaseNotFound), errors.Is(err, driver.ErrNoDeployedReleases), apierrors.IsForbidden(err):
+	history, err := helm.readable(named.Name)
+	if apierrors.IsForbidden(err) {
 		return named, nil
-	case err != nil:
-		return FoundRelease{}, fmt.Errorf("read helm release %s: %w", named, err)
+	}
+	if err != nil {
+		return FoundRelease{}, err
+	}
+	last := newest(history)
+	if last == nil {
+		return named, nil
 	}
 	named.Revision, named.Values = last.Version, last.Config
 	if last.Chart != nil && last.Chart.Metadata != nil {
