@@ -63,8 +63,10 @@ func served() map[string][]metav1.APIResource {
 		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "patch"}}
 	}
 	return map[string][]metav1.APIResource{
-		"plumbline.dev/v1alpha1": {of("nodesyncs", "NodeSync", true)},
-		"karpenter.sh/v1":        {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
+		"plumbline.dev/v1alpha1":  {of("nodesyncs", "NodeSync", true)},
+		"apps/v1":                 {of("deployments", "Deployment", true)},
+		"apiextensions.k8s.io/v1": {of("customresourcedefinitions", "CustomResourceDefinition", false)},
+		"karpenter.sh/v1":         {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
 	}
 }
 
@@ -83,6 +85,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if list := s.list(r.URL.Path); list != nil {
+		if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
+			list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
+		}
 		s.answer(w, list)
 		return
 	}
@@ -125,9 +130,11 @@ func discover(path string) any {
 }
 
 // list are the objects below a path that is a kind's; nil for another path.
-func (s *apiServer) list(path string) any {
+func (s *apiServer) list(path string) map[string]any {
 	resource := path[strings.LastIndexByte(path, '/')+1:]
-	for gv, kinds := range served() {
+	all := served()
+	all["v1"] = []metav1.APIResource{{Name: "secrets", Kind: "Secret", Namespaced: true}} // of no group
+	for gv, kinds := range all {
 		i := slices.IndexFunc(kinds, func(k metav1.APIResource) bool { return k.Name == resource })
 		if i < 0 {
 			continue

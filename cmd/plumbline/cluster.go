@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -13,6 +14,7 @@ import (
 // cluster is what a command speaks to, uncached, as the user.
 type cluster struct {
 	client.Client
+	config *rest.Config
 	// namespace is that of -n, or of the kubeconfig's context.
 	namespace string
 }
@@ -36,7 +38,7 @@ func connect(kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
 	if err != nil {
 		return nil, explain(err, "connect to "+config.Host)
 	}
-	return &cluster{Client: c, namespace: namespace}, nil
+	return &cluster{Client: c, config: config, namespace: namespace}, nil
 }
 
 // nodeSync reads one NodeSync of the namespace.

@@ -10,22 +10,26 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Set sets one field of the one document of a YAML text to a string, and leaves
-// every other byte as it is. The field is named by its keys from the top, two at
+// Set sets one field of the one document of a YAML text to a string or a bool, and
+// leaves every other byte as it is. The field is named by its keys from the top, two at
 // most. An *Error says where the text is of a form that this cannot be done in.
-func Set(data []byte, value string, keys ...string) ([]byte, error) {
+func Set[V string | bool](data []byte, value V, keys ...string) ([]byte, error) {
 	root, before, err := only(data)
 	if err != nil {
 		return nil, err
 	}
-	edited, err := edit{data: data, path: strings.Join(keys, "."), value: value}.field(root, keys)
+	e := edit{data: data, path: strings.Join(keys, "."), value: fmt.Sprint(value), yaml: fmt.Sprint(value)}
+	if text, ok := any(value).(string); ok {
+		e.yaml = plain(text)
+	}
+	edited, err := e.field(root, keys)
 	if err != nil {
 		return nil, err
 	}
 	// Whatever the text was like: nothing but the field may have changed.
 	_, after, err := only(edited)
 	if err != nil || !reflect.DeepEqual(after, with(before, value, keys)) {
-		return nil, &Error{Line: root.Line, Message: fmt.Sprintf("%s cannot be set in a text of this form: set it by hand to %s", strings.Join(keys, "."), value)}
+		return nil, &Error{Line: root.Line, Message: fmt.Sprintf("%s cannot be set in a text of this form: set it by hand to %s", e.path, e.yaml)}
 	}
 	return edited, nil
 }
@@ -47,7 +51,7 @@ func only(data []byte) (*yaml.Node, map[string]any, error) {
 }
 
 // with returns a map with a field set.
-func with(fields map[string]any, value string, keys []string) map[string]any {
+func with(fields map[string]any, value any, keys []string) map[string]any {
 	if len(keys) == 1 {
 		fields[keys[0]] = value
 		return fields
@@ -62,8 +66,11 @@ func with(fields map[string]any, value string, keys []string) map[string]any {
 
 // edit is one change of a text.
 type edit struct {
-	data        []byte
-	path, value string
+	data []byte
+	path string
+	// value is the bare text, for where a field has quotes already; yaml is as a new
+	// field has it.
+	value, yaml string
 }
 
 // field replaces what a map has under keys, or adds it.
@@ -88,7 +95,7 @@ func (e edit) field(node *yaml.Node, keys []string) ([]byte, error) {
 
 // addInline adds to a map in braces.
 func (e edit) addInline(node *yaml.Node, keys []string) ([]byte, error) {
-	text := keys[len(keys)-1] + ": " + plain(e.value)
+	text := keys[len(keys)-1] + ": " + e.yaml
 	if len(keys) > 1 {
 		text = keys[0] + ": {" + text + "}"
 	}
@@ -136,7 +143,7 @@ func (e edit) addLine(node *yaml.Node, keys []string) ([]byte, error) {
 			text += newline
 		}
 	}
-	return e.insert(at, text+" "+plain(e.value)+newline), nil
+	return e.insert(at, text+" "+e.yaml+newline), nil
 }
 
 func (e edit) insert(at int, text string) []byte {

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// adoptOptions are the flags of `plumbline adopt`.
+type adoptOptions struct {
+	write bool
+}
+
+func newAdoptCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	o := &adoptOptions{}
+	cmd := &cobra.Command{
+		Use:   "adopt [PATH]",
+		Short: "Show what a cluster has of Karpenter already, and ask to take it over",
+		Long: `Look for what somebody else has installed of Karpenter in the cluster of the
+kubeconfig: Helm releases, CRDs, controllers, each with its owner; and say what
+the plumbline.yaml of a folder has to say so that plumbline takes it over, with
+nothing deleted and nothing made anew. It only reads. PATH is the current folder
+by default.
+
+With --write it is said at once: adopt: true, and namespace and version where
+they have to be others; every other byte stays as it is. Commit it.
+
+Exit codes: 0 nothing to take over, or written; 1 something stands in the way;
+2 there is something to take over.`,
+		Example: "  plumbline adopt ./clusters/prod-eu --write",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	output := addOutput(cmd)
+	cmd.Flags().BoolVar(&o.write, "write", false, "write adopt: true into plumbline.yaml")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		folder := "."
+		if len(args) == 1 {
+			folder = args[0]
+		}
+		report, err := o.adopt(cmd.Context(), kubeconfig, folder)
+		if err != nil {
+			return err
+		}
+		if err := output.write(cmd.OutOrStdout(), report, report.print); err != nil {
+			return err
+		}
+		return report.exit()
+	}
+	return cmd
+}
+
+// adopt surveys the cluster, and edits plumbline.yaml where it is asked to.
+func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, folder string) (*adoptReport, error) {
+	at, err := openOnDisk(folder)
+	if err != nil {
+		return nil, err
+	}
+	git := at.karpenter
+	if git.Management == render.External {
+		return nil, fmt.Errorf("management is External in %s: nothing is taken over then", folder)
+	}
+	c, err := connect(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	report, err := surveyFor(ctx, c, git)
+	if err != nil || !o.write || report.Refused != "" || report.Set == nil {
+		return report, err
+	}
+	file := filepath.Join(folder, render.FileName)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("edit %s: %w", file, err)
+	}
+	if data, err = render.SetAdoption(file, data, report.Set.Namespace, report.Set.Version); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		return nil, fmt.Errorf("edit %s: %w", file, err)
+	}
+	report.Written = true
+	return report, nil
+}
+
+// surveyFor looks at the cluster with plumbline.yaml in hand, and moves what it
+// says to where Karpenter is.
+func surveyFor(ctx context.Context, c *cluster, git *render.Karpenter) (*adoptReport, error) {
+	installer, err := charts.NewInstaller(charts.InstallerOptions{Config: c.config, Logger: logr.FromContextOrDiscard(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	set := adoption{Adopt: true}
+	namespace, version := git.Namespace, git.Version
+	found, err := installer.Survey(ctx, namespace)
+	if err != nil {
+		return nil, explain(err, "look for Karpenter")
+	}
+	refusal := found.Check(charts.Installation{Namespace: namespace, Adopt: true}, version)
+	if elsewhere := (*charts.ElsewhereError)(nil); errors.As(refusal, &elsewhere) && elsewhere.Namespace != "" {
+		namespace, set.Namespace = elsewhere.Namespace, elsewhere.Namespace
+		if found, err = installer.Survey(ctx, namespace); err != nil {
+			return nil, explain(err, "look for Karpenter")
+		}
+		refusal = found.Check(charts.Installation{Namespace: namespace, Adopt: true}, version)
+	}
+	runs := found.Version(namespace)
+	newer := (*charts.NewerError)(nil)
+	if errors.As(refusal, &newer) || refusal == nil && runs != "" && karpenter.CheckHop(runs, version) != nil {
+		version, set.Version = runs, runs
+		refusal = found.Check(charts.Installation{Namespace: namespace, Adopt: true}, version)
+	}
+	report := &adoptReport{Found: found, Runs: runs, Git: version}
+	if release, ok := found.Release(charts.ControllerChart, namespace); ok {
+		report.ValuesNotInGit = release.Besides(git.Values)
+	}
+	switch {
+	case refusal != nil:
+		report.Refused = refusal.Error()
+	case !found.Nothing() && (!git.Adopt || set != adoption{Adopt: true}):
+		report.Set = &set
+	}
+	return report, nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// theirs are objects that somebody else has installed, in a namespace.
+func theirs(namespace, version string, labels map[string]any) map[string]any {
+	helms := map[string]any{
+		"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "karpenter-" + version,
+	}
+	for key, value := range labels {
+		helms[key] = value
+	}
+	of := func(release string) map[string]any {
+		return map[string]any{"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
+	}
+	secret := func(release string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{
+			"name": "sh.helm.release.v1." + release + ".v1", "namespace": namespace,
+			"labels": map[string]any{"owner": "helm", "name": release, "version": "1", "status": "deployed"},
+		}}
+	}
+	secrets := "/api/v1/namespaces/" + namespace + "/secrets/sh.helm.release.v1."
+	return map[string]any{
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepools.karpenter.sh": map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{"name": "nodepools.karpenter.sh", "labels": helms, "annotations": of("karpenter-crd")},
+		},
+		"/apis/apps/v1/namespaces/" + namespace + "/deployments/karpenter": map[string]any{
+			"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"name": "karpenter", "namespace": namespace, "labels": helms, "annotations": of("karpenter")},
+		},
+		secrets + "karpenter.v1": secret("karpenter"), secrets + "karpenter-crd.v1": secret("karpenter-crd"),
+	}
+}
+
+// TestAdopt: it says what is there and what plumbline.yaml has to say, and says so
+// itself where it is asked to. The cluster is only read.
+func TestAdopt(t *testing.T) {
+	const git = "# ours\napiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: prod-eu, region: eu-west-1}\nversion: 1.14.1 # the newest\n"
+	flux := map[string]any{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
+	cases := map[string]struct {
+		git   string
+		there map[string]any
+		code  int
+		says  []string
+		// written is the file with --write; empty where it stays as it is.
+		written string
+	}{
+		"nothing": {git: git, code: exitDone, says: []string{"nothing of Karpenter is here"}},
+		"as Git has it": {
+			git: git, there: theirs("kube-system", "1.14.1", nil), code: exitChanges,
+			says:    []string{"helm release kube-system/karpenter-crd", "helm release kube-system/karpenter ", "revision 1", "adopt: true"},
+			written: git + "adopt: true\n",
+		},
+		"an older one": {
+			git: git, there: theirs("kube-system", "1.12.1", nil), code: exitChanges,
+			says: []string{"a change of Karpenter from 1.12.1 to 1.14.1"}, written: git + "adopt: true\n",
+		},
+		"one that cannot be skipped from": {
+			git: git, there: theirs("kube-system", "1.0.1", nil), code: exitChanges,
+			says: []string{"version: 1.0.1"}, written: strings.Replace(git, "1.14.1", "1.0.1", 1) + "adopt: true\n",
+		},
+		"elsewhere": {
+			git: git, there: theirs("karpenter", "1.14.1", nil), code: exitChanges,
+			says: []string{"helm release karpenter/karpenter", "namespace: karpenter"}, written: git + "adopt: true\nnamespace: karpenter\n",
+		},
+		"not asked for": {git: git + "adopt: false\n", there: theirs("kube-system", "1.14.1", nil), code: exitChanges, written: git + "adopt: true\n"},
+		"Flux":          {git: git, there: theirs("kube-system", "1.14.1", flux), code: exitFailed, says: []string{"Not taken over: Flux's HelmRelease flux-system/karpenter reconciles"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, kubeconfig := serve(t)
+			for path, object := range c.there {
+				s.objects[path] = object
+			}
+			dir := folder(t, map[string]string{"plumbline.yaml": c.git})
+			got := plumbline(t, "adopt", dir, "--kubeconfig", kubeconfig)
+			if got.code != c.code {
+				t.Errorf("code %d, want %d: %s%s", got.code, c.code, got.out, got.err)
+			}
+			for _, words := range c.says {
+				if !strings.Contains(got.out, words) {
+					t.Errorf("prints\n%s\nwant %q in it", got.out, words)
+				}
+			}
+			plumbline(t, "adopt", dir, "--write", "--kubeconfig", kubeconfig)
+			want := c.written
+			if want == "" {
+				want = c.git
+			}
+			file, err := os.ReadFile(filepath.Join(dir, "plumbline.yaml"))
+			if err != nil || string(file) != want {
+				t.Errorf("plumbline.yaml is\n%s\nwant\n%s%v", file, want, err)
+			}
+			if c.written != "" {
+				if again := plumbline(t, "adopt", dir, "--kubeconfig", kubeconfig); again.code != exitDone || !strings.Contains(again.out, "asks for it already") {
+					t.Errorf("once it is written: code %d, %s%s", again.code, again.out, again.err)
+				}
+			}
+			for _, request := range s.asked {
+				if !strings.HasPrefix(request, "GET ") {
+					t.Errorf("it sent %s", request)
+				}
+			}
+		})
+	}
+}
