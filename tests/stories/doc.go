@@ -153,6 +153,9 @@
 //		are those of helm's --set.
 //	karpenter leads [-t D] VERSION
 //		Waits until the rollout is complete, and a pod of that version holds the Lease.
+//	upgraded [-t D] NODESYNC VERSION
+//		Waits until the NodeSync is Ready at HEAD with that version of Karpenter in force, and
+//		a pod of it leads; prints how long each step of the change took.
 //	karpenter gone
 //		Uninstalls both charts with helm, and deletes the CRDs that are left.
 //	crds-by-kubectl VERSION
