@@ -102,3 +102,21 @@ func TestRunInstances(t *testing.T) {
 		t.Errorf("instances = %v, want one in eu-west-1b", out.Instances)
 	}
 }
+
+// TestDryRunOfAFleetLooksAtNoTemplate: Karpenter 1.6 asks with one that does not
+// exist whether it may make fleets (pkg/controllers/nodeclass/validation.go).
+func TestDryRunOfAFleetLooksAtNoTemplate(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	in := &ec2.CreateFleetInput{
+		DryRun: aws.Bool(true), Type: types.FleetTypeInstant,
+		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1)},
+		LaunchTemplateConfigs: []types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecificationRequest{
+			LaunchTemplateId: aws.String("lt-1234567890abcdef0"), Version: aws.String("1"),
+		}}},
+	}
+	_, err := a.ec2().CreateFleet(t.Context(), in)
+	wantCode(t, err, "DryRunOperation")
+	in.DryRun = nil
+	_, err = a.ec2().CreateFleet(t.Context(), in)
+	wantCode(t, err, "InvalidLaunchTemplateId.NotFound")
+}

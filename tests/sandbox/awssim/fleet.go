@@ -39,8 +39,7 @@ func (a *account) checkFleet(in *ec2.CreateFleetInput) error {
 	if len(in.LaunchTemplateConfigs) == 0 || in.TargetCapacitySpecification == nil {
 		return wire.Errorf("MissingParameter", "The request must contain the parameters LaunchTemplateConfigs and TargetCapacitySpecification")
 	}
-	_, err := a.candidates(in, onDemand)
-	return err
+	return nil
 }
 
 // createFleet launches what was asked for from the best pools, falling back to
