@@ -54,12 +54,13 @@
 //	term POINT [FLAGS]
 //		Starts the daemon, sends it SIGTERM as soon as it reaches a step point
 //		(NAME#N), and holds that it ends well within a Pod's grace.
-//	killed SCENE…
+//	killed [sample=N] SCENE…
 //		Plays scenes over a NodeSync "killed", again and again, each time with the
 //		daemon killed at others of the points that it reaches, and holds that it
 //		comes to the same end as without a kill: first-push, change, removal,
-//		deletion. PLUMBLINE_FULL=1 kills at all points, else five are drawn by
-//		PLUMBLINE_SEED; -points REGEX kills at those that it matches.
+//		deletion, upgrade, rollback. PLUMBLINE_FULL=1 kills at all points, else five are
+//		drawn by PLUMBLINE_SEED; sample draws N of each scene, in both tiers, unless
+//		PLUMBLINE_KILL=everywhere. -points REGEX kills at those that it matches.
 //	nodesync NAME [FIELD=VALUE…]
 //		Applies a NodeSync over the story's repository; fields of its spec are
 //		given by their path, values in YAML. Fields given before stay.

@@ -41,8 +41,12 @@ func (s *story) ending(ctx context.Context, sync string) (*ending, error) {
 		}
 	}
 	e.CRDs = s.karpenterCRDs(ctx)
-	if err := s.readReleases(ctx, e.Releases); err != nil {
+	releases, err := s.releases(ctx)
+	if err != nil {
 		return nil, err
+	}
+	for name, newest := range releases {
+		e.Releases[name] = newest.status
 	}
 	if object, err := s.get(ctx, "nodesync/"+sync); err == nil {
 		ready := conditionOf(object, "Ready")
@@ -59,24 +63,30 @@ func (s *story) ending(ctx context.Context, sync string) (*ending, error) {
 	return e, nil
 }
 
-// readReleases reads Helm's own records: the newest revision of each release.
-func (s *story) readReleases(ctx context.Context, releases map[string]string) error {
+// revision is the newest of a release.
+type revision struct {
+	number int
+	status string
+}
+
+// releases reads Helm's own records: the newest revision of each release.
+func (s *story) releases(ctx context.Context) (map[string]revision, error) {
 	secrets, err := s.c.Kube.Client.CoreV1().Secrets(sandbox.ChartNamespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	newest := map[string]int{}
+	newest := map[string]revision{}
 	for i := range secrets.Items {
 		labels := secrets.Items[i].Labels
-		var revision int
-		if _, err := fmt.Sscan(labels["version"], &revision); err != nil {
-			return fmt.Errorf("read the revision of secret %s: %w", secrets.Items[i].Name, err)
+		var number int
+		if _, err := fmt.Sscan(labels["version"], &number); err != nil {
+			return nil, fmt.Errorf("read the revision of secret %s: %w", secrets.Items[i].Name, err)
 		}
-		if revision > newest[labels["name"]] {
-			newest[labels["name"]], releases[labels["name"]] = revision, labels["status"]
+		if number > newest[labels["name"]].number {
+			newest[labels["name"]] = revision{number, labels["status"]}
 		}
 	}
-	return nil
+	return newest, nil
 }
 
 // karpenterGroups are those of the CRDs in Karpenter's chart.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,12 +27,23 @@ const (
 	killedBySignal = 137
 )
 
-// killedCommand is `killed SCENE…`: it plays the scenes once, to see which points
+// killedCommand is `killed [sample=N] SCENE…`: it plays the scenes once, to see which points
 // there are and how each ends, and then again and again, each time with kills at
 // some of the points that are left. Started anew after each, the daemon has to
 // come to the same end.
 func (s *story) killedCommand(ts *testscript.TestScript, args []string) error {
-	lot, err := newLot(args)
+	if len(args) == 0 {
+		return errors.New("usage: killed [sample=N] SCENE…")
+	}
+	sample := 0
+	if text, ok := strings.CutPrefix(args[0], "sample="); ok {
+		var err error
+		if sample, err = strconv.Atoi(text); err != nil {
+			return fmt.Errorf("read sample: %w", err)
+		}
+		args = args[1:]
+	}
+	lot, err := newLot(args, sample)
 	if err != nil {
 		return err
 	}
@@ -181,7 +193,7 @@ func (k *killing) playKilled(chosen []string) (left []string, err error) {
 	return left, k.hold()
 }
 
-func (k *killing) traceFile() string { return filepath.Join(k.dir, "trace") }
+func (s *story) traceFile() string { return filepath.Join(s.dir, "trace") }
 
 // trace are the points that the daemon has reached in this play.
 func (k *killing) trace() ([]string, error) {

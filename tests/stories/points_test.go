@@ -30,8 +30,13 @@ type lot struct {
 	draws map[string]int
 }
 
-// newLot draws lots among scenes by PLUMBLINE_SEED, or by chance.
-func newLot(scenes []string) (*lot, error) {
+// everywhere says that the daemon is killed at all points of all scenes, whatever
+// a script says of a sample.
+func everywhere() bool { return os.Getenv("PLUMBLINE_KILL") == "everywhere" }
+
+// newLot draws lots among scenes by PLUMBLINE_SEED, or by chance: so many points of
+// each, where sample is not 0.
+func newLot(scenes []string, sample int) (*lot, error) {
 	l := &lot{seed: rand.Uint64N(1 << 32), draws: map[string]int{}}
 	if text, set := os.LookupEnv("PLUMBLINE_SEED"); set {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -41,7 +46,7 @@ func newLot(scenes []string) (*lot, error) {
 		l.seed = seed
 	}
 	full, _ := os.LookupEnv("PLUMBLINE_FULL")
-	l.all = full == "1"
+	l.all = full == "1" && sample == 0 || everywhere()
 	if *onlyPoints != "" {
 		var err error
 		if l.only, err = regexp.Compile(*onlyPoints); err != nil {
@@ -49,6 +54,12 @@ func newLot(scenes []string) (*lot, error) {
 		}
 	}
 	l.rand = rand.New(rand.NewPCG(l.seed, 0))
+	if sample > 0 {
+		for _, scene := range scenes {
+			l.draws[scene] = sample
+		}
+		return l, nil
+	}
 	for range sampled {
 		l.draws[scenes[l.rand.IntN(len(scenes))]]++
 	}
@@ -204,7 +215,7 @@ func TestLot(t *testing.T) {
 	scenes := []string{"a", "b"}
 	points := strings.Fields("p#1 q#1 r#1 s#1 t#1 u#1 v#1")
 	draw := func() []string {
-		l, err := newLot(scenes)
+		l, err := newLot(scenes, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

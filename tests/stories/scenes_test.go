@@ -72,6 +72,8 @@ var scenes = map[string]scene{
 		},
 		deletes: []string{"nodeclaim", "nodepool", "ec2nodeclass"},
 	},
+	"upgrade":  upgradeScene(),
+	"rollback": rollbackScene(),
 }
 
 // withoutKarpenter takes the NodeSync and all of Karpenter away, with what the
@@ -103,6 +105,11 @@ func (s *story) withTwoPools(ts *testscript.TestScript) error {
 	if err := s.commit("two pools", func() error { return s.seedCommand(ts, nil) }); err != nil {
 		return err
 	}
+	return s.withNodes(ts)
+}
+
+// withNodes has a NodeSync in sync with what is pushed, and a node in each pool.
+func (s *story) withNodes(ts *testscript.TestScript) error {
 	if !s.daemon.Running() {
 		if err := s.daemon.Start(s.ctx); err != nil {
 			return err
@@ -149,12 +156,17 @@ func (s *story) inSync(ctx context.Context) error {
 	if err := want.unmet(sync); err != nil {
 		return err
 	}
-	statuses, err := s.repo.Statuses(ctx, want.at)
+	return s.lastSaid(ctx, want.at, "success")
+}
+
+// lastSaid says that the newest status of a commit is another one.
+func (s *story) lastSaid(ctx context.Context, commit, state string) error {
+	statuses, err := s.repo.Statuses(ctx, commit)
 	if err != nil {
 		return err
 	}
-	if len(statuses) == 0 || statuses[len(statuses)-1].State != "success" {
-		return fmt.Errorf("the statuses of commit %s are %v", want.at, statuses)
+	if len(statuses) == 0 || statuses[len(statuses)-1].State != state {
+		return fmt.Errorf("the statuses of commit %s are %v", commit, statuses)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,7 +17,7 @@ func (s *story) termCommand(_ *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return errors.New("usage: term POINT [FLAGS]")
 	}
-	file := filepath.Join(s.dir, "trace")
+	file := s.traceFile()
 	if err := os.RemoveAll(file); err != nil {
 		return err
 	}
