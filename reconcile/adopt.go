@@ -22,6 +22,9 @@ func (p *pass) checkOwners(ctx context.Context) error {
 	if k.Identity != "" {
 		return nil
 	}
+	if err := p.forgetWhatIsGone(ctx); err != nil {
+		return err
+	}
 	if version := found.Version(k.Namespace); version != "" {
 		k.Version = version
 	}
@@ -31,4 +34,15 @@ func (p *pass) checkOwners(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// forgetWhatIsGone has a change begin anew where the controller that it was to take
+// over is there no more.
+func (p *pass) forgetWhatIsGone(ctx context.Context) error {
+	deployments, err := p.controllers(ctx)
+	if err == nil && len(deployments) == 0 {
+		k := p.sync.Status.Karpenter
+		k.Version, k.Controller = "", nil
+	}
+	return err
 }

@@ -86,8 +86,8 @@ func (p *pass) passGates(ctx context.Context, seen *upgrade.Seen) error {
 	return p.Install.Rehearse(ctx, p.charts, p.installation())
 }
 
-// inForce is the version that runs now: that of the last change, or before the first
-// one that of a controller which somebody else has installed. Empty where there is none.
+// inForce is the version that runs now: that of the last change or of what is taken
+// over, and where no status tells, that of a controller that is there. Empty where none is.
 func (p *pass) inForce(ctx context.Context) (string, error) {
 	if version := p.sync.Status.Karpenter.Version; version != "" {
 		return version, nil

@@ -1,0 +1,35 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestWhatWasToBeTakenOverIsGone: then there is no way to keep to from there.
+func TestWhatWasToBeTakenOverIsGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"it is there": {objects: installed()[:1], want: "set version 1.0."},
+		"it is gone":  {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged), c.objects...)
+			p := b.upgrading(chartFolder(t, "1.14.1", poolCRD("weight", "v1")), "1.0.1")
+			k := p.sync.Status.Karpenter
+			k.Management, k.Identity = string(render.Managed), "" // nothing was ever in force by our hand
+			err := p.installCharts(t.Context())
+			if got := fmtErr(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
+				t.Errorf("installCharts() = %q, want %q", got, c.want)
+			}
+			if k = p.sync.Status.Karpenter; (k.Version == "") != (c.want == "") || (k.Controller == nil) != (c.want == "") {
+				t.Errorf("in force is %q, %v", k.Version, k.Controller)
+			}
+		})
+	}
+}
