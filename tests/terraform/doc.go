@@ -4,8 +4,11 @@
 // forgets is what there was before, and Git says the same of it; the IAM policy
 // of manifests/ comes out of the template as JSON.
 //
-// With PLUMBLINE_FULL=1 the real Terraform looks at it, too: fmt, validate, and
-// plan and apply of the takeover from a local state. Terraform is built without
+// With PLUMBLINE_FULL=1 the real Terraform looks at it, too: fmt, validate, plan
+// and apply of the takeover from a state in a file, and of the part of install/
+// that needs no AWS. The story terraform-takeover plays the first on a sandbox.
+//
+// Terraform is built without
 // the backends of its remote states, which are modules in no zip. The helm
 // provider is 1.3.2 of 2020, the newest that is a module: it knows helm_release
 // as it is used here, and not the configuration in providers.tf, which is of 3.x
