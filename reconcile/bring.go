@@ -39,7 +39,7 @@ func (p *pass) bringController(ctx context.Context, seen *upgrade.Seen) (*v1alph
 
 // rollBack brings the main chart as it was.
 func (p *pass) rollBack(ctx context.Context, revision int32, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
-	result, err := p.Install.RollBack(ctx, p.karpenter.Namespace, int(revision))
+	result, err := p.Install.RollBack(ctx, p.installation(), int(revision))
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +68,7 @@ func (p *pass) releaseStatus(result charts.Result, digest string, before *v1alph
 
 // tellBrought says what was done with a chart, where that changed anything.
 func (p *pass) tellBrought(chart string, result charts.Result) {
+	p.noteFight(result)
 	switch {
 	case result.Step == charts.Repair:
 		p.memory.repairedAt = p.now

@@ -31,7 +31,7 @@ type ChartInstaller interface {
 	// Rehearse finds out whether both could be brought, and writes nothing.
 	Rehearse(ctx context.Context, c *charts.Charts, into charts.Installation) error
 	// RollBack brings the main chart again as it was at a revision.
-	RollBack(ctx context.Context, namespace string, revision int) (charts.Result, error)
+	RollBack(ctx context.Context, into charts.Installation, revision int) (charts.Result, error)
 	// Survey looks for what somebody else has installed of Karpenter.
 	Survey(ctx context.Context, namespace string) (charts.Found, error)
 	// State is what Helm knows of the two releases.

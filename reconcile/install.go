@@ -58,7 +58,7 @@ func (p *pass) seeCharts(ctx context.Context) (upgrade.Seen, error) {
 		Established: established,
 		Rollout:     rollout,
 		Approved:    p.sync.Annotations[v1alpha1.NoWayBackAnnotation] == p.karpenter.Version,
-		Again:       p.sync.Status.LastHandledReconcileAt != p.before.Status.LastHandledReconcileAt,
+		Again:       p.insists(),
 	}, err
 }
 
@@ -152,7 +152,10 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	if err != nil {
 		return err
 	}
-	if !p.installedAs(identity, standing) {
+	if p.installedAs(identity, standing) {
+		p.fought = p.memory.fought
+	} else {
+		p.fought = nil // all of both charts is looked at
 		if _, err := p.bringCRDs(ctx, seen); err != nil || !seen.Established.Ready {
 			p.stages.crds = seen.Established
 			return err
@@ -165,7 +168,7 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 			p.wakeAt(p.now.Add(soon)) // the cache still has the rollout of before
 		}
 		p.sync.Status.Karpenter.Controller = seen.Controller
-		p.memory.installed, p.memory.standing = identity, standing
+		p.memory.installed, p.memory.standing, p.memory.fought = identity, standing, p.fought
 	}
 	p.stages.crds, p.stages.controller = seen.Established, seen.Rollout
 	return nil
@@ -181,7 +184,17 @@ func (p *pass) installation() charts.Installation {
 		Values:            p.values.Merged,
 		Sealed:            p.values.Sealed,
 		Adopt:             p.karpenter.Adopt,
+		Ignored:           ignored(p.karpenter.IgnoreDifferences),
+		Insist:            p.insists(),
 	}
+}
+
+func ignored(differences []render.IgnoreDifference) []charts.Ignore {
+	var all []charts.Ignore
+	for _, d := range differences {
+		all = append(all, charts.Ignore{Kind: d.Kind, Name: d.Name, JSONPointers: d.JSONPointers, Managers: d.ManagedFieldsManagers})
+	}
+	return all
 }
 
 // installIdentity is equal for two passes that would install the same.

@@ -13,6 +13,8 @@ type fakeInstall struct {
 	result charts.Result
 	// found is what somebody else has installed.
 	found charts.Found
+	// controller is the main chart's, where it is another.
+	controller *charts.Result
 	// kubernetes is the cluster's version.
 	kubernetes string
 	// refusal is what a rehearsal finds.
@@ -32,6 +34,9 @@ func (f *fakeInstall) EnsureCRDs(context.Context, *charts.Charts, charts.Install
 
 func (f *fakeInstall) EnsureController(context.Context, *charts.Charts, charts.Installation) (charts.Result, error) {
 	f.asked[charts.ControllerChart]++
+	if f.controller != nil {
+		return *f.controller, nil
+	}
 	return f.result, nil
 }
 
@@ -46,7 +51,7 @@ func (f *fakeInstall) Rehearse(context.Context, *charts.Charts, charts.Installat
 
 func (f *fakeInstall) Survey(context.Context, string) (charts.Found, error) { return f.found, nil }
 
-func (f *fakeInstall) RollBack(context.Context, string, int) (charts.Result, error) {
+func (f *fakeInstall) RollBack(context.Context, charts.Installation, int) (charts.Result, error) {
 	f.asked["rollback"]++
 	return f.result, nil
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -59,6 +60,8 @@ type memory struct {
 	// when something of them was put right last.
 	installed, standing string
 	repairedAt          time.Time
+	// fought is what of them is left as somebody goes on changing it.
+	fought []charts.Move
 
 	// What was found last of the CRDs that somebody else has brought.
 	external external

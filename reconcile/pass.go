@@ -63,6 +63,8 @@ type pass struct {
 	waits []wait
 	// returned are recorded removals that Git has an entry for again.
 	returned []v1alpha1.Removal
+	// fought is what the charts made and somebody changes again and again.
+	fought []charts.Move
 	// drifted are objects that differ from Git and are left alone by `drift: Report`.
 	drifted []render.Ref
 	// launchless are the pools that get no nodes, each with why; looked says that

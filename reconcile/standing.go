@@ -18,9 +18,10 @@ import (
 )
 
 // standing is equal for two passes between which nobody has deleted or changed
-// what the charts made. All of it is watched, so it costs no request.
+// what the charts made, or what of it is ignored. All of it is watched, so it
+// costs no request.
 func (p *pass) standing(ctx context.Context) (string, error) {
-	var versions []string
+	versions := []string{fmt.Sprint(p.karpenter.IgnoreDifferences)}
 	for _, name := range crdNames() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := p.Client.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
@@ -54,7 +55,7 @@ func (p *pass) standing(ctx context.Context) (string, error) {
 // to stand. What somebody changes again and again is put right at the pace of
 // retries: each time costs a revision of the release.
 func (p *pass) installedAs(identity, standing string) bool {
-	if p.memory.installed != identity {
+	if p.memory.installed != identity || len(p.memory.fought) > 0 && p.insists() {
 		return false
 	}
 	if p.memory.standing == standing {

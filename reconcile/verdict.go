@@ -45,6 +45,8 @@ func (p *pass) verdict() verdict {
 		return verdict{stuck, v1alpha1.ReasonHeld, describeHeld(heldRemovals(s.Removals))}
 	case p.unpulled != nil:
 		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.unpulled)))
+	case len(p.fought) > 0:
+		return p.fight()
 	case len(p.drifted) > 0:
 		return verdict{stuck, v1alpha1.ReasonDrifted, fmt.Sprintf("differs from Git, and drift is Report: %s", joinRefs(p.drifted))}
 	case len(p.waits) > 0:

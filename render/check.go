@@ -84,6 +84,7 @@ func (k *Karpenter) check(folder string) []problem {
 	found = append(found, contradictions(k.Cluster, k.Values, "values.")...)
 	found = append(found, k.checkValuesFrom()...)
 	found = append(found, k.checkValuesFiles(folder)...)
+	found = append(found, k.checkIgnored()...)
 	found = append(found, k.checkNodes()...)
 	return append(found, k.checkSubstitute()...)
 }
@@ -127,7 +128,7 @@ func (k *Karpenter) checkExternal() []problem {
 		field string
 		given bool
 	}{
-		{"values", k.Values != nil}, {"valuesFiles", k.ValuesFiles != nil}, {"valuesFrom", k.ValuesFrom != nil},
+		{"values", k.Values != nil}, {"valuesFiles", k.ValuesFiles != nil}, {"valuesFrom", k.ValuesFrom != nil}, {"ignoreDifferences", k.IgnoreDifferences != nil},
 		{"cluster.interruptionQueue", k.Cluster.InterruptionQueue != ""}, {"cluster.controllerRole", k.Cluster.ControllerRole != ""},
 	} {
 		if set.given {

@@ -34,12 +34,25 @@ type Karpenter struct {
 	ValuesFiles []string `json:"valuesFiles,omitempty"`
 	// Values of the main chart, merged over all others. Null takes a default away.
 	Values map[string]any `json:"values,omitempty"`
+	// IgnoreDifferences are fields of what the charts make that are somebody else's.
+	IgnoreDifferences []IgnoreDifference `json:"ignoreDifferences,omitempty"`
 	// Nodes are the files and folders with definitions, from the folder of
 	// plumbline.yaml. Default: that folder itself.
 	Nodes []string `json:"nodes,omitempty"`
 	// Substitute are the names that ${NAME} may take, beyond the built-in
 	// CLUSTER_NAME and REGION.
 	Substitute map[string]string `json:"substitute,omitempty"`
+}
+
+// IgnoreDifference names fields of objects, in the shape that Argo CD has.
+type IgnoreDifference struct {
+	Kind string `json:"kind"`
+	// Name of the object. Default: each of the kind.
+	Name string `json:"name,omitempty"`
+	// JSONPointers lead to fields, by RFC 6901.
+	JSONPointers []string `json:"jsonPointers,omitempty"`
+	// ManagedFieldsManagers are field managers, for all that they own.
+	ManagedFieldsManagers []string `json:"managedFieldsManagers,omitempty"`
 }
 
 // Digests are those that the two charts have to have, as sha256:<hex>: of the

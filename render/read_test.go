@@ -82,8 +82,19 @@ func TestReadKarpenterRefuses(t *testing.T) {
 		"another region":       {head + "values:\n  controller:\n    env:\n      - name: AWS_REGION\n        value: us-east-1\n", []string{"a/plumbline.yaml:10: values.controller.env[0] is us-east-1, and cluster.region is eu-west-1"}},
 		"outside":              {head + "nodes:\n  - ./nodes\n  - ../base\n  - /etc\n", []string{`a/plumbline.yaml:9: nodes entry "../base" is not below`, `a/plumbline.yaml:10: nodes entry "/etc" is not below`}},
 		"substitute":           {head + "substitute:\n  CLUSTER_NAME: x\n  a-b: y\n", []string{"a/plumbline.yaml:8: substitute.CLUSTER_NAME is built in", "a/plumbline.yaml:9: substitute.a-b is not a name"}},
-		"namespace":            {head + "namespace: Kube_System\n", []string{`a/plumbline.yaml:7: namespace "Kube_System"`}},
-		"another queue":        {strings.Replace(head, "region:", "interruptionQueue: q\n  region:", 1) + "values: {settings: {interruptionQueue: p}}\n", []string{"a/plumbline.yaml:8: values.settings.interruptionQueue is p, and cluster.interruptionQueue is q"}},
+		"ignored by no field":  {head + "ignoreDifferences:\n- {kind: Role, managers: [a]}\n", []string{`a/plumbline.yaml:8: unknown field "ignoreDifferences[0].managers"`}},
+		"ignored for nothing": {head + "ignoreDifferences:\n- {kind: Deploy, jsonPointers: [/spec/replicas]}\n- kind: Role\n- {kind: Role, jsonPointers: [rules, /spec]}\n" +
+			"- {kind: CustomResourceDefinition, jsonPointers: [/spec/versions/0/schema]}\n- {kind: Role, managedFieldsManagers: ['']}\n", []string{
+			`a/plumbline.yaml:8: ignoreDifferences[0].kind is "Deploy", and the charts make none: give one of ClusterRole, `,
+			"a/plumbline.yaml:9: ignoreDifferences[1] ignores nothing: give jsonPointers, managedFieldsManagers or both",
+			`a/plumbline.yaml:10: ignoreDifferences[2].jsonPointers[0] is "rules": give the path of a field`,
+			`a/plumbline.yaml:10: ignoreDifferences[2].jsonPointers[1] is "/spec": give the path of a field`,
+			`a/plumbline.yaml:11: ignoreDifferences[3].jsonPointers[0] is "/spec/versions/0/schema": a CRD whose schema`,
+			"a/plumbline.yaml:12: ignoreDifferences[4].managedFieldsManagers[0] is empty",
+		}},
+		"ignored, of somebody else": {head + "management: External\nignoreDifferences: [{kind: Role, managedFieldsManagers: [a]}]\n", []string{"a/plumbline.yaml:8: ignoreDifferences cannot be given with management External"}},
+		"namespace":                 {head + "namespace: Kube_System\n", []string{`a/plumbline.yaml:7: namespace "Kube_System"`}},
+		"another queue":             {strings.Replace(head, "region:", "interruptionQueue: q\n  region:", 1) + "values: {settings: {interruptionQueue: p}}\n", []string{"a/plumbline.yaml:8: values.settings.interruptionQueue is p, and cluster.interruptionQueue is q"}},
 		"another role": {strings.Replace(head, "region:", "controllerRole: arn:aws:iam::111122223333:role/k\n  region:", 1) + "values: {serviceAccount: {annotations: {eks.amazonaws.com/role-arn: x}}}\n", []string{
 			"a/plumbline.yaml:8: values.serviceAccount.annotations.eks.amazonaws.com/role-arn is x, and cluster.controllerRole is arn:aws:iam",
 		}},

@@ -29,20 +29,20 @@ func (h *helm) earlier(t task, revision int) (task, Mark, error) {
 
 // RollBack brings the main chart again as it was at a revision of its release.
 // The CRDs stay as they are. Errors: *NoRevisionError and those of EnsureController.
-func (i *Installer) RollBack(ctx context.Context, namespace string, revision int) (Result, error) {
-	state, err := i.State(ctx, namespace)
+func (i *Installer) RollBack(ctx context.Context, into Installation, revision int) (Result, error) {
+	state, err := i.State(ctx, into.Namespace)
 	if err != nil {
 		return Result{}, err
 	}
 	last := state.Controller
-	if last.Readable, err = i.lastReadable(task{name: ControllerChart, namespace: namespace}); err != nil {
+	if last.Readable, err = i.lastReadable(task{name: ControllerChart, namespace: into.Namespace}); err != nil {
 		return Result{}, err
 	}
-	helm, err := newHelm(i.config, namespace, i.options.Logger)
+	helm, err := newHelm(i.config, into.Namespace, i.options.Logger)
 	if err != nil {
 		return Result{}, err
 	}
-	t, mark, err := helm.earlier(task{name: ControllerChart, namespace: namespace}, revision)
+	t, mark, err := helm.earlier(task{name: ControllerChart, namespace: into.Namespace, ignored: into.Ignored}, revision)
 	if err != nil {
 		return Result{}, err
 	}

@@ -32,7 +32,7 @@ func TestRollBack(t *testing.T) {
 			if status != "" {
 				b.setStatus("sh.helm.release.v1.karpenter.v2", status)
 			}
-			result, err := b.installer.RollBack(t.Context(), "kube-system", 1)
+			result, err := b.installer.RollBack(t.Context(), b.into, 1)
 			if err != nil || !result.Changed || result.Revision != 3 {
 				t.Fatalf("RollBack() = %+v, %v", result, err)
 			}
@@ -47,7 +47,7 @@ func TestRollBack(t *testing.T) {
 				t.Errorf("the Deployment has %v", spec)
 			}
 			b.api.took()
-			again, err := b.installer.RollBack(t.Context(), "kube-system", 1)
+			again, err := b.installer.RollBack(t.Context(), b.into, 1)
 			if diff := cmp.Diff(Result{Step: Keep, Revision: 3, Version: "1.14.1"}, again); err != nil || diff != "" {
 				t.Errorf("once more (-want +got):\n%s%v", diff, err)
 			}
@@ -60,7 +60,7 @@ func TestRollBack(t *testing.T) {
 
 func TestRollBackToWhatIsGone(t *testing.T) {
 	b := upgraded(t)
-	_, err := b.installer.RollBack(t.Context(), "kube-system", 7)
+	_, err := b.installer.RollBack(t.Context(), b.into, 7)
 	if gone := (*NoRevisionError)(nil); !errors.As(err, &gone) || gone.Revision != 7 {
 		t.Errorf("RollBack() = %v, want NoRevisionError", err)
 	}

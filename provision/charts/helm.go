@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"helm.sh/helm/v3/pkg/action"
@@ -24,6 +25,7 @@ const maxHistory = 5
 // after it: its discovery and its chart are worth megabytes.
 type helm struct {
 	config *action.Configuration
+	kube   *kube.Client
 }
 
 func newHelm(config *rest.Config, namespace string, logger logr.Logger) (*helm, error) {
@@ -33,7 +35,11 @@ func newHelm(config *rest.Config, namespace string, logger logr.Logger) (*helm, 
 	if err := configuration.Init(newGetter(config, namespace), namespace, "secret", log); err != nil {
 		return nil, fmt.Errorf("set up Helm: %w", err)
 	}
-	return &helm{config: configuration}, nil
+	client, ok := configuration.KubeClient.(*kube.Client)
+	if !ok {
+		return nil, fmt.Errorf("set up Helm: its client is a %T", configuration.KubeClient)
+	}
+	return &helm{config: configuration, kube: client}, nil
 }
 
 // install makes the first revision. Wait, Atomic and Replace stay off: a pass
@@ -63,6 +69,9 @@ func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels 
 	if err != nil {
 		return err
 	}
+	if err := h.leaveAlone(t, loaded); err != nil {
+		return err
+	}
 	upgrade := action.NewUpgrade(h.config)
 	upgrade.Namespace = t.namespace
 	upgrade.SkipCRDs = true
@@ -72,11 +81,26 @@ func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels 
 	upgrade.MaxHistory = maxHistory
 	upgrade.Labels = labels
 	upgrade.TakeOwnership = t.adopt
+	upgrade.Description = t.description
 	upgrade.DryRunOption = dryRun(t)
 	rehearsal := h.rehearsal(t, before)
 	upgrade.PostRenderer = rehearsal
 	_, err = upgrade.RunWithContext(ctx, t.name, loaded, t.values)
 	return cmp.Or(rehearsal.refusal, err)
+}
+
+// leaveAlone has the next upgrade leave what is somebody else's.
+func (h *helm) leaveAlone(t task, loaded *chart.Chart) error {
+	last, err := h.config.Releases.Last(t.name)
+	if err != nil {
+		return fmt.Errorf("read the last revision: %w", err)
+	}
+	ignored := t.ignored
+	if !rescaled(last.Chart, last.Config, loaded, t.values) {
+		ignored = append(slices.Clone(ignored), replicas())
+	}
+	h.config.KubeClient = &yielding{Client: h.kube, ignored: ignored, fought: t.fought}
+	return nil
 }
 
 // dryRun is Helm's word for writing nothing and asking the server all the same.
@@ -151,5 +175,5 @@ func carriesNodes(group, kind, name string) (string, bool) {
 }
 
 func (h *helm) rehearsal(t task, before []string) *rehearsal {
-	return &rehearsal{kube: h.config.KubeClient.(*kube.Client), task: t, before: before}
+	return &rehearsal{kube: h.kube, task: t, before: before}
 }

@@ -25,6 +25,11 @@ type Installation struct {
 	// Adopt says that what somebody else installed is to be taken over. It is no
 	// part of what is installed.
 	Adopt bool `json:"-"`
+	// Ignored are the fields that are somebody else's. They are no part of what is
+	// installed.
+	Ignored []Ignore `json:"-"`
+	// Insist puts even that right which is fought for: a person asks.
+	Insist bool `json:"-"`
 }
 
 // keepAnnotation makes Helm leave an object alone when its release, or its

@@ -72,6 +72,9 @@ type Result struct {
 	// Moved are the objects that were deleted or changed, for which a release is
 	// repaired.
 	Moved []Move
+	// Fought are objects that were put right again and again, and are left as
+	// somebody has changed them once more.
+	Fought []Move
 }
 
 // State reads what Helm knows of the two releases.
@@ -114,15 +117,18 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 		return Result{}, err
 	}
 	version := t.version
-	var moved []Move
+	var moved, fought []Move
 	if step == Keep {
 		if r.Foreign {
 			return r.result(step), nil // not taken over yet, so nothing of it is put right
 		}
-		if moved, err = i.moved(t); err != nil || len(moved) == 0 {
-			return r.result(step), err
+		if moved, fought, err = i.moved(t); err != nil || len(moved) == 0 {
+			result := r.result(step)
+			result.Fought = fought
+			return result, err
 		}
 		step, version = Repair, r.version()
+		t.description, t.fought = repairOf(moved), fought
 	}
 	if err := i.options.StillLeader(ctx); err != nil {
 		return Result{}, fmt.Errorf("%s helm release %s: %w", step, t.name, err)
@@ -131,7 +137,7 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	if err := i.take(ctx, t, step, r, want); err != nil {
 		return r.result(step), fmt.Errorf("%s helm release %s at version %s: %w", step, t.name, version, err)
 	}
-	return Result{Step: step, Changed: true, Revision: r.Readable + 1, Version: version, Moved: moved}, nil
+	return Result{Step: step, Changed: true, Revision: r.Readable + 1, Version: version, Moved: moved, Fought: fought}, nil
 }
 
 // decide says what a release needs. Which version one of somebody else's has is
@@ -155,17 +161,32 @@ func (i *Installer) decide(t task, state State, want Mark) (Release, Step, error
 	return r, step, err
 }
 
-// moved looks whether what a release wrote still stands.
-func (i *Installer) moved(t task) ([]Move, error) {
+// moved looks whether what a release wrote still stands, and tells apart what is
+// fought for.
+func (i *Installer) moved(t task) (moved, fights []Move, err error) {
 	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	moved, err := helm.moved(t.name)
+	all, err := helm.moved(t)
 	if err != nil {
-		return nil, fmt.Errorf("look whether helm release %s still stands: %w", t.name, err)
+		return nil, nil, fmt.Errorf("look whether helm release %s still stands: %w", t.name, err)
 	}
-	return moved, nil
+	if len(all) == 0 || t.insist {
+		return all, nil, nil
+	}
+	repaired, err := helm.repairs(t.name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look how often helm release %s was put right: %w", t.name, err)
+	}
+	for _, m := range all {
+		if fought(m, repaired[m.Object], i.options.Now()) {
+			fights = append(fights, m)
+		} else {
+			moved = append(moved, m)
+		}
+	}
+	return moved, fights, nil
 }
 
 // take does a step. Once begun it is not interrupted: nothing in it waits, and

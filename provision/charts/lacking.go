@@ -3,7 +3,6 @@ package charts
 import (
 	"reflect"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -12,8 +11,7 @@ import (
 
 // lacking are the fields of its manifest that a live object lacks, or has
 // otherwise: what an upgrade to the same chart would write. Typed objects are
-// compared, which write a quantity in one way alone. How many replicas there are
-// is left to whoever scales.
+// compared, which write a quantity in one way alone.
 func lacking(wanted, live runtime.Object) ([]fieldpath.Path, error) {
 	if _, untyped := wanted.(runtime.Unstructured); untyped {
 		return nil, nil // Helm compares such with the last manifest alone, and would write nothing
@@ -25,9 +23,6 @@ func lacking(wanted, live runtime.Object) ([]fieldpath.Path, error) {
 	has, err := written(live)
 	if err != nil {
 		return nil, err
-	}
-	if _, scales := wanted.(*appsv1.Deployment); scales {
-		unstructured.RemoveNestedField(wants, "spec", "replicas")
 	}
 	return missing(nil, wants, has), nil
 }

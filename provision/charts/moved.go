@@ -2,18 +2,22 @@ package charts
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/releaseutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
 // moved finds the objects of a release that somebody has deleted or changed since
 // Helm wrote them: those that an upgrade to the very same chart would write to.
-func (h *helm) moved(name string) ([]Move, error) {
-	last, err := h.config.Releases.Last(name)
+func (h *helm) moved(t task) ([]Move, error) {
+	last, err := h.config.Releases.Last(t.name)
 	if err != nil {
 		return nil, fmt.Errorf("read the last revision: %w", err)
 	}
@@ -24,9 +28,10 @@ func (h *helm) moved(name string) ([]Move, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest of the last revision: %w", err)
 	}
+	ignored := append(slices.Clone(t.ignored), replicas())
 	var found []Move
 	for _, info := range resources {
-		move, err := movedFrom(info)
+		move, err := movedFrom(info, ignored)
 		if err != nil {
 			return nil, err
 		}
@@ -38,8 +43,8 @@ func (h *helm) moved(name string) ([]Move, error) {
 }
 
 // movedFrom compares an object with its manifest; nil where it is there, stays,
-// and has in each field what the manifest says.
-func movedFrom(info *resource.Info) (*Move, error) {
+// and has in each field what the manifest says, or what is somebody else's.
+func movedFrom(info *resource.Info, ignored []Ignore) (*Move, error) {
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	if apierrors.IsNotFound(err) {
 		return &Move{Object: describe(info), Deleted: true}, nil
@@ -47,12 +52,16 @@ func movedFrom(info *resource.Info) (*Move, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", describe(info), err)
 	}
-	accessor, err := meta.Accessor(live)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", describe(info), err)
+	has, read := live.(*unstructured.Unstructured)
+	wanted, ok := info.Object.(*unstructured.Unstructured)
+	if !ok || !read {
+		return nil, fmt.Errorf("read %s: it is a %T, and lives as a %T", describe(info), info.Object, live)
 	}
-	if accessor.GetDeletionTimestamp() != nil {
+	if has.GetDeletionTimestamp() != nil {
 		return &Move{Object: describe(info), Deleted: true}, nil
+	}
+	if err := yield(wanted, has, ignored); err != nil {
+		return nil, err
 	}
 	fields, err := lacking(kube.AsVersioned(info), kube.AsVersioned(&resource.Info{Object: live, Mapping: info.Mapping}))
 	if err != nil {
@@ -61,6 +70,16 @@ func movedFrom(info *resource.Info) (*Move, error) {
 	if len(fields) == 0 {
 		return nil, nil
 	}
-	move, err := edited(describe(info), fields, accessor.GetManagedFields())
+	move, err := edited(describe(info), fields, has.GetManagedFields())
 	return &move, err
+}
+
+// repairs are when each object was put right by the last revisions.
+func (h *helm) repairs(name string) (map[string][]time.Time, error) {
+	history, err := h.config.Releases.History(name)
+	if err != nil {
+		return nil, fmt.Errorf("read its revisions: %w", err)
+	}
+	releaseutil.Reverse(history, releaseutil.SortByRevision)
+	return repairs(history), nil
 }

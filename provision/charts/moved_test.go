@@ -130,7 +130,7 @@ func TestWhatIsTheSame(t *testing.T) {
 		wanted, live runtime.Object
 		want         string
 	}{
-		"written otherwise": {deployment("1024Mi", 2), deployment("1Gi", 0), ""},
+		"written otherwise": {deployment("1024Mi", 2), deployment("1Gi", 2), ""},
 		"another":           {deployment("1024Mi", 2), deployment("2Gi", 2), `.spec.template.spec.containers[name="controller"].resources.limits.memory`},
 		"a status": {
 			&policyv1.PodDisruptionBudget{},
@@ -173,7 +173,7 @@ func TestASilentServerIsNoReasonToWrite(t *testing.T) {
 	b := newBed(t)
 	b.both()
 	b.api.server.Close()
-	if _, err := b.installer.moved(task{name: CRDChart, namespace: "kube-system"}); err == nil || !strings.Contains(err.Error(), "karpenter-crd") {
+	if _, _, err := b.installer.moved(task{name: CRDChart, namespace: "kube-system"}); err == nil || !strings.Contains(err.Error(), "karpenter-crd") {
 		t.Errorf("moved() with the API server away = %v, want an error", err)
 	}
 }

@@ -15,6 +15,14 @@ type task struct {
 	values map[string]any
 	// known is what values are recognised by: themselves, where no Secret has any.
 	known any
+	// ignored are the fields that are somebody else's.
+	ignored []Ignore
+	// fought are objects that are left as somebody has them.
+	fought []Move
+	// insist says that even those are put right.
+	insist bool
+	// description is for the revision; empty for Helm's own words.
+	description string
 	// crds says that the chart renders the CRDs.
 	crds bool
 	// adopt says that what somebody else made is to be taken over.
@@ -29,6 +37,7 @@ func crdTask(c *Charts, into Installation) task {
 		version: c.Version, digest: c.CRDDigest,
 		load: c.loadCRD, values: crdValues(), known: crdValues(),
 		crds: true, adopt: into.Adopt,
+		ignored: into.Ignored, insist: into.Insist,
 	}
 }
 
@@ -42,7 +51,7 @@ func controllerTask(c *Charts, into Installation) (task, error) {
 		name: ControllerChart, namespace: into.Namespace,
 		version: c.Version, digest: c.Digest,
 		load: c.loadController, values: values, known: known,
-		adopt: into.Adopt,
+		adopt: into.Adopt, ignored: into.Ignored, insist: into.Insist,
 	}, err
 }
 

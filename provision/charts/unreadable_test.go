@@ -75,7 +75,7 @@ func TestARollbackPassesOverWhatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.cutOff("sh.helm.release.v1.karpenter.v2")
-	result, err := b.installer.RollBack(b.Context(), "kube-system", 1)
+	result, err := b.installer.RollBack(b.Context(), b.into, 1)
 	if err != nil || !result.Changed || result.Revision != 2 {
 		t.Fatalf("RollBack() = %+v, %v", result, err)
 	}
@@ -83,7 +83,7 @@ func TestARollbackPassesOverWhatCannotBeRead(t *testing.T) {
 		t.Errorf("the Deployment has %v", spec)
 	}
 	b.cutOff("sh.helm.release.v1.karpenter.v1")
-	if _, err := b.installer.RollBack(b.Context(), "kube-system", 1); err == nil || !strings.Contains(err.Error(), "revision 1 of helm release karpenter is gone") {
+	if _, err := b.installer.RollBack(b.Context(), b.into, 1); err == nil || !strings.Contains(err.Error(), "revision 1 of helm release karpenter is gone") {
 		t.Errorf("RollBack to what cannot be read: %v", err)
 	}
 }

@@ -1,0 +1,75 @@
+package reconcile
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestAFightIsToldUntilItEnds: it holds nothing up, costs no question while nobody
+// moves anything, and is looked at again where somebody does, where Git says that
+// it does not matter, and where a person asks.
+func TestAFightIsToldUntilItEnds(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), installed()...)
+	fights := charts.Result{Step: charts.Keep, Fought: []charts.Move{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}}
+	asked := 0
+	looks := func(what string, want bool, told bool, change func(*pass)) {
+		t.Helper()
+		p := b.installing()
+		change(p)
+		if err := p.installCharts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !p.stages.crds.Ready {
+			t.Errorf("%s: definitions are held up", what)
+		}
+		if looked := b.install.asked[charts.ControllerChart] > asked; looked != want {
+			t.Errorf("%s: looked %t, want %t", what, looked, want)
+		}
+		asked = b.install.asked[charts.ControllerChart]
+		v := p.verdict()
+		if is := v.class == stuck && v.reason == v1alpha1.ReasonConflict; is != told {
+			t.Errorf("%s: verdict %+v", what, v)
+		}
+		const words = "ClusterRole karpenter: rules was edited by argocd (Apply): it was put right again and again, and now is left as it is: " +
+			"stop whoever changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile prod puts it right once more"
+		if told && v.message != words {
+			t.Errorf("%s: it says %s", what, v.message)
+		}
+	}
+	nothing := func(*pass) {}
+	b.install.controller = &fights
+	looks("at first", true, true, nothing)
+	looks("nothing moved", false, true, nothing)
+	deployment := installed()[0]
+	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
+		t.Fatal(err)
+	}
+	deployment.SetGeneration(7)
+	if err := b.client.Update(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	looks("something moved", false, true, nothing)
+	b.clock.forward(b.pass().retryInterval())
+	looks("and a retry is due", true, true, nothing)
+	looks("a person asks", true, true, func(p *pass) {
+		p.sync.Status.LastHandledReconcileAt = "now"
+		if !p.installation().Insist {
+			t.Error("what is fought for is not put right when a person asks")
+		}
+	})
+	b.clock.forward(b.pass().retryInterval())
+	b.install.controller = nil
+	ignores := func(p *pass) {
+		p.karpenter.IgnoreDifferences = []render.IgnoreDifference{{Kind: "ClusterRole", JSONPointers: []string{"/rules"}}}
+		if got := p.installation().Ignored; len(got) != 1 || got[0].Kind != "ClusterRole" || got[0].JSONPointers[0] != "/rules" {
+			t.Errorf("the charts are told to ignore %+v", got)
+		}
+	}
+	looks("Git says that it does not matter", true, false, ignores)
+	looks("nothing moved since", false, false, ignores)
+}
