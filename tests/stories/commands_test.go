@@ -45,7 +45,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"karpenter": (*story).karpenterCommand, "crds-by-kubectl": (*story).crdsByKubectlCommand,
 		"terraform": (*story).terraformCommand,
 		"upstream":  (*story).upstreamCommand, "userdata": (*story).userdataCommand,
-		"upgraded":  (*story).upgradedCommand,
+		"upgraded": (*story).upgradedCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }
