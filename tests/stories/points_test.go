@@ -237,3 +237,22 @@ func TestLot(t *testing.T) {
 		t.Errorf("points of the full tier: got %d, want %d", len(all), 2*len(points))
 	}
 }
+
+// TestSample holds that a sample is drawn of each scene in the full tier, too, unless
+// all points are asked for.
+func TestSample(t *testing.T) {
+	t.Setenv("PLUMBLINE_FULL", "1")
+	points := strings.Fields("p#1 q#1 r#1 s#1")
+	for kill, want := range map[string]int{"": 2, "everywhere": 4} {
+		t.Setenv("PLUMBLINE_KILL", kill)
+		l, err := newLot([]string{"a", "b"}, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, scene := range []string{"a", "b"} {
+			if got := len(l.choose(scene, points)); got != want || !l.wants(scene) {
+				t.Errorf("PLUMBLINE_KILL=%q, scene %s: %d points, want %d", kill, scene, got, want)
+			}
+		}
+	}
+}
