@@ -128,8 +128,12 @@ func (k *Karpenter) checkExternal() []problem {
 		field string
 		given bool
 	}{
-		{"values", k.Values != nil}, {"valuesFiles", k.ValuesFiles != nil}, {"valuesFrom", k.ValuesFrom != nil}, {"ignoreDifferences", k.IgnoreDifferences != nil},
-		{"cluster.interruptionQueue", k.Cluster.InterruptionQueue != ""}, {"cluster.controllerRole", k.Cluster.ControllerRole != ""},
+		{"values", k.Values != nil},
+		{"valuesFiles", k.ValuesFiles != nil},
+		{"valuesFrom", k.ValuesFrom != nil},
+		{"ignoreDifferences", k.IgnoreDifferences != nil},
+		{"cluster.interruptionQueue", k.Cluster.InterruptionQueue != ""},
+		{"cluster.controllerRole", k.Cluster.ControllerRole != ""},
 	} {
 		if set.given {
 			found = append(found, problem{set.field, set.field + " cannot be given with management External: whoever installs Karpenter decides it"})

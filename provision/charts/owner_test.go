@@ -23,35 +23,43 @@ func TestOwnerOf(t *testing.T) {
 	}{
 		"Flux's HelmRelease, which is Helm's as well": {
 			metav1.ObjectMeta{Labels: flux, Annotations: release},
-			Owner{Tool: "Flux", Kind: "HelmRelease", Namespace: "flux-system", Name: "karpenter"}, "Flux's HelmRelease flux-system/karpenter",
+			Owner{Tool: "Flux", Kind: "HelmRelease", Namespace: "flux-system", Name: "karpenter"},
+			"Flux's HelmRelease flux-system/karpenter",
 		},
 		"Flux's Kustomization": {
 			metav1.ObjectMeta{Labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "crds", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}},
-			Owner{Tool: "Flux", Kind: "Kustomization", Namespace: "flux-system", Name: "crds"}, "Flux's Kustomization flux-system/crds",
+			Owner{Tool: "Flux", Kind: "Kustomization", Namespace: "flux-system", Name: "crds"},
+			"Flux's Kustomization flux-system/crds",
 		},
 		"Argo CD, by its annotation": {
 			metav1.ObjectMeta{Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "karpenter:apps/Deployment:kube-system/karpenter"}},
-			Owner{Tool: "Argo CD", Kind: "Application", Name: "karpenter"}, "Argo CD's Application karpenter",
+			Owner{Tool: "Argo CD", Kind: "Application", Name: "karpenter"},
+			"Argo CD's Application karpenter",
 		},
 		"Argo CD, an Application elsewhere": {
 			metav1.ObjectMeta{Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "team-a_karpenter:apps/Deployment:kube-system/karpenter"}},
-			Owner{Tool: "Argo CD", Kind: "Application", Namespace: "team-a", Name: "karpenter"}, "Argo CD's Application team-a/karpenter",
+			Owner{Tool: "Argo CD", Kind: "Application", Namespace: "team-a", Name: "karpenter"},
+			"Argo CD's Application team-a/karpenter",
 		},
 		"Argo CD, by the chart's own label and who wrote": {
 			metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/instance": "nodes"}, ManagedFields: []metav1.ManagedFieldsEntry{wrote("argocd-controller", 1, "")}},
-			Owner{Tool: "Argo CD", Kind: "Application", Name: "nodes"}, "Argo CD's Application nodes",
+			Owner{Tool: "Argo CD", Kind: "Application", Name: "nodes"},
+			"Argo CD's Application nodes",
 		},
 		"the chart's own label alone": {
 			metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/instance": "karpenter", "app.kubernetes.io/managed-by": "Helm"}, Annotations: release},
-			Owner{Kind: "Release", Namespace: "kube-system", Name: "karpenter"}, "helm release kube-system/karpenter",
+			Owner{Kind: "Release", Namespace: "kube-system", Name: "karpenter"},
+			"helm release kube-system/karpenter",
 		},
 		"Helm, and Terraform through it": {
 			metav1.ObjectMeta{Labels: helms, Annotations: release, ManagedFields: []metav1.ManagedFieldsEntry{wrote("terraform-provider-helm_v2", 1, "")}},
-			Owner{Kind: "Release", Namespace: "kube-system", Name: "karpenter"}, "helm release kube-system/karpenter",
+			Owner{Kind: "Release", Namespace: "kube-system", Name: "karpenter"},
+			"helm release kube-system/karpenter",
 		},
 		"kubectl, whatever the API server writes later": {
 			metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{wrote("helm", 1, ""), wrote("kubectl-client-side-apply", 2, ""), wrote("kube-apiserver", 3, "status")}},
-			Owner{Manager: "kubectl-client-side-apply"}, "made by kubectl-client-side-apply",
+			Owner{Manager: "kubectl-client-side-apply"},
+			"made by kubectl-client-side-apply",
 		},
 		"nobody": {metav1.ObjectMeta{}, Owner{}, "made by somebody"},
 	}
