@@ -157,6 +157,9 @@
 //	upgraded [-t D] NODESYNC VERSION
 //		Waits until the NodeSync is Ready at HEAD with that version of Karpenter in force, and
 //		a pod of it leads; prints how long each step of the change took.
+//	karpenter revision RELEASE STATUS|cut-off
+//		Leaves the last revision of a Helm release as one who was killed at it does,
+//		pending-upgrade say, or with its Secret cut off in the middle.
 //	karpenter gone
 //		Uninstalls both charts with helm, and deletes the CRDs that are left.
 //	crds-by-kubectl VERSION
