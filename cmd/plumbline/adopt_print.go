@@ -69,6 +69,23 @@ func (r *adoptReport) print(out io.Writer) error {
 	return nil
 }
 
+// asked says that plumbline.yaml asks for what was found, and nothing stands in the
+// way.
+func (r *adoptReport) asked() bool { return r.Refused == "" && r.Set == nil }
+
+// printPlanned is what a plan says of it.
+func (r *adoptReport) printPlanned(out io.Writer) {
+	printFound(out, r.Found)
+	switch {
+	case r.Refused != "":
+		fmt.Fprintf(out, "Refused: %s\n", r.Refused)
+	case r.Set != nil:
+		fmt.Fprintf(out, "Refused, until plumbline.yaml says\n%s", r.Set)
+	default:
+		fmt.Fprintf(out, "Taken over, at version %s: nothing of it is deleted or made anew.\n", r.Git)
+	}
+}
+
 // printFound lists what is there, with whose it is.
 func printFound(out io.Writer, found charts.Found) {
 	t := newTable(out, "WHAT", "VERSION", "WHOSE")

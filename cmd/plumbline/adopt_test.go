@@ -1,10 +1,17 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // theirs are objects that somebody else has installed, in a namespace.
@@ -106,6 +113,65 @@ func TestAdopt(t *testing.T) {
 				if !strings.HasPrefix(request, "GET ") {
 					t.Errorf("it sent %s", request)
 				}
+			}
+		})
+	}
+}
+
+// TestPlanShowsWhatIsTakenOver before it is: what is there, whose it is, and what
+// comes of it.
+func TestPlanShowsWhatIsTakenOver(t *testing.T) {
+	flux := map[string]any{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
+	cases := map[string]struct {
+		adopt     bool
+		installed bool
+		there     map[string]any
+		code      int
+		says      string
+	}{
+		"asked for":         {adopt: true, there: theirs("kube-system", "1.14.1", nil), code: exitChanges, says: "Taken over, at version 1.14.1"},
+		"not asked for":     {there: theirs("kube-system", "1.14.1", nil), code: exitFailed, says: "Refused, until plumbline.yaml says\nadopt: true"},
+		"Flux":              {adopt: true, there: theirs("kube-system", "1.14.1", flux), code: exitFailed, says: "Refused: Flux's HelmRelease flux-system/karpenter"},
+		"nothing":           {adopt: true, code: exitDone},
+		"ours by now":       {installed: true, there: theirs("kube-system", "1.14.1", nil), code: exitDone},
+		"may not be looked": {adopt: true, there: nil, code: exitDone, says: "warning: whether Karpenter is there already is not known"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			sync := nodeSync("prod")
+			sync.Status.Karpenter = nil
+			if c.installed {
+				sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed", Namespace: "kube-system", Version: "1.14.1", Identity: "i"}
+			}
+			s, kubeconfig := serve(t, sync)
+			for path, object := range c.there {
+				s.objects[path] = object
+			}
+			if strings.HasPrefix(name, "may not") {
+				s.refused["/api/v1/namespaces/kube-system/secrets"] = 403
+			}
+			flags := genericclioptions.NewConfigFlags(true)
+			flags.KubeConfig = &kubeconfig
+			reached, err := connect(flags)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made := &planned{Plan: &plan.Plan{}}
+			made.survey(t.Context(), reached, sync, &render.Karpenter{Management: render.Managed, Namespace: "kube-system", Version: "1.14.1", Adopt: c.adopt})
+			report := newPlanReport(made)
+			var out strings.Builder
+			if err := report.print(&out); err != nil {
+				t.Fatal(err)
+			}
+			code := exitDone
+			if exit := (*exitError)(nil); errors.As(report.exit(), &exit) {
+				code = exit.code
+			}
+			if code != c.code || !strings.Contains(out.String(), c.says) {
+				t.Errorf("code %d, want %d; prints\n%s", code, c.code, out.String())
+			}
+			if told := strings.Contains(out.String(), "helm release kube-system/karpenter"); told == (c.there == nil || c.installed) {
+				t.Errorf("what is there is told: %t\n%s", told, out.String())
 			}
 		})
 	}

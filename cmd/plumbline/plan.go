@@ -104,11 +104,11 @@ func embeddedVersion() string {
 // exit says by the exit code what the Plan would do.
 func (r planReport) exit() error {
 	switch {
-	case r.Refused > 0, r.Upgrade != nil && r.Upgrade.Refused != "":
+	case r.Refused > 0, r.Adoption != nil && !r.Adoption.asked(), r.Upgrade != nil && r.Upgrade.Refused != "":
 		return &exitError{code: exitFailed}
 	case r.Held > 0:
 		return &exitError{code: exitHeld}
-	case len(r.Changes)+len(r.Removals) > 0, r.Upgrade != nil:
+	case len(r.Changes)+len(r.Removals) > 0, r.Upgrade != nil, r.Adoption != nil:
 		return &exitError{code: exitChanges}
 	}
 	return nil
@@ -120,11 +120,13 @@ type planReport struct {
 	Changes  []changeReport  `json:"changes"`
 	Removals []removalReport `json:"removals"`
 	// Upgrade is what a change of Karpenter's version does to nodes.
-	Upgrade  *upgradeForecast `json:"upgrade,omitempty"`
-	Warnings []string         `json:"warnings,omitempty"`
-	Digest   string           `json:"digest"`
-	Held     int              `json:"held"`
-	Refused  int              `json:"refused"`
+	Upgrade *upgradeForecast `json:"upgrade,omitempty"`
+	// Adoption is what somebody else has installed of Karpenter, and what comes of it.
+	Adoption *adoptReport `json:"adoption,omitempty"`
+	Warnings []string     `json:"warnings,omitempty"`
+	Digest   string       `json:"digest"`
+	Held     int          `json:"held"`
+	Refused  int          `json:"refused"`
 }
 
 type changeReport struct {
@@ -144,7 +146,7 @@ type removalReport struct {
 }
 
 func newPlanReport(p *planned) planReport {
-	r := planReport{Upgrade: p.upgrade, Revision: p.Revision, Warnings: p.Warnings, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
+	r := planReport{Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, Fields: c.Fields, Message: c.Message})
 		if c.Err != nil {
@@ -162,9 +164,12 @@ func newPlanReport(p *planned) planReport {
 
 // print shows the Plan to people.
 func (r planReport) print(out io.Writer) error {
+	if r.Adoption != nil {
+		r.Adoption.printPlanned(out)
+	}
 	if r.Upgrade != nil {
 		r.Upgrade.print(out)
-	} else if len(r.Changes)+len(r.Removals) == 0 {
+	} else if len(r.Changes)+len(r.Removals) == 0 && r.Adoption == nil {
 		fmt.Fprintln(out, "no change")
 	}
 	if len(r.Changes) > 0 {

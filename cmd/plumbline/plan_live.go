@@ -107,6 +107,9 @@ func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomRe
 type planned struct {
 	*plan.Plan
 	upgrade *upgradeForecast
+	// adoption is what there is of Karpenter that somebody else has installed; nil
+	// where there is nothing.
+	adoption *adoptReport
 }
 
 // planSet compares a Set, made of files, with the cluster of a NodeSync.
@@ -125,5 +128,25 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *rend
 		return nil, err
 	}
 	upgrade, err := forecastUpgrade(ctx, c, sync, set, files, live)
-	return &planned{Plan: made, upgrade: upgrade}, err
+	if err != nil {
+		return nil, err
+	}
+	whole := &planned{Plan: made, upgrade: upgrade}
+	whole.survey(ctx, c, sync, &set.Karpenter)
+	return whole, nil
+}
+
+// survey looks for what is taken over, as long as charts are not brought. Who may
+// not look is told so, and sees the rest of the plan.
+func (p *planned) survey(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, git *render.Karpenter) {
+	if k := sync.Status.Karpenter; git.Management != render.Managed || k != nil && k.Identity != "" {
+		return
+	}
+	report, err := surveyFor(ctx, c, git)
+	switch {
+	case err != nil:
+		p.Warnings = append(p.Warnings, "whether Karpenter is there already is not known: "+err.Error())
+	case !report.Nothing():
+		p.adoption = report
+	}
 }
