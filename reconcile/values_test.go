@@ -181,3 +181,35 @@ func TestConfigureReadsValuesFiles(t *testing.T) {
 		t.Errorf("configure() = %v", f)
 	}
 }
+
+// TestNothingChangedAsksNothing: once installed, neither Helm nor the API server is
+// asked, by whose absence the second pass would be ended. Values come from the cache;
+// that the charts do too is the Store's to hold.
+func TestNothingChangedAsksNothing(t *testing.T) {
+	objects := append(installed(), secretWith("s", true, map[string]string{"values.yaml": "replicas: 3\n"}))
+	b := newBed(t, nodeSync(unchanged), objects...)
+	found := chartFolder(t, "1.14.1", poolCRD("weight", "v1"))
+	found.CRDDigest, found.Digest = "sha256:c", "sha256:d"
+	b.Charts = pulled{found}
+	look := func() {
+		t.Helper()
+		p := b.installing()
+		p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "s")}
+		if err := p.resolveCharts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if p.sync.Status.Karpenter.Identity, err = p.installIdentity(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.installCharts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look()
+	if got := b.install.asked[charts.ControllerChart]; got != 1 {
+		t.Errorf("Helm was asked %d times at first, want once", got)
+	}
+	b.Install, b.Uncached = nil, nil
+	look()
+}
