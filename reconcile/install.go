@@ -152,6 +152,9 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	if err != nil {
 		return err
 	}
+	if err := p.tellLost(ctx); err != nil {
+		return err
+	}
 	if p.installedAs(identity, standing) {
 		p.fought = p.memory.fought
 	} else {

@@ -62,6 +62,8 @@ type memory struct {
 	repairedAt          time.Time
 	// fought is what of them is left as somebody goes on changing it.
 	fought []charts.Move
+	// lost is the CRD whose nodes were told to be lost with it.
+	lost types.UID
 
 	// What was found last of the CRDs that somebody else has brought.
 	external external

@@ -1,0 +1,50 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// tellLost says which nodes go with a CRD that somebody has deleted: those of every
+// NodePool, where it is theirs or that of NodeClaims. A CRD that is being deleted
+// cannot be saved. It says so once.
+func (p *pass) tellLost(ctx context.Context) error {
+	pools, _ := render.KindOf(render.NodePool)
+	for _, name := range []string{pools.CRD, nodeClaimCRD} {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := p.Client.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read crd %s: %w", name, err)
+		}
+		if crd.DeletionTimestamp == nil || p.memory.lost == crd.UID {
+			continue
+		}
+		claims := &karpv1.NodeClaimList{}
+		if err := p.Uncached.List(ctx, claims); err != nil {
+			return fmt.Errorf("find the nodes that go with crd %s: %w", name, err)
+		}
+		p.memory.lost = crd.UID
+		if len(claims.Items) > 0 {
+			p.warn("NodesLost", fmt.Sprintf("somebody deleted crd %s, and with it go the nodes of %s: the CRD and Git's definitions are made anew once it is gone", name, byPool(claims.Items)))
+		}
+	}
+	return nil
+}
+
+// byPool names NodeClaims with their nodes, pool by pool.
+func byPool(claims []karpv1.NodeClaim) string {
+	words := make([]string, 0, len(claims))
+	for i := range claims {
+		c := &claims[i]
+		words = append(words, fmt.Sprintf("NodePool/%s: %s (%s)", c.Labels[karpv1.NodePoolLabelKey], c.Name, c.Status.NodeName))
+	}
+	slices.Sort(words)
+	return strings.ReplaceAll(someOf(words), " ()", "")
+}
