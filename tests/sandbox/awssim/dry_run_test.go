@@ -103,6 +103,21 @@ func TestRunInstances(t *testing.T) {
 	}
 }
 
+// TestDryRunLooksAtNoOffering: that a type is not to be had in the subnet's zone is
+// said of the launch alone.
+func TestDryRunLooksAtNoOffering(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	a.template(t, "amd64", types.ArchitectureValuesX8664)
+	subnets, _ := a.network(t)
+	in := runInput(aws.Bool(true), "amd64")
+	in.InstanceType, in.SubnetId = types.InstanceTypeM5Metal, aws.String(subnets["eu-west-1c"])
+	_, err := a.ec2().RunInstances(t.Context(), in)
+	wantCode(t, err, "DryRunOperation")
+	in.DryRun = nil
+	_, err = a.ec2().RunInstances(t.Context(), in)
+	wantCode(t, err, "Unsupported")
+}
+
 // TestDryRunOfAFleetLooksAtNoTemplate: Karpenter 1.6 asks with one that does not
 // exist whether it may make fleets (pkg/controllers/nodeclass/validation.go).
 func TestDryRunOfAFleetLooksAtNoTemplate(t *testing.T) {

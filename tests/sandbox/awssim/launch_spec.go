@@ -3,7 +3,6 @@ package awssim
 import (
 	"encoding/base64"
 	"maps"
-	"slices"
 
 	"github.com/aws/aws-sdk-go/aws"
 	"github.com/aws/aws-sdk-go/service/ec2"
@@ -140,12 +139,6 @@ func (a *account) checkPlace(s launchSpec) error {
 		if a.groups[id].vpcID != sub.vpcID {
 			return wire.Errorf("InvalidParameter", "Security group %s and subnet %s belong to different networks.", id, sub.ID)
 		}
-	}
-	if !slices.Contains(a.types[s.instanceType].Zones(a.options.Zones), sub.zone) {
-		return wire.Errorf("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", s.instanceType, sub.zone)
-	}
-	if sub.free() < max(1, s.interfaces) {
-		return wire.Errorf("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", sub.ID)
 	}
 	return nil
 }

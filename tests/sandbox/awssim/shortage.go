@@ -36,9 +36,14 @@ func (s *Simulator) Restock() { s.locked(func(a *account) { a.shortages = nil })
 // capacity says why there is no room for an instance, in EC2's words. A dry run
 // is not told: it looks at rights and parameters alone.
 func (a *account) capacity(spec launchSpec) error {
-	zone := a.subnets[spec.subnetID].zone
+	sub := a.subnets[spec.subnetID]
+	zone := sub.zone
 	short := func(s Shortage) bool { return s.meets(spec, zone) }
 	switch {
+	case !slices.Contains(a.types[spec.instanceType].Zones(a.options.Zones), zone):
+		return wire.Errorf("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", spec.instanceType, zone)
+	case sub.free() < max(1, spec.interfaces):
+		return wire.Errorf("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", sub.ID)
 	case !slices.ContainsFunc(a.shortages, short):
 		return nil
 	case spec.capacityType == spot:
