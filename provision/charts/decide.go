@@ -57,7 +57,7 @@ func Decide(r Release, want Mark, adopt bool, now time.Time) (Step, error) {
 	case Failed:
 		return Upgrade, nil
 	case Deployed:
-		if r.Edited || r.Mark != want && !ahead {
+		if (r.Edited || r.Mark != want) && !ahead {
 			return Upgrade, nil
 		}
 	}

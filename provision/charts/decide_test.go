@@ -24,6 +24,7 @@ func TestDecide(t *testing.T) {
 		"somebody is at it":        {Release{Status: Pending, Edited: true, Since: now.Add(-time.Minute)}, "", new(*BusyError)},
 		"somebody was killed at":   {Release{Status: Pending, Edited: true, Since: now.Add(-time.Hour)}, Recover, nil},
 		"newer CRDs stay":          {Release{Name: CRDChart, Status: Deployed, Mark: Mark{"1.15.0_b.1", "e", "v"}}, Keep, nil},
+		"newer CRDs by hand stay":  {Release{Name: CRDChart, Status: Deployed, Edited: true, Mark: Mark{"1.15.0", "d", "v"}}, Keep, nil},
 		"older CRDs do not":        {Release{Name: CRDChart, Status: Deployed, Mark: Mark{"1.9.0", "e", "v"}}, Upgrade, nil},
 		"newer, but not CRDs":      {Release{Name: ControllerChart, Status: Deployed, Mark: Mark{"1.15.0", "e", "v"}}, Upgrade, nil},
 		"somebody else's":          {Release{Status: Deployed, Foreign: true}, "", new(*ForeignReleaseError)},

@@ -136,3 +136,22 @@ func TestRehearse(t *testing.T) {
 		}
 	})
 }
+
+// TestCRDsThatSomebodyBroughtStay: a person's own `helm upgrade` to newer CRDs is
+// not taken back, though Helm hands our labels on to their revision.
+func TestCRDsThatSomebodyBroughtStay(t *testing.T) {
+	b := upgraded(t)
+	const secret = secretsPath + "sh.helm.release.v1.karpenter-crd.v2"
+	object := b.api.get(secret)
+	labels := object["metadata"].(map[string]any)["labels"].(map[string]any)
+	labels[revisionLabel], labels[versionLabel] = "1", "1.14.1"
+	b.api.put(secret, object)
+	b.charts = stored("1.14.1", crdArchive(t, "1.14.1"), controllerArchive(t, "1.14.1"))
+	result, err := b.crds()
+	if diff := cmp.Diff(Result{Step: Keep, Revision: 2, Version: "1.15.0"}, result); err != nil || diff != "" {
+		t.Errorf("EnsureCRDs() (-want +got):\n%s%v", diff, err)
+	}
+	if writes := b.api.took(); len(writes) > 0 {
+		t.Errorf("it wrote %v", writes)
+	}
+}

@@ -140,11 +140,11 @@ func (i *Installer) ensure(ctx context.Context, t task) (Result, error) {
 	return Result{Step: step, Changed: true, Revision: r.Readable + 1, Version: version, Moved: moved, Fought: fought}, nil
 }
 
-// decide says what a release needs. Which version one of somebody else's has is
+// decide says what a release needs. Which version a revision of somebody else's has is
 // in the release alone.
 func (i *Installer) decide(t task, state State, want Mark) (Release, Step, error) {
 	r := state.of(t.name)
-	if r.Foreign && t.adopt {
+	if r.Edited && (t.adopt || !r.Foreign) {
 		found, err := i.readRelease(FoundRelease{Name: t.name, Namespace: t.namespace})
 		if err != nil {
 			return r, "", err
