@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -13,6 +14,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
+
+// targetCRDs are those of the version in Git. They are had once, when they are
+// first asked for: that may mean a pull of the charts.
+type targetCRDs func() ([]*apiextensionsv1.CustomResourceDefinition, error)
+
+func targetOf(ctx context.Context, git *render.Karpenter, path string, files *render.Snapshot) targetCRDs {
+	return sync.OnceValues(func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+		return crdsOf(ctx, git, path, files)
+	})
+}
 
 // crdsOf are the CRDs of the version in Git: those that this program was built
 // with, or those of its chart.

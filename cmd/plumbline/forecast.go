@@ -39,12 +39,11 @@ func (p poolForecast) String() string {
 
 // forecastUpgrade looks at what an upgrade does to nodes; nil where the version
 // that is in force stays, or is not ours to change.
-func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, set *render.Set, files *render.Snapshot, live plan.Live) (*upgradeForecast, error) {
-	git, inForce := set.Karpenter, sync.Status.Karpenter
-	if git.Management != render.Managed || inForce == nil || inForce.Version == "" || inForce.Version == git.Version {
+func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, git *render.Karpenter, target targetCRDs, live plan.Live) (*upgradeForecast, error) {
+	if !upgrades(sync, git) {
 		return nil, nil //nolint:nilnil // there is no upgrade, and that is no error
 	}
-	f := &upgradeForecast{From: inForce.Version, To: git.Version}
+	f := &upgradeForecast{From: sync.Status.Karpenter.Version, To: git.Version}
 	if err := karpenter.CheckHop(f.From, f.To); err != nil {
 		f.Refused = err.Error()
 	}
@@ -52,7 +51,7 @@ func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	if err != nil {
 		return nil, err
 	}
-	next, err := crdsOf(ctx, &git, sync.Spec.Path, files)
+	next, err := target()
 	if err != nil {
 		f.Warnings = append(f.Warnings, noCRDs(f.To, err))
 	}
@@ -60,9 +59,16 @@ func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	return f, err
 }
 
+// upgrades says whether Git has another version of Karpenter than the one in force,
+// and it is ours to bring.
+func upgrades(sync *v1alpha1.NodeSync, git *render.Karpenter) bool {
+	inForce := sync.Status.Karpenter
+	return git.Management == render.Managed && inForce != nil && inForce.Version != "" && inForce.Version != git.Version
+}
+
 // noCRDs says what is not known without the CRDs of a version.
 func noCRDs(version string, err error) string {
-	return fmt.Sprintf("the CRDs of Karpenter %s are not to be had, so nobody knows what they fill in otherwise: %v", version, err)
+	return fmt.Sprintf("the CRDs of Karpenter %s are not to be had, so definitions are checked against others, and what they fill in otherwise is not known: %v", version, err)
 }
 
 // forecastPools says of each live NodePool what becomes of its nodes, by name.

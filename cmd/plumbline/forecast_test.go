@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -40,7 +41,7 @@ func embeddedCluster(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crds, _, err := schema.Embedded()
+	crds, err := embeddedTarget()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +50,12 @@ func embeddedCluster(t *testing.T) client.Client {
 		builder.WithObjects(crd)
 	}
 	return builder.Build()
+}
+
+// embeddedTarget are the CRDs that this program was built with.
+func embeddedTarget() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	crds, _, err := schema.Embedded()
+	return crds, err
 }
 
 func TestForecastUpgrade(t *testing.T) {
@@ -73,7 +80,7 @@ func TestForecastUpgrade(t *testing.T) {
 			if c.external {
 				set.Karpenter.Management = render.External
 			}
-			got, err := forecastUpgrade(t.Context(), embeddedCluster(t), sync, set, nil, fleet())
+			got, err := forecastUpgrade(t.Context(), embeddedCluster(t), sync, &set.Karpenter, embeddedTarget, fleet())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +109,7 @@ func TestForecastUpgrade(t *testing.T) {
 func TestForecastPrints(t *testing.T) {
 	sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: "1.8.6"}}}
 	set := &render.Set{Karpenter: render.Karpenter{Version: "1.14.1", Management: render.Managed}}
-	upgrade, err := forecastUpgrade(t.Context(), embeddedCluster(t), sync, set, nil, fleet())
+	upgrade, err := forecastUpgrade(t.Context(), embeddedCluster(t), sync, &set.Karpenter, embeddedTarget, fleet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,5 +122,48 @@ func TestForecastPrints(t *testing.T) {
 	var exit *exitError
 	if !errors.As(report.exit(), &exit) || exit.code != exitChanges {
 		t.Errorf("exit: %v", exit)
+	}
+}
+
+// TestSchemaFor: a commit that brings a version is checked against its CRDs, and
+// those are asked for in no other case.
+func TestSchemaFor(t *testing.T) {
+	away := errors.New("the registry is away")
+	for name, c := range map[string]struct {
+		git   string
+		err   error
+		asked int
+		ok    bool
+	}{
+		"another version":              {git: "1.14.1", asked: 1, ok: false},
+		"whose CRDs are not to be had": {git: "1.14.1", err: away, asked: 1, ok: true},
+		"the same version":             {git: "1.8.6", ok: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: "1.8.6"}}}
+			git := &render.Karpenter{Version: c.git, Management: render.Managed}
+			var asked int
+			target := func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+				asked++
+				crds, _ := embeddedTarget()
+				for _, crd := range crds {
+					openAPI := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+					openAPI.Required = append(openAPI.Required, "newlyRequired")
+				}
+				return crds, c.err
+			}
+			validator, err := schemaFor(t.Context(), embeddedCluster(t), sync, git, target)
+			if err != nil || asked != c.asked {
+				t.Fatalf("asked %d times, want %d; %v", asked, c.asked, err)
+			}
+			pool := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": render.NodePool, "metadata": map[string]any{"name": "a"}}}
+			var newly bool
+			for _, err := range validator.Validate(t.Context(), pool) {
+				newly = newly || strings.Contains(err.Error(), "newlyRequired")
+			}
+			if newly == c.ok {
+				t.Errorf("the newer CRDs' rule counts: %t", newly)
+			}
+		})
 	}
 }

@@ -89,7 +89,7 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	if err != nil {
 		return nil, err
 	}
-	return planSet(ctx, c, sync, r.set, r.files, r.schema)
+	return planSet(ctx, c, sync, r.set, targetOf(ctx, &r.set.Karpenter, sync.Spec.Path, r.files), r.schema)
 }
 
 // embeddedVersion is the version of Karpenter that this program was built with.

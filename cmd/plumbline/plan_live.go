@@ -43,7 +43,8 @@ func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags
 	if err != nil {
 		return nil, err
 	}
-	validator, err := liveSchema(ctx, c)
+	target := targetOf(ctx, karpenter, sync.Spec.Path, snapshot)
+	validator, err := schemaFor(ctx, c, sync, karpenter, target)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags
 	if err != nil {
 		return nil, err
 	}
-	return planSet(ctx, c, sync, set, snapshot, validator)
+	return planSet(ctx, c, sync, set, target, validator)
 }
 
 func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
@@ -70,6 +71,18 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 	}
 	snapshot, _, err := source.NewGit(source.Options{Dir: dir}).Fetch(ctx, request)
 	return snapshot, err
+}
+
+// schemaFor is what the definitions of a commit are checked against: the CRDs that
+// come with it, and those in the cluster where none come or none are to be had,
+// which the forecast of the upgrade then says.
+func schemaFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, git *render.Karpenter, target targetCRDs) (*schema.Validator, error) {
+	if upgrades(sync, git) {
+		if crds, err := target(); err == nil {
+			return schema.New(crds)
+		}
+	}
+	return liveSchema(ctx, c)
 }
 
 // liveSchema is that of the CRDs in the cluster; before they are there, that of
@@ -112,8 +125,8 @@ type planned struct {
 	adoption *adoptReport
 }
 
-// planSet compares a Set, made of files, with the cluster of a NodeSync.
-func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *render.Set, files *render.Snapshot, validator *schema.Validator) (*planned, error) {
+// planSet compares a Set with the cluster of a NodeSync.
+func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *render.Set, target targetCRDs, validator *schema.Validator) (*planned, error) {
 	all := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, all); err != nil {
 		return nil, explain(err, "list NodeSyncs")
@@ -127,7 +140,7 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *rend
 	if err != nil {
 		return nil, err
 	}
-	upgrade, err := forecastUpgrade(ctx, c, sync, set, files, live)
+	upgrade, err := forecastUpgrade(ctx, c, sync, &set.Karpenter, target, live)
 	if err != nil {
 		return nil, err
 	}
