@@ -145,7 +145,13 @@ func (s *story) commit(message string, change func() error) error {
 // inSync says what is missing to a NodeSync that is Ready at HEAD, and to a commit
 // that says so.
 func (s *story) inSync(ctx context.Context) error {
-	want, err := s.expectation("nodesync/"+killedSync, []string{"Ready=True"})
+	return s.saidAtHead(ctx, "success", "Ready=True")
+}
+
+// saidAtHead says what is missing to a NodeSync that is as terms say, and to a
+// commit with a status of a state.
+func (s *story) saidAtHead(ctx context.Context, state string, terms ...string) error {
+	want, err := s.expectation("nodesync/"+killedSync, terms)
 	if err != nil {
 		return err
 	}
@@ -156,7 +162,7 @@ func (s *story) inSync(ctx context.Context) error {
 	if err := want.unmet(sync); err != nil {
 		return err
 	}
-	return s.lastSaid(ctx, want.at, "success")
+	return s.lastSaid(ctx, want.at, state)
 }
 
 // lastSaid says that the newest status of a commit is another one.

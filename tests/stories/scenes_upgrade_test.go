@@ -128,16 +128,5 @@ func (s *story) inForce(ctx context.Context, version, step string) error {
 // refusedAtHead says what is missing to a NodeSync that has failed at HEAD for a
 // reason, and to a commit that says so.
 func (s *story) refusedAtHead(ctx context.Context, reason string) error {
-	want, err := s.expectation("nodesync/"+killedSync, []string{"Ready=False", "reason=" + reason, "at=HEAD"})
-	if err != nil {
-		return err
-	}
-	sync, err := s.get(ctx, "nodesync/"+killedSync)
-	if err != nil {
-		return err
-	}
-	if err := want.unmet(sync); err != nil {
-		return err
-	}
-	return s.lastSaid(ctx, want.at, "failure")
+	return s.saidAtHead(ctx, "failure", "Ready=False", "reason="+reason, "at=HEAD")
 }
