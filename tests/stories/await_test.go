@@ -165,7 +165,7 @@ func (s *story) removalCommand(_ *testscript.TestScript, args []string) error {
 		return err
 	}
 	if len(args) != 3 {
-		return errors.New("usage: removal [-t D] NODESYNC KIND/NAME PHASE|Stalled|none [~ REGEX]")
+		return errors.New("usage: removal [-t D] NODESYNC KIND/NAME PHASE|Stalled|any|none [~ REGEX]")
 	}
 	return s.poll(timeout, func(ctx context.Context) error {
 		sync, err := s.get(ctx, "nodesync/"+args[0])
@@ -207,8 +207,16 @@ func unmetRemoval(removal any, phase string, message *regexp.Regexp) error {
 		return shown
 	}
 	_, stalled := fields["stalled"]
-	if phase == "Stalled" && !stalled || phase != "Stalled" && fields["phase"] != phase {
-		return shown
+	switch phase {
+	case "any":
+	case "Stalled":
+		if !stalled {
+			return shown
+		}
+	default:
+		if fields["phase"] != phase {
+			return shown
+		}
 	}
 	if message != nil && !message.MatchString(fmt.Sprint(fields["message"])) {
 		return shown

@@ -81,8 +81,9 @@
 //		at=HEAD means it of other conditions, too; at=any of none.
 //	await [-t D] gone KIND/NAME
 //		Waits until there is no such object.
-//	removal [-t D] NODESYNC KIND/NAME PHASE|Stalled|none [~ REGEX]
-//		Waits until the removal has come so far, with a message that matches.
+//	removal [-t D] NODESYNC KIND/NAME PHASE|Stalled|any|none [~ REGEX]
+//		Waits until the removal has come so far, with a message that matches; any
+//		is as far as it may be.
 //	release NODESYNC KIND/NAME
 //		Annotates the NodeSync so that a removal goes on that is held because the
 //		status was lost.
