@@ -13,6 +13,8 @@ OBJECTS ?= 400
 MINUTES ?= 30
 SEED    ?= 0
 IDLE ?= 30s
+# How many groups of stories are told at a time. Most of a story is waiting.
+LANES ?= $(shell echo $$(($$(nproc) + 1)))
 NODES ?= 1000
 
 .PHONY: help
@@ -49,7 +51,7 @@ test: build build-steps sandbox-binaries ## Unit tests with the race detector, t
 	@go test -race -tags steppoints ./reconcile/steppoint
 	@go test -run "TestManyFetches|TestFetchOfALongHistory" ./reconcile/source # the race detector's memory would hide theirs
 	@cd manifests/image && go test ./...
-	@cd tests && go test -count=1 -timeout 3h -p 1 ./... # what they try lies outside of their module, where Go's cache sees no change
+	@cd tests && go test -count=1 -timeout 3h -p 1 -parallel $(LANES) ./... # what they try lies outside of their module, where Go's cache sees no change
 
 .PHONY: test-full
 test-full: export PLUMBLINE_FULL = 1
