@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -188,6 +189,28 @@ func TestWhatTheServerRefusesIsNotBegun(t *testing.T) {
 				t.Errorf("once the cause is gone: %v", err)
 			}
 		})
+	}
+}
+
+// TestANamespaceThatIsBeingDeleted: the server forbids what is made in it, and no
+// right would help.
+func TestANamespaceThatIsBeingDeleted(t *testing.T) {
+	b := newBed(t)
+	b.api.refuseWith(func(_, path string, dryRun bool) *metav1.Status {
+		if !dryRun || !strings.Contains(path, "/namespaces/kube-system/") {
+			return nil
+		}
+		status := refusal(http.StatusForbidden, metav1.StatusReasonForbidden, "because it is being terminated")
+		status.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}}}
+		return status
+	})
+	_, err := b.controller()
+	var terminating *TerminatingError
+	if !errors.As(err, &terminating) || !strings.Contains(err.Error(), "Namespace kube-system: being deleted") {
+		t.Errorf("EnsureController() = %v, want %T", err, terminating)
+	}
+	if writes := b.api.took(); len(writes) > 0 {
+		t.Errorf("it wrote %v", writes)
 	}
 }
 
