@@ -30,11 +30,12 @@ func newUpgradeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 		Long: `Print the way from the version in the plumbline.yaml of a folder to another
 one, hop by hop: which versions to stop at, because Karpenter cannot skip them,
 and what each hop needs: Kubernetes, IAM, values that are gone, what is to be
-done first, and what it does to nodes. It asks neither a cluster nor a network.
-PATH is the current folder by default. With --from no folder is read, and values
-that are gone are named whether they are used or not. With --against NODESYNC the
-NodePools in that NodeSync's cluster are looked at, and each hop says of each of
-them what becomes of its nodes: annotated anew, replaced, or why nobody can know.
+done first, and what it does to nodes. PATH is the current folder by default.
+With --from no folder is read, and values that are gone are named whether they
+are used or not. Neither a cluster nor a network is asked, unless --against names
+a NodeSync: then the NodePools in its cluster are looked at, and each hop says of
+each of them what becomes of its nodes: annotated anew, replaced, or why nobody
+can know.
 
 With --write the version of the next hop is written into plumbline.yaml, every
 other byte stays as it is. Commit it, wait until it has succeeded, go on.
