@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -108,8 +107,8 @@ func (p *pass) versionOf(ctx context.Context, deployment *appsv1.Deployment) (st
 	if version := deployment.Labels["app.kubernetes.io/version"]; version != "" {
 		return version, nil
 	}
-	if version, ok := strings.CutPrefix(deployment.Labels["helm.sh/chart"], charts.ControllerChart+"-"); ok {
-		return strings.ReplaceAll(version, "_", "+"), nil
+	if version, ok := charts.VersionIn(deployment.Labels[charts.ChartLabel]); ok {
+		return version, nil
 	}
 	whole := &appsv1.Deployment{}
 	if err := p.Uncached.Get(ctx, client.ObjectKeyFromObject(deployment), whole); err != nil {

@@ -102,7 +102,7 @@ func (p *pass) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) 
 		version = k.Version
 	}
 	want := charts.ControllerChart + "-" + strings.ReplaceAll(version, "+", "_")
-	if is := deployment.Labels["helm.sh/chart"]; is != want {
+	if is := deployment.Labels[charts.ChartLabel]; is != want {
 		return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of chart %q, and has to be of %s", deployment.Name, is, want)}, nil
 	}
 	return observe.Readiness{Ready: true}, nil

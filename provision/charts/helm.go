@@ -168,7 +168,7 @@ func carriesNodes(group, kind, name string) (string, bool) {
 	switch {
 	case kind == crdKind:
 		return name, true
-	case group == "karpenter.sh", group == "karpenter.k8s.aws":
+	case karpenterGroup(group):
 		return kind + " " + name, true
 	}
 	return "", false

@@ -1,7 +1,6 @@
 package charts
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -43,9 +42,9 @@ func yield(wanted, live *unstructured.Unstructured, ignored []Ignore) error {
 			if entry.FieldsV1 == nil || !slices.Contains(i.Managers, entry.Manager) {
 				continue
 			}
-			owns := &fieldpath.Set{}
-			if err := owns.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
-				return fmt.Errorf("read what manager %q owns of %s %s: %w", entry.Manager, live.GetKind(), live.GetName(), err)
+			owns, err := owned(entry, live.GetKind()+" "+live.GetName())
+			if err != nil {
+				return err
 			}
 			for path := range owns.Leaves().All() {
 				if wanted.GetKind() == crdKind && fieldpath.MakePathOrDie("spec", "versions").Equals(path[:min(2, len(path))]) {

@@ -1,7 +1,6 @@
 package charts
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,15 +64,24 @@ func edited(object string, fields []fieldpath.Path, managers []metav1.ManagedFie
 		if entry.FieldsV1 == nil || entry.Time == nil || entry.Time.Time.Before(m.At) {
 			continue
 		}
-		owns := &fieldpath.Set{}
-		if err := owns.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
-			return Move{}, fmt.Errorf("read what manager %q owns of %s: %w", entry.Manager, object, err)
+		owns, err := owned(entry, object)
+		if err != nil {
+			return Move{}, err
 		}
 		if slices.ContainsFunc(fields, func(path fieldpath.Path) bool { return touches(owns, path) }) {
 			m.Editor, m.Operation, m.At = entry.Manager, string(entry.Operation), entry.Time.Time
 		}
 	}
 	return m, nil
+}
+
+// owned are the fields of an object that a field manager owns.
+func owned(entry metav1.ManagedFieldsEntry, object string) (*fieldpath.Set, error) {
+	owns := &fieldpath.Set{}
+	if err := owns.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+		return nil, fmt.Errorf("read what manager %q owns of %s: %w", entry.Manager, object, err)
+	}
+	return owns, nil
 }
 
 // touches says whether a set has a field, something within it, or the whole that

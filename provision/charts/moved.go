@@ -45,25 +45,17 @@ func (h *helm) moved(t task) ([]Move, error) {
 // movedFrom compares an object with its manifest; nil where it is there, stays,
 // and has in each field what the manifest says, or what is somebody else's.
 func movedFrom(info *resource.Info, ignored []Ignore) (*Move, error) {
-	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
-	if apierrors.IsNotFound(err) {
-		return &Move{Object: describe(info), Deleted: true}, nil
-	}
+	wanted, has, err := wantedAndLive(info)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", describe(info), err)
+		return nil, err
 	}
-	has, read := live.(*unstructured.Unstructured)
-	wanted, ok := info.Object.(*unstructured.Unstructured)
-	if !ok || !read {
-		return nil, fmt.Errorf("read %s: it is a %T, and lives as a %T", describe(info), info.Object, live)
-	}
-	if has.GetDeletionTimestamp() != nil {
+	if has == nil || has.GetDeletionTimestamp() != nil {
 		return &Move{Object: describe(info), Deleted: true}, nil
 	}
 	if err := yield(wanted, has, ignored); err != nil {
 		return nil, err
 	}
-	fields, err := lacking(kube.AsVersioned(info), kube.AsVersioned(&resource.Info{Object: live, Mapping: info.Mapping}))
+	fields, err := lacking(kube.AsVersioned(info), kube.AsVersioned(&resource.Info{Object: has, Mapping: info.Mapping}))
 	if err != nil {
 		return nil, fmt.Errorf("compare %s with its manifest: %w", describe(info), err)
 	}
@@ -82,4 +74,22 @@ func (h *helm) repairs(name string) (map[string][]time.Time, error) {
 	}
 	releaseutil.Reverse(history, releaseutil.SortByRevision)
 	return repairs(history), nil
+}
+
+// wantedAndLive are an object as a manifest has it, and as it lives; nil where it
+// does not live.
+func wantedAndLive(info *resource.Info) (wanted, live *unstructured.Unstructured, err error) {
+	object, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", describe(info), err)
+	}
+	wanted, ok := info.Object.(*unstructured.Unstructured)
+	live, read := object.(*unstructured.Unstructured)
+	if !ok || !read {
+		return nil, nil, fmt.Errorf("read %s: it is a %T, and lives as a %T", describe(info), info.Object, object)
+	}
+	return wanted, live, nil
 }

@@ -109,11 +109,20 @@ func (i *Installer) list(ctx context.Context, resource schema.GroupVersionResour
 	return list.Items, nil
 }
 
+// ChartLabel says of an object which chart it was made from, as name-version.
+const ChartLabel = "helm.sh/chart"
+
+// VersionIn is the version in a ChartLabel, where that names Karpenter's main chart.
+func VersionIn(chart string) (string, bool) {
+	version, ok := strings.CutPrefix(chart, ControllerChart+"-")
+	return unlabel(version), ok
+}
+
 func foundObject(kind string, object metav1.Object) FoundObject {
 	labels := object.GetLabels()
 	version := strings.TrimPrefix(labels["app.kubernetes.io/version"], "v")
-	if of, ok := strings.CutPrefix(labels["helm.sh/chart"], ControllerChart+"-"); ok {
-		version = strings.ReplaceAll(of, "_", "+")
+	if of, ok := VersionIn(labels[ChartLabel]); ok {
+		version = of
 	}
 	return FoundObject{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Version: version, Owner: OwnerOf(object)}
 }

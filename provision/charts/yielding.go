@@ -6,9 +6,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/kube"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/resource"
 )
 
 // yielding is Helm's way to the API server. What Helm is about to write agrees
@@ -39,17 +36,12 @@ func (y *yielding) UpdateThreeWayMerge(original, target kube.ResourceList, force
 
 func (y *yielding) yield(target kube.ResourceList) error {
 	for _, info := range target {
-		live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
+		wanted, has, err := wantedAndLive(info)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", describe(info), err)
+			return err
 		}
-		wanted, ok := info.Object.(*unstructured.Unstructured)
-		has, read := live.(*unstructured.Unstructured)
-		if !ok || !read {
-			return fmt.Errorf("read %s: it is a %T, and lives as a %T", describe(info), info.Object, live)
+		if has == nil {
+			continue
 		}
 		if slices.ContainsFunc(y.fought, func(m Move) bool { return m.Object == describe(info) }) {
 			wanted.Object = has.DeepCopy().Object
