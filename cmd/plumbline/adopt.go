@@ -43,11 +43,7 @@ Exit codes: 0 nothing to take over, or written; 1 something stands in the way;
 	output := addOutput(cmd)
 	cmd.Flags().BoolVar(&o.write, "write", false, "write adopt: true into plumbline.yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		folder := "."
-		if len(args) == 1 {
-			folder = args[0]
-		}
-		report, err := o.adopt(cmd.Context(), kubeconfig, folder)
+		report, err := o.adopt(cmd.Context(), kubeconfig, folderOf(args))
 		if err != nil {
 			return err
 		}

@@ -37,11 +37,11 @@ func (p poolForecast) String() string {
 	return fmt.Sprintf("%s (%d nodes): %s", p.Pool, p.Nodes, oneLine(p.Means))
 }
 
-// forecastUpgrade looks at what an upgrade does to nodes; nil where the version
-// that is in force stays, or is not ours to change.
-func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, git *render.Karpenter, target targetCRDs, live plan.Live) (*upgradeForecast, error) {
+// forecast looks at what an upgrade does to nodes, where the version in force is
+// another one and ours to change.
+func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, git *render.Karpenter, target targetCRDs, live plan.Live) error {
 	if !upgrades(sync, git) {
-		return nil, nil //nolint:nilnil // there is no upgrade, and that is no error
+		return nil
 	}
 	f := &upgradeForecast{From: sync.Status.Karpenter.Version, To: git.Version}
 	if err := karpenter.CheckHop(f.From, f.To); err != nil {
@@ -49,14 +49,15 @@ func forecastUpgrade(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	}
 	old, err := liveCRDs(ctx, c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	next, err := target()
 	if err != nil {
 		f.Warnings = append(f.Warnings, noCRDs(f.To, err))
 	}
 	f.Pools, err = forecastPools(karpenter.Upgrade{From: f.From, To: f.To, Old: old, New: next}, live)
-	return f, err
+	p.upgrade = f
+	return err
 }
 
 // upgrades says whether Git has another version of Karpenter than the one in force,

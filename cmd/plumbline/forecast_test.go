@@ -80,10 +80,11 @@ func TestForecastUpgrade(t *testing.T) {
 			if c.external {
 				set.Karpenter.Management = render.External
 			}
-			got, err := forecastUpgrade(t.Context(), embeddedCluster(t), sync, &set.Karpenter, embeddedTarget, fleet())
-			if err != nil {
+			whole := &planned{}
+			if err := whole.forecast(t.Context(), embeddedCluster(t), sync, &set.Karpenter, embeddedTarget, fleet()); err != nil {
 				t.Fatal(err)
 			}
+			got := whole.upgrade
 			if (got == nil) != (c.want == nil) {
 				t.Fatalf("forecast: %+v", got)
 			}
@@ -109,11 +110,11 @@ func TestForecastUpgrade(t *testing.T) {
 func TestForecastPrints(t *testing.T) {
 	sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: "1.8.6"}}}
 	set := &render.Set{Karpenter: render.Karpenter{Version: "1.14.1", Management: render.Managed}}
-	upgrade, err := forecastUpgrade(t.Context(), embeddedCluster(t), sync, &set.Karpenter, embeddedTarget, fleet())
-	if err != nil {
+	whole := &planned{Plan: &plan.Plan{}}
+	if err := whole.forecast(t.Context(), embeddedCluster(t), sync, &set.Karpenter, embeddedTarget, fleet()); err != nil {
 		t.Fatal(err)
 	}
-	report := newPlanReport(&planned{Plan: &plan.Plan{}, upgrade: upgrade})
+	report := newPlanReport(whole)
 	var out strings.Builder
 	if err := report.print(&out); err != nil {
 		t.Fatal(err)

@@ -67,6 +67,14 @@ func (d *onDisk) unknown() []string {
 	return words
 }
 
+// folderOf is the folder that an optional argument names: the current one by default.
+func folderOf(args []string) string {
+	if len(args) == 0 {
+		return "."
+	}
+	return args[0]
+}
+
 // openOnDisk reads the plumbline.yaml of a folder on disk.
 func openOnDisk(path string) (*onDisk, error) {
 	root, name, err := repositoryOf(path)

@@ -140,11 +140,10 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *rend
 	if err != nil {
 		return nil, err
 	}
-	upgrade, err := forecastUpgrade(ctx, c, sync, &set.Karpenter, target, live)
-	if err != nil {
+	whole := &planned{Plan: made}
+	if err := whole.forecast(ctx, c, sync, &set.Karpenter, target, live); err != nil {
 		return nil, err
 	}
-	whole := &planned{Plan: made, upgrade: upgrade}
 	whole.survey(ctx, c, sync, &set.Karpenter)
 	return whole, nil
 }

@@ -75,10 +75,7 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 		}
 		return newUpgradeReport(o.from, o.to, nil)
 	}
-	folder := "."
-	if len(args) > 0 {
-		folder = args[0]
-	}
+	folder := folderOf(args)
 	at, err := openOnDisk(folder)
 	if err != nil {
 		return nil, err

@@ -43,11 +43,7 @@ docker login.`,
 	cmd.Flags().StringVar(&o.caFile, "ca-file", "", "file with authorities in PEM form, trusted beside the system's")
 	cmd.Flags().BoolVar(&o.write, "write", false, "set repository and digests in plumbline.yaml")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		folder := "."
-		if len(args) == 1 {
-			folder = args[0]
-		}
-		report, err := o.vendor(cmd.Context(), folder)
+		report, err := o.vendor(cmd.Context(), folderOf(args))
 		if err != nil {
 			return err
 		}
