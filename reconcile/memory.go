@@ -10,6 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -71,8 +72,8 @@ type memory struct {
 	// When EC2 was asked last about the account, and when about removals.
 	cloudCheckedAt time.Time
 	cloudAskedAt   time.Time
-	// cloudMissed are instances that its answers have lacked, and how often.
-	cloudMissed map[string]int
+	// cloudAbsent are instances that its answers lack, and for how long.
+	cloudAbsent map[string]teardown.Absence
 
 	// The commits that the last revision brought.
 	history history

@@ -139,13 +139,13 @@ func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardo
 		StallAfter: p.stallAfter(),
 		AskEvery:   p.Settings.CloudInterval,
 		AskedAt:    p.memory.cloudAskedAt,
-		Missed:     p.memory.cloudMissed,
+		Absent:     p.memory.cloudAbsent,
 		Controller: p.controllerGate(),
 		Cloud:      p.cloudGate(),
 		Arrivals:   arrivals,
 		Holds:      p.holds(),
 	}, driven)
-	p.memory.cloudAskedAt, p.memory.cloudMissed = result.AskedAt, result.Missed
+	p.memory.cloudAskedAt, p.memory.cloudAbsent = result.AskedAt, result.Absent
 	p.reachPhases(driven, result.Removals)
 	p.deeds = result.Deeds
 	p.tellRemovals(result)

@@ -24,8 +24,8 @@ type Reread struct{}
 type Note struct {
 	// Fresh are provider IDs to add.
 	Fresh []string
-	// Seen are provider IDs that EC2 has shown, to add or mark.
-	Seen []string
+	// Seen are instances as EC2 has shown them, to add or mark.
+	Seen []Instance
 }
 
 // Forget drops the removal's record.
@@ -67,7 +67,11 @@ func (n Note) String() string {
 		words = append(words, "fresh="+strings.Join(n.Fresh, ","))
 	}
 	if len(n.Seen) > 0 {
-		words = append(words, "seen="+strings.Join(n.Seen, ","))
+		seen := make([]string, 0, len(n.Seen))
+		for _, i := range n.Seen {
+			seen = append(seen, i.ProviderID+":"+i.State)
+		}
+		words = append(words, "seen="+strings.Join(seen, ","))
 	}
 	return strings.Join(words, " ")
 }

@@ -2,7 +2,7 @@ package teardown
 
 import (
 	"context"
-	"slices"
+	"maps"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -42,28 +42,27 @@ func (d *drive) ask(ctx context.Context) {
 			silence = err.Error()
 		}
 	}
-	missed := map[string]int{}
+	absent := map[string]Absence{}
 	for _, it := range about {
 		it.seen.Silence = silence
 		if silence == "" {
 			it.seen.EC2 = answer(it, found)
-			d.count(it, missed)
+			it.seen.Absent = absences(d.result.Absent, it.seen.Noted, it.seen.EC2.shown(), d.Now)
+			maps.Copy(absent, it.seen.Absent)
 		}
 	}
 	if silence == "" {
-		d.result.Missed = missed
+		d.result.Absent = absent
 	}
 }
 
-// count counts, of what is noted and was never shown, the answers that lack it.
-func (d *drive) count(it *item, missed map[string]int) {
-	for id, seen := range it.seen.Noted {
-		shown := slices.ContainsFunc(it.seen.EC2.Instances, func(i Instance) bool { return i.ProviderID == id })
-		if !seen && !shown {
-			missed[id] = d.result.Missed[id] + 1
-		}
+// shown are the provider IDs in an answer.
+func (a Answer) shown() map[string]bool {
+	shown := map[string]bool{}
+	for _, i := range a.Instances {
+		shown[i.ProviderID] = true
 	}
-	it.seen.Missed = missed
+	return shown
 }
 
 // answer picks what EC2 says about one removal: what bears its pool's tag,

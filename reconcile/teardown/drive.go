@@ -45,8 +45,8 @@ type Pass struct {
 	// the last one was.
 	AskEvery time.Duration
 	AskedAt  time.Time
-	// Missed is the last Result's: answers of EC2 that lacked an instance.
-	Missed map[string]int
+	// Absent is the last Result's: instances that EC2's answers lack.
+	Absent map[string]Absence
 
 	Controller Gate
 	Cloud      Gate
@@ -62,10 +62,10 @@ type Result struct {
 	// Removals are all that were given, in their order, as they are to be
 	// written. Those that are Gone may be left out of the status.
 	Removals []v1alpha1.Removal
-	// AskedAt is when EC2 was asked last, and Missed how many of its answers in a
-	// row have lacked an instance, by provider ID, for the next Pass.
+	// AskedAt is when EC2 was asked last, and Absent what its answers lack, by
+	// provider ID, for the next Pass.
 	AskedAt time.Time
-	Missed  map[string]int
+	Absent  map[string]Absence
 	// Again is when the next pass is wanted, beyond what watches bring; zero
 	// where nothing but a watch is.
 	Again time.Time
@@ -87,7 +87,7 @@ const soon = time.Second
 // Drive takes each removal one step further: it observes, has Next decide, asks
 // what Next wants to know, writes the record, and acts.
 func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (Result, error) {
-	d := &drive{World: w, Pass: p, result: Result{AskedAt: p.AskedAt, Missed: p.Missed}}
+	d := &drive{World: w, Pass: p, result: Result{AskedAt: p.AskedAt, Absent: p.Absent}}
 	for _, r := range removals {
 		d.items = append(d.items, &item{before: r, after: r})
 	}

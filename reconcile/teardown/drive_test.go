@@ -233,8 +233,8 @@ func TestDriveLosesNoNote(t *testing.T) {
 		t.Fatal(err)
 	}
 	it := &item{before: s.sync.Status.Removals[0]}
-	first.note(it, Note{Fresh: []string{"first"}}, s.now)
-	second.note(it, Note{Fresh: []string{"second"}}, s.now)
+	first.note(it, Note{Fresh: []string{"first"}})
+	second.note(it, Note{Fresh: []string{"second"}})
 	if err := first.save(t.Context(), s.client, s.sync); err != nil {
 		t.Fatal(err)
 	}

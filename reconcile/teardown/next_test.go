@@ -21,9 +21,6 @@ func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 		return
 	}
 	recorded := m.record != nil
-	if m.noted.After(m.now) {
-		m.noted = m.now // as Drive does on reading the record
-	}
 	before, held := *m.status, m.hold
 	o := m.observe(false, recorded)
 	removal, actions := Next(before, o, m.now, modelStall)
@@ -72,13 +69,13 @@ func (m *model) do(t *rapid.T, a Action, recorded, held bool, o Observation) {
 	switch a := a.(type) {
 	case Note:
 		if m.record == nil {
-			m.record = map[string]bool{}
+			m.record = map[string]Seen{}
 		}
 		for _, id := range a.Fresh {
-			m.record[id], m.noted = false, m.now
+			m.record[id] = ""
 		}
-		for _, id := range a.Seen {
-			m.record[id] = true
+		for _, i := range a.Seen {
+			m.record[i.ProviderID] = Seen(i.State)
 		}
 	case Forget:
 		m.record = nil
@@ -118,6 +115,7 @@ func (m *model) do(t *rapid.T, a Action, recorded, held bool, o Observation) {
 func TestNextKeepsItsPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(rapid.IntRange(0, 3).Draw(t, "nodes"))
+		m.steady = rapid.Bool().Draw(t, "steady clock")
 		toggle := func(b *bool) func(*rapid.T) {
 			return func(*rapid.T) { *b = !*b }
 		}
@@ -135,7 +133,7 @@ func TestNextKeepsItsPromises(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"pass":          func(t *rapid.T) { m.pass(t, -1, busy) },
 			"pass, stable":  func(t *rapid.T) { m.sync(); m.pass(t, -1, still) },
-			"crash":         func(t *rapid.T) { m.pass(t, rapid.IntRange(0, 4).Draw(t, "before"), busy); m.missed = nil },
+			"crash":         func(t *rapid.T) { m.pass(t, rapid.IntRange(0, 4).Draw(t, "before"), busy); m.absent = nil },
 			"forward":       func(*rapid.T) { m.jump(24 * time.Hour) },
 			"backward":      func(*rapid.T) { m.jump(-time.Hour) },
 			"sync pool":     func(*rapid.T) { m.syncPool() },
@@ -144,6 +142,9 @@ func TestNextKeepsItsPromises(t *testing.T) {
 			"collect":       func(*rapid.T) { m.collect() },
 			"karpenter":     func(*rapid.T) { m.karpenter() },
 			"amazon":        func(*rapid.T) { m.amazon() },
+			"flap":          func(t *rapid.T) { m.flap(rapid.IntRange(0, 3).Draw(t, "which")) },
+			"lag":           func(t *rapid.T) { m.lag(rapid.IntRange(0, 3).Draw(t, "which")) },
+			"stop":          func(t *rapid.T) { m.stop(rapid.IntRange(0, 3).Draw(t, "which")) },
 			"garbage":       func(*rapid.T) { m.garbage() },
 			"launch":        func(*rapid.T) { m.launch() },
 			"time":          func(t *rapid.T) { m.now = m.now.Add(time.Duration(rapid.IntRange(1, 700).Draw(t, "s")) * time.Second) },
@@ -221,7 +222,7 @@ func (m *model) mustEnd(t *rapid.T) {
 func TestNextIsIdempotent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(rapid.IntRange(0, 2).Draw(t, "nodes"))
-		m.record = map[string]bool{}
+		m.record = map[string]Seen{}
 		o := m.observe(true, true)
 		o.GrowthStopped = rapid.Bool().Draw(t, "growth stopped")
 		o.Controller.Open, o.Cloud.Open, o.Arrivals.Open = rapid.Bool().Draw(t, "controller"), rapid.Bool().Draw(t, "cloud"), rapid.Bool().Draw(t, "arrivals")
@@ -232,5 +233,39 @@ func TestNextIsIdempotent(t *testing.T) {
 		if twice != third {
 			t.Fatalf("written again without a cause:\n%+v\n%+v", twice, third)
 		}
+	})
+}
+
+// Instances that run on without a NodeClaim, while EC2's answers lag and flap: the
+// removal does not end before they do.
+func TestALivingInstanceIsNeverGone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(rapid.IntRange(1, 3).Draw(t, "nodes"))
+		m.steady = rapid.Bool().Draw(t, "steady clock")
+		for range 3 {
+			m.sync()
+			m.pass(t, -1, func() {})
+		}
+		for range m.instances {
+			m.strip()
+		}
+		which := func(t *rapid.T) int { return rapid.IntRange(0, 3).Draw(t, "which") }
+		t.Repeat(map[string]func(*rapid.T){
+			"pass":   func(t *rapid.T) { m.sync(); m.pass(t, -1, func() {}) },
+			"crash":  func(t *rapid.T) { m.pass(t, rapid.IntRange(0, 2).Draw(t, "before"), func() {}); m.absent = nil },
+			"flap":   func(t *rapid.T) { m.flap(which(t)) },
+			"lag":    func(t *rapid.T) { m.lag(which(t)) },
+			"stop":   func(t *rapid.T) { m.stop(which(t)) },
+			"amazon": func(*rapid.T) { m.amazon() },
+			"end": func(t *rapid.T) {
+				if rapid.IntRange(0, 9).Draw(t, "now") == 0 {
+					m.collect()
+				}
+			},
+			"time":     func(t *rapid.T) { m.now = m.now.Add(time.Duration(rapid.IntRange(1, 700).Draw(t, "s")) * time.Second) },
+			"forward":  func(*rapid.T) { m.jump(24 * time.Hour) },
+			"backward": func(*rapid.T) { m.jump(-time.Hour) },
+		})
+		m.mustEnd(t)
 	})
 }

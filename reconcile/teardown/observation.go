@@ -2,6 +2,7 @@ package teardown
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,13 +16,12 @@ type Observation struct {
 	// Recorded says that the removal stands in the NodeSync's status and in its
 	// record, both read back past the cache, so written by an earlier pass.
 	Recorded bool
-	// Noted are the provider IDs in the record, and whether EC2 has shown each.
-	Noted map[string]bool
-	// NotedAt is when the last of them was added.
-	NotedAt time.Time
-	// Missed is how many answers of EC2 in a row, this pass's among them, have
-	// lacked a provider ID that it has never shown. A restart begins anew.
-	Missed map[string]int
+	// Noted are the provider IDs in the record, with the last state in which EC2
+	// has shown each.
+	Noted map[string]Seen
+	// Absent are those of them that EC2's answers lack, this pass's among them. A
+	// restart begins anew.
+	Absent map[string]Absence
 
 	// Exists says that an object of this name has the removal's UID.
 	Exists          bool
@@ -92,62 +92,62 @@ type Instance struct {
 	Gone bool
 }
 
-// settled is how long an instance that exists may be missing from EC2's
-// answers. They are eventually consistent, by seconds as a rule; Karpenter
-// itself reckons with minutes. An instance that was noted longer ago than this
-// and that EC2 has never shown ended while nobody asked.
-const settled = 10 * time.Minute
-
-// settledAnswers is how many answers have to lack it besides: clocks jump.
-const settledAnswers = 10
-
-// unended returns the provider IDs of the instances that are not proven ended:
-// those that EC2 shows alive, and those noted that it has not shown yet.
-func (o Observation) unended(now time.Time) []string {
+// unended returns the instances that are not proven ended: those that EC2 shows
+// alive, and those noted that it does not show. Of the latter, one that was seen
+// ending has ended.
+func (o Observation) unended(now time.Time) []Instance {
 	if o.EC2 == nil {
 		return nil
 	}
-	var alive []string
+	var left []Instance
 	shown := map[string]bool{}
 	for _, i := range o.EC2.Instances {
 		shown[i.ProviderID] = true
 		if !i.Gone {
-			alive = append(alive, i.ProviderID)
+			left = append(left, i)
 		}
 	}
 	for id, seen := range o.Noted {
-		if !shown[id] && !seen && (now.Sub(o.NotedAt) < settled || o.Missed[id] < settledAnswers) {
-			alive = append(alive, id)
+		if !shown[id] && !seen.ending() && !o.Absent[id].proves(now) {
+			left = append(left, Instance{ProviderID: id, State: unlisted})
 		}
 	}
-	slices.Sort(alive)
-	return alive
+	slices.SortFunc(left, func(a, b Instance) int { return strings.Compare(a.ProviderID, b.ProviderID) })
+	return left
 }
 
-// news returns what the record lacks: provider IDs that it has not, and those
-// that EC2 has shown for the first time.
-func (o Observation) news() (fresh, seen []string) {
+// unlisted stands for the state of an instance that an answer lacks.
+const unlisted = "not in EC2's answer"
+
+// news returns what the record lacks: provider IDs that it has not, and what EC2
+// has shown of an instance for the first time. An instance that nobody noted and
+// that is ending anyhow is no news.
+func (o Observation) news() (fresh []string, seen []Instance) {
 	for _, c := range o.NodeClaims {
 		if _, noted := o.Noted[c.ProviderID]; !noted && c.ProviderID != "" {
 			fresh = append(fresh, c.ProviderID)
 		}
 	}
-	if o.EC2 != nil {
-		for _, i := range o.EC2.Instances {
-			if !o.Noted[i.ProviderID] {
-				seen = append(seen, i.ProviderID)
-			}
+	slices.Sort(fresh)
+	fresh = slices.Compact(fresh)
+	if o.EC2 == nil {
+		return fresh, nil
+	}
+	for _, i := range o.EC2.Instances {
+		before, noted := o.Noted[i.ProviderID]
+		now := Seen(i.State)
+		if now.rank() > before.rank() && (noted || !now.ending() || slices.Contains(fresh, i.ProviderID)) {
+			seen = append(seen, i)
 		}
 	}
-	slices.Sort(fresh)
-	slices.Sort(seen)
-	return slices.Compact(fresh), slices.Compact(seen)
+	slices.SortFunc(seen, func(a, b Instance) int { return strings.Compare(a.ProviderID, b.ProviderID) })
+	return fresh, seen
 }
 
 // unseen says that the record has an instance that EC2 has not shown yet.
 func (o Observation) unseen() bool {
 	for _, seen := range o.Noted {
-		if !seen {
+		if seen == "" {
 			return true
 		}
 	}

@@ -33,7 +33,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	entry := d.records.entries[it.before.UID]
 	it.seen = Observation{
 		Recorded: before.Recorded, EC2: before.EC2, Silence: before.Silence,
-		Noted: entry.Instances, NotedAt: entry.NotedAt.Time, Missed: d.result.Missed,
+		Noted: entry.Instances, Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
 	}
 	if hold, ok := d.Holds[it.before.UID]; ok {

@@ -23,7 +23,6 @@ func (d *drive) readBack(ctx context.Context) (map[types.UID]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	records.rewind(d.Now)
 	d.records = records
 	current := sync.UID == d.Sync.UID && sync.Generation == d.Sync.Generation &&
 		sync.DeletionTimestamp.IsZero() == d.Sync.DeletionTimestamp.IsZero()
@@ -55,7 +54,7 @@ func (d *drive) saveRecords(ctx context.Context) error {
 		for _, a := range it.actions {
 			switch a := a.(type) {
 			case Note:
-				noted = d.records.note(it, a, d.Now) || noted
+				noted = d.records.note(it, a) || noted
 			case Forget:
 				d.records.forget(it.before.UID)
 			}

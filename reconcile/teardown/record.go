@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,10 +23,9 @@ func RecordName(nodeSync string) string { return v1alpha1.ObjectName("plumbline-
 type record struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// NotedAt is when the last instance was added.
-	NotedAt metav1.Time `json:"notedAt"`
-	// Instances are the provider IDs ever seen, and whether EC2 has shown each.
-	Instances map[string]bool `json:"instances,omitempty"`
+	// Instances are the provider IDs ever seen, with the last state in which EC2
+	// has shown each, as far as it matters: shown, and shown ending.
+	Instances map[string]Seen `json:"instances,omitempty"`
 	// Growth is what stopping growth has overwritten.
 	Growth Growth `json:"growth"`
 }
@@ -74,29 +73,23 @@ func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeS
 
 // note adds to a removal's entry, and says whether the removal has waited for
 // that. It never takes anything out.
-func (r *records) note(it *item, n Note, now time.Time) bool {
+func (r *records) note(it *item, n Note) bool {
 	entry, exists := r.entries[it.before.UID]
 	if !exists {
-		entry = record{Kind: it.before.Kind, Name: it.before.Name, NotedAt: metav1.NewTime(now), Growth: it.growth}
+		entry = record{Kind: it.before.Kind, Name: it.before.Name, Growth: it.growth}
 	}
-	instances := map[string]bool{}
-	for id, seen := range entry.Instances {
-		instances[id] = seen
-	}
-	fresh := false
+	instances := map[string]Seen{}
+	maps.Copy(instances, entry.Instances)
+	fresh, marked := false, false
 	for _, id := range n.Fresh {
 		if _, known := instances[id]; !known {
-			instances[id], fresh = false, true
+			instances[id], fresh = "", true
 		}
 	}
-	marked := false
-	for _, id := range n.Seen {
-		if !instances[id] {
-			instances[id], marked = true, true
+	for _, i := range n.Seen {
+		if state := Seen(i.State); state.rank() > instances[i.ProviderID].rank() {
+			instances[i.ProviderID], marked = state, true
 		}
-	}
-	if fresh {
-		entry.NotedAt = metav1.NewTime(now)
 	}
 	if exists && !fresh && !marked {
 		return false
@@ -105,18 +98,6 @@ func (r *records) note(it *item, n Note, now time.Time) bool {
 	r.entries[it.before.UID] = entry
 	r.changed = true
 	return fresh || !exists
-}
-
-// rewind brings what was noted by a clock that has been put back since to now:
-// until then nothing would ever count as settled.
-func (r *records) rewind(now time.Time) {
-	for uid, entry := range r.entries {
-		if entry.NotedAt.After(now) {
-			entry.NotedAt = metav1.NewTime(now)
-			r.entries[uid] = entry
-			r.changed = true
-		}
-	}
 }
 
 func (r *records) forget(uid types.UID) {

@@ -27,9 +27,9 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 //
 // The words of see: unrecorded, vanished, terminating, growing, static, cached
 // (the object was not read past the cache), claims=a,b! (! is deleting),
-// noted=i-1,i-2+ (+ is seen by EC2), ec2=i-1:running or ec2=nothing (its
-// answer), missed=N (answers that lacked all that is noted), noted-ago=D,
-// silent, hold, controller-down, cloud-unverified, arrivals-pending,
+// noted=i-1,i-2+,i-3- (+ is shown by EC2 running, - shutting down), ec2=i-1:running
+// or ec2=nothing (its answer), absent=N/D (N answers over a time of D lacked all
+// that is noted), silent, hold, controller-down, cloud-unverified, arrivals-pending,
 // named-by=NodePool/x.
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")
@@ -113,15 +113,14 @@ func (p *player) see(words []string) string {
 	o := Observation{
 		Fresh: true, Recorded: true, Exists: true, GrowthStopped: true, ResourceVersion: "1",
 		Controller: Gate{Open: true}, Cloud: Gate{Open: true}, Arrivals: Gate{Open: true},
-		Noted: map[string]bool{}, NotedAt: p.now,
+		Noted: map[string]Seen{}, Absent: map[string]Absence{},
 	}
 	for _, word := range words {
-		if ago, is := strings.CutPrefix(word, "noted-ago="); is {
-			passed, err := time.ParseDuration(ago)
-			if err != nil {
-				p.t.Fatal(err)
+		if absent, is := strings.CutPrefix(word, "absent="); is {
+			a := p.absence(absent)
+			for id := range o.Noted {
+				o.Absent[id] = a
 			}
-			o.NotedAt = p.now.Add(-passed)
 			continue
 		}
 		if !o.apply(word) {
@@ -144,6 +143,19 @@ func (p *player) see(words []string) string {
 		lines = append(lines, "  "+a.String())
 	}
 	return strings.Join(lines, "\n")
+}
+
+func (p *player) absence(word string) Absence {
+	answers, over, _ := strings.Cut(word, "/")
+	n, err := strconv.Atoi(answers)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	passed, err := time.ParseDuration(over)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return Absence{Since: p.now.Add(-passed), Answers: n}
 }
 
 func (o *Observation) apply(word string) bool {
@@ -184,16 +196,11 @@ func (o *Observation) apply(word string) bool {
 		}
 	case "noted":
 		for _, id := range strings.Split(value, ",") {
-			o.Noted[strings.TrimSuffix(id, "+")] = strings.HasSuffix(id, "+")
-		}
-	case "missed":
-		times, err := strconv.Atoi(value)
-		if err != nil {
-			return false
-		}
-		o.Missed = map[string]int{}
-		for id := range o.Noted {
-			o.Missed[id] = times
+			seen := map[byte]Seen{'+': "running", '-': shuttingDown}[id[len(id)-1]]
+			if seen != "" {
+				id = id[:len(id)-1]
+			}
+			o.Noted[id] = seen
 		}
 	case "ec2":
 		o.EC2 = &Answer{}

@@ -38,7 +38,7 @@ type stage struct {
 	sync   *v1alpha1.NodeSync
 	now    time.Time
 	asked  time.Time
-	missed map[string]int
+	absent map[string]Absence
 
 	instances map[string]cloud.Instance
 	questions int
@@ -212,7 +212,7 @@ func (s *stage) write() {
 func (s *stage) drive() error {
 	var err error
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
-		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Missed: s.missed,
+		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
 	}, s.sync.Status.Removals)
 	return err
@@ -237,7 +237,7 @@ func (s *stage) pass() []string {
 	if err := s.drive(); err != nil {
 		s.t.Fatalf("pass: %v", err)
 	}
-	s.asked, s.missed = s.last.AskedAt, s.last.Missed
+	s.asked, s.absent = s.last.AskedAt, s.last.Absent
 	s.sync.Status.Removals = nil
 	for _, r := range s.last.Removals {
 		if r.Phase != v1alpha1.RemovalGone {

@@ -20,17 +20,18 @@ type model struct {
 	pool      *modelPool
 	claims    map[string]modelClaim
 	instances map[string]string
-	hidden    map[string]bool // by EC2's eventual consistency
-	lacking   map[string]int  // answers that a hidden one was lacking in
+	hidden    map[string]bool    // by EC2's eventual consistency
+	lacking   map[string]Absence // the answers that lacked a hidden one
+	lags      map[string]bool    // shown once more as running
+	steady    bool               // the clock does not jump
 	cache     *modelCache
 
 	controller, cloud, arrivals, ec2 bool
 	hold                             bool
 
 	status *v1alpha1.Removal
-	record map[string]bool
-	missed map[string]int
-	noted  time.Time
+	record map[string]Seen
+	absent map[string]Absence
 	serial int
 	gone   bool
 }
@@ -54,7 +55,7 @@ type modelCache struct {
 func newModel(nodes int) *model {
 	m := &model{
 		now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), pool: &modelPool{version: 1},
-		claims: map[string]modelClaim{}, instances: map[string]string{}, hidden: map[string]bool{}, lacking: map[string]int{},
+		claims: map[string]modelClaim{}, instances: map[string]string{}, hidden: map[string]bool{}, lacking: map[string]Absence{}, lags: map[string]bool{},
 		controller: true, cloud: true, arrivals: true, ec2: true, cache: &modelCache{},
 	}
 	for range nodes {
@@ -114,7 +115,7 @@ func (m *model) strip() {
 func (m *model) collect() {
 	for id, state := range m.instances {
 		owned := slices.ContainsFunc(slices.Collect(maps.Values(m.claims)), func(c modelClaim) bool { return c.instance == id })
-		if m.controller && state == "running" && !owned {
+		if m.controller && runs(state) && !owned {
 			m.instances[id] = "shutting-down"
 		}
 	}
@@ -130,10 +131,10 @@ func (m *model) karpenter() {
 		if !c.deleting {
 			continue
 		}
-		switch m.instances[c.instance] {
-		case "running":
+		switch state := m.instances[c.instance]; {
+		case runs(state):
 			m.instances[c.instance] = "shutting-down"
-		case "terminated", "absent":
+		case state == "terminated", state == "absent":
 			delete(m.claims, name)
 		}
 		return
@@ -158,7 +159,11 @@ func (m *model) amazon() {
 }
 
 // jump is a clock that is put forward or back.
-func (m *model) jump(by time.Duration) { m.now = m.now.Add(by) }
+func (m *model) jump(by time.Duration) {
+	if !m.steady {
+		m.now = m.now.Add(by)
+	}
+}
 
 // loseRecord is someone who deletes the record. (Of an instance that EC2 has
 // never shown, nobody would know any more.)
@@ -182,10 +187,12 @@ func (m *model) garbage() {
 	}
 }
 
+func runs(state string) bool { return state == "running" || state == "stopping" || state == "stopped" }
+
 func (m *model) alive() []string {
 	var alive []string
 	for id, state := range m.instances {
-		if state == "running" || state == "shutting-down" {
+		if runs(state) || state == "shutting-down" {
 			alive = append(alive, id)
 		}
 	}
@@ -201,7 +208,7 @@ func (m *model) observe(fresh bool, recorded bool) Observation {
 		seen = &modelCache{pool: m.pool, claims: m.claims}
 	}
 	o := Observation{
-		Fresh: fresh, Recorded: recorded, Noted: maps.Clone(m.record), NotedAt: m.noted, Missed: maps.Clone(m.missed),
+		Fresh: fresh, Recorded: recorded, Noted: maps.Clone(m.record), Absent: maps.Clone(m.absent),
 		Controller: Gate{Open: m.controller, Message: "controller"},
 		Cloud:      Gate{Open: m.cloud, Message: "cloud"},
 		Arrivals:   Gate{Open: m.arrivals, Message: "arrivals"},
@@ -224,7 +231,8 @@ func (m *model) observe(fresh bool, recorded bool) Observation {
 	return o
 }
 
-// consistent is after how many answers EC2 shows a new instance at the latest.
+// consistent is how many answers of EC2 in a row lack an instance that exists at
+// the most. Where the clock is steady they may be more, within settled.
 const consistent = settledAnswers - 1
 
 // ask is EC2's answer, or none.
@@ -232,23 +240,60 @@ func (m *model) ask() (*Answer, string) {
 	if !m.ec2 {
 		return nil, "throttled"
 	}
-	for id := range m.hidden {
-		if m.lacking[id]++; m.lacking[id] > consistent {
-			delete(m.hidden, id)
-		}
-	}
 	answer := &Answer{}
 	for _, id := range slices.Sorted(maps.Keys(m.instances)) {
-		if state := m.instances[id]; !m.hidden[id] && state != "absent" {
-			answer.Instances = append(answer.Instances, Instance{ProviderID: id, State: state, Gone: state == "terminated"})
+		if m.hides(id) || m.instances[id] == "absent" {
+			continue
 		}
-	}
-	missed := map[string]int{}
-	for id, seen := range m.record {
-		if !seen && !slices.ContainsFunc(answer.Instances, func(i Instance) bool { return i.ProviderID == id }) {
-			missed[id] = m.missed[id] + 1
+		delete(m.lacking, id)
+		state := m.instances[id]
+		if m.lags[id] {
+			state = "running"
 		}
+		answer.Instances = append(answer.Instances, Instance{ProviderID: id, State: state, Gone: state == "terminated"})
 	}
-	m.missed = missed
+	clear(m.lags)
+	m.absent = absences(m.absent, m.record, answer.shown(), m.now)
 	return answer, ""
+}
+
+// hides says whether EC2's next answer lacks an instance that exists.
+func (m *model) hides(id string) bool {
+	if !m.hidden[id] {
+		return false
+	}
+	a := m.lacking[id]
+	if a.Answers == 0 {
+		a.Since = m.now
+	}
+	a.Answers++
+	if a.Answers > consistent && (!m.steady || m.now.Sub(a.Since) >= settled) {
+		delete(m.hidden, id)
+		return false
+	}
+	m.lacking[id] = a
+	return true
+}
+
+// flap has EC2's answers lack an instance that they have shown. (Of one that
+// nobody has noted, nobody would know; one that was seen ending does not matter.)
+func (m *model) flap(which int) {
+	id := fmt.Sprintf("i-%d", which)
+	if seen, noted := m.record[id]; noted && !seen.ending() {
+		m.hidden[id] = true
+	}
+}
+
+// lag has EC2's next answer show an instance as it was.
+func (m *model) lag(which int) { m.lags[fmt.Sprintf("i-%d", which)] = true }
+
+// stop is someone who stops an instance, or the hardware below it that fails.
+func (m *model) stop(which int) {
+	id := fmt.Sprintf("i-%d", which)
+	switch m.instances[id] {
+	case "running":
+		m.instances[id] = "stopping"
+	case "stopping":
+		m.instances[id] = "stopped"
+	}
 }
