@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -79,11 +80,12 @@ func names(objects []object) []string {
 
 func TestTheBase(t *testing.T) {
 	want := []string{
-		"ClusterRole /plumbline", "ClusterRole /plumbline-charts", "ClusterRole /plumbline-charts-karpenter",
+		"ClusterRole /plumbline", "ClusterRole /plumbline-charts", "ClusterRole /plumbline-charts-karpenter", "ClusterRole /plumbline-metrics-reader",
 		"ClusterRoleBinding /plumbline", "ClusterRoleBinding /plumbline-charts", "ClusterRoleBinding /plumbline-charts-karpenter",
 		"CustomResourceDefinition /nodesyncs.plumbline.dev",
 		"Deployment plumbline-system/plumbline",
 		"Namespace /plumbline-system",
+		"NetworkPolicy plumbline-system/plumbline",
 		"PodDisruptionBudget plumbline-system/plumbline",
 		"Role kube-system/plumbline-charts", "Role kube-system/plumbline-charts-dns", "Role kube-system/plumbline-charts-karpenter",
 		"Role plumbline-system/plumbline", "Role plumbline-system/plumbline-charts-values",
@@ -211,6 +213,72 @@ func TestServicesLeadToPorts(t *testing.T) {
 	}
 	if want := fmt.Sprintf("--webhook-addr=:%d", ports["webhook"]); !slices.Contains(container.Args, want) {
 		t.Errorf("the daemon's arguments are %v, want %s among them", container.Args, want)
+	}
+}
+
+// TestTheNetworkPolicyNamesPorts: one that no container has would close that door.
+func TestTheNetworkPolicyNamesPorts(t *testing.T) {
+	objects := build(t, ".")
+	var policy networkingv1.NetworkPolicy
+	if err := yaml.UnmarshalStrict(find(t, objects, "NetworkPolicy plumbline-system/plumbline").text, &policy); err != nil {
+		t.Fatal(err)
+	}
+	var deployment appsv1.Deployment
+	if err := yaml.UnmarshalStrict(find(t, objects, "Deployment plumbline-system/plumbline").text, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	template := deployment.Spec.Template
+	for key, value := range policy.Spec.PodSelector.MatchLabels {
+		if template.Labels[key] != value {
+			t.Errorf("the policy is for pods with %s=%s, the daemon's have %v", key, value, template.Labels)
+		}
+	}
+	open := map[string]bool{}
+	for _, port := range policy.Spec.Ingress[0].Ports {
+		open[port.Port.StrVal] = true
+	}
+	for _, port := range template.Spec.Containers[0].Ports {
+		if want := port.Name != "health"; open[port.Name] != want {
+			t.Errorf("port %s is open: %t, want %t", port.Name, open[port.Name], want)
+		}
+		delete(open, port.Name)
+	}
+	if len(open) > 0 {
+		t.Errorf("the policy opens ports that the daemon has not: %v", open)
+	}
+}
+
+// TestTheServiceMonitorFindsTheService by labels and by port.
+func TestTheServiceMonitorFindsTheService(t *testing.T) {
+	var monitor struct {
+		Spec struct {
+			Selector  struct{ MatchLabels map[string]string }
+			Endpoints []struct{ Port, Scheme string }
+		}
+	}
+	if err := yaml.Unmarshal(find(t, build(t, "monitoring"), "ServiceMonitor plumbline-system/plumbline").text, &monitor); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, o := range build(t, ".") {
+		if o.Kind != "Service" {
+			continue
+		}
+		var service corev1.Service
+		if err := yaml.UnmarshalStrict(o.text, &service); err != nil {
+			t.Fatal(err)
+		}
+		matches := true
+		for key, value := range monitor.Spec.Selector.MatchLabels {
+			matches = matches && service.Labels[key] == value
+		}
+		endpoint := monitor.Spec.Endpoints[0]
+		if matches && service.Spec.Ports[0].Name == endpoint.Port && endpoint.Scheme == "https" {
+			found = append(found, service.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"plumbline-metrics"}, found); diff != "" {
+		t.Errorf("services that are scraped (-want +got):\n%s", diff)
 	}
 }
 

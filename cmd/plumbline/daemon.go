@@ -13,7 +13,6 @@ import (
 	"github.com/fluxcd/pkg/runtime/events"
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/fluxcd/pkg/runtime/metrics"
-	"github.com/fluxcd/pkg/runtime/pprof"
 	"github.com/fluxcd/pkg/runtime/probes"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -26,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -152,11 +150,15 @@ func newManager(config *rest.Config, lease resourcelock.Interface, objects cache
 	if err != nil {
 		return nil, err
 	}
+	if err := checkProfilingAddr(o.profilingAddr); err != nil {
+		return nil, err
+	}
 	lasts, renews, retries, grace := leaseDuration, renewDeadline, retryPeriod, 20*time.Second
 	options := ctrl.Options{
 		Scheme:                              scheme,
 		Logger:                              ctrl.Log,
-		Metrics:                             metricsserver.Options{BindAddress: o.metricsAddr, ExtraHandlers: pprof.GetHandlers()},
+		Metrics:                             metricsOptions(o),
+		PprofBindAddress:                    o.profilingAddr,
 		HealthProbeBindAddress:              o.healthAddr,
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionID:                    leaseName,

@@ -21,6 +21,8 @@ type runOptions struct {
 	namespace      string
 	cacheDir       string
 	metricsAddr    string
+	metricsAuth    bool
+	profilingAddr  string
 	healthAddr     string
 	eventsAddr     string
 	webhookAddr    string
@@ -58,6 +60,8 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.namespace, "watch-namespace", envOr("POD_NAMESPACE", "plumbline-system"), "namespace of the NodeSyncs and of the leader's Lease; default from $POD_NAMESPACE")
 	flags.StringVar(&o.cacheDir, "cache-dir", filepath.Join(os.TempDir(), "plumbline"), "folder for Git stores and charts; losing it costs time and nothing else")
 	flags.StringVar(&o.metricsAddr, "metrics-addr", ":8080", "address of /metrics; 0 for none")
+	flags.BoolVar(&o.metricsAuth, "metrics-auth", true, "serve /metrics over HTTPS, to those whose token may get the non-resource URL /metrics; false serves it to everyone over plain HTTP")
+	flags.StringVar(&o.profilingAddr, "profiling-addr", "0", "loopback address of /debug/pprof, such as localhost:6060; 0 for none")
 	flags.StringVar(&o.healthAddr, "health-addr", ":9440", "address of /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.eventsAddr, "events-addr", "", "address of a Flux notification-controller for events")
 	flags.StringVar(&o.webhookAddr, "webhook-addr", "0", "address of "+webhook.Path+", where a Git host tells of pushes; 0 for none")

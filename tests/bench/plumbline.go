@@ -27,9 +27,9 @@ const working = "Starting workers"
 type plumbline struct {
 	*ground
 	daemon *daemon.Daemon
-	// metrics is the address of the daemon's metrics and profiles, hooks that of its
+	// profiles is the address of the daemon's profiles, hooks that of its
 	// receiver of webhooks.
-	metrics, hooks string
+	profiles, hooks string
 	// direct sends requests past any proxy.
 	direct *http.Client
 	// syncs are the names of the NodeSyncs.
@@ -73,8 +73,8 @@ func (p *plumbline) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.metrics, p.hooks = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-	return p.daemon.Start(ctx, append(p.flags(), "--metrics-addr="+p.metrics, "--webhook-addr="+p.hooks)...)
+	p.profiles, p.hooks = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
+	return p.daemon.Start(ctx, append(p.flags(), "--profiling-addr="+p.profiles, "--webhook-addr="+p.hooks)...)
 }
 
 // log is all that the daemon has said, start after start.

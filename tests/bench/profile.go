@@ -71,7 +71,7 @@ func (b *bench) profileHeap(ctx context.Context, at string) error {
 }
 
 func (b *bench) download(ctx context.Context, profile, into string) (err error) {
-	url := fmt.Sprintf("http://%s/debug/pprof/%s", b.plumbline.metrics, profile)
+	url := fmt.Sprintf("http://%s/debug/pprof/%s", b.plumbline.profiles, profile)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("ask for a profile: %w", err)

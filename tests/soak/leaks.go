@@ -71,7 +71,7 @@ func (l leaks) String() string {
 
 // sample asks the daemon and the kernel.
 func (r *replica) sample(ctx context.Context) (sample, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.metrics+"/debug/pprof/goroutine?debug=1", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.profiles+"/debug/pprof/goroutine?debug=1", nil)
 	if err != nil {
 		return sample{}, err
 	}

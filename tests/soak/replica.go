@@ -28,10 +28,10 @@ const (
 // replica is one of two daemons, of which one leads.
 type replica struct {
 	*daemon.Daemon
-	name    string
-	metrics string          // its address
-	api     *apiproxy.Proxy // its way to the API server
-	started time.Time
+	name     string
+	profiles string          // the address of its profiles
+	api      *apiproxy.Proxy // its way to the API server
+	started  time.Time
 	// disturbed is when a fault ended last that may cost it the lease.
 	disturbed time.Time
 }
@@ -52,8 +52,8 @@ func (r *replica) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.metrics, r.started = fmt.Sprintf("127.0.0.1:%d", ports[0]), time.Now()
-	return r.Start(ctx, "--leader-elect", "--metrics-addr="+r.metrics)
+	r.profiles, r.started = fmt.Sprintf("127.0.0.1:%d", ports[0]), time.Now()
+	return r.Start(ctx, "--leader-elect", "--profiling-addr="+r.profiles)
 }
 
 // close ends all that belongs to it.
