@@ -49,7 +49,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 			t.Fatal(err)
 		}
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "token"}, Data: map[string][]byte{"token": []byte("s3cret"), "username": []byte("git"), "password": []byte("s3cret")}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "token", Annotations: map[string]string{v1alpha1.HostsAnnotation: "git.example.com,plain.example.com"}}, Data: map[string][]byte{"token": []byte("s3cret"), "username": []byte("git"), "password": []byte("s3cret")}}
 	patches := 0
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(sync).WithReturnManagedFields().WithObjects(append(objects, sync, secret)...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -115,6 +116,9 @@ func (p *pass) request(ctx context.Context) (source.Request, error) {
 	}
 	secret, err := p.secret(ctx, git.SecretRef.Name)
 	if err != nil {
+		return source.Request{}, err
+	}
+	if err := p.Settings.Grants.Check(secret, grant.Use{NodeSync: p.sync.Name, Address: git.URL}); err != nil {
 		return source.Request{}, err
 	}
 	if request.Credentials, err = source.CredentialsFromSecret(secret.Data); err != nil {

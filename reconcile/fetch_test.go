@@ -257,3 +257,20 @@ func TestMissingSecretNeedsAPerson(t *testing.T) {
 		t.Errorf("asked %t, %+v", asked, f)
 	}
 }
+
+// TestASecretIsSentToItsHostsOnly: who may create a NodeSync names any Secret of
+// the namespace, and any URL.
+func TestASecretIsSentToItsHostsOnly(t *testing.T) {
+	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
+		n.Spec.Source.Git.SecretRef = &v1alpha1.LocalReference{Name: "token"}
+	}))
+	if request, err := b.pass().request(t.Context()); err != nil || request.Credentials.Password != "s3cret" {
+		t.Fatalf("its own host: %v, %v", request.URL, err)
+	}
+	p := b.pass()
+	p.sync.Spec.Source.Git.URL = "https://evil.example.com/acme/fleet.git"
+	request, err := p.request(t.Context())
+	if f := fault.Classify(err); f == nil || f.Class != fault.Terminal || f.Reason != v1alpha1.ReasonSecretRefused || request.Credentials.Password != "" {
+		t.Errorf("another host: %+v, %v", f, err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -73,6 +74,8 @@ type Settings struct {
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
 	// checked against.
 	CertificateAuthority []byte
+	// Grants say whether a Secret has to name the hosts that it is for.
+	Grants grant.Policy
 	// Now tells the time.
 	Now func() time.Time
 	// StillLeader returns an error when the lease is no longer ours.

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 )
 
 // openHost returns what the NodeSync has for a host that charts come from. It is
@@ -20,21 +23,24 @@ func (p *pass) openHost(ctx context.Context, host string) (charts.Credentials, e
 	}
 	var found charts.Credentials
 	if ref := registry.SecretRef; ref != nil {
-		data, err := p.registrySecret(ctx, host, ref.Name)
+		secret, err := p.registrySecret(ctx, host, ref.Name)
 		if err != nil {
 			return charts.Credentials{}, err
 		}
-		if found, err = charts.CredentialsFromSecret(ctx, data, host); err != nil {
+		if err := p.Settings.Grants.Check(secret, grant.Use{NodeSync: p.sync.Name, Address: host}); err != nil {
+			return charts.Credentials{}, err
+		}
+		if found, err = charts.CredentialsFromSecret(ctx, secret.Data, host); err != nil {
 			return charts.Credentials{}, fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", ref.Name, host, err)
 		}
 		found.Origin = "secret " + ref.Name
 	}
 	if ref := registry.CertSecretRef; ref != nil {
-		data, err := p.registrySecret(ctx, host, ref.Name)
+		secret, err := p.registrySecret(ctx, host, ref.Name)
 		if err != nil {
 			return charts.Credentials{}, err
 		}
-		if found.CA, err = charts.AuthoritiesFromSecret(data); err != nil {
+		if found.CA, err = charts.AuthoritiesFromSecret(secret.Data); err != nil {
 			return charts.Credentials{}, fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", ref.Name, host, err)
 		}
 	}
@@ -54,11 +60,11 @@ func (p *pass) registry(host string) *v1alpha1.Registry {
 	return nil
 }
 
-func (p *pass) registrySecret(ctx context.Context, host, name string) (map[string][]byte, error) {
+func (p *pass) registrySecret(ctx context.Context, host, name string) (*corev1.Secret, error) {
 	secret, err := p.readSecret(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", name, host, err)
 		return nil, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonChartFailed, Err: err}
 	}
-	return secret.Data, nil
+	return secret, nil
 }

@@ -19,7 +19,8 @@ import (
 )
 
 func secretOf(name string, data map[string][]byte) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
+	hosts := map[string]string{v1alpha1.HostsAnnotation: "plain.example.com,both.example.com:5000,unfit.example.com"}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: hosts}, Data: data}
 }
 
 func TestHostsAreOpenedByTheNodeSync(t *testing.T) {
@@ -67,6 +68,14 @@ func TestHostsAreOpenedByTheNodeSync(t *testing.T) {
 		if uncached.reads != want.reads {
 			t.Errorf("%s: %d Secrets were read, want %d", host, uncached.reads, want.reads)
 		}
+	}
+
+	// A NodeSync cannot send a Secret to a host that the Secret does not name.
+	p := b.pass()
+	p.sync.Spec.Charts.Registries = append(p.sync.Spec.Charts.Registries, v1alpha1.Registry{Host: "evil.example.com", SecretRef: &v1alpha1.LocalReference{Name: "token"}})
+	_, err := p.openHost(t.Context(), "evil.example.com")
+	if f := fault.Classify(err); f == nil || f.Class != fault.Terminal || f.Reason != v1alpha1.ReasonSecretRefused {
+		t.Errorf("a host that the secret does not name: %v", err)
 	}
 
 	// A Secret that was changed counts at the next question.

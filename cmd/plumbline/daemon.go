@@ -31,6 +31,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -232,6 +233,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			Namespace:            o.namespace,
 			CloudInterval:        o.cloudInterval,
 			CertificateAuthority: authority,
+			Grants:               grant.Policy{Unannotated: o.anyHost},
 			Now:                  time.Now,
 			StillLeader:          leading,
 		},

@@ -17,6 +17,7 @@ func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *q
 		Hosts:       report.Hosts{},
 		Secrets:     mgr.GetAPIReader(),
 		Namespace:   reconciler.Settings.Namespace,
+		Grants:      reconciler.Settings.Grants,
 		StillLeader: reconciler.Settings.StillLeader,
 		Trouble:     reconciler.Look,
 		Now:         reconciler.Settings.Now,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -62,6 +63,11 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 		secret := &corev1.Secret{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}, secret); err != nil {
 			return nil, explain(err, "read secret "+git.SecretRef.Name)
+		}
+		// Who reads the Secret with rights of their own is believed where it says nothing.
+		own := grant.Policy{Unannotated: true}
+		if err := own.Check(secret, grant.Use{NodeSync: sync.Name, Address: git.URL}); err != nil {
+			return nil, err
 		}
 		credentials, err := source.CredentialsFromSecret(secret.Data)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
 )
@@ -30,6 +31,7 @@ type runOptions struct {
 	webhookProxies []net.IPNet
 	concurrent     int
 	leaderElect    bool
+	anyHost        bool
 	cloudInterval  time.Duration
 	storeLimit     int64
 	log            logger.Options
@@ -69,6 +71,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.IPNetSliceVar(&o.webhookProxies, "webhook-trusted-proxies", nil, "networks, as CIDRs, of the proxies before the webhook whose X-Forwarded-For is believed when requests are counted by address")
 	flags.IntVar(&o.concurrent, "concurrent", 4, "number of NodeSyncs reconciled at a time")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that several replicas can run")
+	flags.BoolVar(&o.anyHost, "secrets-for-any-host", false, "send what is in a Secret without the annotation "+v1alpha1.HostsAnnotation+" to whatever host a NodeSync names")
 	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "least time between two questions to EC2 about removals")
 	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of one Git store, in bytes")
 	o.log.BindFlags(flags)

@@ -8,6 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
@@ -33,6 +34,7 @@ func ofSource() []rule {
 		as[*source.CertificateError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.HostKeyError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.LimitError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*grant.RefusedError](Terminal, v1alpha1.ReasonSecretRefused),
 		as[*source.SecretError](Terminal, v1alpha1.ReasonSourceFailed),
 	}
 }

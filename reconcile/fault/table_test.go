@@ -19,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
@@ -46,6 +47,7 @@ func meanings() []meaning {
 		{&source.HostKeyError{}, fault.Terminal, "SourceFailed"},
 		{&source.LimitError{}, fault.Terminal, "SourceFailed"},
 		{&source.SecretError{Key: "identity"}, fault.Terminal, "SourceFailed"},
+		{&grant.RefusedError{Secret: "fleet-auth"}, fault.Terminal, "SecretRefused"},
 		{&source.SymlinkError{}, fault.Terminal, "Invalid"},
 
 		{&render.MissingError{}, fault.Terminal, "Refused"},

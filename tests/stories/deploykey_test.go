@@ -44,7 +44,10 @@ func (s *story) deployKeyCommand(ts *testscript.TestScript, args []string) error
 	manifest, err := yaml.Marshal(map[string]any{
 		"apiVersion": "v1",
 		"kind":       "Secret",
-		"metadata":   map[string]any{"name": args[0], "namespace": daemon.Namespace},
+		"metadata": map[string]any{
+			"name": args[0], "namespace": daemon.Namespace,
+			"annotations": map[string]any{"plumbline.dev/hosts": host},
+		},
 		"stringData": map[string]any{"identity": string(identity), "known_hosts": string(known)},
 	})
 	if err != nil {

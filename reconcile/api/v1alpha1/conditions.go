@@ -21,6 +21,12 @@ const (
 	// ValuesLabel, with the value "true", on a Secret or ConfigMap of the daemon's
 	// namespace lets a plumbline.yaml take values of the chart from it.
 	ValuesLabel = "plumbline.dev/values"
+	// HostsAnnotation on a Secret lists, between commas, the hosts that what is in
+	// it may be sent to.
+	HostsAnnotation = "plumbline.dev/hosts"
+	// NodeSyncsAnnotation on a Secret lists, between commas, the NodeSyncs that may
+	// use it. Without it, each of its namespace may.
+	NodeSyncsAnnotation = "plumbline.dev/nodesyncs"
 	// NoWayBackAnnotation on a NodeSync accepts that one version of Karpenter, which
 	// is its value, cannot be rolled back.
 	NoWayBackAnnotation = "plumbline.dev/upgrade-without-way-back"
@@ -48,6 +54,7 @@ const (
 	ReasonRemoving            = "Removing"
 	ReasonSourceFailed        = "SourceFailed"
 	ReasonRefused             = "Refused"
+	ReasonSecretRefused       = "SecretRefused"
 	ReasonInvalid             = "Invalid"
 	ReasonConflict            = "Conflict"
 	ReasonChartFailed         = "ChartFailed"

@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
@@ -25,6 +26,8 @@ type Deliverer struct {
 	// kept.
 	Secrets   client.Reader
 	Namespace string
+	// Grants say whether a Secret has to name the hosts that it is for.
+	Grants grant.Policy
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
 	// Trouble is called when what a NodeSync's hosts are in trouble with has

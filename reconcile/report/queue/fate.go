@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
@@ -44,6 +45,7 @@ func fates() []rule {
 		{as[*report.RateLimitedError](), retryHost},    // 429; 403 with a limit
 		{as[*report.UnauthorizedError](), awaitChange}, // 401; 403 without a limit
 		{as[*report.SecretError](), awaitChange},       // no token in the Secret
+		{as[*grant.RefusedError](), awaitChange},       // a Secret that is not for this host
 		{apierrors.IsNotFound, awaitChange},            // no Secret
 		{as[*report.RepositoryError](), awaitChange},   // a URL that names no repository
 		{as[*report.MovedError](), awaitChange},        // 3xx to another host

@@ -343,7 +343,7 @@ func TestASecretThatIsMissing(t *testing.T) {
 	if got := w.sync.Status.Reported[0].Failure; !strings.Contains(got, "secret absent") {
 		t.Errorf("the status says %q", got)
 	}
-	must(t, w.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.sync.Namespace, Name: "absent"}, Data: map[string][]byte{"token": []byte("x")}}))
+	must(t, w.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.sync.Namespace, Name: "absent", Annotations: map[string]string{v1alpha1.HostsAnnotation: "git.example.com"}}, Data: map[string][]byte{"token": []byte("x")}}))
 	w.now = w.now.Add(longestWait)
 	w.deliver()
 	if len(w.posted) != 1 {
@@ -421,5 +421,19 @@ func TestNamesDoNotMeet(t *testing.T) {
 	long := strings.Repeat("a.", 120) + "b"
 	if a, b := ObjectName(long+"c"), ObjectName(long+"d"); a == b || len(a) > 253 {
 		t.Errorf("%s, %s", a, b)
+	}
+}
+
+// TestASecretThatIsForAnotherHost: a NodeSync's author names the host, the
+// Secret's owner says whether it may have the token.
+func TestASecretThatIsForAnotherHost(t *testing.T) {
+	w := newWorld(t)
+	stolen := applied("a")
+	stolen.Hosts = []Target{{Host: Host{Provider: "gitea", URL: "https://evil.example.com/acme/fleet", Secret: "token"}}}
+	must(t, w.say(stolen))
+	w.deliver()
+	must(t, w.say(stolen))
+	if got := w.sync.Status.Reported[0].Failure; len(w.posted) != 0 || !strings.Contains(got, "secret token is not used for evil.example.com") {
+		t.Errorf("posted %v, the status says %q", w.said(0), got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
@@ -91,6 +92,9 @@ func (d *Deliverer) send(ctx context.Context, b *book, host Lane, a *attempt) er
 	a.secret = string(secret.UID) + "/" + secret.ResourceVersion
 	if host.distrusts(a.secret, a.at) {
 		return errDistrusted
+	}
+	if err := d.Grants.Check(secret, grant.Use{NodeSync: b.store.owner.Name, Address: host.URL}); err != nil {
+		return err
 	}
 	poster, err := d.Hosts.Host(host.Provider, host.URL, secret.Data)
 	if err != nil {

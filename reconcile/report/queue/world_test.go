@@ -71,7 +71,7 @@ func newWorld(t interface{ Fatal(...any) }) *world {
 	}
 	w := &world{t: t, now: noon, fuse: -1}
 	w.sync = &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod", UID: "11"}}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "token"}, Data: map[string][]byte{"token": []byte("s3cret")}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "token", Annotations: map[string]string{v1alpha1.HostsAnnotation: "git.example.com,mirror.example.com"}}, Data: map[string][]byte{"token": []byte("s3cret")}}
 	change := func() error {
 		if err := w.burn(); err != nil {
 			return err

@@ -56,7 +56,10 @@ func Manifest(o Options) ([]byte, error) {
 	return documents(map[string]any{
 		"apiVersion": "v1",
 		"kind":       "Secret",
-		"metadata":   map[string]any{"name": secret, "namespace": o.Namespace},
+		"metadata": map[string]any{
+			"name": secret, "namespace": o.Namespace,
+			"annotations": map[string]any{"plumbline.dev/hosts": "127.0.0.1"},
+		},
 		"stringData": map[string]any{"username": o.User.Name, "password": o.User.Token, "token": o.User.Token},
 	}, sync)
 }
