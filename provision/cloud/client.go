@@ -32,6 +32,9 @@ type Options struct {
 type Client struct {
 	region  string
 	timeout time.Duration
+	now     func() time.Time
+	// listings are answers about instances that were not read to their end yet.
+	listings listings
 
 	// caches keep the credentials until they expire, or until AWS refuses them.
 	caches []*aws.CredentialsCache
@@ -68,7 +71,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
-	c := &Client{region: o.Region, timeout: o.Timeout}
+	c := &Client{region: o.Region, timeout: o.Timeout, now: time.Now}
 	if cfg.Credentials != nil {
 		if loaded, ok := cfg.Credentials.(*aws.CredentialsCache); ok {
 			c.caches = append(c.caches, loaded)

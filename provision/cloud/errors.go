@@ -4,31 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
-
-// CredentialsError says that there are no credentials, or none that AWS takes.
-type CredentialsError struct {
-	// Action that was tried; empty where the credentials were not even found.
-	Action string
-	// Code of AWS's answer, if there was one.
-	Code string
-	Err  error
-}
-
-func (e *CredentialsError) Error() string {
-	if e.Code == "" {
-		return "no AWS credentials found; give plumbline's service account a role by EKS Pod Identity or IRSA"
-	}
-	return fmt.Sprintf("AWS does not take the credentials for %s (%s); check the role of plumbline's service account", e.Action, e.Code)
-}
-
-// Unwrap returns the SDK's error.
-func (e *CredentialsError) Unwrap() error { return e.Err }
 
 // ThrottledError says that AWS asks for fewer requests.
 type ThrottledError struct {
@@ -58,6 +38,20 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the SDK's error.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// PartialError says that an answer has more pages than there was time for. The
+// same question, asked again, goes on with the next page.
+type PartialError struct {
+	Action string
+	Err    error
+}
+
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("AWS's answer to %s has more pages than one pass reads; the next pass goes on with it", e.Action)
+}
+
+// Unwrap returns why the page that was asked for last did not come.
+func (e *PartialError) Unwrap() error { return e.Err }
+
 // NotFoundError says that AWS has no such thing.
 type NotFoundError struct {
 	// What was asked for: "EKS cluster demo".
@@ -78,21 +72,19 @@ func (e *NotFoundError) Unwrap() error { return e.Err }
 func named(action string, err error) error {
 	var credentials *CredentialsError
 	if errors.As(err, &credentials) {
-		return credentials
+		return withoutCredentials(credentials)
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		return answered(action, api, err)
 	}
-	var send *smithyhttp.RequestSendError
-	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &UnreachableError{Action: action, Detail: "no answer in time", Err: err}
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("ask AWS for %s: %w", action, context.Canceled)
-	case errors.As(err, &send), errors.As(err, &network):
-		return &UnreachableError{Action: action, Detail: "no connection to its endpoint", Err: err}
+	case unconnected(err):
+		return &UnreachableError{Action: action, Detail: "no connection to " + cause(err), Err: err}
 	}
 	return fmt.Errorf("ask AWS for %s: %w", action, err)
 }

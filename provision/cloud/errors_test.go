@@ -2,12 +2,21 @@ package cloud
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 func TestErrors(t *testing.T) {
@@ -113,5 +122,101 @@ func TestRetries(t *testing.T) {
 func TestNewWithoutRegion(t *testing.T) {
 	if _, err := New(t.Context(), Options{}); err == nil {
 		t.Error("the SDK's own region was taken, which is the machine's and not the cluster's")
+	}
+}
+
+// TestCausesAreKept: who cannot be reached, and why, is told by host and reason, in
+// the same words each time.
+func TestCausesAreKept(t *testing.T) {
+	refused := func(op string) error {
+		return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED), Addr: &net.TCPAddr{Port: 443}}
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"nobody listens":         {refused("dial"), "ec2.eu-west-1.amazonaws.com: connection refused"},
+		"nor at the proxy":       {refused("proxyconnect"), "ec2.eu-west-1.amazonaws.com by the proxy: connection refused"},
+		"no such name":           {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "ec2", Server: "10.0.0.10:53"}}, "ec2.eu-west-1.amazonaws.com: no such host"},
+		"cut off":                {&net.OpError{Op: "read", Source: &net.TCPAddr{Port: 51234}, Err: os.NewSyscallError("read", syscall.ECONNRESET)}, "ec2.eu-west-1.amazonaws.com: connection reset by peer"},
+		"an unknown authority":   {&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, "ec2.eu-west-1.amazonaws.com: x509: certificate signed by unknown authority"},
+		"an expired certificate": {&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "current time 10:31"}}, "ec2.eu-west-1.amazonaws.com: its certificate has expired or is not yet valid"},
+		"no handshake in time":   {os.ErrDeadlineExceeded, "ec2.eu-west-1.amazonaws.com: timed out"},
+		"the end":                {io.EOF, "ec2.eu-west-1.amazonaws.com: EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := named("ec2:DescribeInstances", &smithyhttp.RequestSendError{Err: &url.Error{Op: "Post", URL: "https://ec2.eu-west-1.amazonaws.com/", Err: c.err}})
+			var unreachable *UnreachableError
+			if want := "AWS gives no answer to ec2:DescribeInstances: no connection to " + c.want + ";"; !errors.As(err, &unreachable) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %T %v, want %s", err, err, want)
+			}
+		})
+	}
+}
+
+// TestWhyThereAreNoCredentials: that STS refuses, or is away, is not that none were
+// set up.
+func TestWhyThereAreNoCredentials(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("jwt"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(status int, code, message string) http.HandlerFunc {
+		return (&account{fail: func(action string) (int, string, string) {
+			if action == "AssumeRoleWithWebIdentity" {
+				return status, code, message
+			}
+			return 0, "", ""
+		}}).ServeHTTP
+	}
+	for name, c := range map[string]struct {
+		sts   http.HandlerFunc // nil: nobody listens
+		token string
+		as    any
+		want  string
+	}{
+		"STS refuses the role": {
+			sts: answer(403, "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity."), token: token, as: new(*CredentialsError),
+			want: "by sts:AssumeRoleWithWebIdentity (AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity)",
+		},
+		"STS calls the token too old": {
+			sts: answer(400, "ExpiredTokenException", "Token expired: current date/time 1764 must be before 1763"), token: token, as: new(*CredentialsError),
+			want: "by sts:AssumeRoleWithWebIdentity (ExpiredTokenException)",
+		},
+		"STS throttles":   {sts: answer(400, "Throttling", "Rate exceeded"), token: token, as: new(*ThrottledError), want: "AWS throttles sts:AssumeRoleWithWebIdentity"},
+		"STS is down":     {sts: answer(503, "ServiceUnavailable", "request 4711"), token: token, as: new(*UnreachableError), want: "sts:AssumeRoleWithWebIdentity: ServiceUnavailable"},
+		"STS is away":     {token: token, as: new(*UnreachableError), want: "no answer to sts:AssumeRoleWithWebIdentity: no connection to 127.0.0.1:1: connection refused"},
+		"there is no JWT": {sts: answer(0, "", ""), token: token + "-gone", as: new(*CredentialsError), want: "no such file or directory; give plumbline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handler := http.Handler(http.NotFoundHandler())
+			if c.sts != nil {
+				handler = c.sts
+			}
+			connect(t, handler, Options{})
+			for name, value := range map[string]string{
+				"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_EC2_METADATA_DISABLED": "true",
+				"AWS_ROLE_ARN": "arn:aws:iam::111122223333:role/plumbline", "AWS_WEB_IDENTITY_TOKEN_FILE": c.token, "AWS_REGION": "eu-west-1",
+			} {
+				t.Setenv(name, value)
+			}
+			// The STS of the chain goes by the service's own variable alone.
+			endpoint := "http://127.0.0.1:1"
+			if c.sts != nil {
+				endpoint = os.Getenv("AWS_ENDPOINT_URL")
+			}
+			t.Setenv("AWS_ENDPOINT_URL_STS", endpoint)
+			client, err := New(t.Context(), Options{Region: "eu-west-1", Attempts: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.Identity(t.Context())
+			if !errors.As(err, c.as) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %T %v, want %s", err, err, c.want)
+			}
+			if strings.Contains(err.Error(), "1764") || strings.Contains(err.Error(), "4711") {
+				t.Errorf("message %q changes with each request", err)
+			}
+		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
@@ -53,61 +52,61 @@ func (i Instance) ProviderID() string { return "aws:///" + i.Zone + "/" + i.ID }
 
 // Instances returns what EC2 has of a query, in the order of their IDs. One
 // DescribeInstances answers it unless an instance has lost its tags or there
-// are very many. Instances are asked for by filter, never by parameter: an ID
-// that EC2 does not know is then absent from the answer and not an error that
-// hides the others.
+// are very many.
+//
+// With an error the answer is incomplete: the instances beside it are what EC2
+// has shown all the same, and the absence of another says nothing. A *PartialError
+// says that there are more pages than there was time for: the same question,
+// asked again, goes on where this one stopped.
+//
+// A provider ID that is not EC2's is passed over: no answer says anything of it.
 func (c *Client) Instances(ctx context.Context, q Query) ([]Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	found := map[string]Instance{}
-	for pools := range slices.Chunk(distinct(q.Pools), filterValues) {
-		err := c.describe(ctx, found,
-			filter("tag:"+clusterTagPrefix+q.Cluster, clusterTagValue),
-			filter("tag:"+nodePoolTag, pools...))
-		if err != nil {
-			return nil, err
-		}
-	}
-	var missing []string
-	for _, providerID := range q.ProviderIDs {
-		_, id, err := ParseProviderID(providerID)
-		if err != nil {
-			return nil, err
-		}
-		if _, known := found[id]; !known {
-			missing = append(missing, id)
-		}
-	}
-	for ids := range slices.Chunk(distinct(missing), filterValues) {
-		if err := c.describe(ctx, found, filter("instance-id", ids...)); err != nil {
-			return nil, err
-		}
+	err := c.byTags(ctx, q, found)
+	ids := unanswered(q.ProviderIDs, found)
+	switch {
+	case err == nil:
+		err = c.byIDs(ctx, ids, found)
+	case answersByID(err):
+		// What the IDs tell is worth knowing; the tags stay unanswered.
+		_ = c.byZone(ctx, ids, found)
 	}
 	instances := make([]Instance, 0, len(found))
 	for _, id := range slices.Sorted(maps.Keys(found)) {
 		instances = append(instances, found[id])
 	}
-	return instances, nil
+	return instances, err
 }
 
-func (c *Client) describe(ctx context.Context, into map[string]Instance, filters ...ec2types.Filter) error {
-	pages := ec2.NewDescribeInstancesPaginator(c.ec2, &ec2.DescribeInstancesInput{
-		Filters:    filters,
-		MaxResults: aws.Int32(1000),
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+// byTags asks for the instances of a cluster's NodePools.
+func (c *Client) byTags(ctx context.Context, q Query, found map[string]Instance) error {
+	for pools := range slices.Chunk(distinct(q.Pools), filterValues) {
+		err := c.list(ctx, found,
+			filter("tag:"+clusterTagPrefix+q.Cluster, clusterTagValue),
+			filter("tag:"+nodePoolTag, pools...))
 		if err != nil {
-			return c.named("ec2:DescribeInstances", err)
-		}
-		for _, reservation := range page.Reservations {
-			for i := range reservation.Instances {
-				instance := instanceOf(&reservation.Instances[i])
-				into[instance.ID] = instance
-			}
+			return err
 		}
 	}
 	return nil
+}
+
+// unanswered are the instances of provider IDs that an answer has not shown, by
+// their zone.
+func unanswered(providerIDs []string, found map[string]Instance) map[string][]string {
+	missing := map[string][]string{}
+	for _, providerID := range distinct(providerIDs) {
+		zone, id, err := ParseProviderID(providerID)
+		if err != nil {
+			continue
+		}
+		if _, known := found[id]; !known {
+			missing[zone] = append(missing[zone], id)
+		}
+	}
+	return missing
 }
 
 func instanceOf(i *ec2types.Instance) Instance {

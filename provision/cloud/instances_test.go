@@ -80,11 +80,13 @@ func TestInstancesInBatches(t *testing.T) {
 	}
 }
 
+// A provider ID that is not EC2's keeps no other from being asked about. That its
+// absence proves nothing is for those who ask.
 func TestInstancesOfAForeignProvider(t *testing.T) {
-	account := &account{}
-	_, err := connect(t, account, Options{}).Instances(t.Context(), Query{ProviderIDs: []string{"kwok://node"}})
-	if err == nil {
-		t.Error("a provider ID that is not AWS's was passed over; its instance would count as gone")
+	account := &account{instances: map[string]row{"i-1": {zone: "eu-west-1a", state: "running"}}}
+	got, err := connect(t, account, Options{}).Instances(t.Context(), Query{ProviderIDs: []string{"kwok://node", "", "fake", "aws:////i-2", "aws:///eu-west-1a/i-1"}})
+	if err != nil || len(got) != 1 || got[0].ID != "i-1" {
+		t.Errorf("got %v, %v", got, err)
 	}
 }
 

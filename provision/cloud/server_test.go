@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -23,6 +24,13 @@ type account struct {
 	pageSize int
 	// fail answers a request with an error, if it is not nil and says so.
 	fail func(action string) (status int, code, message string)
+	// refuse answers a DescribeInstances with an error, if it is not nil and says so.
+	refuse func(form url.Values) (code, message string)
+	// emptyFirst has the first page be empty, with a token.
+	emptyFirst bool
+	// hangs has a DescribeInstances beyond so many answers wait until its caller goes.
+	hangs   bool
+	answers atomic.Int32
 
 	mu    sync.Mutex
 	asked []url.Values
@@ -60,8 +68,19 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if action == "DescribeInstances" && a.refuse != nil {
+		if code, message := a.refuse(form); code != "" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintf(w, `<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors></Response>`, code, message)
+			return
+		}
+	}
 	switch action {
 	case "DescribeInstances":
+		if a.hangs && a.answers.Add(-1) < 0 {
+			<-r.Context().Done()
+			return
+		}
 		a.describe(w, form)
 	case "GetCallerIdentity":
 		fmt.Fprint(w, `<GetCallerIdentityResponse><GetCallerIdentityResult><Account>111122223333</Account><Arn>arn:aws:iam::111122223333:role/plumbline</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>`)
@@ -88,6 +107,10 @@ func (a *account) describe(w http.ResponseWriter, form url.Values) {
 		}
 	}
 	slices.Sort(ids)
+	if a.emptyFirst && form.Get("NextToken") == "" {
+		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet/><nextToken>0</nextToken></DescribeInstancesResponse>`)
+		return
+	}
 	from, _ := strconv.Atoi(form.Get("NextToken"))
 	until := len(ids)
 	if a.pageSize > 0 {
@@ -107,6 +130,9 @@ func (a *account) describe(w http.ResponseWriter, form url.Values) {
 }
 
 func matches(form url.Values, id string, i row) bool {
+	if named := namedIn(form); len(named) > 0 {
+		return slices.Contains(named, id)
+	}
 	for n := 1; form.Has(fmt.Sprintf("Filter.%d.Name", n)); n++ {
 		var values []string
 		for m := 1; form.Has(fmt.Sprintf("Filter.%d.Value.%d", n, m)); m++ {
@@ -156,4 +182,22 @@ func connect(t *testing.T, handler http.Handler, options Options) *Client {
 		t.Fatalf("make a client: %v", err)
 	}
 	return client
+}
+
+// namedIn are the instances that a DescribeInstances names.
+func namedIn(form url.Values) []string {
+	var ids []string
+	for n := 1; form.Has(fmt.Sprintf("InstanceId.%d", n)); n++ {
+		ids = append(ids, form.Get(fmt.Sprintf("InstanceId.%d", n)))
+	}
+	return ids
+}
+
+// filtered are the values of the filter instance-id.
+func filtered(form url.Values) []string {
+	var ids []string
+	for m := 1; form.Get("Filter.1.Name") == "instance-id" && form.Has(fmt.Sprintf("Filter.1.Value.%d", m)); m++ {
+		ids = append(ids, form.Get(fmt.Sprintf("Filter.1.Value.%d", m)))
+	}
+	return ids
 }

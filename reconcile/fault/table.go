@@ -104,6 +104,7 @@ func ofCloud() []rule {
 		as[*cloud.DeniedError](Transient, "Denied"),
 		as[*cloud.CredentialsError](Transient, "NoCredentials"),
 		as[*cloud.ThrottledError](Transient, "Throttled"),
+		as[*cloud.PartialError](Transient, "AnswerIncomplete"),
 		as[*cloud.UnreachableError](Transient, "Unreachable"),
 		as[*cloud.NotFoundError](Transient, "ClusterNotFound"),
 		as[*cloud.AnswerError](Transient, "RefusedByAWS"),

@@ -96,6 +96,7 @@ func meanings() []meaning {
 		{&cloud.DeniedError{Err: fs.ErrPermission}, fault.Transient, "Denied"},
 		{&cloud.CredentialsError{Err: fs.ErrPermission}, fault.Transient, "NoCredentials"},
 		{&cloud.ThrottledError{Err: fs.ErrClosed}, fault.Transient, "Throttled"},
+		{&cloud.PartialError{Err: fs.ErrClosed}, fault.Transient, "AnswerIncomplete"},
 		{&cloud.UnreachableError{Err: fs.ErrClosed}, fault.Transient, "Unreachable"},
 		{&cloud.NotFoundError{Err: fs.ErrNotExist}, fault.Transient, "ClusterNotFound"},
 		{&cloud.AnswerError{Err: fs.ErrInvalid}, fault.Transient, "RefusedByAWS"},

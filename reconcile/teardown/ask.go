@@ -49,6 +49,8 @@ func (d *drive) ask(ctx context.Context) {
 			it.seen.EC2 = answer(it, found)
 			it.seen.Absent = absences(d.result.Absent, it.seen.Noted, it.seen.EC2.shown(), d.Now)
 			maps.Copy(absent, it.seen.Absent)
+		} else {
+			it.seen.Shown = answer(it, found).Instances
 		}
 	}
 	if silence == "" {

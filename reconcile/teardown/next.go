@@ -21,6 +21,7 @@ const (
 	ReasonAskingEC2          = "AskingEC2"
 	ReasonEC2Silent          = "EC2Silent"
 	ReasonInstancesLeaving   = "InstancesLeaving"
+	ReasonUnaskable          = "Unaskable"
 	ReasonDeleting           = "Deleting"
 	ReasonTerminating        = "Terminating"
 )

@@ -19,6 +19,9 @@ type Observation struct {
 	// Noted are the provider IDs in the record, with the last state in which EC2
 	// has shown each.
 	Noted map[string]Seen
+	// Unaskable are those of them that are not EC2's, sorted: no answer proves
+	// that they have ended.
+	Unaskable []string
 	// Absent are those of them that EC2's answers lack, this pass's among them. A
 	// restart begins anew.
 	Absent map[string]Absence
@@ -53,6 +56,9 @@ type Observation struct {
 	EC2 *Answer
 	// Silence says why EC2, asked in this pass, gave no answer.
 	Silence string
+	// Shown are instances that EC2 has shown beside its Silence. That is no answer:
+	// an instance that is not among them may run.
+	Shown []Instance
 }
 
 // Hold is why a removal waits for a person's word.
@@ -100,6 +106,9 @@ func (o Observation) unended(now time.Time) []Instance {
 		return nil
 	}
 	var left []Instance
+	for _, id := range o.Unaskable {
+		left = append(left, Instance{ProviderID: id, State: unasked})
+	}
 	shown := map[string]bool{}
 	for _, i := range o.EC2.Instances {
 		shown[i.ProviderID] = true
@@ -108,7 +117,7 @@ func (o Observation) unended(now time.Time) []Instance {
 		}
 	}
 	for id, seen := range o.Noted {
-		if !shown[id] && !seen.ending() && !o.Absent[id].proves(now) {
+		if !shown[id] && !seen.ending() && !o.Absent[id].proves(now) && !slices.Contains(o.Unaskable, id) {
 			left = append(left, Instance{ProviderID: id, State: unlisted})
 		}
 	}
@@ -116,8 +125,24 @@ func (o Observation) unended(now time.Time) []Instance {
 	return left
 }
 
-// unlisted stands for the state of an instance that an answer lacks.
-const unlisted = "not in EC2's answer"
+// The states of instances that an answer lacks: for no reason, and because EC2
+// cannot be asked about them.
+const (
+	unlisted = "not in EC2's answer"
+	unasked  = "not EC2's"
+)
+
+// silence says why there is no answer, and what is known all the same.
+func (o Observation) silence() string {
+	if len(o.Shown) == 0 {
+		return o.Silence
+	}
+	words := make([]string, 0, len(o.Shown))
+	for _, i := range o.Shown {
+		words = append(words, i.ProviderID+" ("+i.State+")")
+	}
+	return o.Silence + "; asked by ID, EC2 shows " + names(words)
+}
 
 // news returns what the record lacks: provider IDs that it has not, and what EC2
 // has shown of an instance for the first time. An instance that nobody noted and
@@ -146,8 +171,8 @@ func (o Observation) news() (fresh []string, seen []Instance) {
 
 // unseen says that the record has an instance that EC2 has not shown yet.
 func (o Observation) unseen() bool {
-	for _, seen := range o.Noted {
-		if seen == "" {
+	for id, seen := range o.Noted {
+		if seen == "" && !slices.Contains(o.Unaskable, id) {
 			return true
 		}
 	}

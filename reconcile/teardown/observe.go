@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -32,8 +33,8 @@ func (d *drive) observeOne(it *item, l *look) {
 	before := it.seen
 	entry := d.records.entries[it.before.UID]
 	it.seen = Observation{
-		Recorded: before.Recorded, EC2: before.EC2, Silence: before.Silence,
-		Noted: entry.Instances, Absent: d.result.Absent,
+		Recorded: before.Recorded, EC2: before.EC2, Silence: before.Silence, Shown: before.Shown,
+		Noted: entry.Instances, Unaskable: unaskable(entry.Instances), Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
 	}
 	if hold, ok := d.Holds[it.before.UID]; ok {
@@ -49,6 +50,19 @@ func (d *drive) observeOne(it *item, l *look) {
 		return
 	}
 	it.seeClaims(l.claims[it.before.Name])
+}
+
+// unaskable are the provider IDs of a record that EC2 cannot be asked about: those
+// of another provider, or without a zone.
+func unaskable(noted map[string]Seen) []string {
+	var found []string
+	for id := range noted {
+		if _, _, err := cloud.ParseProviderID(id); err != nil {
+			found = append(found, id)
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 func (it *item) see(object *unstructured.Unstructured) {

@@ -202,15 +202,27 @@ func (o *Observation) apply(word string) bool {
 			}
 			o.Noted[id] = seen
 		}
-	case "ec2":
-		o.EC2 = &Answer{}
-		for _, instance := range strings.Split(value, ",") {
-			if id, state, found := strings.Cut(instance, ":"); found {
-				o.EC2.Instances = append(o.EC2.Instances, Instance{ProviderID: id, State: state, Gone: state == "terminated"})
-			}
+	case "unaskable":
+		for _, id := range strings.Split(value, ",") {
+			o.Noted[id], o.Unaskable = "", append(o.Unaskable, id)
 		}
+	case "ec2":
+		o.EC2 = &Answer{Instances: instancesIn(value)}
+	case "shown":
+		o.Shown = instancesIn(value)
 	default:
 		return false
 	}
 	return true
+}
+
+// instancesIn reads <provider ID>:<state>, separated by commas.
+func instancesIn(list string) []Instance {
+	var instances []Instance
+	for _, instance := range strings.Split(list, ",") {
+		if id, state, found := strings.Cut(instance, ":"); found {
+			instances = append(instances, Instance{ProviderID: id, State: state, Gone: state == "terminated"})
+		}
+	}
+	return instances
 }
