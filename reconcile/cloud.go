@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -54,9 +55,18 @@ func (p *pass) aboutToEnd() bool {
 	return slices.ContainsFunc(p.sync.Status.Removals, func(r v1alpha1.Removal) bool { return slices.Contains(phases, r.Phase) })
 }
 
+// account is what AWS said last about the cluster that plumbline.yaml names. Its
+// verdict is the condition CloudVerified.
+type account struct {
+	at           time.Time
+	name, region string
+	// arn of the EKS cluster of that name; empty where AWS did not say.
+	arn string
+}
+
 // verifyCloud sets CloudVerified: whether EC2 can be asked, and is the account
-// that this cluster's nodes are in. False blocks removals and nothing else, so
-// it never stops a pass.
+// that this cluster's nodes are in. False blocks removals, and the charts as
+// chartsBarrier says. It stops a pass only where the commit renames the cluster.
 func (p *pass) verifyCloud(ctx context.Context) error {
 	known := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
 	interval := p.retryInterval()
@@ -66,13 +76,29 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 			interval = p.Settings.CloudInterval
 		}
 	}
-	if known != nil && known.ObservedGeneration == p.sync.Generation && !due(p.now, p.memory.cloudCheckedAt, interval) {
-		if known.Status != "True" {
-			p.wakeAt(p.memory.cloudCheckedAt.Add(interval))
-		}
-		return nil
+	switch {
+	case known == nil || !p.accountKnown(interval):
+		p.askAboutAccount(ctx)
+	case known.Status != "True":
+		p.wakeAt(p.memory.account.at.Add(interval))
 	}
-	p.memory.cloudCheckedAt = p.now
+	return p.checkRename()
+}
+
+// accountKnown says whether CloudVerified is an answer about this cluster that is
+// not older than an interval. An answer about another name says nothing.
+func (p *pass) accountKnown(interval time.Duration) bool {
+	known, last := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition), p.memory.account
+	name, region := p.clusterName()
+	return known != nil && known.ObservedGeneration == p.sync.Generation &&
+		last.name == name && last.region == region && !due(p.now, last.at, interval)
+}
+
+// askAboutAccount asks AWS and sets CloudVerified.
+func (p *pass) askAboutAccount(ctx context.Context) {
+	p.tellForeign()
+	name, region := p.clusterName()
+	p.memory.account = account{at: p.now, name: name, region: region}
 	verdict, err := p.askAccount(ctx)
 	switch {
 	case err != nil:
@@ -84,7 +110,6 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 	default:
 		conditions.MarkTrue(p.sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", verdict.Message)
 	}
-	return nil
 }
 
 func (p *pass) askAccount(ctx context.Context) (cloud.Verdict, error) {
@@ -99,9 +124,14 @@ func (p *pass) askAccount(ctx context.Context) (cloud.Verdict, error) {
 	if err != nil {
 		return cloud.Verdict{}, err
 	}
+	p.memory.account.arn = cluster.ARN
+	// Another cluster is one whether EC2 answers or not.
+	if verdict := cloud.Verify(cluster, p.Settings.CertificateAuthority, nil, nil); !verdict.OK {
+		return verdict, nil
+	}
 	ids := p.providerIDs()
 	visible, err := aws.Instances(ctx, cloud.Query{Cluster: name, ProviderIDs: ids})
-	if err != nil {
+	if err != nil && len(visible) == 0 {
 		return cloud.Verdict{}, err
 	}
 	return cloud.Verify(cluster, p.Settings.CertificateAuthority, ids, visible), nil
@@ -137,12 +167,33 @@ const maxProviderIDs = 50
 func (p *pass) providerIDs() []string {
 	var ids []string
 	for _, claim := range p.live.NodeClaims {
-		if claim.ProviderID != "" && !claim.Deleting {
+		if _, _, err := cloud.ParseProviderID(claim.ProviderID); err == nil && !claim.Deleting {
 			ids = append(ids, claim.ProviderID)
 		}
 	}
 	slices.Sort(ids)
 	return ids[:min(len(ids), maxProviderIDs)]
+}
+
+// tellForeign says, once, which NodeClaims EC2 cannot be asked about.
+func (p *pass) tellForeign() {
+	var fresh []string
+	foreign := map[string]bool{}
+	for _, claim := range p.live.NodeClaims {
+		if _, _, err := cloud.ParseProviderID(claim.ProviderID); err == nil || claim.ProviderID == "" {
+			continue
+		}
+		foreign[claim.Name] = true
+		if !p.memory.foreign[claim.Name] {
+			fresh = append(fresh, fmt.Sprintf("NodeClaim/%s of NodePool/%s (%s)", claim.Name, claim.Pool, claim.ProviderID))
+		}
+	}
+	p.memory.foreign = foreign
+	if len(fresh) == 0 {
+		return
+	}
+	slices.Sort(fresh)
+	p.warn("ProviderIDForeign", someOf(fresh)+": not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself")
 }
 
 // clusterName is the cluster as Git names it, or as the first install fixed it

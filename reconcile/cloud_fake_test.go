@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"time"
 
@@ -39,4 +40,9 @@ func (f *fakeCloud) note(ctx context.Context) {
 func (f *fakeCloud) Instances(ctx context.Context, _ cloud.Query) ([]cloud.Instance, error) {
 	f.note(ctx)
 	return f.running, f.err
+}
+
+// pemOf is a certificate with something in it.
+func pemOf(der string) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -18,8 +19,8 @@ func (p *pass) configure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := fixed(p.sync.Status.Karpenter, karpenter); err != nil {
-		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: err}
+	if err := p.checkFixed(karpenter); err != nil {
+		return err
 	}
 	if karpenter.Management == render.Managed {
 		if err := p.soleManager(ctx); err != nil {
@@ -67,21 +68,58 @@ func (e *FixedError) Error() string {
 	return fmt.Sprintf("refused: %s is fixed at %q by the first install, the commit says %q: %s", e.Field, e.From, e.To, e.Why)
 }
 
-// fixed compares plumbline.yaml with what the first install has fixed.
-func fixed(installed *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
-	if installed == nil {
+// checkFixed refuses a commit that moves what the first install has fixed. A name
+// of the cluster that AWS has never confirmed may be corrected, to one that AWS
+// confirms: the copied name of another cluster must not be there for good.
+func (p *pass) checkFixed(wanted *render.Karpenter) error {
+	k := p.sync.Status.Karpenter
+	err := fixedCluster(k, wanted)
+	if err != nil && k.ClusterARN == "" {
+		p.renamed, err = err, nil
+	}
+	if err == nil {
+		err = fixedInstall(k, wanted)
+	}
+	if err != nil {
+		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: err}
+	}
+	return nil
+}
+
+// checkRename refuses a new name of the cluster that AWS does not confirm.
+func (p *pass) checkRename() error {
+	if p.renamed == nil || conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition) {
 		return nil
 	}
-	fields := []FixedError{
-		{"cluster.name", installed.Cluster, wanted.Cluster.Name, "Karpenter would lose sight of every node it has made"},
-		{"cluster.region", installed.Region, wanted.Cluster.Region, "Karpenter would lose sight of every node it has made"},
+	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: p.renamed}
+}
+
+// fixedCluster compares the cluster in plumbline.yaml with the one that nodes are
+// made for. Before charts are brought there are none, unless others install
+// Karpenter.
+func fixedCluster(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
+	if k == nil || !begun(k) && k.Management == string(render.Managed) {
+		return nil
 	}
-	if begun(installed) {
-		fields = append(fields,
-			FixedError{"management", installed.Management, string(wanted.Management), "the charts would change hands"},
-			FixedError{"namespace", installed.Namespace, wanted.Namespace, "a second controller would be installed"},
-		)
+	return moved(
+		FixedError{"cluster.name", k.Cluster, wanted.Cluster.Name, "Karpenter would lose sight of every node it has made"},
+		FixedError{"cluster.region", k.Region, wanted.Cluster.Region, "Karpenter would lose sight of every node it has made"},
+	)
+}
+
+// fixedInstall compares plumbline.yaml with what was installed.
+func fixedInstall(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
+	if k == nil || !begun(k) {
+		return nil
 	}
+	return moved(
+		FixedError{"management", k.Management, string(wanted.Management), "the charts would change hands"},
+		FixedError{"namespace", k.Namespace, wanted.Namespace, "a second controller would be installed"},
+	)
+}
+
+// moved returns the first field that has changed; nil where none has.
+func moved(fields ...FixedError) error {
 	for _, f := range fields {
 		if f.From != f.To {
 			return &f
@@ -108,7 +146,10 @@ func (p *pass) fix() {
 		Region:     p.karpenter.Cluster.Region,
 	}
 	k := p.sync.Status.Karpenter
-	if k == nil || !begun(k) && (k.Management != wanted.Management || k.Namespace != wanted.Namespace) {
+	switch {
+	case k == nil, !begun(k) && (k.Management != wanted.Management || k.Namespace != wanted.Namespace || k.Cluster != wanted.Cluster || k.Region != wanted.Region):
 		p.sync.Status.Karpenter = wanted
+	case p.renamed != nil:
+		k.Cluster, k.Region = wanted.Cluster, wanted.Region
 	}
 }

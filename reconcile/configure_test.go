@@ -32,8 +32,9 @@ func TestFixed(t *testing.T) {
 			p.karpenter = wanted
 			p.fix()
 			p.sync.Status.Karpenter.Identity = "installed"
+			p.sync.Status.Karpenter.ClusterARN = "arn:aws:eks:eu-west-1:111122223333:cluster/prod-eu"
 			c.change(wanted)
-			err := fixed(p.sync.Status.Karpenter, wanted)
+			err := p.checkFixed(wanted)
 			var moved *FixedError
 			switch {
 			case c.field == "" && err != nil:
@@ -41,7 +42,8 @@ func TestFixed(t *testing.T) {
 			case c.field != "" && (!errors.As(err, &moved) || moved.Field != c.field || !strings.Contains(err.Error(), "refused: "+c.field)):
 				t.Errorf("err = %v, want one about %s", err, c.field)
 			}
-			if fixed(nil, wanted) != nil {
+			p.sync.Status.Karpenter = nil
+			if p.checkFixed(wanted) != nil {
 				t.Error("before the first install nothing is fixed")
 			}
 		})
@@ -83,7 +85,7 @@ func TestNothingIsFixedUntilChartsAreBrought(t *testing.T) {
 				n.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed", Namespace: "kube-system", Version: "1.8.6", Identity: c.identity, Target: c.target}
 			})).pass()
 			p.karpenter = &render.Karpenter{Management: render.External, Namespace: "karpenter"}
-			if err := fixed(p.sync.Status.Karpenter, p.karpenter); c.fixed != (err != nil) {
+			if err := p.checkFixed(p.karpenter); c.fixed != (err != nil) {
 				t.Errorf("fixed() = %v, want a refusal: %t", err, c.fixed)
 			}
 			p.fix()

@@ -17,7 +17,7 @@ import (
 // left, or taken away. A suspended one is concluded, too.
 func (p *pass) deletion() []step {
 	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
-		return []step{p.servedOrGone, p.see, p.verifyCloud, p.seeController, p.drain, p.finishDrained}
+		return []step{p.servedOrGone, p.see, p.verifyCloud, p.seeCollision, p.seeController, p.drain, p.finishDrained}
 	}
 	return []step{p.see, p.orphan}
 }

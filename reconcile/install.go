@@ -31,6 +31,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 		return nil
 	}
 	p.fix()
+	p.noteCluster()
 	seen, err := p.seeCharts(ctx)
 	if err != nil {
 		return err
@@ -84,6 +85,11 @@ func (p *pass) changeCharts(ctx context.Context, seen upgrade.Seen) error {
 
 // takeChartStep does one Action. It says whether Next is to be asked again.
 func (p *pass) takeChartStep(ctx context.Context, action upgrade.Action, seen *upgrade.Seen) (again bool, err error) {
+	if changesCharts(action) {
+		if err := p.mayChangeCharts(ctx); err != nil {
+			return false, err
+		}
+	}
 	switch a := action.(type) {
 	case upgrade.Keep:
 		return false, p.keepCharts(ctx, seen)
@@ -157,7 +163,7 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	}
 	if p.installedAs(identity, standing) {
 		p.fought = p.memory.fought
-	} else {
+	} else if p.unkept = p.mayChangeCharts(ctx); p.unkept == nil {
 		p.fought = nil // all of both charts is looked at
 		if _, err := p.bringCRDs(ctx, seen); err != nil || !seen.Established.Ready {
 			p.stages.crds = seen.Established

@@ -69,9 +69,12 @@ type memory struct {
 	// What was found last of the CRDs that somebody else has brought.
 	external external
 
-	// When EC2 was asked last about the account, and when about removals.
-	cloudCheckedAt time.Time
-	cloudAskedAt   time.Time
+	// What AWS said last about the account, and when EC2 was asked last about
+	// removals.
+	account      account
+	cloudAskedAt time.Time
+	// foreign are the NodeClaims, by name, that were reported not to be EC2's.
+	foreign map[string]bool
 	// cloudAbsent are instances that its answers lack, and for how long.
 	cloudAbsent map[string]teardown.Absence
 

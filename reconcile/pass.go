@@ -56,6 +56,15 @@ type pass struct {
 	// unpulled is why the charts could not be had, where the pass goes on with
 	// those that are installed.
 	unpulled error
+	// unkept is why what the charts made may not be corrected, where the pass goes on.
+	unkept error
+	// renamed is what a commit may not do unless AWS confirms the new name of the
+	// cluster; nil where it does not rename it.
+	renamed error
+	// collision is the emergency of a controller that runs under another cluster's
+	// name; sawAccount says that it was looked for.
+	collision  string
+	sawAccount bool
 	// unwritten joins the errors of objects that could not be written; the rest
 	// of the Plan was.
 	unwritten error
@@ -121,6 +130,7 @@ func (p *pass) attempt() []step {
 		p.configure,
 		p.see,
 		p.verifyCloud,
+		p.seeCollision,
 		p.resolveCharts,
 		p.render,
 		p.makePlan,

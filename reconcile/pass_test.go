@@ -28,7 +28,7 @@ func files(karpenter string) fstest.MapFS {
 
 // TestPassStopsAtTheFirstError, says what it was, and writes nothing else.
 func TestPassStopsAtTheFirstError(t *testing.T) {
-	fixed := &v1alpha1.KarpenterStatus{Management: "Managed", Version: "1.14.1", Namespace: "kube-system", Cluster: "prod-us", Region: "eu-west-1"}
+	fixed := &v1alpha1.KarpenterStatus{Management: "Managed", Version: "1.14.1", Identity: "i", Namespace: "kube-system", Cluster: "prod-us", Region: "eu-west-1"}
 	cases := map[string]struct {
 		change func(*bed, *v1alpha1.NodeSync)
 		reason string

@@ -32,6 +32,8 @@ func (p *pass) verdict() verdict {
 	switch {
 	case p.elsewhere:
 		return verdict{stuck, v1alpha1.ReasonNamespaceNotWatched, fmt.Sprintf("NodeSyncs are served in namespace %s alone: move it there", p.Settings.Namespace)}
+	case p.openCollision() != "":
+		return verdict{stuck, v1alpha1.ReasonClusterNameCollision, p.openCollision()}
 	case p.fault != nil:
 		return verdictOf(p.fault)
 	case p.unfetched != nil:
@@ -45,6 +47,8 @@ func (p *pass) verdict() verdict {
 		return verdict{stuck, v1alpha1.ReasonHeld, describeHeld(heldRemovals(s.Removals))}
 	case p.unpulled != nil:
 		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.unpulled)))
+	case p.unkept != nil:
+		return verdictOf(fault.Classify(fmt.Errorf("%w; what the charts made is left as it is, and definitions are applied", p.unkept)))
 	case len(p.fought) > 0:
 		return p.fight()
 	case len(p.drifted) > 0:

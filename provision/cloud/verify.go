@@ -25,7 +25,8 @@ const (
 
 // Verify weighs what AWS says against what the cluster says. The API server's
 // certificate authority (PEM, a bundle is fine) has to be that of the EKS
-// cluster. And of the live NodeClaims' provider IDs, if there are any, EC2 has
+// cluster; while EKS rotates one, each side may have a certificate that the other
+// has not, and one in common is enough. And of the live NodeClaims' provider IDs, if there are any, EC2 has
 // to show at least one: an instance's ID exists in one account and region
 // alone, while a single one may be too new to be seen, or long ended.
 func Verify(cluster Cluster, apiServerCA []byte, live []string, visible []Instance) Verdict {
@@ -35,7 +36,7 @@ func Verify(cluster Cluster, apiServerCA []byte, live []string, visible []Instan
 		return Verdict{Reason: ReasonAuthorityUnknown, Message: "the certificate authority of the API server is not known here, so EKS cluster " + cluster.Name + " cannot be told from another; connect with a kubeconfig or service account that has one"}
 	case len(theirs) == 0:
 		return Verdict{Reason: ReasonAuthorityUnknown, Message: "EKS cluster " + cluster.Name + " has no certificate authority yet"}
-	case !containsAll(ours, theirs):
+	case !overlap(ours, theirs):
 		return Verdict{Reason: ReasonAuthorityDiffers, Message: "EKS cluster " + cluster.Name + " (" + cluster.ARN + ") has another certificate authority than this API server: it is not this cluster; check cluster.name, cluster.region and the account of plumbline's role"}
 	}
 	if len(live) > 0 && !anyVisible(live, visible) {
@@ -69,6 +70,6 @@ func certificates(bundle []byte) []string {
 	}
 }
 
-func containsAll(bundle, wanted []string) bool {
-	return !slices.ContainsFunc(wanted, func(c string) bool { return !slices.Contains(bundle, c) })
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(c string) bool { return slices.Contains(b, c) })
 }

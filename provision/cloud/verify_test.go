@@ -21,7 +21,7 @@ func TestVerify(t *testing.T) {
 		"the same, written otherwise":      {server: append([]byte("# bundle\r\n"), headed...), cluster: certificate("ours"), want: ReasonVerified},
 		"one of a bundle":                  {server: append(certificate("proxy"), certificate("ours")...), cluster: certificate("ours"), want: ReasonVerified},
 		"another cluster":                  {server: certificate("ours"), cluster: certificate("theirs"), want: ReasonAuthorityDiffers},
-		"only half of the cluster's":       {server: certificate("ours"), cluster: append(certificate("ours"), certificate("theirs")...), want: ReasonAuthorityDiffers},
+		"one that is being rotated":        {server: append(certificate("old"), certificate("older")...), cluster: append(certificate("old"), certificate("new")...), want: ReasonVerified},
 		"no authority here":                {cluster: certificate("ours"), want: ReasonAuthorityUnknown},
 		"no authority there":               {server: certificate("ours"), want: ReasonAuthorityUnknown},
 		"its instances are seen":           {server: certificate("ours"), cluster: certificate("ours"), live: []string{"aws:///eu-west-1a/i-1"}, visible: running, want: ReasonVerified},

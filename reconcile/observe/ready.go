@@ -63,6 +63,12 @@ func Alive(d *appsv1.Deployment) bool {
 	return wanted && d.DeletionTimestamp == nil && d.Status.ReadyReplicas > 0
 }
 
+// Running says whether a controller has replicas, or is to have some, ready or not.
+func Running(d *appsv1.Deployment) bool {
+	wanted := d.Spec.Replicas == nil || *d.Spec.Replicas > 0
+	return wanted && d.DeletionTimestamp == nil || d.Status.Replicas > 0
+}
+
 func deadlineExceeded(d *appsv1.Deployment) bool {
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {

@@ -62,6 +62,22 @@ func image(containers []corev1.Container) string {
 	return ""
 }
 
+// ClusterName is the name by which the controller tags and finds its instances;
+// empty where its environment does not have it in plain text.
+func ClusterName(containers []corev1.Container) string {
+	for i := range containers {
+		if containers[i].Name != container {
+			continue
+		}
+		for _, variable := range containers[i].Env {
+			if variable.Name == "CLUSTER_NAME" {
+				return variable.Value
+			}
+		}
+	}
+	return ""
+}
+
 // Tag of the controller's image: its version as a rule, and "unknown" where the
 // image has none.
 func Tag(containers []corev1.Container) string {

@@ -139,6 +139,9 @@
 //	account twin|empty|own
 //		Gives plumbline the credentials of another account, which has a cluster of the
 //		same name or none; or its own again.
+//	elsewhere adds CLUSTER, elsewhere runs
+//		Adds another EKS cluster to the account, with one node of its own; checks that this
+//		node runs.
 //	capacity short [type=T] [zone=Z] [market=M], capacity back
 //		Has launches fail for want of capacity; ends that.
 //	ec2 kill|interrupt [pool=POOL]

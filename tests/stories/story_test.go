@@ -51,6 +51,7 @@ type story struct {
 	workloads []string
 	kept      []string // instances that ec2 keep has noted
 	struck    string   // the instance that was ended or interrupted last
+	elsewhere string   // the instance of another cluster, if there is one
 	mark      mark
 	mend      func()                        // ends what `registry` has begun; nil: nothing
 	lies      []func(context.Context) error // withdraw what `registry publishes` has published
@@ -132,6 +133,9 @@ func (s *story) close() {
 		s.second.Close()
 	}
 	err := errors.Join(s.restoreRoles(), s.endAdmission(), s.withdrawLies())
+	if s.elsewhere != "" {
+		err = errors.Join(err, s.c.AWS.Terminate(s.elsewhere))
+	}
 	if s.proxy != nil {
 		err = errors.Join(err, s.proxy.Close())
 	}

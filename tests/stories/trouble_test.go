@@ -70,8 +70,13 @@ func (s *story) capacityCommand(_ *testscript.TestScript, args []string) error {
 	return usage
 }
 
-// strangeAccount is where the credentials of the wrong account lead.
-const strangeAccount = "999988887777"
+const (
+	// strangeAccount is where the credentials of the wrong account lead.
+	strangeAccount = "999988887777"
+	// strangeAuthority is the certificate of another authority, in base64 of PEM as
+	// EKS gives it.
+	strangeAuthority = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
+)
 
 func (s *story) accountCommand(_ *testscript.TestScript, args []string) error {
 	usage := errors.New("usage: account own|twin|empty")
@@ -85,14 +90,31 @@ func (s *story) accountCommand(_ *testscript.TestScript, args []string) error {
 	}
 	strange := awssim.New(awssim.Options{Region: s.c.Region, Account: strangeAccount})
 	if args[0] == "twin" {
-		// The certificate of another authority, in base64 of PEM as EKS gives it.
-		const authority = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
-		if err := strange.AddCluster(awssim.Cluster{Name: s.c.Cluster, Endpoint: "https://127.0.0.1:1", CertificateAuthority: authority, Version: "1.36"}); err != nil {
+		if err := strange.AddCluster(awssim.Cluster{Name: s.c.Cluster, Endpoint: "https://127.0.0.1:1", CertificateAuthority: strangeAuthority, Version: "1.36"}); err != nil {
 			return err
 		}
 	}
 	s.c.AWS.Reroute(key, strange)
 	return nil
+}
+
+// elsewhereCommand handles another cluster of the account, with one node.
+func (s *story) elsewhereCommand(_ *testscript.TestScript, args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == "adds":
+		err := s.c.AWS.AddCluster(awssim.Cluster{Name: args[1], Endpoint: "https://" + args[1] + ".example.com", CertificateAuthority: strangeAuthority, Version: "1.36"})
+		if err != nil {
+			return err
+		}
+		s.elsewhere, err = s.c.AWS.AddNode(args[1], "theirs")
+		return err
+	case len(args) == 1 && args[0] == "runs":
+		if !slices.Contains(s.billed("theirs"), s.elsewhere) {
+			return fmt.Errorf("the other cluster's instance %s runs no more", s.elsewhere)
+		}
+		return nil
+	}
+	return errors.New("usage: elsewhere adds CLUSTER, elsewhere runs")
 }
 
 func (s *story) registryCommand(ts *testscript.TestScript, args []string) error {

@@ -64,10 +64,13 @@ const (
 	ReasonStatusLost          = "StatusLost"
 	ReasonNamespaceNotWatched = "NamespaceNotWatched"
 	ReasonCloudUnverified     = "CloudUnverified"
-	ReasonAPIServerBusy       = "APIServerBusy"
-	ReasonAPIServerAway       = "APIServerAway"
-	ReasonLaunchFailed        = "LaunchFailed"
-	ReasonNotForetold         = "NotForetold"
+	// ReasonClusterNameCollision: Karpenter's controller runs here under the name
+	// of another cluster, and each ends the other's instances.
+	ReasonClusterNameCollision = "ClusterNameCollision"
+	ReasonAPIServerBusy        = "APIServerBusy"
+	ReasonAPIServerAway        = "APIServerAway"
+	ReasonLaunchFailed         = "LaunchFailed"
+	ReasonNotForetold          = "NotForetold"
 )
 
 // GetConditions returns the conditions of the status.

@@ -269,6 +269,12 @@ type Guard struct {
 	// AllowLastPool lets the last NodePool leave.
 	// +optional
 	AllowLastPool bool `json:"allowLastPool,omitempty"`
+
+	// AllowUnverifiedAccount allows a first install or an adoption of Karpenter
+	// while AWS cannot confirm that this is the cluster of that name. It never
+	// allows one where AWS says that it is not.
+	// +optional
+	AllowUnverifiedAccount bool `json:"allowUnverifiedAccount,omitempty"`
 }
 
 // OnDelete says what deleting a NodeSync does to its nodes.

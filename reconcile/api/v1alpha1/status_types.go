@@ -72,6 +72,10 @@ type KarpenterStatus struct {
 	Cluster string `json:"cluster"`
 	// Region of the cluster.
 	Region string `json:"region"`
+	// ClusterARN is the EKS cluster that was verified to be this one: its
+	// certificate authority is the API server's. Empty until it was.
+	// +optional
+	ClusterARN string `json:"clusterARN,omitempty"`
 	// Identity is a fingerprint of what is in force: both charts and their values.
 	// +optional
 	Identity string `json:"identity,omitempty"`

@@ -1,0 +1,83 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+)
+
+// chartsBarrier says why the charts may not be changed, given CloudVerified; nil
+// where they may. Karpenter's controller terminates every instance with its
+// cluster's tag that has no NodeClaim here, so none is installed or changed under
+// the name of another cluster, and none is installed for the first time, or
+// adopted, while AWS cannot confirm the name.
+func chartsBarrier(k v1alpha1.KarpenterStatus, verified *metav1.Condition, allowUnverified bool) *fault.Error {
+	switch {
+	case verified == nil:
+		return nil // the step that sets it has not run: a deletion changes no charts
+	case verified.Reason == cloud.ReasonAuthorityDiffers:
+		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: fmt.Errorf(
+			"cluster.name %s is another cluster's, so Karpenter's charts are not changed: %s; a controller of that name terminates the other cluster's instances", k.Cluster, verified.Message)}
+	case verified.Status == metav1.ConditionTrue, verified.Reason == cloud.ReasonInstancesInvisible:
+		return nil // the certificate authority is that of the cluster
+	case allowUnverified || !firstInstall(k):
+		return nil
+	}
+	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonCloudUnverified, Err: fmt.Errorf(
+		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verified.Message)}
+}
+
+// firstInstall says that no controller of plumbline's was ever brought.
+func firstInstall(k v1alpha1.KarpenterStatus) bool {
+	if k.Identity != "" {
+		return false
+	}
+	if k.Target == nil {
+		return true
+	}
+	switch k.Target.Step {
+	case v1alpha1.ChartChecking, v1alpha1.ChartMigrating, v1alpha1.ChartCRDs, v1alpha1.ChartController:
+		return true
+	case v1alpha1.ChartRollingOut, v1alpha1.ChartSettling, v1alpha1.ChartRollingBack, v1alpha1.ChartRolledBack:
+	}
+	return false
+}
+
+// mayChangeCharts is asked before each change of the charts, and whether one is
+// needed. It goes by an answer of AWS that is no older than the interval of
+// questions: the account may have become another one since.
+func (p *pass) mayChangeCharts(ctx context.Context) error {
+	if conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition) && !p.accountKnown(p.Settings.CloudInterval) {
+		p.askAboutAccount(ctx)
+	}
+	verified := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
+	if barrier := chartsBarrier(*p.sync.Status.Karpenter, verified, p.sync.Spec.Guard.AllowUnverifiedAccount); barrier != nil {
+		return barrier
+	}
+	return nil
+}
+
+// changesCharts says whether an action writes to the charts, or prepares that.
+func changesCharts(action upgrade.Action) bool {
+	switch action.(type) {
+	case upgrade.Check, upgrade.Migrate, upgrade.BringCRDs, upgrade.BringController, upgrade.RollBack:
+		return true
+	}
+	return false
+}
+
+// noteCluster records which EKS cluster was verified to be this one.
+func (p *pass) noteCluster() {
+	last, k := p.memory.account, p.sync.Status.Karpenter
+	verified := conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition)
+	if verified && last.arn != "" && last.name == k.Cluster && last.region == k.Region {
+		k.ClusterARN = last.arn
+	}
+}

@@ -1,0 +1,333 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func TestChartsBarrier(t *testing.T) {
+	verified := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
+		return &metav1.Condition{Status: status, Reason: reason, Message: "AWS says so"}
+	}
+	at := func(step v1alpha1.ChartStep) *v1alpha1.ChartTarget { return &v1alpha1.ChartTarget{Step: step} }
+	cases := map[string]struct {
+		verified *metav1.Condition
+		identity string
+		target   *v1alpha1.ChartTarget
+		allow    bool
+		class    fault.Class
+		// want is in the message; empty: no barrier.
+		want string
+	}{
+		"the cluster":                                 {verified: verified("True", cloud.ReasonVerified)},
+		"another cluster, first install":              {verified: verified("False", cloud.ReasonAuthorityDiffers), class: fault.Terminal, want: "another cluster's"},
+		"another cluster, allowed":                    {verified: verified("False", cloud.ReasonAuthorityDiffers), allow: true, class: fault.Terminal, want: "another cluster's"},
+		"another cluster, upgrade":                    {verified: verified("False", cloud.ReasonAuthorityDiffers), identity: "i", target: at(v1alpha1.ChartChecking), class: fault.Terminal, want: "another cluster's"},
+		"another cluster, way back":                   {verified: verified("False", cloud.ReasonAuthorityDiffers), identity: "i", target: at(v1alpha1.ChartRollingBack), class: fault.Terminal, want: "another cluster's"},
+		"no answer, first install":                    {verified: verified("False", "Unreachable"), class: fault.Waiting, want: "AWS says so"},
+		"no answer, adoption is being checked":        {verified: verified("False", "Denied"), target: at(v1alpha1.ChartChecking), class: fault.Waiting, want: "AWS says so"},
+		"no answer, the controller is to come":        {verified: verified("False", "Denied"), target: at(v1alpha1.ChartController), class: fault.Waiting, want: "AWS says so"},
+		"no answer, the controller was brought":       {verified: verified("False", "Denied"), target: at(v1alpha1.ChartRollingOut)},
+		"no answer, upgrade":                          {verified: verified("False", "Unreachable"), identity: "i", target: at(v1alpha1.ChartChecking)},
+		"no answer, allowed":                          {verified: verified("False", "Unreachable"), allow: true},
+		"no such cluster, first install":              {verified: verified("False", "ClusterNotFound"), class: fault.Waiting, want: "AWS says so"},
+		"no authority to compare with, first install": {verified: verified("False", cloud.ReasonAuthorityUnknown), class: fault.Waiting, want: "AWS says so"},
+		"the cluster, whose instances are not seen":   {verified: verified("False", cloud.ReasonInstancesInvisible)},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := chartsBarrier(v1alpha1.KarpenterStatus{Cluster: "prod-eu", Identity: c.identity, Target: c.target}, c.verified, c.allow)
+			switch {
+			case (got == nil) != (c.want == ""):
+				t.Errorf("chartsBarrier() = %v, want %q", got, c.want)
+			case got != nil && (got.Class != c.class || !strings.Contains(got.Error(), c.want) || !strings.Contains(got.Error(), "prod-eu")):
+				t.Errorf("chartsBarrier() = %s %v, want %s %q", got.Class, got, c.class, c.want)
+			}
+		})
+	}
+}
+
+// prodEU is the EKS cluster prod-eu of an account; authority is what is in its
+// certificate authority.
+func prodEU(account, authority string) cloud.Cluster {
+	return cloud.Cluster{Name: "prod-eu", ARN: "arn:aws:eks:eu-west-1:" + account + ":cluster/prod-eu", CertificateAuthority: pemOf(authority)}
+}
+
+// inAccount has AWS answer with a cluster, and the API server with authority "ours".
+func (b *bed) inAccount(cluster cloud.Cluster) {
+	b.cloud.err, b.cloud.cluster = nil, cluster
+	b.Settings.CertificateAuthority = pemOf("ours")
+}
+
+// atTheCharts is a pass that comes to the charts, after AWS was asked.
+func (b *bed) atTheCharts(change func(*v1alpha1.KarpenterStatus)) *pass {
+	b.t.Helper()
+	p := b.installing()
+	p.karpenter.Cluster = render.Cluster{Name: "prod-eu", Region: "eu-west-1"}
+	identity, err := p.installIdentity()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
+		Management: "Managed", Namespace: "kube-system", Cluster: "prod-eu", Region: "eu-west-1", Version: "1.14.1", Identity: identity,
+	}
+	change(p.sync.Status.Karpenter)
+	for _, step := range []step{p.verifyCloud, p.seeCollision} {
+		if err := step(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func first(k *v1alpha1.KarpenterStatus) { k.Version, k.Identity = "", "" }
+
+func inForce(*v1alpha1.KarpenterStatus) {}
+
+// TestChartsOfAnotherClusterStay: whatever is to be done with the charts, nothing
+// of them is written under the name of another cluster.
+func TestChartsOfAnotherClusterStay(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.KarpenterStatus)
+		// goesOn says that definitions are written under the controller in force.
+		goesOn bool
+	}{
+		"a first install": {change: first},
+		"an upgrade":      {change: func(k *v1alpha1.KarpenterStatus) { k.Version, k.Identity = "1.8.6", "older" }},
+		"a way back": {change: func(k *v1alpha1.KarpenterStatus) {
+			k.Controller = &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.8.6"}
+			k.Target = &v1alpha1.ChartTarget{Step: v1alpha1.ChartRollingBack, Identity: k.Identity}
+			k.Identity = "older"
+		}},
+		"a repair": {change: inForce, goesOn: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged), installed()...)
+			b.inAccount(prodEU("999988887777", "theirs"))
+			p := b.atTheCharts(c.change)
+			err := p.installCharts(t.Context())
+			stopped := p.unkept
+			if !c.goesOn {
+				stopped = err
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if f := fault.Classify(stopped); f == nil || f.Class != fault.Terminal || f.Reason != v1alpha1.ReasonRefused || !strings.Contains(f.Error(), "999988887777") {
+				t.Errorf("it says %v", stopped)
+			}
+			if len(b.install.asked) > 0 || b.install.rehearsed > 0 {
+				t.Errorf("Helm was asked: %v", b.install.asked)
+			}
+		})
+	}
+}
+
+// TestAFirstInstallWaitsForTheAccount, and goes on by itself, or where the NodeSync
+// allows it.
+func TestAFirstInstallWaitsForTheAccount(t *testing.T) {
+	install := func(b *bed) error { return b.atTheCharts(first).installCharts(t.Context()) }
+	b := newBed(t, nodeSync(unchanged), installed()...)
+	f := fault.Classify(install(b))
+	if f == nil || f.Class != fault.Waiting || f.Reason != v1alpha1.ReasonCloudUnverified || !strings.Contains(f.Error(), "no route") {
+		t.Fatalf("it says %v", f)
+	}
+	b.inAccount(prodEU("111122223333", "ours"))
+	b.clock.forward(time.Hour)
+	if err := b.atTheCharts(first).mayChangeCharts(t.Context()); err != nil {
+		t.Errorf("AWS has confirmed it, and it says %v", err)
+	}
+	allowed := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.AllowUnverifiedAccount = true }), installed()...)
+	if err := allowed.atTheCharts(first).mayChangeCharts(t.Context()); err != nil {
+		t.Errorf("it is allowed, and it says %v", err)
+	}
+}
+
+// TestChartsAreChangedOnAFreshAnswer: a good answer about the account stands for
+// minutes. Where charts are to be changed AWS is asked again.
+func TestChartsAreChangedOnAFreshAnswer(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), installed()...)
+	b.Settings.CloudInterval = 10 * time.Second
+	b.inAccount(prodEU("111122223333", "ours"))
+	p := b.atTheCharts(inForce)
+	if !conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition) {
+		t.Fatalf("not verified: %v", p.sync.Status.Conditions)
+	}
+	b.concluded(p)
+	b.inAccount(prodEU("999988887777", "theirs"))
+	b.clock.forward(5 * time.Second)
+	if err := b.atTheCharts(inForce).mayChangeCharts(t.Context()); err != nil || b.cloud.asked != 1 {
+		t.Errorf("within the interval: %v, asked %d times", err, b.cloud.asked)
+	}
+	b.clock.forward(10 * time.Second)
+	if err := b.atTheCharts(inForce).mayChangeCharts(t.Context()); err == nil || b.cloud.asked != 2 {
+		t.Errorf("after the interval: %v, asked %d times", err, b.cloud.asked)
+	}
+}
+
+// TestAnAnswerIsAboutOneName: what AWS has said of one cluster says nothing of the
+// one that the next commit names.
+func TestAnAnswerIsAboutOneName(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), installed()...)
+	b.inAccount(prodEU("111122223333", "ours"))
+	b.concluded(b.atTheCharts(inForce))
+	p := b.pass()
+	p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-us", Region: "eu-west-1"}}
+	if err := p.verifyCloud(t.Context()); err != nil || b.cloud.asked != 2 {
+		t.Errorf("asked %d times, %v", b.cloud.asked, err)
+	}
+}
+
+// runningAs is Karpenter's Deployment with replicas, under the name of a cluster.
+func runningAs(cluster string, replicas int32) *appsv1.Deployment {
+	d := installed()[0].(*appsv1.Deployment)
+	d.Spec.Replicas = &replicas
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Env: []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: cluster}}}}
+	return d
+}
+
+func TestCollision(t *testing.T) {
+	verified := func(k *v1alpha1.KarpenterStatus) { k.ClusterARN = prodEU("111122223333", "").ARN }
+	for name, c := range map[string]struct {
+		controller *appsv1.Deployment
+		change     func(*v1alpha1.KarpenterStatus)
+		cluster    cloud.Cluster
+		want       bool
+	}{
+		"it runs under the other's name":           {controller: runningAs("prod-eu", 2), cluster: prodEU("111122223333", "theirs"), want: true},
+		"its name is not told":                     {controller: runningAs("", 2), cluster: prodEU("111122223333", "theirs"), want: true},
+		"it runs under its own":                    {controller: runningAs("staging", 2), cluster: prodEU("111122223333", "theirs")},
+		"it is scaled to 0":                        {controller: runningAs("prod-eu", 0), cluster: prodEU("111122223333", "theirs")},
+		"this is the cluster":                      {controller: runningAs("prod-eu", 2), cluster: prodEU("111122223333", "ours")},
+		"plumbline's role has changed accounts":    {controller: runningAs("prod-eu", 2), change: verified, cluster: prodEU("999988887777", "theirs")},
+		"verified before, as the very same":        {controller: runningAs("prod-eu", 2), change: verified, cluster: prodEU("111122223333", "theirs"), want: true},
+		"adopted from others, under their name":    {controller: runningAs("prod-eu", 1), change: first, cluster: prodEU("111122223333", "theirs"), want: true},
+		"nobody else's cluster is in that account": {controller: runningAs("prod-eu", 1), change: first},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged), append(installed()[1:], c.controller)...)
+			if c.cluster.Name != "" {
+				b.inAccount(c.cluster)
+			}
+			change := c.change
+			if change == nil {
+				change = inForce
+			}
+			p := b.atTheCharts(change)
+			v := p.verdict()
+			if got := v.reason == v1alpha1.ReasonClusterNameCollision; got != c.want {
+				t.Fatalf("verdict: %+v, want the collision: %t", v, c.want)
+			}
+			if c.want && (v.class != stuck || !strings.Contains(v.message, "kubectl scale deployment karpenter -n kube-system --replicas=0")) {
+				t.Errorf("verdict: %+v", v)
+			}
+		})
+	}
+}
+
+// TestACollisionIsReportedOnce, as a warning, and stands while a pass stops before
+// it can look.
+func TestACollisionIsReportedOnce(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), append(installed()[1:], runningAs("prod-eu", 2))...)
+	b.inAccount(prodEU("111122223333", "theirs"))
+	b.concluded(b.atTheCharts(inForce))
+	told := b.told()
+	if len(told) != 1 || !strings.HasPrefix(told[0], "Warning ClusterNameCollision Karpenter runs here as another cluster") {
+		t.Errorf("told %q", told)
+	}
+	b.concluded(b.atTheCharts(inForce))
+	b.concluded(b.pass(), stopped(t, &render.EmptyError{}))
+	if told := b.told(); len(told) > 0 {
+		t.Errorf("told again: %q", told)
+	}
+	if ready := conditions.GetReason(b.read(), "Ready"); ready != v1alpha1.ReasonClusterNameCollision {
+		t.Errorf("Ready is %s", ready)
+	}
+	deployment := &appsv1.Deployment{}
+	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "karpenter"}, deployment); err != nil {
+		t.Fatal(err)
+	}
+	none := int32(0)
+	deployment.Spec.Replicas = &none
+	if err := b.client.Update(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	if v := b.atTheCharts(inForce).verdict(); v.reason == v1alpha1.ReasonClusterNameCollision {
+		t.Errorf("it is scaled to 0: %+v", v)
+	}
+}
+
+// TestACopiedNameMayBeCorrected: what AWS has never confirmed is not there for good.
+func TestACopiedNameMayBeCorrected(t *testing.T) {
+	ours, theirs := cloud.Cluster{Name: "ours", ARN: "arn:ours", CertificateAuthority: pemOf("ours")}, prodEU("111122223333", "theirs")
+	for name, c := range map[string]struct {
+		before v1alpha1.KarpenterStatus
+		aws    cloud.Cluster
+		want   bool
+	}{
+		"before anything was installed":       {before: v1alpha1.KarpenterStatus{Management: "Managed"}, aws: ours, want: true},
+		"others install Karpenter":            {before: v1alpha1.KarpenterStatus{Management: "External"}, aws: ours, want: true},
+		"installed, unverified":               {before: v1alpha1.KarpenterStatus{Management: "Managed", Identity: "i"}, aws: ours, want: true},
+		"to a name that is not this one's":    {before: v1alpha1.KarpenterStatus{Management: "Managed", Identity: "i"}, aws: theirs},
+		"from a name that was verified":       {before: v1alpha1.KarpenterStatus{Management: "Managed", Identity: "i", ClusterARN: "arn"}, aws: ours},
+		"External, and it was verified":       {before: v1alpha1.KarpenterStatus{Management: "External", ClusterARN: "arn"}, aws: ours},
+		"to another, before it was installed": {before: v1alpha1.KarpenterStatus{Management: "Managed"}, aws: theirs, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged))
+			b.inAccount(c.aws)
+			p := b.pass()
+			c.before.Namespace, c.before.Cluster, c.before.Region = "kube-system", "copied", "eu-west-1"
+			p.sync.Status.Karpenter = &c.before
+			p.karpenter = &render.Karpenter{Management: render.Management(c.before.Management), Namespace: "kube-system", Cluster: render.Cluster{Name: "ours", Region: "eu-west-1"}}
+			err := p.checkFixed(p.karpenter)
+			if err == nil {
+				err = p.verifyCloud(t.Context())
+			}
+			if (err == nil) != c.want {
+				t.Fatalf("%v, want it to be accepted: %t", err, c.want)
+			}
+			if err != nil {
+				return
+			}
+			p.fix()
+			p.noteCluster()
+			k := p.sync.Status.Karpenter
+			if k.Cluster != "ours" || k.Identity != c.before.Identity || (k.ClusterARN == "arn:ours") != (c.aws.Name == "ours") {
+				t.Errorf("status %+v", k)
+			}
+		})
+	}
+}
+
+// TestWhatIsKeptIsNotCorrectedElsewhere: the drift of what the charts made is
+// reported once the account is this cluster's again.
+func TestWhatIsKeptIsNotCorrectedElsewhere(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), installed()...)
+	b.inAccount(prodEU("999988887777", "theirs"))
+	verified := func(k *v1alpha1.KarpenterStatus) { k.ClusterARN = prodEU("111122223333", "").ARN }
+	p := b.atTheCharts(verified)
+	if err := p.installCharts(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if v := p.verdict(); v.class != stuck || v.reason != v1alpha1.ReasonRefused || !strings.Contains(v.message, "left as it is") {
+		t.Errorf("verdict: %+v", v)
+	}
+	b.inAccount(prodEU("111122223333", "ours"))
+	b.clock.forward(time.Hour)
+	if err := b.atTheCharts(verified).installCharts(t.Context()); err != nil || b.install.asked[charts.ControllerChart] != 1 {
+		t.Errorf("the account is back: %v, Helm was asked %v", err, b.install.asked)
+	}
+}
