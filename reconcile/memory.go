@@ -78,6 +78,11 @@ type memory struct {
 	// cloudAbsent are instances that its answers lack, and for how long.
 	cloudAbsent map[string]teardown.Absence
 
+	// Where the pods of Karpenter's controller run, and the Deployments' versions
+	// when that was read.
+	hostsOf string
+	hosts   []plan.Host
+
 	// The commits that the last revision brought.
 	history history
 }

@@ -36,7 +36,10 @@ func (p *pass) policy(ctx context.Context) (plan.Policy, error) {
 	if p.snapshot != nil {
 		revision = p.snapshot.Revision
 	}
-	return PolicyOf(p.sync, all.Items, revision), nil
+	policy := PolicyOf(p.sync, all.Items, revision)
+	var err error
+	policy.Hosts, err = p.poolHosts(ctx)
+	return policy, err
 }
 
 // PolicyOf is what a NodeSync allows at a revision. all are the NodeSyncs that

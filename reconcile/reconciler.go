@@ -69,6 +69,9 @@ type Reconciler struct {
 type Settings struct {
 	// Namespace is the daemon's; NodeSyncs and their Secrets live there.
 	Namespace string
+	// Pod is the daemon's own, and Node the one that it runs on; both empty outside
+	// a cluster.
+	Pod, Node string
 	// CloudInterval is the least time between two questions to EC2.
 	CloudInterval time.Duration
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is

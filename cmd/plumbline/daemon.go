@@ -231,6 +231,8 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Meter: meter,
 		Settings: reconcile.Settings{
 			Namespace:            o.namespace,
+			Pod:                  o.podName,
+			Node:                 o.nodeName,
 			CloudInterval:        o.cloudInterval,
 			CertificateAuthority: authority,
 			Grants:               grant.Policy{Unannotated: o.anyHost},

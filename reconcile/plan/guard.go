@@ -13,12 +13,13 @@ import (
 const (
 	ReasonLastPool        = "LastPool"
 	ReasonMaxRemovedPools = "MaxRemovedPools"
+	ReasonHostsController = "HostsController"
 )
 
 // weighing is what the guard's checks see.
 type weighing struct {
 	policy Policy
-	// poolsInSet says whether Git has a NodePool left.
+	// poolsInSet says whether Git has a NodePool left that may grow.
 	poolsInSet bool
 	// leaving is the number of NodePools that would be leaving with the
 	// candidate: those that are open, those that came before it, and all of its
@@ -33,7 +34,7 @@ type check func(Candidate, weighing) (reason, message string, hold bool)
 
 // guard is the chain; the first check that holds speaks.
 func guard() []check {
-	return []check{statusLost, lastPool, maxRemovedPools}
+	return []check{statusLost, hostsController, lastPool, maxRemovedPools}
 }
 
 // statusLost holds what may have been in Git all the time: without a status
@@ -48,12 +49,42 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 		c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
 }
 
-// lastPool holds every NodePool while Git has none left.
+// hostsController holds the NodePool whose nodes run Karpenter's controller or
+// plumbline: its removal would end what carries it out.
+func hostsController(c Candidate, w weighing) (reason, message string, hold bool) {
+	if c.Ref.Kind != render.NodePool {
+		return "", "", false
+	}
+	hosted := w.policy.HostsOf(c.Ref.Name)
+	if len(hosted) == 0 {
+		return "", "", false
+	}
+	names := make([]string, 0, len(hosted))
+	for _, h := range hosted {
+		names = append(names, fmt.Sprintf("%s (pod %s on node %s)", h.Workload, h.Pod, h.Node))
+	}
+	return ReasonHostsController, fmt.Sprintf(
+		"its nodes run %s: move it to nodes that Karpenter does not manage, or put %s back into Git",
+		someOf(names), c.Ref), true
+}
+
+// named is how many objects one message names.
+const named = 5
+
+// someOf names the first few, and counts the rest.
+func someOf(names []string) string {
+	if len(names) <= named {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
+}
+
+// lastPool holds every NodePool while Git has none left that may grow.
 func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 	if c.Ref.Kind != render.NodePool || w.poolsInSet || w.policy.Guard.AllowLastPool {
 		return "", "", false
 	}
-	return ReasonLastPool, "Git has no NodePool left: put one back, or set guard.allowLastPool", true
+	return ReasonLastPool, "Git has no NodePool left that may grow (not static, no limit of 0): put one back, or set guard.allowLastPool", true
 }
 
 // maxRemovedPools holds all NodePools of a revision that together with those

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 func TestGuard(t *testing.T) {
@@ -17,7 +18,9 @@ func TestGuard(t *testing.T) {
 		// pools that are ours; Git has those in keeps.
 		pools, keeps []string
 		given        func(*testing.T, *cluster)
-		want         []string
+		// git is what Git has besides.
+		git  []string
+		want []string
 	}{
 		"one of two": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
@@ -93,6 +96,32 @@ func TestGuard(t *testing.T) {
 			given: func(_ *testing.T, c *cluster) { c.policy.Guard.MaxRemovedPools = limit(2) },
 			want:  []string{"Hold NodePool/a LastPool", "Hold NodePool/b LastPool"},
 		},
+		"what is left may not grow": {
+			pools: []string{"a", "b"},
+			given: func(t *testing.T, c *cluster) { c.have(t, owner, pool("full", "default", `limits: {cpu: "0"}`)) },
+			git:   []string{pool("full", "default", `limits: {cpu: "0"}`)},
+			want:  []string{"Hold NodePool/a LastPool", "Hold NodePool/b LastPool"},
+		},
+		"what is left is static": {
+			pools: []string{"a"},
+			given: func(t *testing.T, c *cluster) { c.have(t, owner, pool("fixed", "default", "replicas: 3")) },
+			git:   []string{pool("fixed", "default", "replicas: 3")},
+			want:  []string{"Hold NodePool/a LastPool"},
+		},
+		"Karpenter's controller runs on it": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.policy.Hosts = []plan.Host{{NodePool: "b", Node: "n1", Workload: "Karpenter's controller", Pod: "kube-system/karpenter-1"}}
+			},
+			want: []string{"Hold NodePool/b HostsController"},
+		},
+		"it runs on another": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.policy.Hosts = []plan.Host{{NodePool: "a", Node: "n1", Workload: "plumbline", Pod: "plumbline-system/plumbline-1"}}
+			},
+			want: []string{"Remove NodePool/b"},
+		},
 		"the status is lost": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
 			given: func(t *testing.T, c *cluster) {
@@ -155,6 +184,7 @@ func TestGuard(t *testing.T) {
 			if test.given != nil {
 				test.given(t, c)
 			}
+			git = append(git, test.git...)
 			if diff := cmp.Diff(test.want, script(c.plan(t, git...))); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
@@ -171,5 +201,15 @@ func TestWhatIsHeldSaysWhatReleasesIt(t *testing.T) {
 		if r.Message != want {
 			t.Errorf("%s: %q", r.Ref, r.Message)
 		}
+	}
+}
+
+func TestHeldForWhomItHosts(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+	c.policy.Hosts = []plan.Host{{NodePool: "b", Node: "n1", Workload: "Karpenter's controller", Pod: "kube-system/karpenter-1"}}
+	want := "its nodes run Karpenter's controller (pod kube-system/karpenter-1 on node n1): move it to nodes that Karpenter does not manage, or put NodePool/b back into Git"
+	if got := c.plan(t, class("default"), pool("a", "default")).Removals[0].Message; got != want {
+		t.Errorf("got %q", got)
 	}
 }

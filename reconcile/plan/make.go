@@ -27,7 +27,7 @@ var errEmpty = errors.New("plan: the Set has no object; an empty Set is refused 
 func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema Schema) (*Plan, error) {
 	m := &maker{
 		live: live, policy: policy, schema: schema, nodes: sync.OnceValue(live.nodes),
-		inSet: map[render.Ref]bool{}, changes: map[render.Ref]Change{},
+		inSet: map[render.Ref]bool{}, growing: map[render.Ref]bool{}, changes: map[render.Ref]Change{},
 	}
 	p := &Plan{Revision: RevisionDeleted}
 	if !policy.Deleting {
@@ -53,6 +53,8 @@ type maker struct {
 	policy Policy
 	schema Schema
 	inSet  map[render.Ref]bool
+	// growing are the NodePools of the Set that may grow.
+	growing map[render.Ref]bool
 	// changes are those that were decided on so far.
 	changes map[render.Ref]Change
 	// nodes are the NodeClaims that hang on each object, counted when one asks.
@@ -68,6 +70,9 @@ func (m *maker) change(ctx context.Context, set *render.Set, p *Plan) error {
 	m.memo = newMemo(m.policy.Owner, m.schema, len(objects))
 	for _, object := range objects {
 		m.inSet[object.Ref] = true
+		if object.Ref.Kind == render.NodePool && MayGrow(object.Desired) {
+			m.growing[object.Ref] = true
+		}
 	}
 	for len(objects) > 0 {
 		n := stageLength(objects)

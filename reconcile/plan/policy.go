@@ -29,6 +29,32 @@ type Policy struct {
 	Deleting bool
 	// Offline says that nothing is known of a cluster.
 	Offline bool
+	// Hosts are the pods of Karpenter's controller and of plumbline that run on
+	// nodes of a NodePool.
+	Hosts []Host
+}
+
+// Host is a pod without which no node is launched, drained or watched, and the
+// NodePool whose node it runs on.
+type Host struct {
+	// NodePool and Node are where it runs.
+	NodePool, Node string
+	// Workload says what it belongs to, such as "Karpenter's controller".
+	Workload string
+	// Pod is its namespace and name.
+	Pod string
+}
+
+// HostsOf are the pods of Karpenter's controller and of plumbline that run on
+// nodes of one NodePool.
+func (p Policy) HostsOf(pool string) []Host {
+	var found []Host
+	for _, h := range p.Hosts {
+		if h.NodePool == pool {
+			found = append(found, h)
+		}
+	}
+	return found
 }
 
 func (p Policy) maxRemovedPools() int {

@@ -88,12 +88,5 @@ func (m *maker) back(r v1alpha1.Removal) bool {
 	return m.inSet[refOf(r)] && (object == nil || object.GetUID() != r.UID || !terminating(object))
 }
 
-// poolsInSet says whether Git has a NodePool left.
-func (m *maker) poolsInSet() bool {
-	for ref := range m.inSet {
-		if ref.Kind == render.NodePool {
-			return true
-		}
-	}
-	return false
-}
+// poolsInSet says whether Git has a NodePool left that may grow.
+func (m *maker) poolsInSet() bool { return len(m.growing) > 0 }
