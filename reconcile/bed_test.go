@@ -7,6 +7,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -44,7 +45,7 @@ type bed struct {
 func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *bed {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, observe.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme, observe.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -62,6 +63,10 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 		},
 	}).WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string {
 		return []string{o.(*corev1.Event).InvolvedObject.Name}
+	}).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+		return []string{o.(*corev1.Pod).Spec.NodeName}
+	}).WithIndex(&corev1.Pod{}, "status.phase", func(o client.Object) []string {
+		return []string{string(o.(*corev1.Pod).Status.Phase)}
 	}).Build()
 	clock := newClock()
 	b := &bed{

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +49,7 @@ func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 			Status:     appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1},
 		},
 	}
+	objects = append(objects, leader()...)
 	for _, name := range []string{nodeClaimCRD, "nodepools.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"} {
 		objects = append(objects, &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -59,6 +62,17 @@ func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 	b.cloud.err, b.cloud.cluster = nil, cloud.Cluster{Name: "prod-eu", CertificateAuthority: []byte(certificate)}
 	b.cloud.running = []cloud.Instance{{ID: "i-0123456789abcdef0", Zone: "eu-west-1a", State: "running", Pool: "general"}}
 	return b
+}
+
+// leader is a pod of Karpenter's controller that holds its lease, whatever the
+// clock says.
+func leader() []client.Object {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter-a", Labels: observe.ControllerLabels()}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	holder, renewed := "karpenter-a_1f", metav1.NewMicroTime(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC))
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter-leader-election"}}
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &holder, &renewed
+	return []client.Object{pod, lease}
 }
 
 // ownedPool is one that plumbline has applied.
@@ -223,6 +237,30 @@ func TestDrainWaitsForTheController(t *testing.T) {
 	if v.class != stuck || v.reason != v1alpha1.ReasonStalled || !strings.Contains(v.message, "NodePool/general stalled") {
 		t.Errorf("after 15 minutes: %+v", v)
 	}
+}
+
+// TestDrainWaitsForTheLeader: the Deployment still tells of a ready replica, and
+// its pod was deleted a moment ago.
+func TestDrainWaitsForTheLeader(t *testing.T) {
+	b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter-a"}}
+	if err := b.client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		b.clock.forward(2 * time.Second)
+		b.reconcile()
+	}
+	if b.liveClaim().DeletionTimestamp != nil {
+		t.Error("a NodeClaim is ended with nobody to end it")
+	}
+	if r := b.read().Status.Removals; len(r) != 1 || r[0].Phase != v1alpha1.RemovalPacing || !strings.Contains(r[0].Message, "no pod of Karpenter's controller in kube-system is Ready") {
+		t.Errorf("removals: %+v", r)
+	}
+	if err := b.client.Create(t.Context(), leader()[0]); err != nil {
+		t.Fatal(err)
+	}
+	b.passes("the NodeClaim is ended", func() bool { return b.liveClaim().DeletionTimestamp != nil })
 }
 
 // TestDrainOfNothing: where nothing is to be taken away, no account is needed.

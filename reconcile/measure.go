@@ -77,6 +77,8 @@ func written(deed teardown.Deed) (kind, action string) {
 		return "NodeClaim", "delete"
 	case teardown.DeleteObject:
 		return deed.Kind, "delete"
+	case teardown.RestoreGrowth:
+		return deed.Kind, "restore"
 	}
 	return deed.Kind, "restrain"
 }

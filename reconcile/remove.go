@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -26,7 +24,7 @@ func (p *pass) remove(ctx context.Context) error {
 	}
 	p.recordCandidates()
 	p.predate()
-	return p.drive(ctx, p.arrivalsGate)
+	return p.drive(ctx, terms{arrivals: p.arrivalsGate, successor: p.successorGate, pace: p.pace()})
 }
 
 // predate lets no removal be younger than what this pass has made: that is new to
@@ -110,8 +108,14 @@ func (p *pass) holds() map[types.UID]teardown.Hold {
 	return holds
 }
 
+// terms are on which removals go on.
+type terms struct {
+	arrivals, successor func(v1alpha1.Removal) teardown.Gate
+	pace                teardown.Pace
+}
+
 // drive takes all removals that Git has not taken back one step further.
-func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardown.Gate) error {
+func (p *pass) drive(ctx context.Context, on terms) error {
 	var driven, kept []v1alpha1.Removal
 	for _, r := range p.sync.Status.Removals {
 		if slices.ContainsFunc(p.returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) {
@@ -142,7 +146,10 @@ func (p *pass) drive(ctx context.Context, arrivals func(v1alpha1.Removal) teardo
 		Absent:     p.memory.cloudAbsent,
 		Controller: p.controllerGate(),
 		Cloud:      p.cloudGate(),
-		Arrivals:   arrivals,
+		Arrivals:   on.arrivals,
+		Successor:  on.successor,
+		Leader:     p.leaderGate,
+		Pace:       on.pace,
 		Holds:      p.holds(),
 	}, driven)
 	p.memory.cloudAskedAt, p.memory.cloudAbsent = result.AskedAt, result.Absent
@@ -165,36 +172,6 @@ func (p *pass) reachPhases(before, after []v1alpha1.Removal) {
 			p.Points.Phase(r.Kind, string(r.Phase))
 		}
 	}
-}
-
-func (p *pass) stallAfter() time.Duration {
-	if after := p.sync.Spec.Removal.StallAfter; after != nil {
-		return after.Duration
-	}
-	return 15 * time.Minute
-}
-
-// controllerGate is open while Karpenter's controller has a ready replica: only
-// it can end what is deleted.
-func (p *pass) controllerGate() teardown.Gate {
-	message := p.stages.controller.Message
-	if message == "" {
-		message = "Karpenter's controller has no ready replica"
-	}
-	return teardown.Gate{Open: p.stages.controllerAlive, Message: message}
-}
-
-func (p *pass) cloudGate() teardown.Gate {
-	verified := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
-	if verified == nil {
-		return teardown.Gate{Message: "EC2 was not asked yet"}
-	}
-	return teardown.Gate{Open: conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition), Message: verified.Message}
-}
-
-func (p *pass) arrivalsGate(r v1alpha1.Removal) teardown.Gate {
-	done, waitingFor := p.arrivalsDone(r.RecordedAt.Time)
-	return teardown.Gate{Open: done, Message: "waiting for " + waitingFor}
 }
 
 // tellRemovals says what was done for removals, NodeClaims by their number.

@@ -9,11 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // DefinitionChanged lets the events of a NodePool or EC2NodeClass through that
-// can change what plumbline does: its spec, labels, fields' owners, deletion or
-// readiness. Karpenter writes other status all the time.
+// can change what plumbline does: its spec, labels, fields' owners, deletion,
+// readiness, or whether it has reached a limit. Karpenter writes other status all the time.
 func DefinitionChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := toUnstructured(e.ObjectOld), toUnstructured(e.ObjectNew)
@@ -24,7 +26,8 @@ func DefinitionChanged() predicate.Predicate {
 			(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
 			!reflect.DeepEqual(fieldOwners(before), fieldOwners(after)) ||
-			Ready(before) != Ready(after)
+			Ready(before) != Ready(after) ||
+			plan.LimitReached(before) != plan.LimitReached(after)
 	}}
 }
 

@@ -25,6 +25,17 @@ func wakes(t *testing.T, p predicate.Predicate, before, after client.Object) boo
 	return p.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 }
 
+// use has a NodePool use some of the ten cpus that it may.
+func use(pool *unstructured.Unstructured, cpu string) {
+	pool.Object["spec"] = map[string]any{"limits": map[string]any{"cpu": "10"}}
+	status, _ := pool.Object["status"].(map[string]any)
+	used := map[string]any{"resources": map[string]any{"cpu": cpu}}
+	for name, value := range status {
+		used[name] = value
+	}
+	pool.Object["status"] = used
+}
+
 func TestDefinitionChanged(t *testing.T) {
 	fields := func(fields, subresource string, at int64) func(*unstructured.Unstructured) {
 		return func(u *unstructured.Unstructured) {
@@ -56,6 +67,12 @@ func TestDefinitionChanged(t *testing.T) {
 		"other status": {same, func(u *unstructured.Unstructured) {
 			u.Object["status"] = map[string]any{"nodes": int64(4), "conditions": []any{ready("True", 2)}}
 		}, false},
+		"a limit is reached": {
+			func(u *unstructured.Unstructured) { use(u, "9") }, func(u *unstructured.Unstructured) { use(u, "10") }, true,
+		},
+		"more of a limit is used": {
+			func(u *unstructured.Unstructured) { use(u, "8") }, func(u *unstructured.Unstructured) { use(u, "9") }, false,
+		},
 		"an owner of fields":       {fields(`{"f:spec":{}}`, "", 1), fields(`{"f:spec":{"f:limits":{}}}`, "", 1), true},
 		"the time of a write":      {fields(`{"f:spec":{}}`, "", 1), fields(`{"f:spec":{}}`, "", 2), false},
 		"an owner of status":       {fields(`{"f:status":{}}`, "status", 1), fields(`{"f:status":{"f:nodes":{}}}`, "status", 2), false},

@@ -31,8 +31,8 @@ func trimDefinition(obj *unstructured.Unstructured, values *render.Values) (any,
 	return obj, nil
 }
 
-// trimStatus leaves the Ready condition in a status, and those that say why it is
-// not True.
+// trimStatus leaves the Ready condition in a status, those that say why it is not
+// True, and how much of its limits a NodePool uses.
 func trimStatus(obj *unstructured.Unstructured) {
 	var kept []any
 	if value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions"); err == nil {
@@ -45,8 +45,33 @@ func trimStatus(obj *unstructured.Unstructured) {
 			}
 		}
 	}
-	delete(obj.Object, "status")
+	status := map[string]any{}
 	if kept != nil {
-		obj.Object["status"] = map[string]any{"conditions": kept}
+		status["conditions"] = kept
 	}
+	if used := limited(obj); used != nil {
+		status["resources"] = used
+	}
+	delete(obj.Object, "status")
+	if len(status) > 0 {
+		obj.Object["status"] = status
+	}
+}
+
+// limited is what a NodePool uses of the resources that its spec limits.
+func limited(obj *unstructured.Unstructured) map[string]any {
+	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "limits")
+	limits, _ := value.(map[string]any)
+	value, _, _ = unstructured.NestedFieldNoCopy(obj.Object, "status", "resources")
+	resources, _ := value.(map[string]any)
+	var used map[string]any
+	for name := range limits {
+		if amount, found := resources[name]; found {
+			if used == nil {
+				used = map[string]any{}
+			}
+			used[name] = amount
+		}
+	}
+	return used
 }

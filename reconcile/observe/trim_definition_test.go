@@ -20,7 +20,7 @@ func full() *unstructured.Unstructured {
 		map[string]any{"type": "Ready", "status": "True", "observedGeneration": int64(2), "lastTransitionTime": "2026-11-21T00:00:00Z"},
 	)
 	object.Object["spec"] = map[string]any{"weight": int64(3), "limits": map[string]any{"cpu": "10"}, "list": []any{"a", map[string]any{"b": int64(1)}}}
-	object.Object["status"].(map[string]any)["resources"] = map[string]any{"cpu": "4"}
+	object.Object["status"].(map[string]any)["resources"] = map[string]any{"cpu": "10", "memory": "4Gi"}
 	object.SetAnnotations(map[string]string{corev1.LastAppliedConfigAnnotation: strings.Repeat("x", 3000), "team": "a"})
 	when := metav1.Unix(1, 0)
 	object.SetManagedFields([]metav1.ManagedFieldsEntry{
@@ -44,6 +44,9 @@ func TestTrimDefinition(t *testing.T) {
 	}
 	if observe.Ready(want) != observe.Ready(trimmed) || !observe.Ready(trimmed).Ready {
 		t.Errorf("readiness %+v, was %+v", observe.Ready(trimmed), observe.Ready(want))
+	}
+	if used := trimmed.Object["status"].(map[string]any)["resources"]; !cmp.Equal(used, map[string]any{"cpu": "10"}) || plan.LimitReached(trimmed) != "cpu" {
+		t.Errorf("kept of what it uses: %v; limit reached: %q", used, plan.LimitReached(trimmed))
 	}
 	metadata := []any{trimmed.GetName(), trimmed.GetGeneration(), trimmed.GetLabels(), trimmed.GroupVersionKind()}
 	if diff := cmp.Diff([]any{want.GetName(), want.GetGeneration(), want.GetLabels(), want.GroupVersionKind()}, metadata); diff != "" {

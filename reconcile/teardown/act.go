@@ -69,6 +69,7 @@ func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
 	}
 	for _, it := range overtaken {
 		it.seen.Fresh = true
+		it.seen.Turn = Turn{Most: it.seen.Turn.Most} // what others end in this pass is not seen yet
 		var after v1alpha1.Removal
 		after, it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
 		if wants[Note](it) || wants[Forget](it) {
@@ -86,8 +87,10 @@ func (d *drive) write(ctx context.Context, it *item, a Action) (done bool, err e
 	switch a := a.(type) {
 	case StopGrowth:
 		err = d.restrain(ctx, it, a, map[string]any{"limits": map[string]any{"cpu": "0"}})
-	case ScaleToZero:
-		err = d.restrain(ctx, it, a, map[string]any{"replicas": int64(0)})
+	case RestoreGrowth:
+		err = d.restrain(ctx, it, a, d.records.entries[it.before.UID].Growth.spec())
+	case ScaleTo:
+		err = d.restrain(ctx, it, a, map[string]any{"replicas": int64(a.Replicas)})
 	case DeleteNodeClaim:
 		err = d.deleteClaim(ctx, it, a)
 	case DeleteObject:
@@ -98,15 +101,18 @@ func (d *drive) write(ctx context.Context, it *item, a Action) (done bool, err e
 	return err == nil, err
 }
 
-// restrain applies a spec alone, forced, as the removal's own manager. The UID
-// keeps it from another object of the name, and from making one.
+// restrain applies a spec alone, forced, as the removal's own manager; nil takes
+// away what that manager has set. The UID keeps it from another object of the
+// name, and from making one.
 func (d *drive) restrain(ctx context.Context, it *item, a Action, spec map[string]any) error {
 	if err := d.mayWrite(ctx, it, a); err != nil {
 		return err
 	}
 	object := it.object()
 	object.SetUID(it.before.UID)
-	object.Object["spec"] = spec
+	if spec != nil {
+		object.Object["spec"] = spec
+	}
 	err := d.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("%s of %s/%s: %w", a, it.before.Kind, it.before.Name, err)

@@ -7,8 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Action is something that Next wants done. The questions AskEC2 and Reread
-// only make the Observation better and are answered in the same pass.
+// Action is something that Next wants done. The questions AskEC2, Reread,
+// ReadPods and AskLeader only make the Observation better and are answered in
+// the same pass.
 type Action interface {
 	fmt.Stringer
 	action()
@@ -20,12 +21,21 @@ type AskEC2 struct{}
 // Reread reads the object, and what hangs on it, past the cache.
 type Reread struct{}
 
+// ReadPods reads the pods of nodes that are ended next, and whether those that
+// were evicted run again.
+type ReadPods struct{ Nodes []string }
+
+// AskLeader asks whether a pod of Karpenter's controller holds its lease.
+type AskLeader struct{}
+
 // Note adds to the removal's record, making it where there is none.
 type Note struct {
 	// Fresh are provider IDs to add.
 	Fresh []string
 	// Seen are instances as EC2 has shown them, to add or mark.
 	Seen []Instance
+	// Workloads are those whose pods are about to be evicted, to add.
+	Workloads []Workload
 }
 
 // Forget drops the removal's record.
@@ -34,8 +44,12 @@ type Forget struct{}
 // StopGrowth keeps the pool from making nodes: the cpu limit becomes 0.
 type StopGrowth struct{}
 
-// ScaleToZero sets a static pool's replicas to 0, which drains it.
-type ScaleToZero struct{}
+// RestoreGrowth gives the pool the cpu limit that stopping its growth has
+// overwritten.
+type RestoreGrowth struct{}
+
+// ScaleTo lowers a static pool's replicas, which ends the nodes beyond them.
+type ScaleTo struct{ Replicas int }
 
 // DeleteNodeClaim ends one NodeClaim.
 type DeleteNodeClaim struct {
@@ -55,7 +69,10 @@ func (Reread) action()          {}
 func (Note) action()            {}
 func (Forget) action()          {}
 func (StopGrowth) action()      {}
-func (ScaleToZero) action()     {}
+func (RestoreGrowth) action()   {}
+func (ScaleTo) action()         {}
+func (ReadPods) action()        {}
+func (AskLeader) action()       {}
 func (DeleteNodeClaim) action() {}
 func (DeleteObject) action()    {}
 
@@ -73,10 +90,16 @@ func (n Note) String() string {
 		}
 		words = append(words, "seen="+strings.Join(seen, ","))
 	}
+	for _, w := range n.Workloads {
+		words = append(words, "workload="+w.String())
+	}
 	return strings.Join(words, " ")
 }
 func (Forget) String() string            { return "forget the record" }
 func (StopGrowth) String() string        { return "stop growth" }
-func (ScaleToZero) String() string       { return "scale to zero" }
+func (RestoreGrowth) String() string     { return "restore growth" }
+func (s ScaleTo) String() string         { return fmt.Sprintf("scale to %d", s.Replicas) }
+func (r ReadPods) String() string        { return "read the pods of " + strings.Join(r.Nodes, ",") }
+func (AskLeader) String() string         { return "ask who leads" }
 func (d DeleteNodeClaim) String() string { return "delete NodeClaim/" + d.Name }
 func (DeleteObject) String() string      { return "delete the object" }

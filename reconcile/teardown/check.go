@@ -93,6 +93,8 @@ type gate struct {
 func (o Observation) controller() gate { return gate{o.Controller, ReasonControllerNotReady} }
 func (o Observation) cloud() gate      { return gate{o.Cloud, ReasonCloudUnverified} }
 func (o Observation) arrivals() gate   { return gate{o.Arrivals, ReasonArrivalsPending} }
+func (o Observation) successor() gate  { return gate{o.Successor, ReasonSuccessorMissing} }
+func (o Observation) grace() gate      { return gate{o.Grace, ReasonGrace} }
 
 // closed returns a step that waits before the first gate that is closed.
 func closed(phase v1alpha1.RemovalPhase, remaining int, gates ...gate) (step, bool) {
@@ -108,11 +110,11 @@ func closed(phase v1alpha1.RemovalPhase, remaining int, gates ...gate) (step, bo
 func (s step) noting(o Observation) step {
 	fresh, seen := o.news()
 	for i, a := range s.actions {
-		switch a.(type) {
+		switch a := a.(type) {
 		case Forget:
 			return s
 		case Note:
-			s.actions[i] = Note{Fresh: fresh, Seen: seen}
+			s.actions[i] = Note{Fresh: fresh, Seen: seen, Workloads: a.Workloads}
 			return s
 		}
 	}

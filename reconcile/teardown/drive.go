@@ -3,8 +3,10 @@ package teardown
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,6 +54,13 @@ type Pass struct {
 	Cloud      Gate
 	// Arrivals is the gate of one removal: what came with its revision.
 	Arrivals func(v1alpha1.Removal) Gate
+	// Successor is likewise: whether a NodePool that stays could take the pods.
+	Successor func(v1alpha1.Removal) Gate
+	// Leader says whether a pod of Karpenter's controller holds its lease. It is
+	// asked only where a NodeClaim is about to be ended.
+	Leader func(context.Context) Gate
+	// Pace is how fast NodeClaims are ended.
+	Pace Pace
 	// Holds are the removals that a person has to let go.
 	Holds map[types.UID]Hold
 }
@@ -87,7 +96,10 @@ const soon = time.Second
 // Drive takes each removal one step further: it observes, has Next decide, asks
 // what Next wants to know, writes the record, and acts.
 func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (Result, error) {
-	d := &drive{World: w, Pass: p, result: Result{AskedAt: p.AskedAt, Absent: p.Absent}}
+	d := &drive{
+		World: w, Pass: p, result: Result{AskedAt: p.AskedAt, Absent: p.Absent},
+		pods: podReader{reader: w.Live, pending: map[string][]corev1.Pod{}},
+	}
 	for _, r := range removals {
 		d.items = append(d.items, &item{before: r, after: r})
 	}
@@ -106,6 +118,9 @@ type drive struct {
 	items   []*item
 	records *records
 	result  Result
+	pods    podReader
+	// leader is what Leader has answered in this pass.
+	leader *Gate
 }
 
 // item is one removal on its way through a pass.
@@ -163,21 +178,17 @@ func (d *drive) open() []*item {
 // decide asks Next about every removal, and again as long as it has questions
 // that can be answered. A question is answered once in a pass.
 func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) {
-	next := map[*item]v1alpha1.Removal{}
 	for {
-		var ask bool
+		next := d.consult()
 		var reread []*item
 		for _, it := range d.open() {
-			next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
-			ask = ask || wants[AskEC2](it) && it.seen.EC2 == nil && it.seen.Silence == ""
 			if wants[Reread](it) && !it.seen.Fresh {
 				reread = append(reread, it)
 			}
 		}
-		ask = ask && d.mayAsk()
-		if !ask && len(reread) == 0 {
-			return next, nil
-		}
+		ask := d.mayAsk() && slices.ContainsFunc(d.open(), func(it *item) bool {
+			return wants[AskEC2](it) && it.seen.EC2 == nil && it.seen.Silence == ""
+		})
 		if ask {
 			d.ask(ctx)
 		}
@@ -187,7 +198,53 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 		for _, it := range reread {
 			it.seen.Fresh = true
 		}
+		answered, err := d.answer(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !ask && !answered && len(reread) == 0 {
+			return next, nil
+		}
 	}
+}
+
+// consult asks Next about every removal. What the older ones end counts against
+// the turn of those after.
+func (d *drive) consult() map[*item]v1alpha1.Removal {
+	open := d.open()
+	shares := make([]share, len(open))
+	for i, it := range open {
+		shares[i] = it.share(d.records.entries[it.before.UID].NodeClaims)
+	}
+	next := map[*item]v1alpha1.Removal{}
+	for i, it := range open {
+		it.seen.Turn = d.Pace.turn(shares, i)
+		next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
+		shares[i].leaving += it.ending()
+	}
+	return next
+}
+
+// answer answers what Next wants to know before NodeClaims are ended.
+func (d *drive) answer(ctx context.Context) (answered bool, err error) {
+	for _, it := range d.open() {
+		for _, a := range it.actions {
+			switch a := a.(type) {
+			case ReadPods:
+				if it.seen.Pods, err = d.pods.readPods(ctx, a.Nodes, d.records.workloads()); err != nil {
+					return false, err
+				}
+				answered = true
+			case AskLeader:
+				if d.leader == nil {
+					leads := d.Leader(ctx)
+					d.leader = &leads
+				}
+				it.seen.Leader, answered = d.leader, true
+			}
+		}
+	}
+	return answered, nil
 }
 
 func wants[A Action](it *item) bool {
@@ -207,6 +264,13 @@ func (d *drive) wake(it *item) {
 	}
 	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || wants[AskEC2](it)) {
 		d.wakeAt(d.result.AskedAt.Add(d.AskEvery))
+	}
+	switch it.after.Reason {
+	case ReasonGrace:
+		d.wakeAt(it.after.RecordedAt.Add(d.Pace.Grace))
+	case ReasonPodsPending, ReasonControllerNotReady:
+		// Nothing watches pods and leases.
+		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 	if it.after.Stalled == nil {
 		d.wakeAt(it.after.LastProgress.Add(d.StallAfter))

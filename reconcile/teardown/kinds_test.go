@@ -14,7 +14,7 @@ func TestDriveAStaticPool(t *testing.T) {
 	s.launch("a", "fixed", "fixed-uid")
 	s.find(render.NodePool, "fixed", "fixed-uid")
 	s.pass()
-	if diff := cmp.Diff([]string{"fixed Draining", "scale to zero"}, s.pass()); diff != "" {
+	if diff := cmp.Diff([]string{"fixed Draining", "scale to 0"}, s.pass()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"fixed Draining", "delete NodeClaim/a"}, s.pass()); diff != "" {

@@ -12,10 +12,14 @@ import (
 // The reasons of a Removal that is under way. A held one has the guard's.
 const (
 	ReasonRecording          = "Recording"
+	ReasonGrace              = "Grace"
 	ReasonStoppingGrowth     = "StoppingGrowth"
 	ReasonControllerNotReady = "ControllerNotReady"
 	ReasonCloudUnverified    = v1alpha1.ReasonCloudUnverified
 	ReasonArrivalsPending    = "ArrivalsPending"
+	ReasonSuccessorMissing   = "SuccessorMissing"
+	ReasonTurnPending        = "TurnPending"
+	ReasonPodsPending        = "PodsPending"
 	ReasonNodeClaimsLeaving  = "NodeClaimsLeaving"
 	ReasonReferenced         = "Referenced"
 	ReasonAskingEC2          = "AskingEC2"
@@ -36,7 +40,7 @@ func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Dura
 	if r.Kind == render.EC2NodeClass {
 		s = first(r, o, now, held, recording, ending, leavingClass, referenced, classGates, deleting)
 	} else {
-		s = first(r, o, now, held, recording, ending, growing, draining, scaling, verifying, deleting)
+		s = first(r, o, now, held, recording, ending, gated, growing, draining, scaling, verifying, deleting)
 	}
 	return s.kept(r, now, stallAfter), s.actions
 }
@@ -63,6 +67,8 @@ type step struct {
 	// remaining is what is still there; unknown leaves it as it was.
 	remaining int
 	actions   []Action
+	// moves says that the actions end something.
+	moves bool
 }
 
 const unknown = -1
@@ -71,7 +77,7 @@ const unknown = -1
 // that an idle removal is never written.
 func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) v1alpha1.Removal {
 	at := metav1.NewTime(now).Rfc3339Copy()
-	progress := rank(s.phase) > rank(r.Phase)
+	progress := s.moves || rank(s.phase) > rank(r.Phase)
 	if s.phase != r.Phase {
 		r.Phase, r.Since = s.phase, at
 	}
@@ -79,12 +85,20 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 		progress = progress || int32(s.remaining) < r.Remaining
 		r.Remaining = int32(s.remaining)
 	}
+	// What waits for its time or its turn does not stand still.
+	waits := s.reason == ReasonGrace || s.reason == ReasonTurnPending
+	if waited := r.Reason == ReasonGrace || r.Reason == ReasonTurnPending; waited && !waits {
+		progress = true
+	}
 	r.Reason, r.Message = s.reason, s.message
+	if r.RecordedAt.After(at.Time) {
+		r.RecordedAt = at // likewise: its grace would be as much longer
+	}
 	if r.LastProgress.After(at.Time) {
 		r.LastProgress = at // the clock was put back: it would never count as stalled
 	}
 	switch {
-	case s.phase == v1alpha1.RemovalHeld, s.phase == v1alpha1.RemovalGone:
+	case s.phase == v1alpha1.RemovalHeld, s.phase == v1alpha1.RemovalGone, waits:
 		r.Stalled = nil
 		if progress {
 			r.LastProgress = at

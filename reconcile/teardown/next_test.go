@@ -27,12 +27,21 @@ func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 	for slices.ContainsFunc(actions, question) {
 		between()
 		asked, reread := o.EC2 == nil && o.Silence == "" && slices.Contains(actions, Action(AskEC2{})), slices.Contains(actions, Action(Reread{}))
-		ec2, silence := o.EC2, o.Silence
+		ec2, silence, pods, leader := o.EC2, o.Silence, o.Pods, o.Leader
 		if asked {
 			ec2, silence = m.ask()
 		}
+		if slices.ContainsFunc(actions, func(a Action) bool { _, is := a.(ReadPods); return is }) {
+			pods = &Pods{}
+			if m.pending {
+				pods.Waiting = "pod"
+			}
+		}
+		if slices.Contains(actions, Action(AskLeader{})) {
+			leader = &Gate{Open: m.leader, Message: "lease"}
+		}
 		o = m.observe(o.Fresh || reread, recorded)
-		o.EC2, o.Silence = ec2, silence
+		o.EC2, o.Silence, o.Pods, o.Leader = ec2, silence, pods, leader
 		if held {
 			o.Hold = &Hold{Reason: "Held", Message: "held"}
 		} else {
@@ -60,7 +69,13 @@ func (m *model) pass(t *rapid.T, crashBefore int, between func()) {
 	}
 }
 
-func question(a Action) bool { return a == Action(AskEC2{}) || a == Action(Reread{}) }
+func question(a Action) bool {
+	switch a.(type) {
+	case AskEC2, Reread, ReadPods, AskLeader:
+		return true
+	}
+	return false
+}
 
 func (m *model) do(t *rapid.T, a Action, recorded, held bool, o Observation) {
 	if _, note := a.(Note); !note && (!recorded || held && o.Exists) {
@@ -79,7 +94,12 @@ func (m *model) do(t *rapid.T, a Action, recorded, held bool, o Observation) {
 		}
 	case Forget:
 		m.record = nil
+	case RestoreGrowth:
+		m.grow()
 	case StopGrowth:
+		if !begun(*m.status) && (!o.Arrivals.Open || !o.Grace.Open || !o.Cloud.Open || len(o.NodeClaims) > 0 && !o.Successor.Open && len(o.undeleted()) > 0) {
+			t.Fatalf("growth is stopped behind a closed gate")
+		}
 		if m.pool != nil {
 			m.pool.noGrowth = true
 			m.pool.version++
@@ -92,8 +112,17 @@ func (m *model) do(t *rapid.T, a Action, recorded, held bool, o Observation) {
 		if _, noted := m.record[c.instance]; !noted {
 			t.Fatalf("%s: %s is not in the record", a, c.instance)
 		}
-		if !o.Controller.Open || !o.Cloud.Open {
+		if !o.Controller.Open || !o.Cloud.Open || !o.Successor.Open || o.Leader == nil || !o.Leader.Open {
 			t.Fatalf("%s behind a closed gate", a)
+		}
+		if !begun(*m.status) && (!o.Arrivals.Open || !o.Grace.Open) {
+			t.Fatalf("%s before the removal may begin", a)
+		}
+		if o.Pods == nil || o.Pods.Waiting != "" {
+			t.Fatalf("%s while pods wait", a)
+		}
+		if m.leaving() >= m.pace.limit(len(o.NodeClaims)) {
+			t.Fatalf("%s while %d are leaving", a, m.leaving())
 		}
 		c.deleting = true
 		c.version++
@@ -152,6 +181,9 @@ func TestNextKeepsItsPromises(t *testing.T) {
 			"cloud":         toggle(&m.cloud),
 			"arrivals":      toggle(&m.arrivals),
 			"ec2":           toggle(&m.ec2),
+			"successor":     toggle(&m.successor),
+			"leader":        toggle(&m.leader),
+			"pods":          toggle(&m.pending),
 			"hold":          toggle(&m.hold),
 			"revert":        func(*rapid.T) { m.revert() },
 			"lose record":   func(*rapid.T) { m.loseRecord() },
@@ -197,6 +229,7 @@ func (m *model) deletedByHand(foreground bool) {
 // reverted one has left the pool.
 func (m *model) mustEnd(t *rapid.T) {
 	m.controller, m.cloud, m.arrivals, m.ec2, m.hold = true, true, true, true, false
+	m.successor, m.leader, m.pending = true, true, false
 	if m.status == nil {
 		return
 	}
@@ -226,6 +259,9 @@ func TestNextIsIdempotent(t *testing.T) {
 		o := m.observe(true, true)
 		o.GrowthStopped = rapid.Bool().Draw(t, "growth stopped")
 		o.Controller.Open, o.Cloud.Open, o.Arrivals.Open = rapid.Bool().Draw(t, "controller"), rapid.Bool().Draw(t, "cloud"), rapid.Bool().Draw(t, "arrivals")
+		o.Successor.Open, o.Pods = rapid.Bool().Draw(t, "successor"), &Pods{}
+		o.Leader = &Gate{Open: rapid.Bool().Draw(t, "leader")}
+		o.GrowthWithheld = o.GrowthStopped
 		once, _ := Next(*m.status, o, m.now, modelStall)
 		twice, _ := Next(once, o, m.now.Add(time.Minute), modelStall)
 		// A gate may be passed by having begun; from then on nothing moves.

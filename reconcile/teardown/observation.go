@@ -36,6 +36,10 @@ type Observation struct {
 	// GrowthStopped says that the pool makes no new node: its cpu limit is 0,
 	// or its replicas are.
 	GrowthStopped bool
+	// GrowthWithheld says that it would, had this removal not stopped it.
+	GrowthWithheld bool
+	// Replicas are those of a static pool.
+	Replicas int
 	// NodeClaims are those of the pool.
 	NodeClaims []Claim
 	// ReferencedBy are the NodePools and NodeClaims that name the class, whoever
@@ -44,6 +48,8 @@ type Observation struct {
 
 	// Hold is a person's word that is needed first; nil where none is.
 	Hold *Hold
+	// Grace is open once the removal was recorded long enough ago.
+	Grace Gate
 	// Controller is open while Karpenter's controller has a ready replica.
 	Controller Gate
 	// Cloud is open while EC2 is known to be the right account.
@@ -51,6 +57,16 @@ type Observation struct {
 	// Arrivals is open once every arrival and change of the revision is applied
 	// and each new NodePool is Ready.
 	Arrivals Gate
+	// Successor is open while a NodePool that stays could take the pods.
+	Successor Gate
+	// Turn is how many NodeClaims may be ended in this pass.
+	Turn Turn
+	// Leader is open while a pod of Karpenter's controller holds its lease; nil
+	// where that was not asked in this pass.
+	Leader *Gate
+	// Pods are those of the nodes that are ended next, and of those that were; nil
+	// where they were not read in this pass.
+	Pods *Pods
 
 	// EC2 is its answer in this pass; nil where it has none.
 	EC2 *Answer

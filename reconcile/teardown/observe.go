@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -34,8 +35,10 @@ func (d *drive) observeOne(it *item, l *look) {
 	entry := d.records.entries[it.before.UID]
 	it.seen = Observation{
 		Recorded: before.Recorded, EC2: before.EC2, Silence: before.Silence, Shown: before.Shown,
+		Pods: before.Pods, Leader: before.Leader,
 		Noted: entry.Instances, Unaskable: unaskable(entry.Instances), Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
+		Successor: d.Successor(it.before), Grace: d.grace(it.before),
 	}
 	if hold, ok := d.Holds[it.before.UID]; ok {
 		it.seen.Hold = &hold
@@ -44,6 +47,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	it.taken = object != nil && object.GetUID() != it.before.UID
 	if object != nil && !it.taken {
 		it.see(object)
+		it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && restrained(object) >= 0 && !entry.Growth.stopped()
 	}
 	if it.before.Kind == render.EC2NodeClass {
 		it.seen.ReferencedBy = l.referencing(it.before.Name)
@@ -75,7 +79,10 @@ func (it *item) see(object *unstructured.Unstructured) {
 	it.growth = growthOf(object)
 	o.Static = it.growth.Replicas != nil
 	o.GrowthStopped = it.growth.stopped()
-	if restrained(object) >= 0 {
+	if it.growth.Replicas != nil {
+		o.Replicas = int(*it.growth.Replicas)
+	}
+	if o.GrowthStopped && restrained(object) >= 0 {
 		// What it was before is in the record, or is not known any more.
 		it.growth = Growth{}
 	}
@@ -91,6 +98,14 @@ func growthOf(pool *unstructured.Unstructured) Growth {
 		g.CPU = cpu
 	}
 	return g
+}
+
+// spec is what a removal applies to give it back; nil where there was no limit.
+func (g Growth) spec() map[string]any {
+	if g.CPU == nil {
+		return nil
+	}
+	return map[string]any{"limits": map[string]any{"cpu": g.CPU}}
 }
 
 // stopped says that the pool makes no node. Of a static pool's limits only that
@@ -145,4 +160,13 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 		}
 	}
 	return c
+}
+
+// grace is open once a removal was recorded for as long as a revert is to cost
+// nothing.
+func (d *drive) grace(r v1alpha1.Removal) Gate {
+	return Gate{
+		Open:    !d.Now.Before(r.RecordedAt.Add(d.Pace.Grace)),
+		Message: fmt.Sprintf("nothing of it begins within removal.grace (%s): put it back into Git and it stays as it was", d.Pace.Grace),
+	}
 }

@@ -1,15 +1,60 @@
 package teardown
 
 import (
+	"slices"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// growing stops a pool from making nodes. It may come at any time after the
-// recording, and again where someone has undone it.
+// gated keeps a removal from beginning, and from ending more NodeClaims, before a
+// gate that is closed. While it has not begun, and whenever no other pool could
+// take the pods, the pool may grow as before: nothing is taken away by a removal
+// that cannot go on.
+func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	s, open := closed(upTo(r.Phase, v1alpha1.RemovalDraining), len(o.NodeClaims), o.gates(r)...)
+	if open {
+		return step{}, true
+	}
+	if o.alive() && o.GrowthWithheld && (!begun(r) || !o.Successor.Open) {
+		s.actions = []Action{RestoreGrowth{}}
+	}
+	return s.asking(o), false
+}
+
+// gates are what has to be open for the next step of a pool's removal. What has
+// been deleted already needs none.
+func (o Observation) gates(r v1alpha1.Removal) []gate {
+	left, begins := len(o.undeleted()) > 0, !begun(r)
+	if !left && !(begins && o.alive()) {
+		return nil
+	}
+	var gates []gate
+	if left {
+		gates = append(gates, o.controller())
+	}
+	if left || begins {
+		gates = append(gates, o.cloud())
+	}
+	if begins {
+		gates = append(gates, o.arrivals())
+	}
+	if left {
+		gates = append(gates, o.successor())
+	}
+	if begins {
+		gates = append(gates, o.grace())
+	}
+	return gates
+}
+
+// alive says that the pool exists and nobody has deleted it.
+func (o Observation) alive() bool { return o.Exists && !o.Terminating }
+
+// growing stops a pool from making nodes, once nothing is in the way of ending
+// them, and again where someone has undone it.
 func growing(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	if !o.Exists || o.Terminating || o.GrowthStopped || o.Static {
+	if !o.alive() || o.GrowthStopped || o.Static {
 		return step{}, true
 	}
 	s := step{
@@ -22,66 +67,120 @@ func growing(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s, false
 }
 
-// draining ends the pool's NodeClaims. Their deletion cannot be taken back, so
-// it wants every gate open, the providerIDs recorded and a look past the cache.
+// draining ends the pool's NodeClaims, as many as it is its turn to. Their
+// deletion cannot be taken back, so it wants every gate open, the providerIDs
+// recorded and a look past the cache.
 func draining(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if len(o.NodeClaims) == 0 {
 		return step{}, true
 	}
 	left := o.undeleted()
-	if len(left) > 0 {
-		gates := []gate{o.controller(), o.cloud()}
-		if !begun(r) {
-			gates = append(gates, o.arrivals())
-		}
-		if s, open := closed(upTo(r.Phase, v1alpha1.RemovalDraining), len(o.NodeClaims), gates...); !open {
-			return s.asking(o), false
-		}
+	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonNodeClaimsLeaving, message: o.Turn.message(), remaining: len(o.NodeClaims)}
+	if len(left) < len(o.NodeClaims) {
+		s.phase = v1alpha1.RemovalDraining
 	}
-	s := step{phase: v1alpha1.RemovalDraining, reason: ReasonNodeClaimsLeaving, message: "its NodeClaims drain and end", remaining: len(o.NodeClaims)}
 	fresh, _ := o.news()
 	switch {
 	case len(left) == 0, len(fresh) > 0:
-	case o.Exists && !o.Terminating && o.Static && !o.GrowthStopped:
-		s.actions = []Action{ScaleToZero{}}
-	case !o.Fresh:
-		s.actions = []Action{Reread{}}
-	default:
-		for _, c := range left {
-			s.actions = append(s.actions, DeleteNodeClaim{Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion})
-		}
+	case o.Turn.Ends > 0:
+		s = s.ends(o, left)
+	case o.Turn.Behind != "":
+		s.reason, s.message = ReasonTurnPending, "waiting for the NodeClaims of "+o.Turn.Behind+": removal.maxUnavailable counts for all removals together"
 	}
 	return s.asking(o), false
 }
 
+// ends ends the next NodeClaims. Who owns the pods on their nodes is noted before,
+// so that it is known whose pods have to run again before the ones after.
+func (s step) ends(o Observation, left []Claim) step {
+	next := o.next(left)
+	switch {
+	case !o.Fresh:
+		s.actions = []Action{Reread{}}
+	case o.Turn.AwaitPods && o.Pods == nil:
+		s.actions = []Action{ReadPods{Nodes: nodesOf(next)}}
+	case o.Pods != nil && o.Pods.Waiting != "":
+		s.reason, s.message = ReasonPodsPending, o.Pods.Waiting
+	case o.Leader == nil:
+		s.actions = []Action{AskLeader{}}
+	case !o.Leader.Open:
+		s.reason, s.message = ReasonControllerNotReady, o.Leader.Message
+	default:
+		s.phase = v1alpha1.RemovalDraining
+		if o.Pods != nil && len(o.Pods.Workloads) > 0 {
+			s.actions = []Action{Note{Workloads: o.Pods.Workloads}}
+		}
+		ends := o.endsOf(next, len(left))
+		s.actions, s.moves = append(s.actions, ends...), len(ends) > 0
+	}
+	return s
+}
+
+// endsOf are the actions that end NodeClaims. Which ones a static pool loses is
+// Karpenter's choice, as long as it is to keep some: it would replace one that
+// was deleted.
+func (o Observation) endsOf(next []Claim, left int) []Action {
+	if o.alive() && o.Static && o.Replicas > 0 {
+		if to := max(0, left-o.Turn.Ends); to < o.Replicas {
+			return []Action{ScaleTo{Replicas: to}}
+		}
+		return nil
+	}
+	actions := make([]Action, 0, len(next))
+	for _, c := range next {
+		actions = append(actions, DeleteNodeClaim{Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion})
+	}
+	return actions
+}
+
+// next are the NodeClaims whose turn it is, those without a node first: they have
+// no pods. Of a static pool it may be any.
+func (o Observation) next(left []Claim) []Claim {
+	sorted := slices.Clone(left)
+	slices.SortStableFunc(sorted, func(a, b Claim) int { return bit(a.Node != "") - bit(b.Node != "") })
+	if o.alive() && o.Static && o.Replicas > 0 {
+		return sorted[:min(endsAtOnce, len(sorted))]
+	}
+	return sorted[:min(o.Turn.Ends, len(sorted))]
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func nodesOf(claims []Claim) []string {
+	var nodes []string
+	for _, c := range claims {
+		if c.Node != "" {
+			nodes = append(nodes, c.Node)
+		}
+	}
+	return nodes
+}
+
 // scaling stops a static pool that happens to have no node just now.
 func scaling(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	if !o.Exists || o.Terminating || !o.Static || o.GrowthStopped {
+	if !o.alive() || !o.Static || o.GrowthStopped {
 		return step{}, true
 	}
-	phase := upTo(r.Phase, v1alpha1.RemovalDraining)
-	gates := []gate{o.cloud()}
-	if !begun(r) {
-		gates = append(gates, o.arrivals())
-	}
-	if s, open := closed(phase, 0, gates...); !open {
-		return s, false
-	}
-	return step{phase: phase, reason: ReasonStoppingGrowth, message: "it is kept from making nodes", remaining: 0, actions: []Action{ScaleToZero{}}}, false
+	return step{
+		phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonStoppingGrowth,
+		message: "it is kept from making nodes", remaining: 0, actions: []Action{ScaleTo{}},
+	}, false
 }
 
 // verifying asks EC2, and believes it only where it is known to be the right
 // account: a wrong one has none of the instances. What was draining has drained
 // by then, whether EC2 can be asked or not.
 func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
-	phase, gates := upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), []gate{o.cloud()}
-	switch {
-	case begun(r):
+	phase := upTo(r.Phase, v1alpha1.RemovalVerifyingCloud)
+	if begun(r) {
 		phase = v1alpha1.RemovalVerifyingCloud
-	case o.Exists && !o.Terminating:
-		gates = append(gates, o.arrivals())
 	}
-	if s, open := closed(phase, unknown, gates...); !open {
+	if s, open := closed(phase, unknown, o.cloud()); !open {
 		return s, false
 	}
 	s := step{phase: v1alpha1.RemovalVerifyingCloud, remaining: unknown}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,10 @@ type record struct {
 	Instances map[string]Seen `json:"instances,omitempty"`
 	// Growth is what stopping growth has overwritten.
 	Growth Growth `json:"growth"`
+	// NodeClaims is how many there were when the removal was recorded.
+	NodeClaims int `json:"nodeClaims,omitempty"`
+	// Workloads are those whose pods were evicted, the newest last.
+	Workloads []Workload `json:"workloads,omitempty"`
 }
 
 // Growth is how far a pool may grow by itself.
@@ -76,7 +81,10 @@ func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeS
 func (r *records) note(it *item, n Note) bool {
 	entry, exists := r.entries[it.before.UID]
 	if !exists {
-		entry = record{Kind: it.before.Kind, Name: it.before.Name, Growth: it.growth}
+		entry = record{
+			Kind: it.before.Kind, Name: it.before.Name, Growth: it.growth,
+			NodeClaims: len(it.seen.NodeClaims),
+		}
 	}
 	instances := map[string]Seen{}
 	maps.Copy(instances, entry.Instances)
@@ -91,13 +99,24 @@ func (r *records) note(it *item, n Note) bool {
 			instances[i.ProviderID], marked = state, true
 		}
 	}
-	if exists && !fresh && !marked {
+	if exists && !fresh && !marked && len(n.Workloads) == 0 {
 		return false
 	}
 	entry.Instances = instances
+	entry.Workloads = append(slices.Clone(entry.Workloads), n.Workloads...)
+	entry.Workloads = entry.Workloads[max(0, len(entry.Workloads)-maxWorkloads):]
 	r.entries[it.before.UID] = entry
 	r.changed = true
 	return fresh || !exists
+}
+
+// workloads are those of all removals.
+func (r *records) workloads() []Workload {
+	var all []Workload
+	for _, entry := range r.entries {
+		all = append(all, entry.Workloads...)
+	}
+	return all
 }
 
 func (r *records) forget(uid types.UID) {

@@ -62,7 +62,6 @@ func TestLetGoAfterTheRecordWasLost(t *testing.T) {
 	batch := pool("batch", "batch-uid", dynamic())
 	s := newStage(t, batch)
 	s.find(render.NodePool, "batch", "batch-uid")
-	s.arrivals = Gate{Message: "NodePool/new is not Ready"}
 	s.pass()
 	s.pass()
 	if err := s.client.Delete(t.Context(), s.recorded(), exactly(s.recorded().UID, s.recorded().ResourceVersion)); err != nil {

@@ -30,7 +30,11 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // noted=i-1,i-2+,i-3- (+ is shown by EC2 running, - shutting down), ec2=i-1:running
 // or ec2=nothing (its answer), absent=N/D (N answers over a time of D lacked all
 // that is noted), silent, hold, controller-down, cloud-unverified, arrivals-pending,
-// named-by=NodePool/x.
+// named-by=NodePool/x, grace (it is not over), no-successor, withheld (growth was
+// stopped by the removal), replicas=N (of a static pool), paced=N (at most N at a
+// time), behind=NodePool/x (another has used that up), pods=ok, pods=pending or
+// pods=NAME,NAME (their workloads, read in this pass), unasked (who leads was not
+// asked), leaderless.
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(scripts) == 0 {
@@ -114,6 +118,7 @@ func (p *player) see(words []string) string {
 		Fresh: true, Recorded: true, Exists: true, GrowthStopped: true, ResourceVersion: "1",
 		Controller: Gate{Open: true}, Cloud: Gate{Open: true}, Arrivals: Gate{Open: true},
 		Noted: map[string]Seen{}, Absent: map[string]Absence{},
+		Grace: Gate{Open: true}, Successor: Gate{Open: true}, Leader: &Gate{Open: true}, Turn: Turn{Ends: 100},
 	}
 	for _, word := range words {
 		if absent, is := strings.CutPrefix(word, "absent="); is {
@@ -169,8 +174,6 @@ func (o *Observation) apply(word string) bool {
 		o.Terminating = true
 	case "growing":
 		o.GrowthStopped = false
-	case "static":
-		o.Static = true
 	case "cached":
 		o.Fresh = false
 	case "hold":
@@ -183,6 +186,37 @@ func (o *Observation) apply(word string) bool {
 		o.Cloud = Gate{Message: "another account"}
 	case "arrivals-pending":
 		o.Arrivals = Gate{Message: "NodePool/new is not Ready"}
+	case "grace":
+		o.Grace = Gate{Message: "30s are not over"}
+	case "no-successor":
+		o.Successor = Gate{Message: "NodePool/new is not Ready"}
+	case "withheld":
+		o.GrowthWithheld = true
+	case "unasked":
+		o.Leader = nil
+	case "leaderless":
+		o.Leader = &Gate{Message: "no pod holds the lease"}
+	case "behind":
+		o.Turn = Turn{Most: 1, AwaitPods: true, Behind: value}
+	case "paced":
+		most, err := strconv.Atoi(value)
+		o.Turn = Turn{Ends: max(0, most-len(o.NodeClaims)+len(o.undeleted())), Most: most, AwaitPods: true}
+		return err == nil
+	case "replicas":
+		replicas, err := strconv.Atoi(value)
+		o.Static, o.Replicas, o.GrowthStopped = true, replicas, replicas == 0
+		return err == nil
+	case "pods":
+		o.Pods = &Pods{}
+		switch value {
+		case "ok":
+		case "pending":
+			o.Pods.Waiting = "waiting for pod default/web-1"
+		default:
+			for _, name := range strings.Split(value, ",") {
+				o.Pods.Workloads = append(o.Pods.Workloads, Workload{Kind: "ReplicaSet", Namespace: "default", Name: name})
+			}
+		}
 	case "named-by":
 		o.ReferencedBy = strings.Split(value, ",")
 	case "claims":
@@ -191,7 +225,7 @@ func (o *Observation) apply(word string) bool {
 			if strings.HasSuffix(name, "!") {
 				c.Deleting = time.Unix(1, 0)
 			}
-			c.ProviderID = "i-" + c.Name
+			c.ProviderID, c.Node = "i-"+c.Name, "node-"+c.Name
 			o.NodeClaims = append(o.NodeClaims, c)
 		}
 	case "noted":

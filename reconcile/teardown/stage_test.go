@@ -47,9 +47,11 @@ type stage struct {
 	// others is what somebody else does just before a write.
 	others func()
 
-	controller, verified, arrivals Gate
-	holds                          map[types.UID]Hold
-	last                           Result
+	controller, verified, arrivals, successor, leads Gate
+
+	pace  Pace
+	holds map[types.UID]Hold
+	last  Result
 }
 
 const karpenterFinalizer = "karpenter.sh/termination"
@@ -68,6 +70,7 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 	s := &stage{
 		t: t, now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), instances: map[string]cloud.Instance{},
 		controller: Gate{Open: true}, verified: Gate{Open: true}, arrivals: Gate{Open: true},
+		successor: Gate{Open: true}, leads: Gate{Open: true}, pace: Pace{AtOnce: true},
 	}
 	s.sync = &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod", UID: "sync", Generation: 1}}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).
@@ -75,6 +78,10 @@ func newStage(t *testing.T, objects ...client.Object) *stage {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 			pod, _ := o.(*corev1.Pod)
 			return []string{pod.Spec.NodeName}
+		}).
+		WithIndex(&corev1.Pod{}, "status.phase", func(o client.Object) []string {
+			pod, _ := o.(*corev1.Pod)
+			return []string{string(pod.Status.Phase)}
 		}).
 		WithIndex(&corev1.Event{}, "involvedObject.name", func(o client.Object) []string {
 			event, _ := o.(*corev1.Event)
@@ -214,6 +221,7 @@ func (s *stage) drive() error {
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
 		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
+		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, Pace: s.pace,
 	}, s.sync.Status.Removals)
 	return err
 }

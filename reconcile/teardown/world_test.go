@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -27,7 +28,9 @@ type model struct {
 	cache     *modelCache
 
 	controller, cloud, arrivals, ec2 bool
+	successor, leader, pending       bool
 	hold                             bool
+	pace                             Pace
 
 	status *v1alpha1.Removal
 	record map[string]Seen
@@ -57,6 +60,7 @@ func newModel(nodes int) *model {
 		now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), pool: &modelPool{version: 1},
 		claims: map[string]modelClaim{}, instances: map[string]string{}, hidden: map[string]bool{}, lacking: map[string]Absence{}, lags: map[string]bool{},
 		controller: true, cloud: true, arrivals: true, ec2: true, cache: &modelCache{},
+		successor: true, leader: true, pace: Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromInt32(2), AwaitPods: true},
 	}
 	for range nodes {
 		m.launch()
@@ -213,12 +217,14 @@ func (m *model) observe(fresh bool, recorded bool) Observation {
 		Cloud:      Gate{Open: m.cloud, Message: "cloud"},
 		Arrivals:   Gate{Open: m.arrivals, Message: "arrivals"},
 	}
+	o.Successor = Gate{Open: m.successor, Message: "successor"}
+	o.Grace = Gate{Open: m.status == nil || !m.now.Before(m.status.RecordedAt.Add(m.pace.Grace)), Message: "grace"}
 	if m.hold {
 		o.Hold = &Hold{Reason: "Held", Message: "held"}
 	}
 	if seen.pool != nil {
 		o.Exists, o.Terminating, o.GrowthStopped = true, seen.pool.terminating, seen.pool.noGrowth
-		o.ResourceVersion = fmt.Sprint(seen.pool.version)
+		o.ResourceVersion, o.GrowthWithheld = fmt.Sprint(seen.pool.version), seen.pool.noGrowth
 	}
 	for _, name := range slices.Sorted(maps.Keys(seen.claims)) {
 		c := seen.claims[name]
@@ -228,7 +234,20 @@ func (m *model) observe(fresh bool, recorded bool) Observation {
 		}
 		o.NodeClaims = append(o.NodeClaims, claim)
 	}
+	left := len(o.undeleted())
+	o.Turn = m.pace.turn([]share{{recorded: len(o.NodeClaims), leaving: len(o.NodeClaims) - left, left: left}}, 0)
 	return o
+}
+
+// leaving are the NodeClaims that are being ended.
+func (m *model) leaving() int {
+	n := 0
+	for _, c := range m.claims {
+		if c.deleting {
+			n++
+		}
+	}
+	return n
 }
 
 // consistent is how many answers of EC2 in a row lack an instance that exists at

@@ -63,7 +63,8 @@
 //		PLUMBLINE_KILL=everywhere. -points REGEX kills at those that it matches.
 //	nodesync NAME [FIELD=VALUE…]
 //		Applies a NodeSync over the story's repository; fields of its spec are
-//		given by their path, values in YAML. Fields given before stay.
+//		given by their path, values in YAML. Fields given before stay. Removals have a
+//		grace of 1s and end all nodes in a step, unless told otherwise.
 //	deploykey SECRET
 //		Lets a new key read the story's repository over ssh, and applies the Secret
 //		that has it. Sets $SSH_URL and $SSH_HOST, and $WEB_URL, the repository's page.

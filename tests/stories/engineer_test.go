@@ -135,7 +135,8 @@ func (s *story) nodesyncCommand(_ *testscript.TestScript, args []string) error {
 	}
 	name := args[0]
 	if s.settings[name] == nil {
-		s.settings[name] = map[string]string{}
+		// Few stories are about the pace of a removal.
+		s.settings[name] = map[string]string{"removal.maxUnavailable": "100%"}
 		s.syncs = append(s.syncs, name)
 	}
 	maps.Copy(s.settings[name], given)

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -82,6 +83,9 @@ func TestAccepted(t *testing.T) {
 		"path":          `{source: ` + git + `, path: ./clusters/prod}`,
 		"dotted names":  `{source: ` + git + `, path: a..b/.c}`,
 		"durations":     `{source: ` + git + `, interval: 1h30m, retryInterval: 1.5s, timeout: 1000ms, removal: {stallAfter: 10s}}`,
+		"a pace":        `{source: ` + git + `, removal: {strategy: Paced, grace: 0s, maxUnavailable: 3}}`,
+		"a percentage":  `{source: ` + git + `, removal: {maxUnavailable: 100%}}`,
+		"at once":       `{source: ` + git + `, removal: {strategy: AtOnce}}`,
 		"nobody leaves": `{source: ` + git + `, guard: {maxRemovedPools: 0}}`,
 		"every choice":  `{source: ` + git + `, adopt: Never, drift: Report, onDelete: Drain, suspend: true, guard: {allowLastPool: true}}`,
 		"reports": `{source: ` + git + `, report: [{provider: github, secretRef: {name: a}}, {provider: gitlab, secretRef: {name: a}},
@@ -120,6 +124,10 @@ func TestRefused(t *testing.T) {
 		"no pause to try":  {`{source: ` + git + `, retryInterval: 10ms}`, "must be at least 1s"},
 		"no time at all":   {`{source: ` + git + `, timeout: 0s}`, "must be at least 1s"},
 		"stall in words":   {`{source: ` + git + `, removal: {stallAfter: soon}}`, "spec.removal.stallAfter: Invalid value"},
+		"no pace":          {`{source: ` + git + `, removal: {maxUnavailable: 0}}`, "must be a number from 1, or a percentage"},
+		"pace in words":    {`{source: ` + git + `, removal: {maxUnavailable: some}}`, "must be a number from 1, or a percentage"},
+		"more than all":    {`{source: ` + git + `, removal: {maxUnavailable: 101%}}`, "must be a number from 1, or a percentage"},
+		"strategy":         {`{source: ` + git + `, removal: {strategy: Orphan}}`, `spec.removal.strategy: Unsupported value: "Orphan"`},
 		"adopt":            {`{source: ` + git + `, adopt: Sometimes}`, `spec.adopt: Unsupported value: "Sometimes"`},
 		"drift":            {`{source: ` + git + `, drift: Ignore}`, `spec.drift: Unsupported value: "Ignore"`},
 		"onDelete":         {`{source: ` + git + `, onDelete: Delete}`, `spec.onDelete: Unsupported value: "Delete"`},
@@ -153,7 +161,7 @@ func TestDefaults(t *testing.T) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, got); err != nil {
 		t.Fatal(err)
 	}
-	one := int32(1)
+	one, percent := int32(1), intstr.FromString("10%")
 	want := v1alpha1.NodeSyncSpec{
 		Interval: metav1.Duration{Duration: time.Minute},
 		Timeout:  &metav1.Duration{Duration: 2 * time.Minute},
@@ -161,7 +169,10 @@ func TestDefaults(t *testing.T) {
 		Path:     "./",
 		Adopt:    v1alpha1.AdoptIfIdentical,
 		Drift:    v1alpha1.DriftCorrect,
-		Removal:  v1alpha1.RemovalPolicy{StallAfter: &metav1.Duration{Duration: 15 * time.Minute}},
+		Removal: v1alpha1.RemovalPolicy{
+			Strategy: v1alpha1.RemovalPaced, Grace: &metav1.Duration{Duration: 30 * time.Second}, MaxUnavailable: &percent,
+			StallAfter: &metav1.Duration{Duration: 15 * time.Minute},
+		},
 		Guard:    v1alpha1.Guard{MaxRemovedPools: &one},
 		OnDelete: v1alpha1.OnDeleteOrphan,
 	}

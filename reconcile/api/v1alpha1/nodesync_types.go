@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // NodeSync says that one path of one repository is this cluster's nodes.
@@ -246,8 +247,45 @@ const (
 	DriftReport DriftPolicy = "Report"
 )
 
+// RemovalStrategy says at which pace the NodeClaims of a NodePool are ended.
+//
+// +kubebuilder:validation:Enum=Paced;AtOnce
+type RemovalStrategy string
+
+// The values of RemovalStrategy.
+const (
+	// RemovalPaced ends MaxUnavailable NodeClaims at a time, and the next when the
+	// one before is gone and its pods run elsewhere.
+	RemovalPaced RemovalStrategy = "Paced"
+	// RemovalAtOnce ends all NodeClaims of a NodePool in one step.
+	RemovalAtOnce RemovalStrategy = "AtOnce"
+)
+
 // RemovalPolicy says how entries that leave the repository are taken away.
 type RemovalPolicy struct {
+	// Strategy is the pace at which the NodeClaims of a NodePool are ended.
+	// +kubebuilder:default=Paced
+	// +optional
+	Strategy RemovalStrategy `json:"strategy,omitempty"`
+
+	// Grace is how long a removal stands recorded before anything of it begins.
+	// A revert within it costs nothing.
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +optional
+	Grace *metav1.Duration `json:"grace,omitempty"`
+
+	// MaxUnavailable is how many NodeClaims may be leaving at a time, in all
+	// removals of the NodeSync together as well as in each: a number, or a
+	// percentage of the NodeClaims that there were when the removal was recorded,
+	// rounded down. It is at least 1. Only for the strategy Paced.
+	// +kubebuilder:default="10%"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : int(self) >= 1",message="must be a number from 1, or a percentage such as 10%"
+	// +optional
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
 	// StallAfter is how long a removal may stand still before it is Stalled,
 	// with a diagnosis. Nothing is ever forced.
 	// +kubebuilder:default="15m"

@@ -244,9 +244,9 @@ type RemovalPhase string
 const (
 	// RemovalHeld waits for a person's word.
 	RemovalHeld RemovalPhase = "Held"
-	// RemovalPacing has stopped growth and waits for its turn.
+	// RemovalPacing is recorded and has ended nothing yet.
 	RemovalPacing RemovalPhase = "Pacing"
-	// RemovalDraining has ended its NodeClaims, or waits for whoever refers to it.
+	// RemovalDraining ends its NodeClaims, or waits for what refers to it.
 	RemovalDraining RemovalPhase = "Draining"
 	// RemovalVerifyingCloud asks EC2.
 	RemovalVerifyingCloud RemovalPhase = "VerifyingCloud"

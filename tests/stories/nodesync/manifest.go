@@ -25,7 +25,7 @@ type Options struct {
 }
 
 // defaults make a NodeSync quick enough for a story.
-var defaults = map[string]string{"interval": "2s", "retryInterval": "1s"}
+var defaults = map[string]string{"interval": "2s", "retryInterval": "1s", "removal.grace": "1s"}
 
 // Manifest is the Secret and the NodeSync in YAML.
 func Manifest(o Options) ([]byte, error) {

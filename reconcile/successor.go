@@ -1,0 +1,67 @@
+package reconcile
+
+import (
+	"slices"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// successorGate is open while a NodePool of the Set could take the pods of one
+// that leaves: Ready, with room to grow, and with nodes that can be launched.
+// Whether each pod fits into it is Karpenter's to find out.
+func (p *pass) successorGate(r v1alpha1.Removal) teardown.Gate {
+	if r.Kind != render.NodePool || !p.successorWanted() {
+		return teardown.Gate{Open: true}
+	}
+	var unfit []string
+	for _, object := range p.set.Objects {
+		if object.Ref.Kind != render.NodePool {
+			continue
+		}
+		why := p.unfit(object.Ref)
+		if why == "" {
+			return teardown.Gate{Open: true}
+		}
+		unfit = append(unfit, object.Ref.String()+" "+why)
+	}
+	if len(unfit) == 0 {
+		return teardown.Gate{Message: "Git has no NodePool that could take the pods: add one, or set guard.allowLastPool"}
+	}
+	slices.Sort(unfit)
+	return teardown.Gate{Message: "no NodePool could take the pods: " + someOf(unfit)}
+}
+
+// successorWanted says whether pods have to find a place elsewhere. They have not
+// where Git has no NodePool left that may grow and guard.allowLastPool says so.
+func (p *pass) successorWanted() bool {
+	if !p.sync.Spec.Guard.AllowLastPool {
+		return true
+	}
+	return slices.ContainsFunc(p.set.Objects, func(object render.Object) bool {
+		return object.Ref.Kind == render.NodePool && plan.MayGrow(object.Desired)
+	})
+}
+
+// unfit says why a NodePool of the Set can take no pods; empty where it can.
+func (p *pass) unfit(ref render.Ref) string {
+	live := p.live.Objects[ref]
+	if live == nil {
+		return "is not in the cluster"
+	}
+	if ready := p.stages.objects[ref]; !ready.Ready {
+		return "is not Ready"
+	}
+	if !plan.MayGrow(live) {
+		return "may not grow: it is static or has a limit of 0"
+	}
+	if limit := plan.LimitReached(live); limit != "" {
+		return "has reached its limit of " + limit
+	}
+	if _, failing := p.Launches.Failed(ref.Name); failing {
+		return "fails to launch nodes"
+	}
+	return ""
+}

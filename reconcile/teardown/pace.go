@@ -1,0 +1,123 @@
+package teardown
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// endsAtOnce is how many NodeClaims of a pool one pass ends where the pods of
+// their nodes are read before.
+const endsAtOnce = 20
+
+// Pace is how fast NodeClaims are ended.
+type Pace struct {
+	// Grace is how long a removal stands recorded before anything of it begins.
+	Grace time.Duration
+	// AtOnce ends all NodeClaims of a pool in one step, and waits for no pods.
+	AtOnce bool
+	// MaxUnavailable is how many NodeClaims may be leaving at a time: a number, or
+	// a percentage of those that there were when the removals were recorded.
+	MaxUnavailable intstr.IntOrString
+	// AwaitPods has the next NodeClaims wait for the pods of those before.
+	AwaitPods bool
+}
+
+// Turn is what one removal may end in a pass.
+type Turn struct {
+	// Ends is how many NodeClaims may be ended now.
+	Ends int
+	// Most is how many of the removal may be leaving at a time; 0 for all.
+	Most int
+	// AwaitPods has them wait for the pods of those that were ended before.
+	AwaitPods bool
+	// Behind is the removal that has used up what all may end together.
+	Behind string
+}
+
+func (t Turn) message() string {
+	if t.Most == 0 {
+		return "its NodeClaims drain and end"
+	}
+	return fmt.Sprintf("its NodeClaims drain and end, at most %d at a time", t.Most)
+}
+
+// share is what one open removal has to do with the pace of all.
+type share struct {
+	removal string
+	// recorded are the NodeClaims when it was recorded, leaving those that are
+	// ending now or are about to, and left those that nobody has ended.
+	recorded, leaving, left int
+}
+
+// limit is how many of a number of NodeClaims may be leaving at a time.
+func (p Pace) limit(claims int) int {
+	n, err := intstr.GetScaledValueFromIntOrPercent(&p.MaxUnavailable, claims, false)
+	if err != nil {
+		return 1
+	}
+	return max(1, n)
+}
+
+// turn is that of one of several open removals, oldest first.
+func (p Pace) turn(all []share, of int) Turn {
+	if p.AtOnce {
+		return Turn{Ends: math.MaxInt}
+	}
+	mine := all[of]
+	t := Turn{Most: p.limit(mine.recorded), AwaitPods: p.AwaitPods}
+	recorded, leaving := 0, 0
+	for i, s := range all {
+		recorded += s.recorded
+		leaving += s.leaving
+		if i != of && s.leaving > 0 && t.Behind == "" {
+			t.Behind = s.removal
+		}
+	}
+	t.Ends = max(0, min(t.Most-mine.leaving, p.limit(recorded)-leaving, endsAtOnce))
+	if t.Ends > 0 || mine.leaving > 0 {
+		t.Behind = ""
+	}
+	return t
+}
+
+// share is that of a removal as it is seen.
+func (it *item) share(recorded int) share {
+	s := share{removal: it.before.Kind + "/" + it.before.Name, recorded: recorded}
+	if it.before.Phase == v1alpha1.RemovalHeld || it.seen.Hold != nil && it.seen.Exists {
+		return share{removal: s.removal}
+	}
+	s.left = len(it.seen.undeleted())
+	s.leaving = len(it.seen.NodeClaims) - s.left
+	if it.seen.alive() && it.seen.Static && it.seen.Replicas > 0 {
+		s.leaving += max(0, s.left-it.seen.Replicas) // Karpenter is about to choose them
+	}
+	return s
+}
+
+// ending is how many NodeClaims a removal ends in this pass by its actions, or
+// may end once its questions are answered.
+func (it *item) ending() int {
+	n := 0
+	for _, a := range it.actions {
+		switch a := a.(type) {
+		case DeleteNodeClaim:
+			n++
+		case ScaleTo:
+			n += max(0, len(it.seen.undeleted())-a.Replicas)
+		case Reread, ReadPods, AskLeader:
+			return min(it.seen.Turn.Ends, len(it.seen.undeleted()))
+		}
+	}
+	return n
+}
+
+// patience is how long it takes until pods are read again that a removal waits
+// for: nothing watches them. It grows with the time that nothing has moved.
+func patience(r v1alpha1.Removal, now time.Time) time.Duration {
+	return min(max(now.Sub(r.LastProgress.Time)/4, 2*time.Second), 30*time.Second)
+}

@@ -1,0 +1,117 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// clocksDiffer is by how much the clock of the controller's node may differ from
+// ours.
+const clocksDiffer = time.Minute
+
+// Alive says whether a pod of Karpenter's controller does the controller's work
+// at this moment, as the API server has it: it holds the lease, renews it, and is
+// Ready. Where leader election is off, it is the only one that is Ready. A
+// Deployment tells of a pod that is gone only after a while.
+func Alive(ctx context.Context, reader client.Reader, namespace string, deployments []appsv1.Deployment, now time.Time) (observe.Readiness, error) {
+	pods := &corev1.PodList{}
+	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
+		return observe.Readiness{}, fmt.Errorf("read the pods of Karpenter's controller in %s: %w", namespace, err)
+	}
+	ready := map[string]bool{}
+	for i := range pods.Items {
+		if podReady(&pods.Items[i]) {
+			ready[pods.Items[i].Name] = true
+		}
+	}
+	if len(ready) == 0 {
+		return observe.Readiness{Message: "no pod of Karpenter's controller in " + namespace + " is Ready"}, nil
+	}
+	off, err := electionOff(ctx, reader, deployments)
+	switch {
+	case err != nil:
+		return observe.Readiness{}, err
+	case off && len(ready) == 1:
+		return observe.Readiness{Ready: true}, nil
+	case off:
+		return observe.Readiness{Message: "leader election of Karpenter's controller is off, and more than one pod of it runs"}, nil
+	}
+	lease := &coordinationv1.Lease{}
+	err = reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
+	if client.IgnoreNotFound(err) != nil {
+		return observe.Readiness{}, fmt.Errorf("read lease %s/%s: %w", namespace, leaseName, err)
+	}
+	return holds(lease, ready, now), nil
+}
+
+// holds says whether one of the ready pods holds a lease that is renewed.
+func holds(lease *coordinationv1.Lease, ready map[string]bool, now time.Time) observe.Readiness {
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return observe.Readiness{Message: "no pod of Karpenter's controller holds lease " + leaseName}
+	}
+	holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
+	if !ready[holder] {
+		return observe.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is not a Ready pod of Karpenter's controller", leaseName, holder)}
+	}
+	lasts := clocksDiffer
+	if lease.Spec.LeaseDurationSeconds != nil {
+		lasts += time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+	}
+	if lease.Spec.RenewTime == nil || now.Sub(lease.Spec.RenewTime.Time) > lasts {
+		return observe.Readiness{Message: fmt.Sprintf("pod %s holds lease %s and does not renew it", holder, leaseName)}
+	}
+	return observe.Readiness{Ready: true}
+}
+
+func podReady(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// electionOff says whether a Deployment of the controller runs without leader
+// election (sigs.k8s.io/karpenter pkg/operator/options/options.go). The cache
+// keeps no pod template.
+func electionOff(ctx context.Context, reader client.Reader, deployments []appsv1.Deployment) (bool, error) {
+	for i := range deployments {
+		whole := &appsv1.Deployment{}
+		if err := reader.Get(ctx, client.ObjectKeyFromObject(&deployments[i]), whole); err != nil {
+			return false, fmt.Errorf("read deployment/%s: %w", deployments[i].Name, err)
+		}
+		for _, c := range whole.Spec.Template.Spec.Containers {
+			if c.Name == container && disablesElection(&c) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func disablesElection(c *corev1.Container) bool {
+	for _, arg := range append(append([]string{}, c.Command...), c.Args...) {
+		if name := strings.TrimLeft(arg, "-"); name == "disable-leader-election" || name == "disable-leader-election=true" {
+			return true
+		}
+	}
+	for _, e := range c.Env {
+		if e.Name == "DISABLE_LEADER_ELECTION" && strings.EqualFold(e.Value, "true") {
+			return true
+		}
+	}
+	return false
+}
