@@ -113,6 +113,9 @@
 //		available. pdb wants so many of them available always.
 //	workload NAME gone
 //		Deletes it.
+//	available NAME watch, and then available NAME >= N
+//		Watches how many pods of a workload are available, and holds that they were at
+//		least N ever since.
 //	ec2 [-t D] count [pool=POOL] = N
 //		Waits until so many instances are pending or running.
 //	ec2 [-t D] left = empty

@@ -53,6 +53,7 @@ type story struct {
 	struck    string   // the instance that was ended or interrupted last
 	elsewhere string   // the instance of another cluster, if there is one
 	mark      mark
+	available map[string]*fewest            // workloads that `available` watches
 	mend      func()                        // ends what `registry` has begun; nil: nothing
 	lies      []func(context.Context) error // withdraw what `registry publishes` has published
 }
