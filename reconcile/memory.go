@@ -75,6 +75,8 @@ type memory struct {
 	cloudAskedAt time.Time
 	// foreign are the NodeClaims, by name, that were reported not to be EC2's.
 	foreign map[string]bool
+	// diagnosedAt is when what keeps the nodes of removals was looked for.
+	diagnosedAt time.Time
 	// cloudAbsent are instances that its answers lack, and for how long.
 	cloudAbsent map[string]teardown.Absence
 

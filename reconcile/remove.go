@@ -137,22 +137,24 @@ func (p *pass) drive(ctx context.Context, on terms) error {
 		aws = impatient{client, p.cloudPatience()}
 	}
 	result, err := teardown.Drive(ctx, p.world(aws), teardown.Pass{
-		Now:        p.now,
-		Sync:       p.before,
-		Cluster:    cluster,
-		StallAfter: p.stallAfter(),
-		AskEvery:   p.Settings.CloudInterval,
-		AskedAt:    p.memory.cloudAskedAt,
-		Absent:     p.memory.cloudAbsent,
-		Controller: p.controllerGate(),
-		Cloud:      p.cloudGate(),
-		Arrivals:   on.arrivals,
-		Successor:  on.successor,
-		Leader:     p.leaderGate,
-		Pace:       on.pace,
-		Holds:      p.holds(),
+		Now:         p.now,
+		Sync:        p.before,
+		Cluster:     cluster,
+		StallAfter:  p.stallAfter(),
+		AskEvery:    p.Settings.CloudInterval,
+		AskedAt:     p.memory.cloudAskedAt,
+		DiagnosedAt: p.memory.diagnosedAt,
+		Absent:      p.memory.cloudAbsent,
+		Controller:  p.controllerGate(),
+		Cloud:       p.cloudGate(),
+		Arrivals:    on.arrivals,
+		Successor:   on.successor,
+		Leader:      p.leaderGate,
+		Pace:        on.pace,
+		Holds:       p.holds(),
 	}, driven)
 	p.memory.cloudAskedAt, p.memory.cloudAbsent = result.AskedAt, result.Absent
+	p.memory.diagnosedAt = result.DiagnosedAt
 	p.reachPhases(driven, result.Removals)
 	p.deeds = result.Deeds
 	p.tellRemovals(result)

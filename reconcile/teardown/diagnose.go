@@ -32,9 +32,9 @@ type NodeEvidence struct {
 	Events []corev1.Event
 }
 
-// Diagnose says why a removal that stands still does, by name, and with which
-// command a person may break the glass. It is never executed. The same evidence
-// makes the same sentence.
+// Diagnose says what keeps a removal, by name, and where it stands still, with
+// which command a person may break the glass. It is never executed. The same
+// evidence makes the same sentence.
 func Diagnose(r v1alpha1.Removal, o Observation, e Evidence) string {
 	switch r.Reason {
 	case ReasonInstancesLeaving:
@@ -75,8 +75,11 @@ func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) string {
 			glass = "; to end it without them, at your own risk: " + BreakGlass(n.Claim.Name)
 		}
 	}
-	if len(found) == 0 {
+	switch {
+	case len(found) == 0:
 		return r.Message
+	case r.Stalled == nil:
+		return strings.Join(found, "; ") // it may still go by itself
 	}
 	return strings.Join(found, "; ") + glass
 }

@@ -90,7 +90,7 @@ func TestDiagnose(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			c.node.Claim.Name, c.node.Claim.Node = "a", "node-a"
-			got := Diagnose(v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving}, Observation{Controller: Gate{Open: true}}, Evidence{Nodes: []NodeEvidence{c.node}, Budgets: c.budgets})
+			got := Diagnose(v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}, Observation{Controller: Gate{Open: true}}, Evidence{Nodes: []NodeEvidence{c.node}, Budgets: c.budgets})
 			if got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
@@ -151,5 +151,46 @@ func TestDriveWhileTheControllerIsGone(t *testing.T) {
 	r := s.sync.Status.Removals[0]
 	if claims := s.claims(); r.Stalled == nil || r.Message != s.controller.Message || !claims[0].DeletionTimestamp.IsZero() {
 		t.Errorf("removal %+v, NodeClaim %v", r, claims[0].ObjectMeta)
+	}
+}
+
+// What keeps a node is named a minute after its drain began, long before it
+// counts as a stall, and is not looked for in every pass.
+func TestDriveNamesWhatKeepsASlowDrain(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}, Spec: corev1.PodSpec{NodeName: "node-a"}}
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}
+	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}), pod, budget)
+	s.now = time.Now() // by which the fake client deletes
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	s.pass()
+	s.pass()
+	if r := s.sync.Status.Removals[0]; strings.Contains(r.Message, "shop/web") {
+		t.Fatalf("named at once: %s", r.Message)
+	}
+	if wake := s.claims()[0].DeletionTimestamp.Add(slowDrain); s.last.Again.After(wake) {
+		t.Errorf("the next pass is at %v, want one at %v", s.last.Again, wake)
+	}
+	s.now = s.now.Add(time.Minute)
+	s.pass()
+	want := "node node-a (NodeClaim/a) waits for pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption"
+	r := s.sync.Status.Removals[0]
+	if r.Message != want || r.Stalled != nil {
+		t.Errorf("after a minute: %+v", r)
+	}
+	live := &counting{Reader: s.client}
+	s.live = live
+	s.pass()
+	if again := s.sync.Status.Removals[0]; again.Message != want || live.lists > 0 {
+		t.Errorf("11 seconds later it says %q, after %d LISTs", again.Message, live.lists)
+	}
+	s.pass()
+	s.pass()
+	if again := s.sync.Status.Removals[0]; again.Message != want || live.lists == 0 {
+		t.Errorf("30 seconds later it says %q, after %d LISTs", again.Message, live.lists)
 	}
 }

@@ -43,6 +43,8 @@ type Pass struct {
 	Cluster string
 	// StallAfter is how long a removal may stand still.
 	StallAfter time.Duration
+	// DiagnosedAt is the last Result's: when what keeps nodes was looked for.
+	DiagnosedAt time.Time
 	// AskEvery is the least time between two questions to EC2, and AskedAt when
 	// the last one was.
 	AskEvery time.Duration
@@ -75,6 +77,8 @@ type Result struct {
 	// provider ID, for the next Pass.
 	AskedAt time.Time
 	Absent  map[string]Absence
+	// DiagnosedAt is when what keeps nodes was looked for last, for the next Pass.
+	DiagnosedAt time.Time
 	// Again is when the next pass is wanted, beyond what watches bring; zero
 	// where nothing but a watch is.
 	Again time.Time
@@ -97,7 +101,7 @@ const soon = time.Second
 // what Next wants to know, writes the record, and acts.
 func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (Result, error) {
 	d := &drive{
-		World: w, Pass: p, result: Result{AskedAt: p.AskedAt, Absent: p.Absent},
+		World: w, Pass: p, result: Result{AskedAt: p.AskedAt, Absent: p.Absent, DiagnosedAt: p.DiagnosedAt},
 		pods: podReader{reader: w.Live, pending: map[string][]corev1.Pod{}},
 	}
 	for _, r := range removals {
@@ -272,6 +276,7 @@ func (d *drive) wake(it *item) {
 		// Nothing watches pods and leases.
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
+	d.wakeForDiagnosis(it)
 	if it.after.Stalled == nil {
 		d.wakeAt(it.after.LastProgress.Add(d.StallAfter))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -13,32 +14,78 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// diagnosed is how many nodes of a stalled removal are looked into.
-const diagnosed = 3
+const (
+	// diagnosed is how many nodes of a removal are looked into.
+	diagnosed = 3
+	// slowDrain is after how long of draining what keeps a node is looked for.
+	slowDrain = time.Minute
+	// diagnoseEvery is the least time between two looks at what keeps nodes.
+	diagnoseEvery = 30 * time.Second
+)
 
-// diagnose says why removals stand still. It only reads; what cannot be read is
-// left out, since a removal's progress never hangs on its diagnosis.
+// diagnose says why removals stand still, and what keeps nodes that drain slowly.
+// It only reads; what cannot be read is left out, since a removal's progress
+// never hangs on its diagnosis.
 func (d *drive) diagnose(ctx context.Context) error {
+	due := d.DiagnosedAt.IsZero() || d.Now.Before(d.DiagnosedAt) || !d.Now.Before(d.DiagnosedAt.Add(diagnoseEvery))
 	var unread []error
 	for _, it := range d.open() {
-		if it.after.Stalled == nil {
-			continue
-		}
-		var e Evidence
-		if it.after.Reason == ReasonNodeClaimsLeaving {
-			var err error
-			if e, err = gather(ctx, d.Live, it.seen.NodeClaims); err != nil {
-				unread = append(unread, fmt.Errorf("find out why %s/%s stands still: %w", it.before.Kind, it.before.Name, err))
+		slow := it.drainsSlowly(d.Now)
+		switch {
+		case it.after.Stalled != nil && it.after.Reason != ReasonNodeClaimsLeaving:
+			it.after.Message = Diagnose(it.after, it.seen, Evidence{})
+		case it.after.Stalled == nil && !slow:
+		case !due && (it.after.Stalled == nil || it.before.Stalled != nil):
+			// What was found last stands until the next look.
+			if it.before.Reason == it.after.Reason {
+				it.after.Message = it.before.Message
 			}
+		default:
+			d.result.DiagnosedAt = d.Now
+			e, err := gather(ctx, d.Live, it.seen.NodeClaims)
+			if err != nil {
+				unread = append(unread, fmt.Errorf("find out what keeps the nodes of %s/%s: %w", it.before.Kind, it.before.Name, err))
+			}
+			it.after.Message = Diagnose(it.after, it.seen, e)
 		}
-		it.after.Message = Diagnose(it.after, it.seen, e)
 	}
 	return errors.Join(unread...)
 }
 
+// drainsSlowly says that a NodeClaim of a removal has been ending for a while.
+func (it *item) drainsSlowly(now time.Time) bool {
+	since := it.drainsSince()
+	return it.after.Reason == ReasonNodeClaimsLeaving && !since.IsZero() && !now.Before(since.Add(slowDrain))
+}
+
+// drainsSince is since when the oldest of its NodeClaims is ending; zero where
+// none is.
+func (it *item) drainsSince() time.Time {
+	var since time.Time
+	for _, c := range it.seen.NodeClaims {
+		if !c.Deleting.IsZero() && (since.IsZero() || c.Deleting.Before(since)) {
+			since = c.Deleting
+		}
+	}
+	return since
+}
+
+// wakeForDiagnosis asks for a pass when what keeps a node is to be looked for:
+// no watch tells of budgets.
+func (d *drive) wakeForDiagnosis(it *item) {
+	since := it.drainsSince()
+	switch {
+	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero():
+	case it.drainsSlowly(d.Now):
+		d.wakeAt(d.result.DiagnosedAt.Add(diagnoseEvery))
+	default:
+		d.wakeAt(since.Add(slowDrain))
+	}
+}
+
 // gather looks into the nodes that have been leaving for longest.
 func gather(ctx context.Context, reader client.Reader, claims []Claim) (Evidence, error) {
-	oldest := slices.Clone(claims)
+	oldest := slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return c.Deleting.IsZero() })
 	slices.SortFunc(oldest, func(a, b Claim) int {
 		return cmp.Or(a.Deleting.Compare(b.Deleting), cmp.Compare(a.Name, b.Name))
 	})

@@ -44,6 +44,7 @@ type stage struct {
 	questions int
 	silence   error
 	leader    error
+	diagnosed time.Time
 	// others is what somebody else does just before a write.
 	others func()
 
@@ -221,7 +222,7 @@ func (s *stage) drive() error {
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
 		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
-		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, Pace: s.pace,
+		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, Pace: s.pace, DiagnosedAt: s.diagnosed,
 	}, s.sync.Status.Removals)
 	return err
 }
@@ -245,7 +246,7 @@ func (s *stage) pass() []string {
 	if err := s.drive(); err != nil {
 		s.t.Fatalf("pass: %v", err)
 	}
-	s.asked, s.absent = s.last.AskedAt, s.last.Absent
+	s.asked, s.absent, s.diagnosed = s.last.AskedAt, s.last.Absent, s.last.DiagnosedAt
 	s.sync.Status.Removals = nil
 	for _, r := range s.last.Removals {
 		if r.Phase != v1alpha1.RemovalGone {
