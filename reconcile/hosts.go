@@ -62,8 +62,27 @@ func (p *pass) controllerPods(ctx context.Context) ([]plan.Host, error) {
 	if of == p.memory.hostsOf {
 		return p.memory.hosts, nil
 	}
+	running, err := readControllerPods(ctx, p.Uncached, p.sync.Status.Karpenter.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	p.memory.hostsOf, p.memory.hosts = of, running
+	return running, nil
+}
+
+// ControllerHosts are the pods of Karpenter's controller that run on nodes of a
+// NodePool, as they are now.
+func ControllerHosts(ctx context.Context, reader client.Reader, namespace string, claims []plan.NodeClaim) ([]plan.Host, error) {
+	running, err := readControllerPods(ctx, reader, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return placed(running, claims), nil
+}
+
+func readControllerPods(ctx context.Context, reader client.Reader, namespace string) ([]plan.Host, error) {
 	pods := &corev1.PodList{}
-	if err := p.Uncached.List(ctx, pods, client.InNamespace(p.sync.Status.Karpenter.Namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
+	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
 		return nil, fmt.Errorf("read which nodes the pods of Karpenter's controller run on: %w", err)
 	}
 	var running []plan.Host
@@ -72,6 +91,5 @@ func (p *pass) controllerPods(ctx context.Context) ([]plan.Host, error) {
 			running = append(running, plan.Host{Workload: "Karpenter's controller", Pod: pod.Namespace + "/" + pod.Name, Node: pod.Spec.NodeName})
 		}
 	}
-	p.memory.hostsOf, p.memory.hosts = of, running
 	return running, nil
 }

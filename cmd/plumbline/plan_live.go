@@ -142,11 +142,19 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *rend
 		return nil, explain(err, "read what lives")
 	}
 	live.Removals = sync.Status.Removals
-	made, err := plan.Make(ctx, set, live, reconcile.PolicyOf(sync, all.Items, set.Revision), validator)
+	policy := reconcile.PolicyOf(sync, all.Items, set.Revision)
+	var unread error
+	if k := sync.Status.Karpenter; k != nil && len(live.NodeClaims) > 0 {
+		policy.Hosts, unread = reconcile.ControllerHosts(ctx, c, k.Namespace, live.NodeClaims)
+	}
+	made, err := plan.Make(ctx, set, live, policy, validator)
 	if err != nil {
 		return nil, err
 	}
 	whole := &planned{Plan: made}
+	if unread != nil {
+		whole.Warnings = append(whole.Warnings, "whether a NodePool that leaves hosts Karpenter's controller is not known: "+unread.Error())
+	}
 	if err := whole.forecast(ctx, c, sync, &set.Karpenter, target, live); err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (p *plumbline) log() []byte {
 // follow makes a NodeSync over a folder of the repository, and returns when the
 // API server was asked to.
 func (p *plumbline) follow(ctx context.Context, name, folder string, settings map[string]string) (time.Time, error) {
-	all := map[string]string{"interval": "1h", "retryInterval": "10s", "path": "./" + folder}
+	all := map[string]string{"interval": "1h", "retryInterval": "10s", "removal.grace": "0s", "path": "./" + folder}
 	for setting, value := range settings {
 		all[setting] = value
 	}
