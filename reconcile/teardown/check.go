@@ -1,6 +1,7 @@
 package teardown
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -8,9 +9,9 @@ import (
 )
 
 // held keeps an object for which a person's word is wanted. Where the object is
-// gone there is nothing left to hold.
+// gone and its NodeClaims end with it, there is nothing left to hold.
 func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	if o.Hold == nil || !o.Exists {
+	if o.Hold == nil || !o.Exists && len(o.undeleted()) == 0 {
 		return step{}, true
 	}
 	return step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, message: o.Hold.Message, remaining: int(r.Remaining)}, false
@@ -122,6 +123,17 @@ func (s step) noting(o Observation) step {
 		s.actions = append([]Action{Note{Fresh: fresh, Seen: seen}}, s.actions...)
 	}
 	return s
+}
+
+// maxNamed is how many instances one message names.
+const maxNamed = 5
+
+// some names the first and counts the rest.
+func some(all []string) string {
+	if len(all) <= maxNamed {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), len(all)-maxNamed)
 }
 
 // names lists the first few.

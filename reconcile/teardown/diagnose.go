@@ -36,30 +36,10 @@ type NodeEvidence struct {
 // which command a person may break the glass. It is never executed. The same
 // evidence makes the same sentence.
 func Diagnose(r v1alpha1.Removal, o Observation, e Evidence) string {
-	switch r.Reason {
-	case ReasonInstancesLeaving:
-		return instancesLeft(r, o)
-	case ReasonNodeClaimsLeaving:
+	if r.Reason == ReasonNodeClaimsLeaving {
 		return nodesLeft(r, o, e)
 	}
 	return r.Message
-}
-
-func instancesLeft(r v1alpha1.Removal, o Observation) string {
-	if o.EC2 == nil {
-		return r.Message
-	}
-	var left []string
-	for _, i := range o.EC2.Instances {
-		if !i.Gone {
-			left = append(left, fmt.Sprintf("%s (%s)", i.ProviderID, i.State))
-		}
-	}
-	if len(left) == 0 {
-		return r.Message
-	}
-	slices.Sort(left)
-	return "its NodeClaims are gone and EC2 still has " + names(left)
 }
 
 func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) string {

@@ -98,14 +98,6 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-func TestDiagnoseTheInstances(t *testing.T) {
-	o := Observation{EC2: &Answer{Instances: []Instance{{ProviderID: "aws:///a/i-1", State: "stopping"}, {ProviderID: "aws:///a/i-2", State: "terminated", Gone: true}}}}
-	got := Diagnose(v1alpha1.Removal{Reason: ReasonInstancesLeaving}, o, Evidence{})
-	if want := "its NodeClaims are gone and EC2 still has aws:///a/i-1 (stopping)"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // A removal that stands still says which node, which pod and which budget, by
 // what it reads at that moment, and says the same in every pass.
 func TestDriveDiagnosesAStall(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // World is all that a teardown reads and writes.
@@ -105,7 +106,11 @@ func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (R
 		pods: podReader{reader: w.Live, pending: map[string][]corev1.Pod{}},
 	}
 	for _, r := range removals {
-		d.items = append(d.items, &item{before: r, after: r})
+		it := &item{before: r, after: r}
+		if _, it.known = render.KindOf(r.Kind); !it.known {
+			it.after.Reason, it.after.Message = ReasonUnknownKind, "this version of plumbline does not know the kind: run the version that recorded the removal"
+		}
+		d.items = append(d.items, it)
 	}
 	err := d.run(ctx)
 	for _, it := range d.items {
@@ -132,6 +137,8 @@ type item struct {
 	before, after v1alpha1.Removal
 	seen          Observation
 	actions       []Action
+	// known says that the object is of a kind that is removed.
+	known bool
 	// taken says that the object's name belongs to another object by now.
 	taken bool
 	// growth is what stopping growth will overwrite.
@@ -168,11 +175,12 @@ func (d *drive) run(ctx context.Context) error {
 	return failure
 }
 
-// open returns the removals that have not come to their end.
+// open returns the removals that have not come to their end and that this version
+// can carry out.
 func (d *drive) open() []*item {
 	var open []*item
 	for _, it := range d.items {
-		if it.before.Phase != v1alpha1.RemovalGone {
+		if it.known && it.before.Phase != v1alpha1.RemovalGone {
 			open = append(open, it)
 		}
 	}
@@ -263,7 +271,7 @@ func wants[A Action](it *item) bool {
 // wake asks for a pass when EC2 may be asked again, and when the removal would
 // have stood still for too long.
 func (d *drive) wake(it *item) {
-	if it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone {
+	if !it.known || it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone {
 		return
 	}
 	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || wants[AskEC2](it)) {

@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -54,7 +56,9 @@ func lookAt(ctx context.Context, reader client.Reader, items []*item) (*look, er
 			return nil, err
 		}
 	}
-	for some := range slices.Chunk(names[render.NodePool], namesAtOnce) {
+	// A name that is no label value is no NodeClaim's: Karpenter can make none.
+	labelled := slices.DeleteFunc(names[render.NodePool], func(name string) bool { return len(validation.IsValidLabelValue(name)) > 0 })
+	for some := range slices.Chunk(labelled, namesAtOnce) {
 		if err := l.readClaims(ctx, some); err != nil {
 			return nil, err
 		}
@@ -79,7 +83,7 @@ func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind.GVK)
 		switch err := l.reader.Get(ctx, types.NamespacedName{Name: name}, object); {
-		case apierrors.IsNotFound(err):
+		case absent(err):
 		case err != nil:
 			return fmt.Errorf("read %s/%s: %w", kind.GVK.Kind, name, err)
 		default:
@@ -93,11 +97,15 @@ func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string
 func (l *look) list(ctx context.Context, kind render.Kind) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GVK)
-	if err := l.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := l.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
 		return nil, fmt.Errorf("read the %ss: %w", kind.GVK.Kind, err)
 	}
 	return list.Items, nil
 }
+
+// absent says that there is no such object, or that its kind is not served: with
+// its CRD every object of a kind is gone.
+func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 // readClaims reads the NodeClaims that are labelled with one of some pools.
 func (l *look) readClaims(ctx context.Context, pools []string) error {
@@ -107,7 +115,7 @@ func (l *look) readClaims(ctx context.Context, pools []string) error {
 	}
 	list := &karpv1.NodeClaimList{}
 	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*labelled)}
-	if err := l.reader.List(ctx, list, selector, client.UnsafeDisableDeepCopy); err != nil {
+	if err := l.reader.List(ctx, list, selector, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
 		return fmt.Errorf("read the NodeClaims of NodePools %v: %w", pools, err)
 	}
 	for i := range list.Items {
@@ -134,7 +142,7 @@ func (l *look) readReferences(ctx context.Context, class render.Kind) error {
 		}
 	}
 	claims := &karpv1.NodeClaimList{}
-	if err := l.reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
+	if err := l.reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil && !absent(err) {
 		return fmt.Errorf("read the NodeClaims that name an %s: %w", class.GVK.Kind, err)
 	}
 	for i := range claims.Items {

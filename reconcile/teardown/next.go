@@ -28,6 +28,7 @@ const (
 	ReasonUnaskable          = "Unaskable"
 	ReasonDeleting           = "Deleting"
 	ReasonTerminating        = "Terminating"
+	ReasonUnknownKind        = "UnknownKind"
 )
 
 // Next takes one removal as far as what is seen allows. It returns the removal

@@ -184,21 +184,21 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 		return s, false
 	}
 	s := step{phase: v1alpha1.RemovalVerifyingCloud, remaining: unknown}
-	switch alive := o.unended(now); {
+	switch left := o.unended(now); {
 	case o.Silence != "":
-		s.reason, s.message = ReasonEC2Silent, o.silence()
+		s.reason, s.message = o.unanswered(r)
 	case o.EC2 == nil:
-		s.reason, s.message = ReasonAskingEC2, "EC2 is asked whether every instance has ended"
+		s.reason, s.message = ReasonAskingEC2, "EC2 is asked whether every instance has ended"+o.recorded()
 		if r.Reason == ReasonInstancesLeaving || r.Reason == ReasonEC2Silent || r.Reason == ReasonUnaskable {
 			// The last answer stands until the next one: it may not be time to ask.
 			s.reason, s.message = r.Reason, r.Message
 		}
 		s.actions = []Action{AskEC2{}}
-	case len(alive) > 0 && len(alive) == len(o.Unaskable):
-		s.reason, s.remaining = ReasonUnaskable, len(alive)
+	case len(left) > 0 && len(left) == len(o.Unaskable):
+		s.reason, s.remaining = ReasonUnaskable, len(left)
 		s.message = names(o.Unaskable) + ": not an instance of EC2, which cannot say whether it has ended: check that it has, then delete it from the removal's record in ConfigMap plumbline-<name of the NodeSync>"
-	case len(alive) > 0:
-		s.reason, s.message, s.remaining = ReasonInstancesLeaving, "EC2 has not ended every instance yet", len(alive)
+	case len(left) > 0:
+		s.reason, s.message, s.remaining = ReasonInstancesLeaving, "EC2 has not ended every instance yet: "+describe(left), len(left)
 	default:
 		return step{}, true
 	}
