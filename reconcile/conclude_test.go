@@ -136,7 +136,7 @@ func TestConclusionOfAStalePass(t *testing.T) {
 // that takes the finalizer off, has to be made again when its write was refused.
 func TestLostRaceWakesAgain(t *testing.T) {
 	for name, f := range map[string]found{
-		"finished": func(p *pass) { p.finish() },
+		"finished": func(p *pass) { p.finish("") },
 		"suspended": func(p *pass) {
 			conditions.MarkTrue(p.sync, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
 			p.suspended = true

@@ -19,7 +19,7 @@ func establishedCRD(name string) *apiextensionsv1.CustomResourceDefinition {
 }
 
 // TestDrainWithoutCRDs: while one of Karpenter's kinds is gone, nodes may be left
-// that nobody can see. Without any of them there is nothing.
+// that nobody can see. Without any of them EC2 says what is left.
 func TestDrainWithoutCRDs(t *testing.T) {
 	drops := func(b *bed, names ...string) {
 		b.t.Helper()
@@ -43,9 +43,18 @@ func TestDrainWithoutCRDs(t *testing.T) {
 			t.Errorf("waiting: %+v", waiting)
 		}
 	})
-	t.Run("all are gone", func(t *testing.T) {
-		b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
-		drops(b, crdNames()...)
-		b.passes("the NodeSync goes", func() bool { return !b.exists() })
-	})
+	for name, prepare := range map[string]func(*bed){
+		"all are gone":                      func(*bed) {},
+		"all are gone, and it was recorded": func(b *bed) { b.recordPool("general", "p1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+			prepare(b)
+			drops(b, crdNames()...)
+			b.vanish()
+			b.staysWhile("i-0123456789abcdef0 (running)")
+			b.cloud.running[0].State = "terminated"
+			b.passes("the NodeSync goes", func() bool { return !b.exists() })
+		})
+	}
 }

@@ -17,7 +17,7 @@ import (
 // left, or taken away. A suspended one is concluded, too.
 func (p *pass) deletion() []step {
 	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
-		return []step{p.servedOrGone, p.see, p.verifyCloud, p.seeCollision, p.seeController, p.drain, p.finishDrained}
+		return []step{p.servedOrGone, p.see, p.seeVanished, p.verifyCloud, p.seeCollision, p.seeController, p.drain, p.finishDrained}
 	}
 	return []step{p.see, p.orphan}
 }
@@ -34,8 +34,8 @@ func (p *pass) seeController(ctx context.Context) error {
 }
 
 // servedOrGone ends the pass while some of Karpenter's kinds are served and some
-// are not: nodes may be left whose pool cannot be seen. Where there is none of
-// them, and no removal is open, nothing is left.
+// are not: nodes may be left whose pool cannot be seen. Where none is, no object
+// is left, and EC2 says whether an instance is.
 func (p *pass) servedOrGone(ctx context.Context) error {
 	established, err := p.crdsEstablished(ctx)
 	if err != nil || established.Ready {
@@ -45,7 +45,7 @@ func (p *pass) servedOrGone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(missing) == len(crdNames()) && len(p.sync.Status.Removals) == 0 {
+	if len(missing) == len(crdNames()) {
 		return nil
 	}
 	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf(
@@ -69,42 +69,55 @@ func (p *pass) drain(ctx context.Context) error {
 	return p.drive(ctx, terms{arrivals: open, successor: open, pace: teardown.Pace{AtOnce: true}})
 }
 
-// finishDrained lets the NodeSync go once nothing of it is left, seen past the
-// cache.
+// finishDrained lets the NodeSync go once nothing of it is left: no object, seen
+// past the cache, and no instance in EC2.
 func (p *pass) finishDrained(ctx context.Context) error {
 	if len(p.sync.Status.Removals) > 0 {
 		return nil
 	}
-	established, err := p.crdsEstablished(ctx)
-	if err != nil {
+	if done, err := p.nothingLives(ctx); err != nil || !done {
 		return err
 	}
-	if established.Ready {
-		live, err := observe.Live(ctx, p.Uncached)
-		if err != nil {
-			return err
-		}
-		policy, err := p.policy(ctx)
-		if err != nil {
-			return err
-		}
-		left, err := plan.Make(ctx, nil, live, policy, nil)
-		if err != nil {
-			return err
-		}
-		if len(left.Removals) > 0 {
-			p.waitFor(left.Removals[0].Ref.String(), "it is still there")
-			p.wakeNow()
-			return nil
-		}
+	how, err := p.nothingRuns(ctx)
+	if err != nil || how == "" {
+		return err
 	}
-	p.finish()
+	if err := p.memory.inventory.Drop(ctx, p.Client); err != nil {
+		p.memory.inventory = nil
+		return err
+	}
+	p.finish(how)
 	return nil
 }
 
+// nothingLives says whether every object is gone, seen past the cache.
+func (p *pass) nothingLives(ctx context.Context) (bool, error) {
+	if !p.served {
+		return true, nil
+	}
+	live, err := observe.Live(ctx, p.Uncached)
+	if err != nil {
+		return false, err
+	}
+	policy, err := p.policy(ctx)
+	if err != nil {
+		return false, err
+	}
+	left, err := plan.Make(ctx, nil, live, policy, nil)
+	if err != nil {
+		return false, err
+	}
+	if len(left.Removals) > 0 {
+		p.waitFor(left.Removals[0].Ref.String(), "it is still there")
+		p.wakeNow()
+		return false, nil
+	}
+	return true, nil
+}
+
 // finish takes our finalizer off: the deletion is concluded.
-func (p *pass) finish() {
+func (p *pass) finish(how string) {
 	controllerutil.RemoveFinalizer(p.sync, v1alpha1.Finalizer)
-	p.event("Deleted", "the deletion is concluded")
+	p.event("Deleted", "the deletion is concluded: "+how)
 	p.finished = true
 }

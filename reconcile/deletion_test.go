@@ -18,6 +18,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -263,17 +264,21 @@ func TestDrainWaitsForTheLeader(t *testing.T) {
 	b.passes("the NodeClaim is ended", func() bool { return b.liveClaim().DeletionTimestamp != nil })
 }
 
-// TestDrainOfNothing: where nothing is to be taken away, no account is needed.
+// TestDrainOfNothing: where nothing was ever applied, no account is needed.
 func TestDrainOfNothing(t *testing.T) {
-	for name, change := range map[string]func(*v1alpha1.NodeSync){
-		"its source was never read":    func(n *v1alpha1.NodeSync) { n.Status = v1alpha1.NodeSyncStatus{} },
-		"its account cannot be dialed": unchanged,
+	for name, c := range map[string]struct {
+		change  func(*v1alpha1.NodeSync)
+		prepare func(*bed)
+	}{
+		"its source was never read":    {func(n *v1alpha1.NodeSync) { n.Status = v1alpha1.NodeSyncStatus{} }, func(*bed) {}},
+		"its account cannot be dialed": {unchanged, func(b *bed) { b.recordApplied(inventory.Record{}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := leaving(t, func(n *v1alpha1.NodeSync) {
 				n.Spec.OnDelete = v1alpha1.OnDeleteDrain
-				change(n)
+				c.change(n)
 			})
+			c.prepare(b)
 			b.DialCloud = func(context.Context, string) (Cloud, error) { return nil, errUnreachable }
 			pool := b.livePool()
 			pool.SetLabels(nil)

@@ -18,6 +18,7 @@ func (p *pass) see(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.served = established.Ready
 	if established.Ready {
 		if p.live, err = observe.Live(ctx, p.Client); err != nil {
 			return err

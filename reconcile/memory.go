@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
@@ -63,8 +64,12 @@ type memory struct {
 	repairedAt          time.Time
 	// fought is what of them is left as somebody goes on changing it.
 	fought []charts.Move
-	// lost is the CRD whose nodes were told to be lost with it.
-	lost types.UID
+	// lost is the CRD whose nodes were told to be lost with it, and lostPools the
+	// NodePools.
+	lost      types.UID
+	lostPools map[types.UID]bool
+	// inventory is the record of what was applied; nil until it is read.
+	inventory *inventory.Store
 
 	// What was found last of the CRDs that somebody else has brought.
 	external external

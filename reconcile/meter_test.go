@@ -215,7 +215,7 @@ func TestStepsAreNamedByTheirMethods(t *testing.T) {
 	for _, s := range p.attempt() {
 		names = append(names, nameOf(s))
 	}
-	want := []string{"fetch", "configure", "see", "verifyCloud", "seeCollision", "resolveCharts", "render", "makePlan", "installCharts", "applyPlan", "observe", "seeLaunches", "seeNodeDrift", "settleCharts", "remove"}
+	want := []string{"fetch", "configure", "see", "verifyCloud", "seeCollision", "resolveCharts", "render", "seeVanished", "makePlan", "installCharts", "applyPlan", "observe", "recordApplied", "seeLaunches", "seeNodeDrift", "settleCharts", "remove"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}

@@ -2,6 +2,10 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -19,11 +23,50 @@ func (p *pass) orphan(ctx context.Context) error {
 		p.wakeNow()
 		return nil
 	}
-	p.finish()
+	if err := p.recallApplied(ctx); err != nil {
+		return err
+	}
+	how := p.leftNodes()
+	if err := p.memory.inventory.Drop(ctx, p.Client); err != nil {
+		p.memory.inventory = nil
+		return err
+	}
+	p.finish(how)
 	return nil
 }
 
-// world is what a teardown reads and writes.
+// leftNodes says what becomes of the nodes. What is terminating cannot be taken
+// back, and is not waited for.
+func (p *pass) leftNodes() string {
+	const left = "its objects and nodes are left as they are"
+	pools := map[types.UID]bool{}
+	for _, uid := range p.owned() {
+		pools[uid] = true
+	}
+	for _, uid := range p.memory.inventory.Record.Objects {
+		pools[uid] = true
+	}
+	for _, r := range p.before.Status.Removals {
+		pools[r.UID] = true
+	}
+	ending := 0
+	for _, n := range p.live.NodeClaims {
+		if n.Deleting && pools[n.PoolUID] {
+			ending++
+		}
+	}
+	if ending == 0 {
+		return left
+	}
+	return fmt.Sprintf("%s; %d NodeClaims that were terminating already are ended by Karpenter", left, ending)
+}
+
+// world is what a teardown reads and writes. What is not served has no watch, and
+// a cache would wait for one.
 func (p *pass) world(aws Cloud) teardown.World {
-	return teardown.World{Cache: p.Client, Live: p.Uncached, Writer: p.Client, EC2: aws, StillLeader: p.Settings.StillLeader}
+	cache := client.Reader(p.Client)
+	if !p.served {
+		cache = p.Uncached
+	}
+	return teardown.World{Cache: cache, Live: p.Uncached, Writer: p.Client, EC2: aws, StillLeader: p.Settings.StillLeader}
 }

@@ -41,8 +41,10 @@ type pass struct {
 	schemaIdentity string
 	// older is the schema of the version in Git where the CRDs in the cluster are
 	// newer: definitions have to pass both. Nil where they are not.
-	older   *schema.Validator
-	set     *render.Set
+	older *schema.Validator
+	set   *render.Set
+	// served says that Karpenter's kinds are, so that live has what there is.
+	served  bool
 	live    plan.Live
 	plan    *plan.Plan
 	applied apply.Result
@@ -133,10 +135,12 @@ func (p *pass) attempt() []step {
 		p.seeCollision,
 		p.resolveCharts,
 		p.render,
+		p.seeVanished,
 		p.makePlan,
 		p.installCharts,
 		p.applyPlan,
 		p.observe,
+		p.recordApplied,
 		p.seeLaunches,
 		p.seeNodeDrift,
 		p.settleCharts,

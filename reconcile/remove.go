@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -76,6 +77,9 @@ func (p *pass) takeBack(ctx context.Context) error {
 	return nil
 }
 
+// reasonVanished is that of a removal whose object somebody else has deleted.
+const reasonVanished = "Vanished"
+
 // recordCandidates writes down what leaves, held or not. It is acted on once the
 // record is read back.
 func (p *pass) recordCandidates() {
@@ -91,6 +95,10 @@ func (p *pass) recordCandidates() {
 		}
 		if c.Held {
 			removal.Phase = v1alpha1.RemovalHeld
+		}
+		if c.Vanished {
+			removal.Reason = reasonVanished
+			p.warn(reasonVanished, fmt.Sprintf("%s was deleted by hand, and Git has no entry for it: its %d NodeClaims have to end, and EC2 is asked for its instances", c.Ref, c.Nodes))
 		}
 		p.sync.Status.Removals = append(p.sync.Status.Removals, removal)
 		p.wakeNow()
@@ -158,13 +166,14 @@ func (p *pass) drive(ctx context.Context, on terms) error {
 	p.reachPhases(driven, result.Removals)
 	p.deeds = result.Deeds
 	p.tellRemovals(result)
+	unforgotten := p.forgetGone(ctx, result.Removals)
 	p.sync.Status.Removals = append(kept, slices.DeleteFunc(result.Removals, func(r v1alpha1.Removal) bool {
 		return r.Phase == v1alpha1.RemovalGone
 	})...)
 	if !result.Again.IsZero() {
 		p.wakeAt(result.Again)
 	}
-	return err
+	return errors.Join(err, unforgotten)
 }
 
 // reachPhases has each phase that a removal came to reach its point.

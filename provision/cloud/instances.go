@@ -28,6 +28,8 @@ type Query struct {
 	Cluster string
 	// Pools are NodePools of that cluster.
 	Pools []string
+	// AllPools asks for those of every NodePool of that cluster that have not ended.
+	AllPools bool
 	// ProviderIDs are instances asked for by name, whatever their tags say.
 	ProviderIDs []string
 }
@@ -90,7 +92,24 @@ func (c *Client) byTags(ctx context.Context, q Query, found map[string]Instance)
 			return err
 		}
 	}
-	return nil
+	if !q.AllPools {
+		return nil
+	}
+	return c.list(ctx, found,
+		filter("tag:"+clusterTagPrefix+q.Cluster, clusterTagValue),
+		filter("tag-key", nodePoolTag),
+		filter("instance-state-name", living()...))
+}
+
+// living are the states of instances that have not ended.
+func living() []string {
+	var states []string
+	for _, state := range ec2types.InstanceStateName("").Values() {
+		if state != ec2types.InstanceStateNameTerminated {
+			states = append(states, string(state))
+		}
+	}
+	return states
 }
 
 // unanswered are the instances of provider IDs that an answer has not shown, by

@@ -19,9 +19,18 @@ type Live struct {
 	NodeClaims []NodeClaim
 	// Removals are the recorded ones, from the NodeSync's status.
 	Removals []v1alpha1.Removal
+	// Vanished are NodePools that were applied, that the Set lacks, and that
+	// somebody else has deleted.
+	Vanished []Vanished
 	// Memo is of the last Plan for the same NodeSync; the zero value where there
 	// was none.
 	Memo Memo
+}
+
+// Vanished is an object that was applied and is not there any more.
+type Vanished struct {
+	Ref render.Ref
+	UID types.UID
 }
 
 // NodeClaim is one node as Karpenter claims it.

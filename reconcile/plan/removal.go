@@ -24,8 +24,11 @@ type Candidate struct {
 	Reason, Message string
 	// Nodes is the number of NodeClaims of a NodePool: they go with it.
 	Nodes int
-	// Terminating says that someone has deleted the object already.
+	// Terminating says that someone has deleted the object already, and that its
+	// NodeClaims end with it.
 	Terminating bool
+	// Vanished says that the object is not there any more.
+	Vanished bool
 
 	record v1alpha1.Removal
 }
@@ -39,16 +42,19 @@ func (m *maker) candidates(revision string) []Candidate {
 			continue
 		}
 		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object)}
-		if record, ok := m.live.removal(c.UID); ok {
-			if record.Phase != v1alpha1.RemovalHeld {
-				continue
-			}
-			c.Recorded, c.Revision, c.record = true, record.Revision, record
-		}
 		if ref.Kind == render.NodePool {
 			c.Nodes = m.nodes()[ref]
 		}
-		found = append(found, c)
+		if m.recorded(&c) {
+			found = append(found, c)
+		}
+	}
+	for _, v := range m.live.Vanished {
+		c := Candidate{Ref: v.Ref, UID: v.UID, Revision: revision, Vanished: true}
+		c.Nodes, c.Terminating = m.remains(v)
+		if m.recorded(&c) {
+			found = append(found, c)
+		}
 	}
 	slices.SortFunc(found, func(a, b Candidate) int {
 		return cmp.Or(
@@ -62,6 +68,33 @@ func (m *maker) candidates(revision string) []Candidate {
 	})
 	m.weigh(found)
 	return found
+}
+
+// recorded takes what the status has of a candidate. It is none where its removal
+// has begun.
+func (m *maker) recorded(c *Candidate) bool {
+	record, ok := m.live.removal(c.UID)
+	if !ok {
+		return true
+	}
+	c.Recorded, c.Revision, c.record = true, record.Revision, record
+	return record.Phase == v1alpha1.RemovalHeld
+}
+
+// remains counts the NodeClaims that a vanished pool has left, and says whether
+// all of them are ending: those of one that was deleted with --cascade=orphan run
+// on.
+func (m *maker) remains(v Vanished) (nodes int, ending bool) {
+	ending = true
+	taken := m.live.object(v.Ref) != nil
+	for _, n := range m.live.NodeClaims {
+		orphan := n.PoolUID == "" && n.Pool == v.Ref.Name && !taken
+		if n.PoolUID == v.UID || orphan {
+			nodes++
+			ending = ending && n.Deleting
+		}
+	}
+	return nodes, ending
 }
 
 func boolIndex(b bool) int {

@@ -1,0 +1,99 @@
+package inventory
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// ObjectName is the name of the ConfigMap that holds the record of a NodeSync. No
+// record of removals can have it: those begin with "plumbline-".
+func ObjectName(nodeSync string) string { return v1alpha1.ObjectName("plumbline.applied-", nodeSync) }
+
+// dataKey is where the record is in its ConfigMap.
+const dataKey = "applied.json.gz"
+
+// Store is the record of one NodeSync as it was read or written last. It is kept
+// between passes; a write over what somebody else has changed fails, and the
+// record has to be loaded again.
+type Store struct {
+	Record Record
+	// object is the ConfigMap; nil where there is none.
+	object *corev1.ConfigMap
+}
+
+// Exists says that there is a record: without one, nobody knows what was applied.
+func (s *Store) Exists() bool { return s.object != nil }
+
+// Load reads the record past any cache. There may be none.
+func Load(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*Store, error) {
+	object := &corev1.ConfigMap{}
+	name := types.NamespacedName{Namespace: sync.Namespace, Name: ObjectName(sync.Name)}
+	err := reader.Get(ctx, name, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return &Store{}, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the record of applied objects in ConfigMap %s: %w", name, err)
+	case !metav1.IsControlledBy(object, sync):
+		return nil, fmt.Errorf("ConfigMap %s is in the way: the record of applied objects goes there, and it does not belong to NodeSync %s; delete or rename it", name, sync.Name)
+	}
+	record, err := decode(object.BinaryData[dataKey])
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s: %w; delete it to have it written from what lives", name, err)
+	}
+	object.BinaryData = nil // it is in Record
+	return &Store{Record: record, object: object}, nil
+}
+
+// Save writes a record, where it is another one than was read or written last.
+func (s *Store) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.NodeSync, next Record) error {
+	if s.Exists() && s.Record.Equal(next) {
+		return nil
+	}
+	packed, err := encode(next)
+	if err != nil {
+		return err
+	}
+	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: ObjectName(sync.Name)}}
+	if s.Exists() {
+		target = s.object.DeepCopy()
+	} else {
+		owner := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+		target.OwnerReferences = []metav1.OwnerReference{*owner}
+		target.Labels = map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldManager}
+	}
+	target.BinaryData = map[string][]byte{dataKey: packed}
+	if s.Exists() {
+		err = writer.Update(ctx, target, client.FieldOwner(v1alpha1.FieldManager))
+	} else {
+		err = writer.Create(ctx, target, client.FieldOwner(v1alpha1.FieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("write the record of applied objects in ConfigMap %s/%s: %w", target.Namespace, target.Name, err)
+	}
+	target.BinaryData = nil
+	s.Record, s.object = next, target
+	return nil
+}
+
+// Drop deletes the record as it was read. That it is gone already is no error.
+func (s *Store) Drop(ctx context.Context, writer client.Writer) error {
+	if !s.Exists() {
+		return nil
+	}
+	uid, resourceVersion := s.object.UID, s.object.ResourceVersion
+	err := writer.Delete(ctx, s.object, client.Preconditions{UID: &uid, ResourceVersion: &resourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the record of applied objects in ConfigMap %s/%s: %w", s.object.Namespace, s.object.Name, err)
+	}
+	s.Record, s.object = Record{}, nil
+	return nil
+}

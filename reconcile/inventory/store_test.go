@@ -1,0 +1,90 @@
+package inventory
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func nodeSync() *v1alpha1.NodeSync {
+	return &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod", UID: "11"}}
+}
+
+func cluster(t *testing.T, writes *int, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			*writes++
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			*writes++
+			return c.Update(ctx, o, opts...)
+		},
+	}).Build()
+}
+
+func TestStore(t *testing.T) {
+	writes := 0
+	c := cluster(t, &writes)
+	store, err := Load(t.Context(), c, nodeSync())
+	if err != nil || store.Exists() {
+		t.Fatalf("with none: exists %t, error %v", store.Exists(), err)
+	}
+	r := Record{Objects: map[render.Ref]types.UID{pool("a"): "1"}, Pools: map[string]bool{"a": true}}
+	for range 2 {
+		if err := store.Save(t.Context(), c, nodeSync(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if writes != 1 {
+		t.Errorf("the same record was written %d times", writes)
+	}
+	second, err := Load(t.Context(), c, nodeSync())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, second.Record); diff != "" {
+		t.Errorf("it comes back otherwise (-want +got):\n%s", diff)
+	}
+	r2 := Record{Objects: map[render.Ref]types.UID{pool("b"): "2"}, Pools: map[string]bool{"a": true, "b": true}}
+	if err := second.Save(t.Context(), c, nodeSync(), r2); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Save(t.Context(), c, nodeSync(), Record{}); !apierrors.IsConflict(err) {
+		t.Errorf("a stale store writes over a newer record: %v", err)
+	}
+	if err := second.Drop(t.Context(), c); err != nil || second.Exists() {
+		t.Errorf("drop: exists %t, error %v", second.Exists(), err)
+	}
+	if gone, err := Load(t.Context(), c, nodeSync()); err != nil || gone.Exists() {
+		t.Errorf("after the drop: exists %t, error %v", gone.Exists(), err)
+	}
+}
+
+func TestStoreRefusesAForeignRecord(t *testing.T) {
+	writes := 0
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: ObjectName("prod")}}
+	if _, err := Load(t.Context(), cluster(t, &writes, foreign), nodeSync()); err == nil || !strings.Contains(err.Error(), "in the way") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,209 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+var general = render.Ref{Kind: render.NodePool, Name: "general"}
+
+// living is a cluster with a pool of ours, its node, and a NodeSync that stays.
+func living(t *testing.T) *bed {
+	t.Helper()
+	b := leaving(t, func(n *v1alpha1.NodeSync) { n.DeletionTimestamp = nil })
+	b.recordPool("general", "p1")
+	return b
+}
+
+// looks runs the steps that look for what has vanished.
+func (b *bed) looks(wanted ...render.Ref) *pass {
+	b.t.Helper()
+	p := b.pass()
+	p.set = &render.Set{}
+	for _, ref := range wanted {
+		p.set.Objects = append(p.set.Objects, render.Object{Ref: ref})
+	}
+	for _, s := range []step{p.see, p.seeVanished} {
+		if err := s(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func warnings(p *pass) string {
+	var all []string
+	for _, n := range p.notes {
+		all = append(all, n.reason+": "+n.message)
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestAPoolThatVanishedBecomesARemoval: kubectl delete, and then git rm.
+func TestAPoolThatVanishedBecomesARemoval(t *testing.T) {
+	b := living(t)
+	if p := b.looks(); len(p.live.Vanished) > 0 {
+		t.Errorf("it lives, and counts as vanished: %v", p.live.Vanished)
+	}
+	if err := b.client.Delete(t.Context(), b.livePool()); err != nil {
+		t.Fatal(err)
+	}
+	p := b.looks(render.Ref{Kind: render.NodePool, Name: "other"})
+	if diff := cmp.Diff([]plan.Vanished{{Ref: general, UID: "p1"}}, p.live.Vanished); diff != "" {
+		t.Fatalf("vanished (-want +got):\n%s", diff)
+	}
+	p.plan = &plan.Plan{Removals: []plan.Candidate{{Ref: general, UID: "p1", Revision: "main@sha1:2", Nodes: 1, Vanished: true}}}
+	p.recordCandidates()
+	if open := p.sync.Status.Removals; len(open) != 1 || open[0].UID != "p1" || open[0].Phase != v1alpha1.RemovalPacing || open[0].Reason != "Vanished" {
+		t.Errorf("removals: %+v", open)
+	}
+	if got := warnings(p); !strings.Contains(got, "Vanished: NodePool/general was deleted by hand") {
+		t.Errorf("it tells %q", got)
+	}
+	if p := b.looks(general); len(p.live.Vanished) > 0 {
+		t.Errorf("Git has it, and its removal is begun: %v", p.live.Vanished)
+	}
+}
+
+// TestTheCacheIsNotBelieved: what was applied a moment ago may not be in it yet.
+func TestTheCacheIsNotBelieved(t *testing.T) {
+	b := living(t)
+	p := b.pass()
+	p.set, p.served = &render.Set{}, true // and no live object
+	if err := p.seeVanished(t.Context()); err != nil || len(p.live.Vanished) > 0 {
+		t.Errorf("the API server has it, and it counts as vanished: %v, error %v", p.live.Vanished, err)
+	}
+}
+
+// TestNodesThatGoWithAPoolAreNamed, once, whatever is done about the pool.
+func TestNodesThatGoWithAPoolAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		drift v1alpha1.DriftPolicy
+		want  string
+	}{
+		"corrected": {v1alpha1.DriftCorrect, "it is recreated from Git"},
+		"reported":  {v1alpha1.DriftReport, "it is not recreated, since drift is Report"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := living(t)
+			sync := b.read()
+			sync.Spec.Drift = c.drift
+			if err := b.client.Update(t.Context(), sync); err != nil {
+				t.Fatal(err)
+			}
+			if got := warnings(b.looks(general)); got != "" {
+				t.Errorf("all is there, and it tells %q", got)
+			}
+			if err := b.client.Delete(t.Context(), b.livePool()); err != nil {
+				t.Fatal(err)
+			}
+			got := warnings(b.looks(general))
+			for _, want := range []string{"NodesLost: ", "1 NodeClaims", "NodePool/general: general-1 (node-1)", c.want} {
+				if !strings.Contains(got, want) {
+					t.Errorf("it tells %q, want %q", got, want)
+				}
+			}
+			if again := warnings(b.looks(general)); again != "" {
+				t.Errorf("it tells again: %q", again)
+			}
+		})
+	}
+}
+
+// TestNodesOfATerminatingPoolAreNamed: deleted in the foreground, it is there until
+// its nodes are gone.
+func TestNodesOfATerminatingPoolAreNamed(t *testing.T) {
+	b := living(t)
+	pool := b.livePool()
+	pool.SetFinalizers([]string{metav1.FinalizerDeleteDependents})
+	if err := b.client.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.client.Delete(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if got := warnings(b.looks(general)); !strings.Contains(got, "NodePool/general: general-1 (node-1)") {
+		t.Errorf("it tells %q", got)
+	}
+	removal := b.looks(general)
+	removal.memory.lostPools = nil
+	removal.sync.Status.Removals = []v1alpha1.Removal{{Kind: render.NodePool, Name: "general", UID: "p1", Phase: v1alpha1.RemovalFinalizing}}
+	if len(removal.terminating()) > 0 {
+		t.Error("a removal's own delete counts as one by hand")
+	}
+}
+
+// TestTheRecordFollowsWhatLives: it is written where an object comes or goes, and not
+// for anything else.
+func TestTheRecordFollowsWhatLives(t *testing.T) {
+	b := leaving(t, func(n *v1alpha1.NodeSync) { n.DeletionTimestamp = nil })
+	records := func(what string, want map[string]string, written bool) {
+		t.Helper()
+		before := b.appliedVersion()
+		p := b.looks(general)
+		p.stages.crds.Ready = true
+		if err := p.recordApplied(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		store, err := inventory.Load(t.Context(), b.client, b.read())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for ref, uid := range store.Record.Objects {
+			got[ref.String()] = string(uid)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+		if b.appliedVersion() != before != written {
+			t.Errorf("%s: written %t, want %t", what, !written, written)
+		}
+	}
+	one := map[string]string{"NodePool/general": "p1"}
+	records("it is applied", one, true)
+	records("nothing moved", one, false)
+	pool := b.livePool()
+	pool.SetAnnotations(map[string]string{"edited": "yes"})
+	if err := b.client.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	records("it was edited", one, false)
+	if err := b.client.Delete(t.Context(), b.livePool()); err != nil {
+		t.Fatal(err)
+	}
+	records("it vanished", one, false)
+	p := b.looks()
+	if err := p.forgetGone(t.Context(), []v1alpha1.Removal{{UID: "p1", Phase: v1alpha1.RemovalGone}}); err != nil {
+		t.Fatal(err)
+	}
+	records("it was verified gone", map[string]string{}, false)
+	copied := ownedPool()
+	copied.SetUID("p2")
+	copied.SetManagedFields(nil)
+	if err := b.client.Create(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	records("a copied file bears the label", map[string]string{}, false)
+}
+
+// appliedVersion is the resourceVersion of the record.
+func (b *bed) appliedVersion() string {
+	b.t.Helper()
+	object := &corev1.ConfigMap{}
+	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: inventory.ObjectName("prod")}, object)
+	if client.IgnoreNotFound(err) != nil {
+		b.t.Fatal(err)
+	}
+	return object.ResourceVersion
+}
