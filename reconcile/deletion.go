@@ -17,9 +17,9 @@ import (
 // left, or taken away. A suspended one is concluded, too.
 func (p *pass) deletion() []step {
 	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
-		return []step{p.servedOrGone, p.see, p.seeVanished, p.verifyCloud, p.seeCollision, p.seeController, p.drain, p.finishDrained}
+		return []step{p.seeNamespace, p.recordable, p.servedOrGone, p.see, p.seeVanished, p.verifyCloud, p.seeCollision, p.seeController, p.drain, p.finishDrained}
 	}
-	return []step{p.see, p.orphan}
+	return []step{p.seeNamespace, p.see, p.orphan}
 }
 
 // seeController reads whether Karpenter's controller is alive, where there has

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
@@ -22,6 +23,9 @@ func (p *pass) orphan(ctx context.Context) error {
 		p.waitFor("objects", "they are let go: our label is taken off")
 		p.wakeNow()
 		return nil
+	}
+	if p.namespaceGoes {
+		p.memory.inventory = &inventory.Store{} // it is deleted with the namespace
 	}
 	if err := p.recallApplied(ctx); err != nil {
 		return err
@@ -68,5 +72,8 @@ func (p *pass) world(aws Cloud) teardown.World {
 	if !p.served {
 		cache = p.Uncached
 	}
-	return teardown.World{Cache: cache, Live: p.Uncached, Writer: p.Client, EC2: aws, StillLeader: p.Settings.StillLeader}
+	return teardown.World{
+		Cache: cache, Live: p.Uncached, Writer: p.Client, EC2: aws, StillLeader: p.Settings.StillLeader,
+		RecordsGo: p.namespaceGoes,
+	}
 }

@@ -43,6 +43,8 @@ type pass struct {
 	// newer: definitions have to pass both. Nil where they are not.
 	older *schema.Validator
 	set   *render.Set
+	// namespaceGoes says that the NodeSync's namespace is being deleted.
+	namespaceGoes bool
 	// served says that Karpenter's kinds are, so that live has what there is.
 	served  bool
 	live    plan.Live

@@ -28,6 +28,9 @@ type World struct {
 	// StillLeader returns an error when writing is no longer ours to do. It is
 	// asked before each write that ends something.
 	StillLeader func(context.Context) error
+	// RecordsGo says that the namespace of the records is being deleted, and with it
+	// the right to read them.
+	RecordsGo bool
 }
 
 // EC2 is asked about instances.

@@ -33,12 +33,15 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 	if err != nil {
 		return false, err
 	}
-	records, err := loadRecords(ctx, w.Live, sync)
-	if err != nil {
+	kept, err := loadRecords(ctx, w.Live, sync)
+	switch {
+	case w.RecordsGo && apierrors.IsForbidden(err):
+		kept = &records{}
+	case err != nil:
 		return false, err
 	}
 	stopped := map[types.UID]Growth{}
-	for uid, entry := range records.entries {
+	for uid, entry := range kept.entries {
 		stopped[uid] = entry.Growth
 	}
 	done = true
@@ -56,8 +59,11 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 	if err := w.StillLeader(ctx); err != nil {
 		return false, fmt.Errorf("delete the record of removals: %w", err)
 	}
-	if err := records.drop(ctx, w.Writer); err != nil {
-		if apierrors.IsConflict(err) {
+	if err := kept.drop(ctx, w.Writer); err != nil {
+		switch {
+		case w.RecordsGo && apierrors.IsForbidden(err):
+			return true, nil
+		case apierrors.IsConflict(err):
 			return false, nil
 		}
 		return false, err

@@ -67,6 +67,8 @@ const (
 	// ReasonClusterNameCollision: Karpenter's controller runs here under the name
 	// of another cluster, and each ends the other's instances.
 	ReasonClusterNameCollision = "ClusterNameCollision"
+	// ReasonNamespaceTerminating: the NodeSync's namespace is being deleted.
+	ReasonNamespaceTerminating = "NamespaceTerminating"
 	ReasonAPIServerBusy        = "APIServerBusy"
 	ReasonAPIServerAway        = "APIServerAway"
 	ReasonLaunchFailed         = "LaunchFailed"
