@@ -79,6 +79,7 @@ func (k *Karpenter) check(folder string) []problem {
 		add("namespace", "namespace %q is not the name of a namespace", k.Namespace)
 	}
 	found = append(found, k.checkManagement()...)
+	found = append(found, k.checkUntested()...)
 	found = append(found, k.checkCharts(folder)...)
 	found = append(found, k.checkCluster()...)
 	found = append(found, contradictions(k.Cluster, k.Values, "values.")...)
@@ -132,6 +133,7 @@ func (k *Karpenter) checkExternal() []problem {
 		{"valuesFiles", k.ValuesFiles != nil},
 		{"valuesFrom", k.ValuesFrom != nil},
 		{"ignoreDifferences", k.IgnoreDifferences != nil},
+		{"acceptUntested", k.AcceptUntested != nil},
 		{"cluster.interruptionQueue", k.Cluster.InterruptionQueue != ""},
 		{"cluster.controllerRole", k.Cluster.ControllerRole != ""},
 	} {
@@ -163,6 +165,24 @@ func (k *Karpenter) checkCharts(folder string) []problem {
 		found = append(found, problem{"repository", fmt.Sprintf("repository %q leads out of the Git repository", k.Repository)})
 	case !isPath && !slices.ContainsFunc([]string{"oci://", "https://", "http://"}, func(scheme string) bool { return strings.HasPrefix(k.Repository, scheme) }):
 		found = append(found, problem{"repository", fmt.Sprintf("repository is %q: give an OCI registry, oci://host/path, a Helm repository, https://host/path, or a folder of this Git repository, which begins with ./", k.Repository)})
+	}
+	return found
+}
+
+// untested is one version, by the product's name.
+var untested = regexp.MustCompile(`^(karpenter [0-9]+\.[0-9]+\.[0-9]+\S*|kubernetes 1\.[0-9]+)$`)
+
+// checkUntested lets through single versions by name: a range would accept what
+// nobody has looked at.
+func (k *Karpenter) checkUntested() []problem {
+	var found []problem
+	for i, entry := range k.AcceptUntested {
+		if !untested.MatchString(entry) {
+			found = append(found, problem{
+				fmt.Sprintf("acceptUntested[%d]", i),
+				fmt.Sprintf("acceptUntested entry %q names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does", entry),
+			})
+		}
 	}
 	return found
 }

@@ -24,6 +24,10 @@ type Karpenter struct {
 	// Adopt says that what somebody else has installed of Karpenter is taken over.
 	// Default: it is refused.
 	Adopt bool `json:"adopt,omitempty"`
+	// AcceptUntested are versions that are newer than what plumbline knows, and are
+	// installed, or installed on, all the same: "karpenter 1.15.0", "kubernetes 1.37".
+	// Default: such a change of the charts is held.
+	AcceptUntested []string `json:"acceptUntested,omitempty"`
 	// Namespace of the controller. Default: kube-system.
 	Namespace string `json:"namespace,omitempty"`
 	// ValuesFrom are ConfigMaps and Secrets of the NodeSync's namespace that hold

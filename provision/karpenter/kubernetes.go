@@ -63,7 +63,7 @@ type KubernetesError struct {
 	Minor     int
 	Knows     Kubernetes
 	// Use is the next version that knows the cluster's Kubernetes; empty where
-	// none of the tables does.
+	// none of the tables after it does.
 	Use string
 }
 
@@ -76,26 +76,36 @@ func (e *KubernetesError) Error() string {
 	case e.Use != "":
 		return text + fmt.Sprintf("set version %s or later in plumbline.yaml", e.Use)
 	}
-	return text + "no version of karpenter that this plumbline knows does: use a newer plumbline"
+	return text + "no later version of karpenter that this plumbline knows does: use a newer plumbline"
 }
 
 var minorNumber = regexp.MustCompile(`^v?1\.(\d+)`)
 
-// CheckKubernetes says whether a version of Karpenter knows a cluster's version
-// of Kubernetes, written as its API server does (v1.33.4-eks-99d6cc0) or shorter.
-// Versions that the tables do not know are let pass. Errors: *VersionError,
-// *KubernetesError.
-func CheckKubernetes(version, karpenter string) error {
+// minorOf is the minor number of a version of Kubernetes.
+func minorOf(version string) (int, error) {
 	found := minorNumber.FindStringSubmatch(version)
 	if found == nil {
-		return fmt.Errorf("version of kubernetes is %q, and should begin with 1. and a minor number", version)
+		return 0, fmt.Errorf("version of kubernetes is %q, and should begin with 1. and a minor number", version)
 	}
 	minor, err := strconv.Atoi(found[1])
 	if err != nil {
-		return fmt.Errorf("read version of kubernetes %q: %w", version, err)
+		return 0, fmt.Errorf("read version of kubernetes %q: %w", version, err)
+	}
+	return minor, nil
+}
+
+// CheckKubernetes says whether a version of Karpenter knows a cluster's version
+// of Kubernetes, written as its API server does (v1.33.4-eks-99d6cc0) or shorter.
+// Versions of either that the tables do not know are for CheckTested. Errors:
+// *VersionError, *KubernetesError.
+func CheckKubernetes(version, karpenter string) error {
+	minor, err := minorOf(version)
+	if err != nil {
+		return err
 	}
 	knows, err := KubernetesOf(karpenter)
-	if err != nil || knows == (Kubernetes{}) || minor >= knows.Least && minor <= knows.Newest {
+	untested := minor > newestMinor() // CheckTested
+	if err != nil || untested || knows == (Kubernetes{}) || minor >= knows.Least && minor <= knows.Newest {
 		return err
 	}
 	return &KubernetesError{Karpenter: karpenter, Minor: minor, Knows: knows, Use: nextThatKnows(minor, karpenter)}

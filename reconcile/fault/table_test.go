@@ -87,6 +87,7 @@ func meanings() []meaning {
 		{&charts.CertificateError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
 		{&charts.NoRevisionError{}, fault.Terminal, "UpgradeFailed"},
 		{&karpenter.KubernetesError{}, fault.Terminal, "Refused"},
+		{&karpenter.UntestedError{}, fault.Terminal, "Held"},
 		{&karpenter.VersionError{}, fault.Terminal, "Refused"},
 		{&karpenter.SkippedHopError{}, fault.Terminal, "Refused"},
 		{&karpenter.DowngradeError{}, fault.Terminal, "Refused"},
