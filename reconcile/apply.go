@@ -20,7 +20,7 @@ const writers = 8
 // being changed.
 func (p *pass) applyPlan(ctx context.Context) error {
 	if !p.stages.crds.Ready {
-		if p.sync.Status.Karpenter != nil && p.stages.crds.Message != "" {
+		if p.stages.crds.Message != "" { // of a first install that is written down the wait is noted
 			p.waitFor("CRDs", p.stages.crds.Message)
 		}
 		return nil

@@ -43,6 +43,9 @@ func (p *pass) rollBack(ctx context.Context, revision int32, seen *upgrade.Seen)
 	if err != nil {
 		return nil, err
 	}
+	if seen.Claims, err = p.claims(ctx); err != nil {
+		return nil, err
+	}
 	k := p.sync.Status.Karpenter
 	if result.Changed {
 		seen.Rollout = observe.Readiness{Message: "deployment/karpenter: its rollout begins"}

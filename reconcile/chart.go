@@ -14,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -52,6 +53,12 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 		return p.withoutCharts(ctx, err)
 	}
 	p.charts = resolved
+	if p.notUpgraded, err = p.refusedBefore(); err != nil {
+		return err
+	}
+	if p.notUpgraded != nil {
+		return p.resolveInForce(ctx)
+	}
 	p.schemaIdentity = resolved.CRDDigest
 	if p.schema, err = p.schemas.get(p.schemaIdentity, resolved.CRDs); err != nil || !p.crdsAhead() {
 		return err
@@ -115,28 +122,39 @@ type unpulled struct {
 	err error
 }
 
-// withoutCharts goes on where the charts cannot be had and their very version is
-// installed, with CRDs of it or newer ones: those in the cluster are the schema, and
-// the releases stay as they are. Where it is not, the error stands. Somebody else's
-// charts are looked at for their CRDs alone.
+// withoutCharts goes on where the charts are unavailable and a release is in force:
+// its CRDs in the cluster are the schema, and the releases stay as they are. That is
+// the version in Git, with CRDs of it or newer ones, or the one that the change was
+// to replace. Where none is, the error stands. Of another tool's charts only the CRDs
+// are looked at.
 func (p *pass) withoutCharts(ctx context.Context, err error) error {
 	if p.karpenter.Management == render.External {
 		p.unpulled = err
 		return p.resolveLive(ctx)
 	}
-	if p.sync.Status.Karpenter == nil {
+	k := p.sync.Status.Karpenter
+	if k == nil {
 		return err
 	}
 	state, unread := p.Install.State(ctx, p.karpenter.Namespace)
 	if unread != nil {
 		return errors.Join(err, unread)
 	}
-	crds := state.CRDs.Installed(p.karpenter.Version) || state.CRDs.Ahead(p.karpenter.Version)
-	if !crds || !state.Controller.Installed(p.karpenter.Version) {
+	if releasedAs(state, p.karpenter.Version) {
+		p.unpulled = err
+		return p.resolveLive(ctx)
+	}
+	if version := upgrade.InForce(*k); version == "" || !releasedAs(state, version) {
 		return err
 	}
 	p.unpulled = err
-	return p.resolveLive(ctx)
+	return p.resolveInForce(ctx)
+}
+
+// releasedAs says whether a version's release is deployed, over its CRDs or newer ones.
+func releasedAs(state charts.State, version string) bool {
+	crds := state.CRDs.Installed(version) || state.CRDs.Ahead(version)
+	return crds && state.Controller.Installed(version)
 }
 
 // resolveLive takes the schema of the live CRDs. The cache tells which they are
@@ -186,8 +204,12 @@ func (p *pass) readCRDs(ctx context.Context, reader client.Reader) ([]*apiextens
 
 // lacks says who brings a CRD that is not there.
 func (p *pass) lacks(crd string) error {
-	if p.karpenter.Management == render.Managed {
+	switch {
+	case p.karpenter.Management != render.Managed:
+	case p.unpulled != nil:
 		return fmt.Errorf("waiting for the schema: crd %s is gone, and its chart brings it again: %w", crd, p.unpulled)
+	default:
+		return fmt.Errorf("waiting for the schema: crd %s is gone, and is reinstalled with the next change of the charts that is made", crd)
 	}
 	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; %s", crd, theirs)
 }

@@ -37,6 +37,9 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 func (p *pass) summarize() {
 	s := &p.sync.Status
 	s.Stages = p.stages.list(p.set, s.Stages, p.timestamp())
+	for _, message := range missing(s.Stages, p.before.Status.Stages) {
+		p.warn("ReplicaMissing", message)
+	}
 	s.OpenRemovals = 0
 	for _, removal := range s.Removals {
 		if removal.Phase != v1alpha1.RemovalHeld {

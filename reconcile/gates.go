@@ -15,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -38,9 +39,8 @@ type gatedChange struct {
 // hundred requests. A word that lets it go is heard at once.
 func (p *pass) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
 	last := &p.memory.gated
-	change := gatedChange{identity: p.sync.Status.Karpenter.Target.Identity, revision: p.revision()}
-	released := seen.Again || last.noWayBack != "" && seen.Approved
-	if last.change == change && !released && !due(p.now, last.at, p.retryInterval()) {
+	identity := p.sync.Status.Karpenter.Target.Identity
+	if p.gatesStand(identity) {
 		p.wakeAt(last.at.Add(p.retryInterval()))
 		seen.Checked, seen.NoWayBack = last.err == nil, last.noWayBack
 		return last.err
@@ -48,10 +48,45 @@ func (p *pass) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
 	*last = gated{}
 	err := p.passGates(ctx, seen)
 	if err != nil || seen.NoWayBack != "" {
-		*last = gated{change: change, at: p.now, err: err, noWayBack: seen.NoWayBack}
+		*last = gated{change: gatedChange{identity: identity, revision: p.revision()}, at: p.now, err: err, noWayBack: seen.NoWayBack}
+		p.wakeAt(p.now.Add(p.retryInterval()))
+	}
+	if err == nil {
+		seen.Claims, err = p.claims(ctx)
 	}
 	seen.Checked = err == nil
 	return err
+}
+
+// gatesStand says whether what the gates said last is of this change, and counts for
+// a while longer.
+func (p *pass) gatesStand(identity string) bool {
+	last := &p.memory.gated
+	released := p.insists() || last.noWayBack != "" && p.approved()
+	return last.change == gatedChange{identity: identity, revision: p.revision()} && !released && !due(p.now, last.at, p.retryInterval())
+}
+
+// gatesRefused is why the gates have refused or held a change, for as long as that
+// counts.
+func (p *pass) gatesRefused(identity string) error {
+	last := &p.memory.gated
+	f := fault.Classify(last.err)
+	switch {
+	case !p.gatesStand(identity):
+		return nil
+	case last.noWayBack != "":
+		p.wakeAt(last.at.Add(p.retryInterval()))
+		return held(last.noWayBack)
+	case f != nil && f.Class == fault.Terminal:
+		p.wakeAt(last.at.Add(p.retryInterval()))
+		return last.err
+	}
+	return nil
+}
+
+// approved says that a person has accepted that the version cannot be rolled back.
+func (p *pass) approved() bool {
+	return p.sync.Annotations[v1alpha1.NoWayBackAnnotation] == p.karpenter.Version
 }
 
 // passGates goes from what costs nothing to what costs most.
@@ -108,8 +143,8 @@ func (p *pass) inForce(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// checkVersions holds that the cluster's Kubernetes is known to the version, and
-// that no version is skipped which must not be.
+// checkVersions checks that the cluster's Kubernetes is known to the version, that
+// both are known here or accepted, and that no version is skipped which must not be.
 func (p *pass) checkVersions(ctx context.Context, from, to string) error {
 	kubernetes, err := p.Install.ServerVersion(ctx)
 	if err != nil {
@@ -117,6 +152,12 @@ func (p *pass) checkVersions(ctx context.Context, from, to string) error {
 	}
 	if err := karpenter.CheckKubernetes(kubernetes, to); err != nil {
 		return err
+	}
+	if err := karpenter.CheckTested(kubernetes, to, p.karpenter.AcceptUntested); err != nil {
+		if from != to {
+			return err
+		}
+		p.warn("Untested", err.Error()) // it runs there already
 	}
 	if from == "" {
 		return nil

@@ -32,6 +32,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 	}
 	p.fix()
 	p.noteCluster()
+	p.stages.crds, p.stages.controller = unseen, unseen
 	seen, err := p.seeCharts(ctx)
 	if err != nil {
 		return err
@@ -43,9 +44,17 @@ func (p *pass) installCharts(ctx context.Context) error {
 		// Without charts there is nothing to install from: what is there stays.
 		p.stages.crds, p.stages.controller = seen.Established, seen.Rollout
 		return nil
+	case p.notUpgraded != nil:
+		return p.serveInForce(ctx, seen)
 	}
-	return p.changeCharts(ctx, seen)
+	if err = p.changeCharts(ctx, seen); err != nil && p.keepsInForce(err) {
+		return p.goOnInForce(ctx, err)
+	}
+	return err
 }
+
+// unseen is what a pass says of a Stage that it has not come to.
+var unseen = observe.Readiness{Message: "not looked at yet: what comes before it is not done"}
 
 // seeCharts reads whether the CRDs are served and the controller is up, from the
 // cache.
@@ -58,7 +67,7 @@ func (p *pass) seeCharts(ctx context.Context) (upgrade.Seen, error) {
 	return upgrade.Seen{
 		Established: established,
 		Rollout:     rollout,
-		Approved:    p.sync.Annotations[v1alpha1.NoWayBackAnnotation] == p.karpenter.Version,
+		Approved:    p.approved(),
 		Again:       p.insists(),
 	}, err
 }
@@ -102,26 +111,31 @@ func (p *pass) takeChartStep(ctx context.Context, action upgrade.Action, seen *u
 	case upgrade.BringController:
 		seen.Controller, err = p.bringController(ctx, seen)
 	case upgrade.Diagnose:
-		seen.Cause = p.rolloutCause(ctx, seen.Rollout)
+		err = p.askPods(ctx, seen)
 	case upgrade.RollBack:
 		seen.RolledBack, err = p.rollBack(ctx, a.Revision, seen)
 	case upgrade.Record:
-		p.waitFor("charts", chartStepWords(p.sync.Status.Karpenter))
+		words := chartStepWords(p.sync.Status.Karpenter)
+		p.stages.controller = observe.Readiness{Message: words}
+		p.waitFor("charts", words)
 		p.wakeNow()
 		return false, nil
 	case upgrade.Wait:
+		p.stages.controller = observe.Readiness{Message: a.Message}
 		if a.On == "Controller" {
-			p.stages.controller = observe.Readiness{Message: a.Message}
 			p.wakeAt(p.now.Add(asking))
 		}
 		return false, nil
 	case upgrade.Hold:
-		return false, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonHeld, Err: errors.New(a.Message)}
+		return false, held(a.Message)
+	case upgrade.Stall:
+		p.wakeAt(p.now.Add(p.retryInterval()))
+		return false, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonStalled, Err: errors.New(a.Message)}
 	case upgrade.Fail:
 		if p.sync.Status.Karpenter.Target.Step != v1alpha1.ChartRolledBack {
 			p.wakeAt(p.now.Add(asking))
 		}
-		return false, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonUpgradeFailed, Err: errors.New(a.Message)}
+		return false, upgradeFailed(a.Message)
 	}
 	return err == nil, err
 }

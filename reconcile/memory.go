@@ -55,8 +55,10 @@ type memory struct {
 	// What came out of Secrets into the chart's values, and is not said.
 	hidden hidden
 
-	// The change of the charts that was refused or held last.
-	gated gated
+	// The change of the charts that was refused or held last, and the schema of the
+	// version that serves meanwhile.
+	gated  gated
+	served servedSchema
 
 	// The charts that are known to be installed, what stood of them then, and
 	// when something of them was put right last.

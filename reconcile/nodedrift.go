@@ -1,9 +1,9 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -49,20 +49,26 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 	if p.sync.Status.Karpenter.NodeDrift == nil {
 		return nil
 	}
-	drifted, err := observe.Drifted(ctx, p.Client)
+	claims, err := p.claims(ctx)
 	if err != nil {
 		return err
 	}
-	pools := p.poolsOfGit()
-	drifted = slices.DeleteFunc(drifted, func(d observe.DriftedClaim) bool { return !slices.Contains(pools, d.Pool) })
 	k := upgrade.Foretell(*p.sync.Status.Karpenter, p.replacing())
-	k, found := upgrade.NodeDrift(k, drifted, p.now)
+	k, found := upgrade.NodeDrift(k, claims, p.poolsOfGit(), p.now)
 	p.sync.Status.Karpenter, p.watchedDrift = &k, true
-	if k.NodeDrift != nil && p.now.Before(k.NodeDrift.Until.Time) {
-		p.wakeAt(k.NodeDrift.Until.Time)
+	if w := k.NodeDrift; w != nil && w.Until != nil && p.now.Before(w.Until.Time) {
+		p.wakeAt(w.Until.Time)
 	}
 	p.drifting = p.driftWords(found)
 	return nil
+}
+
+// claims are the NodeClaims that live; none where their kind is not served.
+func (p *pass) claims(ctx context.Context) ([]observe.Claim, error) {
+	if established, err := p.crdsEstablished(ctx); err != nil || !established.Ready {
+		return nil, err
+	}
+	return observe.Claims(ctx, p.Client)
 }
 
 // watchesDrift says whether what becomes of a NodeClaim is looked at.
@@ -105,22 +111,34 @@ func (p *pass) replacing() []string {
 }
 
 // driftWords name the nodes and what keeps them.
-func (p *pass) driftWords(found []observe.DriftedClaim) string {
+func (p *pass) driftWords(found []observe.Claim) string {
 	if len(found) == 0 {
 		return ""
 	}
 	k := p.sync.Status.Karpenter
 	names := make([]string, 0, len(found))
 	for _, d := range found {
-		names = append(names, fmt.Sprintf("%s of %s (NodeClaim %s: %s)", d.Node, d.Pool, d.NodeClaim, d.Reason))
-	}
-	change := fmt.Sprintf("Karpenter went from %s to %s", k.NodeDrift.From, k.Version)
-	if k.NodeDrift.From == k.Version {
-		change = fmt.Sprintf("Karpenter %s got other values", k.Version)
+		names = append(names, fmt.Sprintf("%s of %s (NodeClaim %s: %s)", d.Node, d.Pool, d.NodeClaim, d.Drifted))
 	}
 	return fmt.Sprintf("since %s nodes have drifted though none was to: %s; they are replaced at the pace of their budgets. "+
 		"To keep them: kubectl annotate node NAME karpenter.sh/do-not-disrupt=true, or a budget {nodes: \"0\", reasons: [Drifted]} in the NodePool in Git; or git revert the change",
-		change, strings.Join(names[:min(len(names), maxNamed)], ", ")+moreThan(names))
+		changeWords(k), strings.Join(names[:min(len(names), maxNamed)], ", ")+moreThan(names))
+}
+
+// changeWords say which change of Karpenter nodes are watched for.
+func changeWords(k *v1alpha1.KarpenterStatus) string {
+	w := k.NodeDrift
+	to := cmp.Or(w.To, k.Version)
+	rolledBack := k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingBack || k.Target.Step == v1alpha1.ChartRolledBack)
+	switch {
+	case w.From == to:
+		return fmt.Sprintf("Karpenter %s got other values", to)
+	case rolledBack:
+		return fmt.Sprintf("Karpenter went from %s to %s and back", w.From, to)
+	case w.From == "":
+		return fmt.Sprintf("Karpenter %s was installed", to)
+	}
+	return fmt.Sprintf("Karpenter went from %s to %s", w.From, to)
 }
 
 // moreThan says that not all are named. How many there are changes all the time.

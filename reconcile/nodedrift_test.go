@@ -49,9 +49,10 @@ func (b *bed) watchesDrift(change func(*pass)) (*v1alpha1.NodeSync, time.Duratio
 
 // upgraded is a NodeSync whose charts went from 1.8.6 to 1.14.1 a moment ago.
 func upgraded(at time.Time) *v1alpha1.NodeSync {
+	until := metav1.NewTime(at.Add(5 * time.Minute))
 	return nodeSync(func(sync *v1alpha1.NodeSync) {
 		sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Version: "1.14.1", NodeDrift: &v1alpha1.NodeDriftWatch{
-			From: "1.8.6", Since: metav1.NewTime(at), Until: metav1.NewTime(at.Add(5 * time.Minute)), Foretold: []string{"batch"},
+			From: "1.8.6", To: "1.14.1", Since: metav1.NewTime(at), Until: &until, Foretold: []string{"batch"},
 		}}
 	})
 }
@@ -61,7 +62,7 @@ func upgraded(at time.Time) *v1alpha1.NodeSync {
 func TestUnforetoldNodeDriftIsTold(t *testing.T) {
 	now := newClock().now()
 	general := driftedClaim("general-1", "general", now)
-	b := newBed(t, upgraded(now), general, driftedClaim("batch-1", "batch", now), driftedClaim("general-0", "general", now.Add(-time.Hour)), driftedClaim("else-1", "elsewhere", now))
+	b := newBed(t, upgraded(now), append(installed()[1:], general, driftedClaim("batch-1", "batch", now), driftedClaim("general-0", "general", now.Add(-time.Hour)), driftedClaim("else-1", "elsewhere", now))...)
 	as := func(*pass) {}
 	sync, again := b.watchesDrift(as)
 	drift := conditions.Get(sync, v1alpha1.NodeDriftCondition)
@@ -102,7 +103,7 @@ func TestNodeDriftThatACommitWants(t *testing.T) {
 	now := newClock().now()
 	for name, ref := range map[string]render.Ref{"the pool": {Kind: render.NodePool, Name: "general"}, "the class": {Kind: render.EC2NodeClass, Name: "default"}} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, upgraded(now), driftedClaim("general-1", "general", now))
+			b := newBed(t, upgraded(now), append(installed()[1:], driftedClaim("general-1", "general", now))...)
 			sync, _ := b.watchesDrift(func(p *pass) {
 				p.plan.Changes = []plan.Change{{Ref: ref, Action: plan.Update, Effect: plan.EffectReplace}, {Ref: render.Ref{Kind: render.NodePool, Name: "held"}, Effect: plan.EffectReplace}}
 				p.applied = apply.Result{Written: []apply.Written{{Ref: ref}}}

@@ -69,6 +69,10 @@ type pass struct {
 	// name; sawAccount says that it was looked for.
 	collision  string
 	sawAccount bool
+	// notUpgraded is why a change of the charts is not made, where the pass goes on
+	// under the release in force; serving is the version of that.
+	notUpgraded error
+	serving     string
 	// unwritten joins the errors of objects that could not be written; the rest
 	// of the Plan was.
 	unwritten error

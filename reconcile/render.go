@@ -8,8 +8,14 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// render makes the Set, or takes the last one where none of its inputs changed.
+// render makes the Set. Where a change of the charts is not made, definitions that
+// need it wait for it.
 func (p *pass) render(ctx context.Context) error {
+	return p.withheld(p.makeSet(ctx))
+}
+
+// makeSet renders, or takes the last Set where none of its inputs changed.
+func (p *pass) makeSet(ctx context.Context) error {
 	key := renderKey{schema: p.schemaIdentity, older: p.older, path: p.sync.Spec.Path}
 	if last := p.memory.set; last != nil && p.memory.renderedBy == key {
 		unchanged, err := p.inputsUnchanged(last)

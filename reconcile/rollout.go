@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -64,25 +65,41 @@ func (p *pass) controllerRolledOut(ctx context.Context) (observe.Readiness, erro
 	if len(deployments) == 0 {
 		return observe.Readiness{Message: "no Deployment labelled app.kubernetes.io/name=karpenter in " + p.sync.Status.Karpenter.Namespace}, nil
 	}
+	whole := observe.Readiness{Ready: true}
 	for i := range deployments {
-		deployment := &deployments[i]
-		if observe.Alive(deployment) {
+		if observe.Alive(&deployments[i]) {
 			p.stages.controllerAlive = true
 		}
-		if ready := observe.RolledOut(deployment); !ready.Ready {
-			return ready, nil
+		up, err := p.up(ctx, &deployments[i])
+		if err != nil || !up.Ready {
+			return up, err
 		}
-		if ready, err := p.ofTheVersion(ctx, deployment); err != nil || !ready.Ready {
-			return ready, err
-		}
-		if !comingUp(p.sync.Status.Karpenter) {
-			continue
-		}
-		if ready, err := upgrade.Leads(ctx, p.Uncached, deployment); err != nil || !ready.Ready {
-			return ready, err
-		}
+		whole.Message = cmp.Or(whole.Message, up.Message)
 	}
-	return observe.Readiness{Ready: true}, nil
+	return whole, nil
+}
+
+// up says whether a Deployment of the controller is complete and of the version. Of
+// one that has been in force before, one replica that leads is enough; the message
+// names one that is missing then. Elections of another tool's controller are not for
+// plumbline to read.
+func (p *pass) up(ctx context.Context, deployment *appsv1.Deployment) (observe.Readiness, error) {
+	complete, coming := observe.RolledOut(deployment), comingUp(p.sync.Status.Karpenter)
+	managed := p.karpenter != nil && p.karpenter.Management == render.Managed
+	enough := managed && !coming && observe.Partly(deployment)
+	if !complete.Ready && !enough {
+		return complete, nil
+	}
+	if is, err := p.ofTheVersion(ctx, deployment); err != nil || !is.Ready {
+		return is, err
+	}
+	switch {
+	case !complete.Ready:
+		return upgrade.OneLeads(ctx, p.Uncached, deployment)
+	case coming:
+		return upgrade.Leads(ctx, p.Uncached, deployment)
+	}
+	return complete, nil
 }
 
 // comingUp says that a controller was brought a moment ago, and has not led yet.
@@ -96,7 +113,7 @@ func (p *pass) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) 
 	if p.karpenter == nil || p.karpenter.Management == render.External {
 		return p.ofTheAwaited(ctx, deployment)
 	}
-	version := p.karpenter.Version
+	version := cmp.Or(p.serving, p.karpenter.Version)
 	k := p.sync.Status.Karpenter
 	if k.Target != nil && k.Target.Step == v1alpha1.ChartRollingBack {
 		version = k.Version
@@ -108,11 +125,25 @@ func (p *pass) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) 
 	return observe.Readiness{Ready: true}, nil
 }
 
-// rolloutCause says why a controller does not come up.
-func (p *pass) rolloutCause(ctx context.Context, rollout observe.Readiness) string {
+// askPods asks the pods of a controller that is overdue: whether one that leads is
+// enough, and if not why they do not come up.
+func (p *pass) askPods(ctx context.Context, seen *upgrade.Seen) error {
+	seen.Cause = cmp.Or(seen.Rollout.Message, "its rollout is not complete")
 	deployments, err := p.controllers(ctx)
 	if err != nil || len(deployments) == 0 {
-		return rollout.Message
+		return err
 	}
-	return upgrade.Cause(ctx, p.Uncached, p.Logs, &deployments[0], rollout.Message, p.memory.hidden.hide)
+	deployment := &deployments[0]
+	is, err := p.ofTheVersion(ctx, deployment)
+	if err != nil {
+		return err
+	}
+	if is.Ready {
+		if one, err := upgrade.OneLeads(ctx, p.Uncached, deployment); err != nil || one.Ready {
+			seen.Rollout = one
+			return err
+		}
+	}
+	seen.Cause = upgrade.Cause(ctx, p.Uncached, p.Logs, deployment, seen.Rollout.Message, p.memory.hidden.hide)
+	return nil
 }

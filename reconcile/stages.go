@@ -1,6 +1,9 @@
 package reconcile
 
 import (
+	"fmt"
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -43,6 +46,21 @@ func (s stages) list(set *render.Set, before []v1alpha1.StageStatus, now metav1.
 	return list
 }
 
+// missing are the messages of Stages that are done though something of them is
+// missing, and that were not told before.
+func missing(now, before []v1alpha1.StageStatus) []string {
+	var found []string
+	for _, stage := range now {
+		told := slices.ContainsFunc(before, func(old v1alpha1.StageStatus) bool {
+			return old.Name == stage.Name && old.State == stage.State && old.Message == stage.Message
+		})
+		if stage.State == v1alpha1.StageDone && stage.Message != "" && !told {
+			found = append(found, fmt.Sprintf("%s: %s", stage.Name, stage.Message))
+		}
+	}
+	return found
+}
+
 // of sums up the objects of one kind: the first that is not Ready speaks.
 func (s stages) of(set *render.Set, kind string) observe.Readiness {
 	for _, object := range set.Objects {
@@ -61,9 +79,9 @@ func (s stages) of(set *render.Set, kind string) observe.Readiness {
 }
 
 func stageStatus(name render.Stage, ready observe.Readiness) v1alpha1.StageStatus {
-	status := v1alpha1.StageStatus{Name: string(name), State: v1alpha1.StageDone}
+	status := v1alpha1.StageStatus{Name: string(name), State: v1alpha1.StageDone, Message: ready.Message}
 	if !ready.Ready {
-		status.State, status.Message = v1alpha1.StageWaiting, ready.Message
+		status.State = v1alpha1.StageWaiting
 	}
 	return status
 }

@@ -38,6 +38,8 @@ func (p *pass) verdict() verdict {
 		return verdictOf(p.fault)
 	case p.unfetched != nil:
 		return verdictOf(fault.Classify(p.unfetched))
+	case p.notUpgraded != nil:
+		return verdictOf(fault.Classify(several(append([]error{p.inForceWords()}, apart(p.unwritten)...))))
 	case p.unwritten != nil:
 		return verdictOf(fault.Classify(p.unwritten))
 	case len(stalled(s.Removals)) > 0:

@@ -9,31 +9,37 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// DriftedClaim is a NodeClaim that Karpenter calls drifted.
-type DriftedClaim struct {
+// Claim is a NodeClaim as far as a change of Karpenter may touch it.
+type Claim struct {
 	NodeClaim, Node, Pool string
-	// Reason is Karpenter's, and Since when it came to it.
-	Reason string
-	Since  metav1.Time
+	Created               metav1.Time
+	// Ending says that it is being deleted.
+	Ending bool
+	// Drifted is why Karpenter calls it drifted, and Since when it came to it; empty
+	// where it does not.
+	Drifted string
+	Since   metav1.Time
 }
 
-// Drifted reads the NodeClaims that are drifted, and not on their way out yet.
-func Drifted(ctx context.Context, reader client.Reader) ([]DriftedClaim, error) {
+// Claims reads all NodeClaims.
+func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 	claims := &karpv1.NodeClaimList{}
 	if err := reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("read which NodeClaims are drifted: %w", err)
 	}
-	var found []DriftedClaim
+	found := make([]Claim, 0, len(claims.Items))
 	for i := range claims.Items {
 		claim := &claims.Items[i]
+		one := Claim{
+			NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
+			Created: claim.CreationTimestamp, Ending: claim.DeletionTimestamp != nil,
+		}
 		for _, c := range claim.Status.Conditions {
-			if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue && claim.DeletionTimestamp == nil {
-				found = append(found, DriftedClaim{
-					NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
-					Reason: c.Reason, Since: c.LastTransitionTime,
-				})
+			if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
+				one.Drifted, one.Since = c.Reason, c.LastTransitionTime
 			}
 		}
+		found = append(found, one)
 	}
 	return found, nil
 }

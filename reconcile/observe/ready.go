@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Readiness is whether one thing is as it should be, and if not, why.
+// Readiness is whether one thing is as it should be, and if not, why. Of one that is
+// ready the message names what is missing all the same.
 type Readiness struct {
 	Ready   bool
 	Message string
@@ -56,6 +58,13 @@ func RolledOut(d *appsv1.Deployment) Readiness {
 	return Readiness{Ready: true}
 }
 
+// Partly says whether a Deployment that is not complete has a ready replica, and none
+// of an earlier template.
+func Partly(d *appsv1.Deployment) bool {
+	s := d.Status
+	return Alive(d) && s.ObservedGeneration >= d.Generation && s.Replicas == s.UpdatedReplicas
+}
+
 // Alive says whether a controller is at work and stays so: it has a ready
 // replica, and is neither scaled to 0 nor being deleted.
 func Alive(d *appsv1.Deployment) bool {
@@ -93,7 +102,8 @@ func Ready(obj *unstructured.Unstructured) Readiness {
 	case ready.ObservedGeneration < obj.GetGeneration():
 		return Readiness{Message: name + ": newest spec not observed yet"}
 	case ready.Status != metav1.ConditionTrue:
-		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s: %s", name, ready.Reason, ready.Message) + causes(obj)}
+		why := strings.Trim(ready.Reason+": "+ready.Message, ": ")
+		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s", name, cmp.Or(why, "its controller says no reason")) + causes(obj)}
 	}
 	return Readiness{Ready: true}
 }

@@ -2,7 +2,7 @@ package upgrade
 
 import "fmt"
 
-// Action is what Next wants done. After all but Keep, Record, Wait, Hold and
+// Action is what Next wants done. After all but Keep, Record, Wait, Hold, Stall and
 // Fail it is asked again in the same pass.
 type Action interface {
 	fmt.Stringer
@@ -27,7 +27,8 @@ type BringCRDs struct{}
 // BringController brings the main chart.
 type BringController struct{}
 
-// Diagnose asks the controller's pods why they do not come up.
+// Diagnose asks the pods of a controller that is overdue: whether one that leads is
+// enough, and if not why they do not come up.
 type Diagnose struct{}
 
 // RollBack brings the main chart again as it was at a revision.
@@ -38,6 +39,10 @@ type Wait struct{ On, Message string }
 
 // Hold ends the pass until a person has given a word.
 type Hold struct{ Message string }
+
+// Stall ends the change for now: a person has to do something, and it is looked at
+// again.
+type Stall struct{ Message string }
 
 // Fail ends the pass: it went wrong, and a person has to do something.
 type Fail struct{ Message string }
@@ -52,6 +57,7 @@ func (Diagnose) action()        {}
 func (RollBack) action()        {}
 func (Wait) action()            {}
 func (Hold) action()            {}
+func (Stall) action()           {}
 func (Fail) action()            {}
 
 func (Keep) String() string            { return "keep" }
@@ -64,4 +70,5 @@ func (Diagnose) String() string        { return "ask the pods" }
 func (r RollBack) String() string      { return fmt.Sprintf("roll back to revision %d", r.Revision) }
 func (w Wait) String() string          { return fmt.Sprintf("wait for %s: %s", w.On, w.Message) }
 func (h Hold) String() string          { return "hold: " + h.Message }
+func (s Stall) String() string         { return "stall: " + s.Message }
 func (f Fail) String() string          { return "fail: " + f.Message }

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -18,73 +17,83 @@ import (
 // (sigs.k8s.io/karpenter pkg/operator/options/options.go, leader-election-name).
 const leaseName = "karpenter-leader-election"
 
-// container is the controller's in its pod (charts/karpenter/templates/deployment.yaml).
-const container = "controller"
-
 // Leads says whether a pod of a Deployment's newest template leads: a replica
 // can be ready while one of the version before still does the work, since a
-// leader that ends does not give up its lease. It reads past the cache.
+// leader that ends does not give up its lease. Where the election is off each
+// replica works. It reads past the cache.
 func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (observe.Readiness, error) {
+	whole, pods, err := readReplicas(ctx, reader, deployment)
+	if err != nil || electionOff(whole) {
+		return observe.Readiness{Ready: err == nil}, err
+	}
+	_, is, err := leader(ctx, reader, whole, pods)
+	return is, err
+}
+
+// OneLeads says whether a Deployment that is not complete serves all the same: no
+// pod of an earlier template is left, and one that is ready leads, or all do where
+// the election is off. The message names a replica that is missing, and why.
+func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (observe.Readiness, error) {
+	message := observe.RolledOut(deployment).Message
+	if !observe.Partly(deployment) {
+		return observe.Readiness{Message: message}, nil
+	}
+	whole, pods, err := readReplicas(ctx, reader, deployment)
+	if err != nil {
+		return observe.Readiness{}, err
+	}
+	if !electionOff(whole) {
+		leads, is, err := leader(ctx, reader, whole, pods)
+		if err != nil {
+			return observe.Readiness{}, err
+		}
+		if is.Ready && !ready(leads) {
+			is = observe.Readiness{Message: fmt.Sprintf("pod/%s leads, and is not ready", leads.Name)}
+		}
+		if !is.Ready {
+			return observe.Readiness{Message: message + "; " + is.Message}, nil
+		}
+	}
+	if missing := worst(pods); missing != nil {
+		message += "; " + describe(missing)
+	}
+	return observe.Readiness{Ready: true, Message: message}, nil
+}
+
+// leader is the pod that holds the lease, and whether it is one of the newest
+// template that goes on.
+func leader(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment, pods []corev1.Pod) (*corev1.Pod, observe.Readiness, error) {
 	lease := &coordinationv1.Lease{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: leaseName}, lease)
 	if client.IgnoreNotFound(err) != nil {
-		return observe.Readiness{}, fmt.Errorf("read lease %s: %w", leaseName, err)
+		return nil, observe.Readiness{}, fmt.Errorf("read lease %s: %w", leaseName, err)
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return observe.Readiness{Message: "no replica of deployment/" + deployment.Name + " leads yet"}, nil
+		return nil, observe.Readiness{Message: "no replica of deployment/" + deployment.Name + " leads yet"}, nil
 	}
-	holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
-	pod := &corev1.Pod{}
-	err = reader.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: holder}, pod)
-	if apierrors.IsNotFound(err) {
-		return observe.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is gone, until it runs out", leaseName, holder)}, nil
+	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
+	pod := podOn(pods, host)
+	if pod == nil {
+		return nil, observe.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is gone, until it runs out", leaseName, host)}, nil
 	}
-	if err != nil {
-		return observe.Readiness{}, fmt.Errorf("read the pod that leads: %w", err)
+	if has, want := image(pod.Spec.Containers), image(deployment.Spec.Template.Spec.Containers); has != want {
+		return pod, observe.Readiness{Message: fmt.Sprintf("pod/%s still leads, with image %s", pod.Name, has)}, nil
 	}
-	whole := &appsv1.Deployment{} // the cache keeps no pod template
-	if err := reader.Get(ctx, client.ObjectKeyFromObject(deployment), whole); err != nil {
-		return observe.Readiness{}, fmt.Errorf("read deployment/%s: %w", deployment.Name, err)
+	if pod.DeletionTimestamp != nil {
+		return pod, observe.Readiness{Message: fmt.Sprintf("pod/%s still leads, and is terminating", pod.Name)}, nil
 	}
-	if has, want := image(pod.Spec.Containers), image(whole.Spec.Template.Spec.Containers); has != want {
-		return observe.Readiness{Message: fmt.Sprintf("pod/%s still leads, with image %s", holder, has)}, nil
-	}
-	return observe.Readiness{Ready: true}, nil
+	return pod, observe.Readiness{Ready: true}, nil
 }
 
-// image of the controller, by tag or digest.
-func image(containers []corev1.Container) string {
-	for i := range containers {
-		if containers[i].Name == container {
-			return containers[i].Image
+// podOn is the pod whose processes see a host name: that of its node where it is on
+// the host's network.
+func podOn(pods []corev1.Pod, host string) *corev1.Pod {
+	for i := range pods {
+		spec := &pods[i].Spec
+		onHost := spec.HostNetwork && (spec.NodeName == host || strings.HasPrefix(spec.NodeName, host+"."))
+		if pods[i].Name == host || spec.Hostname == host || onHost {
+			return &pods[i]
 		}
 	}
-	return ""
-}
-
-// ClusterName is the name by which the controller tags and finds its instances;
-// empty where its environment does not have it in plain text.
-func ClusterName(containers []corev1.Container) string {
-	for i := range containers {
-		if containers[i].Name != container {
-			continue
-		}
-		for _, variable := range containers[i].Env {
-			if variable.Name == "CLUSTER_NAME" {
-				return variable.Value
-			}
-		}
-	}
-	return ""
-}
-
-// Tag of the controller's image: its version as a rule, and "unknown" where the
-// image has none.
-func Tag(containers []corev1.Container) string {
-	reference, _, _ := strings.Cut(image(containers), "@")
-	name := reference[strings.LastIndex(reference, "/")+1:]
-	if _, tag, ok := strings.Cut(name, ":"); ok {
-		return tag
-	}
-	return "unknown"
+	return nil
 }

@@ -17,7 +17,7 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 	if k.Target == nil || k.Target.Identity != want.Identity {
 		if k.Identity == want.Identity && back(k.Target) {
 			k.Target = nil
-			return k, Keep{}
+			return End(k, now), Keep{}
 		}
 		// What an overtaken change was foretold to do it may have done: its CRDs stay.
 		k = at(k, v1alpha1.ChartChecking, now)
@@ -38,7 +38,7 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 	case v1alpha1.ChartRollingOut:
 		return rollOut(k, s, now, timeout)
 	case v1alpha1.ChartRollingBack:
-		return rollBack(k, s, now)
+		return rollBack(k, s, now, timeout)
 	case v1alpha1.ChartRolledBack:
 		if s.Again {
 			return check(at(k, v1alpha1.ChartChecking, now), s, now)
@@ -76,6 +76,7 @@ func check(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.Karpente
 	}
 	k = at(k, v1alpha1.ChartChecking, now)
 	k.Target.Foretold = union(k.Target.Foretold, s.Foretold)
+	k = Watch(k, k.Target.Version, k.Target.Foretold, s.Claims, now)
 	if !s.Migrated {
 		return at(k, v1alpha1.ChartMigrating, now), Record{}
 	}
@@ -98,7 +99,11 @@ func bringController(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha
 	if s.Controller == nil {
 		return k, BringController{}
 	}
-	return at(k, v1alpha1.ChartRollingOut, now), Wait{On: "Controller", Message: s.Rollout.Message}
+	message := s.Rollout.Message
+	if s.Rollout.Ready {
+		message = "whether a replica of Karpenter " + k.Target.Version + " leads is looked at next"
+	}
+	return at(k, v1alpha1.ChartRollingOut, now), Wait{On: "Controller", Message: message}
 }
 
 // rollOut waits for the controller. It counts as good once it is up and leads;
@@ -109,10 +114,7 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	case s.Rollout.Ready && s.Controller == nil:
 		return k, BringController{} // which revision it is; nothing is written
 	case s.Rollout.Ready:
-		if k.Controller != nil {
-			k = watch(k, k.Version, k.Target.Since, now)
-		}
-		k = at(k, v1alpha1.ChartSettling, now)
+		k = at(End(k, now), v1alpha1.ChartSettling, now)
 		k.Version, k.Identity, k.Controller = k.Target.Version, k.Target.Identity, s.Controller
 		return k, Keep{}
 	case !overdue:
@@ -128,20 +130,30 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	return k, Record{}
 }
 
-func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.KarpenterStatus, Action) {
+// rollBack waits for the release before. One that is overdue, and of which no replica
+// leads, needs a person; it is asked about all the same.
+func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {
+	overdue := now.Sub(k.Target.Since.Time) >= timeout
+	message := k.Target.Message
 	switch {
 	case s.RolledBack == nil && k.Controller != nil:
 		return k, RollBack{Revision: k.Controller.Revision}
-	case s.RolledBack != nil && !s.Rollout.Ready:
+	case s.RolledBack == nil || s.Rollout.Ready:
+	case !overdue:
 		k.Controller = s.RolledBack
 		return k, Wait{On: "Controller", Message: fmt.Sprintf("going back to Karpenter %s: %s", k.Version, s.Rollout.Message)}
+	case s.Cause == "":
+		return k, Diagnose{}
+	default:
+		k.Controller = s.RolledBack
+		return k, Stall{Message: fmt.Sprintf("%s; the release before, %s, does not come up either: %s", message, k.Version, s.Cause)}
 	}
-	message := k.Target.Message
 	if s.RolledBack != nil {
 		k.Controller = s.RolledBack
 	}
-	k = at(k, v1alpha1.ChartRolledBack, now)
-	k.Target.Message = fmt.Sprintf("%s; the release before, %s, is in force again, and no node was touched", message, k.Version)
+	nodes := outcome(k, s.Claims)
+	k = at(End(k, now), v1alpha1.ChartRolledBack, now)
+	k.Target.Message = fmt.Sprintf("%s; the release before, %s, is in force again%s", message, k.Version, nodes)
 	return k, Fail{Message: k.Target.Message}
 }
 

@@ -30,11 +30,15 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 //	settled                     and all definitions are Ready at its end
 //	foretold POOL…|nothing      whose nodes the change may have replaced, as far as is known
 //	wanted POOL…                a commit has their nodes replaced
+//	node NODECLAIM POOL         it is created
 //	drifts NODECLAIM POOL       Karpenter calls it drifted from now on
 //	steady NODECLAIM            and no more
+//	ends NODECLAIM              it is being deleted
+//	gone NODECLAIM              it is there no more
 //
 // The words of pass: refused (by a gate), no-way-back, approved, unmigrated,
-// stuck-migration, establishing, starting (the rollout is not complete), again.
+// stuck-migration, establishing, starting (the rollout is not complete), one-leads
+// (one replica of it is ready and leads), again.
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(scripts) == 0 {
@@ -69,7 +73,7 @@ type player struct {
 	crds, controller int32
 	running          string
 	foretold         []string
-	drifted          []observe.DriftedClaim
+	claims           []observe.Claim
 }
 
 // play keeps the lines of a script and answers its passes.
@@ -121,16 +125,33 @@ func (p *player) act(t *testing.T, line string) string {
 		}
 	case "wanted":
 		p.status = Foretell(p.status, words[1:])
-	case "drifts":
-		p.drifted = append(p.drifted, observe.DriftedClaim{NodeClaim: words[1], Pool: words[2], Since: metav1.NewTime(p.now)})
-	case "steady":
-		p.drifted = slices.DeleteFunc(p.drifted, func(d observe.DriftedClaim) bool { return d.NodeClaim == words[1] })
+	case "node", "drifts", "ends", "steady", "gone":
+		p.node(words)
 	case "pass", "settled":
 		return p.pass(t, words)
 	default:
 		t.Fatalf("unknown line %q", line)
 	}
 	return ""
+}
+
+// node changes a NodeClaim, which is made where it is not there.
+func (p *player) node(words []string) {
+	i := slices.IndexFunc(p.claims, func(c observe.Claim) bool { return c.NodeClaim == words[1] })
+	if i < 0 {
+		i = len(p.claims)
+		p.claims = append(p.claims, observe.Claim{NodeClaim: words[1], Pool: words[2], Created: metav1.NewTime(p.now)})
+	}
+	switch c := &p.claims[i]; words[0] {
+	case "drifts":
+		c.Drifted, c.Since = "NodePoolDrifted", metav1.NewTime(p.now)
+	case "ends":
+		c.Ending = true
+	case "steady":
+		c.Drifted = ""
+	case "gone":
+		p.claims = slices.Delete(p.claims, i, i+1)
+	}
 }
 
 func (p *player) release(revision int32, version string) *v1alpha1.ReleaseStatus {
@@ -161,8 +182,8 @@ func (p *player) pass(t *testing.T, words []string) string {
 		}
 		p.status = next
 		if !p.do(action, &s, said) {
-			var unforetold []observe.DriftedClaim
-			p.status, unforetold = NodeDrift(p.status, p.drifted, p.now)
+			var unforetold []observe.Claim
+			p.status, unforetold = NodeDrift(p.status, p.claims, []string{"batch", "general"}, p.now)
 			p.status = Settle(p.status, observe.Readiness{Ready: words[0] == "settled"})
 			return out + p.describe(action) + describeDrift(p.status, unforetold)
 		}
@@ -176,7 +197,7 @@ func (p *player) pass(t *testing.T, words []string) string {
 func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 	switch action.(type) {
 	case Check:
-		s.Checked = !said["refused"]
+		s.Checked, s.Claims = !said["refused"], slices.Clone(p.claims)
 		return s.Checked
 	case Migrate:
 		s.Migrated = !said["stuck-migration"]
@@ -196,6 +217,9 @@ func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 		s.Controller = p.release(p.controller, p.want.Version)
 		return true
 	case Diagnose:
+		if said["one-leads"] {
+			s.Rollout = observe.Readiness{Ready: true, Message: "1 of 2 replicas"}
+		}
 		s.Cause = "pod karpenter-1 exits with 1"
 		return true
 	case RollBack:
@@ -203,7 +227,7 @@ func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 			p.controller++
 			p.running = p.status.Version
 		}
-		s.RolledBack = p.release(p.controller, p.running)
+		s.RolledBack, s.Claims = p.release(p.controller, p.running), slices.Clone(p.claims)
 		return true
 	}
 	return false
@@ -225,7 +249,7 @@ func (p *player) describe(last Action) string {
 }
 
 // describeDrift tells of a watch that has found something, or ends.
-func describeDrift(k v1alpha1.KarpenterStatus, found []observe.DriftedClaim) string {
+func describeDrift(k v1alpha1.KarpenterStatus, found []observe.Claim) string {
 	var out strings.Builder
 	for _, d := range found {
 		fmt.Fprintf(&out, "drifted unforetold since %s: %s of %s\n", k.NodeDrift.From, d.NodeClaim, d.Pool)

@@ -23,13 +23,17 @@ type Seen struct {
 	Approved  bool
 	// Foretold are the NodePools whose nodes the change may have Karpenter replace.
 	Foretold []string
+	// Claims are the NodeClaims that live, as Check and RollBack have found them.
+	Claims []observe.Claim
 	// Migrated says that the new CRDs lose no stored version.
 	Migrated bool
 	// CRDs and Controller are the releases that this pass has brought.
 	CRDs, Controller *v1alpha1.ReleaseStatus
 	// Established says whether every CRD is served.
 	Established observe.Readiness
-	// Rollout says whether the controller of the version is up and leads.
+	// Rollout says whether the controller of the version is up and leads. Where it is
+	// overdue, and was asked, one replica that leads is enough, and the message names
+	// the one that is missing.
 	Rollout observe.Readiness
 	// Cause is what the pods say of why they do not come up.
 	Cause string

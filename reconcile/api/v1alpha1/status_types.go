@@ -96,18 +96,34 @@ type KarpenterStatus struct {
 }
 
 // NodeDriftWatch looks for NodeClaims that drift after a change of the controller,
-// though nothing has foretold it.
+// though nothing has foretold it, and for what becomes of nodes meanwhile.
 type NodeDriftWatch struct {
-	// From is the version that was in force before.
-	From string `json:"from"`
-	// Since is when the rollout of the controller began, and Until when the watch
-	// ends: what drifts in between is looked at.
+	// From is the version that was in force before, and To that of the change.
+	// +optional
+	From string `json:"from,omitempty"`
+	// +optional
+	To string `json:"to,omitempty"`
+	// Since is when the change began, and Until when the watch ends: what drifts in
+	// between is looked at. It has no end while the change is under way.
 	Since metav1.Time `json:"since"`
-	Until metav1.Time `json:"until"`
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
 	// Foretold are the NodePools whose nodes may be replaced, as the change was
 	// foretold, or as a commit has wanted since.
 	// +optional
 	Foretold []string `json:"foretold,omitempty"`
+	// Claims is how many NodeClaims there were when the change began, and Newest when
+	// the last of them was created.
+	// +optional
+	Claims int32 `json:"claims,omitempty"`
+	// +optional
+	Newest *metav1.Time `json:"newest,omitempty"`
+	// TouchedClaims is how many of them have drifted or been deleted by the end of the
+	// change, and Touched names up to five.
+	// +optional
+	TouchedClaims int32 `json:"touchedClaims,omitempty"`
+	// +optional
+	Touched []string `json:"touched,omitempty"`
 }
 
 // ReleaseStatus is a Helm release.
@@ -171,7 +187,8 @@ type StageStatus struct {
 	Name string `json:"name"`
 	// State is Waiting or Done.
 	State StageState `json:"state"`
-	// Message says what it waits for or why it failed.
+	// Message says what it waits for or why it failed; of one that is Done, which
+	// replica of the controller is missing.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Since is when State last changed.

@@ -163,9 +163,21 @@ func (in *LocalReference) DeepCopy() *LocalReference {
 func (in *NodeDriftWatch) DeepCopyInto(out *NodeDriftWatch) {
 	*out = *in
 	in.Since.DeepCopyInto(&out.Since)
-	in.Until.DeepCopyInto(&out.Until)
+	if in.Until != nil {
+		in, out := &in.Until, &out.Until
+		*out = (*in).DeepCopy()
+	}
 	if in.Foretold != nil {
 		in, out := &in.Foretold, &out.Foretold
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Newest != nil {
+		in, out := &in.Newest, &out.Newest
+		*out = (*in).DeepCopy()
+	}
+	if in.Touched != nil {
+		in, out := &in.Touched, &out.Touched
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}

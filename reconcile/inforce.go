@@ -1,0 +1,152 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// A change of the charts that is refused, held or rolled back leaves a release in
+// force. The pass notes why, and definitions, drift correction and removals go on
+// under that release: the live CRDs are the schema then.
+
+// servedSchema is the schema of the version in force, for CRDs that are newer.
+type servedSchema struct {
+	version string
+	at      time.Time
+	schema  *schema.Validator
+}
+
+// refusedBefore is why an earlier pass has found that the change in Git is not made;
+// nil where that has to be found out.
+func (p *pass) refusedBefore() (why, err error) {
+	k := p.sync.Status.Karpenter
+	if k == nil || k.Target == nil || p.insists() || upgrade.InForce(*k) == "" {
+		return nil, nil
+	}
+	identity, err := p.installIdentity()
+	if err != nil || k.Target.Identity != identity {
+		return nil, err
+	}
+	switch k.Target.Step {
+	case v1alpha1.ChartRolledBack:
+		return upgradeFailed(k.Target.Message), nil
+	case v1alpha1.ChartChecking:
+		return p.gatesRefused(identity), nil
+	default:
+		return nil, nil
+	}
+}
+
+// keepsInForce says whether a change that failed leaves a release in force, under
+// which the rest of the pass goes on.
+func (p *pass) keepsInForce(failed error) bool {
+	f := fault.Classify(failed)
+	return f != nil && f.Class == fault.Terminal && upgrade.InForce(*p.sync.Status.Karpenter) != ""
+}
+
+// goOnInForce notes why the charts are not changed and takes the steps before this
+// one again, by what is in force.
+func (p *pass) goOnInForce(ctx context.Context, why error) error {
+	p.notUpgraded = why
+	for _, again := range []step{p.resolveInForce, p.render, p.makePlan} {
+		if err := again(ctx); err != nil {
+			return err
+		}
+	}
+	seen, err := p.seeCharts(ctx)
+	if err != nil {
+		return err
+	}
+	return p.serveInForce(ctx, seen)
+}
+
+// serveInForce has the rest of the pass go on under the release in force.
+func (p *pass) serveInForce(ctx context.Context, seen upgrade.Seen) error {
+	p.stages.crds, p.stages.controller, p.stages.changing = seen.Established, seen.Rollout, false
+	return p.tellLost(ctx)
+}
+
+// resolveInForce takes the schema of the live CRDs, and that of the version in force
+// as well where the CRDs are newer: what its controller cannot read is not written.
+func (p *pass) resolveInForce(ctx context.Context) error {
+	k := p.sync.Status.Karpenter
+	p.serving, p.older = upgrade.InForce(*k), nil
+	if err := p.resolveLive(ctx); err != nil {
+		return p.withheld(err)
+	}
+	if k.CRDs == nil || !charts.Ahead(k.CRDs.Version, p.serving) {
+		return nil
+	}
+	p.older = p.schemaInForce(ctx)
+	return nil
+}
+
+// schemaInForce is the schema of the version in force, from its charts. Where they
+// are unavailable it is nil, as where the registry is away: the live CRDs decide. It
+// is asked for again after a while.
+func (p *pass) schemaInForce(ctx context.Context) *schema.Validator {
+	last := &p.memory.served
+	if last.version == p.serving && (last.schema != nil || !due(p.now, last.at, p.retryInterval())) {
+		return last.schema
+	}
+	found, err := p.pullSchema(ctx, p.serving)
+	*last = servedSchema{version: p.serving, at: p.now, schema: found}
+	if err != nil {
+		p.warn("Warning", fmt.Sprintf("definitions are checked against the CRDs in the cluster and not against those of Karpenter %s, which is in force: %v", p.serving, err))
+	}
+	return found
+}
+
+// pullSchema makes the schema of a version out of its charts.
+func (p *pass) pullSchema(ctx context.Context, version string) (*schema.Validator, error) {
+	repository, _, err := p.karpenter.ChartRepository(p.sync.Spec.Path)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.timeout())
+	defer cancel()
+	resolved, err := p.Charts.Resolve(ctx, charts.Ref{Repository: repository, Version: version}, charts.Access{Keys: p.openHost, Files: p.files})
+	if err != nil {
+		return nil, err
+	}
+	return p.schemas.get(resolved.CRDDigest, resolved.CRDs)
+}
+
+// withheld says of definitions that cannot go on under the version in force what
+// they wait for: the change of the charts that is not made.
+func (p *pass) withheld(err error) error {
+	why := p.notUpgraded
+	if why == nil && p.serving != "" {
+		why = p.unpulled
+	}
+	if why == nil || err == nil {
+		return err
+	}
+	switch fault.Classify(err).Class {
+	case fault.Terminal, fault.Waiting:
+		return fmt.Errorf("%w; Karpenter %s stays in force, and under it definitions wait: %s", why, p.serving, err.Error())
+	case fault.Transient, fault.Superseded:
+	}
+	return err
+}
+
+// inForceWords say why the charts are not changed, and what goes on meanwhile.
+func (p *pass) inForceWords() error {
+	return fmt.Errorf("%w; definitions go on under Karpenter %s, which is in force", p.notUpgraded, p.serving)
+}
+
+func held(message string) error {
+	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonHeld, Err: errors.New(message)}
+}
+
+func upgradeFailed(message string) error {
+	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonUpgradeFailed, Err: errors.New(message)}
+}

@@ -1,0 +1,165 @@
+package reconcile
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// shelf is a store of charts by version.
+type shelf map[string]*charts.Charts
+
+func (s shelf) Resolve(_ context.Context, ref charts.Ref, _ charts.Access) (*charts.Charts, error) {
+	if found, ok := s[ref.Version]; ok {
+		return found, nil
+	}
+	return nil, &charts.NotFoundError{Err: errUnreachable}
+}
+
+// running is the Deployment of a version whose only replica is up.
+func running(version string) *appsv1.Deployment {
+	deployment := installed()[0].(*appsv1.Deployment)
+	deployment.Labels["helm.sh/chart"] = "karpenter-" + version
+	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+	return deployment
+}
+
+// TestTheRestGoesOnUnderWhatIsInForce: a change of the charts that is refused, held,
+// rolled back or cannot be pulled leaves a release that works. The commit fails with
+// the cause, and its definitions are written as far as that release reads them.
+func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
+	rolledBack := func(b *bed, p *pass) {
+		identity, err := p.identityOf(b, "1.14.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.sync.Status.Karpenter.CRDs.Version = "1.14.1"
+		p.sync.Status.Karpenter.Target = &v1alpha1.ChartTarget{
+			Version: "1.14.1", Identity: identity, Step: v1alpha1.ChartRolledBack, Message: "Karpenter 1.14.1 did not come up",
+		}
+	}
+	refused := func(b *bed, _ *pass) { b.install.refusal = &charts.ForbiddenError{Refusals: []string{"rule x"}} }
+	mistyped := func(b *bed, p *pass) {
+		p.karpenter.Version = "1.14.11"
+		deployed := charts.Release{Status: charts.Deployed, Mark: charts.Mark{Version: "1.8.6"}}
+		b.install.state = charts.State{CRDs: deployed, Controller: deployed}
+	}
+	cases := map[string]struct {
+		change func(*bed, *pass)
+		spec   string
+		reason string
+		// words are of the verdict; stops says that nothing is written.
+		words string
+		stops bool
+	}{
+		"refused":                            {change: refused, reason: "Forbidden", words: "rule x; definitions go on under Karpenter 1.8.6, which is in force"},
+		"rolled back":                        {change: rolledBack, reason: "UpgradeFailed", words: "did not come up; definitions go on under Karpenter 1.8.6"},
+		"mistyped":                           {change: mistyped, reason: "ChartFailed", words: "the charts stay as they are installed, and definitions are applied"},
+		"refused, with a field of the new":   {change: refused, spec: "{depth: 1}", reason: "Forbidden", words: "rule x; Karpenter 1.8.6 stays in force, and under it definitions wait: prod/pool.yaml", stops: true},
+		"rolled back, with one of the new":   {change: rolledBack, spec: "{height: 1}", reason: "UpgradeFailed", words: "under it definitions wait: prod/pool.yaml", stops: true},
+		"mistyped, with a field of no CRD":   {change: mistyped, spec: "{depth: 1}", reason: "ChartFailed", words: "under it definitions wait: prod/pool.yaml", stops: true},
+		"refused, and nothing was installed": {change: func(b *bed, p *pass) { refused(b, p); p.sync.Status.Karpenter.Identity = "" }, reason: "Forbidden", words: "rule x", stops: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged), append(established(poolCRD("weight", "v1")), running("1.8.6"))...)
+			p := b.changing(c.spec)
+			c.change(b, p)
+			p.run(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
+			if stops := p.fault != nil; stops != c.stops {
+				t.Fatalf("fault %v, want one %t", p.fault, c.stops)
+			}
+			if v := p.verdict(); v.class != stuck || v.reason != c.reason || !strings.Contains(v.message, c.words) {
+				t.Errorf("verdict %+v, want %s with %q", v, c.reason, c.words)
+			}
+			if c.stops {
+				return
+			}
+			if p.stages.changing || !p.stages.crds.Ready || !p.stages.controller.Ready {
+				t.Errorf("stages %+v", p.stages)
+			}
+			if got := p.due(); len(got) != 1 || got[0].Action != plan.Create {
+				t.Errorf("due %+v, want the new pool", got)
+			}
+		})
+	}
+}
+
+// TestARefusalIsNotFoundOutTwice: the pass after goes by what is in force at once.
+func TestARefusalIsNotFoundOutTwice(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), append(established(poolCRD("weight", "v1")), running("1.8.6"))...)
+	b.install.refusal = &charts.ForbiddenError{Refusals: []string{"rule x"}}
+	var karpenter *v1alpha1.KarpenterStatus
+	looks := func(what string, rehearsals int) {
+		t.Helper()
+		p := b.changing("")
+		if karpenter != nil {
+			p.sync.Status.Karpenter = karpenter
+		}
+		p.run(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
+		karpenter = p.sync.Status.Karpenter
+		if p.fault != nil || p.notUpgraded == nil || len(p.due()) != 1 {
+			t.Errorf("%s: fault %v, not upgraded for %v, due %v", what, p.fault, p.notUpgraded, p.due())
+		}
+		if b.install.rehearsed != rehearsals {
+			t.Errorf("%s: %d rehearsals, want %d", what, b.install.rehearsed, rehearsals)
+		}
+		if p.again.IsZero() {
+			t.Errorf("%s: the next look is not planned", what)
+		}
+	}
+	looks("at first", 1)
+	looks("at once again", 1)
+	b.clock.forward(b.pass().retryInterval())
+	looks("when a retry is due", 2)
+}
+
+// changing is a pass over a commit with a pool and Karpenter 1.14.1, where 1.8.6 is
+// in force.
+func (b *bed) changing(spec string) *pass {
+	if spec == "" {
+		spec = "{weight: 1}"
+	}
+	next := poolCRD("weight", "v1")
+	fields := next.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+	fields["height"], fields["depth"] = fields["weight"], fields["weight"]
+	store := shelf{"1.8.6": chartFolder(b.t, "1.8.6", poolCRD("weight", "v1")), "1.14.1": chartFolder(b.t, "1.14.1", next)}
+	for version, found := range store {
+		found.CRDDigest, found.Digest = "sha256:crds-"+version, "sha256:"+version
+	}
+	b.Charts = store
+	p := b.upgrading(store["1.14.1"], "1.8.6")
+	p.sync.Status.Karpenter.CRDs = &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.8.6"}
+	p.karpenter.Nodes = []string{"."}
+	p.snapshot = &render.Snapshot{Revision: "main@sha1:1", FS: fstest.MapFS{
+		"prod/plumbline.yaml": {Data: []byte("kind: Karpenter\n")},
+		"prod/pool.yaml":      {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\nspec: " + spec + "\n")},
+	}}
+	p.files, p.charts, p.set = render.NewFiles(*p.snapshot), nil, nil
+	p.live.Objects = map[render.Ref]*unstructured.Unstructured{}
+	return p
+}
+
+// identityOf is that of a version with this pass's values.
+func (p *pass) identityOf(b *bed, version string) (string, error) {
+	found, err := b.Charts.Resolve(b.t.Context(), charts.Ref{Version: version}, charts.Access{})
+	if err != nil {
+		return "", err
+	}
+	before := p.charts
+	defer func() { p.charts = before }()
+	p.charts = found
+	if err := p.mergeValues(b.t.Context()); err != nil {
+		return "", err
+	}
+	return p.installIdentity()
+}

@@ -1,0 +1,21 @@
+package upgrade
+
+import "github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+
+// InForce is the version whose release goes on serving while a change of the charts
+// is refused, has failed, or is being taken back. It is empty where plumbline has
+// brought none yet, and while a change is under way.
+func InForce(k v1alpha1.KarpenterStatus) string {
+	if k.Identity == "" || k.Controller == nil {
+		return ""
+	}
+	if k.Target == nil {
+		return k.Version
+	}
+	switch k.Target.Step {
+	case v1alpha1.ChartChecking, v1alpha1.ChartSettling, v1alpha1.ChartRollingBack, v1alpha1.ChartRolledBack:
+		return k.Version
+	case v1alpha1.ChartMigrating, v1alpha1.ChartCRDs, v1alpha1.ChartController, v1alpha1.ChartRollingOut:
+	}
+	return ""
+}

@@ -1,0 +1,109 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// container is the controller's in its pod (charts/karpenter/templates/deployment.yaml).
+const container = "controller"
+
+// readReplicas reads a Deployment whole, of which the cache keeps no pod template, and
+// its pods.
+func readReplicas(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (*appsv1.Deployment, []corev1.Pod, error) {
+	whole := &appsv1.Deployment{}
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(deployment), whole); err != nil {
+		return nil, nil, fmt.Errorf("read deployment/%s: %w", deployment.Name, err)
+	}
+	pods := &corev1.PodList{}
+	if whole.Spec.Selector == nil {
+		return whole, nil, nil
+	}
+	if err := reader.List(ctx, pods, client.InNamespace(whole.Namespace), client.MatchingLabels(whole.Spec.Selector.MatchLabels)); err != nil {
+		return nil, nil, fmt.Errorf("read the pods of deployment/%s: %w", deployment.Name, err)
+	}
+	return whole, pods.Items, nil
+}
+
+// The option that switches the election of a leader off, as a flag and as a variable
+// (sigs.k8s.io/karpenter pkg/operator/options/options.go).
+const (
+	electionFlag     = "disable-leader-election"
+	electionVariable = "DISABLE_LEADER_ELECTION"
+)
+
+// electionOff says whether the replicas of a controller elect no leader. A flag goes
+// before the variable.
+func electionOff(deployment *appsv1.Deployment) bool {
+	c := controllerOf(deployment.Spec.Template.Spec.Containers)
+	if c == nil {
+		return false
+	}
+	off := false
+	for _, variable := range c.Env {
+		if variable.Name == electionVariable {
+			off = isTrue(variable.Value)
+		}
+	}
+	for _, argument := range append(append([]string{}, c.Command...), c.Args...) {
+		flag, value, given := strings.Cut(strings.TrimLeft(argument, "-"), "=")
+		if flag == electionFlag && strings.HasPrefix(argument, "-") {
+			off = !given || isTrue(value)
+		}
+	}
+	return off
+}
+
+func isTrue(value string) bool {
+	is, err := strconv.ParseBool(value)
+	return err == nil && is
+}
+
+func controllerOf(containers []corev1.Container) *corev1.Container {
+	for i := range containers {
+		if containers[i].Name == container {
+			return &containers[i]
+		}
+	}
+	return nil
+}
+
+// image of the controller, by tag or digest.
+func image(containers []corev1.Container) string {
+	if c := controllerOf(containers); c != nil {
+		return c.Image
+	}
+	return ""
+}
+
+// Tag of the controller's image: its version as a rule, and "unknown" where the
+// image has none.
+func Tag(containers []corev1.Container) string {
+	reference, _, _ := strings.Cut(image(containers), "@")
+	name := reference[strings.LastIndex(reference, "/")+1:]
+	if _, tag, ok := strings.Cut(name, ":"); ok {
+		return tag
+	}
+	return "unknown"
+}
+
+// ClusterName is the name by which the controller tags and finds its instances;
+// empty where its environment does not have it in plain text.
+func ClusterName(containers []corev1.Container) string {
+	c := controllerOf(containers)
+	if c == nil {
+		return ""
+	}
+	for _, variable := range c.Env {
+		if variable.Name == "CLUSTER_NAME" {
+			return variable.Value
+		}
+	}
+	return ""
+}

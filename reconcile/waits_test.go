@@ -1,0 +1,55 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// TestNoWaitWithoutAReason: at each step of a change of the charts a pass says what it
+// waits for, and why, and so does each Stage.
+func TestNoWaitWithoutAReason(t *testing.T) {
+	steps := []v1alpha1.ChartStep{
+		"", v1alpha1.ChartChecking, v1alpha1.ChartMigrating, v1alpha1.ChartCRDs, v1alpha1.ChartController,
+		v1alpha1.ChartRollingOut, v1alpha1.ChartSettling, v1alpha1.ChartRollingBack, v1alpha1.ChartRolledBack,
+	}
+	for name, objects := range map[string][]client.Object{
+		"the controller runs":     append(established(poolCRD("weight", "v1")), running("1.14.1")),
+		"it is the one before":    append(established(poolCRD("weight", "v1")), running("1.8.6")),
+		"it is not complete":      append(established(poolCRD("weight", "v1")), installed()[0]),
+		"there is none":           established(poolCRD("weight", "v1")),
+		"there are no CRDs":       {running("1.14.1")},
+		"there is nothing at all": nil,
+	} {
+		for _, at := range steps {
+			t.Run(name+" at "+string(at), func(t *testing.T) {
+				b := newBed(t, nodeSync(unchanged), objects...)
+				p := b.changing("")
+				if at != "" {
+					identity, err := p.identityOf(b, "1.14.1")
+					if err != nil {
+						t.Fatal(err)
+					}
+					p.sync.Status.Karpenter.Target = &v1alpha1.ChartTarget{Version: "1.14.1", Identity: identity, Step: at, Since: metav1.NewTime(p.now.Add(-time.Second)), Message: "it failed"}
+				}
+				p.run(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts, p.applyPlan, p.observe)
+				for _, w := range p.waits {
+					if w.on == "" || w.message == "" {
+						t.Errorf("waits for %q: %q", w.on, w.message)
+					}
+				}
+				if p.fault == nil {
+					for _, stage := range p.stages.list(p.set, nil, p.timestamp()) {
+						if stage.State == v1alpha1.StageWaiting && stage.Message == "" {
+							t.Errorf("Stage %s waits, and says no reason", stage.Name)
+						}
+					}
+				}
+			})
+		}
+	}
+}
