@@ -17,7 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -88,11 +90,18 @@ func TestGates(t *testing.T) {
 	}{
 		"a Kubernetes that it does not know": {change: func(b *bed, _ *pass) { b.install.kubernetes = "v1.36.3" }, to: "1.8.6", want: "knows kubernetes"},
 		"a version that must not be skipped": {from: "1.0.1", want: "set version 1.0."},
-		"a value that it does not have":      {change: func(_ *bed, p *pass) { p.values.Merged = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
-		"a right that is missing":            {change: func(b *bed, _ *pass) { b.install.refusal = &charts.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
-		"a stored version that goes":         {live: poolCRD("weight", "v1beta1"), want: "stores objects as v1beta1"},
-		"a new field in the same commit":     {next: poolCRD("height", "v1"), field: "height", want: "no way back from Karpenter 1.14.1 to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},
-		"nothing":                            {},
+		"a Kubernetes newer than the tables": {change: func(b *bed, _ *pass) { b.install.kubernetes = "v1.99.0" }, want: "accept it in plumbline.yaml: acceptUntested: [kubernetes 1.99]"},
+		"a Karpenter newer than the tables":  {to: "1.99.0", want: "acceptUntested: [karpenter 1.99.0]"},
+		"both, and both are accepted": {to: "1.99.0", change: func(b *bed, p *pass) {
+			b.install.kubernetes = "v1.99.0"
+			p.karpenter.AcceptUntested = []string{"karpenter 1.99.0", "kubernetes 1.99"}
+		}},
+		"other values on a Kubernetes newer than the tables": {from: "1.14.1", change: func(b *bed, _ *pass) { b.install.kubernetes = "v1.99.0" }},
+		"a value that it does not have":                      {change: func(_ *bed, p *pass) { p.values.Merged = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
+		"a right that is missing":                            {change: func(b *bed, _ *pass) { b.install.refusal = &charts.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
+		"a stored version that goes":                         {live: poolCRD("weight", "v1beta1"), want: "stores objects as v1beta1"},
+		"a new field in the same commit":                     {next: poolCRD("height", "v1"), field: "height", want: "no way back from Karpenter 1.14.1 to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},
+		"nothing":                                            {},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -137,6 +146,34 @@ func TestGates(t *testing.T) {
 				t.Errorf("version in force is %q", version)
 			}
 		})
+	}
+}
+
+// TestWhatIsHeldUntestedNamesALine that plumbline.yaml takes, and what runs there
+// already is warned of.
+func TestWhatIsHeldUntestedNamesALine(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged), poolCRD("weight", "v1"), installed()[0])
+	b.install.kubernetes = "v1.99.0"
+	p := b.upgrading(chartFolder(t, "1.99.0", poolCRD("weight", "v1")), "1.14.1")
+	err := p.installCharts(t.Context())
+	if f := fault.Classify(err); f == nil || f.Reason != v1alpha1.ReasonHeld {
+		t.Fatalf("installCharts() = %v, want it held", err)
+	}
+	_, line, _ := strings.Cut(err.Error(), "in plumbline.yaml: ")
+	line, _, _ = strings.Cut(line, "]")
+	read, err := render.ReadKarpenter(render.Snapshot{FS: files(strings.Replace(karpenterYAML, "1.14.1", "1.99.0", 1) + line + "]\n")}, "./prod")
+	if err != nil {
+		t.Fatalf("%q is no line of plumbline.yaml: %v", line, err)
+	}
+	if err := karpenter.CheckTested("v1.99.0", "1.99.0", read.AcceptUntested); err != nil {
+		t.Errorf("%q accepts too little: %v", line, err)
+	}
+	b = newBed(t, nodeSync(unchanged), poolCRD("weight", "v1"), installed()[0])
+	b.install.kubernetes = "v1.99.0"
+	p = b.upgrading(chartFolder(t, "1.14.1", poolCRD("weight", "v1")), "1.14.1")
+	err = p.installCharts(t.Context())
+	if err != nil || len(p.notes) == 0 || p.notes[0].reason != "Untested" {
+		t.Errorf("what runs already: %v, events %v", err, p.notes)
 	}
 }
 

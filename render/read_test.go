@@ -92,6 +92,11 @@ func TestReadKarpenterRefuses(t *testing.T) {
 			`a/plumbline.yaml:11: ignoreDifferences[3].jsonPointers[0] is "/spec/versions/0/schema": a CRD whose schema`,
 			"a/plumbline.yaml:12: ignoreDifferences[4].managedFieldsManagers[0] is empty",
 		}},
+		"untested": {head + "acceptUntested: [karpenter 1.15.0, kubernetes 1.37, 1.15.0, k8s 1.37, karpenter 1.15]\n", []string{
+			`a/plumbline.yaml:7: acceptUntested entry "1.15.0" names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does`,
+			`a/plumbline.yaml:7: acceptUntested entry "k8s 1.37" names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does`,
+			`a/plumbline.yaml:7: acceptUntested entry "karpenter 1.15" names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does`,
+		}},
 		"ignored, of somebody else": {head + "management: External\nignoreDifferences: [{kind: Role, managedFieldsManagers: [a]}]\n", []string{"a/plumbline.yaml:8: ignoreDifferences cannot be given with management External"}},
 		"namespace":                 {head + "namespace: Kube_System\n", []string{`a/plumbline.yaml:7: namespace "Kube_System"`}},
 		"another queue":             {strings.Replace(head, "region:", "interruptionQueue: q\n  region:", 1) + "values: {settings: {interruptionQueue: p}}\n", []string{"a/plumbline.yaml:8: values.settings.interruptionQueue is p, and cluster.interruptionQueue is q"}},
