@@ -101,17 +101,3 @@ func electionOff(ctx context.Context, reader client.Reader, deployments []appsv1
 	}
 	return false, nil
 }
-
-func disablesElection(c *corev1.Container) bool {
-	for _, arg := range append(append([]string{}, c.Command...), c.Args...) {
-		if name := strings.TrimLeft(arg, "-"); name == "disable-leader-election" || name == "disable-leader-election=true" {
-			return true
-		}
-	}
-	for _, e := range c.Env {
-		if e.Name == "DISABLE_LEADER_ELECTION" && strings.EqualFold(e.Value, "true") {
-			return true
-		}
-	}
-	return false
-}

@@ -23,7 +23,7 @@ const leaseName = "karpenter-leader-election"
 // replica works. It reads past the cache.
 func Leads(ctx context.Context, reader client.Reader, deployment *appsv1.Deployment) (observe.Readiness, error) {
 	whole, pods, err := readReplicas(ctx, reader, deployment)
-	if err != nil || electionOff(whole) {
+	if err != nil || electsNone(whole) {
 		return observe.Readiness{Ready: err == nil}, err
 	}
 	_, is, err := leader(ctx, reader, whole, pods)
@@ -42,7 +42,7 @@ func OneLeads(ctx context.Context, reader client.Reader, deployment *appsv1.Depl
 	if err != nil {
 		return observe.Readiness{}, err
 	}
-	if !electionOff(whole) {
+	if !electsNone(whole) {
 		leads, is, err := leader(ctx, reader, whole, pods)
 		if err != nil {
 			return observe.Readiness{}, err

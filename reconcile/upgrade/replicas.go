@@ -38,13 +38,15 @@ const (
 	electionVariable = "DISABLE_LEADER_ELECTION"
 )
 
-// electionOff says whether the replicas of a controller elect no leader. A flag goes
-// before the variable.
-func electionOff(deployment *appsv1.Deployment) bool {
+// electsNone says whether the replicas of a controller elect no leader.
+func electsNone(deployment *appsv1.Deployment) bool {
 	c := controllerOf(deployment.Spec.Template.Spec.Containers)
-	if c == nil {
-		return false
-	}
+	return c != nil && disablesElection(c)
+}
+
+// disablesElection says whether a container has the election of a leader off. A flag
+// goes before the variable.
+func disablesElection(c *corev1.Container) bool {
 	off := false
 	for _, variable := range c.Env {
 		if variable.Name == electionVariable {
