@@ -28,7 +28,10 @@ func (s *scene) pushNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manifest, err := nodesync.Manifest(nodesync.Options{Name: name, Namespace: daemon.Namespace, Repository: s.repo, User: s.sandbox.Git.Admin})
+	manifest, err := nodesync.Manifest(nodesync.Options{
+		Name: name, Namespace: daemon.Namespace, Repository: s.repo, User: s.sandbox.Git.Admin,
+		Settings: map[string]string{"removal.maxUnavailable": "100%"}, // somebody is watching
+	})
 	if err != nil {
 		return err
 	}
