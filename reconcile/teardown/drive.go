@@ -288,7 +288,7 @@ func (d *drive) wake(it *item) {
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 	d.wakeForDiagnosis(it)
-	if it.after.Stalled == nil {
+	if it.after.Stalled == nil && !inLine(it.after.Reason) {
 		d.wakeAt(it.after.LastProgress.Add(d.StallAfter))
 	}
 }

@@ -86,20 +86,11 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 		progress = progress || int32(s.remaining) < r.Remaining
 		r.Remaining = int32(s.remaining)
 	}
-	// What waits for its time or its turn does not stand still.
-	waits := s.reason == ReasonGrace || s.reason == ReasonTurnPending
-	if waited := r.Reason == ReasonGrace || r.Reason == ReasonTurnPending; waited && !waits {
-		progress = true
-	}
+	progress = progress || inLine(r.Reason) && !inLine(s.reason)
 	r.Reason, r.Message = s.reason, s.message
-	if r.RecordedAt.After(at.Time) {
-		r.RecordedAt = at // likewise: its grace would be as much longer
-	}
-	if r.LastProgress.After(at.Time) {
-		r.LastProgress = at // the clock was put back: it would never count as stalled
-	}
+	r = rewound(r, at)
 	switch {
-	case s.phase == v1alpha1.RemovalHeld, s.phase == v1alpha1.RemovalGone, waits:
+	case s.phase == v1alpha1.RemovalHeld, s.phase == v1alpha1.RemovalGone, inLine(s.reason):
 		r.Stalled = nil
 		if progress {
 			r.LastProgress = at
@@ -108,6 +99,22 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 		r.LastProgress, r.Stalled = at, nil
 	case r.Stalled == nil && now.Sub(r.LastProgress.Time) >= stallAfter:
 		r.Stalled = &at
+	}
+	return r
+}
+
+// inLine says of a reason that a removal waits for its time or its turn: that is
+// no stall.
+func inLine(reason string) bool { return reason == ReasonGrace || reason == ReasonTurnPending }
+
+// rewound brings times that lie ahead, since the clock was put back, to now: until
+// then the removal would count as stalled never, and its grace would last.
+func rewound(r v1alpha1.Removal, now metav1.Time) v1alpha1.Removal {
+	if r.RecordedAt.After(now.Time) {
+		r.RecordedAt = now
+	}
+	if r.LastProgress.After(now.Time) {
+		r.LastProgress = now
 	}
 	return r
 }

@@ -107,6 +107,15 @@ func TestDriveOneStepForAll(t *testing.T) {
 	if r := s.sync.Status.Removals[1]; r.Reason != ReasonTurnPending || !strings.Contains(r.Message, "NodePool/batch") {
 		t.Errorf("it says %s: %s", r.Reason, r.Message)
 	}
+	s.now = s.now.Add(11 * time.Minute)
+	s.expect("it waits for long", "batch Draining", "spot Pacing")
+	s.expect("and longer", "batch Draining", "spot Pacing")
+	if r := s.sync.Status.Removals[1]; r.Stalled != nil {
+		t.Errorf("waiting for its turn counts as a stall: %+v", r)
+	}
+	if !s.last.Again.After(s.now) {
+		t.Errorf("passes follow each other without a pause: the next one is wanted at %v, now %v", s.last.Again, s.now)
+	}
 	s.karpenter("terminated")
 	s.expect("its turn", "batch Finalizing", "spot Draining", "delete the object", "delete NodeClaim/b")
 }

@@ -26,7 +26,7 @@ func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 // been deleted already needs none.
 func (o Observation) gates(r v1alpha1.Removal) []gate {
 	left, begins := len(o.undeleted()) > 0, !begun(r)
-	if !left && !(begins && o.alive()) {
+	if !left && (!begins || !o.alive()) {
 		return nil
 	}
 	var gates []gate
