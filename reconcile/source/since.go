@@ -49,6 +49,27 @@ func (g *Git) Since(ctx context.Context, req Request, applied string, inputs ren
 	return s.store.changing(commits, inputs)
 }
 
+// mostWalked is how many commits are walked to find out whether one is older than
+// another.
+const mostWalked = 1000
+
+// Older says whether the key's last Snapshot is an ancestor of a commit: the branch
+// was set back, or a mirror lags behind. It asks nobody: where the store does not
+// have the history in between, or the histories have parted, it is not.
+func (g *Git) Older(key, commit string) bool {
+	g.mu.Lock()
+	held := g.holds[key]
+	g.mu.Unlock()
+	if !plumbing.IsHash(commit) || held.store == nil || !held.store.usable() || held.head == plumbing.NewHash(commit) {
+		return false
+	}
+	if !held.store.has(plumbing.NewHash(commit)) {
+		return false
+	}
+	ahead, whole, err := held.store.since(held.head, plumbing.NewHash(commit), mostWalked)
+	return err == nil && whole && len(ahead) == 0
+}
+
 // known lists the commits where the store of the last Snapshot has all of them. It
 // needs no turn: a fetch adds to a store, and changes nothing of it. Another
 // NodeSync's fetch from a host that hangs holds nobody up.
