@@ -65,8 +65,9 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		Desired:   desired,
 		Defaulted: desired.DeepCopy(),
 	}
+	problems = checkDefinition(made)
 	if m.validator == nil {
-		return made, nil
+		return made, problems
 	}
 	m.validator.Default(made.Defaulted)
 	share(desired.Object, made.Defaulted.Object)

@@ -50,6 +50,26 @@ func TestRefused(t *testing.T) {
 				"a.yaml:13: NodePool/a: spec.weight: Invalid value: 1000: should be less than or equal to 100",
 			},
 		},
+		"a schedule that is none": {
+			strings.Replace(pool("a"), "requirements: []", "requirements: []\n  disruption:\n    consolidateAfter: 0s\n    budgets:\n      - nodes: 10%\n      - nodes: 10%\n        schedule: 99 * * * *\n        duration: 1h", 1),
+			[]string{`a.yaml:15: NodePool/a: schedule "99 * * * *" of a disruption budget is no cron schedule: end of range (99) above maximum (59): 99`},
+		},
+		"a category that nothing is of": {
+			strings.Replace(pool("a"), "requirements: []", "requirements:\n        - {key: karpenter.k8s.aws/instance-category, operator: In, values: [zz]}", 1),
+			[]string{`a.yaml:10: NodePool/a: no instance type has karpenter.k8s.aws/instance-category in [zz]: the known values are a, c, `},
+		},
+		"an architecture that nothing is of": {
+			strings.Replace(pool("a"), "requirements: []", "requirements:\n        - {key: kubernetes.io/arch, operator: In, values: [x86_64, s390x]}", 1),
+			[]string{`a.yaml:10: NodePool/a: no instance type has kubernetes.io/arch in [x86_64, s390x]: the known values are amd64, arm64`},
+		},
+		"a name that is no label": {
+			pool(strings.Repeat("n", 64)),
+			[]string{"a.yaml:4: NodePool/" + strings.Repeat("n", 64) + ": the name has 64 characters, and no more than 63"},
+		},
+		"a class' name that is no label": {
+			class(strings.Repeat("n", 64)),
+			[]string{"a.yaml:4: EC2NodeClass/" + strings.Repeat("n", 64) + ": the name has 64 characters, and no more than 63"},
+		},
 		"by a rule":  {strings.Replace(pool("a"), "name: default}", "name: ''}", 1), []string{`a.yaml:8: NodePool/a: spec.template.spec.nodeClassRef.name: Invalid value: "": name may not be empty`}},
 		"a bad name": {pool("Not_A_Name"), []string{`a.yaml:4: NodePool/Not_A_Name: metadata.name: Invalid value: "Not_A_Name"`}},
 		"twice":      {pool("a") + "---\n" + class("a") + "---\n" + pool("a"), []string{"a.yaml:21: NodePool/a is defined twice, first in a.yaml:1"}},

@@ -1,0 +1,110 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// checkDefinition refuses what the CRD's schema lets through and Karpenter cannot
+// work with. No condition of the object would say so.
+func checkDefinition(object Object) []problem {
+	var found []problem
+	if n := len(object.Ref.Name); n > validation.LabelValueMaxLength {
+		found = append(found, problem{"metadata.name", fmt.Sprintf(
+			"%s: the name has %d characters, and no more than %d: it becomes the value of a label of each of its nodes, so that none could be launched", object.Ref, n, validation.LabelValueMaxLength)})
+	}
+	if object.Ref.Kind == NodePool {
+		found = append(found, checkSchedules(object)...)
+		found = append(found, checkRequirements(object)...)
+	}
+	return found
+}
+
+// checkSchedules parses the schedules of budgets as Karpenter does (Budget.IsActive
+// in karpenter pkg/apis/v1/nodepool.go, 1.14.1). One that it cannot parse stops all
+// disruption in the cluster.
+func checkSchedules(object Object) []problem {
+	var found []problem
+	for i, budget := range list(object.Desired, "spec", "disruption", "budgets") {
+		schedule, given := budget["schedule"].(string)
+		if !given {
+			continue
+		}
+		if _, err := cron.ParseStandard("TZ=UTC " + schedule); err != nil {
+			found = append(found, problem{
+				fmt.Sprintf("spec.disruption.budgets[%d].schedule", i),
+				fmt.Sprintf("%s: schedule %q of a disruption budget is no cron schedule: %v", object.Ref, schedule, err),
+			})
+		}
+	}
+	return found
+}
+
+// checkRequirements refuses requirements that no machine can meet, as far as the
+// values of a label are all known.
+func checkRequirements(object Object) []problem {
+	var found []problem
+	for i, requirement := range list(object.Desired, "spec", "template", "spec", "requirements") {
+		key, _ := requirement["key"].(string)
+		known := closedLabels()[key]
+		values := texts(requirement["values"])
+		if known == nil || requirement["operator"] != "In" || len(values) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(values, func(v string) bool { return slices.Contains(known, v) }) {
+			found = append(found, problem{
+				fmt.Sprintf("spec.template.spec.requirements[%d].values", i),
+				fmt.Sprintf("%s: no instance type has %s in [%s]: the known values are %s", object.Ref, key, strings.Join(values, ", "), strings.Join(known, ", ")),
+			})
+		}
+	}
+	return found
+}
+
+// closedLabels are the labels of which all values are known. Families, sizes and
+// types are not among them: AWS brings new ones all the time.
+func closedLabels() map[string][]string {
+	return map[string][]string{
+		"kubernetes.io/arch":         {"amd64", "arm64"},
+		"kubernetes.io/os":           {"linux", "windows"},
+		"karpenter.sh/capacity-type": {"on-demand", "reserved", "spot"},
+		// The letters with which the names of instance types begin
+		// (https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html,
+		// and those of previous generations).
+		"karpenter.k8s.aws/instance-category": {
+			"a", "c", "cc", "cg", "cr", "d", "dl", "f", "g", "gr", "h", "hi", "hpc", "hs", "i", "im", "inf", "is",
+			"m", "mac", "p", "r", "t", "trn", "u", "vt", "x", "z",
+		},
+	}
+}
+
+// list reads a list of objects; what is not of that form is for the schema to say.
+func list(object *unstructured.Unstructured, path ...string) []map[string]any {
+	value, _, err := unstructured.NestedFieldNoCopy(object.Object, path...)
+	if err != nil {
+		return nil
+	}
+	items, _ := value.([]any)
+	found := make([]map[string]any, 0, len(items))
+	for _, item := range items {
+		fields, _ := item.(map[string]any)
+		found = append(found, fields)
+	}
+	return found
+}
+
+func texts(value any) []string {
+	items, _ := value.([]any)
+	var found []string
+	for _, item := range items {
+		if text, ok := item.(string); ok {
+			found = append(found, text)
+		}
+	}
+	return found
+}
