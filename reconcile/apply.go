@@ -61,8 +61,9 @@ func (p *pass) tellWritten() {
 		byRef[c.Ref] = c
 	}
 	drift := p.before.Status.LastAppliedRevision == p.snapshot.Revision
-	var applied []string
+	var applied, warnings []string
 	for _, w := range p.applied.Written {
+		warnings = append(warnings, byRef[w.Ref].Warnings...)
 		switch c := byRef[w.Ref]; {
 		case drift && c.Action == plan.Create:
 			p.warn("DriftCorrected", fmt.Sprintf("%s was missing and is made again", w.Ref))
@@ -74,6 +75,9 @@ func (p *pass) tellWritten() {
 	}
 	if len(applied) > 0 {
 		p.event(reasonApplied, someOf(applied))
+	}
+	if len(warnings) > 0 {
+		p.warn("NodesDisrupted", someOf(warnings))
 	}
 }
 
@@ -118,6 +122,8 @@ func (p *pass) noteUnwritten() {
 			p.waitFor(c.WaitsFor, c.Message)
 		case plan.Drifted:
 			p.drifted = append(p.drifted, c.Ref)
+		case plan.Hold:
+			p.held = append(p.held, c)
 		case plan.Create:
 			if !p.stages.controller.Ready {
 				p.waitFor("Controller", c.Ref.String()+" arrives when the controller is there")
@@ -147,7 +153,7 @@ func (p *pass) failedWrites() error {
 		}
 	}
 	p.unwritten = several(errs)
-	if p.unwritten == nil && p.wholeWritten() {
+	if p.unwritten == nil && p.wholeWritten() && !p.setBackUnrecorded() {
 		p.sync.Status.LastAppliedRevision = p.snapshot.Revision
 	}
 	return nil

@@ -55,13 +55,22 @@ func (p *pass) servedOrGone(ctx context.Context) error {
 // drain takes everything away that is ours. It was said by name, so that no
 // guard weighs it.
 func (p *pass) drain(ctx context.Context) error {
-	policy, err := p.policy(ctx)
+	all, err := p.nodeSyncs(ctx)
+	if err != nil {
+		return err
+	}
+	policy, err := p.policy(ctx, all)
 	if err != nil {
 		return err
 	}
 	if p.plan, err = plan.Make(ctx, nil, p.live, policy, nil); err != nil {
 		return err
 	}
+	p.awaitOthers(all)
+	if err := p.takeBack(ctx); err != nil {
+		return err
+	}
+	p.waitForOthers()
 	p.recordCandidates()
 	// Everything goes, so that nothing arrives, no pool takes the pods, and there is
 	// nothing to wait for between one node and the next.
@@ -99,13 +108,21 @@ func (p *pass) nothingLives(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	policy, err := p.policy(ctx)
+	all, err := p.nodeSyncs(ctx)
+	if err != nil {
+		return false, err
+	}
+	policy, err := p.policy(ctx, all)
 	if err != nil {
 		return false, err
 	}
 	left, err := plan.Make(ctx, nil, live, policy, nil)
 	if err != nil {
 		return false, err
+	}
+	if len(left.Kept) > 0 {
+		p.waitFor("NodeSync/"+left.Kept[0].By, left.Kept[0].Message)
+		return false, nil
 	}
 	if len(left.Removals) > 0 {
 		p.waitFor(left.Removals[0].Ref.String(), "it is still there")

@@ -24,6 +24,9 @@ type Source interface {
 	// Since lists the commits that the last Snapshot reaches and the applied one
 	// does not, and that changed an input, newest first.
 	Since(ctx context.Context, req source.Request, applied string, inputs render.Inputs, limit int) ([]string, error)
+	// Older says whether the last Snapshot is an ancestor of a commit, as far as that
+	// is known without asking anybody.
+	Older(key, commit string) bool
 	// Forget drops what is stored for a NodeSync that is gone.
 	Forget(key string) error
 }
@@ -41,7 +44,7 @@ func (p *pass) fetch(ctx context.Context) error {
 		snapshot, began, err := p.fetchNow(ctx, due)
 		m.fetchedFor, m.fetchedAt, m.failure = key, began, err
 		if err == nil {
-			m.snapshot, m.snapshotOf = snapshot, p.sync.Generation
+			m.snapshot, m.snapshotOf, m.snapshotAt = snapshot, p.sync.Generation, began
 		}
 	}
 	p.wakeAt(p.fetchDue(key))

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -27,5 +26,5 @@ func joinRefs(refs []render.Ref) string {
 	for _, ref := range refs {
 		names = append(names, ref.String())
 	}
-	return strings.Join(names, ", ")
+	return someOf(names)
 }

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -29,18 +30,26 @@ type memory struct {
 	fetchedAt  time.Time
 	fetchedFor fetchKey
 	failure    error
-	// The last Snapshot, and the generation of the NodeSync that it is of.
+	// The last Snapshot, the generation of the NodeSync that it is of, and when its
+	// fetch began.
 	snapshot   *render.Snapshot
 	snapshotOf int64
+	snapshotAt time.Time
 	// pushedAt is when a host said last that there is something new. Whoever
 	// hears of it is no pass: memories guards it.
 	pushedAt time.Time
 
 	// The last render that succeeded, and what it was made with.
 	set        *render.Set
-	refs       map[render.Ref]bool
 	renderedBy renderKey
 	rendered   render.Cache
+
+	// What other NodeSyncs may know of it, whether this one waits to know that of
+	// another, and whether it holds something for the number of nodes: memories guards
+	// them.
+	heard  heard
+	awaits bool
+	weighs bool
 
 	// compared is what the last Plan has found as Git says.
 	compared plan.Memo
@@ -92,8 +101,10 @@ type memory struct {
 	hostsOf string
 	hosts   []plan.Host
 
-	// The commits that the last revision brought.
+	// The commits that the last revision brought, and whether it is older than what
+	// was applied before it.
 	history history
+	setBack setBack
 }
 
 // fetchKey is what makes a fetch due before its time.
@@ -173,23 +184,97 @@ func (m *memories) pushed(name types.NamespacedName) time.Time {
 	return time.Time{}
 }
 
+// heard is what is known of a NodeSync's newest Set: its entries, of which
+// generation of the NodeSync it is, and when its fetch began.
+type heard struct {
+	refs       map[render.Ref]bool
+	generation int64
+	at         time.Time
+}
+
+// heardOf is what is known of a NodeSync's newest Set; nothing before its first.
+func (m *memories) heardOf(name types.NamespacedName, uid types.UID) heard {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.of[name]; ok && known.uid == uid {
+		return known.heard
+	}
+	return heard{}
+}
+
 // wants says whether the last Set of a NodeSync has an entry of this name.
 func (m *memories) wants(name types.NamespacedName, ref render.Ref) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known, ok := m.of[name]
-	return ok && known.refs[ref]
+	return ok && known.heard.refs[ref]
 }
 
-// remember notes the entries of a NodeSync's newest Set.
-func (m *memories) remember(name types.NamespacedName, set *render.Set) {
-	refs := make(map[render.Ref]bool, len(set.Objects))
-	for _, object := range set.Objects {
-		refs[object.Ref] = true
-	}
+// await notes whether a NodeSync waits for what others have in Git.
+func (m *memories) await(name types.NamespacedName, awaits bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known, ok := m.of[name]; ok {
-		known.set, known.refs = set, refs
+		known.awaits = awaits
 	}
+}
+
+// weigh notes whether a NodeSync holds something for the number of nodes.
+func (m *memories) weigh(name types.NamespacedName, weighs bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.of[name]; ok {
+		known.weighs = weighs
+	}
+}
+
+// weighing says whether a NodeSync holds something for the number of nodes.
+func (m *memories) weighing(name types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.of[name]
+	return ok && known.weighs
+}
+
+// awaiting says whether a NodeSync waits for what others have in Git.
+func (m *memories) awaiting(name types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.of[name]
+	return ok && known.awaits
+}
+
+// remember notes a NodeSync's newest Set, and returns the NodeSyncs that wait to
+// know of it, where it is news.
+func (m *memories) remember(name types.NamespacedName, set *render.Set, generation int64, at time.Time) (waiting []types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.of[name]
+	if !ok {
+		return nil
+	}
+	known.set = set
+	same := known.heard.has(set)
+	if same && known.heard.generation == generation && known.heard.at.Equal(at) {
+		return nil
+	}
+	if !same {
+		known.heard.refs = make(map[render.Ref]bool, len(set.Objects))
+		for _, object := range set.Objects {
+			known.heard.refs[object.Ref] = true
+		}
+	}
+	known.heard.generation, known.heard.at = generation, at
+	for other, memory := range m.of {
+		if memory.awaits && other != name {
+			waiting = append(waiting, other)
+		}
+	}
+	return waiting
+}
+
+// has says whether just the entries of a Set are known.
+func (h heard) has(set *render.Set) bool {
+	return h.refs != nil && len(h.refs) == len(set.Objects) &&
+		!slices.ContainsFunc(set.Objects, func(o render.Object) bool { return !h.refs[o.Ref] })
 }

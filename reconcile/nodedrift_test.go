@@ -125,7 +125,7 @@ func TestNodeDriftWakes(t *testing.T) {
 	for want, sync := range map[int]*v1alpha1.NodeSync{0: nodeSync(unchanged), 1: upgraded(now)} {
 		b := newBed(t, sync)
 		b.memories.recall(b.pass().name(), "11")
-		b.memories.remember(b.pass().name(), &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}})
+		b.memories.remember(b.pass().name(), &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}}, 1, b.clock.now())
 		claim := driftedClaim("general-1", "general", now)
 		claim.Status.ProviderID = "aws:///a/i-1"
 		if woken := b.claimed(t.Context(), claim); len(woken) != want {

@@ -84,6 +84,8 @@ type pass struct {
 	fought []charts.Move
 	// drifted are objects that differ from Git and are left alone by `drift: Report`.
 	drifted []render.Ref
+	// held are the changes that would disrupt more nodes than the guard allows.
+	held []plan.Change
 	// launchless are the pools that get no nodes, each with why; looked says that
 	// they were looked for.
 	launchless []string

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,7 +15,11 @@ import (
 
 // makePlan weighs the Set against what lives.
 func (p *pass) makePlan(ctx context.Context) error {
-	policy, err := p.policy(ctx)
+	all, err := p.nodeSyncs(ctx)
+	if err != nil {
+		return err
+	}
+	policy, err := p.policy(ctx, all)
 	if err != nil {
 		return err
 	}
@@ -23,20 +28,37 @@ func (p *pass) makePlan(ctx context.Context) error {
 		return err
 	}
 	p.memory.compared = p.plan.Memo
+	p.awaitOthers(all)
+	p.memories.weigh(p.name(), p.holdsNodes())
 	return nil
 }
 
-// policy is what the NodeSync allows, beside the other NodeSyncs that exist.
-func (p *pass) policy(ctx context.Context) (plan.Policy, error) {
+// holdsNodes says whether something is held that may go when nodes have ended.
+func (p *pass) holdsNodes() bool {
+	return slices.ContainsFunc(p.plan.Changes, func(c plan.Change) bool { return c.Action == plan.Hold }) ||
+		slices.ContainsFunc(p.plan.Removals, func(c plan.Candidate) bool {
+			return c.Reason == plan.ReasonMaxDisruptedNodes || c.Reason == plan.ReasonMaxRemovedPools
+		})
+}
+
+// nodeSyncs are all that exist, in every namespace. They are the cache's own and
+// read only.
+func (p *pass) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 	all := &v1alpha1.NodeSyncList{}
 	if err := p.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
-		return plan.Policy{}, fmt.Errorf("read the NodeSyncs: %w", err)
+		return nil, fmt.Errorf("read the NodeSyncs: %w", err)
 	}
+	return all.Items, nil
+}
+
+// policy is what the NodeSync allows, beside all NodeSyncs that exist.
+func (p *pass) policy(ctx context.Context, all []v1alpha1.NodeSync) (plan.Policy, error) {
 	revision := plan.RevisionDeleted
 	if p.snapshot != nil {
 		revision = p.snapshot.Revision
 	}
-	policy := PolicyOf(p.sync, all.Items, revision)
+	policy := PolicyOf(p.sync, all, revision)
+	policy.OtherSyncs, policy.Now, policy.SetBack = p.otherSyncs(all), p.now, p.isSetBack()
 	var err error
 	policy.Hosts, err = p.poolHosts(ctx)
 	return policy, err
@@ -44,7 +66,7 @@ func (p *pass) policy(ctx context.Context) (plan.Policy, error) {
 
 // PolicyOf is what a NodeSync allows at a revision. all are the NodeSyncs that
 // exist, in every namespace: the label of one that exists counts, wherever it
-// lives.
+// lives. Nothing is known of what they have in Git.
 func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, revision string) plan.Policy {
 	policy := plan.Policy{
 		Owner:       plan.OwnerOf(sync.Namespace, sync.Name),
@@ -58,7 +80,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, revision string)
 	}
 	for i := range all {
 		if owner := plan.OwnerOf(all[i].Namespace, all[i].Name); owner != policy.Owner {
-			policy.OtherSyncs = append(policy.OtherSyncs, owner)
+			policy.OtherSyncs = append(policy.OtherSyncs, plan.OtherSync{Owner: owner})
 		}
 	}
 	return policy

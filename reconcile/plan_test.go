@@ -63,8 +63,8 @@ func TestPolicyOf(t *testing.T) {
 			if p.Adopt != v1alpha1.AdoptNever || p.Drift != v1alpha1.DriftReport || *p.Guard.MaxRemovedPools != 1 {
 				t.Errorf("policy %+v", p)
 			}
-			want := []plan.Owner{plan.OwnerOf(namespace, "gpu"), plan.OwnerOf("elsewhere", "prod")}
-			if diff := cmp.Diff(want, p.OtherSyncs, cmp.AllowUnexported(plan.Owner{})); diff != "" {
+			want := []plan.OtherSync{{Owner: plan.OwnerOf(namespace, "gpu")}, {Owner: plan.OwnerOf("elsewhere", "prod")}}
+			if diff := cmp.Diff(want, p.OtherSyncs); diff != "" {
 				t.Errorf("others:\n%s", diff)
 			}
 		})

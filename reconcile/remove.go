@@ -23,6 +23,7 @@ func (p *pass) remove(ctx context.Context) error {
 	if err := p.takeBack(ctx); err != nil {
 		return err
 	}
+	p.waitForOthers()
 	p.recordCandidates()
 	p.predate()
 	return p.drive(ctx, terms{arrivals: p.arrivalsGate, successor: p.successorGate, pace: p.pace()})
@@ -71,7 +72,7 @@ func (p *pass) takeBack(ctx context.Context) error {
 		if !slices.Contains(back, open.UID) {
 			return false
 		}
-		p.event("RemovalReverted", fmt.Sprintf("%s is in Git again and stays", removalName(open)))
+		p.event("RemovalReverted", p.whyReturned(open))
 		return true
 	})
 	return nil
@@ -80,12 +81,34 @@ func (p *pass) takeBack(ctx context.Context) error {
 // reasonVanished is that of a removal whose object somebody else has deleted.
 const reasonVanished = "Vanished"
 
+// whyReturned says why a removal has ended before its time.
+func (p *pass) whyReturned(r v1alpha1.Removal) string {
+	ref := render.Ref{Kind: r.Kind, Name: r.Name}
+	for _, k := range p.plan.Kept {
+		if k.Ref == ref {
+			return k.Message
+		}
+	}
+	if p.set != nil && slices.ContainsFunc(p.set.Objects, func(o render.Object) bool { return o.Ref == ref }) {
+		return fmt.Sprintf("%s is in Git again and stays", ref)
+	}
+	return fmt.Sprintf("%s is another NodeSync's now, and stays", ref)
+}
+
+// notDriven says whether a removal stands still: Git has its entry again, or another
+// NodeSync has it, or may have it.
+func (p *pass) notDriven(r v1alpha1.Removal) bool {
+	return slices.ContainsFunc(p.returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||
+		slices.ContainsFunc(p.plan.Kept, func(k plan.Kept) bool { return k.UID == r.UID })
+}
+
 // recordCandidates writes down what leaves, held or not. It is acted on once the
 // record is read back.
 func (p *pass) recordCandidates() {
 	now := p.timestamp()
 	for _, c := range p.plan.Removals {
 		if c.Recorded {
+			p.noteRevision(c)
 			continue
 		}
 		removal := v1alpha1.Removal{
@@ -103,6 +126,25 @@ func (p *pass) recordCandidates() {
 		p.sync.Status.Removals = append(p.sync.Status.Removals, removal)
 		p.wakeNow()
 	}
+}
+
+// noteRevision notes for what is held since the branch was set back which revision
+// lacks it, where it was set back once more.
+func (p *pass) noteRevision(c plan.Candidate) {
+	for i := range p.sync.Status.Removals {
+		if r := &p.sync.Status.Removals[i]; r.UID == c.UID && c.Reason == plan.ReasonOlderRevision {
+			r.Revision = c.Revision
+		}
+	}
+}
+
+// setBackUnrecorded says whether something that an older commit lacks is not
+// recorded as held yet. Until it is, that commit does not count as applied: the
+// next pass would not know any more that it is older.
+func (p *pass) setBackUnrecorded() bool {
+	return slices.ContainsFunc(p.plan.Removals, func(c plan.Candidate) bool {
+		return c.Reason == plan.ReasonOlderRevision && !c.Recorded
+	})
 }
 
 // holds are the removals that a person has to let go, by the object's UID.
@@ -126,7 +168,7 @@ type terms struct {
 func (p *pass) drive(ctx context.Context, on terms) error {
 	var driven, kept []v1alpha1.Removal
 	for _, r := range p.sync.Status.Removals {
-		if slices.ContainsFunc(p.returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) {
+		if p.notDriven(r) {
 			kept = append(kept, r)
 			continue
 		}

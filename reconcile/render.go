@@ -25,7 +25,8 @@ func (p *pass) makeSet(ctx context.Context) error {
 		if unchanged {
 			set := *last
 			set.Revision, set.Commit = p.snapshot.Revision, p.snapshot.Commit
-			p.set, p.memory.set = &set, &set
+			p.set = &set
+			p.rendered(&set)
 			return nil
 		}
 	}
@@ -43,7 +44,7 @@ func (p *pass) makeSet(ctx context.Context) error {
 		p.warn("Warning", warning)
 	}
 	p.set = set
-	p.memories.remember(p.name(), set)
+	p.rendered(set)
 	p.memory.renderedBy = key
 	return nil
 }

@@ -26,6 +26,8 @@ type fakeSource struct {
 	commits []string
 	unknown error
 	asked   []string
+	// older is the commit that the last Snapshot is an ancestor of.
+	older string
 	// forgotten are the keys of stores that were dropped.
 	forgotten []string
 }
@@ -48,6 +50,8 @@ func (f *fakeSource) Since(_ context.Context, _ source.Request, applied string, 
 	f.asked = append(f.asked, applied)
 	return f.commits, f.unknown
 }
+
+func (f *fakeSource) Older(_, commit string) bool { return f.older == commit }
 
 func (f *fakeSource) Forget(key string) error {
 	f.forgotten = append(f.forgotten, key)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -45,8 +46,8 @@ func (p *pass) verdict() verdict {
 	case len(stalled(s.Removals)) > 0:
 		r := stalled(s.Removals)[0]
 		return verdict{stuck, v1alpha1.ReasonStalled, fmt.Sprintf("removal of %s stalled: %s", removalName(r), r.Message)}
-	case len(heldRemovals(s.Removals)) > 0:
-		return verdict{stuck, v1alpha1.ReasonHeld, describeHeld(heldRemovals(s.Removals))}
+	case len(p.held)+len(heldRemovals(s.Removals)) > 0:
+		return verdict{stuck, v1alpha1.ReasonHeld, describeHeld(p.held, heldRemovals(s.Removals))}
 	case p.unpulled != nil:
 		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.unpulled)))
 	case p.unkept != nil:
@@ -102,24 +103,37 @@ func filter(removals []v1alpha1.Removal, keep func(v1alpha1.Removal) bool) []v1a
 	return kept
 }
 
-// describeHeld names what is held and what lets it go.
-func describeHeld(held []v1alpha1.Removal) string {
-	names := make([]string, 0, len(held))
-	for _, r := range held {
-		names = append(names, removalName(r))
+// describeHeld names what is held and what releases it.
+func describeHeld(changes []plan.Change, removals []v1alpha1.Removal) string {
+	changed, left := make([]string, 0, len(changes)), make([]string, 0, len(removals))
+	for _, c := range changes {
+		changed = append(changed, c.Ref.String())
 	}
-	return fmt.Sprintf("held: removal of %s: %s", strings.Join(names, ", "), held[0].Message)
+	for _, r := range removals {
+		left = append(left, removalName(r))
+	}
+	switch {
+	case len(changes) == 0:
+		return fmt.Sprintf("held: removal of %s: %s", someOf(left), removals[0].Message)
+	case len(removals) == 0:
+		return fmt.Sprintf("held: change of %s: %s", someOf(changed), changes[0].Message)
+	}
+	return fmt.Sprintf("held: change of %s, removal of %s: %s", someOf(changed), someOf(left), changes[0].Message)
 }
 
 // describeRemovals names what leaves and how far each has come.
 func describeRemovals(removals []v1alpha1.Removal) string {
-	parts := make([]string, 0, len(removals))
-	for _, r := range removals {
+	parts := make([]string, 0, maxNamed)
+	for _, r := range removals[:min(len(removals), maxNamed)] {
 		part := fmt.Sprintf("%s %s", removalName(r), r.Phase)
 		if r.Message != "" {
 			part += " (" + r.Message + ")"
 		}
 		parts = append(parts, part)
 	}
-	return "removing " + strings.Join(parts, ", ")
+	text := "removing " + strings.Join(parts, ", ")
+	if more := len(removals) - len(parts); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

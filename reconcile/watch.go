@@ -76,17 +76,19 @@ func (r *Reconciler) allOnCRD(ctx context.Context, obj client.Object) []ctrlreco
 	return nil
 }
 
-// concerned wakes the NodeSync that owns a definition, and those whose Git has
-// an entry of its name.
+// concerned wakes the NodeSync that owns a definition, those whose Git has an
+// entry of its name, and those that wait for another to take one over.
 func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	ref := render.Ref{Kind: obj.GetObjectKind().GroupVersionKind().Kind, Name: obj.GetName()}
 	return r.where(ctx, func(sync *v1alpha1.NodeSync) bool {
-		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || r.memories.wants(client.ObjectKeyFromObject(sync), ref)
+		name := client.ObjectKeyFromObject(sync)
+		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || r.memories.wants(name, ref) || r.memories.awaiting(name)
 	})
 }
 
 // claimed wakes the NodeSyncs whose open removals a NodeClaim belongs to, those of
-// whose pool it brings news, and those that watch for node drift.
+// whose pool it brings news, those that watch for node drift, and those that hold
+// something for the number of nodes.
 func (r *Reconciler) claimed(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	claim, ok := obj.(*karpv1.NodeClaim)
 	if !ok {
@@ -95,8 +97,8 @@ func (r *Reconciler) claimed(ctx context.Context, obj client.Object) []ctrlrecon
 	n, news := observe.NodeClaim(claim), r.Launches.See(claim)
 	pool := render.Ref{Kind: render.NodePool, Name: n.Pool}
 	return r.where(ctx, func(sync *v1alpha1.NodeSync) bool {
-		told := news || watchesDrift(sync)
-		return removes(sync, n) || told && r.memories.wants(client.ObjectKeyFromObject(sync), pool)
+		name, told := client.ObjectKeyFromObject(sync), news || watchesDrift(sync)
+		return removes(sync, n) || told && r.memories.wants(name, pool) || r.memories.weighing(name)
 	})
 }
 

@@ -130,10 +130,12 @@ type planReport struct {
 }
 
 type changeReport struct {
-	Object  string       `json:"object"`
-	Action  plan.Action  `json:"action"`
-	Effect  plan.Effect  `json:"effect"`
-	Nodes   int          `json:"nodes"`
+	Object string      `json:"object"`
+	Action plan.Action `json:"action"`
+	Effect plan.Effect `json:"effect"`
+	Nodes  int         `json:"nodes"`
+	// UpTo says that Nodes is the most that it can be.
+	UpTo    bool         `json:"upTo,omitempty"`
 	Fields  []plan.Field `json:"fields,omitempty"`
 	Message string       `json:"message,omitempty"`
 }
@@ -148,9 +150,13 @@ type removalReport struct {
 func newPlanReport(p *planned) planReport {
 	r := planReport{Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
 	for _, c := range p.Changes {
-		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, Fields: c.Fields, Message: c.Message})
+		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, Fields: c.Fields, Message: c.Message})
+		r.Warnings = append(r.Warnings, c.Warnings...)
 		if c.Err != nil {
 			r.Refused++
+		}
+		if c.Action == plan.Hold {
+			r.Held++
 		}
 	}
 	for _, c := range p.Removals {
@@ -175,7 +181,7 @@ func (r planReport) print(out io.Writer) error {
 	if len(r.Changes) > 0 {
 		t := newTable(out, "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
 		for _, c := range r.Changes {
-			t.AppendRow([]any{c.Action, c.Object, c.Effect, c.Nodes, c.what()})
+			t.AppendRow([]any{c.Action, c.Object, c.Effect, c.nodes(), c.what()})
 		}
 		t.Render()
 	}
@@ -190,6 +196,14 @@ func (r planReport) print(out io.Writer) error {
 		fmt.Fprintln(out, "warning: "+warning)
 	}
 	return nil
+}
+
+// nodes says on how many nodes the effect is.
+func (c changeReport) nodes() any {
+	if c.UpTo {
+		return fmt.Sprintf("up to %d", c.Nodes)
+	}
+	return c.Nodes
 }
 
 // what sums a change up on one line.

@@ -20,7 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-var kubeconfig = flag.String("kubeconfig", "", "hold the properties against this API server too; it must have no NodePools that anybody needs, and no Karpenter")
+var kubeconfig = flag.String("apiserver", "", "kubeconfig of an API server: hold the properties against it too; it must have no NodePools that anybody needs, and no Karpenter")
 
 // server is what the properties are held against.
 type server interface {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -46,6 +47,9 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		ProviderID: claim.Status.ProviderID,
 		Node:       claim.Status.NodeName,
 		Deleting:   claim.DeletionTimestamp != nil,
+		Disrupted:  disrupted(claim),
+		Labels:     labelsOf(claim),
+		Created:    claim.CreationTimestamp.Time,
 	}
 	for _, owner := range claim.OwnerReferences {
 		if owner.Kind == render.NodePool {
@@ -56,4 +60,15 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		n.Class = claim.Spec.NodeClassRef.Name
 	}
 	return n
+}
+
+// disrupted says whether Karpenter has ended a NodeClaim by itself
+// (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
+func disrupted(claim *karpv1.NodeClaim) bool {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == karpv1.ConditionTypeDisruptionReason {
+			return c.Status == metav1.ConditionTrue
+		}
+	}
+	return false
 }

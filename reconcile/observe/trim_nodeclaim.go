@@ -1,12 +1,16 @@
 package observe
 
 import (
+	"maps"
 	"slices"
 	"unique"
 
 	"github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // trimNodeClaim keeps what a Plan and a removal ask about. What many NodeClaims
@@ -17,7 +21,10 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 		CreationTimestamp: claim.CreationTimestamp, DeletionTimestamp: claim.DeletionTimestamp,
 	}}
 	if pool, found := claim.Labels[karpv1.NodePoolLabelKey]; found {
-		trimmed.Labels = map[string]string{karpv1.NodePoolLabelKey: shared(pool)}
+		trimmed.Labels = map[string]string{
+			karpv1.NodePoolLabelKey: shared(pool),
+			packedLabels:            string(shared(labelsOf(claim))),
+		}
 	}
 	for _, finalizer := range claim.Finalizers {
 		trimmed.Finalizers = append(trimmed.Finalizers, shared(finalizer))
@@ -37,6 +44,22 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	return trimmed
 }
 
+// packedLabels is the key under which the cache keeps all labels of a NodeClaim, as
+// one text: a map of them for each would take more than all else of it. It stands
+// on no object in the cluster.
+const packedLabels = "labels"
+
+// labelsOf are the labels of a NodeClaim, trimmed or not, but for the name of its
+// host, which is no other's.
+func labelsOf(claim *karpv1.NodeClaim) plan.Labels {
+	if packed, trimmed := claim.Labels[packedLabels]; trimmed {
+		return plan.Labels(packed)
+	}
+	kept := maps.Clone(claim.Labels)
+	delete(kept, corev1.LabelHostname)
+	return plan.PackLabels(kept)
+}
+
 // telling are the conditions that say how far a NodeClaim's end has come, why it
 // was not launched, and that it has drifted.
 func telling(conditions []status.Condition) []status.Condition {
@@ -44,6 +67,7 @@ func telling(conditions []status.Condition) []status.Condition {
 	for _, c := range conditions {
 		leaving := slices.Contains([]string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating}, c.Type)
 		drifted := c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue
+		drifted = drifted || c.Type == karpv1.ConditionTypeDisruptionReason && c.Status == metav1.ConditionTrue
 		if leaving || drifted || c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue {
 			kept = append(kept, c)
 		}

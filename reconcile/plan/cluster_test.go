@@ -61,7 +61,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	return &cluster{
 		Server: applytest.New(t),
-		policy: plan.Policy{Owner: owner, OtherSyncs: []plan.Owner{other}, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true},
+		policy: plan.Policy{Owner: owner, OtherSyncs: []plan.OtherSync{{Owner: other}}, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true},
 	}
 }
 
@@ -162,6 +162,13 @@ func script(p *plan.Plan) []string {
 			line = "Hold " + r.Ref.String() + " " + r.Reason
 		}
 		lines = append(lines, line)
+	}
+	for _, k := range p.Kept {
+		word := "Await "
+		if k.HandedOver {
+			word = "Handover "
+		}
+		lines = append(lines, word+k.Ref.String()+" by "+k.By)
 	}
 	for _, r := range p.Returned {
 		lines = append(lines, "Returned "+r.Kind+"/"+r.Name)

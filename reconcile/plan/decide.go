@@ -3,7 +3,6 @@ package plan
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -22,6 +21,7 @@ const (
 	ReasonClassMissing = "ClassMissing"
 	ReasonClassNotMade = "ClassNotMade"
 	ReasonOtherSync    = "OtherNodeSync"
+	ReasonHandedOver   = "HandedOver"
 	ReasonOtherApplier = "OtherApplier"
 	ReasonNotAdopted   = "NotAdopted"
 	ReasonImmutable    = "Immutable"
@@ -54,13 +54,19 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	if change.Action.Writes() {
 		m.needClass(change)
 	}
-	if (change.Action == Create || change.Action == Update || change.Action == Adopt) && m.policy.Drift == v1alpha1.DriftReport && !m.policy.NewRevision {
+	if m.reported(change) {
 		change.Action = Drifted
 	}
 	if change.Action != None {
 		m.effect(change)
 	}
 	return d, nil
+}
+
+// reported says that a Change is drift, which is reported and not corrected.
+func (m *maker) reported(change *Change) bool {
+	corrects := change.Action == Create || change.Action == Update || change.Action == Adopt
+	return corrects && m.policy.Drift == v1alpha1.DriftReport && !m.policy.NewRevision && change.Reason != ReasonHandedOver
 }
 
 // known says whether the last Plan has found these very objects equal. One that is
@@ -91,12 +97,13 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 		return err
 	}
 	change.note(j)
-	if other, ok := m.otherSync(change.Live); ok {
-		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
-		return nil
-	}
+	owner, other := m.ownership(change.Live, j.applied)
 	switch {
-	case !leaving && !m.policy.Owner.Owns(change.Live):
+	case owner == theirs:
+		m.takeFromOther(change, j, other)
+	case owner == relabelled && !leaving:
+		m.relabel(change, j)
+	case !leaving && owner != ours:
 		m.adopt(change, j)
 	case j.foreign != nil:
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
@@ -130,7 +137,7 @@ func (c *Change) update(j judgement) {
 		c.Message = fmt.Sprintf("%s is as Git says, but not all of its fields are ours", c.Ref)
 		return
 	}
-	c.Message = fmt.Sprintf("%s differs at %s", c.Ref, strings.Join(paths(j.change), ", "))
+	c.Message = fmt.Sprintf("%s differs at %s", c.Ref, someOf(paths(j.change)))
 }
 
 func (c *Change) conflict(reason string, err *ConflictError) {
@@ -141,14 +148,6 @@ func (c *Change) conflict(reason string, err *ConflictError) {
 func (m *maker) leaving(live *unstructured.Unstructured) bool {
 	r, ok := m.live.removal(live.GetUID())
 	return ok && r.Phase != v1alpha1.RemovalHeld
-}
-
-func (m *maker) otherSync(live *unstructured.Unstructured) (Owner, bool) {
-	label := live.GetLabels()[v1alpha1.OwnerLabel]
-	if label == "" || m.policy.Owner.Owns(live) {
-		return Owner{}, false
-	}
-	return m.policy.owner(label)
 }
 
 func paths(differences []difference) []string {

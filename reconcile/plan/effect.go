@@ -1,103 +1,85 @@
 package plan
 
 import (
-	"maps"
-	"slices"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// effect says what a Change does to nodes, as far as the definitions alone can
-// tell: Replace where what Karpenter hashes into its nodes differs.
+// impact is what a change of a definition does to the nodes that run.
+type impact struct {
+	effect Effect
+	// claims are the NodeClaims that it is on, and upTo says that nobody can tell
+	// which of them, from the definitions alone.
+	claims []*NodeClaim
+	upTo   bool
+	// scaledDown is how many nodes of a static pool end.
+	scaledDown int
+	// warnings are sentences on what it does to nodes later.
+	warnings []string
+}
+
+func none() impact { return impact{effect: EffectNone} }
+
+func replaces(claims []*NodeClaim, upTo bool) impact {
+	if len(claims) == 0 {
+		return none()
+	}
+	return impact{effect: EffectReplace, claims: claims, upTo: upTo}
+}
+
+// effect says what a Change does to nodes. Where Karpenter's own libraries can
+// tell it is exact: the hash by which it knows outdated nodes, and requirements
+// against the labels of NodeClaims. Where it takes an answer of AWS, as for AMIs
+// and selectors, it is up to all nodes.
 func (m *maker) effect(change *Change) {
 	if change.Action == Conflict || change.Action == Refuse || change.Action == Wait {
 		change.Effect = EffectBlocked
 		return
 	}
-	nodes := m.nodes()[change.Ref]
-	if change.Live == nil || nodes == 0 {
+	claims := m.claims()[change.Ref]
+	if change.Live == nil || len(claims) == 0 {
 		return
 	}
-	if hashed(change.Ref.Kind, change.Live) != hashed(change.Ref.Kind, change.Object.Defaulted) {
-		change.Effect, change.Nodes = EffectReplace, nodes
+	var i impact
+	if change.Ref.Kind == render.NodePool {
+		i = poolImpact(change.Live, change.Object.Defaulted, claims, m.policy.Now)
+	} else {
+		i = classImpact(change.Live, change.Object.Defaulted, claims)
+	}
+	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.scaledDown, i.upTo
+	change.scaledDown, change.Warnings = i.scaledDown, i.warnings
+	for _, c := range i.claims {
+		change.touched = append(change.touched, c.UID)
 	}
 }
 
-// unhashed are the fields that Karpenter leaves out of the hash by which it
-// knows outdated nodes (`hash:"ignore"` in karpenter pkg/apis/v1/nodepool.go
-// and nodeclaim.go, karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1).
-// A change of requirements or selectors replaces those nodes alone that no
-// longer fit; that cannot be told from here.
-func unhashed(kind string) []string {
-	if kind == render.NodePool {
-		return []string{"requirements", "resources"}
+// typed reads an object into Karpenter's own type; what the type does not know is
+// left out.
+func typed[T any](object *unstructured.Unstructured) (*T, error) {
+	into := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
+		return nil, fmt.Errorf("read %s/%s: %w", object.GetKind(), object.GetName(), err)
 	}
-	return []string{
-		"subnetSelectorTerms", "securityGroupSelectorTerms", "capacityReservationSelectorTerms",
-		"ipPrefixCount", "amiSelectorTerms", "amiFamily",
-	}
+	return into, nil
 }
 
-// hashed is a text that is equal for two objects when Karpenter's hash is:
-// lists count as sets, and zero values as absent.
-func hashed(kind string, object *unstructured.Unstructured) string {
-	if kind != render.NodePool {
-		spec, _, _ := unstructured.NestedMap(object.Object, "spec")
-		return canonical(normal(without(spec, unhashed(kind))))
-	}
-	template, _, _ := unstructured.NestedMap(object.Object, "spec", "template")
-	if spec, ok := template["spec"].(map[string]any); ok {
-		template["spec"] = without(spec, unhashed(kind))
-	}
-	return canonical(normal(template))
+// knownHash says whether a hash of the linked library is the one that the controller
+// works with, by the version that it notes on the object. A controller that has
+// not noted one has hashed nothing yet.
+func knownHash(live *unstructured.Unstructured, annotation, version string) bool {
+	noted := live.GetAnnotations()[annotation]
+	return noted == "" || noted == version
 }
 
-func without(fields map[string]any, keys []string) map[string]any {
-	rest := maps.Clone(fields)
-	for _, key := range keys {
-		delete(rest, key)
-	}
-	return rest
-}
-
-// normal orders lists by content and drops zero values.
-func normal(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		kept := map[string]any{}
-		for key, field := range v {
-			if n := normal(field); n != nil {
-				kept[key] = n
-			}
-		}
-		if len(kept) == 0 {
-			return nil
-		}
-		return kept
-	case []any:
-		items := make([]string, 0, len(v))
-		for _, item := range v {
-			items = append(items, canonical(normal(item)))
-		}
-		if len(items) == 0 {
-			return nil
-		}
-		slices.Sort(items)
-		return items
-	case string:
-		if v == "" {
-			return nil
-		}
-	case bool:
-		if !v {
-			return nil
-		}
-	case int64:
-		if v == 0 {
-			return nil
-		}
+// specField reads a value of a spec; nil where there is none.
+func specField(object *unstructured.Unstructured, path ...string) any {
+	value, _, err := unstructured.NestedFieldNoCopy(object.Object, append([]string{"spec"}, path...)...)
+	if err != nil {
+		return nil
 	}
 	return value
 }

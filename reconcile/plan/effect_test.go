@@ -1,9 +1,13 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -22,6 +26,20 @@ spec:
       requirements: []
       taints: [` + taints + `]
 `
+	}
+	// fits is a pool for machines of one architecture.
+	fits := func(arch string, more ...string) string {
+		return strings.Replace(pool("general", "default", more...), "{key: karpenter.sh/capacity-type, operator: In, values: [spot]}", "{key: kubernetes.io/arch, operator: In, values: ["+arch+"]}", 1)
+	}
+	// lives is a pool with a field of the template's spec.
+	lives := func(field string) string {
+		return strings.Replace(pool("general", "default"), "      requirements:", "      "+field+"\n      requirements:", 1)
+	}
+	selects := func(terms string) string {
+		return strings.Replace(class("default"), "subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]", "subnetSelectorTerms: ["+terms+"]", 1)
+	}
+	image := func(alias string) string {
+		return strings.Replace(class("default"), "al2023@latest", alias, 1)
 	}
 	tests := map[string]struct {
 		before, after []string
@@ -52,6 +70,66 @@ spec:
 			after:  []string{class("default", "userData: hello")},
 			want:   map[string]int{"EC2NodeClass/default Replace": 3},
 		},
+		"requirements that some nodes do not fit": {
+			before: []string{class("default"), fits("amd64, arm64")},
+			after:  []string{class("default"), fits("arm64")},
+			want:   map[string]int{"NodePool/general Replace": 1},
+		},
+		"requirements that no node fits": {
+			before: []string{class("default"), fits("amd64, arm64")},
+			after:  []string{class("default"), fits("s390x")},
+			want:   map[string]int{"NodePool/general Replace": 2},
+		},
+		"requirements that all nodes fit": {
+			before: []string{class("default"), fits("amd64")},
+			after:  []string{class("default"), fits("amd64, arm64")},
+			want:   map[string]int{"NodePool/general None": 0},
+		},
+		"expireAfter": {
+			before: []string{class("default"), lives("expireAfter: 720h")},
+			after:  []string{class("default"), lives("expireAfter: 30s")},
+			want:   map[string]int{"NodePool/general Replace": 2},
+		},
+		"terminationGracePeriod": {
+			before: []string{class("default"), pool("general", "default")},
+			after:  []string{class("default"), lives("terminationGracePeriod: 1s")},
+			want:   map[string]int{"NodePool/general Replace": 2},
+		},
+		"fewer replicas": {
+			before: []string{class("default"), pool("general", "default", "replicas: 2")},
+			after:  []string{class("default"), pool("general", "default", "replicas: 1")},
+			want:   map[string]int{"NodePool/general Drain": 1},
+		},
+		"no replicas": {
+			before: []string{class("default"), pool("general", "default", "replicas: 2")},
+			after:  []string{class("default"), pool("general", "default", "replicas: 0")},
+			want:   map[string]int{"NodePool/general Drain": 2},
+		},
+		"more replicas": {
+			before: []string{class("default"), pool("general", "default", "replicas: 2")},
+			after:  []string{class("default"), pool("general", "default", "replicas: 5")},
+			want:   map[string]int{"NodePool/general None": 0},
+		},
+		"another AMI": {
+			before: []string{class("default")},
+			after:  []string{image("al2023@v20260101")},
+			want:   map[string]int{"EC2NodeClass/default Replace up to": 3},
+		},
+		"another family of AMIs": {
+			before: []string{class("default")},
+			after:  []string{image("bottlerocket@latest")},
+			want:   map[string]int{"EC2NodeClass/default Replace": 3},
+		},
+		"an AMI that nobody can read": {
+			before: []string{class("default")},
+			after:  []string{image("plan9@latest")},
+			want:   map[string]int{"EC2NodeClass/default Replace up to": 3},
+		},
+		"other subnets": {
+			before: []string{class("default")},
+			after:  []string{selects("{id: subnet-1}")},
+			want:   map[string]int{"EC2NodeClass/default Replace up to": 3},
+		},
 		"an instance profile of an unused class": {
 			before: []string{class("unused")},
 			after:  []string{class("unused", "userData: hello")},
@@ -63,16 +141,86 @@ spec:
 			c := newCluster(t)
 			c.have(t, owner, test.before...)
 			c.live.NodeClaims = []plan.NodeClaim{
-				{Name: "1", Pool: "general", Class: "default"},
-				{Name: "2", Pool: "general", Class: "default"},
-				{Name: "3", Pool: "batch", Class: "default"},
+				{Name: "1", UID: "1", Pool: "general", Class: "default", Labels: plan.PackLabels(map[string]string{"kubernetes.io/arch": "amd64"})},
+				{Name: "2", UID: "2", Pool: "general", Class: "default", Labels: plan.PackLabels(map[string]string{"kubernetes.io/arch": "arm64"})},
+				{Name: "3", UID: "3", Pool: "batch", Class: "default"},
 			}
+			all := intstr.FromString("100%")
+			c.policy.Guard.MaxDisruptedNodes = &all
 			got := map[string]int{}
 			for _, change := range c.plan(t, test.after...).Changes {
-				got[change.Ref.String()+" "+string(change.Effect)] = change.Nodes
+				key := change.Ref.String() + " " + string(change.Effect)
+				if change.UpTo {
+					key += " up to"
+				}
+				got[key] = change.Nodes
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("effects (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAHashOfAnotherVersionIsNoProof: what the controller hashes otherwise than the
+// linked library is not exact.
+func TestAHashOfAnotherVersionIsNoProof(t *testing.T) {
+	for kind, test := range map[string]struct {
+		before, after, annotation string
+		want                      int
+	}{
+		"NodePool":     {pool("general", "default"), tainted("general"), "karpenter.sh/nodepool-hash-version", 2},
+		"EC2NodeClass": {class("default"), class("default", "userData: hello"), "karpenter.k8s.aws/ec2nodeclass-hash-version", 2},
+	} {
+		for version, upTo := range map[string]bool{"": false, "v0": true} {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), test.before)
+			ref := c.Definition(t, test.before).Ref
+			c.Edit(t, ref, "karpenter", func(o *unstructured.Unstructured) {
+				o.SetAnnotations(map[string]string{test.annotation: version})
+			})
+			c.live.NodeClaims = claims("general", 2)
+			git := []string{test.after}
+			if kind == "NodePool" {
+				git = append(git, class("default"))
+			}
+			changes := c.plan(t, git...).Changes
+			if len(changes) != 1 || changes[0].UpTo != upTo || changes[0].Nodes != test.want {
+				t.Errorf("%s hashed by %q: %+v", kind, version, changes)
+			}
+		}
+	}
+}
+
+// TestWarningsOfAPool: what a change does to nodes later is said.
+func TestWarningsOfAPool(t *testing.T) {
+	lives := func(field string) string {
+		return strings.Replace(pool("general", "default"), "      requirements:", "      "+field+"\n      requirements:", 1)
+	}
+	tests := map[string]struct{ before, after, want string }{
+		"replicas": {
+			pool("general", "default", "replicas: 2"), pool("general", "default", "replicas: 0"),
+			"NodePool/general: replicas 2 to 0 ends 2 nodes at once, whatever its disruption budgets say",
+		},
+		"a grace period": {
+			pool("general", "default"), lives("terminationGracePeriod: 1s"),
+			"NodePool/general: terminationGracePeriod 1s: the drain of a node that it makes overrides every PodDisruptionBudget and karpenter.sh/do-not-disrupt after that time",
+		},
+		"a longer grace period": {lives("terminationGracePeriod: 1s"), lives("terminationGracePeriod: 2s"), ""},
+		"an age":                {lives("expireAfter: 720h"), lives("expireAfter: 30m"), "NodePool/general: expireAfter 30m is under the age of 2 of its 2 nodes: each node that it makes ends at that age, whatever its disruption budgets say, and again and again"},
+		"an age that none has":  {lives("expireAfter: 720h"), lives("expireAfter: 24h"), ""},
+		"no budget":             {pool("general", "default"), pool("general", "default", "disruption: {budgets: [{nodes: 100%}]}"), "NodePool/general: its disruption budgets let Karpenter disrupt all of its 2 nodes at a time"},
+		"a budget that limits":  {pool("general", "default"), pool("general", "default", "disruption: {budgets: [{nodes: 100%}, {nodes: 20%}]}"), ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), test.before)
+			c.policy.Now = time.Unix(100_000, 0)
+			c.live.NodeClaims = claims("general", 2, func(n *plan.NodeClaim) { n.Created = c.policy.Now.Add(-time.Hour) })
+			changes := c.plan(t, class("default"), test.after).Changes
+			if len(changes) != 1 || strings.Join(changes[0].Warnings, "; ") != test.want {
+				t.Errorf("%+v", changes)
 			}
 		})
 	}

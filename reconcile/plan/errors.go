@@ -59,10 +59,10 @@ func (e *ConflictError) Error() string {
 		return fmt.Sprintf("%s belongs to NodeSync %s: take it out of one of the two repositories", e.Ref, e.Owner)
 	case len(e.Tools) > 0:
 		return fmt.Sprintf("%s: %s keeps %s: stop it from applying this object and take its entry off metadata.managedFields, or take the object out of Git",
-			e.Ref, strings.Join(e.Tools, " and "), strings.Join(e.Fields, ", "))
+			e.Ref, strings.Join(e.Tools, " and "), someOf(e.Fields))
 	case e.Adopt == v1alpha1.AdoptNever:
 		return fmt.Sprintf("%s exists already, not made by this NodeSync, and adopt is Never: delete it, rename the one in Git, or change adopt", e.Ref)
 	}
 	return fmt.Sprintf("%s exists already, not made by this NodeSync, and would change at %s: make Git say what it is, or set adopt to Always",
-		e.Ref, strings.Join(e.Fields, ", "))
+		e.Ref, someOf(e.Fields))
 }

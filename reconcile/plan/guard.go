@@ -14,11 +14,13 @@ const (
 	ReasonLastPool        = "LastPool"
 	ReasonMaxRemovedPools = "MaxRemovedPools"
 	ReasonHostsController = "HostsController"
+	ReasonOlderRevision   = "OlderRevision"
 )
 
 // weighing is what the guard's checks see.
 type weighing struct {
-	policy Policy
+	policy   Policy
+	revision string
 	// poolsInSet says whether Git has a NodePool left that may grow.
 	poolsInSet bool
 	// leaving is the number of NodePools that would be leaving with the
@@ -34,7 +36,7 @@ type check func(Candidate, weighing) (reason, message string, hold bool)
 
 // guard is the chain; the first check that holds speaks.
 func guard() []check {
-	return []check{statusLost, hostsController, lastPool, maxRemovedPools}
+	return []check{statusLost, olderRevision, hostsController, lastPool, maxRemovedPools}
 }
 
 // statusLost holds what may have been in Git all the time: without a status
@@ -47,6 +49,27 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 	return v1alpha1.ReasonStatusLost, fmt.Sprintf(
 		"the status knows of no revision that had %s: put it back into Git, or annotate the NodeSync with %s=%s",
 		c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
+}
+
+// olderRevision holds what an older commit lacks: it is not what somebody has taken
+// out, but what was added since. It is held until a newer commit, or a person, says
+// that it is to go.
+func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
+	held := c.record.Reason == ReasonOlderRevision && c.Revision == w.revision
+	if !held && (c.Recorded || !w.policy.SetBack) || w.policy.Released[c.UID] {
+		return "", "", false
+	}
+	return ReasonOlderRevision, fmt.Sprintf(
+		"HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and lacks %s: push a newer commit, or annotate the NodeSync with %s=%s",
+		c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
+}
+
+// needsWord says whether only a person can release a candidate, so that it does
+// not count with those that leave.
+func needsWord(c Candidate, w weighing) bool {
+	_, _, lost := statusLost(c, w)
+	_, _, older := olderRevision(c, w)
+	return lost || older
 }
 
 // hostsController holds the NodePool whose nodes run Karpenter's controller or
@@ -96,17 +119,17 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 	}
 	return ReasonMaxRemovedPools, fmt.Sprintf(
 		"with %s %d NodePools would be leaving, guard.maxRemovedPools is %d: put entries back, or set it to %d",
-		strings.Join(w.together, ", "), w.leaving, limit, w.leaving), true
+		someOf(w.together), w.leaving, limit, w.leaving), true
 }
 
 // weigh holds the candidates that the guard does not let go. Those of one
 // revision are weighed together, after those of revisions before it, held or
 // not: an accident that goes on is not overtaken by its own tail.
-func (m *maker) weigh(candidates []Candidate) {
+func (m *maker) weigh(candidates []Candidate, revision string) {
 	if m.policy.Deleting {
 		return
 	}
-	w := weighing{policy: m.policy, poolsInSet: m.poolsInSet(), leaving: m.openPools()}
+	w := weighing{policy: m.policy, revision: revision, poolsInSet: m.poolsInSet(), leaving: m.openPools()}
 	for start := 0; start < len(candidates); {
 		end := start + 1
 		for end < len(candidates) && candidates[end].Revision == candidates[start].Revision {
@@ -120,7 +143,7 @@ func (m *maker) weigh(candidates []Candidate) {
 func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 	w.together = nil
 	for _, c := range candidates {
-		if _, _, held := statusLost(c, *w); c.Ref.Kind == render.NodePool && !held {
+		if c.Ref.Kind == render.NodePool && !needsWord(c, *w) {
 			w.together = append(w.together, c.Ref.Name)
 		}
 	}

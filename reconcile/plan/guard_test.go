@@ -146,6 +146,45 @@ func TestGuard(t *testing.T) {
 			},
 			want: []string{"Hold NodePool/b StatusLost", "Remove NodePool/c"},
 		},
+		"HEAD is older than what was applied": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) { c.policy.SetBack = true },
+			want:  []string{"Hold NodePool/b OlderRevision"},
+		},
+		"HEAD was older than what was applied, and has not moved since": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) { c.setBack("b", "main@sha1:new") },
+			want:  []string{"Hold NodePool/b OlderRevision"},
+		},
+		"a newer commit lacks it too": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) { c.setBack("b", "main@sha1:older") },
+			want:  []string{"Remove NodePool/b"},
+		},
+		"HEAD is set back once more": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.setBack("b", "main@sha1:older")
+				c.policy.SetBack = true
+			},
+			want: []string{"Hold NodePool/b OlderRevision"},
+		},
+		"HEAD is older, and it left before that": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.removal(poolRef("b"), v1alpha1.RemovalPacing, "r1")
+				c.policy.SetBack = true
+			},
+			want: []string{"Remove NodePool/b"},
+		},
+		"HEAD is older, and a person has released it": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.policy.SetBack = true
+				c.policy.Released = map[types.UID]bool{c.Object(poolRef("b")).GetUID(): true}
+			},
+			want: []string{"Remove NodePool/b"},
+		},
 		"classes are not counted, pools go first": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
 			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("one"), class("two")) },
@@ -212,4 +251,11 @@ func TestHeldForWhomItHosts(t *testing.T) {
 	if got := c.plan(t, class("default"), pool("a", "default")).Removals[0].Message; got != want {
 		t.Errorf("got %q", got)
 	}
+}
+
+// setBack records that a pool is held since a revision that was older than what was
+// applied.
+func (c *cluster) setBack(name, revision string) {
+	c.removal(poolRef(name), v1alpha1.RemovalHeld, revision)
+	c.live.Removals[0].Reason = plan.ReasonOlderRevision
 }

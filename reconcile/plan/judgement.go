@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -24,8 +25,10 @@ type judgement struct {
 	takeover bool
 	// residue says that a removal has left fields of its own.
 	residue bool
-	// ours says that our entry in managedFields is what it would be.
-	ours bool
+	// ours says that our entry in managedFields is what it would be, and applied is
+	// that entry; nil where there is none.
+	ours    bool
+	applied *fieldpath.Set
 }
 
 // clean says that an apply would change nothing at all.
@@ -58,6 +61,7 @@ func judge(object render.Object, live *unstructured.Unstructured, owner Owner, s
 	mine := appliedBy(entries, v1alpha1.FieldManager)
 	j := judgement{
 		ours:    mine != nil && mine.Equals(want),
+		applied: mine,
 		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
 	}
 	for _, d := range differences(live, desired) {

@@ -2,7 +2,10 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +49,37 @@ type NodeClaim struct {
 	ProviderID string
 	Node       string
 	Deleting   bool
+	// Disrupted says that Karpenter has ended it by itself: it was empty, drifted or
+	// could be consolidated.
+	Disrupted bool
+	// Labels are those that requirements of its pool are compared with; empty where
+	// they are not known.
+	Labels Labels
+	// Created is when it was made.
+	Created time.Time
+}
+
+// Labels are labels as one text, which many NodeClaims share.
+type Labels string
+
+// PackLabels makes one text of labels.
+func PackLabels(labels map[string]string) Labels {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		b.WriteString(key + "=" + labels[key] + "\n")
+	}
+	return Labels(b.String())
+}
+
+// Map takes the labels apart.
+func (l Labels) Map() map[string]string {
+	labels := map[string]string{}
+	for line := range strings.Lines(string(l)) {
+		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "="); ok {
+			labels[key] = value
+		}
+	}
+	return labels
 }
 
 // object returns the live object of a Ref; nil where there is none.
@@ -63,14 +97,16 @@ func (l Live) OfKind(kind string) []*unstructured.Unstructured {
 	return found
 }
 
-// nodes counts the NodeClaims that hang on each object.
-func (l Live) nodes() map[render.Ref]int {
-	counts := map[render.Ref]int{}
+// claims are the NodeClaims that hang on each object.
+func (l Live) claims() map[render.Ref][]*NodeClaim {
+	found := map[render.Ref][]*NodeClaim{}
 	for i := range l.NodeClaims {
-		counts[render.Ref{Kind: render.NodePool, Name: l.NodeClaims[i].Pool}]++
-		counts[render.Ref{Kind: render.EC2NodeClass, Name: l.NodeClaims[i].Class}]++
+		c := &l.NodeClaims[i]
+		for _, ref := range []render.Ref{{Kind: render.NodePool, Name: c.Pool}, {Kind: render.EC2NodeClass, Name: c.Class}} {
+			found[ref] = append(found[ref], c)
+		}
 	}
-	return counts
+	return found
 }
 
 // removal finds the record of an object's removal.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -26,8 +27,8 @@ var errEmpty = errors.New("plan: the Set has no object; an empty Set is refused 
 // in that object's Change.
 func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema Schema) (*Plan, error) {
 	m := &maker{
-		live: live, policy: policy, schema: schema, nodes: sync.OnceValue(live.nodes),
-		inSet: map[render.Ref]bool{}, growing: map[render.Ref]bool{}, changes: map[render.Ref]Change{},
+		live: live, policy: policy, schema: schema, claims: sync.OnceValue(live.claims),
+		inSet: map[render.Ref]bool{}, growing: map[render.Ref]bool{}, kept: map[types.UID]bool{}, changes: map[render.Ref]Change{},
 	}
 	p := &Plan{Revision: RevisionDeleted}
 	if !policy.Deleting {
@@ -40,8 +41,10 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		}
 	}
 	if !policy.Offline {
+		p.Kept = m.keep()
 		p.Removals = m.candidates(p.Revision)
 		p.Returned = m.returned()
+		m.weighNodes(p)
 	}
 	p.Digest = digest(p)
 	return p, nil
@@ -55,10 +58,12 @@ type maker struct {
 	inSet  map[render.Ref]bool
 	// growing are the NodePools of the Set that may grow.
 	growing map[render.Ref]bool
+	// kept are the objects that another NodeSync keeps from being removed.
+	kept map[types.UID]bool
 	// changes are those that were decided on so far.
 	changes map[render.Ref]Change
-	// nodes are the NodeClaims that hang on each object, counted when one asks.
-	nodes func() map[render.Ref]int
+	// claims are the NodeClaims that hang on each object, sorted when one asks.
+	claims func() map[render.Ref][]*NodeClaim
 	// memo is for the next Plan.
 	memo Memo
 }
@@ -153,13 +158,13 @@ func inOrder(objects []render.Object) []render.Object {
 	return sorted
 }
 
-// returned are the recorded removals that Git has an entry for again, but for
-// those whose object is terminating: what is deleted cannot be taken back, and
-// its removal goes on to its end.
+// returned are the recorded removals that Git has an entry for again, or that are
+// handed over, but for those whose object is terminating: what is deleted cannot
+// be taken back, and its removal goes on to its end.
 func (m *maker) returned() []v1alpha1.Removal {
 	var found []v1alpha1.Removal
 	for _, r := range m.live.Removals {
-		if r.Phase != v1alpha1.RemovalGone && m.back(r) {
+		if r.Phase != v1alpha1.RemovalGone && (m.back(r) || m.passedOn(r)) {
 			found = append(found, r)
 		}
 	}

@@ -120,7 +120,7 @@ func (w *world) happens(t *rapid.T, server *applytest.Server) {
 				w.live.Removals = append(w.live.Removals, v1alpha1.Removal{Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(), Phase: v1alpha1.RemovalPacing})
 			}
 		case "policy":
-			w.policy.Owner, w.policy.OtherSyncs = other, []plan.Owner{owner}
+			w.policy.Owner, w.policy.OtherSyncs = other, []plan.OtherSync{{Owner: owner}}
 		}
 	}
 	w.live.Objects = server.Objects()
@@ -142,7 +142,7 @@ func TestAMemoChangesNoPlan(t *testing.T) {
 			without := w.plan(t, server)
 			w.live.Memo = memo
 			with := w.plan(t, server)
-			if diff := cmp.Diff(without, with, cmpopts.IgnoreFields(plan.Plan{}, "Memo"), cmpopts.IgnoreUnexported(plan.Candidate{}), sameWords); diff != "" {
+			if diff := cmp.Diff(without, with, cmpopts.IgnoreFields(plan.Plan{}, "Memo"), cmpopts.IgnoreUnexported(plan.Candidate{}, plan.Change{}), sameWords); diff != "" {
 				t.Fatalf("another Plan (-without +with):\n%s", diff)
 			}
 			memo = with.Memo

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -16,13 +17,16 @@ type Plan struct {
 	// Changes are the objects that are not as Git says, in the order of their
 	// Stages, then by name. An object that is as Git says is not in it.
 	Changes []Change
-	// Removals are the entries that leave: those that were recorded as Held,
-	// weighed again, and those that nobody has recorded yet.
+	// Removals are the entries that leave: those that were recorded and have not
+	// ended a node yet, weighed again, and those that nobody has recorded yet.
 	Removals []Candidate
-	// Returned are recorded removals that Git has an entry for again. None of
-	// them may be driven on. The record of one ends when its Change is applied,
-	// or at once where it has no Change.
+	// Returned are recorded removals that Git has an entry for again, and those that
+	// are handed over. None of them may be driven on. The record of one ends when its
+	// Change is applied, or at once where it has no Change.
 	Returned []v1alpha1.Removal
+	// Kept are the entries that left and stay because of another NodeSync. Those that
+	// are recorded and not Returned keep their record, and are not driven on.
+	Kept []Kept
 	// Warnings are sentences a person should read.
 	Warnings []string
 	// Digest names what would be done: equal Digests, equal deeds.
@@ -51,8 +55,16 @@ type Change struct {
 	// Force says that the object is applied over other managers' fields.
 	Force  bool
 	Effect Effect
-	// Nodes is the number of NodeClaims that the Effect is on.
+	// Nodes is the number of NodeClaims that the Effect is on. UpTo says that it is
+	// no more than that: which of them cannot be told from the definitions.
 	Nodes int
+	UpTo  bool
+	// Warnings are sentences on what it does to nodes beside the Effect.
+	Warnings []string
+	// touched are the NodeClaims that the Effect is on, and scaledDown is how many of
+	// a static pool end beside them, nobody can say which.
+	touched    []types.UID
+	scaledDown int
 	// Object is what Git says.
 	Object render.Object
 	// Live is what the cluster has; nil where it has nothing.
@@ -91,6 +103,8 @@ const (
 	Refuse Action = "Refuse"
 	// Drifted: it differs from Git, and the policy is to report that alone.
 	Drifted Action = "Drifted"
+	// Hold: it would disrupt more nodes than the guard allows, and is not written.
+	Hold Action = "Hold"
 )
 
 // Writes says whether the Action writes the object.
@@ -106,7 +120,8 @@ const (
 	EffectNone Effect = "None"
 	// EffectReplace: Karpenter will replace nodes at the pace of its budgets.
 	EffectReplace Effect = "Replace"
-	// EffectDrain: the nodes go with the pool.
+	// EffectDrain: the nodes end, without a replacement in their pool and past its
+	// budgets.
 	EffectDrain Effect = "Drain"
 	// EffectBlocked: nothing is done.
 	EffectBlocked Effect = "Blocked"
@@ -114,7 +129,7 @@ const (
 
 // Empty says that there is nothing to do and nothing to say.
 func (p *Plan) Empty() bool {
-	return len(p.Changes) == 0 && len(p.Removals) == 0 && len(p.Returned) == 0
+	return len(p.Changes) == 0 && len(p.Removals) == 0 && len(p.Returned) == 0 && len(p.Kept) == 0
 }
 
 // Err joins the errors of the Changes that are refused or in conflict; nil

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -12,7 +14,7 @@ type Policy struct {
 	Owner Owner
 	// OtherSyncs are the other NodeSyncs that exist. A label that names none of
 	// them counts as no label.
-	OtherSyncs []Owner
+	OtherSyncs []OtherSync
 	Adopt      v1alpha1.AdoptPolicy
 	Drift      v1alpha1.DriftPolicy
 	Guard      v1alpha1.Guard
@@ -22,6 +24,9 @@ type Policy struct {
 	// StatusLost says that the status knows of no revision that was applied, so
 	// that nobody can say whether an entry has left the repository.
 	StatusLost bool
+	// SetBack says that the Set's revision is an ancestor of the one that was applied:
+	// the branch was set back, or a mirror lags behind.
+	SetBack bool
 	// Released are the UIDs of removals that a person has let go by name.
 	Released map[types.UID]bool
 	// Deleting says that the NodeSync itself is being deleted and takes
@@ -32,6 +37,8 @@ type Policy struct {
 	// Hosts are the pods of Karpenter's controller and of plumbline that run on
 	// nodes of a NodePool.
 	Hosts []Host
+	// Now is the time of the plan, with which the age of nodes is compared.
+	Now time.Time
 }
 
 // Host is a pod without which no node is launched, drained or watched, and the
@@ -62,14 +69,4 @@ func (p Policy) maxRemovedPools() int {
 		return 1
 	}
 	return int(*p.Guard.MaxRemovedPools)
-}
-
-// owner finds the other NodeSync that an object's label names.
-func (p Policy) owner(label string) (Owner, bool) {
-	for _, other := range p.OtherSyncs {
-		if value, _ := other.Label(); value == label {
-			return other, true
-		}
-	}
-	return Owner{}, false
 }

@@ -53,13 +53,22 @@ func newWorld(t *rapid.T, server *applytest.Server) world {
 	}
 	limit := rapid.Int32Range(0, 4).Draw(t, "limit")
 	w.policy = plan.Policy{
-		Owner: owner, OtherSyncs: []plan.Owner{other}, NewRevision: true,
+		Owner: owner, OtherSyncs: []plan.OtherSync{otherSync(t)}, NewRevision: true,
 		Adopt:      v1alpha1.AdoptIfIdentical,
 		Guard:      v1alpha1.Guard{MaxRemovedPools: &limit, AllowLastPool: rapid.Bool().Draw(t, "last pool")},
 		StatusLost: rapid.Bool().Draw(t, "status lost"),
 		Released:   map[types.UID]bool{},
 	}
 	return w
+}
+
+// otherSync is the other NodeSync, of which something is known or not.
+func otherSync(t *rapid.T) plan.OtherSync {
+	o := plan.OtherSync{Owner: other, Known: rapid.Bool().Draw(t, "known"), Awaited: rapid.Bool().Draw(t, "awaited"), Entries: map[render.Ref]bool{}}
+	for _, name := range names(t, "pools of the other") {
+		o.Entries[poolRef(name)] = true
+	}
+	return o
 }
 
 // have puts an object of a random owner into the cluster.
@@ -99,7 +108,7 @@ func TestNothingGoesBeyondTheGuard(t *testing.T) {
 		}
 		leaving, started := 0, 0
 		for _, r := range w.live.Removals {
-			if r.Kind == render.NodePool && r.Phase != v1alpha1.RemovalHeld && !inGit[render.Ref{Kind: r.Kind, Name: r.Name}] {
+			if r.Kind == render.NodePool && r.Phase == v1alpha1.RemovalDraining && !inGit[render.Ref{Kind: r.Kind, Name: r.Name}] {
 				leaving++
 			}
 		}
@@ -107,6 +116,9 @@ func TestNothingGoesBeyondTheGuard(t *testing.T) {
 			object := w.live.Objects[c.Ref]
 			if inGit[c.Ref] || !owner.Owns(object) || !plan.Applied(object) {
 				t.Fatalf("%s is not ours to take", c.Ref)
+			}
+			if o := w.policy.OtherSyncs[0]; o.Known && o.Entries[c.Ref] || !o.Known && o.Awaited {
+				t.Fatalf("%s goes though another NodeSync has it, or may have it", c.Ref)
 			}
 			if c.Held {
 				if c.Reason == "" || c.Message == "" {

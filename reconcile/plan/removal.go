@@ -10,13 +10,13 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Candidate is one entry that has left the repository and has not begun to go.
+// Candidate is one entry that has left the repository and has not ended a node yet.
 type Candidate struct {
 	Ref render.Ref
 	UID types.UID
 	// Revision is the first revision without the entry.
 	Revision string
-	// Recorded says that the status has it already, as Held.
+	// Recorded says that the status has it already.
 	Recorded bool
 	// Held says that the guard does not let it go; Reason is one word for why,
 	// and Message says what releases it. Empty where it may go.
@@ -33,17 +33,18 @@ type Candidate struct {
 	record v1alpha1.Removal
 }
 
-// candidates are the owned objects that the Set lacks, weighed by the guard:
-// those that were recorded as Held, oldest first, then the new ones by name.
+// candidates are the owned objects that the Set lacks, weighed by the guard: those
+// that were recorded and have not ended a NodeClaim yet, oldest first, then those
+// that are Held, and the new ones by name.
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
-		if m.inSet[ref] || !m.policy.Owner.Owns(object) || !Applied(object) {
+		if m.inSet[ref] || m.kept[object.GetUID()] || !m.owns(object) {
 			continue
 		}
 		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object)}
 		if ref.Kind == render.NodePool {
-			c.Nodes = m.nodes()[ref]
+			c.Nodes = len(m.claims()[ref])
 		}
 		if m.recorded(&c) {
 			found = append(found, c)
@@ -58,7 +59,7 @@ func (m *maker) candidates(revision string) []Candidate {
 	}
 	slices.SortFunc(found, func(a, b Candidate) int {
 		return cmp.Or(
-			cmp.Compare(boolIndex(!a.Recorded), boolIndex(!b.Recorded)),
+			cmp.Compare(a.turn(), b.turn()),
 			a.record.RecordedAt.Compare(b.record.RecordedAt.Time),
 			cmp.Compare(a.Revision, b.Revision),
 			// Removal runs the Stages backwards.
@@ -66,19 +67,22 @@ func (m *maker) candidates(revision string) []Candidate {
 			cmp.Compare(a.Ref.Name, b.Ref.Name),
 		)
 	})
-	m.weigh(found)
+	m.weigh(found, revision)
 	return found
 }
 
 // recorded takes what the status has of a candidate. It is none where its removal
-// has begun.
+// has ended NodeClaims.
 func (m *maker) recorded(c *Candidate) bool {
 	record, ok := m.live.removal(c.UID)
 	if !ok {
 		return true
 	}
-	c.Recorded, c.Revision, c.record = true, record.Revision, record
-	return record.Phase == v1alpha1.RemovalHeld
+	if record.Reason != ReasonOlderRevision || !m.policy.SetBack {
+		c.Revision = record.Revision // else it was set back once more
+	}
+	c.Recorded, c.record = true, record
+	return !begun(record)
 }
 
 // remains counts the NodeClaims that a vanished pool has left, and says whether
@@ -97,22 +101,42 @@ func (m *maker) remains(v Vanished) (nodes int, ending bool) {
 	return nodes, ending
 }
 
-func boolIndex(b bool) int {
-	if b {
+// turn is when a candidate is weighed: what is under way, what is held, what is new.
+func (c Candidate) turn() int {
+	switch {
+	case !c.Recorded:
+		return 2
+	case c.record.Phase == v1alpha1.RemovalHeld:
 		return 1
 	}
 	return 0
 }
 
-// openPools counts the NodePools that are leaving.
+// openPools counts the NodePools whose nodes are leaving: by a removal that has
+// ended NodeClaims, also where Git has taken it back since.
 func (m *maker) openPools() int {
-	n := 0
+	open := map[string]bool{}
 	for _, r := range m.live.Removals {
-		if r.Kind == render.NodePool && r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone && !m.back(r) {
-			n++
+		if r.Kind == render.NodePool && begun(r) && !m.back(r) && !m.passedOn(r) {
+			open[r.Name] = true
 		}
 	}
-	return n
+	for ref := range m.inSet {
+		if ref.Kind == render.NodePool && m.emptying(ref) {
+			open[ref.Name] = true
+		}
+	}
+	return len(open)
+}
+
+// emptying says whether all nodes of a pool end, and not by Karpenter's own
+// disruption: commits that take a pool out and put it back would otherwise drain
+// one after another.
+func (m *maker) emptying(ref render.Ref) bool {
+	claims := m.claims()[ref]
+	running := func(c *NodeClaim) bool { return !c.Deleting }
+	ended := func(c *NodeClaim) bool { return c.Deleting && !c.Disrupted }
+	return !slices.ContainsFunc(claims, running) && slices.ContainsFunc(claims, ended)
 }
 
 // back says whether Git has an entry again that is not past saving.

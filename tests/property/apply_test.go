@@ -19,7 +19,7 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	test := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run=^TestProperties$", "-v", "./reconcile/apply",
-		"-args", "-kubeconfig="+c.Kubeconfig, "-rapid.checks=60", "-rapid.nofailfile")
+		"-args", "-apiserver="+c.Kubeconfig, "-rapid.checks=60", "-rapid.nofailfile")
 	test.Dir = root
 	output, err := test.CombinedOutput()
 	t.Logf("%s", output)

@@ -313,6 +313,17 @@ type Guard struct {
 	// allows one where AWS says that it is not.
 	// +optional
 	AllowUnverifiedAccount bool `json:"allowUnverifiedAccount,omitempty"`
+
+	// MaxDisruptedNodes is how many nodes may be disrupted at a time, by removals,
+	// replacements and lower replicas that one plan would begin, and those that end
+	// already. What is beyond it is held: removals, and changes of definitions. A
+	// percentage is of this NodeSync's NodeClaims, and allows at least 3.
+	// +kubebuilder:default="25%"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) == string || self >= 0",message="must not be negative"
+	// +optional
+	MaxDisruptedNodes *intstr.IntOrString `json:"maxDisruptedNodes,omitempty"`
 }
 
 // OnDelete says what deleting a NodeSync does to its nodes.

@@ -1,0 +1,92 @@
+package reconcile
+
+import (
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// otherSyncs says of each other NodeSync what is known of its Git. A daemon that
+// was restarted knows of none until each has had a pass.
+func (p *pass) otherSyncs(all []v1alpha1.NodeSync) []plan.OtherSync {
+	others := make([]plan.OtherSync, 0, len(all))
+	for i := range all {
+		if all[i].UID == p.sync.UID {
+			continue
+		}
+		others = append(others, p.otherSync(&all[i]))
+	}
+	return others
+}
+
+// otherSync is what is known of one other NodeSync. One that is being deleted has
+// nothing in Git any more.
+func (p *pass) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
+	other := plan.OtherSync{Owner: plan.OwnerOf(sync.Namespace, sync.Name)}
+	switch {
+	case !sync.DeletionTimestamp.IsZero():
+		other.Known = true
+		return other
+	case sync.Namespace != p.Settings.Namespace:
+		return other // nobody serves it
+	}
+	other.Awaited = !sync.Spec.Suspend
+	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
+		other.Failure = ready.Reason
+	}
+	heard := p.memories.heardOf(client.ObjectKeyFromObject(sync), sync.UID)
+	other.Entries = heard.refs
+	other.Known = heard.refs != nil && (sync.Spec.Suspend || heard.generation == sync.Generation && !p.newerThan(heard, sync))
+	return other
+}
+
+// newerThan says whether our Snapshot is newer than the one that another NodeSync
+// has rendered of the same repository: one commit may have moved an entry between
+// the two.
+func (p *pass) newerThan(other heard, sync *v1alpha1.NodeSync) bool {
+	return sync.Spec.Source.Git != nil && p.sync.Spec.Source.Git != nil &&
+		sync.Spec.Source.Git.URL == p.sync.Spec.Source.Git.URL && p.memory.snapshotAt.After(other.at)
+}
+
+// awaitOthers notes whether this NodeSync waits for what others have in Git, and
+// has those on the same repository fetched that are behind.
+func (p *pass) awaitOthers(all []v1alpha1.NodeSync) {
+	awaits := len(p.plan.Kept) > 0
+	for i := range p.plan.Changes {
+		awaits = awaits || p.plan.Changes[i].Reason == plan.ReasonOtherSync
+	}
+	p.memories.await(p.name(), awaits)
+	if !awaits {
+		return
+	}
+	for i := range all {
+		other := &all[i]
+		name := client.ObjectKeyFromObject(other)
+		if other.UID == p.sync.UID || other.Spec.Suspend || other.Namespace != p.Settings.Namespace {
+			continue
+		}
+		if heard := p.memories.heardOf(name, other.UID); p.newerThan(heard, other) {
+			p.memories.push(name, p.memory.snapshotAt)
+			p.Look(name)
+		}
+	}
+}
+
+// waitForOthers notes what stays because of another NodeSync.
+func (p *pass) waitForOthers() {
+	for _, k := range p.plan.Kept {
+		p.waitFor("NodeSync/"+k.By, k.Message)
+	}
+}
+
+// rendered notes what this NodeSync has in Git, and wakes those that wait for that.
+func (p *pass) rendered(set *render.Set) {
+	for _, name := range p.memories.remember(p.name(), set, p.memory.snapshotOf, p.memory.snapshotAt) {
+		p.Look(name)
+	}
+}

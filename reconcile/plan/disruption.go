@@ -1,0 +1,218 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// ReasonMaxDisruptedNodes is the reason of what would disrupt more nodes than the
+// guard allows.
+const ReasonMaxDisruptedNodes = "MaxDisruptedNodes"
+
+const (
+	// defaultDisrupted is guard.maxDisruptedNodes where it is not set.
+	defaultDisrupted = "25%"
+	// leastDisrupted is what a percentage allows at the least: of a few nodes it would
+	// allow none.
+	leastDisrupted = 3
+)
+
+// disruption is which nodes are disrupted at a time: those that end already, and
+// those that the Plan would have end or be replaced.
+type disruption struct {
+	claims map[types.UID]bool
+	// more are nodes that end, nobody can say which.
+	more int
+}
+
+func (d *disruption) nodes() int { return len(d.claims) + d.more }
+
+func (d *disruption) add(claims []types.UID, more int) {
+	for _, uid := range claims {
+		d.claims[uid] = true
+	}
+	d.more += more
+}
+
+// with is how many nodes would be disrupted with some more.
+func (d *disruption) with(claims []types.UID, more int) int {
+	n := d.nodes() + more
+	for _, uid := range claims {
+		if !d.claims[uid] {
+			n++
+		}
+	}
+	return n
+}
+
+// share is what one object of the Plan does to nodes.
+type share struct {
+	ref    render.Ref
+	claims []types.UID
+	more   int
+	// hold holds the object.
+	hold func(message string)
+}
+
+func (s share) nodes() int { return len(s.claims) + s.more }
+
+// weighNodes holds what would disrupt more nodes than guard.maxDisruptedNodes
+// allows, together with what ends already. What came with one revision is weighed
+// together, and goes or is held as a whole; what is held for another reason
+// disrupts nothing.
+func (m *maker) weighNodes(p *Plan) {
+	groups := m.shares(p)
+	if m.policy.Deleting || len(groups) == 0 {
+		return
+	}
+	var d disruption
+	d.claims = m.ending()
+	limit := m.policy.maxDisruptedNodes(m.ourNodes())
+	for _, group := range groups {
+		var claims []types.UID
+		more := 0
+		for _, s := range group {
+			claims, more = append(claims, s.claims...), more+s.more
+		}
+		slices.Sort(claims)
+		claims = slices.Compact(claims)
+		if total := d.with(claims, more); total > limit {
+			message := m.tooMany(group, total, limit)
+			for _, s := range group {
+				s.hold(message)
+			}
+			continue
+		}
+		d.add(claims, more)
+	}
+}
+
+// tooMany says what is held, and what releases it.
+func (m *maker) tooMany(group []share, total, limit int) string {
+	names := make([]string, 0, len(group))
+	for _, s := range group {
+		names = append(names, fmt.Sprintf("%s (%d nodes)", s.ref, s.nodes()))
+	}
+	return fmt.Sprintf("with %s %d nodes would be disrupted at a time, guard.maxDisruptedNodes (%s) allows %d: change less at a time, or set it to %d",
+		someOf(names), total, m.policy.disruptedNodes().String(), limit, total)
+}
+
+// shares are what the Plan does to nodes, by revision: removals that were recorded
+// before in the order in which they are weighed, and last what is new.
+func (m *maker) shares(p *Plan) [][]share {
+	var groups [][]share
+	last := ""
+	var fresh []share
+	for i := range p.Removals {
+		c := &p.Removals[i]
+		claims := m.claims()[c.Ref]
+		if c.Held || c.Terminating || c.Ref.Kind != render.NodePool || len(claims) == 0 {
+			continue
+		}
+		s := share{ref: c.Ref, claims: uids(claims), hold: func(message string) {
+			c.Held, c.Reason, c.Message = true, ReasonMaxDisruptedNodes, message
+		}}
+		switch {
+		case c.Revision == p.Revision:
+			fresh = append(fresh, s)
+		case len(groups) > 0 && last == c.Revision:
+			groups[len(groups)-1] = append(groups[len(groups)-1], s)
+		default:
+			groups, last = append(groups, []share{s}), c.Revision
+		}
+	}
+	for i := range p.Changes {
+		change := &p.Changes[i]
+		if !m.weighs(change) {
+			continue
+		}
+		fresh = append(fresh, share{ref: change.Ref, claims: change.touched, more: change.scaledDown, hold: func(message string) {
+			change.Action, change.Reason, change.Message = Hold, ReasonMaxDisruptedNodes, message
+		}})
+	}
+	if len(fresh) > 0 {
+		groups = append(groups, fresh)
+	}
+	return groups
+}
+
+// weighs says whether a Change counts for the guard. What only makes an object
+// again what Git had before does not, nor does what Git takes back from a removal:
+// to hold that would let the nodes go.
+func (m *maker) weighs(change *Change) bool {
+	return change.Nodes > 0 && (change.Action == Update || change.Action == Adopt) && m.policy.NewRevision
+}
+
+// ending are the NodeClaims of our pools that end already, and those of removals
+// that have begun.
+func (m *maker) ending() map[types.UID]bool {
+	found := map[types.UID]bool{}
+	for ref, object := range m.live.Objects {
+		if ref.Kind != render.NodePool || !m.owns(object) {
+			continue
+		}
+		for _, c := range m.claims()[ref] {
+			if c.Deleting {
+				found[c.UID] = true
+			}
+		}
+	}
+	for _, r := range m.live.Removals {
+		if r.Kind == render.NodePool && begun(r) && !m.back(r) && !m.passedOn(r) {
+			for _, c := range m.claims()[refOf(r)] {
+				found[c.UID] = true
+			}
+		}
+	}
+	return found
+}
+
+// begun says that a removal has ended NodeClaims, or may have.
+func begun(r v1alpha1.Removal) bool {
+	return r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalPacing && r.Phase != v1alpha1.RemovalGone
+}
+
+// ourNodes counts the NodeClaims of the pools that are ours.
+func (m *maker) ourNodes() int {
+	n := 0
+	for ref, object := range m.live.Objects {
+		if ref.Kind == render.NodePool && m.owns(object) {
+			n += len(m.claims()[ref])
+		}
+	}
+	return n
+}
+
+func uids(claims []*NodeClaim) []types.UID {
+	found := make([]types.UID, 0, len(claims))
+	for _, c := range claims {
+		found = append(found, c.UID)
+	}
+	return found
+}
+
+// disruptedNodes is guard.maxDisruptedNodes, as written or by default.
+func (p Policy) disruptedNodes() *intstr.IntOrString {
+	fallback := intstr.FromString(defaultDisrupted)
+	return cmp.Or(p.Guard.MaxDisruptedNodes, &fallback)
+}
+
+// maxDisruptedNodes is how many of so many nodes may be disrupted at a time.
+func (p Policy) maxDisruptedNodes(of int) int {
+	limit := p.disruptedNodes()
+	n, err := intstr.GetScaledValueFromIntOrPercent(limit, of, true)
+	if err != nil {
+		n = 0 // the CRD's schema lets nothing else through
+	}
+	if limit.Type == intstr.String {
+		n = max(n, leastDisrupted)
+	}
+	return n
+}

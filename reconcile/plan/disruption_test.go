@@ -1,0 +1,191 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// claims are so many NodeClaims of a pool.
+func claims(pool string, n int, change ...func(*plan.NodeClaim)) []plan.NodeClaim {
+	var found []plan.NodeClaim
+	for i := range n {
+		name := fmt.Sprintf("%s-%d", pool, i)
+		c := plan.NodeClaim{Name: name, UID: types.UID(name), Pool: pool, Class: "default"}
+		for _, f := range change {
+			f(&c)
+		}
+		found = append(found, c)
+	}
+	return found
+}
+
+func deleting(c *plan.NodeClaim)  { c.Deleting = true }
+func disrupted(c *plan.NodeClaim) { c.Deleting, c.Disrupted = true, true }
+
+func tainted(name string, more ...string) string {
+	return strings.Replace(pool(name, "default", more...), "      requirements:", "      taints: [{key: a, effect: NoSchedule}]\n      requirements:", 1)
+}
+
+// TestGuardOfNodes: what one plan would disrupt, with what ends already, is no more
+// than the guard allows; what came together is held together.
+func TestGuardOfNodes(t *testing.T) {
+	limit := func(v intstr.IntOrString) func(*cluster) {
+		return func(c *cluster) { c.policy.Guard.MaxDisruptedNodes = &v }
+	}
+	two := int32(2)
+	tests := map[string]struct {
+		// nodes of the pools a, b and c, which are in Git but for those that git lacks.
+		nodes []plan.NodeClaim
+		git   []string
+		given func(*cluster)
+		want  []string
+	}{
+		"a removal within the limit": {
+			nodes: claims("a", 3), git: []string{pool("b", "default"), pool("c", "default")},
+			want: []string{"Remove NodePool/a"},
+		},
+		"a removal beyond it": {
+			nodes: claims("a", 4), git: []string{pool("b", "default"), pool("c", "default")},
+			want: []string{"Hold NodePool/a MaxDisruptedNodes"},
+		},
+		"a quarter of many": {
+			nodes: slices.Concat(claims("a", 5), claims("b", 15)), git: []string{pool("b", "default"), pool("c", "default")},
+			want: []string{"Remove NodePool/a"},
+		},
+		"a number is as written": {
+			nodes: claims("a", 2), git: []string{pool("b", "default"), pool("c", "default")}, given: limit(intstr.FromInt32(1)),
+			want: []string{"Hold NodePool/a MaxDisruptedNodes"},
+		},
+		"all, by a percentage": {
+			nodes: claims("a", 9), git: []string{pool("b", "default"), pool("c", "default")}, given: limit(intstr.FromString("100%")),
+			want: []string{"Remove NodePool/a"},
+		},
+		"a replacement beyond it, and what is beside it goes ahead": {
+			nodes: claims("a", 4), git: []string{tainted("a"), pool("b", "default", "weight: 7"), pool("c", "default")},
+			want: []string{"Hold NodePool/a MaxDisruptedNodes spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 4", "Update NodePool/b Differs spec.weight:→7"},
+		},
+		"a removal and a replacement of one commit": {
+			nodes: slices.Concat(claims("a", 2), claims("b", 2)), git: []string{tainted("a"), pool("c", "default")},
+			want: []string{
+				"Hold NodePool/a MaxDisruptedNodes spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 2",
+				"Hold NodePool/b MaxDisruptedNodes",
+			},
+		},
+		"nodes that end already": {
+			nodes: slices.Concat(claims("a", 2), claims("b", 2, disrupted)), git: []string{pool("b", "default"), pool("c", "default")},
+			want: []string{"Hold NodePool/a MaxDisruptedNodes"},
+		},
+		"a removal that has begun": {
+			nodes: slices.Concat(claims("a", 2), claims("b", 2)), git: []string{pool("c", "default")},
+			given: func(c *cluster) {
+				c.policy.Guard.MaxRemovedPools = &two
+				c.removal(poolRef("b"), v1alpha1.RemovalDraining, "r1")
+			},
+			want: []string{"Hold NodePool/a MaxDisruptedNodes"},
+		},
+		"one that was recorded is weighed again": {
+			nodes: claims("a", 2), git: []string{pool("b", "default"), pool("c", "default")},
+			given: func(c *cluster) {
+				limit(intstr.FromInt32(1))(c)
+				c.removal(poolRef("a"), v1alpha1.RemovalPacing, "r1")
+			},
+			want: []string{"Hold NodePool/a MaxDisruptedNodes"},
+		},
+		"one that is held for another reason disrupts nothing": {
+			nodes: slices.Concat(claims("a", 3), claims("b", 3)), git: []string{tainted("c"), pool("b", "default")},
+			given: func(c *cluster) {
+				c.live.NodeClaims = append(c.live.NodeClaims, claims("c", 3)...)
+				none := int32(0)
+				c.policy.Guard.MaxRemovedPools = &none
+			},
+			want: []string{"Update NodePool/c Differs spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 3", "Hold NodePool/a MaxRemovedPools"},
+		},
+		"an edit by hand is taken back, however many nodes that is": {
+			nodes: claims("a", 9), git: []string{tainted("a"), pool("b", "default"), pool("c", "default")},
+			given: func(c *cluster) { c.policy.NewRevision = false },
+			want:  []string{"Update NodePool/a Differs spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 9"},
+		},
+		"a revert is never held": {
+			nodes: claims("a", 9), git: []string{tainted("a"), pool("b", "default"), pool("c", "default")},
+			given: func(c *cluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
+			want:  []string{"TakeBack NodePool/a Returned spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 9", "Returned NodePool/a"},
+		},
+		"nothing is weighed where the NodeSync is deleted": {
+			nodes: claims("a", 9), given: func(c *cluster) { c.policy.Deleting = true },
+			want: []string{"Remove NodePool/a", "Remove NodePool/b", "Remove NodePool/c", "Remove EC2NodeClass/default"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
+			c.live.NodeClaims = test.nodes
+			if test.given != nil {
+				test.given(c)
+			}
+			if diff := cmp.Diff(test.want, script(c.plan(t, append([]string{class("default")}, test.git...)...))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFlappingCommitsDrainOnePool: a pool that is back in Git, and whose nodes all
+// end, is one that is leaving.
+func TestFlappingCommitsDrainOnePool(t *testing.T) {
+	for name, test := range map[string]struct {
+		nodes []plan.NodeClaim
+		want  []string
+	}{
+		"all of its nodes were ended":     {claims("b", 1, deleting), []string{"Hold NodePool/a MaxRemovedPools"}},
+		"Karpenter has consolidated them": {claims("b", 1, disrupted), []string{"Remove NodePool/a"}},
+		"one runs":                        {append(claims("b", 1, deleting), claims("b", 1)...), []string{"Remove NodePool/a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+			c.live.NodeClaims = append(test.nodes, claims("a", 1)...)
+			if diff := cmp.Diff(test.want, script(c.plan(t, class("default"), pool("b", "default")))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOneThatHasEndedNoNodeIsWeighedAgain at each pass: a lower limit holds it.
+func TestOneThatHasEndedNoNodeIsWeighedAgain(t *testing.T) {
+	for _, phase := range []v1alpha1.RemovalPhase{v1alpha1.RemovalPacing, v1alpha1.RemovalDraining} {
+		c := newCluster(t)
+		c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+		c.removal(poolRef("a"), phase, "r1")
+		limit := int32(0)
+		c.policy.Guard.MaxRemovedPools = &limit
+		want := []string{"Hold NodePool/a MaxRemovedPools"}
+		if phase == v1alpha1.RemovalDraining {
+			want = []string{}
+		}
+		if diff := cmp.Diff(want, script(c.plan(t, class("default"), pool("b", "default")))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", phase, diff)
+		}
+	}
+}
+
+func TestWhatIsHeldForItsNodesSaysWhatReleasesIt(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+	c.live.NodeClaims = slices.Concat(claims("a", 4), claims("b", 4))
+	p := c.plan(t, class("default"), tainted("a"), pool("b", "default"))
+	want := "with NodePool/a (4 nodes) 4 nodes would be disrupted at a time, guard.maxDisruptedNodes (25%) allows 3: change less at a time, or set it to 4"
+	if len(p.Changes) != 1 || p.Changes[0].Message != want {
+		t.Errorf("%+v", p.Changes)
+	}
+}

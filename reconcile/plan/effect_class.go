@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// classImpact is what a change of an EC2NodeClass does to the nodes of all pools
+// that name it.
+func classImpact(live, desired *unstructured.Unstructured, claims []*NodeClaim) impact {
+	if !knownHash(live, awsv1.AnnotationEC2NodeClassHashVersion, awsv1.EC2NodeClassHashVersion) {
+		if equal(specField(live), specField(desired)) {
+			return none()
+		}
+		return replaces(claims, true)
+	}
+	before, err := typed[awsv1.EC2NodeClass](live)
+	if err != nil {
+		return replaces(claims, true)
+	}
+	after, err := typed[awsv1.EC2NodeClass](desired)
+	if err != nil || !hashable(before) || !hashable(after) {
+		return replaces(claims, true)
+	}
+	// The bundle of the cluster's authorities is in the hash too, and the same before
+	// and after.
+	bundle := ""
+	if before.Hash(&bundle) != after.Hash(&bundle) {
+		return replaces(claims, false)
+	}
+	if slices.ContainsFunc(resolved(), func(name string) bool { return !equal(specField(live, name), specField(desired, name)) }) {
+		return replaces(claims, true)
+	}
+	return none()
+}
+
+// resolved are the fields that Karpenter leaves out of the hash, and by which nodes
+// drift all the same once AWS has said what they come to (AMIDrift,
+// SubnetDrift, SecurityGroupDrift and CapacityReservationDrift in
+// karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
+func resolved() []string {
+	return []string{"amiSelectorTerms", "amiFamily", "subnetSelectorTerms", "securityGroupSelectorTerms", "capacityReservationSelectorTerms"}
+}
+
+// hashable says whether the hash of a class can be asked for: the library ends the
+// process on an alias that it cannot read (amiFamilyFromAlias in
+// karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1).
+func hashable(class *awsv1.EC2NodeClass) bool {
+	families := []string{
+		awsv1.AMIFamilyAL2, awsv1.AMIFamilyAL2023, awsv1.AMIFamilyBottlerocket,
+		awsv1.AMIFamilyWindows2019, awsv1.AMIFamilyWindows2022, awsv1.AMIFamilyWindows2025,
+	}
+	for _, term := range class.Spec.AMISelectorTerms {
+		if term.Alias == "" {
+			continue
+		}
+		family, version, ok := strings.Cut(term.Alias, "@")
+		known := slices.ContainsFunc(families, func(f string) bool { return strings.ToLower(f) == family })
+		if !ok || !known || strings.Contains(version, "@") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+)
+
+// poolImpact is what a change of a NodePool does to its nodes. now is only compared
+// with when they were made.
+func poolImpact(live, desired *unstructured.Unstructured, claims []*NodeClaim, now time.Time) impact {
+	before, err := typed[karpv1.NodePool](live)
+	if err != nil {
+		return replaces(claims, true)
+	}
+	after, err := typed[karpv1.NodePool](desired)
+	if err != nil {
+		return replaces(claims, true)
+	}
+	i := none()
+	switch {
+	case before.Hash() != after.Hash():
+		i = replaces(claims, !knownHash(live, karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion))
+	case !equal(specField(live, "template", "spec", "requirements"), specField(desired, "template", "spec", "requirements")):
+		i = unfit(claims, after.Spec.Template.Spec.Requirements)
+	}
+	if scaled := scaledDown(before, after, claims); scaled > 0 && i.effect == EffectNone {
+		i = impact{effect: EffectDrain, scaledDown: scaled}
+	}
+	i.warnings = append(i.warnings, poolWarnings(before, after, claims, now)...)
+	return i
+}
+
+// unfit are the NodeClaims that drift because requirements fit them no more, as
+// Karpenter finds them (areRequirementsDrifted in karpenter
+// pkg/controllers/nodeclaim/disruption/drift.go, 1.14.1). One whose labels are not
+// known may be one of them.
+func unfit(claims []*NodeClaim, requirements []karpv1.NodeSelectorRequirementWithMinValues) impact {
+	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(requirements...)
+	fits := map[Labels]bool{}
+	var found []*NodeClaim
+	upTo := false
+	for _, c := range claims {
+		if c.Labels == "" {
+			found, upTo = append(found, c), true
+			continue
+		}
+		fit, asked := fits[c.Labels]
+		if !asked {
+			fit = scheduling.NewLabelRequirements(c.Labels.Map()).Compatible(wanted) == nil
+			fits[c.Labels] = fit
+		}
+		if !fit {
+			found = append(found, c)
+		}
+	}
+	return replaces(found, upTo)
+}
+
+// scaledDown is how many nodes of a static pool end by its replicas: all at once,
+// past every budget.
+func scaledDown(before, after *karpv1.NodePool, claims []*NodeClaim) int {
+	if before.Spec.Replicas == nil || after.Spec.Replicas == nil || *after.Spec.Replicas >= *before.Spec.Replicas {
+		return 0
+	}
+	running := 0
+	for _, c := range claims {
+		if !c.Deleting {
+			running++
+		}
+	}
+	return max(0, running-int(*after.Spec.Replicas))
+}
+
+// poolWarnings are what a change does to nodes later, or to all at once.
+func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, now time.Time) []string {
+	var warnings []string
+	warn := func(format string, args ...any) {
+		warnings = append(warnings, "NodePool/"+after.Name+": "+fmt.Sprintf(format, args...))
+	}
+	if n := scaledDown(before, after, claims); n > 0 {
+		warn("replicas %d to %d ends %d nodes at once, whatever its disruption budgets say", *before.Spec.Replicas, *after.Spec.Replicas, n)
+	}
+	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
+	if grace := is.TerminationGracePeriod; grace != nil && (was.TerminationGracePeriod == nil || grace.Duration < was.TerminationGracePeriod.Duration) {
+		warn("terminationGracePeriod %s: the drain of a node that it makes overrides every PodDisruptionBudget and karpenter.sh/do-not-disrupt after that time", short(grace.Duration))
+	}
+	if after := is.ExpireAfter.Duration; after != nil && (was.ExpireAfter.Duration == nil || *after < *was.ExpireAfter.Duration) && older(claims, now, *after) > 0 {
+		warn("expireAfter %s is under the age of %d of its %d nodes: each node that it makes ends at that age, whatever its disruption budgets say, and again and again", short(*after), older(claims, now, *after), len(claims))
+	}
+	if unlimited(after, len(claims)) && !unlimited(before, len(claims)) {
+		warn("its disruption budgets let Karpenter disrupt all of its %d nodes at a time", len(claims))
+	}
+	return warnings
+}
+
+// older counts the NodeClaims that are older than an age.
+func older(claims []*NodeClaim, now time.Time, age time.Duration) int {
+	n := 0
+	for _, c := range claims {
+		if !now.IsZero() && !c.Created.IsZero() && now.Sub(c.Created) > age {
+			n++
+		}
+	}
+	return n
+}
+
+// unlimited says that no budget that always holds keeps some nodes from being
+// disrupted for drift.
+func unlimited(pool *karpv1.NodePool, nodes int) bool {
+	for i := range pool.Spec.Disruption.Budgets {
+		budget := &pool.Spec.Disruption.Budgets[i]
+		if budget.Schedule != nil || !concernsDrift(budget) {
+			continue
+		}
+		text := budget.Nodes
+		if percent, isPercent := strings.CutSuffix(text, "%"); isPercent {
+			if percent != "100" {
+				return false
+			}
+			continue
+		}
+		var count int
+		if _, err := fmt.Sscan(text, &count); err != nil || count < nodes {
+			return false
+		}
+	}
+	return nodes > 1
+}
+
+func concernsDrift(budget *karpv1.Budget) bool {
+	for _, reason := range budget.Reasons {
+		if reason == karpv1.DisruptionReasonDrifted {
+			return true
+		}
+	}
+	return len(budget.Reasons) == 0
+}
+
+// short writes a duration as people do: 30s and not 0h0m30s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

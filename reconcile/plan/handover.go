@@ -1,0 +1,85 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Kept is an entry that has left the repository and is not removed for now,
+// because another NodeSync of the cluster has it, or may have it.
+type Kept struct {
+	Ref render.Ref
+	UID types.UID
+	// By is the NodeSync, as namespace/name.
+	By string
+	// HandedOver says that the NodeSync has the entry: the object becomes its, by its
+	// own apply. Otherwise it is not known yet what that NodeSync has.
+	HandedOver bool
+	// Message says what is waited for, and what to do.
+	Message string
+}
+
+// keep finds the entries that another NodeSync keeps from being removed, in the
+// order of candidates.
+func (m *maker) keep() []Kept {
+	var found []Kept
+	for ref, object := range m.live.Objects {
+		if m.inSet[ref] || terminating(object) || !m.owns(object) {
+			continue
+		}
+		record, _ := m.live.removal(object.GetUID())
+		if kept, ok := m.keptByOther(ref, object.GetUID(), record.Phase); ok {
+			found = append(found, kept)
+			m.kept[kept.UID] = true
+		}
+	}
+	slices.SortFunc(found, func(a, b Kept) int {
+		return cmp.Or(cmp.Compare(stageIndex(b.Ref), stageIndex(a.Ref)), cmp.Compare(a.Ref.Name, b.Ref.Name))
+	})
+	return found
+}
+
+// keptByOther says whether an entry stays because of another NodeSync. One of which
+// nobody knows what it has is waited for, but not by a removal that has ended
+// NodeClaims already, which was decided on when all others were known, and not
+// where our NodeSync is deleted with its nodes, which was said by name.
+func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.RemovalPhase) (Kept, bool) {
+	if other, wanted := m.wantedBy(ref); wanted {
+		k := Kept{Ref: ref, UID: uid, By: other.String(), HandedOver: true}
+		k.Message = fmt.Sprintf("%s is in the Git of NodeSync %s and is handed over, with its nodes", ref, other.Owner)
+		if !other.Awaited {
+			k.Message += ": resume that NodeSync"
+		}
+		return k, true
+	}
+	begun := phase != "" && phase != v1alpha1.RemovalHeld && phase != v1alpha1.RemovalPacing
+	if other, waits := m.unheard(); waits && !begun && !m.policy.Deleting {
+		message := fmt.Sprintf("%s has left Git, and another NodeSync may have it: waiting for %s", ref, other.waiting())
+		return Kept{Ref: ref, UID: uid, By: other.String(), Message: message}, true
+	}
+	return Kept{}, false
+}
+
+// passedOn says whether a recorded removal is of an object that is another
+// NodeSync's by now, or becomes that.
+func (m *maker) passedOn(r v1alpha1.Removal) bool {
+	object := m.live.object(refOf(r))
+	if object == nil || object.GetUID() != r.UID || terminating(object) {
+		return false
+	}
+	if _, wanted := m.wantedBy(refOf(r)); wanted && m.kept[r.UID] {
+		return true
+	}
+	entries, err := managed(object)
+	if err != nil {
+		return false
+	}
+	owner, _ := m.ownership(object, appliedBy(entries, v1alpha1.FieldManager))
+	return owner == theirs
+}

@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// OtherSync is another NodeSync, and what is known of its newest Set.
+type OtherSync struct {
+	Owner
+	// Known says that its newest revision has been rendered, and Entries are what it
+	// had. The map is read only.
+	Known   bool
+	Entries map[render.Ref]bool
+	// Awaited says that its newest revision is going to be rendered: it is neither
+	// suspended nor being deleted, and it is served.
+	Awaited bool
+	// Failure is the reason of its Ready condition where that is False.
+	Failure string
+}
+
+// has says whether its Git has an entry, as far as is known.
+func (o OtherSync) has(ref render.Ref) bool { return o.Known && o.Entries[ref] }
+
+// unheard says that nobody knows yet what its Git has.
+func (o OtherSync) unheard() bool { return !o.Known && o.Awaited }
+
+// waiting is a sentence on a NodeSync whose newest revision is not known yet.
+func (o OtherSync) waiting() string {
+	if o.Failure != "" {
+		return fmt.Sprintf("NodeSync %s, which fails (%s): correct it or suspend it", o.Owner, o.Failure)
+	}
+	return fmt.Sprintf("NodeSync %s to render its newest revision", o.Owner)
+}
+
+// ownership is whose an object is.
+type ownership int
+
+const (
+	// nobodys: it has no label, or one that plumbline did not write.
+	nobodys ownership = iota
+	// ours: plumbline has written our label on it.
+	ours
+	// theirs: plumbline has written the label of another NodeSync that exists.
+	theirs
+	// relabelled: plumbline has applied it, and another manager has written another
+	// label over the one from that apply.
+	relabelled
+)
+
+// ownership says whose an object is, and for one that is theirs, whose. The label
+// counts only as plumbline's own apply has written it: one that a person writes
+// neither makes an object ours nor takes it away.
+func (m *maker) ownership(live *unstructured.Unstructured, applied *fieldpath.Set) (ownership, OtherSync) {
+	label := live.GetLabels()[v1alpha1.OwnerLabel]
+	switch {
+	case label == "" || applied == nil:
+		return nobodys, OtherSync{}
+	case !touches(applied, ownerLabelPath()):
+		if m.policy.Owner.Owns(live) {
+			return nobodys, OtherSync{}
+		}
+		return relabelled, OtherSync{}
+	case m.policy.Owner.Owns(live):
+		return ours, OtherSync{}
+	}
+	for _, other := range m.policy.OtherSyncs {
+		if other.Owns(live) {
+			return theirs, other
+		}
+	}
+	return nobodys, OtherSync{}
+}
+
+func ownerLabelPath() []string { return []string{"metadata", "labels", v1alpha1.OwnerLabel} }
+
+// owns says whether an object is ours: its label is, as plumbline has applied it.
+func (m *maker) owns(live *unstructured.Unstructured) bool {
+	if !m.policy.Owner.Owns(live) {
+		return false
+	}
+	entries, err := managed(live)
+	if err != nil {
+		return false // nobody can tell, so nothing is taken away
+	}
+	owner, _ := m.ownership(live, appliedBy(entries, v1alpha1.FieldManager))
+	return owner == ours
+}
+
+// wantedBy returns the other NodeSync whose Git has an entry.
+func (m *maker) wantedBy(ref render.Ref) (OtherSync, bool) {
+	for _, other := range m.policy.OtherSyncs {
+		if other.has(ref) {
+			return other, true
+		}
+	}
+	return OtherSync{}, false
+}
+
+// unheard returns a NodeSync of which nobody knows yet what its Git has, one that
+// fails before others.
+func (m *maker) unheard() (found OtherSync, any bool) {
+	for _, other := range m.policy.OtherSyncs {
+		if other.unheard() && (!any || found.Failure == "" && other.Failure != "") {
+			found, any = other, true
+		}
+	}
+	return found, any
+}
+
+// takeFromOther decides on an object that another NodeSync has applied. It is
+// handed over once that NodeSync's Git is known to have it no more.
+func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
+	switch {
+	case other.unheard():
+		change.Action, change.Reason, change.WaitsFor = Wait, ReasonOtherSync, "NodeSync/"+other.Name
+		change.Message = fmt.Sprintf("%s belongs to NodeSync %s: waiting for %s", change.Ref, other.Owner, other.waiting())
+	case !other.Known || other.has(change.Ref):
+		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
+	case j.foreign != nil:
+		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
+	default:
+		change.Action, change.Reason, change.Force = Adopt, ReasonHandedOver, true
+		if j.residue {
+			change.Action = TakeBack // its removal had begun
+		}
+		change.Message = fmt.Sprintf("%s is handed over by NodeSync %s, whose Git has it no more", change.Ref, other.Owner)
+	}
+}
+
+// relabel decides on an object of Git whose label somebody has overwritten. Where
+// another NodeSync has it too, nobody can say whose it was.
+func (m *maker) relabel(change *Change, j judgement) {
+	other, wanted := m.wantedBy(change.Ref)
+	waitsFor, unheard := m.unheard()
+	switch {
+	case wanted:
+		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
+	case unheard:
+		change.Action, change.Reason, change.WaitsFor = Wait, ReasonOtherSync, "NodeSync/"+waitsFor.Name
+		change.Message = fmt.Sprintf("somebody has changed the label %s of %s: waiting for %s", v1alpha1.OwnerLabel, change.Ref, waitsFor.waiting())
+	case j.foreign != nil:
+		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
+	default:
+		change.update(j)
+	}
+}

@@ -1,0 +1,188 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// relabel writes the ownership label by hand.
+func (c *cluster) relabel(t *testing.T, ref render.Ref, to string) {
+	t.Helper()
+	c.Edit(t, ref, "kubectl-label", func(o *unstructured.Unstructured) {
+		labels := o.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[v1alpha1.OwnerLabel] = to
+		if to == "" {
+			delete(labels, v1alpha1.OwnerLabel)
+		}
+		o.SetLabels(labels)
+	})
+}
+
+// has is the other NodeSync, whose Git has these entries.
+func has(refs ...render.Ref) []plan.OtherSync {
+	o := plan.OtherSync{Owner: other, Known: true, Awaited: true, Entries: map[render.Ref]bool{}}
+	for _, ref := range refs {
+		o.Entries[ref] = true
+	}
+	return []plan.OtherSync{o}
+}
+
+func unheard(failure string) []plan.OtherSync {
+	return []plan.OtherSync{{Owner: other, Awaited: true, Failure: failure}}
+}
+
+// TestAPoolThatMovesBetweenNodeSyncs is never drained by the one, and is taken by
+// the other once the first is known not to have it.
+func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
+	stopped := func(t *testing.T, c *cluster) {
+		growth := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"limits": map[string]any{"cpu": "0"}}}}
+		growth.SetAPIVersion("karpenter.sh/v1")
+		growth.SetKind(render.NodePool)
+		growth.SetName("moves")
+		if err := c.ApplyAs(t.Context(), growth, v1alpha1.RemovalFieldManager, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine, keeps := func(t *testing.T, c *cluster) { c.have(t, owner, pool("moves", "default")) }, []string{}
+	theirs := func(t *testing.T, c *cluster) { c.have(t, other, pool("moves", "default")) }
+	takes := []string{pool("moves", "default")}
+	const label = "metadata.labels[plumbline.dev/nodesync]:plumbline-system.other→plumbline-system.prod"
+	tests := map[string]struct {
+		given func(*testing.T, *cluster)
+		other []plan.OtherSync
+		git   []string
+		want  []string
+	}{
+		"the other has it":             {mine, has(poolRef("moves")), keeps, []string{"Handover NodePool/moves by plumbline-system/other"}},
+		"the other lacks it":           {mine, has(), keeps, []string{"Remove NodePool/moves"}},
+		"the other is not heard yet":   {mine, unheard(""), keeps, []string{"Await NodePool/moves by plumbline-system/other"}},
+		"the other fails":              {mine, unheard("SourceFailed"), keeps, []string{"Await NodePool/moves by plumbline-system/other"}},
+		"the other is suspended":       {mine, []plan.OtherSync{{Owner: other}}, keeps, []string{"Remove NodePool/moves"}},
+		"the other has it too":         {mine, has(poolRef("moves")), takes, []string{}},
+		"it comes, and the other left": {theirs, has(), takes, []string{"Adopt NodePool/moves HandedOver " + label}},
+		"it comes, and the other fails": {
+			theirs, unheard("SourceFailed"), takes,
+			[]string{"Wait NodePool/moves OtherNodeSync " + label + " on NodeSync/other"},
+		},
+		"it comes, and the other has it still": {theirs, has(poolRef("moves")), takes, []string{"Conflict NodePool/moves OtherNodeSync " + label}},
+		"it comes while it drains": {
+			func(t *testing.T, c *cluster) { theirs(t, c); stopped(t, c) }, has(), takes,
+			[]string{"TakeBack NodePool/moves HandedOver spec.limits.cpu:0→ " + label},
+		},
+		"its removal had begun, and the other has it": {
+			func(t *testing.T, c *cluster) {
+				mine(t, c)
+				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
+			},
+			has(poolRef("moves")), keeps,
+			[]string{"Handover NodePool/moves by plumbline-system/other", "Returned NodePool/moves"},
+		},
+		"its removal had begun, and the other has taken it": {
+			func(t *testing.T, c *cluster) {
+				theirs(t, c)
+				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
+			},
+			has(poolRef("moves")), keeps, []string{"Returned NodePool/moves"},
+		},
+		"its NodeClaims end, and the other is not heard since": {
+			func(t *testing.T, c *cluster) {
+				mine(t, c)
+				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
+			},
+			unheard(""), keeps, []string{},
+		},
+		"it is recorded, and the other is not heard since": {
+			func(t *testing.T, c *cluster) { mine(t, c); c.removal(poolRef("moves"), v1alpha1.RemovalPacing, "r1") },
+			unheard(""), keeps, []string{"Await NodePool/moves by plumbline-system/other"},
+		},
+		"somebody has deleted it": {
+			func(t *testing.T, c *cluster) { mine(t, c); c.Terminate(poolRef("moves")) },
+			has(poolRef("moves")), keeps, []string{"Remove NodePool/moves"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("stays", "default"))
+			test.given(t, c)
+			c.policy.OtherSyncs = test.other
+			git := append([]string{class("default"), pool("stays", "default")}, test.git...)
+			if diff := cmp.Diff(test.want, script(c.plan(t, git...))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestALabelByHandIsNoOwnership: it makes nothing ours to take, and takes nothing
+// away from us.
+func TestALabelByHandIsNoOwnership(t *testing.T) {
+	const mine, theirs = "plumbline-system.prod", "plumbline-system.other"
+	tests := map[string]struct {
+		by    plan.Owner
+		label string
+		other []plan.OtherSync
+		inGit bool
+		want  []string
+	}{
+		"another's, labelled as ours": {other, mine, has(), false, []string{}},
+		"ours, labelled as another's, in Git": {
+			owner, theirs, has(), true,
+			[]string{"Update NodePool/general Differs metadata.labels[plumbline.dev/nodesync]:" + theirs + "→" + mine + " by kubectl-label"},
+		},
+		"ours, labelled as nobody's, in Git": {
+			owner, "nobody", has(), true,
+			[]string{"Update NodePool/general Differs metadata.labels[plumbline.dev/nodesync]:nobody→" + mine + " by kubectl-label"},
+		},
+		"ours, labelled as another's, and both have it": {
+			owner, theirs, has(poolRef("general")), true,
+			[]string{"Conflict NodePool/general OtherNodeSync metadata.labels[plumbline.dev/nodesync]:" + theirs + "→" + mine + " by kubectl-label"},
+		},
+		"ours, labelled as another's, which is not heard yet": {
+			owner, theirs, unheard(""), true,
+			[]string{"Wait NodePool/general OtherNodeSync metadata.labels[plumbline.dev/nodesync]:" + theirs + "→" + mine + " by kubectl-label on NodeSync/other"},
+		},
+		"ours, without a label": {
+			owner, "", has(), true,
+			[]string{"Adopt NodePool/general Unowned metadata.labels[plumbline.dev/nodesync]:→" + mine},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"))
+			c.have(t, test.by, pool("general", "default"))
+			c.relabel(t, poolRef("general"), test.label)
+			c.policy.OtherSyncs = test.other
+			git := []string{class("default")}
+			if test.inGit {
+				git = append(git, pool("general", "default"))
+			}
+			if diff := cmp.Diff(test.want, script(c.plan(t, git...))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAForeignObjectWithOurLabelIsAdopted: a label on somebody's own object does
+// not let Git overwrite it.
+func TestAForeignObjectWithOurLabelIsAdopted(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"))
+	c.byHand(t, "kubectl-create", pool("general", "default", "limits: {cpu: 7}"))
+	c.relabel(t, poolRef("general"), "plumbline-system.prod")
+	want := []string{"Conflict NodePool/general NotAdopted spec.limits.cpu:7→8 by kubectl-create"}
+	if diff := cmp.Diff(want, script(c.plan(t, class("default"), pool("general", "default", "limits: {cpu: 8}")))); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+}
