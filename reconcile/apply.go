@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -41,6 +43,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 		Concurrency: writers,
 		StillLeader: p.Settings.StillLeader,
 	})
+	p.noteForms()
 	p.tellWritten()
 	p.noteUnwritten()
 	return p.failedWrites()
@@ -54,20 +57,40 @@ func (p *pass) due() []plan.Change {
 	return slices.DeleteFunc(slices.Clone(p.plan.Changes), func(c plan.Change) bool { return c.Action == plan.Create })
 }
 
+// noteForms notes each definition that stands in the cluster as Git has it now, or
+// did until somebody else changed it.
+func (p *pass) noteForms() {
+	forms, before := make(map[render.Ref]*unstructured.Unstructured, len(p.set.Objects)), p.memory.forms
+	differs, written := map[render.Ref]bool{}, map[render.Ref]bool{}
+	for i := range p.plan.Changes {
+		differs[p.plan.Changes[i].Ref] = !p.plan.Changes[i].Drift
+	}
+	for _, w := range p.applied.Written {
+		written[w.Ref] = true
+	}
+	for _, object := range p.set.Objects {
+		if !differs[object.Ref] || written[object.Ref] {
+			forms[object.Ref] = object.Defaulted
+		} else if last, known := before[object.Ref]; known {
+			forms[object.Ref] = last
+		}
+	}
+	p.memory.forms = forms
+}
+
 // tellWritten says what was done, and whose edit was put right.
 func (p *pass) tellWritten() {
 	byRef := map[render.Ref]plan.Change{}
 	for _, c := range p.plan.Changes {
 		byRef[c.Ref] = c
 	}
-	drift := p.before.Status.LastAppliedRevision == p.snapshot.Revision
 	var applied, warnings []string
 	for _, w := range p.applied.Written {
 		warnings = append(warnings, byRef[w.Ref].Warnings...)
 		switch c := byRef[w.Ref]; {
-		case drift && c.Action == plan.Create:
-			p.warn("DriftCorrected", fmt.Sprintf("%s was missing and is made again", w.Ref))
-		case drift && c.Action == plan.Update, len(c.Editors) > 0:
+		case c.Drift && c.Action == plan.Create:
+			p.warn("DriftCorrected", fmt.Sprintf("%s was missing and is recreated", w.Ref))
+		case c.Drift && c.Action == plan.Update, len(c.Editors) > 0:
 			p.warn("DriftCorrected", fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
 		default:
 			applied = append(applied, fmt.Sprintf("%s: %s", w.Ref, c.Action))
@@ -154,7 +177,7 @@ func (p *pass) failedWrites() error {
 	}
 	p.unwritten = several(errs)
 	if p.unwritten == nil && p.wholeWritten() && !p.setBackUnrecorded() {
-		p.sync.Status.LastAppliedRevision = p.snapshot.Revision
+		p.sync.Status.LastAppliedRevision, p.sync.Status.LastAppliedInputs = p.snapshot.Revision, p.set.Inputs.Fingerprint()
 	}
 	return nil
 }

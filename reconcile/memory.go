@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -50,6 +51,10 @@ type memory struct {
 	heard  heard
 	awaits bool
 	weighs bool
+
+	// forms are the definitions, with the schema's defaults, as each stood in the
+	// cluster last.
+	forms map[render.Ref]*unstructured.Unstructured
 
 	// compared is what the last Plan has found as Git says.
 	compared plan.Memo

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // makePlan weighs the Set against what lives.
@@ -53,27 +54,24 @@ func (p *pass) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 
 // policy is what the NodeSync allows, beside all NodeSyncs that exist.
 func (p *pass) policy(ctx context.Context, all []v1alpha1.NodeSync) (plan.Policy, error) {
-	revision := plan.RevisionDeleted
-	if p.snapshot != nil {
-		revision = p.snapshot.Revision
-	}
-	policy := PolicyOf(p.sync, all, revision)
+	policy := PolicyOf(p.sync, all, p.set)
+	policy.Applied = p.memory.forms
 	policy.OtherSyncs, policy.Now, policy.SetBack = p.otherSyncs(all), p.now, p.isSetBack()
 	var err error
 	policy.Hosts, err = p.poolHosts(ctx)
 	return policy, err
 }
 
-// PolicyOf is what a NodeSync allows at a revision. all are the NodeSyncs that
-// exist, in every namespace: the label of one that exists counts, wherever it
-// lives. Nothing is known of what they have in Git.
-func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, revision string) plan.Policy {
+// PolicyOf is what a NodeSync allows for a Set; nil where it is deleted. all are the
+// NodeSyncs that exist, in every namespace: the label of one that exists counts,
+// wherever it lives. Nothing is known of what they have in Git.
+func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set) plan.Policy {
 	policy := plan.Policy{
 		Owner:       plan.OwnerOf(sync.Namespace, sync.Name),
 		Adopt:       sync.Spec.Adopt,
 		Drift:       sync.Spec.Drift,
 		Guard:       sync.Spec.Guard,
-		NewRevision: sync.Status.LastAppliedRevision != revision,
+		NewRevision: set == nil || isNew(sync, set),
 		StatusLost:  sync.Status.LastAppliedRevision == "",
 		Released:    released(sync),
 		Deleting:    !sync.DeletionTimestamp.IsZero(),
@@ -84,6 +82,15 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, revision string)
 		}
 	}
 	return policy
+}
+
+// isNew says whether a Set was made of anything else than the one that was applied
+// last. A status of before inputs were noted goes by the revision.
+func isNew(sync *v1alpha1.NodeSync, set *render.Set) bool {
+	if sync.Status.LastAppliedInputs == "" {
+		return sync.Status.LastAppliedRevision != set.Revision
+	}
+	return sync.Status.LastAppliedInputs != set.Inputs.Fingerprint()
 }
 
 // released are the removals that a person has let go by name, in an annotation

@@ -1,14 +1,19 @@
 package reconcile
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 func TestReleased(t *testing.T) {
@@ -42,21 +47,26 @@ func TestPolicyOf(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "prod"}},
 	}
 	for name, c := range map[string]struct {
-		applied, revision     string
+		applied, inputs       string
+		set                   *render.Set
 		deleted               *metav1.Time
 		isNew, lost, deleting bool
 	}{
-		"first commit":  {"", "main@sha1:1", nil, true, true, false},
-		"same commit":   {"main@sha1:1", "main@sha1:1", nil, false, false, false},
-		"newer commit":  {"main@sha1:1", "main@sha1:2", nil, true, false, false},
-		"being deleted": {"main@sha1:1", plan.RevisionDeleted, &now, true, false, true},
+		"first commit":                   {"", "", setAt("main@sha1:1", "a"), nil, true, true, false},
+		"same commit":                    {"main@sha1:1", "", setAt("main@sha1:1", "a"), nil, false, false, false},
+		"newer commit":                   {"main@sha1:1", "", setAt("main@sha1:2", "a"), nil, true, false, false},
+		"newer commit of the same files": {"main@sha1:1", setAt("", "a").Inputs.Fingerprint(), setAt("main@sha1:2", "a"), nil, false, false, false},
+		"newer commit of other files":    {"main@sha1:1", setAt("", "a").Inputs.Fingerprint(), setAt("main@sha1:2", "b"), nil, true, false, false},
+		"same commit, another path":      {"main@sha1:1", setAt("", "a").Inputs.Fingerprint(), setAt("main@sha1:1", "b"), nil, true, false, false},
+		"being deleted":                  {"main@sha1:1", "", nil, &now, true, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := nodeSync(func(n *v1alpha1.NodeSync) {
 				n.Spec.Adopt, n.Spec.Drift = v1alpha1.AdoptNever, v1alpha1.DriftReport
 				n.Status.LastAppliedRevision, n.DeletionTimestamp = c.applied, c.deleted
+				n.Status.LastAppliedInputs = c.inputs
 			})
-			p := PolicyOf(sync, others, c.revision)
+			p := PolicyOf(sync, others, c.set)
 			if p.NewRevision != c.isNew || p.StatusLost != c.lost || p.Deleting != c.deleting {
 				t.Errorf("new %t, lost %t, deleting %t", p.NewRevision, p.StatusLost, p.Deleting)
 			}
@@ -68,5 +78,39 @@ func TestPolicyOf(t *testing.T) {
 				t.Errorf("others:\n%s", diff)
 			}
 		})
+	}
+}
+
+// setAt is a Set of a revision, made of one file.
+func setAt(revision, file string) *render.Set {
+	return &render.Set{Revision: revision, Inputs: render.Inputs{file: "1"}}
+}
+
+// TestFormsThatStand: a definition is noted once it stands in the cluster, and stays
+// so while somebody else changes that.
+func TestFormsThatStand(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.pass()
+	p.set = setWith("clean", "written", "failed", "edited", "held")
+	for i := range p.set.Objects {
+		p.set.Objects[i].Defaulted = &unstructured.Unstructured{}
+	}
+	at := func(name string) *unstructured.Unstructured {
+		return p.set.Objects[slices.IndexFunc(p.set.Objects, func(o render.Object) bool { return o.Ref.Name == name })].Defaulted
+	}
+	ref := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
+	before := &unstructured.Unstructured{}
+	p.memory.forms = map[render.Ref]*unstructured.Unstructured{ref("held"): before, ref("gone"): before}
+	p.plan = &plan.Plan{Changes: []plan.Change{
+		{Ref: ref("written"), Action: plan.Update}, {Ref: ref("failed"), Action: plan.Create},
+		{Ref: ref("edited"), Action: plan.Drifted, Drift: true}, {Ref: ref("held"), Action: plan.Hold},
+	}}
+	p.applied.Written = []apply.Written{{Ref: ref("written")}}
+	p.noteForms()
+	want := map[render.Ref]*unstructured.Unstructured{
+		ref("clean"): at("clean"), ref("written"): at("written"), ref("edited"): at("edited"), ref("held"): before,
+	}
+	if !maps.Equal(want, p.memory.forms) {
+		t.Errorf("forms are %v, want %v", p.memory.forms, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 )
 
 // The identities of what was looked at and not into.
@@ -43,6 +44,15 @@ func (in Inputs) At(snap Snapshot) (Inputs, error) {
 		there[name] = now
 	}
 	return there, nil
+}
+
+// Fingerprint is equal for two renders that have read the same.
+func (in Inputs) Fingerprint() string {
+	hash := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		fmt.Fprintf(hash, "%q %q\n", name, in[name])
+	}
+	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
 }
 
 // Absent returns the inputs as they are where there is no file at all.

@@ -142,7 +142,7 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *rend
 		return nil, explain(err, "read what lives")
 	}
 	live.Removals = sync.Status.Removals
-	policy := reconcile.PolicyOf(sync, all.Items, set.Revision)
+	policy := reconcile.PolicyOf(sync, all.Items, set)
 	var unread error
 	if k := sync.Status.Karpenter; k != nil && len(live.NodeClaims) > 0 {
 		policy.Hosts, unread = reconcile.ControllerHosts(ctx, c, k.Namespace, live.NodeClaims)

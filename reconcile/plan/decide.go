@@ -54,6 +54,7 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	if change.Action.Writes() {
 		m.needClass(change)
 	}
+	change.Drift = change.Action != None && change.Reason != ReasonHandedOver && !m.newInGit(object)
 	if m.reported(change) {
 		change.Action = Drifted
 	}
@@ -66,7 +67,16 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 // reported says that a Change is drift, which is reported and not corrected.
 func (m *maker) reported(change *Change) bool {
 	corrects := change.Action == Create || change.Action == Update || change.Action == Adopt
-	return corrects && m.policy.Drift == v1alpha1.DriftReport && !m.policy.NewRevision && change.Reason != ReasonHandedOver
+	return corrects && m.policy.Drift == v1alpha1.DriftReport && change.Drift
+}
+
+// newInGit says whether Git has changed an object since it was as Git says.
+func (m *maker) newInGit(object render.Object) bool {
+	before, known := m.policy.Applied[object.Ref]
+	if !known {
+		return m.policy.NewRevision
+	}
+	return before != object.Defaulted && !equal(before.Object, object.Defaulted.Object)
 }
 
 // known says whether the last Plan has found these very objects equal. One that is

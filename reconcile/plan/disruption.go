@@ -130,7 +130,7 @@ func (m *maker) shares(p *Plan) [][]share {
 	}
 	for i := range p.Changes {
 		change := &p.Changes[i]
-		if !m.weighs(change) {
+		if !weighs(change) {
 			continue
 		}
 		fresh = append(fresh, share{ref: change.Ref, claims: change.touched, more: change.scaledDown, hold: func(message string) {
@@ -146,8 +146,8 @@ func (m *maker) shares(p *Plan) [][]share {
 // weighs says whether a Change counts for the guard. What only makes an object
 // again what Git had before does not, nor does what Git takes back from a removal:
 // to hold that would let the nodes go.
-func (m *maker) weighs(change *Change) bool {
-	return change.Nodes > 0 && (change.Action == Update || change.Action == Adopt) && m.policy.NewRevision
+func weighs(change *Change) bool {
+	return change.Nodes > 0 && (change.Action == Update || change.Action == Adopt) && !change.Drift
 }
 
 // ending are the NodeClaims of our pools that end already, and those of removals

@@ -52,6 +52,9 @@ type Change struct {
 	// Takeover says that fields of interactive managers have to become ours
 	// before the object is applied, which costs a write more.
 	Takeover bool
+	// Drift says that Git has not changed since the object was as Git says: somebody
+	// has changed or deleted it.
+	Drift bool
 	// Force says that the object is applied over other managers' fields.
 	Force  bool
 	Effect Effect

@@ -3,9 +3,11 @@ package plan
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Policy is what a NodeSync allows.
@@ -18,6 +20,10 @@ type Policy struct {
 	Adopt      v1alpha1.AdoptPolicy
 	Drift      v1alpha1.DriftPolicy
 	Guard      v1alpha1.Guard
+	// Applied are the definitions, with the schema's defaults, as each was found or
+	// written in the cluster last. What differs from one that Git has not changed
+	// since is drift. For one that is not among them NewRevision counts.
+	Applied map[render.Ref]*unstructured.Unstructured
 	// NewRevision says that the Set's revision has not been applied whole
 	// before. What differs from a revision that was is drift.
 	NewRevision bool

@@ -30,6 +30,12 @@ type NodeSyncStatus struct {
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
 
+	// LastAppliedInputs is a fingerprint of what the render of that revision has
+	// read. What differs from Git while it is the same is drift, whatever commits
+	// have come since.
+	// +optional
+	LastAppliedInputs string `json:"lastAppliedInputs,omitempty"`
+
 	// Karpenter is what was installed, and what the first install has fixed.
 	// +optional
 	Karpenter *KarpenterStatus `json:"karpenter,omitempty"`
