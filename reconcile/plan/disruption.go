@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -133,6 +134,10 @@ func (m *maker) shares(p *Plan) [][]share {
 		if !weighs(change) {
 			continue
 		}
+		if message, hosts := m.hostsController(change); hosts {
+			change.Action, change.Reason, change.Message = Hold, ReasonHostsController, message
+			continue
+		}
 		fresh = append(fresh, share{ref: change.Ref, claims: change.touched, more: change.scaledDown, hold: func(message string) {
 			change.Action, change.Reason, change.Message = Hold, ReasonMaxDisruptedNodes, message
 		}})
@@ -141,6 +146,25 @@ func (m *maker) shares(p *Plan) [][]share {
 		groups = append(groups, fresh)
 	}
 	return groups
+}
+
+// hostsController says whether a Change ends nodes that run Karpenter's controller
+// or plumbline: it would end what carries it out.
+func (m *maker) hostsController(change *Change) (message string, hosts bool) {
+	pools := map[string]bool{}
+	for _, c := range m.claims()[change.Ref] {
+		pools[c.Pool] = true
+	}
+	var names []string
+	for _, pool := range slices.Sorted(maps.Keys(pools)) {
+		for _, h := range m.policy.HostsOf(pool) {
+			names = append(names, fmt.Sprintf("%s (pod %s on node %s of NodePool/%s)", h.Workload, h.Pod, h.Node, pool))
+		}
+	}
+	if len(names) == 0 {
+		return "", false
+	}
+	return fmt.Sprintf("it would disrupt nodes that run %s: move it to nodes that Karpenter does not manage first", someOf(names)), true
 }
 
 // weighs says whether a Change counts for the guard. What only makes an object

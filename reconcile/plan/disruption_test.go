@@ -179,6 +179,29 @@ func TestOneThatHasEndedNoNodeIsWeighedAgain(t *testing.T) {
 	}
 }
 
+// TestAReplacementOfWhatHostsTheControllerIsHeld, and one of its class, however few
+// nodes that is; what disrupts none goes ahead.
+func TestAReplacementOfWhatHostsTheControllerIsHeld(t *testing.T) {
+	for name, test := range map[string]struct {
+		git  []string
+		want []string
+	}{
+		"its own":          {[]string{class("default"), tainted("a")}, []string{"Hold NodePool/a HostsController spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 1"}},
+		"by its class":     {[]string{class("default", "userData: hello"), pool("a", "default")}, []string{"Hold EC2NodeClass/default HostsController spec.userData:→hello replaces 1"}},
+		"it disrupts none": {[]string{class("default"), pool("a", "default", "weight: 7")}, []string{"Update NodePool/a Differs spec.weight:→7"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"))
+			c.live.NodeClaims = claims("a", 1)
+			c.policy.Hosts = []plan.Host{{NodePool: "a", Node: "n1", Workload: "Karpenter's controller", Pod: "kube-system/karpenter-1"}}
+			if diff := cmp.Diff(test.want, script(c.plan(t, test.git...))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestWhatIsHeldForItsNodesSaysWhatReleasesIt(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
