@@ -42,7 +42,7 @@ func TestVanishedPools(t *testing.T) {
 				another.SetUID("new")
 				live.Objects[ref] = another
 			}
-			m := &maker{live: live, policy: c.policy, nodes: live.nodes, inSet: map[render.Ref]bool{}}
+			m := &maker{live: live, policy: c.policy, claims: live.claims, inSet: map[render.Ref]bool{}}
 			found := m.candidates("main@sha1:2")
 			if c.none {
 				if len(found) > 0 {
