@@ -105,6 +105,10 @@ func (n NodeEvidence) waitsFor(budgets []policyv1.PodDisruptionBudget) (what str
 		slices.Sort(volumes)
 		return names(volumes), true
 	}
+	if !n.Claim.Drained.IsZero() {
+		return fmt.Sprintf("EC2 to take the termination of %s: it is drained, so EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its words",
+			instanceID(n.Claim.ProviderID)), false
+	}
 	if len(n.Claim.Waits) > 0 {
 		return n.Claim.Waits[0], false
 	}
@@ -151,7 +155,7 @@ func why(pod *corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
 func (n NodeEvidence) denied() string {
 	for i := range slices.Backward(n.Events) {
 		message, _, _ := strings.Cut(n.Events[i].Message, " Encoded authorization failure message")
-		for _, code := range []string{"UnauthorizedOperation", "AccessDenied", "not authorized to perform"} {
+		for _, code := range []string{"UnauthorizedOperation", "OperationNotPermitted", "AccessDenied", "not authorized to perform"} {
 			if n.Events[i].Type == corev1.EventTypeWarning && strings.Contains(message, code) {
 				return message
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -82,6 +83,10 @@ func TestDiagnose(t *testing.T) {
 			}}},
 			want: node + "AWS: UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances.",
 		},
+		"EC2 refuses its termination": {
+			node: NodeEvidence{Claim: Claim{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)}},
+			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, so EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its words",
+		},
 		"only Karpenter knows": {
 			node: NodeEvidence{Claim: Claim{Waits: []string{"InstanceTerminating: the instance is shutting down"}}},
 			want: node + "InstanceTerminating: the instance is shutting down",
@@ -130,6 +135,43 @@ func TestDriveDiagnosesAStall(t *testing.T) {
 	if r := s.sync.Status.Removals[0]; r.Stalled != nil {
 		t.Errorf("still stalled after progress: %+v", r)
 	}
+}
+
+// TestDriveNamesARefusedTermination: Karpenter has drained the node, and EC2 does not
+// take its termination. That is said within seconds, not after a minute or a stall.
+func TestDriveNamesARefusedTermination(t *testing.T) {
+	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	for range 3 {
+		s.pass()
+	}
+	conditions := func(types ...string) {
+		t.Helper()
+		claim := s.claims()[0]
+		if claim.DeletionTimestamp == nil {
+			t.Fatalf("it is not ended: %+v", s.sync.Status.Removals)
+		}
+		claim.Status.Conditions = nil
+		for _, name := range types {
+			claim.Status.Conditions = append(claim.Status.Conditions, status.Condition{Type: name, Status: "True", LastTransitionTime: metav1.NewTime(s.now)})
+		}
+		if err := s.client.Update(t.Context(), &claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(what string, want bool) {
+		t.Helper()
+		if r := s.sync.Status.Removals[0]; strings.Contains(r.Message, "OperationNotPermitted") != want || r.Stalled != nil {
+			t.Errorf("%s: %+v", what, r)
+		}
+	}
+	conditions(karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached)
+	s.pass()
+	says("11 seconds after the drain", true)
+	conditions(karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating)
+	s.pass()
+	says("it is taken", false)
 }
 
 func TestDriveWhileTheControllerIsGone(t *testing.T) {

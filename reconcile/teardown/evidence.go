@@ -19,6 +19,9 @@ const (
 	diagnosed = 3
 	// slowDrain is after how long of draining what keeps a node is looked for.
 	slowDrain = time.Minute
+	// refusedAfter is how long after the drain a termination that EC2 takes is asked
+	// for at the latest: Karpenter does it in the same reconcile.
+	refusedAfter = 10 * time.Second
 	// diagnoseEvery is the least time between two looks at what keeps nodes.
 	diagnoseEvery = 30 * time.Second
 )
@@ -52,10 +55,26 @@ func (d *drive) diagnose(ctx context.Context) error {
 	return errors.Join(unread...)
 }
 
-// drainsSlowly says that a NodeClaim of a removal has been ending for a while.
+// drainsSlowly says that a NodeClaim of a removal has been ending for a while, or
+// that EC2 does not take its termination.
 func (it *item) drainsSlowly(now time.Time) bool {
+	at := it.slowAt()
+	return it.after.Reason == ReasonNodeClaimsLeaving && !at.IsZero() && !now.Before(at)
+}
+
+// slowAt is when what keeps its nodes is looked for; zero where none is ending.
+func (it *item) slowAt() time.Time {
 	since := it.drainsSince()
-	return it.after.Reason == ReasonNodeClaimsLeaving && !since.IsZero() && !now.Before(since.Add(slowDrain))
+	if since.IsZero() {
+		return since
+	}
+	at := since.Add(slowDrain)
+	for _, c := range it.seen.NodeClaims {
+		if refused := c.Drained.Add(refusedAfter); !c.Drained.IsZero() && refused.Before(at) {
+			at = refused
+		}
+	}
+	return at
 }
 
 // drainsSince is since when the oldest of its NodeClaims is ending; zero where
@@ -79,7 +98,7 @@ func (d *drive) wakeForDiagnosis(it *item) {
 	case it.drainsSlowly(d.Now):
 		d.wakeAt(d.result.DiagnosedAt.Add(diagnoseEvery))
 	default:
-		d.wakeAt(since.Add(slowDrain))
+		d.wakeAt(it.slowAt())
 	}
 }
 

@@ -98,6 +98,9 @@ type Claim struct {
 	Node       string
 	// Deleting is since when it has a deletionTimestamp; zero where it has none.
 	Deleting time.Time
+	// Drained is since when it is drained and its volumes are detached, while EC2
+	// has not taken its termination; zero where that is not so.
+	Drained time.Time
 	// Waits are the messages of its conditions that tell what it waits for.
 	Waits []string
 }

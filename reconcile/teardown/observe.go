@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -151,6 +153,7 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	if claim.DeletionTimestamp != nil {
 		c.Deleting = claim.DeletionTimestamp.Time
 	}
+	c.Drained = drained(claim)
 	for _, condition := range claim.Status.Conditions {
 		switch condition.Type {
 		case karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating:
@@ -160,6 +163,35 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 		}
 	}
 	return c
+}
+
+// drained is since when nothing but EC2 is in the way of a NodeClaim's end. Of a
+// termination that EC2 refuses Karpenter says nothing but this, in conditions as
+// in events (sigs.k8s.io/karpenter pkg/controllers/node/termination/controller.go,
+// awaitInstanceTermination): InstanceTerminating does not become True.
+func drained(claim *karpv1.NodeClaim) time.Time {
+	var since time.Time
+	passed := 0
+	for _, condition := range claim.Status.Conditions {
+		switch condition.Type {
+		case karpv1.ConditionTypeInstanceTerminating:
+			if condition.Status == metav1.ConditionTrue {
+				return time.Time{}
+			}
+		case karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached:
+			if condition.Status != metav1.ConditionTrue {
+				return time.Time{}
+			}
+			passed++
+			if condition.LastTransitionTime.After(since) {
+				since = condition.LastTransitionTime.Time
+			}
+		}
+	}
+	if passed < 2 || claim.DeletionTimestamp == nil || claim.Status.ProviderID == "" {
+		return time.Time{}
+	}
+	return since
 }
 
 // grace is open once a removal was recorded for as long as a revert is to cost
