@@ -161,7 +161,7 @@ func TestDefaults(t *testing.T) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, got); err != nil {
 		t.Fatal(err)
 	}
-	one, percent := int32(1), intstr.FromString("10%")
+	one, percent, quarter := int32(1), intstr.FromString("10%"), intstr.FromString("25%")
 	want := v1alpha1.NodeSyncSpec{
 		Interval: metav1.Duration{Duration: time.Minute},
 		Timeout:  &metav1.Duration{Duration: 2 * time.Minute},
@@ -173,7 +173,7 @@ func TestDefaults(t *testing.T) {
 			Strategy: v1alpha1.RemovalPaced, Grace: &metav1.Duration{Duration: 30 * time.Second}, MaxUnavailable: &percent,
 			StallAfter: &metav1.Duration{Duration: 15 * time.Minute},
 		},
-		Guard:    v1alpha1.Guard{MaxRemovedPools: &one},
+		Guard:    v1alpha1.Guard{MaxRemovedPools: &one, MaxDisruptedNodes: &quarter},
 		OnDelete: v1alpha1.OnDeleteOrphan,
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
