@@ -103,7 +103,7 @@ func (s *scene) tellInstance(e awssim.Event) {
 		s.going("EC2: %s launched, %s in %s for pool %s", i.ID, i.Type, i.Zone, pool)
 	case awssim.Terminated:
 		s.going("EC2: %s terminated (pool %s)", i.ID, pool)
-	case awssim.Running, awssim.ShuttingDown:
+	case awssim.Running, awssim.Stopping, awssim.ShuttingDown:
 	}
 }
 

@@ -64,6 +64,9 @@ type Options struct {
 	// PodStartTime and DrainTime are how long pods take to run and to end.
 	PodStartTime, DrainTime time.Duration
 
+	// Seed is that of what the simulated AWS draws by chance.
+	Seed uint64
+
 	// Logger hears of everything; Progress gets a line for each build. Both
 	// are optional.
 	Logger   *slog.Logger

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -48,20 +49,27 @@ func (s *Sandbox) startKube(ctx context.Context) error {
 // plane is.
 func (s *Sandbox) startAWS(ctx context.Context) error {
 	s.AWS = awssim.New(awssim.Options{
-		Region: s.Region, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime, SpotWarning: s.options.WarningTime,
+		Region: s.Region, Seed: s.options.Seed, LaunchDelay: s.options.LaunchTime, ShutdownDelay: s.options.ShutdownTime, SpotWarning: s.options.WarningTime,
 		Logger: s.options.Logger.With("part", "aws"),
 	})
-	err := s.AWS.AddCluster(awssim.Cluster{
+	tokenKey, err := s.Kube.TokenKey()
+	if err != nil {
+		return err
+	}
+	err = s.AWS.AddCluster(awssim.Cluster{
 		Name: s.Cluster, Endpoint: s.Kube.Endpoint,
 		CertificateAuthority: base64.StdEncoding.EncodeToString(s.Kube.CertificateAuthority),
 		Version:              cmp.Or(s.options.EmulatedVersion, minor(binaries.KubernetesVersion)),
 		ServiceIPv4CIDR:      kube.ServiceCIDR,
+		Issuer:               kube.Issuer, TokenKey: tokenKey,
 	})
 	if err != nil {
 		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
 	}
 	s.AWS.RegisterCredentials(karpenterAccessKey, "KarpenterControllerRole-"+s.Cluster)
-	s.AWS.RegisterCredentials(plumblineAccessKey, "PlumblineRole-"+s.Cluster)
+	if err := s.addPlumblineRole(); err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listen for AWS calls: %w", err)
@@ -78,6 +86,27 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 		return closed
 	})
 	return nil
+}
+
+// plumblineAccount is the namespace and the name of plumbline's ServiceAccount.
+var plumblineAccount = [2]string{"plumbline-system", "plumbline"}
+
+// addPlumblineRole makes plumbline's role as manifests/README.md says: with
+// manifests/iam-policy.json and nothing else, for its ServiceAccount by EKS Pod
+// Identity. The access key stands for it, too.
+func (s *Sandbox) addPlumblineRole() error {
+	text, err := os.ReadFile(filepath.Join(s.options.Source, "..", "..", "..", "manifests", "iam-policy.json"))
+	if err != nil {
+		return fmt.Errorf("read plumbline's policy: %w", err)
+	}
+	name := "plumbline-" + s.Cluster
+	document := strings.NewReplacer("${PARTITION}", "aws", "${REGION}", s.Region, "${ACCOUNT}", awssim.DefaultAccount, "${CLUSTER_NAME}", s.Cluster).Replace(string(text))
+	err = s.AWS.AddRole(awssim.Role{Name: name, Trust: awssim.Trusted(awssim.PodIdentityAudience), Policies: map[string]string{name: document}})
+	if err != nil {
+		return err
+	}
+	s.AWS.RegisterCredentials(plumblineAccessKey, name)
+	return s.AWS.Associate(s.Cluster, plumblineAccount[0], plumblineAccount[1], name)
 }
 
 // minor is 1.36 of 1.36.3, which is how EKS says a version.

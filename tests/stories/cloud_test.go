@@ -34,7 +34,7 @@ func (s *story) billed(pool string) []string {
 
 func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
-	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag, asked, kill [pool=POOL], interrupt [pool=POOL]")
+	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag, asked, kill|stop|protect|interrupt [pool=POOL], start, unprotect")
 	if err != nil || len(args) == 0 {
 		return errors.Join(usage, err)
 	}
@@ -62,6 +62,14 @@ func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 		return s.strike(pool, s.c.AWS.Terminate)
 	case question == "interrupt":
 		return s.strike(pool, s.c.AWS.InterruptSpot)
+	case question == "stop":
+		return s.strike(pool, s.c.AWS.Stop)
+	case question == "start" && len(args) == 1:
+		return s.c.AWS.Start(s.struck)
+	case question == "protect":
+		return s.strike(pool, func(id string) error { return s.c.AWS.Protect(id, true) })
+	case question == "unprotect" && len(args) == 1:
+		return s.c.AWS.Protect(s.struck, false)
 	case question == "keep":
 		s.kept = s.billed(pool)
 		if len(s.kept) == 0 {

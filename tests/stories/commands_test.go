@@ -37,6 +37,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"await":   (*story).awaitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
 		"workload": (*story).workloadCommand, "available": (*story).availableCommand, "ec2": (*story).ec2Command,
 		"mark": (*story).markCommand, "writes": (*story).writesCommand, "renders": (*story).rendersCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
+		"answers": (*story).answersCommand, "zone": (*story).zoneCommand, "eks": (*story).eksCommand,
 		"capacity": (*story).capacityCommand, "account": (*story).accountCommand, "elsewhere": (*story).elsewhereCommand, "registry": (*story).registryCommand,
 		"finish": (*story).finishCommand, "statushost": (*story).statusHostCommand, "statuses": (*story).statusesCommand,
 		"webhook": (*story).webhookCommand, "logged": (*story).loggedCommand,

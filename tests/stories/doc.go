@@ -31,8 +31,10 @@
 //		Runs one of them, which has to end with the code.
 //	expect [-t D] PROGRAM ARGS ~ REGEX
 //		Runs one of them again and again until it prints what matches.
-//	daemon [other] start|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
-//		Handles the daemon, which runs with the rights of manifests/. cramped starts it
+//	daemon [other] start|deploy|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
+//		Handles the daemon, which runs with the rights of manifests/. deploy starts it as a
+//		pod of its Deployment, and other as the second one; that takes root, which a script
+//		asks for with [root]. cramped starts it
 //		on a full disk: no file of it can grow. stop is SIGTERM, and wants it to end
 //		well; kill is SIGKILL; pause and cont freeze it and let it go on; ends waits
 //		until it has ended by itself; forget empties the cache of one that does not run,
@@ -138,8 +140,21 @@
 //	fault WHO SERVICE ACTION KIND [DURATION|N/s|Nx]
 //		Makes calls to AWS go wrong: deny, throttle, expire, delay, loseResponse, hide; for
 //		so long, beyond so many a second, or so many times. * and ? are wildcards.
+//	fault WHO SERVICE ACTION error CODE [Nx]
+//		Has calls to AWS fail with an error code of AWS's, such as InternalError.
 //	fault off
 //		Ends all faults.
+//	answers WHO [flap=SHARE] [lag=D] [settle=D] [short=SHARE] [empty=SHARE] [tags=D] [token=D], answers usual
+//		Has EC2 list instances to plumbline, or to anyone, as it may: flap is the share of
+//		answers that an instance is missing from, lag how old what is shown may be, settle for
+//		how long after its last change an instance does so; short and empty are the shares of
+//		such pages, tags is how long a dead instance keeps its tags, token how long the token
+//		of a next page is accepted.
+//	zone ZONE down|up
+//		Disrupts an availability zone: EC2 refuses questions without the IDs of instances in
+//		other zones, and launches or ends nothing there.
+//	eks status STATUS
+//		Has EKS say of the cluster that it is UPDATING, say.
 //	account twin|empty|own
 //		Gives plumbline the credentials of another account, which has a cluster of the
 //		same name or none; or its own again.
@@ -150,6 +165,9 @@
 //		Has launches fail for want of capacity; ends that.
 //	ec2 kill|interrupt [pool=POOL]
 //		Ends an instance as by hand; has EC2 take a spot instance back, after a warning.
+//	ec2 stop|protect [pool=POOL], ec2 start, ec2 unprotect
+//		Stops an instance as by hand, or has EC2 refuse to end it; start and unprotect take
+//		that back for the one that was named last.
 //	ec2 untag
 //		Takes the tag of its pool off the instance that was ended last.
 //	ec2 asked

@@ -95,16 +95,18 @@ func (s *story) pushesCommand(ts *testscript.TestScript, args []string) error {
 }
 
 func (s *story) daemonCommand(_ *testscript.TestScript, args []string) error {
-	d := s.daemon
+	d, replica := s.daemon, 0
 	if len(args) > 0 && args[0] == "other" {
-		d, args = s.other(), args[1:]
+		d, replica, args = s.other(), 1, args[1:]
 	}
 	if len(args) == 0 {
-		return errors.New("usage: daemon [other] start|cramped|stop|kill|pause|cont|ends|forget [FLAGS]")
+		return errors.New("usage: daemon [other] start|deploy|cramped|stop|kill|pause|cont|ends|forget [FLAGS]")
 	}
 	switch args[0] {
 	case "start":
 		return d.Start(s.ctx, args[1:]...)
+	case "deploy":
+		return d.StartDeployed(s.ctx, replica)
 	case "cramped":
 		return d.StartCramped(s.ctx, args[1:]...)
 	case "stop":

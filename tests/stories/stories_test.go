@@ -140,9 +140,17 @@ func checkout(t *testing.T) string {
 // tell runs the story's script.
 func (s *story) tell(t *testing.T) {
 	testscript.RunT(shim{t}, testscript.Params{
-		Files: []string{s.script()}, Setup: s.setup, Cmds: commands(), Deadline: s.began.Add(patience()),
+		Files: []string{s.script()}, Setup: s.setup, Cmds: commands(), Condition: condition, Deadline: s.began.Add(patience()),
 		RequireUniqueNames: true, TestWork: *keep,
 	})
+}
+
+// condition is what scripts can ask for in brackets, beside testscript's own.
+func condition(name string) (bool, error) {
+	if name == "root" {
+		return os.Geteuid() == 0, nil
+	}
+	return false, fmt.Errorf("unknown condition %q", name)
 }
 
 // shim has testscript run a script in the test that there is, alone.

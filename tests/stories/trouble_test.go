@@ -20,14 +20,19 @@ func (s *story) faultCommand(_ *testscript.TestScript, args []string) error {
 		s.c.AWS.RemoveFaults("")
 		return nil
 	}
+	usage := errors.New("usage: fault WHO SERVICE ACTION KIND [DURATION|N/s|Nx], fault WHO SERVICE ACTION error CODE [Nx], or fault off")
+	code := ""
+	if len(args) > 4 && args[3] == string(awssim.Fail) {
+		code, args = args[4], slices.Delete(args, 4, 5)
+	}
 	if len(args) < 4 || len(args) > 5 {
-		return errors.New("usage: fault WHO SERVICE ACTION KIND [DURATION|N/s|Nx], or fault off")
+		return usage
 	}
 	key, err := s.accessKey(args[0])
 	if err != nil {
 		return err
 	}
-	f := awssim.Fault{AccessKey: key, Service: strings.Trim(args[1], "*"), Action: args[2], Kind: awssim.FaultKind(args[3])}
+	f := awssim.Fault{AccessKey: key, Service: strings.Trim(args[1], "*"), Action: args[2], Kind: awssim.FaultKind(args[3]), Code: code}
 	if len(args) == 5 {
 		if err := measure(&f, args[4]); err != nil {
 			return err
@@ -70,6 +75,57 @@ func (s *story) capacityCommand(_ *testscript.TestScript, args []string) error {
 	return usage
 }
 
+func (s *story) answersCommand(_ *testscript.TestScript, args []string) error {
+	usage := errors.New("usage: answers WHO [flap=SHARE] [lag=D] [settle=D] [short=SHARE] [empty=SHARE] [tags=D] [token=D], or answers usual")
+	if len(args) == 0 {
+		return usage
+	}
+	answers := awssim.DefaultAnswers()
+	if len(args) == 1 && args[0] == "usual" {
+		return s.c.AWS.SetAnswers(answers)
+	}
+	var err error
+	if answers.AccessKey, err = s.accessKey(args[0]); err != nil {
+		return err
+	}
+	shares := map[string]*float64{"flap": &answers.Flap, "short": &answers.ShortPages, "empty": &answers.EmptyPages}
+	times := map[string]*awssim.Duration{"lag": &answers.Lag, "settle": &answers.Settle, "tags": &answers.TagsStay, "token": &answers.TokenLife}
+	settings, err := settingsOf(args[1:])
+	if err != nil {
+		return err
+	}
+	for key, text := range settings {
+		switch {
+		case shares[key] != nil:
+			*shares[key], err = strconv.ParseFloat(text, 64)
+		case times[key] != nil:
+			var d time.Duration
+			d, err = time.ParseDuration(text)
+			*times[key] = awssim.Duration(d)
+		default:
+			err = usage
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.c.AWS.SetAnswers(answers)
+}
+
+func (s *story) zoneCommand(_ *testscript.TestScript, args []string) error {
+	if len(args) != 2 || args[1] != "down" && args[1] != "up" {
+		return errors.New("usage: zone ZONE down|up")
+	}
+	return s.c.AWS.Outage(args[0], args[1] == "down")
+}
+
+func (s *story) eksCommand(_ *testscript.TestScript, args []string) error {
+	if len(args) != 2 || args[0] != "status" {
+		return errors.New("usage: eks status STATUS")
+	}
+	return s.c.AWS.SetClusterStatus(s.c.Cluster, args[1])
+}
+
 const (
 	// strangeAccount is where the credentials of the wrong account lead.
 	strangeAccount = "999988887777"
@@ -103,6 +159,12 @@ func (s *story) elsewhereCommand(_ *testscript.TestScript, args []string) error 
 	switch {
 	case len(args) == 2 && args[0] == "adds":
 		err := s.c.AWS.AddCluster(awssim.Cluster{Name: args[1], Endpoint: "https://" + args[1] + ".example.com", CertificateAuthority: strangeAuthority, Version: "1.36"})
+		if err != nil {
+			return err
+		}
+		// One policy for all clusters of the account, which many have: with the one of
+		// manifests/ AWS refuses to describe another cluster.
+		err = s.c.AWS.PutRolePolicy("plumbline-"+s.c.Cluster, "all-clusters", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"eks:DescribeCluster","Resource":"*"}}`)
 		if err != nil {
 			return err
 		}
@@ -152,8 +214,7 @@ func (s *story) registryCommand(ts *testscript.TestScript, args []string) error 
 
 // mendAll ends all trouble that the story has made around the cluster.
 func (s *story) mendAll() {
-	s.c.AWS.RemoveFaults("")
-	s.c.AWS.Restock()
+	s.c.AWS.Restore()
 	s.c.AWS.Reroute(s.c.Variables()["AWS_ACCESS_KEY_ID"], nil)
 	if s.mend != nil {
 		s.mend()

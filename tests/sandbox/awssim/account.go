@@ -1,11 +1,12 @@
 package awssim
 
 import (
-	"crypto/rand"
+	crypto "crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/catalog"
@@ -37,8 +38,13 @@ type account struct {
 	queues      map[string]*queue
 	parameters  map[string]*parameter
 	rules       map[string]*rule
-	credentials map[string]string // access key to the ARN that it stands for
+	policies    map[string]*managedPolicy // by ARN
+	credentials map[string]credential     // by access key
 	shortages   []Shortage
+	outages     map[string]bool // zones that are disrupted
+	answers     Answers
+	missed      map[string]bool // caller and instance: the last answer missed it
+	random      *rand.Rand
 }
 
 // resource is what everything that EC2 and IAM list has in common.
@@ -76,7 +82,12 @@ func newAccount(options Options, emit func(Event)) *account {
 		queues:      map[string]*queue{},
 		parameters:  map[string]*parameter{},
 		rules:       map[string]*rule{},
-		credentials: map[string]string{},
+		policies:    map[string]*managedPolicy{},
+		credentials: map[string]credential{},
+		outages:     map[string]bool{},
+		answers:     DefaultAnswers(),
+		missed:      map[string]bool{},
+		random:      rand.New(rand.NewPCG(options.Seed, 0)),
 	}
 	for _, t := range catalog.InstanceTypes() {
 		a.types[t.Name] = t
@@ -84,6 +95,7 @@ func newAccount(options Options, emit func(Event)) *account {
 	for _, i := range catalog.Images() {
 		a.publishImage(i)
 	}
+	a.publishPolicies()
 	return a
 }
 
@@ -92,7 +104,7 @@ func newAccount(options Options, emit func(Event)) *account {
 func (a *account) newResource(prefix string, tags map[string]string, hide time.Duration) resource {
 	var b [9]byte
 	// crypto/rand.Read never fails (its documentation says that it crashes instead).
-	_, _ = rand.Read(b[:])
+	_, _ = crypto.Read(b[:])
 	r := resource{ID: prefix + hex.EncodeToString(b[:])[:17], Tags: map[string]string{}, visibleAt: a.now.Add(hide)}
 	maps.Copy(r.Tags, tags)
 	return r
@@ -104,10 +116,15 @@ func fixedID(prefix, name string) string {
 }
 
 func (a *account) arn(service, region, rest string) string {
-	return fmt.Sprintf("arn:aws:%s:%s:%s:%s", service, region, a.options.Account, rest)
+	return fmt.Sprintf("arn:%s:%s:%s:%s:%s", partition(a.options.Region), service, region, a.options.Account, rest)
 }
 
 func (a *account) iamARN(rest string) string { return a.arn("iam", "", rest) }
+
+// managedPolicy is the ARN of a policy that AWS itself keeps.
+func (a *account) managedPolicy(name string) string {
+	return "arn:" + partition(a.options.Region) + ":iam::aws:policy/" + name
+}
 
 // zoneID is the zone's name that means the same place in every account.
 func (a *account) zoneID(zone string) string {

@@ -19,6 +19,13 @@ const adminPrefix = "/_sandbox/"
 //	DELETE faults[/<id>]               ends one, or all
 //	POST   instances/<id>/terminate    ends an instance as by hand
 //	POST   instances/<id>/interrupt    takes a spot instance back, after a warning
+//	POST   instances/<id>/stop         stops an instance as by hand; start starts it
+//	POST   instances/<id>/protect      has calls that terminate it refused; unprotect ends that
+//	POST   zones/<zone>/outage         disrupts a zone
+//	DELETE zones/<zone>/outage         ends that
+//	PUT    clusters/<name>/status      {"status": "UPDATING"}: what EKS says of a cluster
+//	GET    answers                     Answers
+//	PUT    answers                     Answers in, what is left out as by default
 //	POST   shortages                   Shortage in: launches fail for want of capacity
 //	DELETE shortages                   ends all of them
 func (s *Simulator) adminHandler() http.Handler {
@@ -53,12 +60,50 @@ func (s *Simulator) adminHandler() http.Handler {
 	})
 	mux.HandleFunc("POST /_sandbox/instances/{id}/terminate", onInstance(s.Terminate))
 	mux.HandleFunc("POST /_sandbox/instances/{id}/interrupt", onInstance(s.InterruptSpot))
+	mux.HandleFunc("POST /_sandbox/instances/{id}/stop", onInstance(s.Stop))
+	mux.HandleFunc("POST /_sandbox/instances/{id}/start", onInstance(s.Start))
+	mux.HandleFunc("POST /_sandbox/instances/{id}/protect", onInstance(func(id string) error { return s.Protect(id, true) }))
+	mux.HandleFunc("POST /_sandbox/instances/{id}/unprotect", onInstance(func(id string) error { return s.Protect(id, false) }))
+	s.handleAnswers(mux)
 	mux.HandleFunc("POST /_sandbox/shortages", s.postShortage)
 	mux.HandleFunc("DELETE /_sandbox/shortages", func(w http.ResponseWriter, _ *http.Request) {
 		s.Restock()
 		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux
+}
+
+// handleAnswers adds what changes how the services answer, beside faults.
+func (s *Simulator) handleAnswers(mux *http.ServeMux) {
+	outage := func(begins bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { answerChange(w, s.Outage(r.PathValue("zone"), begins)) }
+	}
+	mux.HandleFunc("POST /_sandbox/zones/{zone}/outage", outage(true))
+	mux.HandleFunc("DELETE /_sandbox/zones/{zone}/outage", outage(false))
+	mux.HandleFunc("PUT /_sandbox/clusters/{name}/status", func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Status string }
+		if readJSON(w, r, &in) {
+			answerChange(w, s.SetClusterStatus(r.PathValue("name"), in.Status))
+		}
+	})
+	mux.HandleFunc("GET /_sandbox/answers", func(w http.ResponseWriter, _ *http.Request) {
+		answerJSON(w, http.StatusOK, s.Answers())
+	})
+	mux.HandleFunc("PUT /_sandbox/answers", func(w http.ResponseWriter, r *http.Request) {
+		answers := DefaultAnswers()
+		if readJSON(w, r, &answers) {
+			answerChange(w, s.SetAnswers(answers))
+		}
+	})
+}
+
+// answerChange answers that something was changed, or why not.
+func answerChange(w http.ResponseWriter, err error) {
+	if err != nil {
+		answerError(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // onInstance answers with what a verb does to the instance in the path.
@@ -77,11 +122,7 @@ func (s *Simulator) postShortage(w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &short) {
 		return
 	}
-	if err := s.RunShort(short); err != nil {
-		answerError(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	answerChange(w, s.RunShort(short))
 }
 
 // readJSON reads a request's body, or answers what is wrong with it.

@@ -1,37 +1,85 @@
 package awssim
 
 import (
+	"fmt"
 	"net/http"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/policy"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
 // access is one question to IAM: may this principal do that to this resource?
 type access struct {
-	Principal principal
-	Action    string // as in a policy: ec2:TerminateInstances
-	Resource  string // ARN, or * where the action has no resource
+	Action   string // as in a policy: ec2:TerminateInstances
+	Resource string // ARN, or * where the action has no resource
+	Context  policy.Context
 }
 
-// authorize is the one place that every call passes before it does anything. So
-// far all callers are administrators, and only a deny fault stops them; policies
-// of roles belong here.
+// always are the actions that no policy is needed for, and none can deny, or whose
+// caller has no identity yet.
+var always = map[string]bool{
+	"sts:GetCallerIdentity":             true,
+	"sts:AssumeRoleWithWebIdentity":     true,
+	"eks-auth:AssumeRoleForPodIdentity": true,
+}
+
+// authorize is the one place that every call passes before it does anything. What
+// a role's session may do is what the role's policies allow; an access key that
+// nobody has registered is an administrator's.
 func (s *Simulator) authorize(req *request) error {
-	asked := access{Principal: req.principal, Action: req.service.name + ":" + req.action, Resource: "*"}
-	if !req.effects.deny {
+	name := req.service.name + ":" + req.action
+	if req.effects.deny {
+		return req.service.deny(req.principal, access{Action: name, Resource: "*"}, policy.ImplicitDeny)
+	}
+	if always[name] {
 		return nil
 	}
-	return req.service.deny(asked)
+	var err error
+	s.locked(func(a *account) { err = a.authorize(req) })
+	return err
+}
+
+func (a *account) authorize(req *request) error {
+	c, ok := a.credentials[req.principal.AccessKey]
+	if !ok {
+		return nil
+	}
+	r, ok := a.roles[c.role]
+	if !ok {
+		return wire.Errorf("InvalidClientTokenId", "The security token included in the request is invalid.").WithStatus(http.StatusForbidden)
+	}
+	documents := a.documentsOf(r)
+	for _, asked := range a.accesses(req) {
+		decision := policy.Identity(documents, policy.Request{Action: asked.Action, Resource: asked.Resource, Context: asked.Context})
+		if decision != policy.Allow {
+			return req.service.deny(req.principal, asked, decision)
+		}
+	}
+	return nil
 }
 
 // deny is the service's answer to a call that may not be made, in the words of
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html.
-func (s service) deny(asked access) error {
+// EC2 adds a message in code where it decides by resource, another one each time.
+func (s service) deny(who principal, asked access, decision policy.Decision) error {
 	status := http.StatusForbidden
 	if s.protocol == wire.JSON {
 		status = http.StatusBadRequest
 	}
-	return wire.Errorf(s.denied,
-		"You are not authorized to perform this operation. User: %s is not authorized to perform: %s on resource: %s because no identity-based policy allows the %s action",
-		asked.Principal.ARN, asked.Action, asked.Resource, asked.Action).WithStatus(status)
+	text := fmt.Sprintf("User: %s is not authorized to perform: %s", who.ARN, asked.Action)
+	if s.protocol != wire.EC2 || asked.Resource != "*" {
+		text += " on resource: " + asked.Resource
+	}
+	if decision == policy.ExplicitDeny {
+		text += " with an explicit deny in an identity-based policy"
+	} else {
+		text += fmt.Sprintf(" because no identity-based policy allows the %s action", asked.Action)
+	}
+	if s.protocol == wire.EC2 {
+		text = "You are not authorized to perform this operation. " + text
+		if asked.Resource != "*" {
+			text += ". Encoded authorization failure message: " + newRequestID()
+		}
+	}
+	return wire.Errorf(s.denied, "%s", text).WithStatus(status)
 }

@@ -1,9 +1,13 @@
 package awssim
 
 import (
+	"cmp"
+	"crypto/ecdsa"
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,22 +18,61 @@ type Cluster struct {
 	CertificateAuthority string // base64 of PEM, as EKS gives it
 	Version              string // 1.36
 	ServiceIPv4CIDR      string
+	// Issuer of the API server's tokens; default: one as EKS has them. TokenKey
+	// verifies them; without it no token of the cluster is accepted.
+	Issuer   string
+	TokenKey *ecdsa.PublicKey
 }
 
 type cluster struct {
 	Cluster
 	arn, vpcID    string
+	status        string
 	subnets       []string
 	group         string
 	roleARN       string
 	created       time.Time
 	accessEntries map[string]accessEntry // by principal ARN
+	associations  []*association         // of ServiceAccounts with roles
+}
+
+// The states of a cluster that matter here; there are more.
+const (
+	clusterActive   = "ACTIVE"
+	clusterCreating = "CREATING"
+)
+
+// clusterStates are those that EKS knows:
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html
+var clusterStates = []string{clusterCreating, clusterActive, "DELETING", "FAILED", "UPDATING", "PENDING"}
+
+// SetClusterStatus changes what EKS says of a cluster. One that is being created
+// has no endpoint and no certificate authority yet.
+func (s *Simulator) SetClusterStatus(name, status string) error {
+	if !slices.Contains(clusterStates, status) {
+		return fmt.Errorf("changing the status of cluster %s: want one of %s, got %q", name, strings.Join(clusterStates, ", "), status)
+	}
+	var err error
+	s.locked(func(a *account) {
+		c, ok := a.clusters[name]
+		if !ok {
+			err = fmt.Errorf("changing the status of cluster %s: there is none of that name", name)
+			return
+		}
+		c.status = status
+	})
+	return err
 }
 
 type accessEntry struct {
 	principal, kind, username string
 	groups                    []string
 	created                   time.Time
+}
+
+// issuer is whose tokens the cluster's API server hands out.
+func (c *cluster) issuer(region string) string {
+	return cmp.Or(c.Issuer, "https://oidc.eks."+region+"."+domain(region)+"/id/"+strings.ToUpper(fixedID("", c.Name)))
 }
 
 // AddCluster makes an EKS cluster with what Karpenter's getting-started guide
@@ -49,19 +92,32 @@ func (a *account) addCluster(c Cluster) error {
 	if _, ok := a.clusters[c.Name]; ok {
 		return fmt.Errorf("adding cluster %s: region %s of this account has one of that name", c.Name, a.options.Region)
 	}
-	clusterRole := a.newRole(c.Name+"-cluster", "/", trusted("eks.amazonaws.com"), nil, "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
+	clusterRole, err := a.newRole(c.Name+"-cluster", "/", Trusted("eks.amazonaws.com"), nil, a.managedPolicy("AmazonEKSClusterPolicy"))
+	if err != nil {
+		return err
+	}
 	made := &cluster{
-		Cluster: c, arn: a.arn("eks", a.options.Region, "cluster/"+c.Name), roleARN: clusterRole.arn,
+		Cluster: c, status: clusterActive, arn: a.arn("eks", a.options.Region, "cluster/"+c.Name), roleARN: clusterRole.arn,
 		created: a.now, accessEntries: map[string]accessEntry{},
 	}
 	a.addNetwork(made)
 	tags := map[string]string{"karpenter.sh/discovery": c.Name}
-	node := a.newRole("KarpenterNodeRole-"+c.Name, "/", trusted("ec2.amazonaws.com"), tags,
-		"arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy",
-		"arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy",
-		"arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly",
-		"arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore")
-	a.newRole("KarpenterControllerRole-"+c.Name, "/", trusted("pods.eks.amazonaws.com"), tags)
+	node, err := a.newRole("KarpenterNodeRole-"+c.Name, "/", Trusted("ec2."+domain(a.options.Region)), tags,
+		a.managedPolicy("AmazonEKSWorkerNodePolicy"),
+		a.managedPolicy("AmazonEKS_CNI_Policy"),
+		a.managedPolicy("AmazonEC2ContainerRegistryPullOnly"),
+		a.managedPolicy("AmazonSSMManagedInstanceCore"))
+	if err != nil {
+		return err
+	}
+	policies, err := a.karpenterPolicies(made)
+	if err != nil {
+		return err
+	}
+	err = a.addRole(Role{Name: "KarpenterControllerRole-" + c.Name, Trust: Trusted(PodIdentityAudience), Policies: policies, Tags: tags})
+	if err != nil {
+		return err
+	}
 	made.accessEntries[node.arn] = accessEntry{
 		principal: node.arn, kind: "EC2_LINUX", username: "system:node:{{EC2PrivateDNSName}}",
 		groups: []string{"system:nodes"}, created: a.now,

@@ -1,6 +1,8 @@
 package awssim
 
 import (
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -39,19 +41,37 @@ func (a *account) instanceAttributes() attributes[*instance] {
 	}
 }
 
+// instanceID is the form of an instance's ID: eight digits of old ones, else 17.
+var instanceID = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
+
 // findInstances returns the instances of ids in that order; one that is not
 // there (or not visible yet) fails all.
 func (a *account) findInstances(ids []string) ([]*instance, error) {
+	return a.lookUp(ids, func(i *instance) *instance {
+		if i.visible(a.now) {
+			return i
+		}
+		return nil
+	})
+}
+
+// lookUp returns what see shows of the instances of ids; one that it does not show
+// fails all.
+func (a *account) lookUp(ids []string, see func(*instance) *instance) ([]*instance, error) {
 	var found []*instance
 	var missing []string
 	for _, id := range ids {
-		if !strings.HasPrefix(id, "i-") {
+		if !instanceID.MatchString(id) {
 			return nil, wire.Errorf("InvalidInstanceID.Malformed", "Invalid id: \"%s\"", id)
 		}
-		if i, ok := a.instances[id]; ok && i.visible(a.now) {
-			found = append(found, i)
-		} else {
+		i, ok := a.instances[id]
+		if ok {
+			i = see(i)
+		}
+		if i == nil {
 			missing = append(missing, id)
+		} else {
+			found = append(found, i)
 		}
 	}
 	if len(missing) > 0 {
@@ -60,61 +80,88 @@ func (a *account) findInstances(ids []string) ([]*instance, error) {
 	return found, nil
 }
 
-// selectInstances are those of ids (all, if there are none) that pass filters.
-func (a *account) selectInstances(ids []string, filters []*ec2.Filter, attrs attributes[*instance]) ([]*instance, error) {
+// selectInstances are those of ids (all, if there are none) that pass filters, as
+// the answer to r shows them.
+func (a *account) selectInstances(r *request, ids []string, filters []*ec2.Filter, attrs attributes[*instance]) ([]*instance, error) {
 	matches, err := selector(filters, attrs)
 	if err != nil {
 		return nil, err
 	}
+	see := func(i *instance) *instance { return a.see(r.principal.AccessKey, i) }
 	var selected []*instance
 	if len(ids) > 0 {
-		if selected, err = a.findInstances(ids); err != nil {
+		if selected, err = a.lookUp(ids, see); err != nil {
 			return nil, err
 		}
 	} else {
-		for _, i := range a.instances {
-			if i.visible(a.now) {
+		for _, id := range slices.Sorted(maps.Keys(a.instances)) {
+			if i := see(a.instances[id]); i != nil {
 				selected = append(selected, i)
 			}
 		}
 	}
+	var named []*instance
+	if len(ids) > 0 {
+		named = selected
+	}
+	if err := a.disrupted(named); err != nil {
+		return nil, err
+	}
 	return slices.DeleteFunc(selected, func(i *instance) bool { return !matches(i) }), nil
 }
 
-func (a *account) describeInstances(_ *request, in *ec2.DescribeInstancesInput) (*describeInstancesOutput, error) {
+func (a *account) describeInstances(r *request, in *ec2.DescribeInstancesInput) (*describeInstancesOutput, error) {
 	if len(in.InstanceIds) > 0 && in.MaxResults != nil {
-		return nil, wire.Errorf("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
+		return nil, idsAndLimit()
 	}
-	selected, err := a.selectInstances(aws.StringValueSlice(in.InstanceIds), in.Filters, a.instanceAttributes())
+	selected, err := a.selectInstances(r, aws.StringValueSlice(in.InstanceIds), in.Filters, a.instanceAttributes())
 	if err != nil {
 		return nil, err
 	}
-	selected, next, err := page(selected, func(i *instance) string { return i.ID }, in.MaxResults, in.NextToken)
+	selected, next, err := ec2Page(a, r, selected, (*instance).id, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
-	out := &describeInstancesOutput{NextToken: next, Reservations: []*reservation{}}
-	attached := a.attachedVolumes()
-	for _, i := range selected {
-		out.Reservations = append(out.Reservations, a.reservation([]*instance{i}, attached))
-	}
-	return out, nil
+	return &describeInstancesOutput{NextToken: next, Reservations: a.reservations(selected)}, nil
 }
 
+// reservations groups instances by the call that launched them, in the order of
+// the first of each.
+func (a *account) reservations(instances []*instance) []*reservation {
+	all := []*reservation{}
+	attached := a.attachedVolumes()
+	for len(instances) > 0 {
+		id := instances[0].reservationID
+		together := func(i *instance) bool { return i.reservationID == id }
+		all = append(all, a.reservation(slices.DeleteFunc(slices.Clone(instances), func(i *instance) bool { return !together(i) }), attached))
+		instances = slices.DeleteFunc(instances, together)
+	}
+	return all
+}
+
+// mostStatusIDs is how many instances a question about their status may name.
+const mostStatusIDs = 100
+
 // describeInstanceStatus knows healthy instances only.
-func (a *account) describeInstanceStatus(_ *request, in *ec2.DescribeInstanceStatusInput) (*ec2.DescribeInstanceStatusOutput, error) {
+func (a *account) describeInstanceStatus(r *request, in *ec2.DescribeInstanceStatusInput) (*ec2.DescribeInstanceStatusOutput, error) {
+	switch {
+	case len(in.InstanceIds) > 0 && in.MaxResults != nil:
+		return nil, idsAndLimit()
+	case len(in.InstanceIds) > mostStatusIDs:
+		return nil, wire.Errorf("InvalidRequest", "%d exceeds the maximum number of instance IDs that can be specificied (%d). Please specify fewer than %d instance IDs.", len(in.InstanceIds), mostStatusIDs, mostStatusIDs)
+	}
 	attrs := a.instanceAttributes()
 	healthy := func(*instance) []string { return []string{"ok"} }
 	attrs["instance-status.status"], attrs["system-status.status"] = healthy, healthy
 	attrs["event.code"] = func(*instance) []string { return nil }
-	selected, err := a.selectInstances(aws.StringValueSlice(in.InstanceIds), in.Filters, attrs)
+	selected, err := a.selectInstances(r, aws.StringValueSlice(in.InstanceIds), in.Filters, attrs)
 	if err != nil {
 		return nil, err
 	}
 	if !aws.BoolValue(in.IncludeAllInstances) {
 		selected = slices.DeleteFunc(selected, func(i *instance) bool { return i.state != stateRunning })
 	}
-	selected, next, err := page(selected, func(i *instance) string { return i.ID }, in.MaxResults, in.NextToken)
+	selected, next, err := ec2Page(a, r, selected, (*instance).id, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

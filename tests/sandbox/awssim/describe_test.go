@@ -47,7 +47,7 @@ func TestFilters(t *testing.T) {
 				Filters: []types.Filter{{Name: aws.String(tc.name), Values: tc.values}},
 			})
 			noError(t, err)
-			if got := len(out.Reservations); got != tc.want {
+			if got := len(idsOf(out.Reservations)); got != tc.want {
 				t.Errorf("%d instances, want %d", got, tc.want)
 			}
 		})
@@ -95,18 +95,13 @@ func TestPagesHoldEverythingOnce(t *testing.T) {
 	want := a.launch(t, 12)
 	var got []string
 	pages := ec2.NewDescribeInstancesPaginator(a.ec2(), &ec2.DescribeInstancesInput{MaxResults: aws.Int32(5)})
-	n := 0
-	for ; pages.HasMorePages(); n++ {
+	for pages.HasMorePages() {
 		out, err := pages.NextPage(t.Context())
 		noError(t, err)
-		for _, r := range out.Reservations {
-			got = append(got, *r.Instances[0].InstanceId)
-		}
-	}
-	if n != 3 {
-		t.Errorf("%d pages, want 3", n)
+		got = append(got, idsOf(out.Reservations)...)
 	}
 	slices.Sort(want)
+	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("instances of all pages (-want +got):\n%s", diff)
 	}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
@@ -14,22 +13,22 @@ func (a *account) eksService() service {
 	return service{
 		name: "eks", protocol: wire.REST,
 		denied: "AccessDeniedException", throttled: "ThrottlingException", unknown: "UnknownOperationException",
-		routes: []route{
+		routes: slices.Concat(podIdentityRoutes, []route{
 			{http.MethodGet, "/clusters", "ListClusters"},
 			{http.MethodGet, "/clusters/{cluster}", "DescribeCluster"},
 			{http.MethodGet, "/clusters/{cluster}/access-entries", "ListAccessEntries"},
 			{http.MethodGet, "/clusters/{cluster}/access-entries/{principal}", "DescribeAccessEntry"},
 			{http.MethodPost, "/clusters/{cluster}/access-entries", "CreateAccessEntry"},
 			{http.MethodDelete, "/clusters/{cluster}/access-entries/{principal}", "DeleteAccessEntry"},
-		},
-		actions: map[string]action{
+		}),
+		actions: merged(a.podIdentityActions(), map[string]action{
 			"ListClusters":        document(a.listClusters),
 			"DescribeCluster":     document(a.describeCluster),
 			"ListAccessEntries":   document(a.listAccessEntries),
 			"DescribeAccessEntry": document(a.describeAccessEntry),
 			"CreateAccessEntry":   document(a.createAccessEntry),
 			"DeleteAccessEntry":   document(a.deleteAccessEntry),
-		},
+		}),
 	}
 }
 
@@ -56,18 +55,17 @@ func (a *account) describeCluster(r *request, _ *struct{}) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	issuer := "https://oidc.eks." + a.options.Region + ".amazonaws.com/id/" + strings.ToUpper(fixedID("", c.Name))
-	return &object{"cluster": object{
+	described := object{
 		"name":                 c.Name,
 		"arn":                  c.arn,
 		"createdAt":            c.created.Unix(),
 		"version":              c.Version,
 		"platformVersion":      "eks.1",
-		"status":               "ACTIVE",
+		"status":               c.status,
 		"endpoint":             c.Endpoint,
 		"roleArn":              c.roleARN,
 		"certificateAuthority": object{"data": c.CertificateAuthority},
-		"identity":             object{"oidc": object{"issuer": issuer}},
+		"identity":             object{"oidc": object{"issuer": c.issuer(a.options.Region)}},
 		"accessConfig":         object{"authenticationMode": "API_AND_CONFIG_MAP"},
 		"kubernetesNetworkConfig": object{
 			"serviceIpv4Cidr": c.ServiceIPv4CIDR,
@@ -80,7 +78,12 @@ func (a *account) describeCluster(r *request, _ *struct{}) (*object, error) {
 			"endpointPublicAccess":   true,
 		},
 		"tags": object{},
-	}}, nil
+	}
+	if c.status == clusterCreating {
+		delete(described, "endpoint")
+		delete(described, "certificateAuthority")
+	}
+	return &object{"cluster": described}, nil
 }
 
 func (a *account) listAccessEntries(r *request, _ *struct{}) (*object, error) {

@@ -9,6 +9,7 @@ type EventKind string
 const (
 	Launched     EventKind = "Launched"     // exists, pending
 	Running      EventKind = "Running"      // pending is over
+	Stopping     EventKind = "Stopping"     // was told to stop; Running comes again when it is started
 	ShuttingDown EventKind = "ShuttingDown" // was told to end
 	Terminated   EventKind = "Terminated"   // is gone; its description stays for a while
 )

@@ -1,11 +1,15 @@
 package awssim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
 // FaultKind is what goes wrong.
@@ -19,6 +23,7 @@ const (
 	Expire       FaultKind = "expire"       // the credentials' time is over
 	LoseResponse FaultKind = "loseResponse" // do the work, then break the connection
 	Hide         FaultKind = "hide"         // what the call makes is missed by describing calls for Duration
+	Fail         FaultKind = "error"        // answer with Code, and do nothing
 )
 
 // Fault makes calls go wrong. An empty matcher matches every call.
@@ -30,9 +35,12 @@ type Fault struct {
 	UserAgent string    `json:"userAgent,omitempty"` // a part of it
 	Kind      FaultKind `json:"kind"`
 	Duration  Duration  `json:"duration,omitempty"`
-	Rate      float64   `json:"rate,omitempty"`  // of throttle: calls a second that pass, a second's worth at once; 0: none
-	Count     int       `json:"count,omitempty"` // how many calls; 0: all until it is removed
-	Hits      int       `json:"hits"`            // how many calls it has met
+	Code      string    `json:"code,omitempty"`    // of error: InternalError, …
+	Message   string    `json:"message,omitempty"` // of error; default: what AWS says of its own trouble
+	Status    int       `json:"status,omitempty"`  // of error, the HTTP status; default 500 for the codes of AWS's own trouble, else 400
+	Rate      float64   `json:"rate,omitempty"`    // of throttle: calls a second that pass, a second's worth at once; 0: none
+	Count     int       `json:"count,omitempty"`   // how many calls; 0: all until it is removed
+	Hits      int       `json:"hits"`              // how many calls it has met
 
 	bucket bucket
 }
@@ -61,8 +69,11 @@ func (f Fault) validate() error {
 	if f.Rate != 0 && (f.Kind != Throttle || f.Rate < 0) {
 		return fmt.Errorf("a fault of kind %s with a rate of %g: only throttle has one, and it is positive", f.Kind, f.Rate)
 	}
+	if (f.Kind == Fail) != (f.Code != "") {
+		return fmt.Errorf("a fault of kind %s with the code %q: error has one, and no other kind", f.Kind, f.Code)
+	}
 	switch f.Kind {
-	case Throttle, Deny, LoseResponse, Expire:
+	case Throttle, Deny, LoseResponse, Expire, Fail:
 		return nil
 	case Delay, Hide:
 		if f.Duration <= 0 {
@@ -70,7 +81,7 @@ func (f Fault) validate() error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("unknown kind of fault %q: use delay, throttle, deny, expire, loseResponse or hide", f.Kind)
+		return fmt.Errorf("unknown kind of fault %q: use delay, throttle, deny, expire, loseResponse, hide or error", f.Kind)
 	}
 }
 
@@ -81,6 +92,18 @@ func (f Fault) matches(r *request) bool {
 		strings.Contains(r.principal.UserAgent, f.UserAgent)
 }
 
+// ownTrouble are codes by which AWS says that a failure is its own.
+var ownTrouble = []string{"InternalError", "InternalFailure", "ServerInternal", "ServiceUnavailable", "Unavailable", "ServerException", "ServiceFailure"}
+
+// failure is the answer of a fault of kind error.
+func (f Fault) failure() *wire.Error {
+	status := http.StatusBadRequest
+	if slices.Contains(ownTrouble, f.Code) {
+		status = http.StatusInternalServerError
+	}
+	return wire.Errorf(f.Code, "%s", cmp.Or(f.Message, "An internal error has occurred")).WithStatus(cmp.Or(f.Status, status))
+}
+
 // effects is what all faults together do to one call.
 type effects struct {
 	delay        time.Duration
@@ -89,6 +112,7 @@ type effects struct {
 	deny         bool
 	expire       bool
 	loseResponse bool
+	failure      *wire.Error
 	faults       []string // their IDs
 }
 
@@ -128,6 +152,8 @@ func (fs *faults) meet(r *request, now time.Time) effects {
 			e.expire = true
 		case LoseResponse:
 			e.loseResponse = true
+		case Fail:
+			e.failure = f.failure()
 		}
 	}
 	fs.list = slices.DeleteFunc(fs.list, func(f Fault) bool { return f.Count > 0 && f.Hits >= f.Count })
@@ -165,6 +191,8 @@ func (s *Simulator) RemoveFaults(id string) int {
 func (s *Simulator) meet(r *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.advance()
 	r.effects = s.faults.meet(r, s.options.Now())
-	r.principal.ARN = s.account.principalARN(r.principal.AccessKey)
+	s.account.identify(&r.principal)
+	s.schedule()
 }

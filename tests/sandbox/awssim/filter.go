@@ -24,6 +24,9 @@ type tagged interface{ tags() map[string]string }
 // holds if one of its values does. tag:<key>, tag-key and tag-value work for
 // everything; another name must be in attrs.
 func selector[T tagged](filters []*ec2.Filter, attrs attributes[T]) (func(T) bool, error) {
+	if err := checkFilters(filters); err != nil {
+		return nil, err
+	}
 	predicates := make([]func(T) bool, 0, len(filters))
 	for _, f := range filters {
 		values, err := filterValues(aws.StringValue(f.Name), attrs)
@@ -45,6 +48,34 @@ func selector[T tagged](filters []*ec2.Filter, attrs attributes[T]) (func(T) boo
 		}
 		return true
 	}, nil
+}
+
+// The limits of filters in one call, in the words of EC2's own errors; the number
+// of filters is that of
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html
+const (
+	mostFilters     = 50
+	mostValues      = 200
+	longestFiltered = 255
+)
+
+func checkFilters(filters []*ec2.Filter) error {
+	values := 0
+	for _, f := range filters {
+		values += len(f.Values)
+		for _, v := range f.Values {
+			if len(aws.StringValue(v)) > longestFiltered {
+				return wire.Errorf("FilterLimitExceeded", "The maximum length for a filter value is %d characters", longestFiltered)
+			}
+		}
+	}
+	switch {
+	case len(filters) > mostFilters:
+		return wire.Errorf("FilterLimitExceeded", "The maximum number of filters specified on a single call is %d", mostFilters)
+	case values > mostValues:
+		return wire.Errorf("FilterLimitExceeded", "The maximum number of filter values specified on a single call is %d", mostValues)
+	}
+	return nil
 }
 
 func filterValues[T tagged](name string, attrs attributes[T]) (func(T) []string, error) {

@@ -75,6 +75,7 @@ func (a *account) createFleet(r *request, in *ec2.CreateFleetInput) (*ec2.Create
 // fill launches up to n instances from one pool and notes in out what came of it.
 func (a *account) fill(r *request, c candidate, n int64, f *fleet, out *ec2.CreateFleetOutput) int64 {
 	var ids []*string
+	c.spec.reservationID = a.newResource("r-", nil, 0).ID
 	for int64(len(ids)) < n {
 		err := a.check(c.spec)
 		if err == nil {

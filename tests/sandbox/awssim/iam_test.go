@@ -110,11 +110,4 @@ func TestCallerIdentity(t *testing.T) {
 	if got, want := who("karpenter"), "arn:aws:sts::000000000000:assumed-role/KarpenterControllerRole-prod/karpenter"; got != want {
 		t.Errorf("a registered access key is %s, want %s", got, want)
 	}
-	session, err := sts.NewFromConfig(a.config("tester")).AssumeRoleWithWebIdentity(t.Context(), &sts.AssumeRoleWithWebIdentityInput{
-		RoleArn: aws.String("arn:aws:iam::000000000000:role/KarpenterControllerRole-prod"), RoleSessionName: aws.String("pod"), WebIdentityToken: aws.String("jwt"),
-	})
-	noError(t, err)
-	if got, want := who(*session.Credentials.AccessKeyId), "arn:aws:sts::000000000000:assumed-role/KarpenterControllerRole-prod/pod"; got != want {
-		t.Errorf("a session is %s, want %s", got, want)
-	}
 }

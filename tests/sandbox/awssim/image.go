@@ -36,7 +36,7 @@ func (a *account) publishImage(i catalog.Image) {
 	}
 }
 
-func (a *account) describeImages(_ *request, in *ec2.DescribeImagesInput) (*ec2.DescribeImagesOutput, error) {
+func (a *account) describeImages(r *request, in *ec2.DescribeImagesInput) (*ec2.DescribeImagesOutput, error) {
 	matches, err := selector(in.Filters, attributes[*image]{
 		"image-id":            one(func(i *image) string { return i.ID }),
 		"name":                one(func(i *image) string { return i.name }),
@@ -63,7 +63,7 @@ func (a *account) describeImages(_ *request, in *ec2.DescribeImagesInput) (*ec2.
 			selected = append(selected, i)
 		}
 	}
-	selected, next, err := page(selected, func(i *image) string { return i.ID }, in.MaxResults, in.NextToken)
+	selected, next, err := ec2Page(a, r, selected, func(i *image) string { return i.ID }, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ type Instance struct {
 	Type           string            `json:"type"`
 	Zone           string            `json:"zone"`
 	ZoneID         string            `json:"zoneID"`
-	State          string            `json:"state"` // pending, running, shutting-down, terminated
+	State          string            `json:"state"` // pending, running, stopping, stopped, shutting-down, terminated
 	PrivateDNSName string            `json:"privateDNSName"`
 	PrivateIP      string            `json:"privateIP"`
 	ImageID        string            `json:"imageID"`
@@ -32,6 +32,8 @@ type Instance struct {
 const (
 	statePending      = "pending"
 	stateRunning      = "running"
+	stateStopping     = "stopping"
+	stateStopped      = "stopped"
 	stateShuttingDown = "shutting-down"
 	stateTerminated   = "terminated"
 )
@@ -51,6 +53,10 @@ func stateCode(state string) int64 {
 		return 32
 	case stateTerminated:
 		return 48
+	case stateStopping:
+		return 64
+	case stateStopped:
+		return 80
 	default:
 		return 0
 	}
@@ -73,6 +79,8 @@ type instance struct {
 	interrupted   bool      // EC2 has said that it takes the spot instance back
 	due           time.Time // when the state changes by itself; zero: never
 	ended         time.Time // when it became terminated
+	protected     bool      // against calls that terminate it
+	past          []moment  // oldest first, the present last
 }
 
 // view is i as others may see it; it shares nothing with the account.

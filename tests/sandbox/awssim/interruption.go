@@ -57,7 +57,7 @@ func (a *account) interruptionWarning(i *instance) (string, error) {
 		"account":     a.options.Account,
 		"time":        a.now.UTC().Format(time.RFC3339),
 		"region":      a.options.Region,
-		"resources":   []string{"arn:aws:ec2:" + i.subnet.zone + ":instance/" + i.ID},
+		"resources":   []string{"arn:" + partition(a.options.Region) + ":ec2:" + i.subnet.zone + ":instance/" + i.ID},
 		"detail":      map[string]any{"instance-id": i.ID, "instance-action": "terminate"},
 	})
 	if err != nil {

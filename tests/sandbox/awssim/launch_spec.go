@@ -25,6 +25,9 @@ type launchSpec struct {
 	tags         map[string]map[string]string // by resource type: instance, volume, network-interface
 	template     *launchTemplate
 	fleetID      string
+	// reservationID is that of the instances that are launched together; empty: one
+	// of its own.
+	reservationID string
 }
 
 // blockDevice is a volume that is made with an instance.

@@ -80,7 +80,7 @@ func (a *account) deleteLaunchTemplate(_ *request, in *ec2.DeleteLaunchTemplateI
 	return &ec2.DeleteLaunchTemplateOutput{LaunchTemplate: t.describe()}, nil
 }
 
-func (a *account) describeLaunchTemplates(_ *request, in *ec2.DescribeLaunchTemplatesInput) (*ec2.DescribeLaunchTemplatesOutput, error) {
+func (a *account) describeLaunchTemplates(r *request, in *ec2.DescribeLaunchTemplatesInput) (*ec2.DescribeLaunchTemplatesOutput, error) {
 	matches, err := selector(in.Filters, attributes[*launchTemplate]{
 		"launch-template-name": one(func(t *launchTemplate) string { return t.name }),
 		"create-time":          one(func(t *launchTemplate) string { return t.created.UTC().Format(time.RFC3339) }),
@@ -110,7 +110,7 @@ func (a *account) describeLaunchTemplates(_ *request, in *ec2.DescribeLaunchTemp
 			}
 		}
 	}
-	selected, next, err := page(selected, func(t *launchTemplate) string { return t.ID }, in.MaxResults, in.NextToken)
+	selected, next, err := ec2Page(a, r, selected, func(t *launchTemplate) string { return t.ID }, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

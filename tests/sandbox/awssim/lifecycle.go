@@ -24,7 +24,7 @@ func (a *account) start(spec launchSpec, hide time.Duration) *instance {
 		state:    statePending,
 		due:      a.now.Add(a.options.LaunchDelay),
 	}
-	i.reservationID = a.newResource("r-", nil, 0).ID
+	i.reservationID = cmp.Or(spec.reservationID, a.newResource("r-", nil, 0).ID)
 	if spec.capacityType == spot {
 		i.spotRequestID = a.newResource("sir-", nil, 0).ID
 	}
@@ -37,6 +37,7 @@ func (a *account) start(spec launchSpec, hide time.Duration) *instance {
 		a.newRootVolume(i, d, hide)
 	}
 	a.instances[i.ID] = i
+	a.remember(i)
 	a.alarms = append(a.alarms, i.due)
 	a.emit(Event{Launched, i.view(a)})
 	return i
@@ -49,6 +50,7 @@ func (a *account) terminate(i *instance, reason string) {
 	}
 	i.state, i.reason = stateShuttingDown, reason
 	i.due = a.now.Add(a.options.ShutdownDelay)
+	a.remember(i)
 	a.alarms = append(a.alarms, i.due)
 	a.emit(Event{ShuttingDown, i.view(a)})
 }
@@ -63,6 +65,9 @@ func (a *account) advance(now time.Time) {
 			due = append(due, i)
 		case i.state == stateTerminated && now.Sub(i.ended) >= a.options.TerminatedRetention:
 			delete(a.instances, id)
+		case i.state == stateTerminated && len(i.Tags) > 0 && now.Sub(i.ended) >= time.Duration(a.answers.TagsStay):
+			i.Tags = map[string]string{}
+			a.remember(i)
 		}
 	}
 	slices.SortFunc(due, func(x, y *instance) int {
@@ -80,11 +85,16 @@ func (a *account) step(i *instance) {
 	switch i.state {
 	case statePending:
 		i.state = stateRunning
+		i.remember(was)
 		a.emit(Event{Running, i.view(a)})
 	case stateRunning: // its warning is over
 		a.terminate(i, "Server.SpotInstanceTermination: instance was interrupted")
+	case stateStopping:
+		i.state = stateStopped
+		i.remember(was)
 	case stateShuttingDown:
 		i.state, i.ended = stateTerminated, was
+		i.remember(was)
 		a.release(i)
 		a.emit(Event{Terminated, i.view(a)})
 	}

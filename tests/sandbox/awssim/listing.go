@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go/service/ec2"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
 // listable is what selectResources needs to know of a resource.
@@ -25,8 +27,16 @@ type listing[T listable] struct {
 	token      *string
 }
 
+// idsAndLimit refuses a page of resources that are named.
+func idsAndLimit() error {
+	return wire.Errorf("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
+}
+
 // selectResources returns one page of what l asks for.
-func selectResources[T listable](all map[string]T, l listing[T], now time.Time) ([]T, *string, error) {
+func selectResources[T listable](a *account, r *request, all map[string]T, l listing[T]) ([]T, *string, error) {
+	if len(l.ids) > 0 && l.limit != nil {
+		return nil, nil, idsAndLimit()
+	}
 	matches, err := selector(l.filters, l.attributes)
 	if err != nil {
 		return nil, nil, err
@@ -36,7 +46,7 @@ func selectResources[T listable](all map[string]T, l listing[T], now time.Time) 
 		candidates = map[string]T{}
 		for _, id := range l.ids {
 			t, ok := all[*id]
-			if !ok || !t.visible(now) {
+			if !ok || !t.visible(a.now) {
 				return nil, nil, l.missing(*id)
 			}
 			candidates[*id] = t
@@ -44,9 +54,9 @@ func selectResources[T listable](all map[string]T, l listing[T], now time.Time) 
 	}
 	var selected []T
 	for _, t := range candidates {
-		if t.visible(now) && matches(t) {
+		if t.visible(a.now) && matches(t) {
 			selected = append(selected, t)
 		}
 	}
-	return page(selected, T.id, l.limit, l.token)
+	return ec2Page(a, r, selected, T.id, l.limit, l.token)
 }

@@ -28,8 +28,8 @@ func (a *account) networkActions() map[string]action {
 	}
 }
 
-func (a *account) describeVpcs(_ *request, in *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
-	selected, next, err := selectResources(a.vpcs, listing[*vpc]{
+func (a *account) describeVpcs(r *request, in *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
+	selected, next, err := selectResources(a, r, a.vpcs, listing[*vpc]{
 		ids: in.VpcIds, filters: in.Filters, limit: in.MaxResults, token: in.NextToken,
 		missing: func(id string) error {
 			return wire.Errorf("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", id)
@@ -39,7 +39,7 @@ func (a *account) describeVpcs(_ *request, in *ec2.DescribeVpcsInput) (*ec2.Desc
 			"cidr":   one(func(v *vpc) string { return v.cidr.String() }),
 			"state":  one(func(*vpc) string { return "available" }),
 		},
-	}, a.now)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func (a *account) describeVpcs(_ *request, in *ec2.DescribeVpcsInput) (*ec2.Desc
 	return out, nil
 }
 
-func (a *account) describeSecurityGroups(_ *request, in *ec2.DescribeSecurityGroupsInput) (*ec2.DescribeSecurityGroupsOutput, error) {
-	selected, next, err := selectResources(a.groups, listing[*securityGroup]{
+func (a *account) describeSecurityGroups(r *request, in *ec2.DescribeSecurityGroupsInput) (*ec2.DescribeSecurityGroupsOutput, error) {
+	selected, next, err := selectResources(a, r, a.groups, listing[*securityGroup]{
 		ids: in.GroupIds, filters: in.Filters, limit: in.MaxResults, token: in.NextToken,
 		missing: func(id string) error {
 			return wire.Errorf("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
@@ -64,7 +64,7 @@ func (a *account) describeSecurityGroups(_ *request, in *ec2.DescribeSecurityGro
 			"group-name": one(func(g *securityGroup) string { return g.name }),
 			"vpc-id":     one(func(g *securityGroup) string { return g.vpcID }),
 		},
-	}, a.now)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -49,8 +49,8 @@ func (a *account) deleteInterface(n *networkInterface) {
 	delete(a.interfaces, n.ID)
 }
 
-func (a *account) describeNetworkInterfaces(_ *request, in *ec2.DescribeNetworkInterfacesInput) (*ec2.DescribeNetworkInterfacesOutput, error) {
-	selected, next, err := selectResources(a.interfaces, listing[*networkInterface]{
+func (a *account) describeNetworkInterfaces(r *request, in *ec2.DescribeNetworkInterfacesInput) (*ec2.DescribeNetworkInterfacesOutput, error) {
+	selected, next, err := selectResources(a, r, a.interfaces, listing[*networkInterface]{
 		ids: in.NetworkInterfaceIds, filters: in.Filters, limit: in.MaxResults, token: in.NextToken, missing: interfaceNotFound,
 		attributes: attributes[*networkInterface]{
 			"network-interface-id":   one(func(n *networkInterface) string { return n.ID }),
@@ -63,7 +63,7 @@ func (a *account) describeNetworkInterfaces(_ *request, in *ec2.DescribeNetworkI
 			"subnet-id":              one(func(n *networkInterface) string { return n.subnet.ID }),
 			"vpc-id":                 one(func(n *networkInterface) string { return n.subnet.vpcID }),
 		},
-	}, a.now)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func offeringAttributes() attributes[offering] {
 	}
 }
 
-func (a *account) describeInstanceTypes(_ *request, in *ec2.DescribeInstanceTypesInput) (*ec2.DescribeInstanceTypesOutput, error) {
+func (a *account) describeInstanceTypes(r *request, in *ec2.DescribeInstanceTypesInput) (*ec2.DescribeInstanceTypesOutput, error) {
 	matches, err := selector(in.Filters, offeringAttributes())
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (a *account) describeInstanceTypes(_ *request, in *ec2.DescribeInstanceType
 			selected = append(selected, o)
 		}
 	}
-	selected, next, err := page(selected, offering.key, in.MaxResults, in.NextToken)
+	selected, next, err := ec2Page(a, r, selected, offering.key, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (a *account) offerings() []offering {
 	return all
 }
 
-func (a *account) describeInstanceTypeOfferings(_ *request, in *ec2.DescribeInstanceTypeOfferingsInput) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
+func (a *account) describeInstanceTypeOfferings(r *request, in *ec2.DescribeInstanceTypeOfferingsInput) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
 	matches, err := selector(in.Filters, offeringAttributes())
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (a *account) describeInstanceTypeOfferings(_ *request, in *ec2.DescribeInst
 		return nil, wire.Errorf("InvalidParameterValue", "the simulator has no locations of type %q", kind)
 	}
 	all = slices.DeleteFunc(all, func(o offering) bool { return !matches(o) })
-	all, next, err := page(all, offering.key, in.MaxResults, in.NextToken)
+	all, next, err := ec2Page(a, r, all, offering.key, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (a *account) describeInstanceTypeOfferings(_ *request, in *ec2.DescribeInst
 }
 
 // describeSpotPriceHistory has a history of one price, set now.
-func (a *account) describeSpotPriceHistory(_ *request, in *ec2.DescribeSpotPriceHistoryInput) (*ec2.DescribeSpotPriceHistoryOutput, error) {
+func (a *account) describeSpotPriceHistory(r *request, in *ec2.DescribeSpotPriceHistoryInput) (*ec2.DescribeSpotPriceHistoryOutput, error) {
 	matches, err := selector(in.Filters, offeringAttributes())
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (a *account) describeSpotPriceHistory(_ *request, in *ec2.DescribeSpotPrice
 		return !matches(o) || len(wanted) > 0 && !slices.Contains(wanted, o.Name) ||
 			in.AvailabilityZone != nil && *in.AvailabilityZone != o.location
 	})
-	all, next, err := page(all, offering.key, in.MaxResults, in.NextToken)
+	all, next, err := ec2Page(a, r, all, offering.key, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

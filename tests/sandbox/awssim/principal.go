@@ -1,9 +1,9 @@
 package awssim
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
@@ -13,6 +13,7 @@ type principal struct {
 	AccessKey string
 	ARN       string
 	UserAgent string
+	expired   bool // the time of its credentials is over
 }
 
 // scope is what a signature says about itself:
@@ -35,17 +36,27 @@ func parseScope(r *http.Request) (scope, error) {
 	return scope{accessKey: parts[0], region: parts[2], service: parts[3]}, nil
 }
 
-// RegisterCredentials says that calls made with accessKey are made by the role
-// of that name. Without it an access key stands for a user of that name.
-func (s *Simulator) RegisterCredentials(accessKey, roleName string) {
-	s.locked(func(a *account) {
-		a.credentials[accessKey] = a.arn("sts", "", fmt.Sprintf("assumed-role/%s/%s", roleName, accessKey))
-	})
+// credential is what an access key stands for: a session of a role.
+type credential struct {
+	role, session string
+	tags          map[string]string
+	expires       time.Time // zero: never
 }
 
-func (a *account) principalARN(accessKey string) string {
-	if arn, ok := a.credentials[accessKey]; ok {
-		return arn
+// RegisterCredentials says that calls made with accessKey are made by the role
+// of that name, and may do what its policies allow. Without it an access key stands
+// for a user of that name, who may do everything.
+func (s *Simulator) RegisterCredentials(accessKey, roleName string) {
+	s.locked(func(a *account) { a.credentials[accessKey] = credential{role: roleName, session: accessKey} })
+}
+
+// identify says who a call is made by.
+func (a *account) identify(p *principal) {
+	c, ok := a.credentials[p.AccessKey]
+	if !ok {
+		p.ARN = a.iamARN("user/" + p.AccessKey)
+		return
 	}
-	return a.iamARN("user/" + accessKey)
+	p.ARN = a.sessionARN(c.role, c.session)
+	p.expired = !c.expires.IsZero() && !a.now.Before(c.expires)
 }

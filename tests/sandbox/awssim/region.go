@@ -2,6 +2,25 @@ package awssim
 
 import "strings"
 
+// partition is the part of AWS that a region is in, as its ARNs name it.
+func partition(region string) string {
+	switch {
+	case strings.HasPrefix(region, "cn-"):
+		return "aws-cn"
+	case strings.HasPrefix(region, "us-gov-"):
+		return "aws-us-gov"
+	}
+	return "aws"
+}
+
+// domain is where the services of a region have their names.
+func domain(region string) string {
+	if partition(region) == "aws-cn" {
+		return "amazonaws.com.cn"
+	}
+	return "amazonaws.com"
+}
+
 // regionCode shortens a region's name as zone IDs do: eu-west-1 is euw1,
 // ap-southeast-2 is apse2.
 func regionCode(region string) string {

@@ -2,6 +2,8 @@ package awssim
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -9,30 +11,73 @@ import (
 
 	"github.com/aws/aws-sdk-go/aws"
 	"github.com/aws/aws-sdk-go/service/iam"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/policy"
 )
 
-// role is an IAM role. Its policies are kept and listed; they decide nothing yet.
+// role is an IAM role.
 type role struct {
 	resource
 	name, path, arn, trust string
-	policies               []string // ARNs of attached managed policies
+	trusts                 policy.Document // trust, as it was read
+	policies               []string        // ARNs of attached managed policies
+	inline                 map[string]inlinePolicy
 	created                time.Time
 }
 
-// trusted is a policy that lets an AWS service assume a role.
-func trusted(service string) string {
-	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service + `"},"Action":"sts:AssumeRole"}]}`
+// Trusted is a trust policy that lets an AWS service assume a role, and tag the
+// session.
+func Trusted(service string) string {
+	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service + `"},"Action":["sts:AssumeRole","sts:TagSession"]}]}`
 }
 
-func (a *account) newRole(name, path, trust string, tags map[string]string, policies ...string) *role {
+// Role is a role to be made.
+type Role struct {
+	Name string
+	// Trust says who may assume it, Policies what it may do, by the name of each:
+	// policies of IAM in JSON.
+	Trust    string
+	Policies map[string]string
+	Tags     map[string]string
+}
+
+// AddRole makes a role, with its policies attached to it.
+func (s *Simulator) AddRole(r Role) error {
+	var err error
+	s.locked(func(a *account) { err = a.addRole(r) })
+	return err
+}
+
+func (a *account) addRole(r Role) error {
+	if _, ok := a.roles[r.Name]; ok {
+		return fmt.Errorf("adding role %s: there is one of that name", r.Name)
+	}
+	made, err := a.newRole(r.Name, "/", r.Trust, r.Tags)
+	if err != nil {
+		return fmt.Errorf("adding role %s: %w", r.Name, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Policies)) {
+		p, err := a.newPolicy(name, "/", r.Policies[name], r.Tags)
+		if err != nil {
+			return fmt.Errorf("adding policy %s to role %s: %w", name, r.Name, err)
+		}
+		made.policies = append(made.policies, p.arn)
+	}
+	return nil
+}
+
+func (a *account) newRole(name, path, trust string, tags map[string]string, policies ...string) (*role, error) {
 	path = cmp.Or(path, "/")
 	r := &role{
-		resource: a.newResource("AROA", tags, 0), name: name, path: path, trust: trust,
-		arn: a.iamARN("role" + path + name), policies: policies, created: a.now,
+		resource: a.newResource("AROA", tags, 0), name: name, path: path,
+		arn: a.iamARN("role" + path + name), policies: policies, inline: map[string]inlinePolicy{}, created: a.now,
+	}
+	if err := r.setTrust(trust); err != nil {
+		return nil, err
 	}
 	r.ID = strings.ToUpper(r.ID)
 	a.roles[name] = r
-	return r
+	return r, nil
 }
 
 func (a *account) findRole(name *string) (*role, error) {
@@ -55,7 +100,10 @@ func (a *account) createRole(_ *request, in *iam.CreateRoleInput) (*iam.CreateRo
 	if _, ok := a.roles[name]; ok {
 		return nil, entityExists("Role with name %s already exists.", name)
 	}
-	r := a.newRole(name, aws.StringValue(in.Path), aws.StringValue(in.AssumeRolePolicyDocument), iamTagMap(in.Tags))
+	r, err := a.newRole(name, aws.StringValue(in.Path), aws.StringValue(in.AssumeRolePolicyDocument), iamTagMap(in.Tags))
+	if err != nil {
+		return nil, err
+	}
 	return &iam.CreateRoleOutput{Role: r.describe()}, nil
 }
 
@@ -63,6 +111,9 @@ func (a *account) deleteRole(_ *request, in *iam.DeleteRoleInput) (*iam.DeleteRo
 	r, err := a.findRole(in.RoleName)
 	if err != nil {
 		return nil, err
+	}
+	if len(r.inline) > 0 {
+		return nil, deleteConflict("Cannot delete entity, must delete policies first.")
 	}
 	if len(r.policies) > 0 {
 		return nil, deleteConflict("Cannot delete entity, must detach all policies first.")

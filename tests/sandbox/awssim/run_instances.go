@@ -2,6 +2,7 @@ package awssim
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/aws/aws-sdk-go/aws"
 	"github.com/aws/aws-sdk-go/service/ec2"
@@ -29,6 +30,7 @@ func (a *account) runInstances(r *request, in *ec2.RunInstancesInput) (*reservat
 		return nil, wire.Errorf("VPCIdNotSpecified", "No default VPC for this user. Specify a subnet.")
 	}
 	var started []*instance
+	spec.reservationID = a.newResource("r-", nil, 0).ID
 	for range aws.Int64Value(in.MaxCount) {
 		err := a.check(spec)
 		if err == nil {
@@ -44,9 +46,6 @@ func (a *account) runInstances(r *request, in *ec2.RunInstancesInput) (*reservat
 			return nil, err
 		}
 		started = append(started, a.start(spec, r.hide()))
-	}
-	for _, i := range started[1:] {
-		i.reservationID = started[0].reservationID
 	}
 	return a.reservation(started, a.attachedVolumes()), nil
 }
@@ -85,20 +84,44 @@ func (a *account) runSpec(in *ec2.RunInstancesInput) (launchSpec, error) {
 	return spec, nil
 }
 
-// terminateInstances ends instances, all or none. Telling a terminated one again
-// is no error.
+// terminateInstances ends instances. One that is not there fails all of them. One
+// that is protected, or in a zone that is disrupted, fails those of its zone, and
+// with them the call, while those of other zones are ended:
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TerminateInstances.html
+// Telling a terminated one again is no error.
 func (a *account) terminateInstances(_ *request, in *ec2.TerminateInstancesInput) (*ec2.TerminateInstancesOutput, error) {
 	instances, err := a.findInstances(aws.StringValueSlice(in.InstanceIds))
 	if err != nil {
 		return nil, err
 	}
 	out := &ec2.TerminateInstancesOutput{TerminatingInstances: []*ec2.InstanceStateChange{}}
-	for _, i := range instances {
-		before := instanceState(i.state)
-		a.terminate(i, "User initiated")
-		out.TerminatingInstances = append(out.TerminatingInstances, &ec2.InstanceStateChange{
-			InstanceId: aws.String(i.ID), PreviousState: before, CurrentState: instanceState(i.state),
-		})
+	for _, zone := range a.options.Zones {
+		here := slices.DeleteFunc(slices.Clone(instances), func(i *instance) bool { return i.subnet.zone != zone })
+		if refused := a.mayTerminate(here, zone); refused != nil {
+			err = cmp.Or(err, refused)
+			continue
+		}
+		for _, i := range here {
+			before := instanceState(i.state)
+			a.terminate(i, "User initiated")
+			out.TerminatingInstances = append(out.TerminatingInstances, stateChange(i, before))
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
+}
+
+// mayTerminate says why the instances of a zone cannot be ended.
+func (a *account) mayTerminate(instances []*instance, zone string) error {
+	if len(instances) > 0 && a.outages[zone] {
+		return unavailable()
+	}
+	for _, i := range instances {
+		if i.protected && i.state != stateTerminated {
+			return wire.Errorf("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", i.ID)
+		}
+	}
+	return nil
 }

@@ -26,6 +26,10 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 		s.admin.ServeHTTP(w, r)
 		return
 	}
+	if r.URL.Path == AgentPath {
+		s.serveAgent(w, r)
+		return
+	}
 	if other := s.answerer(r); other != s {
 		other.serve(w, r)
 		return
@@ -54,17 +58,19 @@ func (s *Simulator) perform(ctx context.Context, req *request) (any, error) {
 		return nil, err
 	}
 	switch {
-	case req.effects.expire:
+	case req.effects.expire, req.principal.expired:
 		return nil, req.service.expire()
 	case req.effects.throttle:
 		return nil, req.service.throttle()
-	}
-	if err := s.authorize(req); err != nil {
-		return nil, err
+	case req.effects.failure != nil:
+		return nil, req.effects.failure
 	}
 	do, ok := req.service.actions[req.action]
 	if !ok {
 		return nil, wire.Errorf(req.service.unknown, "The action %s is not valid for this web service: the simulator does not know %s:%s.", req.action, req.service.name, req.action)
+	}
+	if err := s.authorize(req); err != nil {
+		return nil, err
 	}
 	for {
 		answer, err := s.run(req, do)

@@ -18,18 +18,19 @@ func (a *account) services() map[string]service {
 		"iam": {
 			name: "iam", protocol: wire.Query, namespace: "https://iam.amazonaws.com/doc/2010-05-08/", global: true,
 			denied: "AccessDenied", throttled: "Throttling", unknown: "InvalidAction",
-			actions: a.iamActions(),
+			actions: merged(a.iamActions(), a.policyActions()),
 		},
 		"sts": {
 			name: "sts", protocol: wire.Query, namespace: "https://sts.amazonaws.com/doc/2011-06-15/", global: true,
 			denied: "AccessDenied", throttled: "Throttling", unknown: "InvalidAction",
 			actions: a.stsActions(),
 		},
-		"ssm":     a.jsonService("ssm", a.ssmActions()),
-		"sqs":     a.jsonService("sqs", a.sqsActions()),
-		"events":  a.jsonService("events", a.eventBridgeActions()),
-		"pricing": a.global(a.jsonService("pricing", a.pricingActions())),
-		"eks":     a.eksService(),
+		"ssm":      a.jsonService("ssm", a.ssmActions()),
+		"sqs":      a.jsonService("sqs", a.sqsActions()),
+		"events":   a.jsonService("events", a.eventBridgeActions()),
+		"pricing":  a.global(a.jsonService("pricing", a.pricingActions())),
+		"eks":      a.eksService(),
+		"eks-auth": a.eksAuthService(),
 	}
 }
 
@@ -47,10 +48,10 @@ func (a *account) global(s service) service {
 }
 
 func (a *account) ec2Actions() map[string]action {
-	actions := map[string]action{}
-	for _, group := range []map[string]action{
+	return merged(
 		a.instanceActions(),
 		a.launchActions(),
+		a.stopActions(),
 		a.launchTemplateActions(),
 		a.offeringActions(),
 		a.imageActions(),
@@ -58,8 +59,14 @@ func (a *account) ec2Actions() map[string]action {
 		a.interfaceActions(),
 		a.volumeActions(),
 		a.tagActions(),
-	} {
-		maps.Copy(actions, group)
+	)
+}
+
+// merged are the actions of several groups.
+func merged(groups ...map[string]action) map[string]action {
+	all := map[string]action{}
+	for _, group := range groups {
+		maps.Copy(all, group)
 	}
-	return actions
+	return all
 }

@@ -44,7 +44,7 @@ func (a *account) capacity(spec launchSpec) error {
 		return wire.Errorf("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", spec.instanceType, zone)
 	case sub.free() < max(1, spec.interfaces):
 		return wire.Errorf("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet '%s' to satisfy the requested number of instances.", sub.ID)
-	case !slices.ContainsFunc(a.shortages, short):
+	case !slices.ContainsFunc(a.shortages, short) && !a.outages[zone]:
 		return nil
 	case spec.capacityType == spot:
 		return wire.Errorf("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.")

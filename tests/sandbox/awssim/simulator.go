@@ -8,11 +8,15 @@ import (
 	"time"
 )
 
+// DefaultAccount is the account unless Options say otherwise.
+const DefaultAccount = "000000000000"
+
 // Options are what a Simulator is made from. Every field has a default.
 type Options struct {
 	Region  string   // default eu-west-1
 	Account string   // default 000000000000
 	Zones   []string // default: a, b and c of the region
+	Seed    uint64   // of what is drawn by chance
 
 	LaunchDelay         time.Duration // pending to running
 	ShutdownDelay       time.Duration // shutting-down to terminated
@@ -25,7 +29,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Region = cmp.Or(o.Region, "eu-west-1")
-	o.Account = cmp.Or(o.Account, "000000000000")
+	o.Account = cmp.Or(o.Account, DefaultAccount)
 	o.SpotWarning = cmp.Or(o.SpotWarning, spotWarning)
 	o.TerminatedRetention = cmp.Or(o.TerminatedRetention, time.Hour)
 	if len(o.Zones) == 0 {

@@ -129,6 +129,15 @@ func (a *account) describeParameter(p *parameter) parameterDocument {
 	return parameterDocument{
 		Name: p.name, Type: cmp.Or(p.kind, "String"), Value: p.value, Version: p.version, DataType: "text",
 		LastModifiedDate: float64(p.modified.Unix()),
-		ARN:              a.arn("ssm", a.options.Region, "parameter/"+strings.TrimPrefix(p.name, "/")),
+		ARN:              a.parameterARN(p.name),
 	}
+}
+
+// parameterARN is the ARN of a parameter; those under /aws/ are of no account.
+func (a *account) parameterARN(name string) string {
+	rest := "parameter/" + strings.TrimPrefix(name, "/")
+	if strings.HasPrefix(name, "/aws/") {
+		return "arn:" + partition(a.options.Region) + ":ssm:" + a.options.Region + "::" + rest
+	}
+	return a.arn("ssm", a.options.Region, rest)
 }

@@ -2,6 +2,7 @@ package awssim
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -9,8 +10,12 @@ import (
 	"github.com/aws/aws-sdk-go/aws"
 	"github.com/aws/aws-sdk-go/service/sts"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/policy"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
+
+// sessionLife is how long credentials last, by default and at most.
+const sessionLife = time.Hour
 
 func (a *account) stsActions() map[string]action {
 	return map[string]action{
@@ -28,40 +33,73 @@ func (a *account) getCallerIdentity(r *request, _ *sts.GetCallerIdentityInput) (
 	}, nil
 }
 
-func (a *account) assumeRole(_ *request, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error) {
-	credentials, user, err := a.session(in.RoleArn, in.RoleSessionName)
-	if err != nil {
-		return nil, err
+// assumeRole is for callers in the account: the trust policy has to name them, or
+// the account as a whole.
+func (a *account) assumeRole(r *request, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error) {
+	assumed, err := a.roleOf(in.RoleArn)
+	names := []string{r.principal.ARN, a.iamARN("root"), a.options.Account}
+	if own, ok := a.roles[a.credentials[r.principal.AccessKey].role]; ok {
+		names = append(names, own.arn)
 	}
+	asked := policy.Request{Action: "sts:AssumeRole", Caller: map[string][]string{"AWS": names}, Context: a.callContext(r)}
+	if err != nil || policy.Trust(assumed.trusts, asked) != policy.Allow {
+		return nil, notAssumable(r.principal.ARN, "sts:AssumeRole", aws.StringValue(in.RoleArn))
+	}
+	life := time.Duration(aws.Int64Value(in.DurationSeconds)) * time.Second
+	credentials, user := a.session(assumed, aws.StringValue(in.RoleSessionName), life, nil)
 	return &sts.AssumeRoleOutput{Credentials: credentials, AssumedRoleUser: user}, nil
 }
 
-func (a *account) assumeRoleWithWebIdentity(_ *request, in *sts.AssumeRoleWithWebIdentityInput) (*sts.AssumeRoleWithWebIdentityOutput, error) {
-	if aws.StringValue(in.WebIdentityToken) == "" {
-		return nil, wire.Errorf("InvalidIdentityToken", "No token was given.")
-	}
-	credentials, user, err := a.session(in.RoleArn, in.RoleSessionName)
+// assumeRoleWithWebIdentity is IRSA: a token of a cluster's API server, for a role
+// that trusts the cluster's OIDC provider.
+func (a *account) assumeRoleWithWebIdentity(r *request, in *sts.AssumeRoleWithWebIdentityInput) (*sts.AssumeRoleWithWebIdentityOutput, error) {
+	c, t, err := a.readToken(aws.StringValue(in.WebIdentityToken))
 	if err != nil {
 		return nil, err
 	}
-	return &sts.AssumeRoleWithWebIdentityOutput{Credentials: credentials, AssumedRoleUser: user}, nil
+	provider := strings.TrimPrefix(c.issuer(a.options.Region), "https://")
+	asked := policy.Request{
+		Action:  "sts:AssumeRoleWithWebIdentity",
+		Caller:  map[string][]string{"Federated": {a.iamARN("oidc-provider/" + provider)}},
+		Context: a.callContext(r),
+	}
+	asked.Context.Set(provider+":sub", t.Subject)
+	asked.Context.Set(provider+":aud", t.Audience...)
+	assumed, err := a.roleOf(in.RoleArn)
+	if err != nil || policy.Trust(assumed.trusts, asked) != policy.Allow {
+		return nil, wire.Errorf("AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity").WithStatus(http.StatusForbidden)
+	}
+	life := time.Duration(aws.Int64Value(in.DurationSeconds)) * time.Second
+	credentials, user := a.session(assumed, aws.StringValue(in.RoleSessionName), life, nil)
+	return &sts.AssumeRoleWithWebIdentityOutput{
+		Credentials: credentials, AssumedRoleUser: user, SubjectFromWebIdentityToken: aws.String(t.Subject), Provider: aws.String(a.iamARN("oidc-provider/" + provider)),
+	}, nil
 }
 
-// session makes credentials that stand for a role. Trust policies are not looked
-// at; they belong to authorize.
-func (a *account) session(roleARN, name *string) (*sts.Credentials, *sts.AssumedRoleUser, error) {
+// roleOf finds a role by its ARN.
+func (a *account) roleOf(roleARN *string) (*role, error) {
 	arn := aws.StringValue(roleARN)
-	r, ok := a.roles[arn[strings.LastIndex(arn, "/")+1:]]
-	if !ok || r.arn != arn {
-		return nil, nil, wire.Errorf("AccessDenied", "the role %s does not exist or may not be assumed", arn).WithStatus(http.StatusForbidden)
+	if r, ok := a.roles[arn[strings.LastIndex(arn, "/")+1:]]; ok && r.arn == arn {
+		return r, nil
+	}
+	return nil, noSuchEntity("The role %s cannot be found.", arn)
+}
+
+// session makes credentials that stand for a role, for a while.
+func (a *account) session(r *role, name string, life time.Duration, tags map[string]string) (*sts.Credentials, *sts.AssumedRoleUser) {
+	if life <= 0 || life > sessionLife {
+		life = sessionLife
 	}
 	key := strings.ToUpper(a.newResource("ASIA", nil, 0).ID)
-	session := a.arn("sts", "", fmt.Sprintf("assumed-role/%s/%s", r.name, aws.StringValue(name)))
-	a.credentials[key] = session
+	a.credentials[key] = credential{role: r.name, session: name, tags: maps.Clone(tags), expires: a.now.Add(life)}
 	credentials := &sts.Credentials{
 		AccessKeyId: aws.String(key), SecretAccessKey: aws.String("secret"), SessionToken: aws.String("token"),
-		Expiration: aws.Time(a.now.Add(time.Hour)),
+		Expiration: aws.Time(a.now.Add(life)),
 	}
-	user := &sts.AssumedRoleUser{Arn: aws.String(session), AssumedRoleId: aws.String(r.ID + ":" + aws.StringValue(name))}
-	return credentials, user, nil
+	user := &sts.AssumedRoleUser{Arn: aws.String(a.sessionARN(r.name, name)), AssumedRoleId: aws.String(r.ID + ":" + name)}
+	return credentials, user
+}
+
+func (a *account) sessionARN(roleName, session string) string {
+	return a.arn("sts", "", fmt.Sprintf("assumed-role/%s/%s", roleName, session))
 }

@@ -79,8 +79,8 @@ func (a *account) defaultSubnet(zone string, groups []string) string {
 	return slices.Min(ids)
 }
 
-func (a *account) describeSubnets(_ *request, in *ec2.DescribeSubnetsInput) (*ec2.DescribeSubnetsOutput, error) {
-	selected, next, err := selectResources(a.subnets, listing[*subnet]{
+func (a *account) describeSubnets(r *request, in *ec2.DescribeSubnetsInput) (*ec2.DescribeSubnetsOutput, error) {
+	selected, next, err := selectResources(a, r, a.subnets, listing[*subnet]{
 		ids: in.SubnetIds, filters: in.Filters, limit: in.MaxResults, token: in.NextToken, missing: subnetNotFound,
 		attributes: attributes[*subnet]{
 			"subnet-id":            one(func(s *subnet) string { return s.ID }),
@@ -90,7 +90,7 @@ func (a *account) describeSubnets(_ *request, in *ec2.DescribeSubnetsInput) (*ec
 			"cidr-block":           one(func(s *subnet) string { return s.cidr.String() }),
 			"state":                one(func(*subnet) string { return "available" }),
 		},
-	}, a.now)
+	})
 	if err != nil {
 		return nil, err
 	}

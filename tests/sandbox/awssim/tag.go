@@ -131,6 +131,9 @@ func (a *account) changeTags(ids []*string, change func(*resource) (map[string]s
 	}
 	for r, tags := range changed {
 		r.Tags = tags
+		if i, ok := a.instances[r.ID]; ok {
+			a.remember(i)
+		}
 	}
 	return nil
 }
@@ -141,7 +144,7 @@ type taggedResource struct{ kind, id, key, value string }
 // tags implements tagged; tag:<key> is a filter of DescribeTags too.
 func (t taggedResource) tags() map[string]string { return map[string]string{t.key: t.value} }
 
-func (a *account) describeTags(_ *request, in *ec2.DescribeTagsInput) (*ec2.DescribeTagsOutput, error) {
+func (a *account) describeTags(r *request, in *ec2.DescribeTagsInput) (*ec2.DescribeTagsOutput, error) {
 	matches, err := selector(in.Filters, attributes[taggedResource]{
 		"resource-id":   one(func(t taggedResource) string { return t.id }),
 		"resource-type": one(func(t taggedResource) string { return t.kind }),
@@ -161,7 +164,7 @@ func (a *account) describeTags(_ *request, in *ec2.DescribeTagsInput) (*ec2.Desc
 			}
 		})
 	}
-	all, next, err := page(all, func(t taggedResource) string { return t.id + "/" + t.key }, in.MaxResults, in.NextToken)
+	all, next, err := ec2Page(a, r, all, func(t taggedResource) string { return t.id + "/" + t.key }, in.MaxResults, in.NextToken)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (a *account) deleteVolume(_ *request, in *ec2.DeleteVolumeInput) (*ec2.Dele
 	return &ec2.DeleteVolumeOutput{}, a.deleteFreeVolume(aws.StringValue(in.VolumeId))
 }
 
-func (a *account) describeVolumes(_ *request, in *ec2.DescribeVolumesInput) (*ec2.DescribeVolumesOutput, error) {
+func (a *account) describeVolumes(r *request, in *ec2.DescribeVolumesInput) (*ec2.DescribeVolumesOutput, error) {
 	ofAttachment := func(f func(*attachment) string) func(*volume) []string {
 		return func(v *volume) []string {
 			if v.attachment == nil {
@@ -44,7 +44,7 @@ func (a *account) describeVolumes(_ *request, in *ec2.DescribeVolumesInput) (*ec
 			return []string{f(v.attachment)}
 		}
 	}
-	selected, next, err := selectResources(a.volumes, listing[*volume]{
+	selected, next, err := selectResources(a, r, a.volumes, listing[*volume]{
 		ids: in.VolumeIds, filters: in.Filters, limit: in.MaxResults, token: in.NextToken, missing: volumeNotFound,
 		attributes: attributes[*volume]{
 			"volume-id":              one(func(v *volume) string { return v.ID }),
@@ -55,7 +55,7 @@ func (a *account) describeVolumes(_ *request, in *ec2.DescribeVolumesInput) (*ec
 			"attachment.device":      ofAttachment(func(t *attachment) string { return t.device }),
 			"attachment.status":      ofAttachment(func(*attachment) string { return "attached" }),
 		},
-	}, a.now)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 // ServiceCIDR is the range of Service addresses.
 const ServiceCIDR = "10.100.0.0/16"
 
-// issuer is the service-account token issuer.
-const issuer = "https://kubernetes.default.svc.cluster.local"
+// Issuer is that of service-account tokens.
+const Issuer = "https://kubernetes.default.svc.cluster.local"
 
 // component is the Spec of one part of the multi-call binary.
 func (c *ControlPlane) component(name string, args ...string) process.Spec {
@@ -58,7 +58,7 @@ func (c *ControlPlane) apiServer(port, etcd int) process.Spec {
 		"--client-ca-file="+c.pki(caCertFile),
 		"--tls-cert-file="+c.pki(servingCertFile),
 		"--tls-private-key-file="+c.pki(servingKeyFile),
-		"--service-account-issuer="+issuer,
+		"--service-account-issuer="+Issuer,
 		"--service-account-key-file="+c.pki(accountPubFile),
 		"--service-account-signing-key-file="+c.pki(accountKeyFile),
 		"--profiling=false",

@@ -13,7 +13,7 @@ import (
 )
 
 // eventsOfALife is how many events one instance has at most; its channel never blocks the simulator.
-const eventsOfALife = 8
+const eventsOfALife = 64
 
 // fleet follows every instance from its launch to its end, each in a goroutine of its own.
 type fleet struct {
@@ -96,7 +96,7 @@ func (f *fleet) live(events <-chan awssim.Event) {
 			case awssim.Launched:
 			case awssim.Running:
 				instance, boot = e.Instance, time.After(f.options.BootTime)
-			case awssim.ShuttingDown:
+			case awssim.Stopping, awssim.ShuttingDown:
 				boot = nil
 				f.registrar.silence(f.ctx, registered)
 			case awssim.Terminated:

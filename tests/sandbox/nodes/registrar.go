@@ -25,7 +25,8 @@ type registrar struct {
 	logger *slog.Logger
 }
 
-// create registers a machine in one POST. A name that is still another machine's is waited for.
+// create registers a machine in one POST. A name that is still another machine's is waited for; the Node of one that was
+// stopped gets its kubelet back.
 func (r registrar) create(ctx context.Context, m machine) *corev1.Node {
 	var created *corev1.Node
 	r.insist(ctx, "register", m.Name, func(ctx context.Context) error {
@@ -40,7 +41,10 @@ func (r registrar) create(ctx context.Context, m machine) *corev1.Node {
 		if created.Spec.ProviderID != m.providerID() {
 			return fmt.Errorf("the name belongs to %s", created.Spec.ProviderID)
 		}
-		return nil
+		return r.patch(ctx, created, types.MergePatchType, map[string]any{"metadata": map[string]any{
+			"uid":         created.UID,
+			"annotations": map[string]any{kwokAnnotation: kwokValue},
+		}})
 	})
 	return created
 }
