@@ -17,8 +17,9 @@ const (
 	nodePoolTag      = "karpenter.sh/nodepool"
 )
 
-// filterValues is how many values one filter may have (EC2 API reference,
-// "Filter").
+// filterValues is how many values the filters of one call may have, all together:
+// "The maximum number of filter values specified on a single call is 200" (EC2's
+// error FilterLimitExceeded).
 const filterValues = 200
 
 // Query says which instances are asked for: those of a cluster's NodePools by
@@ -84,7 +85,7 @@ func (c *Client) Instances(ctx context.Context, q Query) ([]Instance, error) {
 
 // byTags asks for the instances of a cluster's NodePools.
 func (c *Client) byTags(ctx context.Context, q Query, found map[string]Instance) error {
-	for pools := range slices.Chunk(distinct(q.Pools), filterValues) {
+	for pools := range slices.Chunk(distinct(q.Pools), filterValues-1) {
 		err := c.list(ctx, found,
 			filter("tag:"+clusterTagPrefix+q.Cluster, clusterTagValue),
 			filter("tag:"+nodePoolTag, pools...))

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,6 +77,30 @@ func TestInstancesInBatches(t *testing.T) {
 	for _, form := range account.asked {
 		if form.Has("Filter.1.Value.201") {
 			t.Error("a filter with more than 200 values was sent")
+		}
+	}
+}
+
+// EC2 counts the values of all filters of a call together: "The maximum number of
+// filter values specified on a single call is 200".
+func TestFilterValuesOfACall(t *testing.T) {
+	var pools []string
+	for n := range 200 {
+		pools = append(pools, fmt.Sprintf("pool-%03d", n))
+	}
+	account := &account{}
+	if _, err := connect(t, account, Options{}).Instances(t.Context(), Query{Cluster: "demo", Pools: pools}); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range account.asked {
+		values := 0
+		for name := range form {
+			if strings.Contains(name, ".Value.") {
+				values++
+			}
+		}
+		if values > 200 {
+			t.Errorf("a call has %d values in its filters, and EC2 takes 200", values)
 		}
 	}
 }

@@ -41,6 +41,12 @@ func actions() []action {
 		{"status-fault", 5, (*soak).faultStatuses},
 		{"chart-fault", 3, (*soak).faultCharts},
 		{"aws-fault", 8, (*soak).faultAWS},
+		{"aws-error", 5, (*soak).breakCalls},
+		{"ec2-answers", 6, (*soak).loosenAnswers},
+		{"zone-outage", 3, (*soak).disruptZone},
+		{"protect", 2, (*soak).protectInstance},
+		{"stop-instance", 2, (*soak).stopInstance},
+		{"eks-status", 2, (*soak).updateCluster},
 		{"no-controller", 2, (*soak).scaleController},
 	}
 }

@@ -9,7 +9,9 @@
 // Faults are of the daemons (killed, with and without their cache, stopped, frozen
 // for longer than a lease), of the API server for one of them or for both (away,
 // hanging, slow, busy, watches expired), of the Git host, the host of commit statuses
-// and the registry of the charts, and of AWS. Each ends within 20 s.
+// and the registry of the charts, and of AWS: calls that fail, answers that lag and
+// miss instances, a zone that is away, instances that are stopped or protected. Each
+// ends within 20 s.
 //
 // Three things are held all the time:
 //
