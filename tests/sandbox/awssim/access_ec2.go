@@ -82,7 +82,8 @@ func (q question) named(gets map[string]string) []access {
 		}
 	}
 	if len(all) == 0 {
-		return q.about("*", nil)
+		all = q.about("*", nil)
+		all[0].missing = true
 	}
 	return all
 }

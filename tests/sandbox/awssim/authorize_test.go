@@ -151,6 +151,9 @@ func TestKarpentersPolicies(t *testing.T) {
 	_, err = client.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	noError(t, err)
 
+	_, err = client.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("nowhere")})
+	wantCode(t, err, "InvalidLaunchTemplateName.NotFoundException")
+
 	profiles := iam.NewFromConfig(a.config("karpenter"))
 	_, err = profiles.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("mine")})
 	denial(t, err, "AccessDenied", "iam:CreateInstanceProfile on resource: arn:aws:iam::000000000000:instance-profile/mine")

@@ -46,6 +46,14 @@ func Identity(documents []Document, r Request) Decision {
 	})
 }
 
+// Names says whether some statement allows an action, on whatever resource and
+// condition.
+func Names(documents []Document, action string) bool {
+	return slices.ContainsFunc(documents, func(d Document) bool {
+		return slices.ContainsFunc(d.Statement, func(s Statement) bool { return s.Effect == allow && s.covers(action) })
+	})
+}
+
 // Trust decides by a role's trust policy, which has principals and no resource.
 func Trust(document Document, r Request) Decision {
 	return decide([]Document{document}, func(d Document, s *Statement) bool {
@@ -71,12 +79,7 @@ func decide(documents []Document, matches func(Document, *Statement) bool) Decis
 }
 
 func (d Document) applies(s *Statement, r Request) bool {
-	named := func(patterns values) bool {
-		return slices.ContainsFunc(patterns, func(p string) bool {
-			return like(strings.ToLower(p), strings.ToLower(r.Action))
-		})
-	}
-	if len(s.Action) > 0 && !named(s.Action) || len(s.NotAction) > 0 && named(s.NotAction) {
+	if !s.covers(r.Action) {
 		return false
 	}
 	for name, keys := range s.Condition {
@@ -91,6 +94,17 @@ func (d Document) applies(s *Statement, r Request) bool {
 		}
 	}
 	return true
+}
+
+// covers says whether the statement is about an action.
+func (s *Statement) covers(action string) bool {
+	named := func(patterns values) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool { return like(strings.ToLower(p), strings.ToLower(action)) })
+	}
+	if len(s.NotAction) > 0 {
+		return !named(s.NotAction)
+	}
+	return named(s.Action)
 }
 
 func (d Document) matchesResource(s *Statement, r Request) bool {
