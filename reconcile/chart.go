@@ -60,7 +60,7 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 		return p.resolveInForce(ctx)
 	}
 	p.schemaIdentity = resolved.CRDDigest
-	if p.schema, err = p.schemas.get(p.schemaIdentity, resolved.CRDs); err != nil || !p.crdsAhead() {
+	if p.schema, err = p.schemas.get(p.schemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return resolved.CRDs(ctx) }); err != nil || !p.crdsAhead() {
 		return err
 	}
 	established, err := p.crdsEstablished(ctx)

@@ -73,7 +73,7 @@ func (p *pass) unlikeTheChart(ctx context.Context) (string, error) {
 		p.wakeAt(last.at.Add(p.retryInterval()))
 		return last.unlike, nil
 	}
-	wanted, err := p.charts.CRDs()
+	wanted, err := p.charts.CRDs(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -193,7 +193,7 @@ func (p *pass) checkValues(from, to string) error {
 // liveCRDs are Karpenter's CRDs as they are in the cluster, whoever made them,
 // read past the cache, which has no schemas.
 func (p *pass) liveCRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	target, err := p.charts.CRDs()
+	target, err := p.charts.CRDs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (p *pass) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.
 	}
 	if p.crdsAhead() {
 		next = live
-	} else if next, err = p.charts.CRDs(); err != nil {
+	} else if next, err = p.charts.CRDs(ctx); err != nil {
 		return nil, nil, nil, err
 	}
 	migrations, err = karpenter.Migrations(live, next)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
@@ -48,6 +49,8 @@ type Reconciler struct {
 	Reports Reports
 	// Logs reads the end of a container's log. Nil where none can be read.
 	Logs upgrade.Logs
+	// Confine builds kustomizations in child processes; nil builds them in this one.
+	Confine *confine.Runner
 	// DialCloud makes the client of a region. It makes no request.
 	DialCloud func(ctx context.Context, region string) (Cloud, error)
 

@@ -31,11 +31,11 @@ func (p *pass) makeSet(ctx context.Context) error {
 		}
 	}
 	if p.older != nil {
-		if _, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.older); err != nil {
+		if _, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.older, render.WithConfinement(p.Confine)); err != nil {
 			return err
 		}
 	}
-	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema, render.WithCache(&p.memory.rendered), render.WithValues(p.Values), render.WithInputs(p.files.Inputs()))
+	set, err := render.Render(ctx, *p.snapshot, p.sync.Spec.Path, p.karpenter, p.schema, render.WithCache(&p.memory.rendered), render.WithValues(p.Values), render.WithInputs(p.files.Inputs()), render.WithConfinement(p.Confine))
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,14 @@ import (
 // compiling one takes longer than a whole pass.
 type schemas struct {
 	mu sync.Mutex
-	of map[string]*schema.Validator
+	of map[string]*compiled
+}
+
+// compiled is the schema of one identity. Who compiles it holds up nobody who wants
+// another: a chart can take its time.
+type compiled struct {
+	mu        sync.Mutex
+	validator *schema.Validator
 }
 
 // maxSchemas bounds how many are kept. A daemon sees two at a time, during an
@@ -21,22 +28,30 @@ const maxSchemas = 4
 
 // get returns the schema of an identity, compiled from the CRDs the first time.
 func (s *schemas) get(identity string, crds func() ([]*apiextensionsv1.CustomResourceDefinition, error)) (*schema.Validator, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.of[identity]; ok {
-		return known, nil
+	c := s.entry(identity)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.validator != nil {
+		return c.validator, nil
 	}
 	definitions, err := crds()
 	if err != nil {
 		return nil, err
 	}
-	compiled, err := schema.New(definitions)
-	if err != nil {
-		return nil, err
+	c.validator, err = schema.New(definitions)
+	return c.validator, err
+}
+
+func (s *schemas) entry(identity string) *compiled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.of[identity]; ok {
+		return known
 	}
 	if s.of == nil || len(s.of) >= maxSchemas {
-		s.of = map[string]*schema.Validator{}
+		s.of = map[string]*compiled{}
 	}
-	s.of[identity] = compiled
-	return compiled, nil
+	c := &compiled{}
+	s.of[identity] = c
+	return c
 }

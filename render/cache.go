@@ -21,6 +21,7 @@ type Cache struct {
 	variables string
 	kept      map[source]kept
 	listings  map[string]listing
+	failed    failures
 }
 
 // kept is what came of a source, with everything it was made from.

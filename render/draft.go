@@ -1,6 +1,7 @@
 package render
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,11 +23,10 @@ type draft struct {
 	lineOf func(path string) int
 }
 
-// readSource reads the objects of one source. found is its kustomization, where
-// it is one.
-func readSource(files *tree, s source, found listing) ([]draft, Errors, error) {
+// read reads the objects of one source.
+func (r *run) read(ctx context.Context, files *tree, s source) ([]draft, Errors, error) {
 	if s.kustomize {
-		return buildKustomization(files, s.name, found)
+		return r.build(ctx, files, s.name)
 	}
 	drafts, errs, err := readFile(files, s.name)
 	if s.listed {
@@ -60,6 +60,9 @@ func readFile(files *tree, name string) ([]draft, Errors, error) {
 	}
 	var drafts []draft
 	for _, doc := range documents {
+		if err := files.left.hold(doc.Values); err != nil {
+			return nil, nil, err
+		}
 		for _, one := range unpack(doc) {
 			drafts = append(drafts, draft{Origin{File: name, Line: one.Line}, one.Value, one.LineOf})
 		}
@@ -80,11 +83,13 @@ func unpack(doc document.Document) []document.Document {
 	return items
 }
 
-func buildKustomization(files *tree, folder string, found listing) ([]draft, Errors, error) {
+// build builds the kustomization of a folder.
+func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, Errors, error) {
+	found := r.listings[folder]
 	files.inputs.add(found.inputs)
 	resources, err := []kustomize.Resource(nil), found.err
 	if err == nil {
-		resources, err = found.kustomization.Build(files)
+		resources, err = found.kustomization.Build(ctx, r.runner, files)
 	}
 	if err != nil {
 		errs, ok := kustomizeErrors(err)
@@ -95,9 +100,28 @@ func buildKustomization(files *tree, folder string, found listing) ([]draft, Err
 	}
 	drafts := make([]draft, 0, len(resources))
 	for _, resource := range resources {
+		if err := files.left.hold(valuesOf(resource.Object)); err != nil {
+			return nil, nil, err
+		}
 		drafts = append(drafts, draft{Origin{File: resource.File}, resource.Object, func(string) int { return 0 }})
 	}
 	return drafts, nil, nil
+}
+
+// valuesOf is how many values something holds.
+func valuesOf(value any) int {
+	values := 1
+	switch value := value.(type) {
+	case map[string]any:
+		for _, field := range value {
+			values += valuesOf(field)
+		}
+	case []any:
+		for _, item := range value {
+			values += valuesOf(item)
+		}
+	}
+	return values
 }
 
 // kustomizeErrors places what kustomize says; false for an error that is not

@@ -28,6 +28,9 @@ type Errors []Error
 // firstLine is how long the first line may be, so that it fits a commit status.
 const firstLine = 110
 
+// mostListed is how many errors are listed: a commit can have any number.
+const mostListed = 100
+
 // Error returns a first line for a commit status; where that does not say it
 // all, a line for each error follows.
 func (e Errors) Error() string {
@@ -43,8 +46,11 @@ func (e Errors) Error() string {
 	}
 	var text strings.Builder
 	text.WriteString(head + rest)
-	for _, one := range e {
+	for _, one := range e[:min(len(e), mostListed)] {
 		text.WriteString("\n" + one.Error())
+	}
+	if more := len(e) - mostListed; more > 0 {
+		fmt.Fprintf(&text, "\n… and %d more", more)
 	}
 	return text.String()
 }

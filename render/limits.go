@@ -10,15 +10,18 @@ import (
 type Limits struct {
 	// FileBytes of one file, TotalBytes of all that is read.
 	FileBytes, TotalBytes int64
-	// Files that are read.
-	Files int
+	// Files that are read, and Folders that are listed.
+	Files, Folders int
+	// Values of all that is read, and made of it: each takes some 100 bytes of memory.
+	Values int
 	// Depth of folders below the path.
 	Depth int
 }
 
-// DefaultLimits are far beyond any fleet: 20,000 files, 64 MiB.
+// DefaultLimits are far beyond any fleet, and within what the Deployment gives:
+// 20,000 files, 64 MiB, 2,000,000 values.
 func DefaultLimits() Limits {
-	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Depth: 32}
+	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Depth: 32}
 }
 
 // errLimit is wrapped by every error of a limit that ends the render.
@@ -28,9 +31,11 @@ var errLimit = errors.New("too much to render")
 type allowance struct {
 	limits Limits
 
-	mu    sync.Mutex
-	files int
-	bytes int64
+	mu      sync.Mutex
+	files   int
+	bytes   int64
+	folders int
+	values  int
 }
 
 // read takes one file off the allowance.
@@ -50,6 +55,27 @@ func (a *allowance) read(name string, size int64) error {
 	default:
 		return nil
 	}
+}
+
+// list takes the listing of a folder off the allowance. A tree of Git may have one
+// folder many times over: two in each of two in each of two, and so on.
+func (a *allowance) list() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.folders++; a.folders > a.limits.Folders {
+		return fmt.Errorf("%w: more than %d folders", errLimit, a.limits.Folders)
+	}
+	return nil
+}
+
+// hold takes values off the allowance.
+func (a *allowance) hold(values int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.values += values; a.values > a.limits.Values {
+		return fmt.Errorf("%w: more than %d values", errLimit, a.limits.Values)
+	}
+	return nil
 }
 
 func tooLarge(name string, limit int64) Error {

@@ -1,5 +1,11 @@
 package render
 
+import (
+	"time"
+
+	"github.com/plumbline-dev/plumbline/confine"
+)
+
 // Option is a setting of Render.
 type Option func(*settings)
 
@@ -8,6 +14,24 @@ type settings struct {
 	cache  *Cache
 	values *Values
 	inputs Inputs
+	runner *confine.Runner
+}
+
+// mostBuilding is the processor time that all kustomizations of one render may take.
+const mostBuilding = time.Minute
+
+// confined is what builds the kustomizations of one render; nil for this process.
+func (s settings) confined() *confine.Runner {
+	if s.runner == nil {
+		return nil
+	}
+	return s.runner.Within(mostBuilding)
+}
+
+// WithConfinement has kustomizations built in child processes. Default: in this one,
+// which a kustomization of a few kilobytes can bring down.
+func WithConfinement(runner *confine.Runner) Option {
+	return func(s *settings) { s.runner = runner }
 }
 
 // WithLimits sets other limits than DefaultLimits.

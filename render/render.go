@@ -9,6 +9,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/plumbline-dev/plumbline/confine"
 )
 
 // Render makes the Set of a path. The Validator may be nil: then nothing is
@@ -24,11 +26,14 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		return nil, err
 	}
 	before, listings := s.cache.open(k.variables(), v)
+	failed := s.cache.failures()
 	r := &run{
 		snap:   snap,
 		tree:   newTree(snap.FS, &allowance{limits: s.limits}),
 		maker:  &maker{variables: k.variables(), validator: v, values: s.values},
 		before: before,
+		failed: failed,
+		runner: s.confined(),
 		after:  map[source]kept{},
 	}
 	w := &walk{tree: r.tree, root: folder, charts: k.charts(folder), values: k.valuesFiles(folder), taken: map[source]bool{}, snap: snap, before: listings, after: map[string]listing{}}
@@ -56,6 +61,10 @@ type run struct {
 	tree          *tree
 	maker         *maker
 	before, after map[source]kept
+	// failed are the sources that were too much for a child process.
+	failed *failures
+	// runner builds kustomizations.
+	runner *confine.Runner
 	// listings are the kustomizations, by folder.
 	listings map[string]listing
 
@@ -121,9 +130,12 @@ func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
 		}
 	}
 	files := r.tree.branch()
-	drafts, errs, err := readSource(files, one, r.listings[one.name])
-	if err != nil {
+	if err := r.failed.find(one, r.snap); err != nil {
 		return kept{}, nil, err
+	}
+	drafts, errs, err := r.read(ctx, files, one)
+	if err != nil {
+		return kept{}, nil, r.failed.note(one, files.inputs, err)
 	}
 	now, before := kept{inputs: files.inputs}, r.before[one].byContent()
 	for _, d := range drafts {

@@ -151,7 +151,7 @@ func TestSourcesRefused(t *testing.T) {
 		},
 		"a bomb": {
 			map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"},
-			[]string{"a.yaml:1: aliases make more of this text than it has bytes for"},
+			[]string{"a.yaml:3: aliases make more of this text than it has bytes for: write it out"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

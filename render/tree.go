@@ -80,6 +80,9 @@ func (t *tree) read(name string) ([]byte, error) {
 
 // ReadDir lists a folder.
 func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	if err := t.left.list(); err != nil {
+		return nil, err
+	}
 	entries, err := fs.ReadDir(t.fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.inputs[name] = absent

@@ -51,14 +51,14 @@ func chartCRDs(ctx context.Context, git *render.Karpenter, repository string, ac
 		return nil, fmt.Errorf("make a folder for the charts: %w", err)
 	}
 	defer os.RemoveAll(cache)
-	pulled, err := charts.NewStore(charts.StoreOptions{Dir: cache}).Resolve(ctx, charts.Ref{
+	pulled, err := charts.NewStore(charts.StoreOptions{Dir: cache, Confine: confined(ctx)}).Resolve(ctx, charts.Ref{
 		Repository: repository, Version: git.Version,
 		Digests: charts.Digests{CRD: git.Digests.CRD, Controller: git.Digests.Controller},
 	}, access)
 	if err != nil {
 		return nil, err
 	}
-	return pulled.CRDs()
+	return pulled.CRDs(ctx)
 }
 
 // offlineCRDs are those of a folder, where one is given; of the charts in the

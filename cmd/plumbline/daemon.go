@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile"
@@ -75,7 +76,7 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 		return err
 	}
 	reports := queue.New(mgr.GetAPIReader(), mgr.GetClient())
-	reconciler, err := newReconciler(mgr, config, leading, reports, o)
+	reconciler, err := newReconciler(mgr, config, leading, reports, confined(ctx).Telling(unconfined), o)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, objects cache
 	return mgr, nil
 }
 
-func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, reports *queue.Queue, o *runOptions) (*reconcile.Reconciler, error) {
+func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, reports *queue.Queue, runner *confine.Runner, o *runOptions) (*reconcile.Reconciler, error) {
 	recorder, err := events.NewRecorder(mgr, ctrl.Log, o.eventsAddr, controllerName)
 	if err != nil {
 		return nil, fmt.Errorf("make the event recorder: %w", err)
@@ -201,6 +202,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		StillLeader: leading,
 		Now:         time.Now,
 		Logger:      ctrl.Log.WithName("charts"),
+		Confine:     runner,
 	})
 	if err != nil {
 		return nil, err
@@ -221,7 +223,8 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Labelled: mgr.GetCache(),
 		Events:   recorder,
 		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { meter.Fetched(s.Received) }}),
-		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts")}),
+		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts"), Confine: runner}),
+		Confine:  runner,
 		Install:  installer,
 		Reports:  reports,
 		Logs:     logs,
@@ -262,6 +265,12 @@ func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Rec
 		return err
 	}
 	return mgr.Add(server)
+}
+
+// unconfined logs what the kernel refuses of the confinement of charts and
+// kustomizations.
+func unconfined(refused string) {
+	ctrl.Log.Info("charts and kustomizations are rendered with less confinement than there could be", "refused", refused)
 }
 
 // certificateAuthority is the bundle that the API server is trusted by.

@@ -18,6 +18,7 @@ var version = "dev"
 func main() { os.Exit(run()) }
 
 func run() int {
+	confined := confinement(os.Args) // a child goes no further
 	// A limit on the size of files is an error of the write, as a full disk is, and
 	// not the end of the process.
 	signal.Ignore(syscall.SIGXFSZ)
@@ -25,7 +26,7 @@ func run() int {
 	defer stop()
 	// The first signal ends it politely; a second one ends it at once.
 	context.AfterFunc(ctx, stop)
-	return exitCode(newRootCommand().ExecuteContext(ctx), os.Stderr)
+	return exitCode(newRootCommand().ExecuteContext(withConfinement(ctx, confined)), os.Stderr)
 }
 
 // exitCode says what a command has come to, and how it ends the program.

@@ -38,7 +38,7 @@ func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
 	if r.schema, err = schema.New(definitions); err != nil {
 		return nil, err
 	}
-	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, r.schema, render.WithInputs(at.files.Inputs()))
+	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, r.schema, render.WithInputs(at.files.Inputs()), render.WithConfinement(confined(ctx)))
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags
 	if err != nil {
 		return nil, err
 	}
-	set, err := render.Render(ctx, *snapshot, sync.Spec.Path, karpenter, validator)
+	set, err := render.Render(ctx, *snapshot, sync.Spec.Path, karpenter, validator, render.WithConfinement(confined(ctx)))
 	if err != nil {
 		return nil, err
 	}

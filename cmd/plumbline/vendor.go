@@ -130,7 +130,7 @@ func (o *vendorOptions) pull(ctx context.Context, karpenter *render.Karpenter, n
 	if err != nil {
 		return nil, err
 	}
-	pulled, err := charts.NewStore(charts.StoreOptions{Dir: cache}).Resolve(ctx, ref, charts.Access{Keys: keys})
+	pulled, err := charts.NewStore(charts.StoreOptions{Dir: cache, Confine: confined(ctx)}).Resolve(ctx, ref, charts.Access{Keys: keys})
 	if err != nil {
 		return nil, err
 	}

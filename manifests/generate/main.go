@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,7 +46,7 @@ func render() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, err := found.Controller(charts.Installation{Namespace: "kube-system", Cluster: "any", Region: "any"})
+	objects, err := found.Controller(context.Background(), charts.Installation{Namespace: "kube-system", Cluster: "any", Region: "any"})
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ type fakeAPIServer struct {
 }
 
 var served = map[string][]metav1.APIResource{
-	"v1":                      {{Name: "secrets", Kind: "Secret", Namespaced: true}},
+	"v1":                      {{Name: "secrets", Kind: "Secret", Namespaced: true}, {Name: "configmaps", Kind: "ConfigMap", Namespaced: true}},
 	"apps/v1":                 {{Name: "deployments", Kind: "Deployment", Namespaced: true}},
 	"apiextensions.k8s.io/v1": {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
 }

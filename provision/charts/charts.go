@@ -8,6 +8,8 @@ import (
 	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"github.com/plumbline-dev/plumbline/confine"
 )
 
 // Charts are the two charts of one version. It holds no content: each use reads
@@ -17,6 +19,9 @@ type Charts struct {
 	// CRDDigest and Digest are those of the charts' OCI manifests; of the archives
 	// where they come from elsewhere, and of an unpacked chart's files.
 	CRDDigest, Digest string
+
+	// confined renders them; nil for in this process.
+	confined *confine.Runner
 
 	readCRD, readController func() ([]byte, error)
 	loadCRD, loadController func() (*chart.Chart, error)
@@ -44,6 +49,9 @@ func open(name, version string, read func() ([]byte, error)) func() (*chart.Char
 		archive, err := read()
 		if err != nil {
 			return nil, err
+		}
+		if err := weighArchive(archive); err != nil {
+			return nil, &MalformedError{Chart: name, Version: version, Err: err}
 		}
 		loaded, err := loader.LoadArchive(bytes.NewReader(archive))
 		if err != nil {

@@ -143,7 +143,7 @@ type RenderError struct {
 	Err            error
 }
 
-// Error has the template's words.
+// Error has plumbline's words: those of a template may have a secret in them.
 func (e *RenderError) Error() string {
 	return fmt.Sprintf("chart %s %s does not render with these values: %v", e.Chart, e.Version, e.Err)
 }

@@ -76,15 +76,21 @@ func (o *folder) pack(chart, dir string) (artifact, []byte, error) {
 	files, size := 0, 0
 	var sums strings.Builder
 	err := fs.WalkDir(o.files, dir, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil {
 			return err
+		}
+		if files++; files > maxFiles { // folders, too: a tree of Git may have one many times over
+			return fmt.Errorf("%s holds more than %d files and folders: %w", dir, maxFiles, errdef.ErrSizeExceedsLimit)
+		}
+		if entry.IsDir() {
+			return nil
 		}
 		content, err := fs.ReadFile(o.files, name)
 		if err != nil {
 			return err
 		}
-		if files, size = files+1, size+len(content); files > maxFiles || size > maxArchive {
-			return fmt.Errorf("%s holds more than %d files or %d bytes: %w", dir, maxFiles, maxArchive, errdef.ErrSizeExceedsLimit)
+		if size += len(content); size > maxUnpacked {
+			return fmt.Errorf("%s holds more than %d bytes: %w", dir, maxUnpacked, errdef.ErrSizeExceedsLimit)
 		}
 		below := strings.TrimPrefix(name, dir+"/")
 		fmt.Fprintf(&sums, "%s %q\n", digest.FromBytes(content), below)

@@ -48,10 +48,10 @@ func TestChartsInTheCheckout(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if crds, err := first.CRDs(); err != nil || len(crds) != 2 {
+			if crds, err := first.CRDs(t.Context()); err != nil || len(crds) != 2 {
 				t.Errorf("%d CRDs, %v", len(crds), err)
 			}
-			if objects, err := first.Controller(Installation{Namespace: "kube-system", Cluster: "a", Region: "eu-west-1"}); err != nil || len(objects) != 1 {
+			if objects, err := first.Controller(t.Context(), Installation{Namespace: "kube-system", Cluster: "a", Region: "eu-west-1"}); err != nil || len(objects) != 1 {
 				t.Errorf("%d objects, %v", len(objects), err)
 			}
 			again, err := NewStore(StoreOptions{Dir: t.TempDir()}).Resolve(t.Context(), ref, Access{Files: files})

@@ -26,20 +26,25 @@ const maxHistory = 5
 type helm struct {
 	config *action.Configuration
 	kube   *kube.Client
+	getter *getter
 }
 
 func newHelm(config *rest.Config, namespace string, logger logr.Logger) (*helm, error) {
 	configuration := new(action.Configuration)
 	// What Helm fills in may be the API server's answer, with a value of a Secret in it.
 	log := func(format string, _ ...any) { logger.V(1).Info("helm", "says", format) }
-	if err := configuration.Init(newGetter(config, namespace), namespace, "secret", log); err != nil {
+	getter := newGetter(config, namespace)
+	if err := configuration.Init(getter, namespace, "secret", log); err != nil {
 		return nil, fmt.Errorf("set up Helm: %w", err)
 	}
 	client, ok := configuration.KubeClient.(*kube.Client)
 	if !ok {
 		return nil, fmt.Errorf("set up Helm: its client is a %T", configuration.KubeClient)
 	}
-	return &helm{config: configuration, kube: client}, nil
+	// The client for objects is made by now. What is left of this would be the one of
+	// templates, which is to be none.
+	configuration.RESTClientGetter = nil
+	return &helm{config: configuration, kube: client, getter: getter}, nil
 }
 
 // install makes the first revision. Wait, Atomic and Replace stay off: a pass
@@ -54,10 +59,10 @@ func (h *helm) install(ctx context.Context, t task, loaded *chart.Chart, labels 
 	install.Labels = labels
 	install.TakeOwnership = t.adopt // what must not be taken over, the rehearsal refuses
 	install.DryRunOption = dryRun(t)
-	rehearsal := h.rehearsal(t, nil)
-	install.PostRenderer = rehearsal
-	_, err := install.RunWithContext(ctx, loaded, t.values)
-	return cmp.Or(rehearsal.refusal, err)
+	after := h.postRenderer(t, loaded, nil)
+	install.PostRenderer = after
+	_, err := install.RunWithContext(ctx, after.chart.Chart, t.values)
+	return cmp.Or(after.refusal, err)
 }
 
 // upgrade makes another revision, over a failed first one too: Helm compares
@@ -83,10 +88,10 @@ func (h *helm) upgrade(ctx context.Context, t task, loaded *chart.Chart, labels 
 	upgrade.TakeOwnership = t.adopt
 	upgrade.Description = t.description
 	upgrade.DryRunOption = dryRun(t)
-	rehearsal := h.rehearsal(t, before)
-	upgrade.PostRenderer = rehearsal
-	_, err = upgrade.RunWithContext(ctx, t.name, loaded, t.values)
-	return cmp.Or(rehearsal.refusal, err)
+	after := h.postRenderer(t, loaded, before)
+	upgrade.PostRenderer = after
+	_, err = upgrade.RunWithContext(ctx, t.name, after.chart.Chart, t.values)
+	return cmp.Or(after.refusal, err)
 }
 
 // leaveAlone has the next upgrade leave what is somebody else's.
@@ -174,6 +179,9 @@ func carriesNodes(group, kind, name string) (string, bool) {
 	return "", false
 }
 
-func (h *helm) rehearsal(t task, before []string) *rehearsal {
-	return &rehearsal{kube: h.kube, task: t, before: before}
+func (h *helm) postRenderer(t task, loaded *chart.Chart, before []string) *postRenderer {
+	return &postRenderer{
+		rehearsal: &rehearsal{kube: h.kube, task: t, before: before},
+		chart:     newHollow(loaded), manifest: t.manifest,
+	}
 }

@@ -2,7 +2,6 @@ package charts
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,8 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/errcode"
-	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/confine"
 )
 
 // maxIndex bounds an index.yaml, in bytes. Reading one takes some twenty times
@@ -28,23 +28,18 @@ type index struct {
 	visitor *visitor
 	// base is the folder of index.yaml; listed is what it lists, once it was read.
 	base   *url.URL
-	listed map[string]json.RawMessage
+	listed map[string][]listing
+	// confined reads it.
+	confined *confine.Runner
 }
 
-// listing is one version of a chart in an index.
-type listing struct {
-	Version string   `json:"version"`
-	URLs    []string `json:"urls"`
-	Digest  string   `json:"digest"`
-}
-
-func newIndex(ref Ref, v *visitor) (*index, error) {
+func newIndex(ref Ref, v *visitor, confined *confine.Runner) (*index, error) {
 	base, err := url.Parse(strings.TrimRight(ref.Repository, "/") + "/")
 	if err != nil {
 		return nil, &InvalidRefError{Ref: ref, Reason: "repository is no URL"}
 	}
 	v.home, v.basic = base.Host, true
-	return &index{ref: ref, visitor: v, base: base}, nil
+	return &index{ref: ref, visitor: v, base: base, confined: confined}, nil
 }
 
 // pull gets a chart from where the index says that it is. What the index, or the
@@ -88,27 +83,16 @@ func (o *index) read(ctx context.Context, chart string) error {
 		}
 		return err
 	}
-	var whole struct {
-		Entries map[string]json.RawMessage `json:"entries"`
+	o.listed, err = readIndex(ctx, o.confined, raw)
+	if child := (*confine.ChildError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &child) {
+		return err
 	}
-	if err := yaml.Unmarshal(raw, &whole); err != nil {
-		return o.malformed(chart, fmt.Errorf("read the repository's index.yaml: %w", err))
-	}
-	if whole.Entries == nil {
-		whole.Entries = map[string]json.RawMessage{}
-	}
-	o.listed = whole.Entries
-	return nil
+	return o.malformed(chart, err)
 }
 
 // find picks the version out of what the index lists of a chart.
 func (o *index) find(chart string) (listing, error) {
-	var listings []listing
-	if raw, ok := o.listed[chart]; ok {
-		if err := json.Unmarshal(raw, &listings); err != nil {
-			return listing{}, o.malformed(chart, fmt.Errorf("read the repository's index.yaml: %w", err))
-		}
-	}
+	listings := o.listed[chart]
 	want, err := semver.StrictNewVersion(o.ref.Version)
 	if err != nil {
 		return listing{}, &InvalidRefError{Ref: o.ref, Reason: err.Error()}

@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"helm.sh/helm/v3/pkg/chart"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"github.com/plumbline-dev/plumbline/confine"
 )
 
 // InstallerOptions are what an Installer works with.
@@ -21,6 +24,8 @@ type InstallerOptions struct {
 	// Now is the clock. Default: time.Now.
 	Now    func() time.Time
 	Logger logr.Logger
+	// Confine renders charts in child processes. Default: in this one.
+	Confine *confine.Runner
 }
 
 // requestTimeout is for one request to the API server, so that a step whose
@@ -208,7 +213,7 @@ func (i *Installer) take(ctx context.Context, t task, step Step, before Release,
 	if err != nil {
 		return err
 	}
-	if _, err := render(loaded, t.name, t.namespace, t.values); err != nil {
+	if t.manifest, err = i.render(ctx, helm, t, loaded, before); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -232,6 +237,19 @@ func (i *Installer) take(ctx context.Context, t task, step Step, before Release,
 	case Keep:
 	}
 	return nil
+}
+
+// render makes the manifest of the next revision of a release.
+func (i *Installer) render(ctx context.Context, helm *helm, t task, loaded *chart.Chart, before Release) (string, error) {
+	cluster, err := helm.capabilities()
+	if err != nil {
+		return "", err
+	}
+	documents, err := render(ctx, i.options.Confine, loaded, rendering{
+		release: t.name, namespace: t.namespace, revision: before.Readable + 1, upgrade: before.Readable > 0,
+		values: t.values, cluster: cluster,
+	})
+	return manifest(documents), err
 }
 
 func (s State) of(name string) Release {

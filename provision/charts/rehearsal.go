@@ -2,7 +2,10 @@ package charts
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -36,6 +39,10 @@ func (r *rehearsal) look(manifest []byte) error {
 	if meta.IsNoMatchError(err) {
 		return &RejectedError{Rejections: []string{err.Error()}}
 	}
+	if err != nil && !isRequest(err) {
+		// It has the object's words, which are a template's.
+		return &RenderError{Chart: r.task.name, Version: r.task.version, Err: errors.New("it renders to something that is no object of Kubernetes")}
+	}
 	if err != nil {
 		return fmt.Errorf("read what the chart renders to: %w", err)
 	}
@@ -46,6 +53,14 @@ func (r *rehearsal) look(manifest []byte) error {
 		return err
 	}
 	return r.dryRun(resources)
+}
+
+// isRequest says that an error is of a request to the API server, and not of what the
+// chart renders to.
+func isRequest(err error) bool {
+	var sent *url.Error
+	var status apierrors.APIStatus
+	return errors.As(err, &sent) || errors.As(err, &status) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // protect holds that no CRD leaves the chart, nor a NodePool that somebody has put

@@ -23,10 +23,10 @@ func BenchmarkRender(b *testing.B) {
 	into := Installation{Namespace: "kube-system", Cluster: "prod-eu", Region: "eu-west-1"}
 	b.Run("both", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := found.CRDs(); err != nil {
+			if _, err := found.CRDs(b.Context()); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := found.Controller(into); err != nil {
+			if _, err := found.Controller(b.Context(), into); err != nil {
 				b.Fatal(err)
 			}
 		}

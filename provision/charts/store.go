@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/plumbline-dev/plumbline/confine"
 )
 
 // StoreOptions are what a Store works with.
@@ -20,6 +22,8 @@ type StoreOptions struct {
 	// Transport for registries and Helm repositories, without a CA of its own. Default: http.DefaultTransport.
 	Transport *http.Transport
 	Logger    logr.Logger
+	// Confine runs what reads and renders charts in child processes. Default: in this one.
+	Confine *confine.Runner
 }
 
 // Store finds charts, in its cache first.
@@ -68,7 +72,7 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 	}
 	v := &visitor{base: s.options.Transport, keys: access.Keys}
 	defer v.close()
-	from, err := newOrigin(ref, access, v)
+	from, err := s.newOrigin(ref, access, v)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +88,7 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 		return charts, nil
 	}
 	// Charts that are not what they should be never make it into the memo.
-	if _, err := charts.CRDs(); err != nil {
+	if _, err := charts.CRDs(ctx); err != nil {
 		return nil, err
 	}
 	if _, err := charts.loadController(); err != nil {
@@ -99,12 +103,12 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 	return charts, nil
 }
 
-func newOrigin(ref Ref, access Access, v *visitor) (origin, error) {
+func (s *Store) newOrigin(ref Ref, access Access, v *visitor) (origin, error) {
 	switch {
 	case !ref.local() && strings.HasPrefix(ref.Repository, ociScheme):
 		return &registry{ref: ref, visitor: v}, nil
 	case !ref.local():
-		return newIndex(ref, v)
+		return newIndex(ref, v, s.options.Confine)
 	case access.Files == nil:
 		return nil, &InvalidRefError{Ref: ref, Reason: fmt.Sprintf("repository %q is a path, and there is no checkout to read it from", ref.Repository)}
 	}
@@ -156,6 +160,7 @@ func (s *Store) charts(ref Ref, m memo) *Charts {
 	}
 	return &Charts{
 		Version:        ref.Version,
+		confined:       s.options.Confine,
 		CRDDigest:      m.CRD.Manifest.String(),
 		Digest:         m.Controller.Manifest.String(),
 		readCRD:        read(m.CRD.Content),

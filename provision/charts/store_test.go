@@ -42,7 +42,7 @@ func TestAVersionIsPulledOnce(t *testing.T) {
 	if first.Digest != second.Digest || first.CRDDigest != second.CRDDigest || !strings.HasPrefix(first.Digest, "sha256:") {
 		t.Errorf("digests %s, %s became %s, %s", first.CRDDigest, first.Digest, second.CRDDigest, second.Digest)
 	}
-	crds, err := second.CRDs()
+	crds, err := second.CRDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestADamagedCacheIsPulledAgainByDigest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := after.CRDs(); err != nil || after.Digest != before.Digest {
+			if _, err := after.CRDs(t.Context()); err != nil || after.Digest != before.Digest {
 				t.Errorf("got digest %s, %v; want %s", after.Digest, err, before.Digest)
 			}
 		})

@@ -29,6 +29,8 @@ type task struct {
 	adopt bool
 	// dry says that nothing is to be written.
 	dry bool
+	// manifest is what the chart has rendered to.
+	manifest string
 }
 
 func crdTask(c *Charts, into Installation) task {

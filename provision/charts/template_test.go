@@ -25,7 +25,7 @@ func upstream(t *testing.T) *Charts {
 }
 
 func TestUpstreamsCRDsAreKept(t *testing.T) {
-	crds, err := upstream(t).CRDs()
+	crds, err := upstream(t).CRDs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestUpstreamsCRDsAreKept(t *testing.T) {
 }
 
 func TestUpstreamsControllerKnowsItsCluster(t *testing.T) {
-	objects, err := upstream(t).Controller(Installation{Namespace: "karpenter", Cluster: "prod-eu", Region: "eu-west-1"})
+	objects, err := upstream(t).Controller(t.Context(), Installation{Namespace: "karpenter", Cluster: "prod-eu", Region: "eu-west-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestUpstreamsControllerKnowsItsCluster(t *testing.T) {
 }
 
 func TestValuesThatDoNotRender(t *testing.T) {
-	_, err := upstream(t).Controller(Installation{
+	_, err := upstream(t).Controller(t.Context(), Installation{
 		Namespace: "karpenter", Cluster: "prod-eu", Region: "eu-west-1",
 		Values: map[string]any{"additionalClusterRoleRules": "nonsense"},
 	})

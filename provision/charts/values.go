@@ -9,6 +9,8 @@ import (
 
 	"helm.sh/helm/v3/pkg/strvals"
 	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
 // Layer is one of several sources of the main chart's values.
@@ -87,6 +89,9 @@ func (l Layer) values() (map[string]any, error) {
 		return values, l.set(values)
 	case l.Text == "":
 		return l.Values, nil
+	}
+	if err := weigh.YAML([]byte(l.Text)); err != nil {
+		return nil, l.fail("it is not read", err)
 	}
 	if err := yaml.Unmarshal([]byte(l.Text), &values); err != nil {
 		return nil, l.fail("no map of values in YAML", err)

@@ -3,6 +3,7 @@ package fault
 import (
 	"slices"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
@@ -47,6 +48,8 @@ func ofCommit() []rule {
 		as[render.Error](Terminal, v1alpha1.ReasonInvalid),
 		as[render.Errors](Terminal, v1alpha1.ReasonInvalid),
 		as[*source.SymlinkError](Terminal, v1alpha1.ReasonInvalid),
+		as[*confine.LimitError](Terminal, v1alpha1.ReasonRefused),
+		as[*confine.ChildError](Transient, "Failed"),
 		as[*plan.MissingClassError](Terminal, v1alpha1.ReasonInvalid),
 		as[*plan.RefusedError](Terminal, v1alpha1.ReasonRefused),
 		as[*plan.ConflictError](Terminal, v1alpha1.ReasonConflict),
@@ -68,6 +71,7 @@ func ofCharts() []rule {
 		as[*charts.DigestError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.MalformedError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.RenderError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.LookupError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.ContradictionError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.ValuesError](Terminal, v1alpha1.ReasonInvalid),
 		as[*charts.LayerError](Terminal, v1alpha1.ReasonInvalid),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
@@ -68,6 +69,9 @@ func meanings() []meaning {
 		{&charts.DigestError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
 		{&charts.MalformedError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
 		{&charts.RenderError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
+		{&charts.LookupError{}, fault.Terminal, "Refused"},
+		{&confine.LimitError{}, fault.Terminal, "Refused"},
+		{&confine.ChildError{Err: fs.ErrClosed}, fault.Transient, "Failed"},
 		{&charts.ContradictionError{}, fault.Terminal, "Refused"},
 		{&charts.ValuesError{}, fault.Terminal, "Invalid"},
 		{&charts.LayerError{}, fault.Terminal, "Invalid"},
@@ -139,6 +143,7 @@ func elsewhere() map[string]string {
 		"fault.Error":              "is classified",
 		"source.HistoryError":      "the commits to report on are those that are known",
 		"document.Error":           "render makes a render.Error of it",
+		"weigh.Error":              "who reads what was weighed makes an error of its own of it",
 		"kustomize.RefusedError":   "render makes render.Errors of it",
 		"kustomize.Refusal":        "render makes render.Errors of it",
 		"kustomize.BuildError":     "render makes render.Errors of it",
@@ -167,7 +172,7 @@ func TestNoTypeWithoutRule(t *testing.T) {
 		}
 		rows[name] = true
 	}
-	if diff := cmp.Diff(declared(t, "../../reconcile", "../../render", "../../provision"), rows); diff != "" {
+	if diff := cmp.Diff(declared(t, "../../reconcile", "../../render", "../../provision", "../../confine"), rows); diff != "" {
 		t.Errorf("declared errors (-) and rows (+):\n%s\nput a rule into table.go and a row here, or say under elsewhere why none is needed", diff)
 	}
 }

@@ -1,6 +1,9 @@
 package source
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // All URLs in these errors are without user and password.
 
@@ -124,13 +127,14 @@ func (e *HostKeyError) Error() string {
 type LimitError struct {
 	// What is too large: "the repository", "the file nodes/a.yaml", …
 	What string
-	// Limit in bytes.
+	// Limit in Unit; empty for bytes.
 	Limit int64
+	Unit  string
 }
 
 // Error names what is too large and the limit.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s is larger than the limit of %d bytes: take it out of the repository, or raise the limit", e.What, e.Limit)
+	return fmt.Sprintf("%s is larger than the limit of %d %s: take it out of the repository, or raise the limit", e.What, e.Limit, cmp.Or(e.Unit, "bytes"))
 }
 
 // MissingError says that the host has sent a revision without all of its

@@ -130,8 +130,13 @@ func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Reque
 	if !fresh.has(c.target.commit) && c.target.history {
 		return &NotFoundError{URL: bare(req.URL), What: "commit " + c.target.commit.String()}
 	}
+	err = fresh.prove(c.target.commit, req.Path)
+	var limit *LimitError
 	var lost *missing
-	if err := fresh.prove(c.target.commit, req.Path); errors.As(err, &lost) {
+	switch {
+	case errors.As(err, &limit):
+		return limit
+	case errors.As(err, &lost):
 		return &MissingError{URL: bare(req.URL), Object: lost.hash.String(), Name: lost.name}
 	}
 	return nil
@@ -139,7 +144,7 @@ func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Reque
 
 func (g *Git) limits() limits {
 	const inflated = 8 // a pack's content may be so many times its size
-	return limits{pack: g.options.MaxBytes, object: g.options.MaxObjectBytes, content: inflated * g.options.MaxBytes}
+	return limits{pack: g.options.MaxBytes, object: g.options.MaxObjectBytes, content: inflated * g.options.MaxBytes, objects: g.options.MaxObjects}
 }
 
 // refuse remembers a target that is too large.

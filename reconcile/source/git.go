@@ -14,6 +14,7 @@ const (
 	DefaultMaxBytes       = 256 << 20
 	DefaultMaxObjectBytes = 64 << 20
 	DefaultMaxFileBytes   = 16 << 20
+	DefaultMaxObjects     = 250_000
 )
 
 // Options of a Git.
@@ -26,6 +27,9 @@ type Options struct {
 	// MaxObjectBytes bounds each object of a repository, wherever it stands:
 	// it is held in memory once while the pack is indexed.
 	MaxObjectBytes int64
+	// MaxObjects bounds how many objects one fetch may bring: while they are indexed
+	// each takes some 400 bytes of memory, however small it is.
+	MaxObjects int64
 	// MaxFileBytes bounds each file that is read from a Snapshot.
 	MaxFileBytes int64
 	// Timeout bounds one fetch; 0 leaves that to the caller's context.
@@ -83,6 +87,9 @@ func NewGit(o Options) *Git {
 	}
 	if o.MaxFileBytes == 0 {
 		o.MaxFileBytes = DefaultMaxFileBytes
+	}
+	if o.MaxObjects == 0 {
+		o.MaxObjects = DefaultMaxObjects
 	}
 	if o.Now == nil {
 		o.Now = time.Now

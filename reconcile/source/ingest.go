@@ -23,6 +23,9 @@ type limits struct {
 	object int64
 	// content is the largest sum of all objects of a pack.
 	content int64
+	// objects is how many a pack may have: each takes memory of its own while the
+	// pack is indexed, however small it is.
+	objects int64
 }
 
 // ingest writes a pack into the store, weighs it, and makes its objects visible.
@@ -110,13 +113,13 @@ func (d disk) Write(p []byte) (int, error) {
 // weigh reads only the sizes that a pack's objects say they have.
 func weigh(f io.ReadSeeker, limit limits) error {
 	var total int64
-	return scan(f, func(s *packfile.Scanner, h *packfile.ObjectHeader) error {
+	return scan(f, limit.objects, func(s *packfile.Scanner, h *packfile.ObjectHeader) error {
 		size, err := expanded(s, h)
 		if err != nil {
 			return err
 		}
 		if size > limit.object {
-			return &LimitError{What: nameOf(f, s, h, size), Limit: limit.object}
+			return &LimitError{What: nameOf(f, limit.objects, s, h, size), Limit: limit.object}
 		}
 		if total += size; total > limit.content {
 			return &LimitError{What: "the content of the repository", Limit: limit.content}
@@ -125,9 +128,9 @@ func weigh(f io.ReadSeeker, limit limits) error {
 	})
 }
 
-// scan calls visit at the head of each object of a pack. What visit does not
-// read of it is skipped.
-func scan(f io.ReadSeeker, visit func(*packfile.Scanner, *packfile.ObjectHeader) error) error {
+// scan calls visit at the head of each object of a pack that has no more than most.
+// What visit does not read of it is skipped.
+func scan(f io.ReadSeeker, most int64, visit func(*packfile.Scanner, *packfile.ObjectHeader) error) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return &StoreError{Err: err}
 	}
@@ -135,6 +138,9 @@ func scan(f io.ReadSeeker, visit func(*packfile.Scanner, *packfile.ObjectHeader)
 	_, count, err := s.Header()
 	if err != nil {
 		return fmt.Errorf("read the pack: %w", err)
+	}
+	if int64(count) > most {
+		return &LimitError{What: "the number of objects of the repository", Limit: most, Unit: "objects"}
 	}
 	for range count {
 		h, err := s.NextObjectHeader()

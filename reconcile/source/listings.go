@@ -15,6 +15,8 @@ import (
 type listings struct {
 	mu sync.Mutex
 	of map[plumbing.Hash][]entry // sorted by name
+	// entries are all of them.
+	entries int
 }
 
 func newListings() *listings { return &listings{of: map[plumbing.Hash][]entry{}} }
@@ -32,6 +34,9 @@ func (t *tree) folder(op, name string, e entry) ([]entry, error) {
 	listed, err := t.store.folder(e.hash)
 	if err != nil {
 		return nil, t.failed(op, name, e.hash, err)
+	}
+	if t.listings.entries += len(listed); t.listings.entries > maxEntries {
+		return nil, t.failed(op, name, e.hash, tooManyEntries())
 	}
 	entries := make([]entry, 0, len(listed))
 	for _, l := range listed {

@@ -28,7 +28,7 @@ type place struct {
 // nameOf finds the path of a blob that is too large, so that a person knows
 // what to take out. Only trees that the pack has whole are read, which they
 // are in most packs of a clone.
-func nameOf(f io.ReadSeeker, s *packfile.Scanner, h *packfile.ObjectHeader, size int64) string {
+func nameOf(f io.ReadSeeker, most int64, s *packfile.Scanner, h *packfile.ObjectHeader, size int64) string {
 	const unnamed = "an object of the repository"
 	if h.Type != plumbing.BlobObject || size > maxNamed {
 		return unnamed
@@ -37,7 +37,7 @@ func nameOf(f io.ReadSeeker, s *packfile.Scanner, h *packfile.ObjectHeader, size
 	if _, _, err := s.NextObject(hasher); err != nil {
 		return unnamed
 	}
-	places, err := findPlaces(f, hasher.Sum())
+	places, err := findPlaces(f, most, hasher.Sum())
 	if err != nil {
 		return unnamed
 	}
@@ -56,9 +56,9 @@ func nameOf(f io.ReadSeeker, s *packfile.Scanner, h *packfile.ObjectHeader, size
 }
 
 // findPlaces reads where the trees of a pack have each other, and the blob.
-func findPlaces(f io.ReadSeeker, blob plumbing.Hash) (map[plumbing.Hash]place, error) {
+func findPlaces(f io.ReadSeeker, most int64, blob plumbing.Hash) (map[plumbing.Hash]place, error) {
 	places := map[plumbing.Hash]place{}
-	err := scan(f, func(s *packfile.Scanner, h *packfile.ObjectHeader) error {
+	err := scan(f, most, func(s *packfile.Scanner, h *packfile.ObjectHeader) error {
 		if h.Type != plumbing.TreeObject || h.Length > maxListing {
 			return nil
 		}

@@ -10,8 +10,20 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// maxDepth of folders within folders.
-const maxDepth = 256
+const (
+	// maxDepth of folders within folders.
+	maxDepth = 256
+	// maxTree is the largest listing of one folder, in bytes; an entry has 30 or more.
+	maxTree = 8 << 20
+	// maxEntries is how many entries all the folders that are read of a revision may
+	// have: each is held in memory.
+	maxEntries = 500_000
+)
+
+// tooManyEntries says so.
+func tooManyEntries() error {
+	return &LimitError{What: "the number of files and folders", Limit: maxEntries, Unit: "entries"}
+}
 
 // missing is an object that should be in a store and is not, or cannot be read.
 type missing struct {
@@ -32,6 +44,7 @@ func (s *store) prove(commit plumbing.Hash, folder string) error {
 		return &missing{hash: commit, name: "the commit", err: err}
 	}
 	at, name := root, "."
+	s.entries = 0
 	for part := range strings.SplitSeq(path.Clean(folder), "/") {
 		if part == "." {
 			break
@@ -72,6 +85,9 @@ func (s *store) proveTree(tree plumbing.Hash, name string, depth int) error {
 	entries, err := s.folder(tree)
 	if err != nil {
 		return &missing{hash: tree, name: name, err: err}
+	}
+	if s.entries += len(entries); s.entries > maxEntries {
+		return &missing{hash: tree, name: name, err: tooManyEntries()}
 	}
 	for _, e := range entries {
 		switch e.Mode {

@@ -36,6 +36,7 @@ type store struct {
 	shallow []plumbing.Hash            // where the history was cut off
 	tip     plumbing.Hash              // the last commit that was shown to be whole
 	proven  map[plumbing.Hash]struct{} // trees that are present with all below them
+	entries int                        // that the proof of the last commit has looked at
 	bytes   int64                      // on disk
 	cloned  int64                      // of these, the clone
 	view    *tree                      // of tip
@@ -160,7 +161,16 @@ func (s *store) blob(h plumbing.Hash) (data []byte, err error) {
 
 // folder reads the entries of a tree.
 func (s *store) folder(h plumbing.Hash) (entries []object.TreeEntry, err error) {
+	var large *LimitError
 	err = s.with(func(objects *filesystem.Storage) error {
+		size, err := objects.EncodedObjectSize(h)
+		if err != nil {
+			return err
+		}
+		if size > maxTree {
+			large = &LimitError{What: "the listing of a folder", Limit: maxTree}
+			return nil
+		}
 		t, err := object.GetTree(objects, h)
 		if err != nil {
 			return err
@@ -168,6 +178,9 @@ func (s *store) folder(h plumbing.Hash) (entries []object.TreeEntry, err error) 
 		entries = t.Entries
 		return nil
 	})
+	if large != nil {
+		return nil, large
+	}
 	return entries, err
 }
 

@@ -203,7 +203,10 @@ func (t *tree) read(op, name string, e entry) ([]byte, error) {
 
 // failed says why an object could not be had.
 func (t *tree) failed(op, name string, h plumbing.Hash, err error) error {
+	var limit *LimitError
 	switch {
+	case errors.As(err, &limit):
+		err = limit
 	case errors.Is(err, errStale):
 		err = &StaleError{Revision: t.revision}
 	case errors.Is(err, plumbing.ErrObjectNotFound):

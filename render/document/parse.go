@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
 // Document is one document of a file.
@@ -19,6 +21,8 @@ type Document struct {
 	Value any
 	// Line of its first value in the file, from 1.
 	Line int
+	// Values is how many values it holds.
+	Values int
 
 	node *yaml.Node
 }
@@ -28,9 +32,6 @@ type Error struct {
 	// Line from 1; 0 where it is not known.
 	Line    int
 	Message string
-
-	// aliases says that the text is YAML, and too much of it.
-	aliases bool
 }
 
 // Error returns the message without the line.
@@ -41,6 +42,9 @@ const MaxDocuments = 1000
 
 // Parse reads all documents of a YAML file; empty ones are left out.
 func Parse(data []byte) ([]Document, error) {
+	if err := weigh.Dense(data); err != nil {
+		return nil, heavy(err)
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	budget := newBudget(len(data))
 	var documents []Document
@@ -58,12 +62,16 @@ func Parse(data []byte) ([]Document, error) {
 		if len(documents) == MaxDocuments {
 			return nil, &Error{Line: node.Content[0].Line, Message: fmt.Sprintf("more than %d documents in one file: split it", MaxDocuments)}
 		}
-		content := node.Content[0]
+		// Before anything else that may be wrong: another reader may let that pass.
+		if err := weigh.Node(node, len(data)); err != nil {
+			return nil, heavy(err)
+		}
+		content, left := node.Content[0], budget.left
 		value, err := budget.value(content, 0)
 		if err != nil {
 			return nil, err
 		}
-		documents = append(documents, Document{Value: value, Line: content.Line, node: content})
+		documents = append(documents, Document{Value: value, Line: content.Line, Values: left - budget.left, node: content})
 	}
 }
 
@@ -123,13 +131,11 @@ func isEmpty(node *yaml.Node) bool {
 	return content.Kind == yaml.ScalarNode && content.ShortTag() == "!!null"
 }
 
-// CheckAliases returns an error where aliases make more of a YAML text than it
-// has bytes for, and nil for all other text, YAML or not.
-func CheckAliases(data []byte) error {
-	_, err := Parse(data)
-	var found *Error
-	if errors.As(err, &found) && found.aliases {
-		return found
+// heavy is an error of weighing as one of reading.
+func heavy(err error) error {
+	var found *weigh.Error
+	if errors.As(err, &found) {
+		return &Error{Line: found.Line, Message: found.Message}
 	}
-	return nil
+	return err
 }

@@ -126,21 +126,3 @@ func TestParseJSON(t *testing.T) {
 		t.Errorf("error %v, want one in line 3", err)
 	}
 }
-
-func TestCheckAliases(t *testing.T) {
-	for name, tc := range map[string]struct {
-		text    string
-		refused bool
-	}{
-		"a bomb":          {bomb(), true},
-		"an alias":        {"a: &x 1\nb: *x\n", false},
-		"no YAML at all":  {"a: [\n& *", false},
-		"an unknown node": {"a: *x", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := document.CheckAliases([]byte(tc.text)); (err != nil) != tc.refused {
-				t.Errorf("error %v, want one: %v", err, tc.refused)
-			}
-		})
-	}
-}

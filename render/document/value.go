@@ -39,10 +39,10 @@ func newBudget(bytes int) *budget { return &budget{left: 2*bytes + 1000} }
 func (b *budget) value(node *yaml.Node, depth int) (any, error) {
 	b.left--
 	if b.left < 0 {
-		return nil, &Error{Line: node.Line, Message: "aliases make more of this text than it has bytes for: write it out", aliases: true}
+		return nil, &Error{Line: node.Line, Message: "aliases make more of this text than it has bytes for: write it out"}
 	}
 	if depth > maxDepth {
-		return nil, &Error{Line: node.Line, Message: fmt.Sprintf("values nest deeper than %d", maxDepth), aliases: true}
+		return nil, &Error{Line: node.Line, Message: fmt.Sprintf("values nest deeper than %d", maxDepth)}
 	}
 	switch node.Kind {
 	case yaml.MappingNode:

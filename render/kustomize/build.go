@@ -1,6 +1,7 @@
 package kustomize
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/render/document"
 )
 
@@ -26,15 +28,11 @@ type Resource struct {
 	File string
 }
 
-// one lets one build run at a time: kustomize keeps types in package variables,
-// and two builds at once are a data race
-// (https://github.com/kubernetes-sigs/kustomize/issues/3659).
-var one sync.Mutex
-
-// Build makes the objects of the kustomization. The file system is the one that it
-// was read from, or another with the same files of its own. Errors: *RefusedError,
-// *BuildError, or that of the file system.
-func (k *Kustomization) Build(fsys fs.FS) ([]Resource, error) {
+// Build makes the objects of the kustomization, in a child process of runner, or in this
+// one where that is nil. The file system is the one that it was read from, or another
+// with the same files of its own. Errors: *RefusedError, *BuildError, that of the
+// file system, or one of the Runner.
+func (k *Kustomization) Build(ctx context.Context, runner *confine.Runner, fsys fs.FS) ([]Resource, error) {
 	if len(k.refusals) > 0 {
 		return nil, &RefusedError{Refusals: k.refusals}
 	}
@@ -46,37 +44,81 @@ func (k *Kustomization) Build(fsys fs.FS) ([]Resource, error) {
 	if err != nil {
 		return nil, &BuildError{File: k.file, Err: err}
 	}
-	files := &locked{fsys: fsys, instead: map[string][]byte{k.file: text}}
-	made, err := run(files, k.folder, k.ownTypes)
+	w := work{
+		folder: k.folder, file: k.file, text: text, ownTypes: k.ownTypes,
+		keepOrigins: slices.Contains(own.BuildMetadata, types.OriginAnnotations),
+	}
+	files := &locked{fsys: fsys}
+	var resources []Resource
+	if runner == nil {
+		resources, err = w.here(files)
+	} else {
+		resources, err = w.confined(ctx, runner, files)
+	}
 	if files.failure != nil {
 		return nil, files.failure
 	}
-	if err != nil {
-		return nil, &BuildError{File: k.file, Err: err}
-	}
-	keepOrigins := slices.Contains(own.BuildMetadata, types.OriginAnnotations)
-	resources := make([]Resource, 0, made.Size())
-	for _, r := range made.Resources() {
-		one, err := read(r, k.folder, keepOrigins)
-		if err != nil {
-			return nil, &BuildError{File: k.file, Err: err}
-		}
-		resources = append(resources, one)
-	}
-	return resources, nil
+	return resources, err
 }
 
-func run(files *locked, folder string, ownTypes bool) (resmap.ResMap, error) {
+// work is one build, as plain data.
+type work struct {
+	folder string
+	// file is the kustomization of the folder, and text what is built in its place.
+	file string
+	text []byte
+	// ownTypes says that it brings its own OpenAPI.
+	ownTypes bool
+	// keepOrigins says that objects keep the annotation that tells where they are from.
+	keepOrigins bool
+}
+
+// one lets one build run at a time: kustomize keeps types in package variables,
+// and two builds at once are a data race
+// (https://github.com/kubernetes-sigs/kustomize/issues/3659).
+var one sync.Mutex
+
+// here builds in this process.
+func (w work) here(files *locked) ([]Resource, error) {
+	var resources []Resource
+	err := w.build(files, func(r Resource) error {
+		resources = append(resources, r)
+		return nil
+	})
+	return resources, err
+}
+
+// build hands out what kustomize makes, object by object. Errors: *BuildError, and those
+// of made.
+func (w work) build(files *locked, made func(Resource) error) error {
+	files.instead = map[string][]byte{w.file: w.text}
+	all, err := w.run(files)
+	if err != nil {
+		return &BuildError{File: w.file, Err: err}
+	}
+	for _, r := range all.Resources() {
+		one, err := read(r, w.folder, w.keepOrigins)
+		if err != nil {
+			return &BuildError{File: w.file, Err: err}
+		}
+		if err := made(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w work) run(files *locked) (resmap.ResMap, error) {
 	one.Lock()
 	defer one.Unlock()
-	if ownTypes {
+	if w.ownTypes {
 		// A later build would go on with these types.
 		defer openapi.ResetOpenAPI()
 	}
 	options := krusty.MakeDefaultOptions()
 	// Bases may lie anywhere in the repository; files confines them to it.
 	options.LoadRestrictions = types.LoadRestrictionsNone
-	return krusty.MakeKustomizer(options).Run(files, path.Join("/", folder))
+	return krusty.MakeKustomizer(options).Run(files, path.Join("/", w.folder))
 }
 
 // withOrigins has kustomize say for each object where it was written.

@@ -2,13 +2,17 @@ package kustomize_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
@@ -54,16 +58,33 @@ labels:
 }
 
 // build reads a folder's kustomization and builds it.
-func build(fsys fs.FS, folder string) ([]kustomize.Resource, error) {
+func build(t *testing.T, fsys fs.FS, folder string) ([]kustomize.Resource, error) {
+	t.Helper()
 	k, err := kustomize.Read(fsys, folder)
 	if err != nil {
 		return nil, err
 	}
-	return k.Build(fsys)
+	here, err := k.Build(t.Context(), nil, fsys)
+	confined, other := k.Build(t.Context(), runner, fsys)
+	if diff := cmp.Diff(here, confined); diff != "" || fmt.Sprint(err) != fmt.Sprint(other) {
+		t.Errorf("in a child process it is another (-here +there):\n%s%v, and %v", diff, err, other)
+	}
+	return here, err
+}
+
+// runner is of this test's binary, which is the child, too.
+var runner *confine.Runner
+
+func TestMain(m *testing.M) {
+	runner = confine.Serve(os.Args, confine.Options{
+		Jobs:   map[string]confine.Job{kustomize.JobName: kustomize.Job},
+		Limits: confine.Limits{Memory: 160 << 20, CPU: 5 * time.Second, Wall: time.Minute, Output: 8 << 20},
+	})
+	os.Exit(m.Run())
 }
 
 func TestBuild(t *testing.T) {
-	resources, err := build(tree(overlay()), "clusters/a/nodes")
+	resources, err := build(t, tree(overlay()), "clusters/a/nodes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +105,7 @@ func TestBuild(t *testing.T) {
 }
 
 func TestBuildKeepsOriginsThatAreAskedFor(t *testing.T) {
-	resources, err := build(tree(map[string]string{
+	resources, err := build(t, tree(map[string]string{
 		"kustomization.yaml": "resources: [pool.yaml]\nbuildMetadata: [originAnnotations]\n",
 		"pool.yaml":          pool,
 	}), ".")
@@ -112,7 +133,7 @@ func TestOwnTypesStayInTheirBuild(t *testing.T) {
 	typed := map[string]string{"kustomization.yaml": plain["kustomization.yaml"] + "openapi: {path: types.json}\n", "a.yaml": withBudgets, "p.yaml": patch, "types.json": ownTypes}
 	budgets := func(files map[string]string) int {
 		t.Helper()
-		resources, err := build(tree(files), ".")
+		resources, err := build(t, tree(files), ".")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +160,7 @@ func TestBuildErrors(t *testing.T) {
 		"a wrong patch":    {map[string]string{"kustomization.yaml": "resources: [a.yaml]\npatches: [{path: p.yaml}]\n", "a.yaml": pool, "p.yaml": strings.ReplaceAll(pool, "general", "other")}, "no matches for Id"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := build(tree(tc.files), ".")
+			_, err := build(t, tree(tc.files), ".")
 			var build *kustomize.BuildError
 			if !errors.As(err, &build) {
 				t.Fatalf("error %v, want *BuildError", err)
@@ -176,7 +197,7 @@ func (b broken) ReadFile(name string) ([]byte, error) {
 func TestBuildPassesOnErrorsOfTheFileSystem(t *testing.T) {
 	for _, name := range []string{"kustomization.yaml", "pool.yaml"} {
 		files := broken{tree(map[string]string{"kustomization.yaml": "resources: [pool.yaml]\n", "pool.yaml": pool}).(fstest.MapFS), name}
-		if _, err := build(files, "."); !errors.Is(err, errBroken) {
+		if _, err := build(t, files, "."); !errors.Is(err, errBroken) {
 			t.Errorf("%s cannot be read: error %v, want %v", name, err, errBroken)
 		}
 	}
@@ -205,11 +226,11 @@ func TestABuildTakesWhatWasRead(t *testing.T) {
 		changed := overlay()
 		changed["clusters/a/nodes/own.yaml"] = strings.ReplaceAll(changed["clusters/a/nodes/own.yaml"], "cpu: 100", "cpu: "+cpu)
 		files := noted{tree(changed), map[string]int{}}
-		made, err := k.Build(files)
+		made, err := k.Build(t.Context(), nil, files)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := build(tree(changed), "clusters/a/nodes")
+		want, err := build(t, tree(changed), "clusters/a/nodes")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +246,7 @@ func TestABuildTakesWhatWasRead(t *testing.T) {
 // TestValuesAreAsOfAFile: what a build hands on has the types that a file of its own
 // would have.
 func TestValuesAreAsOfAFile(t *testing.T) {
-	made, err := build(tree(map[string]string{
+	made, err := build(t, tree(map[string]string{
 		"kustomization.yaml": "resources: [a.yaml]\ncommonAnnotations: {a: \"1\"}\n",
 		"a.yaml":             "apiVersion: v1\nkind: X\nmetadata: {name: x}\nspec: {whole: 7, part: 0.5, float: 2.0, yes: true, day: 2026-01-02, text: \"7\", list: [1, a], none: null, on: on}\n",
 	}), ".")

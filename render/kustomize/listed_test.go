@@ -72,7 +72,7 @@ func TestWhatIsListedIsWhatWouldBeBuilt(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	built, err := build(files, ".")
+	built, err := build(t, files, ".")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,11 @@
 package kustomize
 
 import (
-	"bytes"
 	"path"
 	"regexp"
 	"strings"
 
-	"github.com/plumbline-dev/plumbline/render/document"
+	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
 // remote is anything that kustomize may take for something elsewhere. It is
@@ -39,13 +38,10 @@ func quote(text string) string {
 	return `"` + text + `"`
 }
 
-// expandable refuses YAML whose aliases make more of it than there is memory:
-// kustomize writes them out. Other text that is no YAML passes.
+// expandable refuses text that is more than there is memory for, once kustomize has
+// written its aliases out.
 func expandable(name string, data []byte) error {
-	if !bytes.ContainsRune(data, '*') || !bytes.ContainsRune(data, '&') {
-		return nil
-	}
-	if err := document.CheckAliases(data); err != nil {
+	if err := weigh.YAML(data); err != nil {
 		return Refusal{File: name, Field: "the file", Why: err.Error()}
 	}
 	return nil

@@ -78,7 +78,7 @@ func hostileTree(text string) map[string]string {
 func TestBuildRefuses(t *testing.T) {
 	for name, tc := range hostile() {
 		t.Run(name, func(t *testing.T) {
-			_, err := build(tree(hostileTree(tc.text)), ".")
+			_, err := build(t, tree(hostileTree(tc.text)), ".")
 			var refused *kustomize.RefusedError
 			if !errors.As(err, &refused) {
 				t.Fatalf("error %v, want *RefusedError", err)
@@ -92,7 +92,7 @@ func TestBuildRefuses(t *testing.T) {
 }
 
 func TestBuildRefusesAllAtOnceWithLines(t *testing.T) {
-	_, err := build(tree(map[string]string{
+	_, err := build(t, tree(map[string]string{
 		"kustomization.yaml":      "resources:\n  - deep\n  - https://example.com/a.yaml\nhelmCharts:\n  - name: x\n",
 		"deep/kustomization.yaml": "resources:\n  - ../../outside\n",
 	}), ".")
@@ -116,7 +116,7 @@ func TestBuildRefusesBombs(t *testing.T) {
 		"as a kustomization": {"kustomization.yaml": bomb()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := build(tree(files), ".")
+			_, err := build(t, tree(files), ".")
 			if err == nil || !strings.Contains(err.Error(), "aliases make more") {
 				t.Errorf("error %v", err)
 			}
@@ -157,11 +157,11 @@ func doubling(levels int) map[string]string {
 }
 
 func TestBuildRefusesWhatExplodes(t *testing.T) {
-	made, err := build(tree(doubling(4)), ".")
+	made, err := build(t, tree(doubling(4)), ".")
 	if err != nil || len(made) != 16 {
 		t.Fatalf("16 objects of one: got %d, %v", len(made), err)
 	}
-	_, err = build(tree(doubling(40)), ".")
+	_, err = build(t, tree(doubling(40)), ".")
 	var refused *kustomize.RefusedError
 	if !errors.As(err, &refused) || len(refused.Refusals) == 0 || !strings.Contains(refused.Error(), "more than 1000 kustomizations") {
 		t.Errorf("2⁴⁰ objects of one: error %v", err)

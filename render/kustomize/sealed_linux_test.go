@@ -2,6 +2,7 @@ package kustomize_test
 
 import (
 	"flag"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
 var sealed = flag.String("sealed", "", "set by the test itself: build within the seal, guarded or not")
@@ -46,13 +49,22 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+// buildHere builds in this process, which is sealed and starts no other.
+func buildHere(t *testing.T, fsys fs.FS, folder string) ([]kustomize.Resource, error) {
+	k, err := kustomize.Read(fsys, folder)
+	if err != nil {
+		return nil, err
+	}
+	return k.Build(t.Context(), nil, fsys)
+}
+
 func buildGuarded(t *testing.T) {
-	resources, err := build(tree(overlay()), "clusters/a/nodes")
+	resources, err := buildHere(t, tree(overlay()), "clusters/a/nodes")
 	if err != nil || len(resources) != 3 {
 		t.Fatalf("%d resources, error %v", len(resources), err)
 	}
 	for name, tc := range hostile() {
-		if _, err := build(tree(hostileTree(tc.text)), "."); err == nil {
+		if _, err := buildHere(t, tree(hostileTree(tc.text)), "."); err == nil {
 			t.Errorf("%s: built", name)
 		}
 	}

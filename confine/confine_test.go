@@ -1,0 +1,230 @@
+package confine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/confine"
+)
+
+// runner is of this test's binary, which is the child, too.
+var runner *confine.Runner
+
+// unconfined is what the kernel refuses.
+var unconfined atomic.Value
+
+func TestMain(m *testing.M) {
+	runner = confine.Serve(os.Args, options())
+	os.Exit(m.Run())
+}
+
+func options() confine.Options {
+	return confine.Options{
+		Jobs: map[string]confine.Job{
+			"echo": echo, "loop": loop, "hoard": hoard, "flood": flood, "stack": stack, "reach": reach, "fail": fail,
+		},
+		Limits:     confine.Limits{Memory: 128 << 20, CPU: time.Second, Wall: 4 * time.Minute, Output: 4 << 20},
+		Unconfined: func(what string) { unconfined.Store(what) },
+	}
+}
+
+// The jobs.
+func echo(t *confine.Talk) error {
+	message, err := t.Receive()
+	if err != nil {
+		return err
+	}
+	return t.Send(message)
+}
+
+func loop(*confine.Talk) error {
+	for n := 0; ; n++ { // ends by a limit
+		_ = n
+	}
+}
+
+func hoard(*confine.Talk) error {
+	var held [][]byte
+	for {
+		held = append(held, bytes.Repeat([]byte{1}, 1<<20))
+	}
+}
+
+func flood(t *confine.Talk) error {
+	for {
+		if err := t.Send(strings.Repeat("x", 1<<20)); err != nil {
+			return err
+		}
+	}
+}
+
+func stack(*confine.Talk) error {
+	var down func(n int) int
+	down = func(n int) int { return down(n+1) + n }
+	down(0)
+	return nil
+}
+
+func fail(*confine.Talk) error { return errors.New("no") }
+
+// reach tries what a job may not, and answers with what it could.
+func reach(t *confine.Talk) error {
+	var could []any
+	try := func(what string, err error) {
+		if err == nil {
+			could = append(could, what)
+		}
+	}
+	_, err := os.ReadFile("/proc/self/status")
+	try("read a file", err)
+	try("write a file", os.WriteFile(os.DevNull, []byte("x"), 0o600))
+	_, err = os.ReadDir("/")
+	try("list a folder", err)
+	_, err = net.DialTimeout("tcp", "127.0.0.1:9", time.Second)
+	if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
+		could = append(could, "open a socket")
+	}
+	_, err = net.Listen("unix", "@plumbline")
+	try("listen", err)
+	try("start a program", exec.CommandContext(context.Background(), "/proc/self/exe").Start())
+	try("signal its parent", syscall.Kill(os.Getppid(), 0))
+	try("trace its parent", syscall.PtraceAttach(os.Getppid()))
+	if environment := os.Environ(); len(environment) > 0 {
+		could = append(could, "read the environment")
+	}
+	return t.Send(could)
+}
+
+func ask(t *testing.T, job string, question any) (any, error) {
+	t.Helper()
+	return runner.Ask(t.Context(), "the work", job, question)
+}
+
+func TestValuesComeAsTheyWere(t *testing.T) {
+	sent := map[string]any{
+		"null": nil, "yes": true, "no": false, "whole": int64(-1 << 62), "float": 2.0, "large": 1e300, "text": "a\xff\x00", "long": strings.Repeat("x", 1<<20),
+		"list": []any{int64(1), "a", []any{}, map[string]any{}},
+	}
+	got, err := ask(t, "echo", sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(any(sent), got); diff != "" {
+		t.Errorf("(-sent +got):\n%s", diff)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for job, want := range map[string]string{
+		"loop": "the work took more than 1 s of processor time", "hoard": "128 MiB of memory", "stack": "128 MiB of memory", "flood": "4 MiB of output",
+	} {
+		t.Run(job, func(t *testing.T) {
+			err := runner.Run(t.Context(), "the work", job, func(talk *confine.Talk) error {
+				for {
+					if _, err := talk.Receive(); err != nil {
+						return err
+					}
+				}
+			})
+			var limit *confine.LimitError
+			if !errors.As(err, &limit) || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		})
+	}
+}
+
+// TestWhatWasTooMuchIsNotAskedAgain: a commit that stays costs once.
+func TestWhatWasTooMuchIsNotAskedAgain(t *testing.T) {
+	_, first := ask(t, "loop", "twice")
+	began := time.Now()
+	_, again := ask(t, "loop", "twice")
+	if first == nil || !errors.Is(again, first) || time.Since(began) > time.Second {
+		t.Errorf("error %v, then %v after %s", first, again, time.Since(began))
+	}
+}
+
+func TestAChildReachesNothing(t *testing.T) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+	could, err := ask(t, "reach", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused, _ := unconfined.Load().(string); strings.Contains(refused, "filter") {
+		t.Skip("this kernel has no filter of system calls: ", refused)
+	}
+	if list, _ := could.([]any); len(list) > 0 {
+		t.Errorf("a child could %v", list)
+	}
+}
+
+func TestAChildThatFails(t *testing.T) {
+	_, err := ask(t, "fail", nil)
+	var failed *confine.ChildError
+	if !errors.As(err, &failed) {
+		t.Errorf("error %v, want a *ChildError", err)
+	}
+}
+
+// TestTheParentsErrorStands: what ends a talk is not laid to the child.
+func TestTheParentsErrorStands(t *testing.T) {
+	own := errors.New("the disk is gone")
+	if err := runner.Run(t.Context(), "the work", "loop", func(*confine.Talk) error { return own }); !errors.Is(err, own) {
+		t.Errorf("error %v, want %v", err, own)
+	}
+}
+
+// TestAContextThatEndsKills: nobody waits for a job that nobody wants.
+func TestAContextThatEndsKills(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := runner.Run(ctx, "the work", "loop", func(talk *confine.Talk) error {
+		cancel()
+		_, err := talk.Receive()
+		return err
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+}
+
+// TestOthersGoOn: one who asks for much takes turns with the others.
+func TestOthersGoOn(t *testing.T) {
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			_ = runner.Run(t.Context(), "the work", "loop", func(talk *confine.Talk) error {
+				_, err := talk.Receive()
+				return err
+			})
+		})
+	}
+	defer all.Wait()
+	if _, err := ask(t, "echo", "hello"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWithinBoundsAll(t *testing.T) {
+	bounded := runner.Within(time.Second)
+	_, first := bounded.Ask(t.Context(), "the first", "loop", "within")
+	_, second := bounded.Ask(t.Context(), "the second", "echo", "x")
+	var limit *confine.LimitError
+	if first == nil || !errors.As(second, &limit) || !strings.Contains(second.Error(), "the second and what was built before it took more than 1 s") {
+		t.Errorf("errors %v and %v", first, second)
+	}
+	if _, err := ask(t, "echo", "x"); err != nil {
+		t.Errorf("others pay for it: %v", err)
+	}
+}

@@ -1,0 +1,9 @@
+package confine
+
+import "golang.org/x/sys/unix"
+
+// auditArch is what the kernel calls this architecture.
+const auditArch = unix.AUDIT_ARCH_X86_64
+
+// callsOfArch are those that only this architecture has.
+func callsOfArch() []uint32 { return []uint32{unix.SYS_EPOLL_WAIT, unix.SYS_ARCH_PRCTL} }

@@ -1,0 +1,156 @@
+package weigh
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	// MostValues is how many values one text may have: a mebibyte of NodePools has
+	// some 40,000.
+	MostValues = 250_000
+	// mostRepeated is how many bytes the scalars of a text may have, written out,
+	// beyond twice the text's own.
+	mostRepeated = 1 << 20
+	// maxDepth is how deep values may nest, aliases followed.
+	maxDepth = 1000
+)
+
+// Error is text that is too much to be read, or that cannot be read.
+type Error struct {
+	// Line from 1; 0 where it is not known.
+	Line    int
+	Message string
+	// Unreadable says that the text is no YAML, and so could not be weighed.
+	Unreadable bool
+}
+
+// Error returns the message without the line.
+func (e *Error) Error() string { return e.Message }
+
+// YAML weighs a text with any number of documents. Text with aliases that is no YAML
+// is refused: another reader may take it for some. Errors: *Error.
+func YAML(text []byte) error {
+	if err := Dense(text); err != nil {
+		return err
+	}
+	if !bytes.ContainsRune(text, '*') || !bytes.ContainsRune(text, '&') {
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		node, err := next(decoder)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return &Error{Message: "it has aliases, and is not YAML: " + err.Error(), Unreadable: true}
+		}
+		if err := Node(node, len(text)); err != nil {
+			return err
+		}
+	}
+}
+
+// next reads one document; the YAML library panics on some malformed texts.
+func next(decoder *yaml.Decoder) (node *yaml.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	node = &yaml.Node{}
+	return node, decoder.Decode(node)
+}
+
+// Dense refuses text with more values than any honest one has, aliases aside. It
+// counts the characters without which YAML begins no value, so it never counts
+// too few, and text in a block counts, too.
+func Dense(text []byte) error {
+	values := 1
+	for i, c := range text {
+		switch c {
+		case '[', '{', ',':
+			values++
+		case ':', '-', '?':
+			if i+1 == len(text) || isBlank(text[i+1]) {
+				values += 2
+			}
+		}
+		if values > MostValues {
+			return &Error{
+				Line:    1 + bytes.Count(text[:i], []byte("\n")),
+				Message: fmt.Sprintf("it has more than %d values: split it", MostValues),
+			}
+		}
+	}
+	return nil
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+// Node weighs a document of a text of so many bytes, aliases written out.
+func Node(node *yaml.Node, bytes int) error {
+	s := &scale{
+		values: min(2*int64(bytes)+1000, MostValues), bytes: 2*int64(bytes) + mostRepeated,
+		known: map[*yaml.Node]load{},
+	}
+	_, err := s.weigh(node)
+	return err
+}
+
+// load is what a node comes to when it is written out.
+type load struct {
+	values, bytes int64
+	depth         int
+}
+
+// scale weighs the nodes of one document.
+type scale struct {
+	// values and bytes are the limits.
+	values, bytes int64
+	// known are the loads of what aliases stand for. One that is being weighed has
+	// the zero load.
+	known map[*yaml.Node]load
+}
+
+func (s *scale) weigh(node *yaml.Node) (load, error) {
+	if node.Kind == yaml.AliasNode {
+		return s.alias(node)
+	}
+	if node.Anchor != "" {
+		s.known[node] = load{}
+	}
+	sum := load{values: 1, bytes: int64(len(node.Value)), depth: 1}
+	for _, child := range node.Content {
+		part, err := s.weigh(child)
+		if err != nil {
+			return load{}, err
+		}
+		sum.values, sum.bytes, sum.depth = sum.values+part.values, sum.bytes+part.bytes, max(sum.depth, part.depth+1)
+		switch {
+		case sum.values > s.values || sum.bytes > s.bytes:
+			return load{}, &Error{Line: child.Line, Message: "aliases make more of this text than it has bytes for: write it out"}
+		case sum.depth > maxDepth:
+			return load{}, &Error{Line: child.Line, Message: fmt.Sprintf("values nest deeper than %d", maxDepth)}
+		}
+	}
+	if node.Anchor != "" {
+		s.known[node] = sum
+	}
+	return sum, nil
+}
+
+// alias is what an alias stands for, and one value more: each costs a step to follow.
+func (s *scale) alias(node *yaml.Node) (load, error) {
+	found, ok := s.known[node.Alias]
+	if !ok || found == (load{}) {
+		return load{}, &Error{Line: node.Line, Message: fmt.Sprintf("the alias *%s stands for something that it is a part of", node.Value)}
+	}
+	found.values++
+	return found, nil
+}

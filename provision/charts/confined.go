@@ -1,0 +1,197 @@
+package charts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/chart"
+
+	"github.com/plumbline-dev/plumbline/confine"
+)
+
+// JobName is what Job is known by.
+const JobName = "chart"
+
+// Job renders a chart, or reads an index, in a child process.
+func Job(t *confine.Talk) error {
+	message, err := t.Receive()
+	if err != nil {
+		return err
+	}
+	question, _ := message.(map[string]any)
+	if text, ok := question["index"].(string); ok {
+		return t.Send(answerIndex(text))
+	}
+	loaded, err := decodeChart(question["chart"])
+	if err != nil {
+		return err
+	}
+	documents, failed := renderChart(loaded, decodeRendering(question["with"]))
+	return t.Send(encodeRendered(documents, failed))
+}
+
+// render renders a chart in a child process, or in this one where there is no Runner.
+// Errors: *LookupError, *RenderError, and those of the Runner.
+func render(ctx context.Context, runner *confine.Runner, loaded *chart.Chart, with rendering) ([]rendered, error) {
+	if runner == nil {
+		documents, failed := renderChart(loaded, with)
+		if failed != nil {
+			return nil, failed.error(loaded.Metadata)
+		}
+		return documents, nil
+	}
+	encoded, err := encodeChart(loaded)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("rendering chart %s %s", loaded.Metadata.Name, loaded.Metadata.Version)
+	answer, err := runner.Ask(ctx, what, JobName, map[string]any{"chart": encoded, "with": encodeRendering(with)})
+	if err != nil {
+		return nil, err
+	}
+	documents, failed, err := decodeRendered(answer)
+	if err != nil {
+		return nil, &confine.ChildError{What: what, Err: err}
+	}
+	if failed != nil {
+		return nil, failed.error(loaded.Metadata)
+	}
+	return documents, nil
+}
+
+// errAnswer says that a child does not answer as it should.
+var errAnswer = errors.New("the child process gives no answer that is understood")
+
+// encodeChart makes plain data of what a render reads of a chart.
+func encodeChart(c *chart.Chart) (map[string]any, error) {
+	metadata, err := json.Marshal(c.Metadata)
+	if err != nil {
+		return nil, fmt.Errorf("encode the Chart.yaml of chart %s: %w", c.Name(), err)
+	}
+	encoded := map[string]any{
+		"metadata": string(metadata), "values": map[string]any(c.Values), "schema": string(c.Schema),
+		"templates": encodeFiles(c.Templates), "files": encodeFiles(c.Files),
+	}
+	var below []any
+	for _, one := range c.Dependencies() {
+		inner, err := encodeChart(one)
+		if err != nil {
+			return nil, err
+		}
+		below = append(below, inner)
+	}
+	encoded["dependencies"] = below
+	return encoded, nil
+}
+
+func encodeFiles(files []*chart.File) []any {
+	encoded := make([]any, 0, 2*len(files))
+	for _, one := range files {
+		if one != nil {
+			encoded = append(encoded, one.Name, string(one.Data))
+		}
+	}
+	return encoded
+}
+
+func decodeChart(message any) (*chart.Chart, error) {
+	encoded, _ := message.(map[string]any)
+	c := &chart.Chart{Metadata: &chart.Metadata{}, Templates: decodeFiles(encoded["templates"]), Files: decodeFiles(encoded["files"])}
+	metadata, _ := encoded["metadata"].(string)
+	if err := json.Unmarshal([]byte(metadata), c.Metadata); err != nil {
+		return nil, err
+	}
+	c.Values, _ = encoded["values"].(map[string]any)
+	if schema, _ := encoded["schema"].(string); schema != "" {
+		c.Schema = []byte(schema)
+	}
+	below, _ := encoded["dependencies"].([]any)
+	for _, one := range below {
+		inner, err := decodeChart(one)
+		if err != nil {
+			return nil, err
+		}
+		c.AddDependency(inner)
+	}
+	return c, nil
+}
+
+func decodeFiles(message any) []*chart.File {
+	encoded, _ := message.([]any)
+	files := make([]*chart.File, 0, len(encoded)/2)
+	for i := 0; i+1 < len(encoded); i += 2 {
+		name, _ := encoded[i].(string)
+		data, _ := encoded[i+1].(string)
+		files = append(files, &chart.File{Name: name, Data: []byte(data)})
+	}
+	return files
+}
+
+func encodeRendering(with rendering) map[string]any {
+	apis := make([]any, 0, len(with.cluster.apis))
+	for _, one := range with.cluster.apis {
+		apis = append(apis, one)
+	}
+	return map[string]any{
+		"release": with.release, "namespace": with.namespace, "revision": with.revision, "upgrade": with.upgrade,
+		"values": with.values, "version": with.cluster.version, "major": with.cluster.major, "minor": with.cluster.minor, "apis": apis,
+	}
+}
+
+func decodeRendering(message any) rendering {
+	encoded, _ := message.(map[string]any)
+	text := func(name string) string {
+		value, _ := encoded[name].(string)
+		return value
+	}
+	with := rendering{
+		release: text("release"), namespace: text("namespace"),
+		cluster: capabilities{version: text("version"), major: text("major"), minor: text("minor")},
+	}
+	revision, _ := encoded["revision"].(int64)
+	with.revision = int(revision)
+	with.upgrade, _ = encoded["upgrade"].(bool)
+	with.values, _ = encoded["values"].(map[string]any)
+	apis, _ := encoded["apis"].([]any)
+	for _, one := range apis {
+		api, _ := one.(string)
+		with.cluster.apis = append(with.cluster.apis, api)
+	}
+	return with
+}
+
+func encodeRendered(documents []rendered, failed *failure) map[string]any {
+	if failed != nil {
+		return map[string]any{"failed": string(failed.Kind), "file": failed.File, "line": failed.Line, "words": failed.Words}
+	}
+	encoded := make([]any, 0, 2*len(documents))
+	for _, one := range documents {
+		encoded = append(encoded, one.source, one.text)
+	}
+	return map[string]any{"documents": encoded}
+}
+
+func decodeRendered(message any) ([]rendered, *failure, error) {
+	encoded, _ := message.(map[string]any)
+	if kind, ok := encoded["failed"].(string); ok {
+		f := &failure{Kind: failureKind(kind)}
+		f.File, _ = encoded["file"].(string)
+		line, _ := encoded["line"].(int64)
+		f.Line = int(line)
+		f.Words, _ = encoded["words"].(string)
+		return nil, f, nil
+	}
+	list, ok := encoded["documents"].([]any)
+	if !ok {
+		return nil, nil, errAnswer
+	}
+	documents := make([]rendered, 0, len(list)/2)
+	for i := 0; i+1 < len(list); i += 2 {
+		source, _ := list[i].(string)
+		text, _ := list[i+1].(string)
+		documents = append(documents, rendered{source: source, text: text})
+	}
+	return documents, nil, nil
+}

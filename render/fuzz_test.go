@@ -1,0 +1,25 @@
+package render_test
+
+import (
+	"errors"
+	"testing"
+	"testing/fstest"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// FuzzReadValues: whatever stands in a file with values, it is read as a map, or refused.
+func FuzzReadValues(f *testing.F) {
+	f.Add("replicas: 2\nsettings: {clusterName: null}\n")
+	f.Add("a: &a {b: 1}\nc: {<<: *a}\n")
+	f.Add("- 1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		snap := render.Snapshot{FS: fstest.MapFS{"values.yaml": {Data: []byte(text)}}}
+		k := &render.Karpenter{ValuesFiles: []string{"values.yaml"}}
+		values, err := k.ReadValues(render.NewFiles(snap), ".")
+		var found render.Errors
+		if err != nil && !errors.As(err, &found) || err == nil && len(values) != 1 {
+			t.Fatalf("%v, and an error of type %T: %v", values, err, err)
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package kustomize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/plumbline-dev/plumbline/confine"
+)
+
+// JobName is what Job is known by.
+const JobName = "kustomization"
+
+// longestError is how much of kustomize's words a child sends, in bytes.
+const longestError = 4 << 10
+
+// Job builds a kustomization in a child process. The files that it needs it asks the
+// parent for, one by one.
+func Job(t *confine.Talk) error {
+	message, err := t.Receive()
+	if err != nil {
+		return err
+	}
+	err = decodeWork(message).build(&locked{fsys: &remoteFiles{talk: t, known: map[string]*remoteFile{}}}, func(r Resource) error {
+		return t.Send(map[string]any{"object": r.Object, "file": r.File})
+	})
+	var failed *BuildError
+	switch {
+	case err == nil:
+		return t.Send(map[string]any{"done": true})
+	case errors.As(err, &failed):
+		text := failed.Err.Error()
+		return t.Send(map[string]any{"failed": text[:min(len(text), longestError)]})
+	}
+	return err
+}
+
+// confined builds in a child process.
+func (w work) confined(ctx context.Context, runner *confine.Runner, files *locked) ([]Resource, error) {
+	var resources []Resource
+	what := "building " + w.file
+	err := runner.Run(ctx, what, JobName, func(t *confine.Talk) error {
+		if err := t.Send(w.encode()); err != nil {
+			return err
+		}
+		for {
+			message, err := t.Receive()
+			if err != nil {
+				return err
+			}
+			said, _ := message.(map[string]any)
+			switch {
+			case said["object"] != nil:
+				object, _ := said["object"].(map[string]any)
+				file, _ := said["file"].(string)
+				resources = append(resources, Resource{Object: object, File: file})
+			case said["ask"] != nil:
+				if err := t.Send(serve(files, said)); err != nil {
+					return err
+				}
+				if files.failure != nil {
+					return files.failure // the build would be in vain
+				}
+			case said["failed"] != nil:
+				return &BuildError{File: w.file, Err: fmt.Errorf("%v", said["failed"])}
+			case said["done"] != nil:
+				return nil
+			default:
+				return &confine.ChildError{What: what, Err: errors.New("the child process says nothing that is understood")}
+			}
+		}
+	})
+	return resources, err
+}
+
+func (w work) encode() map[string]any {
+	return map[string]any{"folder": w.folder, "file": w.file, "text": string(w.text), "ownTypes": w.ownTypes, "keepOrigins": w.keepOrigins}
+}
+
+func decodeWork(message any) work {
+	var w work
+	said, _ := message.(map[string]any)
+	w.folder, _ = said["folder"].(string)
+	w.file, _ = said["file"].(string)
+	text, _ := said["text"].(string)
+	w.text = []byte(text)
+	w.ownTypes, _ = said["ownTypes"].(bool)
+	w.keepOrigins, _ = said["keepOrigins"].(bool)
+	return w
+}
+
+// What a child asks for.
+const (
+	askStat = "stat"
+	askRead = "read"
+	askList = "list"
+)
+
+// serve answers a child's question for a file: what stands at the name, and with it what
+// it holds. Why something cannot be read stays here, in the failure of files.
+func serve(files *locked, said map[string]any) map[string]any {
+	ask, _ := said["ask"].(string)
+	name, _ := said["name"].(string)
+	if !fs.ValidPath(name) {
+		return map[string]any{}
+	}
+	info, err := files.stat(name)
+	if err != nil {
+		return map[string]any{}
+	}
+	answer := map[string]any{"there": true, "folder": info.IsDir()}
+	switch {
+	case ask == askRead && !info.IsDir():
+		data, err := files.ReadFile(name)
+		if err != nil {
+			return map[string]any{}
+		}
+		answer["data"] = string(data)
+	case ask == askList && info.IsDir():
+		names, err := files.ReadDir(name)
+		if err != nil {
+			return map[string]any{}
+		}
+		list := make([]any, 0, len(names))
+		for _, one := range names {
+			list = append(list, one)
+		}
+		answer["names"] = list
+	}
+	return answer
+}
