@@ -18,9 +18,9 @@ type Limits struct {
 }
 
 // DefaultLimits are for a Deployment with 512 MiB, of which the daemon itself takes some
-// 150 MiB: two children at a time fit beside it.
+// 110 MiB: two children at a time fit beside it.
 func DefaultLimits() Limits {
-	return Limits{Memory: 160 << 20, CPU: 20 * time.Second, Wall: 2 * time.Minute, Output: 32 << 20}
+	return Limits{Memory: 192 << 20, CPU: 20 * time.Second, Wall: 5 * time.Minute, Output: 32 << 20}
 }
 
 // LimitError says that a child took more than it may.

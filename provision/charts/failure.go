@@ -3,6 +3,7 @@ package charts
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -120,6 +121,7 @@ func unfit(err error) string {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	if len(names) == 0 {
 		return "the values do not fit the chart's values.schema.json"
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -44,6 +45,7 @@ func newHelm(config *rest.Config, namespace string, logger logr.Logger) (*helm, 
 	// The client for objects is made by now. What is left of this would be the one of
 	// templates, which is to be none.
 	configuration.RESTClientGetter = nil
+	configuration.Capabilities = chartutil.DefaultCapabilities // asked for, and not used: nothing is rendered
 	return &helm{config: configuration, kube: client, getter: getter}, nil
 }
 

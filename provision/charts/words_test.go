@@ -77,12 +77,12 @@ func TestAChartThatLooksUp(t *testing.T) {
 // TestWordsOfATemplateAreNotRepeated: what a template says may be made of anything.
 func TestWordsOfATemplateAreNotRepeated(t *testing.T) {
 	for name, tc := range map[string]struct{ template, want string }{
-		"fail":                 {"\n{{ fail (printf \"LEAK %s\" .Values.secret) }}", "karpenter/templates/more.yaml, line 2 fails"},
-		"required":             {"{{ required (printf \"LEAK %s\" .Values.secret) .Values.none }}", "karpenter/templates/more.yaml, line 1 fails"},
-		"an error of tpl":      {"{{ tpl (printf \"LEAK %s {{ \" .Values.secret) . }}", "karpenter/templates/more.yaml, line 1 fails"},
-		"a template by name":   {"{{ tpl (printf \"{{define %q}}{{fail \\\"x\\\"}}{{end}}{{include %q .}}\" .Values.secret .Values.secret) . }}", "karpenter/templates/more.yaml, line 1 fails"},
-		"an error of a number": {"{{ add .Values.secret 1 | int | div 1 }}", "fails"},
-		"what is not YAML":     {"LEAK: {{ .Values.secret }}: [", "karpenter/templates/more.yaml renders to something that is not YAML"},
+		"fail":                   {"\n{{ fail (printf \"LEAK %s\" .Values.secret) }}", "karpenter/templates/more.yaml, line 2 fails"},
+		"required":               {"{{ required (printf \"LEAK %s\" .Values.secret) .Values.none }}", "karpenter/templates/more.yaml, line 1 fails"},
+		"an error of tpl":        {"{{ tpl (printf \"LEAK %s {{ \" .Values.secret) . }}", "karpenter/templates/more.yaml, line 1 fails"},
+		"a template by name":     {"{{ tpl (printf \"{{define %q}}{{fail \\\"x\\\"}}{{end}}{{include %q .}}\" .Values.secret .Values.secret) . }}", "karpenter/templates/more.yaml, line 1 fails"},
+		"an error of a function": {"{{ index .Values.secret 99 }}", "karpenter/templates/more.yaml, line 1 fails"},
+		"what is not YAML":       {"LEAK: {{ .Values.secret }}: [", "karpenter/templates/more.yaml renders to something that is not YAML"},
 	} {
 		for way, render := range everyRender() {
 			t.Run(name+", "+way, func(t *testing.T) {

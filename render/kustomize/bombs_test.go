@@ -55,8 +55,8 @@ func TestBuildsThatTakeTooMuch(t *testing.T) {
 		files fstest.MapFS
 		want  string
 	}{
-		"processor time": {many(8, 100, 0), "5 s of processor time"},
-		"memory":         {many(8, 8, 100_000), "of memory"},
+		"processor time": {many(8, 100, 0), "2 s of processor time"},
+		"memory":         {many(6, 4, 900_000), "of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, err := kustomize.Read(tc.files, ".")

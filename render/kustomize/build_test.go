@@ -78,7 +78,7 @@ var runner *confine.Runner
 func TestMain(m *testing.M) {
 	runner = confine.Serve(os.Args, confine.Options{
 		Jobs:   map[string]confine.Job{kustomize.JobName: kustomize.Job},
-		Limits: confine.Limits{Memory: 160 << 20, CPU: 5 * time.Second, Wall: time.Minute, Output: 8 << 20},
+		Limits: confine.Limits{Memory: 256 << 20, CPU: 2 * time.Second, Wall: 4 * time.Minute, Output: 8 << 20},
 	})
 	os.Exit(m.Run())
 }
