@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart"
@@ -12,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// Charts are the two charts of one version. It holds no content: each use reads
-// and checks it anew, and lets it go.
+// Charts are the two charts of one version. It holds no chart: each use reads and
+// checks it again. What the CRD chart renders to it keeps.
 type Charts struct {
 	Version string
 	// CRDDigest and Digest are those of the charts' OCI manifests; of the archives
@@ -22,6 +23,9 @@ type Charts struct {
 
 	// confined renders them; nil for in this process.
 	confined *confine.Runner
+
+	mu   sync.Mutex
+	crds []rendered // what the CRD chart renders to, once it was asked for
 
 	readCRD, readController func() ([]byte, error)
 	loadCRD, loadController func() (*chart.Chart, error)

@@ -20,7 +20,7 @@ const crdKind = "CustomResourceDefinition"
 
 // CRDs renders the CRD chart's templates, sorted by name. It needs no cluster.
 func (c *Charts) CRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	objects, err := c.template(ctx, CRDChart, c.loadCRD, "kube-system", crdValues())
+	objects, err := c.renderedCRDs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +43,19 @@ func (c *Charts) CRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDef
 	}
 	slices.SortFunc(crds, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return cmp.Compare(a.Name, b.Name) })
 	return crds, nil
+}
+
+// renderedCRDs renders the CRD chart once for these Charts, which last for a pass: it is
+// asked for several times in one.
+func (c *Charts) renderedCRDs(ctx context.Context) ([]rendered, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.crds != nil {
+		return c.crds, nil
+	}
+	var err error
+	c.crds, err = c.template(ctx, CRDChart, c.loadCRD, "kube-system", crdValues())
+	return c.crds, err
 }
 
 // Values are the defaults of the main chart: its values.yaml.
