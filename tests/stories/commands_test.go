@@ -47,7 +47,6 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"terraform": (*story).terraformCommand,
 		"upstream":  (*story).upstreamCommand, "userdata": (*story).userdataCommand,
 		"upgraded": (*story).upgradedCommand,
-		"bomb":     (*story).bombCommand, "memory": (*story).memoryCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }

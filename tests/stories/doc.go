@@ -27,14 +27,6 @@
 //	git, kubectl, helm, plumbline ARGS
 //		Run the program; stdout and stderr ask what it printed. git runs in the
 //		clone, plumbline is the command line of the administrator.
-//	bomb NAME FOLDER
-//		Writes a few kilobytes into a folder of the clone that are a great deal of work
-//		for who reads them: aliases, brackets, kustomizations, archives, loop, hoard.
-//		bomb tree FOLDER pushes a folder that doubles at each level; the next push takes
-//		it back.
-//	memory watch, memory < MIB
-//		Looks from now on how much the daemon and its children have in memory together,
-//		and wants the most of it to be less.
 //	exits CODE PROGRAM ARGS
 //		Runs one of them, which has to end with the code.
 //	expect [-t D] PROGRAM ARGS ~ REGEX

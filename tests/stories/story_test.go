@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +40,6 @@ type story struct {
 	// statusHost is before the Git host, once a script speaks of it.
 	statusHost *gitproxy.Proxy
 
-	peak      *atomic.Int64        // nil until `memory watch`
 	second    *daemon.Daemon       // nil where the story has one
 	proxy     *apiproxy.Proxy      // nil where the daemon goes to the API server itself
 	hook      *hook                // nil where the story has none
