@@ -100,7 +100,7 @@ func (r *Runner) Run(ctx context.Context, what, job string, talk func(*Talk) err
 		cancel() // it may be in a loop that never ends
 	}
 	ended := c.wait()
-	r.left.spend(c.cpu())
+	r.left.spend(c.used(r.options.Limits))
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", what, ctx.Err())
@@ -198,12 +198,18 @@ func (c *child) wait() error {
 	return c.command.Wait()
 }
 
-// cpu is the processor time that the child has taken.
-func (c *child) cpu() time.Duration {
-	if state := c.command.ProcessState; state != nil {
-		return state.UserTime() + state.SystemTime()
+// used is the processor time that the child has taken. The kernel stops it by a count
+// of ticks, which may be ahead of that.
+func (c *child) used(limits Limits) time.Duration {
+	state := c.command.ProcessState
+	if state == nil {
+		return 0
 	}
-	return 0
+	used := state.UserTime() + state.SystemTime()
+	if c.killed() && used >= limits.CPU/2 {
+		return max(used, limits.CPU)
+	}
+	return used
 }
 
 // killed says that something has killed the child: the kernel, or this Runner.
@@ -219,8 +225,7 @@ func (c *child) exceeded(limits Limits) string {
 		return limits.output()
 	case c.stderr.outOfMemory():
 		return limits.memory()
-	// The kernel stops it by a count of ticks, which may be ahead of what it has used.
-	case c.cpu() >= limits.CPU-limits.CPU/20, c.killed() && c.cpu() >= limits.CPU/2:
+	case c.used(limits) >= limits.CPU:
 		return seconds(limits.CPU)
 	}
 	return ""
