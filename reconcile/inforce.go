@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -117,7 +119,7 @@ func (p *pass) pullSchema(ctx context.Context, version string) (*schema.Validato
 	if err != nil {
 		return nil, err
 	}
-	return p.schemas.get(resolved.CRDDigest, resolved.CRDs)
+	return p.schemas.get(resolved.CRDDigest, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return resolved.CRDs(ctx) })
 }
 
 // withheld says of definitions that cannot go on under the version in force what
