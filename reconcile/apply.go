@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,7 +29,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 		return nil
 	}
 	if !p.stages.controller.Ready {
-		p.waitFor("Controller", p.stages.controller.Message)
+		p.waitFor("Controller", cmp.Or(p.stages.controller.Message, "it is looked at once the charts are as Git says"))
 	}
 	if p.stages.changing {
 		return nil
@@ -111,11 +112,14 @@ const reasonApplied = "Applied"
 const maxNamed = 5
 
 // someOf names the first and counts the rest.
-func someOf(names []string) string {
-	if len(names) <= maxNamed {
-		return strings.Join(names, ", ")
+func someOf(names []string) string { return fewOf(names, ", ") }
+
+// fewOf is someOf for words that stand apart by something else than a comma.
+func fewOf(words []string, between string) string {
+	if len(words) <= maxNamed {
+		return strings.Join(words, between)
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+	return fmt.Sprintf("%s and %d more", strings.Join(words[:maxNamed], between), len(words)-maxNamed)
 }
 
 func editors(managers []string) string {

@@ -103,7 +103,7 @@ func (p *pass) askAboutAccount(ctx context.Context) {
 	switch {
 	case err != nil:
 		p.wakeAt(p.now.Add(p.retryInterval()))
-		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, fault.Classify(err).Reason, "%s", err)
+		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, fault.Classify(err).Reason, "%s", bounded(err.Error(), maxConditionMessage))
 	case !verdict.OK:
 		p.wakeAt(p.now.Add(p.retryInterval()))
 		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", verdict.Message)

@@ -25,6 +25,9 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 	p.summarize()
 	p.report(ctx)
 	err := p.save(ctx)
+	if fault.Unstorable(err) {
+		err = p.saveLess(ctx, err)
+	}
 	p.tell()
 	p.record(ctx)
 	if err != nil {
@@ -51,9 +54,12 @@ func (p *pass) summarize() {
 	if !p.elsewhere && !unseen {
 		s.ObservedGeneration = p.sync.Generation
 	}
+	boundRemovals(s.Removals)
 	v := p.verdict()
+	v.message = bounded(v.message, maxConditionMessage)
 	p.setWaiting(v)
 	p.setConditions(v)
+	bound(s)
 }
 
 // timestamp is the pass's time as status holds it.
@@ -115,7 +121,6 @@ func (p *pass) setRemoving() {
 // status goes with the resourceVersion it was made from: it is the record of
 // removals, and a stale pass must not overwrite one.
 func (p *pass) save(ctx context.Context) error {
-	status := p.sync.Status.DeepCopy()
 	if !equality.Semantic.DeepEqual(p.before.Finalizers, p.sync.Finalizers) {
 		patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
 		meta := p.before.DeepCopy()
@@ -131,6 +136,12 @@ func (p *pass) save(ctx context.Context) error {
 		p.sync.ResourceVersion = meta.ResourceVersion
 		p.memory.saved = meta.ResourceVersion
 	}
+	return p.stale(p.writeStatus(ctx))
+}
+
+// writeStatus writes the status where it has changed.
+func (p *pass) writeStatus(ctx context.Context) error {
+	status := p.sync.Status.DeepCopy()
 	if equality.Semantic.DeepEqual(&p.before.Status, status) {
 		return nil
 	}
@@ -138,7 +149,8 @@ func (p *pass) save(ctx context.Context) error {
 	after := p.before.DeepCopy()
 	after.Status = *status
 	if err := p.Client.Status().Patch(ctx, after, patch); err != nil {
-		return p.stale(err)
+		p.Meter.unwritten(p.name(), err)
+		return err
 	}
 	p.saves++
 	p.memory.saved = after.ResourceVersion
@@ -147,7 +159,7 @@ func (p *pass) save(ctx context.Context) error {
 
 // stale turns a lost race into another look: nothing was written.
 func (p *pass) stale(err error) error {
-	if apierrors.IsNotFound(err) {
+	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
 	if apierrors.IsConflict(err) {
@@ -164,7 +176,7 @@ func (p *pass) tell() {
 		if n.reason == reasonApplied {
 			p.memory.applied = p.revision()
 		}
-		p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), n.kind, n.reason, "%s", n.message)
+		p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), n.kind, n.reason, "%s", bounded(n.message, maxEventMessage))
 	}
 	after, before := conditions.Get(p.sync, meta.ReadyCondition), conditions.Get(p.before, meta.ReadyCondition)
 	if after == nil || p.superseded() || p.finished || sameWords(before, after) {
@@ -181,7 +193,7 @@ func (p *pass) tell() {
 	case before != nil && before.Status == metav1.ConditionTrue:
 		return // a commit that changed nothing of it
 	}
-	p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), kind, after.Reason, "%s", after.Message)
+	p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), kind, after.Reason, "%s", bounded(after.Message, maxEventMessage))
 }
 
 // sameWords says whether two conditions, of which the first may be missing, say
@@ -214,7 +226,7 @@ const soon = 100 * time.Millisecond
 // result says when the next pass comes, where no watch wakes us before.
 func (p *pass) result() ctrl.Result {
 	if p.superseded() {
-		return ctrl.Result{RequeueAfter: soon}
+		return ctrl.Result{RequeueAfter: p.memory.haste.pace(p.Settings.Now(), soon)}
 	}
 	if p.suspended || p.elsewhere || p.finished {
 		return ctrl.Result{}
@@ -227,5 +239,6 @@ func (p *pass) result() ctrl.Result {
 	if p.again.IsZero() {
 		p.again = p.now.Add(p.sync.Spec.Interval.Duration)
 	}
-	return ctrl.Result{RequeueAfter: max(p.again.Sub(p.Settings.Now()), time.Millisecond)}
+	now := p.Settings.Now()
+	return ctrl.Result{RequeueAfter: p.memory.haste.pace(now, p.again.Sub(now))}
 }

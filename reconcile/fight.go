@@ -5,6 +5,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 )
 
 // noteFight notes what a chart made, and somebody changes again and again. It is
@@ -25,7 +26,11 @@ func (p *pass) insists() bool {
 
 // fight is what is said of it until Git changes, the fight ends, or a person asks.
 func (p *pass) fight() verdict {
-	return verdict{stuck, v1alpha1.ReasonConflict, fmt.Sprintf(
-		"%s: it was put right again and again, and now is left as it is: stop whoever changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile %s puts it right once more",
-		charts.Moves(p.fought), p.sync.Name)}
+	moved := charts.Moves(p.fought)
+	return verdict{
+		class: stuck, reason: v1alpha1.ReasonConflict,
+		message: fmt.Sprintf("%s: it was corrected again and again, and is left as it is now: stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile %s corrects it once more",
+			moved, p.sync.Name),
+		brief: fault.Brief{What: moved + ": corrected again and again, left as it is now: stop what changes it, or use ignoreDifferences"},
+	}
 }

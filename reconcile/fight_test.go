@@ -35,8 +35,8 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 		if is := v.class == stuck && v.reason == v1alpha1.ReasonConflict; is != told {
 			t.Errorf("%s: verdict %+v", what, v)
 		}
-		const words = "ClusterRole karpenter: rules was edited by argocd (Apply): it was put right again and again, and now is left as it is: " +
-			"stop whoever changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile prod puts it right once more"
+		const words = "ClusterRole karpenter: rules was edited by argocd (Apply): it was corrected again and again, and is left as it is now: " +
+			"stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile prod corrects it once more"
 		if told && v.message != words {
 			t.Errorf("%s: it says %s", what, v.message)
 		}

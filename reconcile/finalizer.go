@@ -21,7 +21,8 @@ func (p *pass) addFinalizer(context.Context) error {
 // read.
 func (p *pass) notWatched() { p.elsewhere = true }
 
-func joinRefs(refs []render.Ref) string {
+// someRefs names the first few objects and counts the rest.
+func someRefs(refs []render.Ref) string {
 	names := make([]string, 0, len(refs))
 	for _, ref := range refs {
 		names = append(names, ref.String())

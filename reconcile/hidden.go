@@ -108,7 +108,8 @@ func (h *hidden) fault(err *fault.Error) *fault.Error {
 	if err == nil || h.hide(err.Error()) == err.Error() {
 		return err
 	}
-	return &fault.Error{Class: err.Class, Reason: err.Reason, Err: errors.New(h.hide(err.Error()))}
+	brief := err.Brief().Map(h.hide)
+	return &fault.Error{Class: err.Class, Reason: err.Reason, Err: errors.New(h.hide(err.Error())), Short: &brief}
 }
 
 // hideSecrets takes what came out of Secrets from all that a pass is going to say.
@@ -128,7 +129,7 @@ func (p *pass) hideSecrets() {
 		p.waits[i].message = h.hide(p.waits[i].message)
 	}
 	for i := range p.launchless {
-		p.launchless[i] = h.hide(p.launchless[i])
+		p.launchless[i].why = h.hide(p.launchless[i].why)
 	}
 	p.stages.crds.Message = h.hide(p.stages.crds.Message)
 	p.stages.controller.Message = h.hide(p.stages.controller.Message)

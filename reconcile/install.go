@@ -26,7 +26,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 	if p.karpenter.Management == render.External && p.sync.Status.Karpenter == nil {
 		// Written before it is done: the next pass goes by it.
 		p.fix()
-		p.waitFor("the first install", "what it fixes is written down before it begins")
+		p.waitFor("the first install", "what it fixes is recorded first")
 		p.wakeNow()
 		return nil
 	}
@@ -146,7 +146,7 @@ const asking = 2 * time.Second
 
 // chartStepWords say what comes next of a change.
 func chartStepWords(k *v1alpha1.KarpenterStatus) string {
-	return fmt.Sprintf("%s of Karpenter %s is written down before it begins", k.Target.Step, k.Target.Version)
+	return fmt.Sprintf("%s of Karpenter %s is recorded, and starts next", k.Target.Step, k.Target.Version)
 }
 
 // settleCharts ends a change of the charts once every definition is Ready under

@@ -20,35 +20,56 @@ const (
 	// eventComes is how long after a NodeClaim's end Karpenter's event on it may
 	// come: it is sent beside.
 	eventComes = 5 * time.Second
-	// eventsRead is how many launches one pass asks about.
-	eventsRead = 3
+	// eventsRead is how many launches one pass asks about, and eventsEvery how long
+	// the others wait for the next.
+	eventsRead  = 3
+	eventsEvery = time.Second
 )
 
 // seeLaunches finds the pools of Git that get no nodes. That is told and stops
 // nothing: a NodePool is Ready without, and its pods may fit elsewhere.
 func (p *pass) seeLaunches(ctx context.Context) error {
 	p.looked = true
-	reads := 0
+	words := map[string]string{}
+	var silent []silentLaunch
 	for _, object := range p.set.Objects {
 		failed, is := p.Launches.Failed(object.Ref.Name)
 		if object.Ref.Kind != render.NodePool || !is {
 			continue
 		}
 		p.wakeAt(failed.At.Add(observe.FailedLaunchLasts))
-		words := failed.Words
-		if words == "" {
-			if reads++; reads > eventsRead {
-				p.wakeNow()
-				break
-			}
-			words = p.whyNotLaunched(ctx, object.Ref.Name, failed)
-		}
-		if words != "" {
-			p.launchless = append(p.launchless, fmt.Sprintf("%s gets no nodes: %s", object.Ref, words))
+		words[object.Ref.Name] = failed.Words
+		if failed.Words == "" {
+			silent = append(silent, silentLaunch{pool: object.Ref.Name, failed: failed})
 		}
 	}
-	slices.Sort(p.launchless)
+	// Those that were not asked about for longest come first: one whose event cannot
+	// be read keeps no other from its words.
+	slices.SortStableFunc(silent, func(a, b silentLaunch) int { return a.failed.Asked.Compare(b.failed.Asked) })
+	if len(silent) > eventsRead {
+		p.wakeAt(p.now.Add(eventsEvery))
+		silent = silent[:eventsRead]
+	}
+	for _, s := range silent {
+		p.Launches.Ask(s.pool, s.failed, p.now)
+		words[s.pool] = p.whyNotLaunched(ctx, s.pool, s.failed)
+	}
+	for pool, why := range words {
+		if why != "" {
+			p.launchless = append(p.launchless, launchless{pool: pool, why: why})
+		}
+	}
+	slices.SortFunc(p.launchless, func(a, b launchless) int { return strings.Compare(a.pool, b.pool) })
 	return nil
+}
+
+// launchless is a pool that gets no nodes, and why.
+type launchless struct{ pool, why string }
+
+// silentLaunch is a failed launch of which nobody has read the event yet.
+type silentLaunch struct {
+	pool   string
+	failed observe.FailedLaunch
 }
 
 // whyNotLaunched asks for the event on a launch; empty where there is none, or
@@ -74,7 +95,11 @@ func (p *pass) setLaunchFailing() {
 	case len(p.launchless) == 0:
 		conditions.Delete(p.sync, v1alpha1.LaunchFailingCondition)
 	default:
-		conditions.MarkTrue(p.sync, v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, "%s", strings.Join(p.launchless, "; "))
+		words := make([]string, 0, len(p.launchless))
+		for _, l := range p.launchless {
+			words = append(words, fmt.Sprintf("%s/%s gets no nodes: %s", render.NodePool, l.pool, l.why))
+		}
+		conditions.MarkTrue(p.sync, v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, "%s", bounded(fewOf(words, "; "), maxConditionMessage))
 	}
 	now, before := conditions.Get(p.sync, v1alpha1.LaunchFailingCondition), conditions.Get(p.before, v1alpha1.LaunchFailingCondition)
 	if now != nil && !sameWords(before, now) {

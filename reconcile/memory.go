@@ -26,6 +26,10 @@ type memory struct {
 
 	// saved is the resourceVersion of what the last pass wrote.
 	saved string
+	// behind is since when the watch cache has lacked that; zero where it does not.
+	behind time.Time
+	// haste bounds the passes that are wanted at once.
+	haste haste
 
 	// The last fetch: when it began, what for, and why it failed where it did.
 	fetchedAt  time.Time

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -27,6 +28,7 @@ type Meter struct {
 	fetches  prometheus.Counter
 	fetched  prometheus.Counter
 	webhooks *prometheus.CounterVec
+	statuses *prometheus.CounterVec
 	// Told at each scrape, as ages grow by themselves.
 	removals, stall, queued, oldest *prometheus.Desc
 
@@ -63,6 +65,9 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plumbline_webhook_requests_total", Help: "Requests to the webhook receiver, by the kind of Git host and the status of the answer.",
 		}, []string{"host", "code"}),
+		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plumbline_status_writes_failed_total", Help: "Writes of a NodeSync's status that the API server refused or did not answer.",
+		}, ofSync),
 		removals: prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
 		stall:    prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
 		queued:   prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
@@ -72,7 +77,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 }
 
 func (m *Meter) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.steps, m.writes, m.fetches, m.fetched, m.webhooks}
+	return []prometheus.Collector{m.steps, m.writes, m.fetches, m.fetched, m.webhooks, m.statuses}
 }
 
 // Describe is a prometheus.Collector's.
@@ -132,11 +137,21 @@ func (m *Meter) Answered(host string, status int) {
 	m.webhooks.WithLabelValues(host, strconv.Itoa(status)).Inc()
 }
 
+// unwritten counts a status that could not be written. One that was overtaken, or whose
+// NodeSync has gone, is no failure.
+func (m *Meter) unwritten(name types.NamespacedName, err error) {
+	if m == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return
+	}
+	m.statuses.WithLabelValues(name.Namespace, name.Name).Inc()
+}
+
 // forget drops what names a NodeSync.
 func (m *Meter) forget(name types.NamespacedName) {
 	if m == nil {
 		return
 	}
+	m.statuses.DeleteLabelValues(name.Namespace, name.Name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.syncs, name)

@@ -155,7 +155,7 @@ func (p *pass) setNodeDrift() {
 	k := p.sync.Status.Karpenter
 	switch {
 	case p.drifting != "":
-		conditions.MarkTrue(p.sync, v1alpha1.NodeDriftCondition, v1alpha1.ReasonNotForetold, "%s", p.drifting)
+		conditions.MarkTrue(p.sync, v1alpha1.NodeDriftCondition, v1alpha1.ReasonNotForetold, "%s", bounded(p.drifting, maxConditionMessage))
 	case p.watchedDrift || k == nil || k.NodeDrift == nil:
 		conditions.Delete(p.sync, v1alpha1.NodeDriftCondition)
 	}

@@ -88,7 +88,7 @@ type pass struct {
 	held []plan.Change
 	// launchless are the pools that get no nodes, each with why; looked says that
 	// they were looked for.
-	launchless []string
+	launchless []launchless
 	looked     bool
 	// drifting says which nodes drift after a change of Karpenter that was not
 	// foretold to replace them; watchedDrift says that they were looked for.

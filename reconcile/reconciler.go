@@ -88,9 +88,6 @@ type Settings struct {
 	StillLeader func(context.Context) error
 }
 
-// catchUp is how long the watch cache is given to have what the last pass wrote.
-const catchUp = 10 * time.Millisecond
-
 // Reconcile runs one pass over one NodeSync.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
 	sync := &v1alpha1.NodeSync{}
@@ -103,11 +100,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		}
 		return ctrl.Result{}, err
 	}
+	sync, wait, err := r.newest(ctx, sync)
+	if err != nil || wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, err
+	}
 	if !sync.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil // concluded; what keeps it is not ours
-	}
-	if r.memories.recall(req.NamespacedName, sync.UID).older(sync) {
-		return ctrl.Result{RequeueAfter: catchUp}, nil
 	}
 	filled, unheard := r.watches.listen(ctx)
 	if !filled && unheard == nil {

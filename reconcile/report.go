@@ -123,23 +123,3 @@ func (p *pass) noteReported() {
 	}
 	p.sync.Status.Reported = list
 }
-
-// commitState is the verdict as a commit status.
-func (v verdict) commitState() report.State {
-	switch v.class {
-	case done:
-		return report.Success
-	case working:
-		return report.Pending
-	case retrying, stuck:
-	}
-	return report.Failure
-}
-
-// commitText is the verdict for a commit status, the most important first.
-func (v verdict) commitText() string {
-	if v.class == done {
-		return "applied, Ready, no removal open; node rollouts are not tracked yet"
-	}
-	return v.message
-}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -25,6 +25,9 @@ const (
 type verdict struct {
 	class           state
 	reason, message string
+	// brief is the message for a commit status, which holds little; the message
+	// itself where there is none.
+	brief fault.Brief
 }
 
 // verdict weighs what was found: the gravest speaks.
@@ -32,9 +35,9 @@ func (p *pass) verdict() verdict {
 	s := p.sync.Status
 	switch {
 	case p.elsewhere:
-		return verdict{stuck, v1alpha1.ReasonNamespaceNotWatched, fmt.Sprintf("NodeSyncs are served in namespace %s alone: move it there", p.Settings.Namespace)}
+		return verdict{class: stuck, reason: v1alpha1.ReasonNamespaceNotWatched, message: fmt.Sprintf("NodeSyncs are served in namespace %s only: move it there", p.Settings.Namespace)}
 	case p.openCollision() != "":
-		return verdict{stuck, v1alpha1.ReasonClusterNameCollision, p.openCollision()}
+		return verdict{class: stuck, reason: v1alpha1.ReasonClusterNameCollision, message: p.openCollision()}
 	case p.fault != nil:
 		return verdictOf(p.fault)
 	case p.unfetched != nil:
@@ -44,10 +47,9 @@ func (p *pass) verdict() verdict {
 	case p.unwritten != nil:
 		return verdictOf(fault.Classify(p.unwritten))
 	case len(stalled(s.Removals)) > 0:
-		r := stalled(s.Removals)[0]
-		return verdict{stuck, v1alpha1.ReasonStalled, fmt.Sprintf("removal of %s stalled: %s", removalName(r), r.Message)}
+		return stalledVerdict(stalled(s.Removals))
 	case len(p.held)+len(heldRemovals(s.Removals)) > 0:
-		return verdict{stuck, v1alpha1.ReasonHeld, describeHeld(p.held, heldRemovals(s.Removals))}
+		return heldVerdict(p.held, heldRemovals(s.Removals))
 	case p.unpulled != nil:
 		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.unpulled)))
 	case p.unkept != nil:
@@ -55,23 +57,36 @@ func (p *pass) verdict() verdict {
 	case len(p.fought) > 0:
 		return p.fight()
 	case len(p.drifted) > 0:
-		return verdict{stuck, v1alpha1.ReasonDrifted, fmt.Sprintf("differs from Git, and drift is Report: %s", joinRefs(p.drifted))}
+		return verdict{class: stuck, reason: v1alpha1.ReasonDrifted, message: fmt.Sprintf("differs from Git, and drift is Report: %s", someRefs(p.drifted))}
 	case len(p.waits) > 0:
-		return verdict{working, v1alpha1.ReasonWaiting, fmt.Sprintf("waiting for %s: %s", p.waits[0].on, p.waits[0].message)}
+		return waitingVerdict(p.waits[0])
 	case s.OpenRemovals > 0:
-		return verdict{working, v1alpha1.ReasonRemoving, describeRemovals(s.Removals)}
+		return verdict{class: working, reason: v1alpha1.ReasonRemoving, message: describeRemovals(s.Removals), brief: briefOfRemovals(s.Removals)}
 	}
-	return verdict{done, v1alpha1.ReasonSucceeded, "applied, Ready, no removal open: " + render.ShortRevision(p.revision())}
+	return verdict{class: done, reason: v1alpha1.ReasonSucceeded, message: "applied, Ready, no removal open: " + render.ShortRevision(p.revision())}
 }
 
 func verdictOf(f *fault.Error) verdict {
-	v := verdict{retrying, f.Reason, f.Error()}
+	v := verdict{class: retrying, reason: f.Reason, message: f.Error(), brief: f.Brief()}
 	switch f.Class {
 	case fault.Terminal:
 		v.class = stuck
 	case fault.Waiting, fault.Superseded:
 		v.class = working
 	case fault.Transient:
+	}
+	return v
+}
+
+// waitingVerdict says what is waited for, once: most messages begin with it.
+func waitingVerdict(w wait) verdict {
+	v := verdict{class: working, reason: v1alpha1.ReasonWaiting, message: "waiting for " + w.on}
+	switch {
+	case w.message == "":
+	case strings.HasPrefix(w.message, w.on+" "), strings.HasPrefix(w.message, w.on+":"):
+		v.message = "waiting: " + w.message
+	default:
+		v.message += ": " + w.message
 	}
 	return v
 }
@@ -83,57 +98,25 @@ func (p *pass) revision() string {
 	return p.snapshot.Revision
 }
 
-func removalName(r v1alpha1.Removal) string { return r.Kind + "/" + r.Name }
-
-func stalled(removals []v1alpha1.Removal) []v1alpha1.Removal {
-	return filter(removals, func(r v1alpha1.Removal) bool { return r.Stalled != nil })
+// commitState is the verdict as a commit status.
+func (v verdict) commitState() report.State {
+	switch v.class {
+	case done:
+		return report.Success
+	case working:
+		return report.Pending
+	case retrying, stuck:
+	}
+	return report.Failure
 }
 
-func heldRemovals(removals []v1alpha1.Removal) []v1alpha1.Removal {
-	return filter(removals, func(r v1alpha1.Removal) bool { return r.Phase == v1alpha1.RemovalHeld })
-}
-
-func filter(removals []v1alpha1.Removal, keep func(v1alpha1.Removal) bool) []v1alpha1.Removal {
-	var kept []v1alpha1.Removal
-	for _, r := range removals {
-		if keep(r) {
-			kept = append(kept, r)
-		}
-	}
-	return kept
-}
-
-// describeHeld names what is held and what releases it.
-func describeHeld(changes []plan.Change, removals []v1alpha1.Removal) string {
-	changed, left := make([]string, 0, len(changes)), make([]string, 0, len(removals))
-	for _, c := range changes {
-		changed = append(changed, c.Ref.String())
-	}
-	for _, r := range removals {
-		left = append(left, removalName(r))
-	}
+// commitText is the verdict for a commit status, the most important first.
+func (v verdict) commitText() string {
 	switch {
-	case len(changes) == 0:
-		return fmt.Sprintf("held: removal of %s: %s", someOf(left), removals[0].Message)
-	case len(removals) == 0:
-		return fmt.Sprintf("held: change of %s: %s", someOf(changed), changes[0].Message)
+	case v.class == done:
+		return "applied, Ready, no removal open; node rollouts are not tracked yet"
+	case v.brief != fault.Brief{}:
+		return v.brief.String()
 	}
-	return fmt.Sprintf("held: change of %s, removal of %s: %s", someOf(changed), someOf(left), changes[0].Message)
-}
-
-// describeRemovals names what leaves and how far each has come.
-func describeRemovals(removals []v1alpha1.Removal) string {
-	parts := make([]string, 0, maxNamed)
-	for _, r := range removals[:min(len(removals), maxNamed)] {
-		part := fmt.Sprintf("%s %s", removalName(r), r.Phase)
-		if r.Message != "" {
-			part += " (" + r.Message + ")"
-		}
-		parts = append(parts, part)
-	}
-	text := "removing " + strings.Join(parts, ", ")
-	if more := len(removals) - len(parts); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return fault.Brief{What: v.message}.String()
 }

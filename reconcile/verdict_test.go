@@ -68,11 +68,11 @@ func TestVerdict(t *testing.T) {
 		"broken commit":        {[]found{stopped(t, render.Errors{{File: "a.yaml", Line: 3, Message: "odd"}})}, "Invalid", "a.yaml:3: odd", failed, report.Failure},
 		"refused object":       {[]found{unwritten(&plan.RefusedError{})}, "Refused", "refused", failed, report.Failure},
 		"one refused, one not": {[]found{unwritten(errors.Join(errors.New("odd"), &plan.ConflictError{Owner: "x.y"}))}, "Conflict", "belongs to NodeSync x.y", failed, report.Failure},
-		"removing":             {[]found{removals(v1alpha1.RemovalDraining, v1alpha1.RemovalPacing)}, "Removing", "removing NodePool/a Draining (why a), NodePool/b Pacing (why b)", inProgress, report.Pending},
+		"removing":             {[]found{removals(v1alpha1.RemovalDraining, v1alpha1.RemovalPacing)}, "Removing", "removing NodePool/a: why a; NodePool/b: why b", inProgress, report.Pending},
 		"held":                 {[]found{removals(v1alpha1.RemovalHeld, v1alpha1.RemovalHeld)}, "Held", "held: removal of NodePool/a, NodePool/b: why a", failed, report.Failure},
 		"stalled":              {[]found{stalls}, "Stalled", "removal of NodePool/a stalled: why a", failed, report.Failure},
 		"drifted":              {[]found{func(p *pass) { p.drifted = []render.Ref{{Kind: render.NodePool, Name: "a"}} }}, "Drifted", "differs from Git, and drift is Report: NodePool/a", failed, report.Failure},
-		"elsewhere":            {[]found{func(p *pass) { p.notWatched() }}, "NamespaceNotWatched", "NodeSyncs are served in namespace plumbline-system alone", failed, report.Failure},
+		"elsewhere":            {[]found{func(p *pass) { p.notWatched() }}, "NamespaceNotWatched", "NodeSyncs are served in namespace plumbline-system only", failed, report.Failure},
 
 		"an error before what is held":       {[]found{removals(v1alpha1.RemovalHeld), stopped(t, errors.New("odd"))}, "Failed", "odd", inProgress, report.Failure},
 		"what is held before what is waited": {[]found{removals(v1alpha1.RemovalHeld), waits}, "Held", "held", failed, report.Failure},

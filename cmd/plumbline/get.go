@@ -78,7 +78,7 @@ func printNodeSyncs(out io.Writer, list *v1alpha1.NodeSyncList, all bool) error 
 	t := newTable(out, header...)
 	for i := range list.Items {
 		sync := &list.Items[i]
-		row := []any{sync.Name, readyWord(sync), render.ShortRevision(sync.Status.LastAppliedRevision), karpenterVersion(sync), sync.Status.OpenRemovals, sync.Spec.Suspend, oneLine(conditions.GetMessage(sync, meta.ReadyCondition))}
+		row := []any{sync.Name, readyWord(sync), render.ShortRevision(sync.Status.LastAppliedRevision), karpenterVersion(sync), sync.Status.OpenRemovals, sync.Spec.Suspend, readyMessage(sync)}
 		if all {
 			row = append([]any{sync.Namespace}, row...)
 		}
@@ -89,10 +89,21 @@ func printNodeSyncs(out io.Writer, list *v1alpha1.NodeSyncList, all bool) error 
 }
 
 func readyWord(sync *v1alpha1.NodeSync) string {
+	if stateOf(sync) == stateUnknown {
+		return "Unknown"
+	}
 	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil {
 		return string(ready.Status)
 	}
 	return "Unknown"
+}
+
+// readyMessage says in one line how a NodeSync is.
+func readyMessage(sync *v1alpha1.NodeSync) string {
+	if stateOf(sync) == stateUnknown {
+		return "unknown: " + unknown(sync)
+	}
+	return oneLine(conditions.GetMessage(sync, meta.ReadyCondition))
 }
 
 func karpenterVersion(sync *v1alpha1.NodeSync) string {

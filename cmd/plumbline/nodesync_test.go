@@ -115,6 +115,10 @@ func verdicts() map[string]*v1alpha1.NodeSync {
 		"suspended": nodeSync("prod", suspended, ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed),
 		"new":       nodeSync("prod"),
 		"changed":   nodeSync("prod", ready(t, "Succeeded", "applied"), revisions(applied, applied), func(n *v1alpha1.NodeSync) { n.Generation++ }),
+		"requested": nodeSync("prod", ready(t, "Succeeded", "applied"), revisions(applied, applied), func(n *v1alpha1.NodeSync) {
+			n.Annotations = map[string]string{meta.ReconcileRequestAnnotation: "now"}
+		}),
+		"ahead": nodeSync("prod", ready(t, "Succeeded", "applied"), revisions(applied, pushed), installed),
 		"deleted": nodeSync("prod", ready(u, "Waiting", "waiting for objects"), func(n *v1alpha1.NodeSync) {
 			n.DeletionTimestamp, n.Finalizers, n.Spec.OnDelete = &midday, []string{v1alpha1.Finalizer}, v1alpha1.OnDeleteDrain
 		}),

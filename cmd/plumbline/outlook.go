@@ -19,6 +19,7 @@ const (
 	stateDeleted   state = "being deleted"
 	stateSuspended state = "suspended"
 	stateUnseen    state = "not looked at yet"
+	stateUnknown   state = "unknown"
 	stateInSync    state = "in sync"
 	stateHeld      state = "held by the guard"
 	stateStalled   state = "stalled"
@@ -39,6 +40,8 @@ func stateOf(sync *v1alpha1.NodeSync) state {
 		return stateSuspended
 	case !conditions.Has(sync, meta.ReadyCondition), sync.Status.ObservedGeneration < sync.Generation:
 		return stateUnseen
+	case conditions.IsReady(sync) && unknown(sync) != "":
+		return stateUnknown
 	case conditions.IsReady(sync):
 		return stateInSync
 	case conditions.IsStalled(sync):
@@ -51,12 +54,28 @@ func stateOf(sync *v1alpha1.NodeSync) state {
 	return stateWaiting
 }
 
+// unknown says why a Ready that is True does not speak of the newest commit: a status
+// that could not be written stays as it was. Empty where it does.
+func unknown(sync *v1alpha1.NodeSync) string {
+	s := sync.Status
+	requested, asked := meta.ReconcileAnnotationValue(sync.Annotations)
+	switch {
+	case asked && requested != s.LastHandledReconcileAt:
+		return "the reconciliation that was requested has not been handled"
+	case s.LastAttemptedRevision == "":
+		return "the status names no commit"
+	case s.LastAttemptedRevision != s.LastAppliedRevision:
+		return fmt.Sprintf("%s was attempted, and %s is applied", render.ShortRevision(s.LastAttemptedRevision), orNone(render.ShortRevision(s.LastAppliedRevision)))
+	}
+	return ""
+}
+
 // sinceOf is since when it has been so; nil where the conditions do not tell.
 func sinceOf(sync *v1alpha1.NodeSync) *metav1.Time {
 	switch stateOf(sync) {
 	case stateDeleted:
 		return sync.DeletionTimestamp
-	case stateSuspended, stateUnseen:
+	case stateSuspended, stateUnseen, stateUnknown:
 		return nil
 	default:
 		return conditions.GetLastTransitionTime(sync, meta.ReadyCondition)
@@ -86,6 +105,8 @@ func nextOf(sync *v1alpha1.NodeSync) string {
 		return fmt.Sprintf("nothing, until `plumbline resume %s`", name)
 	case stateUnseen:
 		return "the daemon looks at it; where nothing comes, see whether it runs: kubectl get pods -n " + sync.Namespace
+	case stateUnknown:
+		return unknown(sync) + ": see whether the daemon runs, and what it logs: kubectl get pods -n " + sync.Namespace
 	case stateInSync:
 		return fmt.Sprintf("looks at Git every %s and at a webhook's push; edits by hand are %s", interval(sync), atDrift(sync))
 	case stateHeld:

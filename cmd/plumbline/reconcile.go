@@ -85,7 +85,7 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 			said = message
 			fmt.Fprintln(cmd.ErrOrStderr(), message)
 		}
-		return conditions.IsReady(sync) || conditions.IsStalled(sync), nil
+		return conditions.IsReady(sync) && unknown(sync) == "" || conditions.IsStalled(sync), nil
 	})
 	switch {
 	case err == nil:

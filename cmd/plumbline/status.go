@@ -50,7 +50,8 @@ func newStatusCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 waits for and since when, and what happens next; then the stages, the pools with
 their nodes and the removals. -o json has all of it.
 
-Exit codes: 0 Ready or on its way, 1 failed, 2 drifted, 3 held by the guard,
+Exit codes: 0 Ready or on its way, 1 failed, or unknown because the status does
+not speak of the newest commit or request, 2 drifted, 3 held by the guard,
 4 stalled.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig),
@@ -68,6 +69,9 @@ Exit codes: 0 Ready or on its way, 1 failed, 2 drifted, 3 held by the guard,
 		report := newStatusReport(cmd.Context(), c, sync)
 		if err := output.write(cmd.OutOrStdout(), report, func(out io.Writer) error { return report.print(out) }); err != nil {
 			return err
+		}
+		if stateOf(sync) == stateUnknown {
+			return &exitError{code: exitFailed}
 		}
 		if conditions.IsStalled(sync) || conditions.IsFalse(sync, meta.ReadyCondition) {
 			return exitOf(sync)

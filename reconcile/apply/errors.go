@@ -124,7 +124,35 @@ func (e *NotServedError) Unwrap() error { return e.Err }
 var (
 	denied  = regexp.MustCompile(`^admission webhook "[^"]+" denied the request|ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request`)
 	unasked = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
+
+	deniedByWebhook = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
+	deniedByPolicy  = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request`)
 )
+
+// deniers are the API server's words for who denies a write, by what it is.
+func deniers() []struct {
+	kind  string
+	words *regexp.Regexp
+} {
+	return []struct {
+		kind  string
+		words *regexp.Regexp
+	}{
+		{"webhook", deniedByWebhook},
+		{"ValidatingAdmissionPolicy", deniedByPolicy},
+	}
+}
+
+// Denied takes apart how admission denies a write: who does, and why.
+func Denied(err error) (by, reason string) {
+	message := err.Error()
+	for _, denier := range deniers() {
+		if found := denier.words.FindStringSubmatchIndex(message); found != nil {
+			return denier.kind + " " + message[found[2]:found[3]], strings.TrimLeft(message[found[1]:], ": ")
+		}
+	}
+	return "admission", message
+}
 
 // classify turns the API server's answer into one of the errors above. What
 // remains, such as a time-out or a verb that no role allows, is passed on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -88,6 +89,19 @@ func cancelled(err error) bool { return errors.Is(err, context.Canceled) }
 func timedOut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 func conflict(err error) bool { return apierrors.IsConflict(err) }
+
+// Unstorable says whether the API server refuses an object as it is, whenever it is
+// written: it is invalid, or larger than the API server or etcd takes. etcd's words come
+// as an internal error (go.etcd.io/etcd/api/v3 v3rpc/rpctypes, google.golang.org/grpc).
+func Unstorable(err error) bool {
+	if err == nil {
+		return false
+	}
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		return true
+	}
+	return strings.Contains(err.Error(), "etcdserver: request is too large") || strings.Contains(err.Error(), "trying to send message larger than max")
+}
 
 func forbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 

@@ -29,6 +29,8 @@ type Error struct {
 	Reason string
 	// Err says what was tried, on what, and what to do about it.
 	Err error
+	// Short is the Brief where that of Err is not to be shown; nil where it is.
+	Short *Brief
 }
 
 // Error returns the message of what went wrong and, where the API server's words

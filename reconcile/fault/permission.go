@@ -27,6 +27,24 @@ func missingRule(message string) string {
 	return strings.Join(slices.Compact(rules), "; ")
 }
 
+// notAllowed says in short what no role allows; empty where nothing was refused for
+// want of a role.
+func notAllowed(message string) string {
+	words := refusal.FindStringSubmatch(message)
+	if words == nil {
+		return ""
+	}
+	user, verb, resource, group, namespace := words[1], words[2], words[3], words[4], words[5]
+	role := "ClusterRole"
+	if namespace != "" {
+		role = "Role in namespace " + namespace
+	}
+	if group != "" {
+		resource += "." + group
+	}
+	return fmt.Sprintf("%s may not %s %s: add the rule to its %s", account(user), verb, resource, role)
+}
+
 // account is a user as people know it.
 func account(user string) string {
 	if name, is := strings.CutPrefix(user, "system:serviceaccount:"); is {

@@ -38,6 +38,8 @@ type FailedLaunch struct {
 	At time.Time
 	// Words are Karpenter's; empty while nobody has read the event.
 	Words string
+	// Asked is when the event was last looked for; zero where it never was.
+	Asked time.Time
 }
 
 // FailedLaunchLasts is how long a launch that failed counts, unless another one
@@ -101,6 +103,16 @@ func (l *Launches) Failed(pool string) (f FailedLaunch, failed bool) {
 		return FailedLaunch{}, false
 	}
 	return f, failed
+}
+
+// Ask notes that the event on a launch is looked for.
+func (l *Launches) Ask(pool string, of FailedLaunch, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now, known := l.failed[pool]; known && now.NodeClaim == of.NodeClaim {
+		now.Asked = at
+		l.failed[pool] = now
+	}
 }
 
 // Explain notes what an event says of a launch; nothing where there is none, so

@@ -25,7 +25,7 @@ func recording(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return step{
 		phase:     upTo(r.Phase, v1alpha1.RemovalFinalizing),
 		reason:    ReasonRecording,
-		message:   "it is written down before anything of it begins",
+		message:   "recorded, waiting to start",
 		remaining: unknown,
 		actions:   []Action{Note{}},
 	}, false

@@ -278,7 +278,11 @@ func (d *drive) wake(it *item) {
 		return
 	}
 	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || wants[AskEC2](it)) {
-		d.wakeAt(d.result.AskedAt.Add(d.AskEvery))
+		at := d.result.AskedAt.Add(d.AskEvery)
+		if !at.After(d.Now) {
+			at = d.Now.Add(max(d.AskEvery, soon)) // it was due, and something came before it
+		}
+		d.wakeAt(at)
 	}
 	switch it.after.Reason {
 	case ReasonGrace:
@@ -288,8 +292,10 @@ func (d *drive) wake(it *item) {
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 	d.wakeForDiagnosis(it)
-	if it.after.Stalled == nil && !inLine(it.after.Reason) {
-		d.wakeAt(it.after.LastProgress.Add(d.StallAfter))
+	// A stall that is overdue was not seen: the pass failed before, and is made again
+	// for that.
+	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
+		d.wakeAt(at)
 	}
 }
 

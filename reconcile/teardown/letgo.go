@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,6 +46,11 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 	for uid, entry := range kept.entries {
 		stopped[uid] = entry.Growth
 	}
+	unlabelled, err := restrainedUnlabelled(ctx, w.Live, sync, kept)
+	if err != nil {
+		return false, err
+	}
+	owned = append(owned, unlabelled...)
 	done = true
 	var failures []error
 	for _, release := range Releases(owned, stopped) {
@@ -93,6 +100,40 @@ func ownedBy(ctx context.Context, reader client.Reader, owner Owner) ([]*unstruc
 		}
 	}
 	return owned, nil
+}
+
+// restrainedUnlabelled reads the objects whose growth a removal has stopped and whose
+// label somebody has taken off since. One that bears the label of another is that
+// one's.
+func restrainedUnlabelled(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync, records *records) ([]*unstructured.Unstructured, error) {
+	removed := map[types.UID]render.Ref{}
+	for uid, entry := range records.entries {
+		removed[uid] = render.Ref{Kind: entry.Kind, Name: entry.Name}
+	}
+	for _, r := range sync.Status.Removals {
+		removed[r.UID] = render.Ref{Kind: r.Kind, Name: r.Name}
+	}
+	var found []*unstructured.Unstructured
+	for uid, ref := range removed {
+		kind, known := render.KindOf(ref.Kind)
+		if !known || ref.Kind != render.NodePool {
+			continue // only the growth of a pool is ever stopped
+		}
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind.GVK)
+		err := reader.Get(ctx, types.NamespacedName{Name: ref.Name}, object)
+		switch {
+		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("read %s to release it: %w", ref, err)
+		}
+		if object.GetUID() == uid && object.GetLabels()[v1alpha1.OwnerLabel] == "" && restrained(object) >= 0 {
+			found = append(found, object)
+		}
+	}
+	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return found, nil
 }
 
 // release patches one object. It is not released where it is another one by now

@@ -152,3 +152,40 @@ func TestRecordName(t *testing.T) {
 		t.Errorf("names %d long, equal %v", len(a), a == b)
 	}
 }
+
+// A pool whose label somebody has taken off grows again, too: its removal is what had
+// stopped it. One that another NodeSync has by now is that one's.
+func TestLetGoOfAPoolWithoutItsLabel(t *testing.T) {
+	for label, want := range map[string]map[string]any{
+		"":                        dynamic()["limits"].(map[string]any),
+		"plumbline-system.theirs": {"cpu": "0", "memory": "1Ti"},
+	} {
+		t.Run("label "+label, func(t *testing.T) {
+			batch := pool("batch", "batch-uid", dynamic())
+			s := newStage(t, batch)
+			s.find(render.NodePool, "batch", "batch-uid")
+			s.arrivals = Gate{Message: "NodePool/new is not Ready"}
+			for range 3 {
+				s.pass()
+			}
+			if !s.exists(batch) || restrained(batch) < 0 {
+				t.Fatal("growth was not stopped")
+			}
+			labels := map[string]string{}
+			if label != "" {
+				labels[v1alpha1.OwnerLabel] = label
+			}
+			batch.SetLabels(labels)
+			if err := s.client.Update(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+			if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+				t.Fatalf("done %v, error %v", done, err)
+			}
+			s.exists(batch)
+			if diff := cmp.Diff(want, limits(t, batch)); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

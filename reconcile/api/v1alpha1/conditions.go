@@ -73,6 +73,8 @@ const (
 	ReasonAPIServerAway        = "APIServerAway"
 	ReasonLaunchFailed         = "LaunchFailed"
 	ReasonNotForetold          = "NotForetold"
+	ReasonStatusNotWritten     = "StatusNotWritten"
+	ReasonClassTerminating     = "NodeClassTerminating"
 )
 
 // GetConditions returns the conditions of the status.

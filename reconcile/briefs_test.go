@@ -1,0 +1,77 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// poolsLeaving are removals of NodePools, all in one phase and with one message.
+func poolsLeaving(n int, phase v1alpha1.RemovalPhase, remaining int32, message string) found {
+	return func(p *pass) {
+		for i := range n {
+			p.sync.Status.Removals = append(p.sync.Status.Removals, v1alpha1.Removal{
+				Kind: render.NodePool, Name: fmt.Sprintf("general-purpose-%d", i), Phase: phase, Remaining: remaining, Message: message,
+			})
+		}
+	}
+}
+
+// TestCommitStatusSaysTheReason of what the guard holds, what stalls, what leaves and
+// what is waited for: the object and the reason are in the 140 characters that a Git
+// host takes, and nothing is in them twice.
+func TestCommitStatusSaysTheReason(t *testing.T) {
+	const guard = "with general-purpose-0, general-purpose-1 2 NodePools would be leaving, guard.maxRemovedPools is 1: put entries back, or set it to 2"
+	const blocked = "node ip-10-0-12-34.eu-west-1.compute.internal (NodeClaim/general-purpose-0-x7k2p) waits for pod web/web-7d9f, of which PodDisruptionBudget web/web allows no disruption"
+	stall := func(p *pass) {
+		poolsLeaving(1, v1alpha1.RemovalDraining, 2, blocked)(p)
+		at := p.timestamp()
+		p.sync.Status.Removals[0].Stalled = &at
+	}
+	cases := map[string]struct {
+		found found
+		want  string
+	}{
+		"held":           {poolsLeaving(2, v1alpha1.RemovalHeld, 3, guard), "held: removal of NodePool/general-purpose-0 and 1 more: with general-purpose-0"},
+		"500 held":       {poolsLeaving(500, v1alpha1.RemovalHeld, 3, "guard.maxRemovedPools is 1"), "held: removal of NodePool/general-purpose-0 and 499 more: guard.maxRemovedPools is 1"},
+		"stalled":        {stall, "NodePool/general-purpose-0: removal stalled: node ip-10-0-12-34.eu-west-1.compute.internal"},
+		"recorded":       {poolsLeaving(1, v1alpha1.RemovalPacing, 3, ""), "removing NodePool/general-purpose-0: recorded, waiting to start (3 nodes left)"},
+		"draining":       {poolsLeaving(3, v1alpha1.RemovalDraining, 1, ""), "removing NodePool/general-purpose-0 and 2 more: draining (1 node left)"},
+		"asking":         {poolsLeaving(1, v1alpha1.RemovalVerifyingCloud, 2, ""), "removing NodePool/general-purpose-0: asking EC2 for its instances (2 instances left)"},
+		"waits":          {func(p *pass) { p.waitFor("NodePool/a", "NodePool/a is not Ready: NodeClassReady: no") }, "waiting: NodePool/a is not Ready: NodeClassReady: no"},
+		"waits, no word": {func(p *pass) { p.waitFor("Controller", "") }, "waiting for Controller"},
+		"fought for": {func(p *pass) {
+			p.fought = []charts.Move{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
+		}, "corrected again and again, left as it is now"},
+		"drifted": {func(p *pass) { p.drifted = []render.Ref{{Kind: render.NodePool, Name: "a"}} }, "differs from Git, and drift is Report: NodePool/a"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := newBed(t, nodeSync(unchanged)).pass()
+			c.found(p)
+			p.summarize()
+			got := p.verdict().commitText()
+			if n := utf8.RuneCountInString(got); n > fault.MaxBrief || !strings.Contains(got, c.want) {
+				t.Errorf("%d characters: %s\nwant %s", n, got, c.want)
+			}
+		})
+	}
+}
+
+// TestABriefIsHiddenBeforeItIsCut: half of a secret is still one.
+func TestABriefIsHiddenBeforeItIsCut(t *testing.T) {
+	secret := strings.Repeat("s3cret-", 12) + "end"
+	p := newBed(t, nodeSync(unchanged)).pass()
+	p.memory.hidden.add([]string{secret})
+	stopped(t, &charts.RejectedError{Rejections: []string{strings.Repeat("value ", 10) + secret}})(p)
+	p.hideSecrets()
+	if got := p.verdict().commitText(); strings.Contains(got, "s3cret") || !strings.Contains(got, mask) {
+		t.Error(got)
+	}
+}

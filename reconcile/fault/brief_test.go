@@ -1,0 +1,199 @@
+package fault_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// brief is an error with values as long as they are in real life, and the words that
+// have to be left of it in a commit status.
+type brief struct {
+	err   error
+	words []string
+}
+
+const (
+	longFile   = "clusters/production/eu-west-1/nodes/general-purpose.yaml"
+	longURL    = "https://git.internal.example.com/platform-engineering/kubernetes/fleet-configuration.git"
+	longMirror = "oci://registry.internal.example.com/mirrors/public.ecr.aws/karpenter"
+	longPool   = "general-purpose-arm64"
+)
+
+func longDigest(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
+
+func briefsOfCommits() []brief {
+	pool := render.Ref{Kind: render.NodePool, Name: "general-purpose-arm64"}
+	class := render.Ref{Kind: render.EC2NodeClass, Name: "general-purpose-bottlerocket"}
+	origin := render.Origin{File: longFile, Line: 17}
+	const at = "(…/nodes/general-purpose.yaml:17)"
+	unsupported := `NodePool/general-purpose-arm64: spec.template.spec.requirements[0].operator: Unsupported value: "Inn": supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"`
+	kustomize := `kustomize cannot build it: accumulating resources: accumulation err='accumulating resources from '../../../base/general-purpose': read /clusters/base: no such directory': open general-purpose.yaml: no such file or directory`
+	return []brief{
+		{render.Error{File: longFile, Line: 17, Message: unsupported}, []string{"NodePool/general-purpose-arm64: spec.template.spec.requirements[0].operator", at}},
+		{render.Errors{{File: longFile, Line: 17, Message: unsupported}, {File: "z.yaml", Line: 1, Message: "odd"}}, []string{"NodePool/general-purpose-arm64: spec", "requirements[0]"}},
+		{render.Errors{{File: "prod/a.yaml", Line: 17, Message: "NodePool/a: unknown field spec.limit"}, {File: "z.yaml", Line: 1}}, []string{"NodePool/a: unknown field spec.limit (prod/a.yaml:17, and 1 more)"}},
+		{render.Errors{{File: "prod/kustomization.yaml", Message: kustomize}}, []string{"kustomize cannot build it: accumulating", "no such file or directory (prod/kustomization.yaml)"}},
+		{&render.MissingError{Path: "./clusters/production/eu-west-1", File: "clusters/production/eu-west-1/plumbline.yaml"}, []string{"clusters/production/eu-west-1/plumbline.yaml is not in the repository"}},
+		{&render.EmptyError{Path: "./clusters/production/eu-west-1"}, []string{"holds no NodePool and no EC2NodeClass", "refused"}},
+		{&source.SymlinkError{Name: longFile, Target: "../../../../etc/passwd", Reason: "leads out of the repository"}, []string{longFile + " leads out of the repository"}},
+		{&plan.MissingClassError{Ref: pool, Class: class, Origin: origin}, []string{pool.String() + " names " + class.String() + ", which is neither"}},
+		{&plan.RefusedError{Ref: pool, Origin: origin, Immutable: true, Problems: []string{`nodeClassRef.kind is immutable, "EC2NodeClass" cannot become "OtherNodeClass"`}}, []string{pool.String() + ": nodeClassRef.kind is immutable", at}},
+		{&plan.RefusedError{Ref: pool, Origin: render.Origin{File: "a.yaml", Line: 3}, Problems: []string{"spec.weight: Invalid value: 101: must be at most 100", "spec.replicas: odd"}}, []string{"NodePool/general-purpose-arm64: spec.weight: Invalid value: 101: must be at most 100 (and 1 more) (a.yaml:3)"}},
+		{&plan.ConflictError{Ref: pool, Owner: "plumbline-system.other"}, []string{"belongs to NodeSync plumbline-system.other: take it out"}},
+		{&plan.ConflictError{Ref: pool, Tools: []string{"Flux", "Argo CD"}, Fields: []string{"spec.limits.cpu", "spec.template.spec.requirements", "spec.disruption.budgets"}}, []string{pool.String() + ": Flux and Argo CD keeps spec.limits.cpu"}},
+	}
+}
+
+func briefsOfSources() []brief {
+	refused := errors.New("authentication required: Invalid username or token. Password authentication is not supported for Git operations")
+	return []brief{
+		{&source.URLError{URL: longURL, Reason: "is of a scheme that is not known"}, []string{"is of a scheme that is not known"}},
+		{&source.RefError{Field: "semver", Value: ">= 1.0.0-rc.1 <", Err: errors.New("improper constraint: >= 1.0.0-rc.1 <")}, []string{"ref.semver", "improper constraint"}},
+		{&source.AuthError{URL: longURL, Err: refused}, []string{"the Git host refuses the credentials: authentication", "Git operations"}},
+		{&source.NotFoundError{URL: longURL, What: "repository"}, []string{"the host has no such repository"}},
+		{&source.NotFoundError{URL: longURL, What: "branch release-2026-11"}, []string{"the repository has no branch release-2026-11: push it, or change source.git.ref"}},
+		{&source.UnreachableError{URL: longURL, Err: errors.New("dial tcp: lookup git.internal.example.com on 10.96.0.10:53: no such host")}, []string{"cannot be reached: dial tcp", "no such host"}},
+		{&source.UnreachableError{URL: longURL, Timeout: true}, []string{"did not answer within spec.timeout"}},
+		{&source.CertificateError{URL: longURL, Err: errors.New("x509: certificate signed by unknown authority")}, []string{"certificate is not trusted: x509: certificate signed by unknown authority"}},
+		{&source.HostKeyError{URL: longURL, Host: "git.internal.example.com", Changed: true, Fingerprint: "SHA256:uNiVztksCsDhcc0u9e8BrQXVUpKZIDTMczCvj3tD2s"}, []string{"host key of git.internal.example.com has changed to SHA256:"}},
+		{&source.LimitError{What: "the file " + longFile, Limit: 1 << 20}, []string{longFile + " is larger than the limit"}},
+		{&source.SecretError{Key: "identity"}, []string{"identity"}},
+		{&grant.RefusedError{Secret: "fleet-auth", Host: "git.internal.example.com", Reason: "its annotation plumbline.dev/hosts names github.com only: add the host there"}, []string{"secret fleet-auth is not used for git.internal.example.com: its annotation"}},
+	}
+}
+
+func briefsOfCharts() []brief {
+	mirror := charts.Ref{Version: "1.14.1", Repository: "oci://registry.internal.example.com/mirrors/public.ecr.aws/karpenter"}
+	unresolved := errors.New(`Get "https://registry.internal.example.com/v2/mirrors/public.ecr.aws/karpenter/manifests/1.14.1": dial tcp: lookup registry.internal.example.com on 10.96.0.10:53: no such host`)
+	helm := errors.New(`execution error at (karpenter/templates/deployment.yaml:112:24): template: karpenter/templates/_helpers.tpl:41:8: executing "karpenter.image" at <.Values.controller.image.tag>: tag must not be empty`)
+	crds := []string{"ec2nodeclasses.karpenter.k8s.aws", "nodeclaims.karpenter.sh", "nodepools.karpenter.sh"}
+	return []brief{
+		{&charts.UnreachableError{Ref: mirror, Chart: "karpenter-crd", Err: unresolved}, []string{"chart karpenter-crd 1.14.1 cannot be pulled: ", "no such host"}},
+		{&charts.InvalidRefError{Ref: mirror, Reason: "repository has no scheme"}, []string{"repository has no scheme"}},
+		{&charts.NotFoundError{Ref: mirror, Chart: "karpenter", Near: []string{"1.14.0", "1.13.1"}}, []string{"chart karpenter 1.14.1 is not in oci://registry"}},
+		{&charts.AuthError{Ref: mirror, Chart: "karpenter", Host: "registry.internal.example.com", Origin: "secret mirror", Err: errors.New("unauthorized: authentication required")}, []string{"registry.internal.example.com refuses the credentials of secret mirror", "required"}},
+		{&charts.AuthError{Ref: mirror, Chart: "karpenter", Host: "registry.internal.example.com", Err: errors.New("unauthorized")}, []string{"refuses access without credentials: unauthorized"}},
+		{&charts.CertificateError{Ref: mirror, Chart: "karpenter", Err: errors.New("x509: certificate signed by unknown authority")}, []string{"certificate is not trusted", "unknown authority"}},
+		{&charts.PinnedError{Ref: mirror, Chart: "karpenter", Found: longDigest("a"), Pinned: longDigest("b")}, []string{"has digest sha256:aaaaaaaaaaaa…", "digests.karpenter in plumbline.yaml pins sha256:bbbbbbbbbbbb…"}},
+		{&charts.DigestError{Ref: mirror, Chart: "karpenter", Err: errors.New("want " + longDigest("a") + ", have " + longDigest("b"))}, []string{"chart karpenter 1.14.1 is not what its digest says"}},
+		{&charts.MalformedError{Chart: "karpenter", Version: "1.14.1", Err: unresolved}, []string{"chart karpenter 1.14.1 cannot be used: ", "no such host"}},
+		{&charts.RenderError{Chart: "karpenter", Version: "1.14.1", Err: helm}, []string{"does not render with these values: ", "tag must not be empty"}},
+		{&charts.SecretError{Key: "ca.crt", Reason: "holds no certificate in PEM"}, []string{"the key ca.crt holds no certificate"}},
+		{&charts.ContradictionError{Value: "settings.clusterName", Given: "staging", Field: "cluster.name", Want: "production", Why: strings.Repeat("long reason ", 20)}, []string{`values.settings.clusterName is "staging" and cluster.name is "production"`}},
+		{&charts.ValuesError{Value: "settings.clusterName", Reason: "is no text"}, []string{"values.settings.clusterName is no text"}},
+		{&charts.LayerError{Origin: "Secret/karpenter-values", Reason: "it is no YAML"}, []string{"values of Secret/karpenter-values: it is no YAML"}},
+		{&charts.ForeignReleaseError{Release: "karpenter", Revision: 3}, []string{"helm release karpenter", "is not touched"}},
+		{&charts.ForeignObjectsError{Objects: []string{"ClusterRole/karpenter (nobody's)", "ClusterRoleBinding/karpenter (nobody's)", "Deployment/karpenter (nobody's)"}}, []string{"ClusterRole/karpenter (nobody's) (and 2 more): not made by this helm release"}},
+		{&charts.ReconciledError{Objects: []string{"HelmRelease/karpenter", "Deployment/karpenter"}}, []string{"reconciles HelmRelease/karpenter (and 1 more): set management: External"}},
+		{&charts.ElsewhereError{Object: "deployment/karpenter in namespace karpenter", Namespace: "karpenter"}, []string{"deployment/karpenter in namespace karpenter", "is Karpenter's already"}},
+		{&charts.OtherChartError{Release: "karpenter", Chart: "platform-addons"}, []string{"helm release karpenter is of chart platform-addons, which is not Karpenter's own"}},
+		{&charts.NewerError{Runs: "1.14.1", Version: "1.8.6"}, []string{"karpenter 1.14.1 runs here", "CRDs do not go back"}},
+		{&charts.RejectedError{Rejections: []string{"Deployment/karpenter: spec.replicas: Invalid value: -1: must be greater than or equal to 0", "odd"}}, []string{"the API server rejects", "greater than or equal to 0 (and 1 more)"}},
+		{&charts.ForbiddenError{Refusals: []string{`ClusterRole/karpenter: {apiGroups: ["karpenter.k8s.aws"], resources: ["ec2nodeclasses/status"], verbs: ["patch", "update"]}`}}, []string{"ClusterRole plumbline-charts lacks rules", "ClusterRole/karpenter"}},
+		{&charts.DroppedCRDsError{Names: crds}, []string{"leaves out crd ec2nodeclasses.karpenter.k8s.aws (and 2 more): Helm would delete it, and every node"}},
+		{&charts.UnprotectedCRDsError{Names: crds}, []string{"without helm.sh/resource-policy: keep: use a newer version"}},
+		{&charts.ForeignCRDsError{Version: "1.14.1", Names: []string{"widgets.example.com", "gadgets.example.com"}}, []string{"has CRDs that are not Karpenter's: widgets.example.com (and 1 more)"}},
+		{&charts.NoRevisionError{Release: "karpenter", Revision: 3}, []string{"revision 3 of helm release karpenter is gone"}},
+		{&charts.TerminatingError{Objects: crds}, []string{"ec2nodeclasses.karpenter.k8s.aws (and 2 more): being deleted"}},
+		{&karpenter.KubernetesError{Karpenter: "1.8.6", Minor: 36, Use: "1.13.0"}, []string{"karpenter 1.8.6 knows kubernetes", "the cluster's is 1.36", "set version 1.13.0"}},
+		{&karpenter.UntestedError{Names: []string{"karpenter 1.15.0"}, Unknown: []string{"which IAM actions karpenter 1.15.0 needs is not known, nor what its upgrade does to nodes, nor which values it has", "b"}}, []string{"karpenter 1.15.0 is not in the tables: use a newer plumbline, or acceptUntested: which IAM"}},
+		{&karpenter.VersionError{Version: "~1.14"}, []string{`version of karpenter is "~1.14": give one full version`}},
+		{&karpenter.SkippedHopError{From: "0.32.10", To: "1.14.1", Next: "1.0.8"}, []string{"cannot be upgraded to 1.14.1 at once: set version 1.0.8"}},
+		{&karpenter.DowngradeError{From: "1.0.8", To: "0.37.6"}, []string{"karpenter 1.0.8 cannot be taken back to 0.37.6"}},
+		{&karpenter.LostVersionError{CRD: "ec2nodeclasses.karpenter.k8s.aws", Versions: []string{"v1beta1"}, Has: []string{"v1"}}, []string{"crd ec2nodeclasses.karpenter.k8s.aws stores objects as v1beta1"}},
+		{&karpenter.ValuesError{Version: "1.14.1", Words: []string{"controller.resource: did you mean controller.resources"}}, []string{"chart karpenter 1.14.1", "controller.resource: did you mean"}},
+	}
+}
+
+func briefsOfWrites() []brief {
+	pool := render.Ref{Kind: render.NodePool, Name: "general-purpose-arm64"}
+	forbidden := errors.New(`nodepools.karpenter.sh "general-purpose-arm64" is forbidden: User "system:serviceaccount:plumbline-system:plumbline" cannot patch resource "nodepools" in API group "karpenter.sh" at the cluster scope`)
+	return []brief{
+		{&apply.InvalidError{Ref: pool, Problems: []string{"spec.weight: must be at most 100", "odd"}}, []string{pool.String() + ": the API server refuses it: spec.weight: must be at most 100 (and 1 more)"}},
+		{&apply.AdmissionError{Ref: pool, Err: errors.New(`admission webhook "validate.kyverno.svc-fail" denied the request: resource NodePool//general-purpose-arm64 was blocked due to the following policies require-team-label: label team is required`)}, []string{pool.String() + ": denied by webhook validate.kyverno.svc-fail: ", "label team is required"}},
+		{&apply.AdmissionError{Ref: pool, Err: errors.New(`nodepools.karpenter.sh "general-purpose-arm64" is forbidden: ValidatingAdmissionPolicy 'nodepool-limits' with binding 'nodepool-limits-prod' denied request: limits.cpu is required`)}, []string{"denied by ValidatingAdmissionPolicy nodepool-limits: limits.cpu is required"}},
+		{&apply.WebhookError{Ref: pool, Webhook: "validate.kyverno.svc-fail", Err: errors.New(`Internal error occurred: failed calling webhook "validate.kyverno.svc-fail": failed to call webhook: Post "https://kyverno-svc.kyverno.svc:443/validate/fail?timeout=10s": dial tcp 10.0.0.7:443: connect: connection refused`)}, []string{pool.String() + ": webhook validate.kyverno.svc-fail gives no answer", "connection refused"}},
+		{&apply.NotServedError{Ref: pool, Err: errors.New("no match")}, []string{"does not serve its kind: install the karpenter-crd chart"}},
+		{fmt.Errorf("apply %s: %w", pool, forbidden), []string{"ServiceAccount plumbline-system/plumbline may not patch nodepools.karpenter.sh: add the rule to its ClusterRole"}},
+	}
+}
+
+func briefsOfAll() []brief {
+	var all []brief
+	for _, some := range [][]brief{briefsOfCommits(), briefsOfSources(), briefsOfCharts(), briefsOfWrites()} {
+		all = append(all, some...)
+	}
+	return all
+}
+
+// TestBriefSaysTheReason of every refusal, in what a Git host takes, bare and in the
+// wrappings that steps put around it.
+func TestBriefSaysTheReason(t *testing.T) {
+	for _, b := range briefsOfAll() {
+		for form, err := range map[string]error{
+			"bare":       b.err,
+			"classified": fault.Classify(b.err),
+			"wrapped":    fmt.Errorf("the definitions of main@sha1:0123456789012345678901234567890123456789 cannot be rendered: %w", b.err),
+		} {
+			got := fault.BriefOf(err).String()
+			if n := utf8.RuneCountInString(got); n > fault.MaxBrief {
+				t.Errorf("%s %s: %d characters: %s", form, nameOf(b.err), n, got)
+			}
+			for _, words := range b.words {
+				if !strings.Contains(got, words) {
+					t.Errorf("%s %s: lacks %q:\n%s", form, nameOf(b.err), words, got)
+				}
+			}
+			if head, _, _ := strings.Cut(got, ":"); strings.Count(got, head) > 1 {
+				t.Errorf("%s %s: says %q twice:\n%s", form, nameOf(b.err), head, got)
+			}
+		}
+	}
+}
+
+// TestEveryRefusalIsBrief: a new type that a person has to act on needs a row.
+func TestEveryRefusalIsBrief(t *testing.T) {
+	rows := map[string]bool{}
+	for _, b := range briefsOfAll() {
+		rows[nameOf(b.err)] = true
+	}
+	for _, m := range meanings() {
+		if m.class == fault.Terminal && !rows[nameOf(m.err)] {
+			t.Errorf("%s has no row here: say what of it has to be left in %d characters", nameOf(m.err), fault.MaxBrief)
+		}
+	}
+}
+
+// TestBriefOfSeveral is that of the gravest, and counts the others.
+func TestBriefOfSeveral(t *testing.T) {
+	pool := render.Ref{Kind: render.NodePool, Name: "a"}
+	err := errors.Join(errors.New("odd"), &plan.ConflictError{Ref: pool, Owner: "x.y"}, &apply.NotServedError{Ref: pool})
+	if got, want := fault.BriefOf(err).String(), "NodePool/a belongs to NodeSync x.y: take it out of one of the two repositories (and 2 more)"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestBriefOfNothing(t *testing.T) {
+	if got := fault.BriefOf(nil).String(); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestGitHostsTakeABrief(t *testing.T) {
+	if fault.MaxBrief != report.MaxDescription {
+		t.Errorf("a brief has %d characters, a commit status %d", fault.MaxBrief, report.MaxDescription)
+	}
+}

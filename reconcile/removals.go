@@ -1,0 +1,158 @@
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func removalName(r v1alpha1.Removal) string { return r.Kind + "/" + r.Name }
+
+func stalled(removals []v1alpha1.Removal) []v1alpha1.Removal {
+	return filter(removals, func(r v1alpha1.Removal) bool { return r.Stalled != nil })
+}
+
+func heldRemovals(removals []v1alpha1.Removal) []v1alpha1.Removal {
+	return filter(removals, func(r v1alpha1.Removal) bool { return r.Phase == v1alpha1.RemovalHeld })
+}
+
+func filter(removals []v1alpha1.Removal, keep func(v1alpha1.Removal) bool) []v1alpha1.Removal {
+	var kept []v1alpha1.Removal
+	for _, r := range removals {
+		if keep(r) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// stalledVerdict says what stands still, and why the first of it does.
+func stalledVerdict(removals []v1alpha1.Removal) verdict {
+	r := removals[0]
+	return verdict{
+		class: stuck, reason: v1alpha1.ReasonStalled,
+		message: fmt.Sprintf("removal of %s stalled: %s", namesOf(removals), r.Message),
+		brief:   fault.Brief{What: fmt.Sprintf("%s: removal stalled: %s", firstName(removals), r.Message)},
+	}
+}
+
+// heldVerdict names what is held and what releases it.
+func heldVerdict(changes []plan.Change, removals []v1alpha1.Removal) verdict {
+	var changed, what []string
+	why := ""
+	if len(removals) > 0 {
+		what, why = append(what, "removal of "+namesOf(removals)), removals[0].Message
+	}
+	for _, c := range changes {
+		changed = append(changed, c.Ref.String())
+	}
+	if len(changed) > 0 {
+		what, why = append([]string{"change of " + someOf(changed)}, what...), changes[0].Message
+	}
+	brief := "held: removal of "
+	if len(changed) > 0 {
+		brief = "held: change of " + firstOf(changed)
+	} else {
+		brief += firstName(removals)
+	}
+	return verdict{
+		class: stuck, reason: v1alpha1.ReasonHeld,
+		message: fmt.Sprintf("held: %s: %s", strings.Join(what, ", "), why),
+		brief:   fault.Brief{What: brief + ": " + why},
+	}
+}
+
+// namesOf names the first few removals and counts the rest.
+func namesOf(removals []v1alpha1.Removal) string {
+	names := make([]string, 0, len(removals))
+	for _, r := range removals {
+		names = append(names, removalName(r))
+	}
+	return someOf(names)
+}
+
+// firstName names the first removal and counts the rest.
+func firstName(removals []v1alpha1.Removal) string {
+	names := make([]string, 0, len(removals))
+	for _, r := range removals {
+		names = append(names, removalName(r))
+	}
+	return firstOf(names)
+}
+
+func firstOf(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
+}
+
+// describeRemovals says how far each of the first few has come.
+func describeRemovals(removals []v1alpha1.Removal) string {
+	parts := make([]string, 0, len(removals))
+	for _, r := range removals {
+		parts = append(parts, removalName(r)+": "+progressOf(r))
+	}
+	if len(parts) > maxNamed {
+		parts = append(parts[:maxNamed], fmt.Sprintf("and %d more", len(removals)-maxNamed))
+	}
+	return "removing " + strings.Join(parts, "; ")
+}
+
+// briefOfRemovals says how far the first has come that is not held.
+func briefOfRemovals(removals []v1alpha1.Removal) fault.Brief {
+	open := filter(removals, func(r v1alpha1.Removal) bool { return r.Phase != v1alpha1.RemovalHeld })
+	if len(open) == 0 {
+		open = removals
+	}
+	return fault.Brief{What: fmt.Sprintf("removing %s: %s", firstName(open), progressOf(open[0]))}
+}
+
+// progressOf says what a removal waits for, and what is still there of it.
+func progressOf(r v1alpha1.Removal) string {
+	words := r.Message
+	if words == "" {
+		words = phaseWords(r.Phase)
+	}
+	if left := leftOf(r); left != "" {
+		words += " (" + left + ")"
+	}
+	return words
+}
+
+// phaseWords are for a removal that says nothing of itself.
+func phaseWords(phase v1alpha1.RemovalPhase) string {
+	switch phase {
+	case v1alpha1.RemovalHeld:
+		return "held"
+	case v1alpha1.RemovalPacing:
+		return "recorded, waiting to start"
+	case v1alpha1.RemovalDraining:
+		return "draining"
+	case v1alpha1.RemovalVerifyingCloud:
+		return "asking EC2 for its instances"
+	case v1alpha1.RemovalFinalizing:
+		return "being deleted"
+	case v1alpha1.RemovalGone:
+	}
+	return "gone"
+}
+
+// leftOf counts what is still there of a NodePool.
+func leftOf(r v1alpha1.Removal) string {
+	if r.Kind != render.NodePool || r.Remaining == 0 {
+		return ""
+	}
+	what := "node"
+	if r.Phase == v1alpha1.RemovalVerifyingCloud {
+		what = "instance"
+	}
+	if r.Remaining > 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s left", r.Remaining, what)
+}

@@ -1,0 +1,70 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+)
+
+// saveLess writes as little as there has to be, where the API server refuses the whole
+// status whenever it is tried: else the status of before would go on being believed.
+// What removals are recorded by is kept whole. Where that is what is too much, no new
+// removal is recorded, so that none of them begins.
+func (p *pass) saveLess(ctx context.Context, refused error) error {
+	whole := *p.sync.Status.DeepCopy()
+	p.notes, p.again = nil, p.now.Add(p.retryInterval())
+	p.fault = notStored(refused, "the removals are recorded without their messages")
+	p.sync.Status = p.least(whole, whole.Removals)
+	err := p.writeStatus(ctx)
+	if fault.Unstorable(err) {
+		unrecorded := len(whole.Removals) - len(p.before.Status.Removals)
+		p.fault = notStored(refused, fmt.Sprintf("%d removals are not recorded, and none of them begins: remove fewer entries in one commit", max(unrecorded, 0)))
+		p.sync.Status = p.least(whole, p.before.Status.Removals)
+		err = p.writeStatus(ctx)
+	}
+	p.report(ctx)
+	return p.stale(err)
+}
+
+// notStored says that a status was refused, and what is in the cluster instead.
+func notStored(refused error, instead string) *fault.Error {
+	return &fault.Error{Class: fault.Transient, Reason: v1alpha1.ReasonStatusNotWritten, Err: fmt.Errorf(
+		"the API server refuses the status, and less of it was written; %s: %s", instead, bounded(refused.Error(), maxRemovalMessage))}
+}
+
+// least is the least of a status that says the truth: what removals and charts go by,
+// and that the rest could not be written.
+func (p *pass) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal) v1alpha1.NodeSyncStatus {
+	least := v1alpha1.NodeSyncStatus{
+		ReconcileRequestStatus: whole.ReconcileRequestStatus,
+		ObservedGeneration:     whole.ObservedGeneration,
+		LastAttemptedRevision:  whole.LastAttemptedRevision,
+		LastAppliedRevision:    whole.LastAppliedRevision,
+		Karpenter:              whole.Karpenter,
+		OpenRemovals:           whole.OpenRemovals,
+		Reported:               p.before.Status.Reported,
+	}
+	for _, r := range removals {
+		r.Message = ""
+		least.Removals = append(least.Removals, r)
+	}
+	// From the conditions of before, so that what stays keeps its time.
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Generation: p.sync.Generation}}
+	for _, kind := range []string{meta.ReadyCondition, meta.ReconcilingCondition, v1alpha1.CloudVerifiedCondition} {
+		if c := conditions.Get(p.before, kind); c != nil {
+			c.Message = bounded(c.Message, maxRemovalMessage)
+			sync.Status.Conditions = append(sync.Status.Conditions, *c)
+		}
+	}
+	v := verdictOf(p.fault)
+	conditions.MarkFalse(sync, meta.ReadyCondition, v.reason, "%s", v.message)
+	conditions.MarkReconciling(sync, meta.ProgressingWithRetryReason, "%s", v.message)
+	least.Conditions = sync.Status.Conditions
+	return least
+}

@@ -1,0 +1,210 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+	renderschema "github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// refuses has the API server refuse each status that is longer than a limit.
+func (b *bed) refuses(limit int, err error) {
+	b.Client = interceptor.NewClient(b.client, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		if data, _ := json.Marshal(obj.(*v1alpha1.NodeSync).Status); len(data) > limit {
+			return err
+		}
+		return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+	}})
+}
+
+// refusals are the ways in which an API server says that a status is too much.
+func refusals() map[string]error {
+	kind := schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.NodeSyncKind}
+	return map[string]error{
+		"invalid":         apierrors.NewInvalid(kind, "prod", nil),
+		"the body":        apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
+		"etcd":            apierrors.NewInternalError(errors.New("etcdserver: request is too large")),
+		"the way to etcd": apierrors.NewInternalError(errors.New("rpc error: code = ResourceExhausted desc = trying to send message larger than max (2110000 vs. 2097152)")),
+	}
+}
+
+// TestARefusedStatusIsSaid in as little of one as the API server takes: not Ready, and
+// the removals whole, since they go by it.
+func TestARefusedStatusIsSaid(t *testing.T) {
+	for name, refusal := range refusals() {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, reporting(unchanged))
+			registry := metered(b)
+			b.concluded(b.pass(), removals(v1alpha1.RemovalDraining))
+			b.refuses(8000, refusal)
+			found := []found{poolsLeaving(20, v1alpha1.RemovalPacing, 1, strings.Repeat("long ", 90)), func(p *pass) {
+				p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
+				p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu"}}
+				p.wakeNow()
+			}}
+			again := b.concluded(b.pass(), found...)
+			sync := b.read()
+			ready := conditions.Get(sync, meta.ReadyCondition)
+			if ready.Status != metav1.ConditionFalse || ready.Reason != v1alpha1.ReasonStatusNotWritten || !strings.Contains(ready.Message, "without their messages") {
+				t.Errorf("ready: %+v", ready)
+			}
+			if len(sync.Status.Removals) != 21 || sync.Status.Removals[20].Name != "general-purpose-19" || sync.Status.Removals[0].Phase != v1alpha1.RemovalDraining {
+				t.Errorf("%d removals are recorded", len(sync.Status.Removals))
+			}
+			if again != time.Minute {
+				t.Errorf("again in %s: it was refused, and may be at once", again)
+			}
+			if got := series(t, registry)["plumbline_status_writes_failed_total{name=prod,namespace=plumbline-system}"]; got != 1 {
+				t.Errorf("%v refusals are counted", got)
+			}
+			if got := b.queued(); len(got) != 1 || !strings.Contains(got[0], "failure: the API server refuses the status") {
+				t.Errorf("the commit status: %v", got)
+			}
+
+			version := sync.ResourceVersion
+			b.clock.forward(time.Hour)
+			b.concluded(b.pass(), func(p *pass) { p.sync.Status.Removals = p.sync.Status.Removals[:1] }, found[0], found[1])
+			if b.read().ResourceVersion != version {
+				t.Error("it is refused as before, and written again")
+			}
+
+			b.Client = b.client
+			b.concluded(b.pass(), func(p *pass) { p.sync.Status.Removals = nil })
+			if !conditions.IsReady(b.read()) {
+				t.Errorf("the API server takes it again: %+v", conditions.Get(b.read(), meta.ReadyCondition))
+			}
+		})
+	}
+}
+
+// TestRemovalsThatCannotBeRecordedDoNotBegin: those of before stay.
+func TestRemovalsThatCannotBeRecordedDoNotBegin(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.concluded(b.pass(), removals(v1alpha1.RemovalDraining))
+	b.refuses(3000, refusals()["etcd"])
+	b.concluded(b.pass(), poolsLeaving(100, v1alpha1.RemovalPacing, 1, "why"))
+	sync := b.read()
+	if len(sync.Status.Removals) != 1 || sync.Status.Removals[0].Name != "a" {
+		t.Errorf("recorded: %+v", sync.Status.Removals)
+	}
+	if ready := conditions.Get(sync, meta.ReadyCondition); ready.Reason != v1alpha1.ReasonStatusNotWritten || !strings.Contains(ready.Message, "100 removals are not recorded, and none of them begins") {
+		t.Errorf("ready: %+v", ready)
+	}
+}
+
+// TestFiveHundredPoolsRemoved in one commit are all recorded, in a status that etcd
+// takes, and nothing in it grows with the square of them.
+func TestFiveHundredPoolsRemoved(t *testing.T) {
+	const n = 500
+	p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:0" })).pass()
+	p.live = plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
+	for i := range n {
+		pool := appliedPool(fmt.Sprintf("general-purpose-with-a-rather-long-name-%03d", i))
+		p.live.Objects[render.Ref{Kind: render.NodePool, Name: pool.GetName()}] = pool
+	}
+	validator, err := renderschema.New(applytest.CRDs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := appliedPool("kept")
+	p.set = &render.Set{Revision: "main@sha1:1", Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "kept"}, Desired: kept, Defaulted: kept}}}
+	policy, err := p.policy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy.NewRevision = true
+	if p.plan, err = plan.Make(t.Context(), p.set, p.live, policy, validator); err != nil {
+		t.Fatal(err)
+	}
+	p.recordCandidates()
+	p.summarize()
+	data, err := json.Marshal(p.sync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.sync.Status.Removals) != n || len(heldRemovals(p.sync.Status.Removals)) != n {
+		t.Errorf("%d removals, %d of them held", len(p.sync.Status.Removals), len(heldRemovals(p.sync.Status.Removals)))
+	}
+	if len(data) > 600<<10 {
+		t.Errorf("the NodeSync has %d bytes", len(data))
+	}
+	for _, c := range p.sync.Status.Conditions {
+		if len(c.Message) > 4<<10 {
+			t.Errorf("condition %s has %d bytes", c.Type, len(c.Message))
+		}
+	}
+}
+
+// appliedPool is a NodePool that plumbline has applied for NodeSync prod.
+func appliedPool(name string) *unstructured.Unstructured {
+	kind, _ := render.KindOf(render.NodePool)
+	pool := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	pool.SetGroupVersionKind(kind.GVK)
+	pool.SetName(name)
+	pool.SetUID(types.UID("uid-of-" + name))
+	pool.SetLabels(map[string]string{v1alpha1.OwnerLabel: namespace + ".prod"})
+	pool.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: v1alpha1.FieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "karpenter.sh/v1", FieldsType: "FieldsV1",
+		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:plumbline.dev/nodesync":{}}}}`)},
+	}})
+	return pool
+}
+
+func TestBounded(t *testing.T) {
+	cases := map[string]struct{ text, want string }{
+		"short":           {"odd", "odd"},
+		"at a line's end": {strings.Repeat("a", 20) + "\n" + strings.Repeat("b", 30), strings.Repeat("a", 20) + " … (cut)"},
+		"at a word's end": {strings.Repeat("word ", 12), "word word word word word word … (cut)"},
+		"one long word":   {strings.Repeat("ä", 60), strings.Repeat("ä", 15) + " … (cut)"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := bounded(c.text, 40); got != c.want || len(got) > 40 {
+				t.Errorf("%d bytes: %q, want %q", len(got), got, c.want)
+			}
+		})
+	}
+}
+
+// TestATooLongMessageIsNoNews: what is cut is the same each time.
+func TestATooLongMessageIsNoNews(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	long := stopped(t, errors.New(strings.Repeat("a rather long line\n", 4000)))
+	b.concluded(b.pass(), long)
+	version := b.read().ResourceVersion
+	if got := len(conditions.GetMessage(b.read(), meta.ReadyCondition)); got > maxConditionMessage {
+		t.Errorf("the condition has %d bytes", got)
+	}
+	for _, e := range b.told() {
+		if len(e) > maxEventMessage+100 {
+			t.Errorf("an event has %d bytes", len(e))
+		}
+	}
+	b.clock.forward(time.Hour)
+	b.concluded(b.pass(), long)
+	if got := b.read().ResourceVersion; got != version {
+		t.Error("nothing has changed, and it is written")
+	}
+	if got := b.told(); len(got) > 0 {
+		t.Errorf("nothing has changed, and it is told: %d events", len(got))
+	}
+}
