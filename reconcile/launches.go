@@ -33,12 +33,17 @@ func (p *pass) seeLaunches(ctx context.Context) error {
 	words := map[string]string{}
 	var silent []silentLaunch
 	for _, object := range p.set.Objects {
+		if live := p.live.Objects[object.Ref]; live != nil && object.Ref.Kind == render.NodePool {
+			words[object.Ref.Name] = observe.Registers(live).Message
+		}
 		failed, is := p.Launches.Failed(object.Ref.Name)
 		if object.Ref.Kind != render.NodePool || !is {
 			continue
 		}
 		p.wakeAt(failed.At.Add(observe.FailedLaunchLasts))
-		words[object.Ref.Name] = failed.Words
+		if failed.Words != "" {
+			words[object.Ref.Name] = failed.Words
+		}
 		if failed.Words == "" {
 			silent = append(silent, silentLaunch{pool: object.Ref.Name, failed: failed})
 		}
@@ -52,7 +57,9 @@ func (p *pass) seeLaunches(ctx context.Context) error {
 	}
 	for _, s := range silent {
 		p.Launches.Ask(s.pool, s.failed, p.now)
-		words[s.pool] = p.whyNotLaunched(ctx, s.pool, s.failed)
+		if why := p.whyNotLaunched(ctx, s.pool, s.failed); why != "" {
+			words[s.pool] = why
+		}
 	}
 	for pool, why := range words {
 		if why != "" {

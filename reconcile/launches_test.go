@@ -10,11 +10,14 @@ import (
 	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -149,5 +152,52 @@ func TestAPassThatFailsBeforeItLooks(t *testing.T) {
 	p.summarize()
 	if !conditions.Has(p.sync, v1alpha1.LaunchFailingCondition) || len(p.notes) > 0 {
 		t.Errorf("it says %+v, and tells %v", p.sync.Status.Conditions, p.notes)
+	}
+}
+
+// TestACommitStatusNamesAPoolWithoutNodes: it is no success while the pool has none, and
+// where it has some, the words say so.
+func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
+	cases := map[string]struct {
+		nodes []plan.NodeClaim
+		state report.State
+	}{
+		"none":           {nil, report.Pending},
+		"another pool's": {[]plan.NodeClaim{{Pool: "general", Node: "ip-1"}}, report.Pending},
+		"one that goes":  {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1", Deleting: true}}, report.Pending},
+		"one":            {[]plan.NodeClaim{{Pool: "cheap", Node: "ip-1"}}, report.Success},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := newBed(t, nodeSync(unchanged)).pass()
+			p.live.NodeClaims = c.nodes
+			p.looked, p.launchless = true, []launchless{{pool: "cheap", why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
+			p.summarize()
+			v := p.verdict()
+			if v.commitState() != c.state || v.commitText() != "applied; NodePool/cheap launches no node: insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
+				t.Errorf("%s: %s", v.commitState(), v.commitText())
+			}
+			if !conditions.IsReady(p.sync) {
+				t.Error("Ready hangs on it")
+			}
+		})
+	}
+}
+
+// TestNodesThatDoNotRegister count as none: Karpenter says so beside Ready.
+func TestNodesThatDoNotRegister(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.pass()
+	ref := render.Ref{Kind: render.NodePool, Name: "cheap"}
+	live := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]any{"type": "Ready", "status": "True"},
+		map[string]any{"type": "NodeRegistrationHealthy", "status": "False", "reason": "RegistrationFailed", "message": "Failed to register node"},
+	}}}}
+	p.set = &render.Set{Objects: []render.Object{{Ref: ref}}}
+	p.live.Objects = map[render.Ref]*unstructured.Unstructured{ref: live}
+	p.run(t.Context(), p.seeLaunches)
+	want := []launchless{{pool: "cheap", why: "its nodes do not register: RegistrationFailed: Failed to register node"}}
+	if !slices.Equal(p.launchless, want) {
+		t.Errorf("%+v", p.launchless)
 	}
 }

@@ -31,6 +31,11 @@ func (p *pass) makePlan(ctx context.Context) error {
 	p.memory.compared = p.plan.Memo
 	p.awaitOthers(all)
 	p.memories.weigh(p.name(), p.holdsNodes())
+	for _, u := range p.plan.InUse {
+		if stalls := u.Since.Add(p.stallAfter()); p.now.Before(stalls) {
+			p.wakeAt(stalls)
+		}
+	}
 	return nil
 }
 

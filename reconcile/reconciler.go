@@ -122,6 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		p.run(ctx, func(context.Context) error { return unheard })
 	case !sync.DeletionTimestamp.IsZero():
 		p.run(ctx, p.deletion()...)
+		p.farewell(ctx)
 	case !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer):
 		p.run(ctx, p.addFinalizer)
 	case sync.Spec.Suspend:

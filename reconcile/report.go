@@ -23,6 +23,9 @@ type Reports interface {
 	Say(ctx context.Context, sync *v1alpha1.NodeSync, s queue.Saying) error
 	// Reported is what was said last, and what the hosts are in trouble with.
 	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
+	// Farewell notes the last word on a NodeSync that is being deleted, and says whether
+	// there is nothing more to wait for.
+	Farewell(ctx context.Context, sync *v1alpha1.NodeSync, f queue.Farewell) (done bool, err error)
 	// Forget drops what is held of a NodeSync that is gone.
 	Forget(name types.NamespacedName)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -28,6 +29,9 @@ type verdict struct {
 	// brief is the message for a commit status, which holds little; the message
 	// itself where there is none.
 	brief fault.Brief
+	// nodeless says that a pool of Git launches no node and has none: nothing is wrong
+	// with the definitions, and the commit is not done all the same.
+	nodeless bool
 }
 
 // verdict weighs what was found: the gravest speaks.
@@ -50,6 +54,8 @@ func (p *pass) verdict() verdict {
 		return stalledVerdict(stalled(s.Removals))
 	case len(p.held)+len(heldRemovals(s.Removals)) > 0:
 		return heldVerdict(p.held, heldRemovals(s.Removals))
+	case p.plan != nil && len(p.plan.InUse) > 0:
+		return p.classInUse(p.plan.InUse[0])
 	case p.unpulled != nil:
 		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.unpulled)))
 	case p.unkept != nil:
@@ -63,7 +69,31 @@ func (p *pass) verdict() verdict {
 	case s.OpenRemovals > 0:
 		return verdict{class: working, reason: v1alpha1.ReasonRemoving, message: describeRemovals(s.Removals), brief: briefOfRemovals(s.Removals)}
 	}
-	return verdict{class: done, reason: v1alpha1.ReasonSucceeded, message: "applied, Ready, no removal open: " + render.ShortRevision(p.revision())}
+	return p.doneVerdict()
+}
+
+// doneVerdict says that all is applied, and in a commit status which pool launches no
+// node: Ready does not hang on it, as its pods may fit elsewhere.
+func (p *pass) doneVerdict() verdict {
+	v := verdict{class: done, reason: v1alpha1.ReasonSucceeded, message: "applied, Ready, no removal open: " + render.ShortRevision(p.revision())}
+	if len(p.launchless) == 0 {
+		return v
+	}
+	nodes := map[string]bool{}
+	for i := range p.live.NodeClaims {
+		if claim := &p.live.NodeClaims[i]; claim.Node != "" && !claim.Deleting {
+			nodes[claim.Pool] = true
+		}
+	}
+	first := p.launchless[0]
+	for _, l := range p.launchless {
+		if !nodes[l.pool] {
+			first, v.nodeless = l, true
+			break
+		}
+	}
+	v.brief = fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, first.pool), Cause: first.why}
+	return v
 }
 
 func verdictOf(f *fault.Error) verdict {
@@ -91,6 +121,16 @@ func waitingVerdict(w wait) verdict {
 	return v
 }
 
+// classInUse says who keeps a class that was deleted, and the way out. It is a person's
+// to take from the start; it counts as stalled after as long as a removal does.
+func (p *pass) classInUse(u plan.InUse) verdict {
+	v := verdict{class: retrying, reason: v1alpha1.ReasonClassTerminating, message: u.Message(), brief: fault.Brief{What: u.Brief()}}
+	if !p.now.Before(u.Since.Add(p.stallAfter())) {
+		v.class = stuck
+	}
+	return v
+}
+
 func (p *pass) revision() string {
 	if p.snapshot == nil {
 		return p.sync.Status.LastAttemptedRevision
@@ -102,6 +142,9 @@ func (p *pass) revision() string {
 func (v verdict) commitState() report.State {
 	switch v.class {
 	case done:
+		if v.nodeless {
+			return report.Pending
+		}
 		return report.Success
 	case working:
 		return report.Pending
@@ -113,10 +156,10 @@ func (v verdict) commitState() report.State {
 // commitText is the verdict for a commit status, the most important first.
 func (v verdict) commitText() string {
 	switch {
-	case v.class == done:
-		return "applied, Ready, no removal open; node rollouts are not tracked yet"
 	case v.brief != fault.Brief{}:
 		return v.brief.String()
+	case v.class == done:
+		return "applied, Ready, no removal open; node rollouts are not tracked yet"
 	}
 	return fault.Brief{What: v.message}.String()
 }

@@ -46,6 +46,8 @@ func stateOf(sync *v1alpha1.NodeSync) state {
 		return stateInSync
 	case conditions.IsStalled(sync):
 		return stuckState(reason)
+	case reason == v1alpha1.ReasonClassTerminating:
+		return stateFailed // trying again changes nothing
 	case conditions.IsFalse(sync, meta.ReadyCondition):
 		return stateRetrying
 	case reason == v1alpha1.ReasonRemoving:

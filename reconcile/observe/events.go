@@ -26,7 +26,7 @@ func DefinitionChanged() predicate.Predicate {
 			(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
 			!reflect.DeepEqual(fieldOwners(before), fieldOwners(after)) ||
-			Ready(before) != Ready(after) ||
+			Ready(before) != Ready(after) || Registers(before) != Registers(after) ||
 			plan.LimitReached(before) != plan.LimitReached(after)
 	}}
 }

@@ -11,6 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 // Readiness is whether one thing is as it should be, and if not, why. Of one that is
@@ -106,6 +107,17 @@ func Ready(obj *unstructured.Unstructured) Readiness {
 		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s", name, cmp.Or(why, "its controller says no reason")) + causes(obj)}
 	}
 	return Readiness{Ready: true}
+}
+
+// Registers says whether the nodes of a NodePool register, where Karpenter knows that
+// they do not. Its Ready does not hang on it
+// (sigs.k8s.io/karpenter pkg/apis/v1/nodepool_status.go).
+func Registers(pool *unstructured.Unstructured) Readiness {
+	healthy, found := condition(pool, karpv1.ConditionTypeNodeRegistrationHealthy)
+	if !found || healthy.Status != metav1.ConditionFalse {
+		return Readiness{Ready: true}
+	}
+	return Readiness{Message: fmt.Sprintf("its nodes do not register: %s: %s", healthy.Reason, healthy.Message)}
 }
 
 // causes are the words of the conditions that Ready sums up: it names those that

@@ -39,6 +39,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		if err := m.change(ctx, set, p); err != nil {
 			return nil, err
 		}
+		p.InUse = m.inUse(set.Objects)
 	}
 	if !policy.Offline {
 		p.Kept = m.keep()

@@ -27,6 +27,9 @@ type Plan struct {
 	// Kept are the entries that left and stay because of another NodeSync. Those that
 	// are recorded and not Returned keep their record, and are not driven on.
 	Kept []Kept
+	// InUse are the classes that were deleted while NodePools name them, the oldest
+	// first.
+	InUse []InUse
 	// Warnings are sentences a person should read.
 	Warnings []string
 	// Digest names what would be done: equal Digests, equal deeds.

@@ -31,7 +31,7 @@ func TestAnOverdueRemovalDoesNotSpin(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := &drive{Pass: Pass{Now: now, AskEvery: 10 * time.Second, StallAfter: time.Minute}, result: Result{AskedAt: c.askedAt}}
-			it := &item{after: v1alpha1.Removal{Phase: c.phase, LastProgress: metav1.NewTime(now.Add(-time.Hour))}}
+			it := &item{known: true, after: v1alpha1.Removal{Phase: c.phase, LastProgress: metav1.NewTime(now.Add(-time.Hour))}}
 			it.seen.Cloud.Open = c.cloud
 			if c.stalled {
 				at := metav1.NewTime(now)

@@ -17,6 +17,8 @@ type Ledger struct {
 	// Commits are those that the verdict on Head is told on, newest first, and
 	// after them older ones that are not forgotten yet.
 	Commits []Commit `json:"commits,omitempty"`
+	// Farewell is when the last word was said, as the NodeSync is deleted; zero before.
+	Farewell time.Time `json:"farewell,omitzero"`
 	// Lanes lead to the hosts.
 	Lanes []Lane `json:"lanes"`
 }

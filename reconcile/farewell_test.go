@@ -1,0 +1,99 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+)
+
+// deletedWhilePending is a NodeSync that was deleted when its commit was pending.
+func deletedWhilePending(t *testing.T, onDelete v1alpha1.OnDelete) *bed {
+	t.Helper()
+	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = onDelete }))
+	b.reports(b.read(), waits)
+	if got := b.queued(); len(got) != 1 || !strings.Contains(got[0], "pending") {
+		t.Fatalf("queued: %v", got)
+	}
+	if err := b.client.Delete(t.Context(), b.read()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// untilGone runs passes until the NodeSync is gone, and says for how long it stayed.
+func (b *bed) untilGone() time.Duration {
+	b.t.Helper()
+	began := b.clock.at
+	for range 200 {
+		result := b.reconcile()
+		if err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "prod"}, &v1alpha1.NodeSync{}); apierrors.IsNotFound(err) {
+			return b.clock.at.Sub(began)
+		}
+		if result.RequeueAfter <= 0 {
+			b.t.Fatal("nothing wakes the next pass")
+		}
+		b.clock.forward(result.RequeueAfter)
+	}
+	b.t.Fatal("the NodeSync stays")
+	return 0
+}
+
+// TestTheLastWordIsPosted before the finalizer goes, and a host that is away keeps the
+// NodeSync for no longer than it may.
+func TestTheLastWordIsPosted(t *testing.T) {
+	for onDelete, want := range map[v1alpha1.OnDelete]string{
+		v1alpha1.OnDeleteOrphan: "success: NodeSync deleted; its objects and nodes are left as they are",
+		v1alpha1.OnDeleteDrain:  "success: NodeSync deleted, and all of its nodes drained",
+	} {
+		t.Run(string(onDelete), func(t *testing.T) {
+			b := deletedWhilePending(t, onDelete)
+			for range 5 {
+				b.reconcile()
+			}
+			if got := b.queued(); len(got) != 1 || !strings.HasSuffix(got[0], want) {
+				t.Errorf("queued: %v, want %s", got, want)
+			}
+			if len(b.read().Finalizers) == 0 {
+				t.Error("the NodeSync is let go before the host has it")
+			}
+			for _, e := range b.told() {
+				if strings.Contains(e, "Deleted") {
+					t.Errorf("told before it is so: %s", e)
+				}
+			}
+			if took := b.untilGone(); took > queue.FarewellPatience+farewellEvery {
+				t.Errorf("a host that is away keeps the NodeSync for %s", took)
+			}
+			if got := strings.Join(b.told(), "\n"); !strings.Contains(got, "Deleted") {
+				t.Errorf("told: %s", got)
+			}
+		})
+	}
+}
+
+// TestALastWordThatCannotBeQueued keeps nobody: an event says so.
+func TestALastWordThatCannotBeQueued(t *testing.T) {
+	b := deletedWhilePending(t, v1alpha1.OnDeleteOrphan)
+	b.Reports = unqueued{b.Reports}
+	if took := b.untilGone(); took > time.Second {
+		t.Errorf("it keeps the NodeSync for %s", took)
+	}
+	if got := strings.Join(b.told(), "\n"); !strings.Contains(got, "ReportFailed the last commit status: the namespace is being deleted") {
+		t.Errorf("told: %s", got)
+	}
+}
+
+// unqueued takes no last word.
+type unqueued struct{ Reports }
+
+func (unqueued) Farewell(context.Context, *v1alpha1.NodeSync, queue.Farewell) (bool, error) {
+	return false, errors.New("the namespace is being deleted")
+}

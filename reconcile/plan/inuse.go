@@ -1,0 +1,101 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// InUse is a class that was deleted while NodePools name it. Its finalizer waits until
+// no NodeClaim names it, Karpenter launches nothing from it meanwhile, and its Ready
+// condition stays True (karpenter-provider-aws pkg/controllers/nodeclass/controller.go).
+// That cannot be taken back.
+type InUse struct {
+	Class render.Ref
+	// Since is when it was deleted.
+	Since time.Time
+	// Ours are the NodePools that name it and are in the Set, or are ours and leave;
+	// Others are all other NodePools that do.
+	Ours, Others []string
+	// NodeClaims are how many name it.
+	NodeClaims int
+}
+
+// Message names who holds the class, and the way out.
+func (u InUse) Message() string {
+	var holders []string
+	for _, pool := range u.Ours {
+		holders = append(holders, render.Ref{Kind: render.NodePool, Name: pool}.String())
+	}
+	for _, pool := range u.Others {
+		holders = append(holders, render.Ref{Kind: render.NodePool, Name: pool}.String()+" (not of this NodeSync)")
+	}
+	if more := len(holders) - named; more > 0 {
+		holders = append(holders[:named], fmt.Sprintf("%d more NodePools", more))
+	}
+	if u.NodeClaims > 0 {
+		holders = append(holders, fmt.Sprintf("%d NodeClaims", u.NodeClaims))
+	}
+	return fmt.Sprintf("%s is being deleted, which cannot be taken back, and no node is launched from it: it is in use by %s. "+
+		"Add an EC2NodeClass under another name and point spec.template.spec.nodeClassRef.name of these NodePools at it, in one commit: "+
+		"their nodes are replaced, and this class then goes by itself", u.Class, strings.Join(holders, ", "))
+}
+
+// Brief is the Message for a commit status.
+func (u InUse) Brief() string {
+	pools := slices.Concat(u.Ours, u.Others)
+	users := render.Ref{Kind: render.NodePool, Name: pools[0]}.String()
+	if more := len(pools) - 1; more > 0 {
+		users += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%s is being deleted and in use by %s: add a class under another name and point nodeClassRef at it", u.Class, users)
+}
+
+// inUse finds the classes that the Set has, or that a NodePool of it names, and that
+// were deleted while a NodePool names them.
+func (m *maker) inUse(objects []render.Object) []InUse {
+	wanted := map[render.Ref]bool{}
+	users := map[render.Ref]map[string]bool{}
+	use := func(class render.Ref, pool string, ours bool) {
+		if users[class] == nil {
+			users[class] = map[string]bool{}
+		}
+		users[class][pool] = users[class][pool] || ours
+	}
+	for _, object := range objects {
+		if class, ok := Reference(object.Ref, object.Desired); ok {
+			wanted[class] = true
+			use(class, object.Ref.Name, true)
+		}
+	}
+	for ref, live := range m.live.Objects {
+		if class, ok := Reference(ref, live); ok {
+			use(class, ref.Name, m.inSet[ref] || m.policy.Owner.Owns(live))
+		}
+	}
+	var found []InUse
+	for ref, live := range m.live.Objects {
+		if ref.Kind != render.EC2NodeClass || !terminating(live) || !m.inSet[ref] && !wanted[ref] || len(users[ref]) == 0 {
+			continue
+		}
+		u := InUse{Class: ref, Since: live.GetDeletionTimestamp().Time, NodeClaims: m.nodes()[ref]}
+		for pool, ours := range users[ref] {
+			if ours {
+				u.Ours = append(u.Ours, pool)
+			} else {
+				u.Others = append(u.Others, pool)
+			}
+		}
+		slices.Sort(u.Ours)
+		slices.Sort(u.Others)
+		found = append(found, u)
+	}
+	slices.SortFunc(found, func(a, b InUse) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Class.Name, b.Class.Name))
+	})
+	return found
+}

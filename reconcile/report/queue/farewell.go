@@ -1,0 +1,93 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+// FarewellPatience is how long a NodeSync that is being deleted waits for its Git hosts
+// to take the last word. It goes then in any case: a host that is away keeps nobody.
+const FarewellPatience = 30 * time.Second
+
+// Farewell is the last word on a NodeSync's commits.
+type Farewell struct {
+	// Description says what has become of the nodes.
+	Description string
+	// Page is where a status on a commit links to.
+	Page func(h Host, commit string) string
+	// At is now.
+	At time.Time
+}
+
+// Farewell notes the last word on a NodeSync that is being deleted, once, and says
+// whether the hosts have it, or are waited for no longer. The queue goes with the
+// NodeSync.
+func (q *Queue) Farewell(ctx context.Context, sync *v1alpha1.NodeSync, f Farewell) (done bool, err error) {
+	b := q.book(ownerOf(sync))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.open(ctx, sync.Status.Reported); err != nil {
+		return false, err
+	}
+	if b.ledger.heard(f.At) {
+		return true, nil
+	}
+	if err := b.change(ctx, sync.Status.Reported, func(l *Ledger) { l.farewell(f) }); err != nil {
+		return false, err
+	}
+	q.wake()
+	return b.ledger.heard(f.At), nil
+}
+
+// farewell gives the newest commit the last word, and each that is still pending.
+func (l *Ledger) farewell(f Farewell) {
+	if !l.Farewell.IsZero() {
+		return
+	}
+	l.Farewell = f.At
+	last := Word{State: report.Success, Description: report.Truncate(f.Description)}
+	newest := l.newest()
+	for i := range l.Commits {
+		c := &l.Commits[i]
+		if c.Word == last || c.final() && c != newest {
+			continue
+		}
+		c.Word = last
+		for j := range l.Lanes {
+			if lane := &l.Lanes[j]; lane.Context == l.Context {
+				lane.put(c.ID, last, f.Page(lane.Host, c.ID), f.At)
+			}
+		}
+	}
+	for i := range l.Lanes {
+		lane := &l.Lanes[i]
+		for _, c := range lane.Moved {
+			if c.State != report.Success {
+				lane.put(c.ID, last, f.Page(lane.Host, c.ID), f.At)
+			}
+		}
+		lane.Moved = nil
+	}
+}
+
+// heard says whether nothing is to be waited for: no commit was ever spoken of, the
+// hosts have the last word, they refuse the Secret, or it has taken too long.
+func (l *Ledger) heard(now time.Time) bool {
+	switch {
+	case len(l.Commits) == 0 || len(l.Lanes) == 0:
+		return true
+	case l.Farewell.IsZero():
+		return false
+	case now.Before(l.Farewell), !now.Before(l.Farewell.Add(FarewellPatience)):
+		return true
+	}
+	for i := range l.Lanes {
+		if lane := &l.Lanes[i]; len(lane.Waiting) > 0 && lane.Refused == "" {
+			return false
+		}
+	}
+	return true
+}
