@@ -164,10 +164,9 @@ func TestLetGoOfAPoolWithoutItsLabel(t *testing.T) {
 			batch := pool("batch", "batch-uid", dynamic())
 			s := newStage(t, batch)
 			s.find(render.NodePool, "batch", "batch-uid")
-			s.arrivals = Gate{Message: "NodePool/new is not Ready"}
-			for range 3 {
-				s.pass()
-			}
+			s.launch("a", "batch", "batch-uid")
+			s.pass()
+			s.pass()
 			if !s.exists(batch) || restrained(batch) < 0 {
 				t.Fatal("growth was not stopped")
 			}
