@@ -19,6 +19,8 @@ type fakeCloud struct {
 	// patience is how long the callers would have waited, in the order of the
 	// questions; 0: for ever.
 	patience []time.Duration
+	// silence is why EC2 gives no whole answer.
+	silence error
 	// running are the instances that are not ended.
 	running []cloud.Instance
 }
@@ -39,6 +41,9 @@ func (f *fakeCloud) note(ctx context.Context) {
 
 func (f *fakeCloud) Instances(ctx context.Context, _ cloud.Query) ([]cloud.Instance, error) {
 	f.note(ctx)
+	if f.silence != nil {
+		return f.running, f.silence
+	}
 	return f.running, f.err
 }
 

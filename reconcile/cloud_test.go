@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -78,5 +79,49 @@ func TestTheAccountIsAskedAboutTheSameInstances(t *testing.T) {
 		want = got
 		claims = append(claims[len(claims)/2:], claims[:len(claims)/2]...)
 		slices.Reverse(claims[:10])
+	}
+}
+
+// TestAccountOfADisruptedZone: EC2 fails, and shows one of the live instances all the
+// same. It is this account.
+func TestAccountOfADisruptedZone(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.inAccount(prodEU("111122223333", "ours"))
+	for shown, want := range map[string]string{"i-1": cloud.ReasonVerified, "": "Failed"} {
+		p := b.pass()
+		p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu", Region: "eu-west-1"}}
+		p.live.NodeClaims = []plan.NodeClaim{{Name: "a", ProviderID: "aws:///eu-west-1a/i-1"}, {Name: "b", ProviderID: "aws:///eu-west-1b/i-2"}}
+		b.cloud.silence, b.cloud.running = errUnreachable, nil
+		if shown != "" {
+			b.cloud.running = []cloud.Instance{{ID: shown}}
+		}
+		p.askAboutAccount(t.Context())
+		if got := conditions.GetReason(p.sync, v1alpha1.CloudVerifiedCondition); got != want {
+			t.Errorf("with %q shown: %s, want %s", shown, got, want)
+		}
+	}
+}
+
+// TestForeignProviderIDs are left out of the question, and reported once.
+func TestForeignProviderIDs(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	claims := []plan.NodeClaim{
+		{Name: "a", Pool: "batch", ProviderID: "aws:///eu-west-1a/i-1"}, {Name: "b", Pool: "batch", ProviderID: "kwok://node"},
+		{Name: "c", Pool: "batch", ProviderID: "aws:////i-3"}, {Name: "new", Pool: "batch"},
+	}
+	for round := range 2 {
+		p := b.pass()
+		p.live.NodeClaims = claims
+		p.askAboutAccount(t.Context())
+		if diff := cmp.Diff([]string{"aws:///eu-west-1a/i-1"}, p.providerIDs()); diff != "" {
+			t.Errorf("asked about (-want +got):\n%s", diff)
+		}
+		want := []note{{"Warning", "ProviderIDForeign", "NodeClaim/b of NodePool/batch (kwok://node), NodeClaim/c of NodePool/batch (aws:////i-3): not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself"}}
+		if round > 0 {
+			want = nil
+		}
+		if diff := cmp.Diff(want, p.notes, cmp.AllowUnexported(note{})); diff != "" {
+			t.Errorf("reported (-want +got):\n%s", diff)
+		}
 	}
 }

@@ -43,6 +43,7 @@ type stage struct {
 	instances map[string]cloud.Instance
 	questions int
 	silence   error
+	shown     []string // instances that EC2 shows beside its silence
 	leader    error
 	diagnosed time.Time
 	// others is what somebody else does just before a write.
@@ -187,7 +188,11 @@ func (s *stage) become(id, state string) {
 func (s *stage) Instances(_ context.Context, q cloud.Query) ([]cloud.Instance, error) {
 	s.questions++
 	if s.silence != nil {
-		return nil, s.silence
+		var shown []cloud.Instance
+		for _, id := range s.shown {
+			shown = append(shown, s.instances[id])
+		}
+		return shown, s.silence
 	}
 	var found []cloud.Instance
 	for id, i := range s.instances {
