@@ -17,10 +17,11 @@ type Limits struct {
 	Output int64
 }
 
-// DefaultLimits are for a Deployment with 512 MiB, of which the daemon itself takes some
-// 110 MiB: two children at a time fit beside it.
+// DefaultLimits are for a Deployment with 512 MiB. An overlay of 2,000 NodePools takes
+// 200 MiB. Two children at their limit at once do not fit beside the daemon: then the
+// kernel ends the larger one, which asks for that, and the daemon tries again.
 func DefaultLimits() Limits {
-	return Limits{Memory: 192 << 20, CPU: 20 * time.Second, Wall: 5 * time.Minute, Output: 32 << 20}
+	return Limits{Memory: 256 << 20, CPU: 30 * time.Second, Wall: 5 * time.Minute, Output: 32 << 20}
 }
 
 // LimitError says that a child took more than it may.
