@@ -127,7 +127,7 @@ func TestFiveHundredPoolsRemoved(t *testing.T) {
 	}
 	kept := appliedPool("kept")
 	p.set = &render.Set{Revision: "main@sha1:1", Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "kept"}, Desired: kept, Defaulted: kept}}}
-	policy, err := p.policy(t.Context())
+	policy, err := p.policy(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
@@ -106,6 +107,8 @@ func briefsOfCharts() []brief {
 		{&charts.DroppedCRDsError{Names: crds}, []string{"leaves out crd ec2nodeclasses.karpenter.k8s.aws (and 2 more): Helm would delete it, and every node"}},
 		{&charts.UnprotectedCRDsError{Names: crds}, []string{"without helm.sh/resource-policy: keep: use a newer version"}},
 		{&charts.ForeignCRDsError{Version: "1.14.1", Names: []string{"widgets.example.com", "gadgets.example.com"}}, []string{"has CRDs that are not Karpenter's: widgets.example.com (and 1 more)"}},
+		{&charts.LookupError{Chart: "karpenter", Version: "1.14.1", File: "karpenter/templates/deployment.yaml", Line: 112}, []string{"karpenter/templates/deployment.yaml, line 112, calls lookup"}},
+		{&confine.LimitError{What: "the kustomization of ./clusters/production-eu-west-1/nodes", Limit: "20 s of processor time"}, []string{"the kustomization of ./clusters", "took more than 20 s of processor time"}},
 		{&charts.NoRevisionError{Release: "karpenter", Revision: 3}, []string{"revision 3 of helm release karpenter is gone"}},
 		{&charts.TerminatingError{Objects: crds}, []string{"ec2nodeclasses.karpenter.k8s.aws (and 2 more): being deleted"}},
 		{&karpenter.KubernetesError{Karpenter: "1.8.6", Minor: 36, Use: "1.13.0"}, []string{"karpenter 1.8.6 knows kubernetes", "the cluster's is 1.36", "set version 1.13.0"}},

@@ -99,7 +99,7 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	if terminating(change.Live) {
 		change.Action, change.Reason, change.WaitsFor = Wait, ReasonTerminating, change.Ref.String()
 		change.Message = fmt.Sprintf("%s is being deleted, which cannot be taken back; it is created again when it is gone", change.Ref)
-		if n := m.nodes()[change.Ref]; n > 0 {
+		if n := len(m.claims()[change.Ref]); n > 0 {
 			change.Message += fmt.Sprintf(", and %d NodeClaims hang on it", n)
 		}
 		return nil

@@ -82,7 +82,7 @@ func (m *maker) inUse(objects []render.Object) []InUse {
 		if ref.Kind != render.EC2NodeClass || !terminating(live) || !m.inSet[ref] && !wanted[ref] || len(users[ref]) == 0 {
 			continue
 		}
-		u := InUse{Class: ref, Since: live.GetDeletionTimestamp().Time, NodeClaims: m.nodes()[ref]}
+		u := InUse{Class: ref, Since: live.GetDeletionTimestamp().Time, NodeClaims: len(m.claims()[ref])}
 		for pool, ours := range users[ref] {
 			if ours {
 				u.Ours = append(u.Ours, pool)

@@ -18,11 +18,13 @@ func describe(instances []Instance) string {
 }
 
 // recorded names the instances in the record that were not seen ending, before
-// EC2 has been asked about their end.
+// EC2 has been asked about their end. Those that it has shown by ID speak for
+// themselves.
 func (o Observation) recorded() string {
 	var words []string
 	for id, seen := range o.Noted {
 		switch {
+		case slices.ContainsFunc(o.Shown, func(i Instance) bool { return i.ProviderID == id }):
 		case seen.ending():
 		case seen == "":
 			words = append(words, instanceID(id)+" (never in EC2's answers)")

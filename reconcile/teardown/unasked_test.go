@@ -36,7 +36,7 @@ func TestDriveADisruptedZone(t *testing.T) {
 			t.Fatalf("got %q", got)
 		}
 	}
-	if got := s.message(); !strings.Contains(got, "InternalError") || !strings.Contains(got, "i-b (terminated)") || strings.Contains(got, "i-a") {
+	if got := s.message(); !strings.Contains(got, "InternalError") || !strings.Contains(got, "i-b (terminated)") || !strings.Contains(got, "not verified: i-a (last running)") || strings.Contains(got, "i-b (last") {
 		t.Errorf("it says %q", got)
 	}
 	s.silence = nil
