@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,6 +60,7 @@ func hoard(*confine.Talk) error {
 	var held [][]byte
 	for {
 		held = append(held, bytes.Repeat([]byte{1}, 1<<20))
+		runtime.KeepAlive(held)
 	}
 }
 
@@ -98,7 +100,7 @@ func reach(t *confine.Talk) error {
 	}
 	_, err = net.Listen("unix", "@plumbline")
 	try("listen", err)
-	try("start a program", exec.CommandContext(context.Background(), "/proc/self/exe").Start())
+	try("start a program", exec.Command("/proc/self/exe").Start())
 	try("signal its parent", syscall.Kill(os.Getppid(), 0))
 	try("trace its parent", syscall.PtraceAttach(os.Getppid()))
 	if environment := os.Environ(); len(environment) > 0 {

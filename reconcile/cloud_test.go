@@ -106,8 +106,10 @@ func TestAccountOfADisruptedZone(t *testing.T) {
 func TestForeignProviderIDs(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	claims := []plan.NodeClaim{
-		{Name: "a", Pool: "batch", ProviderID: "aws:///eu-west-1a/i-1"}, {Name: "b", Pool: "batch", ProviderID: "kwok://node"},
-		{Name: "c", Pool: "batch", ProviderID: "aws:////i-3"}, {Name: "new", Pool: "batch"},
+		{Name: "a", Pool: "batch", ProviderID: "aws:///eu-west-1a/i-1"},
+		{Name: "b", Pool: "batch", ProviderID: "kwok://node"},
+		{Name: "c", Pool: "batch", ProviderID: "aws:////i-3"},
+		{Name: "new", Pool: "batch"},
 	}
 	for round := range 2 {
 		p := b.pass()

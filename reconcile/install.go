@@ -114,30 +114,38 @@ func (p *pass) takeChartStep(ctx context.Context, action upgrade.Action, seen *u
 		err = p.askPods(ctx, seen)
 	case upgrade.RollBack:
 		seen.RolledBack, err = p.rollBack(ctx, a.Revision, seen)
+	default:
+		return false, p.pauseCharts(action)
+	}
+	return err == nil, err
+}
+
+// pauseCharts notes an Action after which nothing more is done to the charts in
+// this pass: one that waits for its record or for the cluster, or one that failed.
+func (p *pass) pauseCharts(action upgrade.Action) error {
+	switch a := action.(type) {
 	case upgrade.Record:
 		words := chartStepWords(p.sync.Status.Karpenter)
 		p.stages.controller = observe.Readiness{Message: words}
 		p.waitFor("charts", words)
 		p.wakeNow()
-		return false, nil
 	case upgrade.Wait:
 		p.stages.controller = observe.Readiness{Message: a.Message}
 		if a.On == "Controller" {
 			p.wakeAt(p.now.Add(asking))
 		}
-		return false, nil
 	case upgrade.Hold:
-		return false, held(a.Message)
+		return held(a.Message)
 	case upgrade.Stall:
 		p.wakeAt(p.now.Add(p.retryInterval()))
-		return false, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonStalled, Err: errors.New(a.Message)}
+		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonStalled, Err: errors.New(a.Message)}
 	case upgrade.Fail:
 		if p.sync.Status.Karpenter.Target.Step != v1alpha1.ChartRolledBack {
 			p.wakeAt(p.now.Add(asking))
 		}
-		return false, upgradeFailed(a.Message)
+		return upgradeFailed(a.Message)
 	}
-	return err == nil, err
+	return nil
 }
 
 // asking is how often it is asked who leads, while a new controller comes up:

@@ -102,8 +102,10 @@ func TestFormsThatStand(t *testing.T) {
 	before := &unstructured.Unstructured{}
 	p.memory.forms = map[render.Ref]*unstructured.Unstructured{ref("held"): before, ref("gone"): before}
 	p.plan = &plan.Plan{Changes: []plan.Change{
-		{Ref: ref("written"), Action: plan.Update}, {Ref: ref("failed"), Action: plan.Create},
-		{Ref: ref("edited"), Action: plan.Drifted, Drift: true}, {Ref: ref("held"), Action: plan.Hold},
+		{Ref: ref("written"), Action: plan.Update},
+		{Ref: ref("failed"), Action: plan.Create},
+		{Ref: ref("edited"), Action: plan.Drifted, Drift: true},
+		{Ref: ref("held"), Action: plan.Hold},
 	}}
 	p.applied.Written = []apply.Written{{Ref: ref("written")}}
 	p.noteForms()

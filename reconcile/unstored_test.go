@@ -162,9 +162,11 @@ func appliedPool(name string) *unstructured.Unstructured {
 	pool.SetName(name)
 	pool.SetUID(types.UID("uid-of-" + name))
 	pool.SetLabels(map[string]string{v1alpha1.OwnerLabel: namespace + ".prod"})
+	fields := &metav1.FieldsV1{}
+	fields.SetRawBytes([]byte(`{"f:metadata":{"f:labels":{"f:plumbline.dev/nodesync":{}}}}`))
 	pool.SetManagedFields([]metav1.ManagedFieldsEntry{{
 		Manager: v1alpha1.FieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "karpenter.sh/v1", FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:plumbline.dev/nodesync":{}}}}`)},
+		FieldsV1: fields,
 	}})
 	return pool
 }

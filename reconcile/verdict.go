@@ -54,6 +54,14 @@ func (p *pass) verdict() verdict {
 		return stalledVerdict(stalled(s.Removals))
 	case len(p.held)+len(heldRemovals(s.Removals)) > 0:
 		return heldVerdict(p.held, heldRemovals(s.Removals))
+	}
+	return p.stateVerdict()
+}
+
+// stateVerdict weighs what was found by a pass in which nothing failed.
+func (p *pass) stateVerdict() verdict {
+	s := p.sync.Status
+	switch {
 	case p.plan != nil && len(p.plan.InUse) > 0:
 		return p.classInUse(p.plan.InUse[0])
 	case p.unpulled != nil:

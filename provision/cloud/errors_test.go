@@ -203,7 +203,7 @@ func TestWhyThereAreNoCredentials(t *testing.T) {
 			// The STS of the chain goes by the service's own variable alone.
 			endpoint := "http://127.0.0.1:1"
 			if c.sts != nil {
-				endpoint = os.Getenv("AWS_ENDPOINT_URL")
+				endpoint, _ = os.LookupEnv("AWS_ENDPOINT_URL")
 			}
 			t.Setenv("AWS_ENDPOINT_URL_STS", endpoint)
 			client, err := New(t.Context(), Options{Region: "eu-west-1", Attempts: 1})

@@ -58,25 +58,7 @@ func (u InUse) Brief() string {
 // inUse finds the classes that the Set has, or that a NodePool of it names, and that
 // were deleted while a NodePool names them.
 func (m *maker) inUse(objects []render.Object) []InUse {
-	wanted := map[render.Ref]bool{}
-	users := map[render.Ref]map[string]bool{}
-	use := func(class render.Ref, pool string, ours bool) {
-		if users[class] == nil {
-			users[class] = map[string]bool{}
-		}
-		users[class][pool] = users[class][pool] || ours
-	}
-	for _, object := range objects {
-		if class, ok := Reference(object.Ref, object.Desired); ok {
-			wanted[class] = true
-			use(class, object.Ref.Name, true)
-		}
-	}
-	for ref, live := range m.live.Objects {
-		if class, ok := Reference(ref, live); ok {
-			use(class, ref.Name, m.inSet[ref] || m.policy.Owner.Owns(live))
-		}
-	}
+	wanted, users := m.classUsers(objects)
 	var found []InUse
 	for ref, live := range m.live.Objects {
 		if ref.Kind != render.EC2NodeClass || !terminating(live) || !m.inSet[ref] && !wanted[ref] || len(users[ref]) == 0 {
@@ -98,4 +80,28 @@ func (m *maker) inUse(objects []render.Object) []InUse {
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Class.Name, b.Class.Name))
 	})
 	return found
+}
+
+// classUsers are the classes that the Set's NodePools name, and for each class the
+// NodePools that name it, by name, with whether they are ours.
+func (m *maker) classUsers(objects []render.Object) (wanted map[render.Ref]bool, users map[render.Ref]map[string]bool) {
+	wanted, users = map[render.Ref]bool{}, map[render.Ref]map[string]bool{}
+	use := func(class render.Ref, pool string, ours bool) {
+		if users[class] == nil {
+			users[class] = map[string]bool{}
+		}
+		users[class][pool] = users[class][pool] || ours
+	}
+	for _, object := range objects {
+		if class, ok := Reference(object.Ref, object.Desired); ok {
+			wanted[class] = true
+			use(class, object.Ref.Name, true)
+		}
+	}
+	for ref, live := range m.live.Objects {
+		if class, ok := Reference(ref, live); ok {
+			use(class, ref.Name, m.inSet[ref] || m.policy.Owner.Owns(live))
+		}
+	}
+	return wanted, users
 }

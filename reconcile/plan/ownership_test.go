@@ -91,22 +91,26 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 				theirs(t, c)
 				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
 			},
-			has(poolRef("moves")), keeps, []string{"Returned NodePool/moves"},
+			has(poolRef("moves")), keeps,
+			[]string{"Returned NodePool/moves"},
 		},
 		"its NodeClaims end, and the other is not heard since": {
 			func(t *testing.T, c *cluster) {
 				mine(t, c)
 				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
 			},
-			unheard(""), keeps, []string{},
+			unheard(""), keeps,
+			[]string{},
 		},
 		"it is recorded, and the other is not heard since": {
 			func(t *testing.T, c *cluster) { mine(t, c); c.removal(poolRef("moves"), v1alpha1.RemovalPacing, "r1") },
-			unheard(""), keeps, []string{"Await NodePool/moves by plumbline-system/other"},
+			unheard(""), keeps,
+			[]string{"Await NodePool/moves by plumbline-system/other"},
 		},
 		"somebody has deleted it": {
 			func(t *testing.T, c *cluster) { mine(t, c); c.Terminate(poolRef("moves")) },
-			has(poolRef("moves")), keeps, []string{"Remove NodePool/moves"},
+			has(poolRef("moves")), keeps,
+			[]string{"Remove NodePool/moves"},
 		},
 	}
 	for name, test := range tests {

@@ -66,16 +66,20 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 	if err := w.StillLeader(ctx); err != nil {
 		return false, fmt.Errorf("delete the record of removals: %w", err)
 	}
-	if err := kept.drop(ctx, w.Writer); err != nil {
-		switch {
-		case w.RecordsGo && apierrors.IsForbidden(err):
-			return true, nil
-		case apierrors.IsConflict(err):
-			return false, nil
-		}
-		return false, err
+	return w.dropRecords(ctx, kept)
+}
+
+// dropRecords deletes the record of removals. One that another writer has changed is
+// read again in the next pass; one that goes with its namespace is let go.
+func (w World) dropRecords(ctx context.Context, kept *records) (done bool, err error) {
+	err = kept.drop(ctx, w.Writer)
+	switch {
+	case err == nil, w.RecordsGo && apierrors.IsForbidden(err):
+		return true, nil
+	case apierrors.IsConflict(err):
+		return false, nil
 	}
-	return true, nil
+	return false, err
 }
 
 // ownedBy reads the objects that bear an owner's label. Where a kind is not
