@@ -17,9 +17,8 @@ type Limits struct {
 	Output int64
 }
 
-// DefaultLimits are for a Deployment with 512 MiB. An overlay of 2,000 NodePools takes
-// 200 MiB. Two children at their limit at once do not fit beside the daemon: then the
-// kernel ends the larger one, which asks for that, and the daemon tries again.
+// DefaultLimits are for a Deployment with 768 MiB, in which two children at their limit
+// fit beside the daemon. An overlay of 2,000 NodePools takes 200 MiB.
 func DefaultLimits() Limits {
 	return Limits{Memory: 256 << 20, CPU: 30 * time.Second, Wall: 5 * time.Minute, Output: 32 << 20}
 }

@@ -14,9 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/confine"
 )
 
 // object is one of the base's, as far as tests look at it.
@@ -327,5 +330,22 @@ func TestTheAWSPolicyReadsAlone(t *testing.T) {
 	want := []string{"ec2:DescribeInstances", "eks:DescribeCluster", "sts:GetCallerIdentity"}
 	if diff := cmp.Diff(want, actions); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheMemoryLimitFitsTheChildren: where the sum is over the limit, a commit that
+// makes two children large takes the daemon with it.
+func TestTheMemoryLimitFitsTheChildren(t *testing.T) {
+	var deployment appsv1.Deployment
+	if err := yaml.UnmarshalStrict(find(t, build(t, "."), "Deployment plumbline-system/plumbline").text, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	container := deployment.Spec.Template.Spec.Containers[0]
+	limit := container.Resources.Limits.Memory().Value()
+	const atOnce = 2
+	i := slices.IndexFunc(container.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
+	own := resource.MustParse(strings.TrimSuffix(container.Env[i].Value, "B"))
+	if sum := own.Value() + atOnce*confine.DefaultLimits().Memory; sum > limit {
+		t.Errorf("the daemon and its children may take %d MiB, the limit is %d MiB", sum>>20, limit>>20)
 	}
 }
