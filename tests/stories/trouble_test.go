@@ -23,7 +23,8 @@ func (s *story) faultCommand(_ *testscript.TestScript, args []string) error {
 	usage := errors.New("usage: fault WHO SERVICE ACTION KIND [DURATION|N/s|Nx], fault WHO SERVICE ACTION error CODE [Nx], or fault off")
 	code := ""
 	if len(args) > 4 && args[3] == string(awssim.Fail) {
-		code, args = args[4], slices.Delete(args, 4, 5)
+		code = args[4] // before Delete, which clears it
+		args = slices.Delete(args, 4, 5)
 	}
 	if len(args) < 4 || len(args) > 5 {
 		return usage
