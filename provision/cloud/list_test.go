@@ -21,7 +21,7 @@ func batchOf(n int) map[string]row {
 // ask asks for the pool with little time, in which a number of pages are answered.
 func ask(t *testing.T, client *Client, account *account, pages int32) ([]Instance, error) {
 	t.Helper()
-	account.hangs = true
+	account.hangs.Store(true)
 	account.answers.Store(pages)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -87,7 +87,7 @@ func TestAPageThatTakesTooLong(t *testing.T) {
 		if _, err := ask(t, client, account, 0); err == nil {
 			t.Fatal("no error")
 		}
-		if got := account.asked[len(account.asked)-1].Get("MaxResults"); got != want {
+		if got := account.last().Get("MaxResults"); got != want {
 			t.Errorf("asked for pages of %s, want %s", got, want)
 		}
 	}

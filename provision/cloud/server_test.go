@@ -29,7 +29,7 @@ type account struct {
 	// emptyFirst has the first page be empty, with a token.
 	emptyFirst bool
 	// hangs has a DescribeInstances beyond so many answers wait until its caller goes.
-	hangs   bool
+	hangs   atomic.Bool
 	answers atomic.Int32
 
 	mu    sync.Mutex
@@ -77,7 +77,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch action {
 	case "DescribeInstances":
-		if a.hangs && a.answers.Add(-1) < 0 {
+		if a.hangs.Load() && a.answers.Add(-1) < 0 {
 			<-r.Context().Done()
 			return
 		}
@@ -152,6 +152,13 @@ func matches(form url.Values, id string, i row) bool {
 		}
 	}
 	return true
+}
+
+// last is the newest DescribeInstances.
+func (a *account) last() url.Values {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.asked[len(a.asked)-1]
 }
 
 // questions returns what DescribeInstances was asked, as filter=value counts.
