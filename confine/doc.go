@@ -9,6 +9,6 @@
 //
 // A Runner is made once, at the start of main, since the child is started there, too:
 // Serve runs the job where this process is a child, and never returns then. What the
-// kernel refuses of the confinement is told once, by Options.Unconfined; the limits of
+// kernel refuses of the confinement is reported once, by Options.Unconfined; the limits of
 // time and output hold in any case.
 package confine

@@ -23,7 +23,7 @@ type Options struct {
 	Limits Limits
 	// AtOnce is how many children may run at a time. Default: 2.
 	AtOnce int
-	// Unconfined is told once what the kernel refuses of the confinement.
+	// Unconfined is called once with what the kernel refuses of the confinement.
 	Unconfined func(what string)
 }
 

@@ -125,7 +125,7 @@ func TestNewWithoutRegion(t *testing.T) {
 	}
 }
 
-// TestCausesAreKept: who cannot be reached, and why, is told by host and reason, in
+// TestCausesAreKept: who cannot be reached, and why, is named by host and reason, in
 // the same words each time.
 func TestCausesAreKept(t *testing.T) {
 	refused := func(op string) error {

@@ -43,14 +43,14 @@ func TestManyPagesAreReadInSeveralQuestions(t *testing.T) {
 	if found, err := ask(t, client, account, 3); err != nil || len(found) != 8 {
 		t.Errorf("with the last page: %d instances, %v", len(found), err)
 	}
-	// The next question begins anew.
+	// The next question starts over.
 	account.instances = nil
 	if found, err := ask(t, client, account, 3); err != nil || len(found) != 0 {
 		t.Errorf("asked again: %d instances, %v", len(found), err)
 	}
 }
 
-// TestATokenThatIsRefused begins the answer anew, and so does one that is too old.
+// TestATokenThatIsRefused starts the answer over, and so does one that is too old.
 func TestATokenThatIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Client, *account){
 		"expired": func(_ *Client, a *account) {
