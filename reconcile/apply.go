@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -56,27 +54,6 @@ func (p *pass) due() []plan.Change {
 		return p.plan.Changes
 	}
 	return slices.DeleteFunc(slices.Clone(p.plan.Changes), func(c plan.Change) bool { return c.Action == plan.Create })
-}
-
-// noteForms notes each definition that stands in the cluster as Git has it now, or
-// did until somebody else changed it.
-func (p *pass) noteForms() {
-	forms, before := make(map[render.Ref]*unstructured.Unstructured, len(p.set.Objects)), p.memory.forms
-	differs, written := map[render.Ref]bool{}, map[render.Ref]bool{}
-	for i := range p.plan.Changes {
-		differs[p.plan.Changes[i].Ref] = !p.plan.Changes[i].Drift
-	}
-	for _, w := range p.applied.Written {
-		written[w.Ref] = true
-	}
-	for _, object := range p.set.Objects {
-		if !differs[object.Ref] || written[object.Ref] {
-			forms[object.Ref] = object.Defaulted
-		} else if last, known := before[object.Ref]; known {
-			forms[object.Ref] = last
-		}
-	}
-	p.memory.forms = forms
 }
 
 // tellWritten says what was done, and whose edit was put right.

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -56,9 +55,8 @@ type memory struct {
 	awaits bool
 	weighs bool
 
-	// forms are the definitions, with the schema's defaults, as each stood in the
-	// cluster last.
-	forms map[render.Ref]*unstructured.Unstructured
+	// forms are the definitions as each was in the cluster last.
+	forms forms
 
 	// compared is what the last Plan has found as Git says.
 	compared plan.Memo

@@ -60,7 +60,7 @@ func (p *pass) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 // policy is what the NodeSync allows, beside all NodeSyncs that exist.
 func (p *pass) policy(ctx context.Context, all []v1alpha1.NodeSync) (plan.Policy, error) {
 	policy := PolicyOf(p.sync, all, p.set)
-	policy.Applied = p.memory.forms
+	policy.Applied = p.memory.forms.of
 	policy.OtherSyncs, policy.Now, policy.SetBack = p.otherSyncs(all), p.now, p.isSetBack()
 	var err error
 	policy.Hosts, err = p.poolHosts(ctx)

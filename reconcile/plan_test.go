@@ -100,7 +100,7 @@ func TestFormsThatStand(t *testing.T) {
 	}
 	ref := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 	before := &unstructured.Unstructured{}
-	p.memory.forms = map[render.Ref]*unstructured.Unstructured{ref("held"): before, ref("gone"): before}
+	p.memory.forms.of = map[render.Ref]*unstructured.Unstructured{ref("held"): before, ref("gone"): before}
 	p.plan = &plan.Plan{Changes: []plan.Change{
 		{Ref: ref("written"), Action: plan.Update},
 		{Ref: ref("failed"), Action: plan.Create},
@@ -112,7 +112,14 @@ func TestFormsThatStand(t *testing.T) {
 	want := map[render.Ref]*unstructured.Unstructured{
 		ref("clean"): at("clean"), ref("written"): at("written"), ref("edited"): at("edited"), ref("held"): before,
 	}
-	if !maps.Equal(want, p.memory.forms) {
-		t.Errorf("forms are %v, want %v", p.memory.forms, want)
+	if !maps.Equal(want, p.memory.forms.of) {
+		t.Errorf("forms are %v, want %v", p.memory.forms.of, want)
+	}
+	p.plan = &plan.Plan{Changes: []plan.Change{{Ref: ref("clean"), Action: plan.Update}, {Ref: ref("failed"), Action: plan.Create}}}
+	p.applied.Written = nil
+	p.noteForms()
+	want[ref("held")] = at("held")
+	if !maps.Equal(want, p.memory.forms.of) {
+		t.Errorf("after a second pass over the Set forms are %v, want %v", p.memory.forms.of, want)
 	}
 }
