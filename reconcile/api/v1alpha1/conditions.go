@@ -36,6 +36,9 @@ const (
 const (
 	// CloudVerifiedCondition says whether EC2 can be asked and is the right account.
 	CloudVerifiedCondition = "CloudVerified"
+	// SourceVerifiedCondition says whether the revision has the signatures that it
+	// needs. It is there while spec.source.git.verify is, as in Flux.
+	SourceVerifiedCondition = "SourceVerified"
 	// RemovingCondition is True while a removal is open.
 	RemovingCondition = "Removing"
 	// LaunchFailingCondition is True while a pool gets no nodes.
@@ -55,6 +58,7 @@ const (
 	ReasonSourceFailed        = "SourceFailed"
 	ReasonRefused             = "Refused"
 	ReasonSecretRefused       = "SecretRefused"
+	ReasonVerificationError   = "VerificationError"
 	ReasonInvalid             = "Invalid"
 	ReasonConflict            = "Conflict"
 	ReasonChartFailed         = "ChartFailed"

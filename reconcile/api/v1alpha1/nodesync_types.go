@@ -133,6 +133,8 @@ type Source struct {
 }
 
 // GitSource is a Git repository over https or ssh.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || self.verify.mode != 'Tag' || ((!has(self.ref.commit) || self.ref.commit == ”) && (has(self.ref.name) && self.ref.name != ” ? self.ref.name.startsWith('refs/tags/') : has(self.ref.tag) && self.ref.tag != ” || has(self.ref.semver) && self.ref.semver != ”))",message="verify.mode Tag needs a ref that is a tag: tag, semver or a name under refs/tags/"
 type GitSource struct {
 	// URL of the repository: https://, http:// or ssh://.
 	// +kubebuilder:validation:Pattern=`^(https?|ssh)://.+$`
@@ -150,7 +152,45 @@ type GitSource struct {
 	// identity.pub, known_hosts and, for an encrypted key, password.
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
+
+	// Verify says which signatures a revision needs. Without it the Git host's word
+	// is enough.
+	// +optional
+	Verify *GitVerification `json:"verify,omitempty"`
 }
+
+// GitVerification says which signatures a revision needs before anything of it is
+// read.
+type GitVerification struct {
+	// Mode says what has to be signed.
+	// +kubebuilder:default=HEAD
+	// +optional
+	Mode VerificationMode `json:"mode,omitempty"`
+
+	// SecretRef names a Secret in the NodeSync's namespace with the public keys of
+	// the trusted signers, one entry each, as Flux has it: armored OpenPGP keys in
+	// entries that end in .asc, SSH keys in the form of authorized_keys in entries
+	// that end in .sshpub. Allowed signers, as ssh-keygen knows them, are in entries
+	// that end in .allowed_signers. All others are read as OpenPGP keys.
+	// +required
+	SecretRef LocalReference `json:"secretRef"`
+}
+
+// VerificationMode says what has to be signed.
+//
+// +kubebuilder:validation:Enum=HEAD;Tag;Range
+type VerificationMode string
+
+// The values of VerificationMode.
+const (
+	// VerifyHEAD wants the commit signed.
+	VerifyHEAD VerificationMode = "HEAD"
+	// VerifyTag wants an annotated tag that is signed and names the commit.
+	VerifyTag VerificationMode = "Tag"
+	// VerifyRange wants the commit signed and every other one since the last
+	// verified one, merges and what they bring included.
+	VerifyRange VerificationMode = "Range"
+)
 
 // ChartAccess is what the hosts of charts are opened with.
 type ChartAccess struct {
@@ -161,6 +201,27 @@ type ChartAccess struct {
 	// +listMapKey=host
 	// +optional
 	Registries []Registry `json:"registries,omitempty"`
+
+	// Verify says which signatures the charts need. Without it the registry's word
+	// is enough for the digest.
+	// +optional
+	Verify *ChartVerification `json:"verify,omitempty"`
+}
+
+// ChartVerification says which signatures the charts need. Only charts in OCI
+// registries have some: those from elsewhere are refused.
+type ChartVerification struct {
+	// Provider is the tool that has signed them.
+	// +kubebuilder:validation:Enum=cosign
+	// +kubebuilder:default=cosign
+	// +optional
+	Provider string `json:"provider,omitempty"`
+
+	// SecretRef names a Secret in the NodeSync's namespace with the public keys that
+	// are trusted, in PEM form, in entries that end in .pub. A chart needs a
+	// signature of one of them.
+	// +required
+	SecretRef LocalReference `json:"secretRef"`
 }
 
 // Registry is one host of charts. What opens it is sent to it alone.

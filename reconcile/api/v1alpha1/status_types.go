@@ -36,6 +36,10 @@ type NodeSyncStatus struct {
 	// +optional
 	LastAppliedInputs string `json:"lastAppliedInputs,omitempty"`
 
+	// LastVerified is the revision whose signatures were verified last.
+	// +optional
+	LastVerified *VerifiedRevision `json:"lastVerified,omitempty"`
+
 	// Karpenter is what was installed, and what the first install has fixed.
 	// +optional
 	Karpenter *KarpenterStatus `json:"karpenter,omitempty"`
@@ -62,6 +66,23 @@ type NodeSyncStatus struct {
 	// Reported is the commit status that was told last, for each report.
 	// +optional
 	Reported []Reported `json:"reported,omitempty"`
+}
+
+// VerifiedRevision is a revision whose signatures were verified, and by which rules.
+type VerifiedRevision struct {
+	// Revision that was verified.
+	Revision string `json:"revision"`
+	// Object is the hash of what had to be signed: the commit's, or the tag's.
+	Object string `json:"object"`
+	// Signer is the entry of the Secret with the key that has signed it, and the key.
+	Signer string `json:"signer"`
+	// CommittedAt is when the commit was made, in its own words.
+	// +optional
+	CommittedAt *metav1.Time `json:"committedAt,omitempty"`
+	// URL, Mode and Secret are those of spec.source.git.
+	URL    string           `json:"url"`
+	Mode   VerificationMode `json:"mode"`
+	Secret string           `json:"secret"`
 }
 
 // KarpenterStatus is the installation that this NodeSync's nodes hang on.
