@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +40,10 @@ type watches struct {
 	always, charted, karpenter, labelled bool
 	// wanted says that a plumbline.yaml names an object that holds values.
 	wanted bool
+	// kinds is what the API server's discovery lists, and missingSince when it was
+	// first found not to list Karpenter's although their CRDs are Established.
+	kinds        meta.RESTMapper
+	missingSince time.Time
 }
 
 // watched is a kind and whom its events wake.
@@ -83,6 +88,9 @@ func (w *watches) listen(ctx context.Context) (filled bool, err error) {
 	}
 	if !established.Ready {
 		return true, w.end(ctx)
+	}
+	if discovered, err := w.discovered(); err != nil || !discovered {
+		return false, err
 	}
 	if err := w.begin(&w.karpenter, w.definitions()); err != nil {
 		return false, err

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxcd/pkg/apis/meta"
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +31,21 @@ type fakeWatching struct {
 	begun, ended []string
 	// empty are the kinds whose cache has not filled.
 	empty map[string]bool
+	// unlisted are the kinds that discovery does not list.
+	unlisted map[string]bool
+}
+
+// fakeDiscovery lists all kinds but the unlisted.
+type fakeDiscovery struct {
+	meta.RESTMapper
+	noted *fakeWatching
+}
+
+func (f fakeDiscovery) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if f.noted.unlisted[kind.Kind] {
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	return &meta.RESTMapping{}, nil
 }
 
 func kindOf(object client.Object) string {
@@ -70,8 +86,8 @@ func listeningBed(t *testing.T, objects ...client.Object) (*bed, *fakeWatching) 
 	b := newBed(t, nodeSync(unchanged), objects...)
 	b.source.files = files(karpenterYAML)
 	b.Refusals = &observe.Refusals{}
-	f := &fakeWatching{empty: map[string]bool{}}
-	b.watches = &watches{controller: fakeController{noted: f}, cache: f, reconciler: b.Reconciler}
+	f := &fakeWatching{empty: map[string]bool{}, unlisted: map[string]bool{}}
+	b.watches = &watches{controller: fakeController{noted: f}, cache: f, kinds: fakeDiscovery{noted: f}, reconciler: b.Reconciler}
 	return b, f
 }
 
@@ -124,6 +140,33 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	}
 }
 
+// TestWatchesBeginWhenDiscoveryListsTheKinds: a CRD is Established a moment before
+// the API server's discovery lists its kind, and a watch that begins in between fails.
+func TestWatchesBeginWhenDiscoveryListsTheKinds(t *testing.T) {
+	b, f := listeningBed(t)
+	for _, name := range crdNames() {
+		if err := b.client.Create(t.Context(), establishedCRD(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubernetes := len(b.watches.kubernetes())
+	f.unlisted["EC2NodeClass"] = true
+	if result := b.reconcile(); result.RequeueAfter != listening || len(f.begun) != kubernetes {
+		t.Fatalf("not listed yet: next look after %s, begun: %v", result.RequeueAfter, f.begun)
+	}
+	b.clock.forward(discoveryLag)
+	b.reconcile()
+	if ready := conditions.Get(b.read(), fluxmeta.ReadyCondition); ready == nil || !strings.Contains(ready.Message, "discovery does not list") || len(f.begun) != kubernetes {
+		t.Fatalf("never listed: %+v, begun: %v", ready, f.begun)
+	}
+	delete(f.unlisted, "EC2NodeClass")
+	b.memories = memories{}
+	b.reconcile()
+	if len(f.begun) != kubernetes+3 {
+		t.Errorf("listed: begun: %v", f.begun)
+	}
+}
+
 // TestWhatTheChartMakesIsWatchedWhereItIsOurs: with management External there is
 // no right to it.
 func TestWhatTheChartMakesIsWatchedWhereItIsOurs(t *testing.T) {
@@ -166,7 +209,7 @@ func TestARefusedWatchIsTold(t *testing.T) {
 	words := errors.New(`User "system:serviceaccount:plumbline-system:plumbline" cannot list resource "nodeclaims" in API group "karpenter.sh" at the cluster scope`)
 	b.Refusals.Note(watch, apierrors.NewForbidden(schema.GroupResource{Group: "karpenter.sh", Resource: "nodeclaims"}, "", words))
 	result := b.reconcile()
-	ready := conditions.Get(b.read(), meta.ReadyCondition)
+	ready := conditions.Get(b.read(), fluxmeta.ReadyCondition)
 	if ready == nil || ready.Reason != "Forbidden" || !strings.Contains(ready.Message, "watch *v1.NodeClaim") || !strings.Contains(ready.Message, `resources: ["nodeclaims"], verbs: ["list"]`) {
 		t.Errorf("ready: %+v", ready)
 	}
@@ -178,7 +221,7 @@ func TestARefusedWatchIsTold(t *testing.T) {
 	}
 	watch.at = "7"
 	b.reconcile()
-	if ready := conditions.Get(b.read(), meta.ReadyCondition); ready.Reason == "Forbidden" || len(b.source.requests) == 0 {
+	if ready := conditions.Get(b.read(), fluxmeta.ReadyCondition); ready.Reason == "Forbidden" || len(b.source.requests) == 0 {
 		t.Errorf("the watch has come through: %+v", ready)
 	}
 }

@@ -54,7 +54,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
 	if err != nil {
 		return fmt.Errorf("build the controller: %w", err)
 	}
-	r.watches = &watches{controller: built, cache: mgr.GetCache(), reconciler: r, pace: &observe.Pace{Now: r.Settings.Now}}
+	r.watches = &watches{controller: built, cache: mgr.GetCache(), kinds: mgr.GetRESTMapper(), reconciler: r, pace: &observe.Pace{Now: r.Settings.Now}}
 	return nil
 }
 

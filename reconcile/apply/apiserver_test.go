@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,11 +67,26 @@ func (s *apiServer) install() {
 				return false, nil
 			}
 		}
-		return true, nil
+		return s.discovered()
 	})
 	if err != nil {
 		s.t.Fatalf("wait for the CRDs: %v", err)
 	}
+}
+
+// discovered says whether the API server's discovery lists all kinds, which it does
+// a moment after their CRDs are Established.
+func (s *apiServer) discovered() (bool, error) {
+	for _, kind := range render.Kinds() {
+		_, err := s.RESTMapper().RESTMapping(kind.GVK.GroupKind(), kind.GVK.Version)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // Objects lists all definitions.

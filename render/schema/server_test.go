@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	plumbline "github.com/plumbline-dev/plumbline/render/schema"
@@ -51,7 +52,7 @@ func newServer(t *testing.T, kubeconfig string) *server {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) {
+			if apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) && served(t, config, crd) {
 				break
 			}
 			select {
@@ -66,6 +67,22 @@ func newServer(t *testing.T, kubeconfig string) *server {
 		t.Fatal(err)
 	}
 	return &server{t: t, objects: objects}
+}
+
+// served says whether the API server answers for the kind of a CRD, which it does a
+// moment after the CRD is Established.
+func served(t *testing.T, config *rest.Config, crd *apiextensionsv1.CustomResourceDefinition) bool {
+	t.Helper()
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := schema.GroupVersionResource{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Resource: crd.Spec.Names.Plural}
+	_, err = objects.Resource(kind).List(t.Context(), metav1.ListOptions{Limit: 1})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return err == nil
 }
 
 func (s *server) client(object *unstructured.Unstructured) dynamic.ResourceInterface {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
@@ -37,6 +39,14 @@ func Install(ctx context.Context, c *kube.ControlPlane, root string) error {
 	}
 	if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodesyncs.plumbline.dev"); err != nil {
 		return fmt.Errorf("wait for the API server to serve NodeSyncs: %w", err)
+	}
+	// Discovery lists the kind a moment after its CRD is Established.
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		kinds, err := c.Kubectl(ctx, nil, "api-resources", "--api-group=plumbline.dev", "--output=name")
+		return err == nil && bytes.Contains(kinds, []byte("nodesyncs")), nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the API server's discovery to list NodeSyncs: %w", err)
 	}
 	return nil
 }

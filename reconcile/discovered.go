@@ -1,0 +1,50 @@
+package reconcile
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// discoveryLag is how long the API server's discovery may take to list a kind whose
+// CRD is Established before it counts as a fault. It takes milliseconds on an idle
+// API server.
+const discoveryLag = 10 * time.Second
+
+// discovered says whether the API server's discovery lists Karpenter's kinds, which
+// it does a moment after their CRDs are Established. A watch that begins earlier
+// fails, and controller-runtime tries it again after ten seconds.
+func (w *watches) discovered() (bool, error) {
+	if w.karpenter {
+		return true, nil
+	}
+	for _, each := range w.definitions() {
+		gvk, err := apiutil.GVKForObject(each.object, w.reconciler.Client.Scheme())
+		if err != nil {
+			return false, fmt.Errorf("find the kind of %T: %w", each.object, err)
+		}
+		_, err = w.kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if meta.IsNoMatchError(err) {
+			return false, w.missing(err)
+		}
+		if err != nil {
+			return false, fmt.Errorf("look up %s in the API server's discovery: %w", gvk.Kind, err)
+		}
+	}
+	w.missingSince = time.Time{}
+	return true, nil
+}
+
+// missing is an error once a kind has been missing from discovery for too long.
+func (w *watches) missing(err error) error {
+	now := w.reconciler.Settings.Now()
+	if w.missingSince.IsZero() {
+		w.missingSince = now
+	}
+	if now.Sub(w.missingSince) < discoveryLag {
+		return nil
+	}
+	return fmt.Errorf("the CRD is Established, but the API server's discovery does not list its kind: check the API server's log: %w", err)
+}
