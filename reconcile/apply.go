@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -67,18 +69,18 @@ func (p *pass) tellWritten() {
 		warnings = append(warnings, byRef[w.Ref].Warnings...)
 		switch c := byRef[w.Ref]; {
 		case c.Drift && c.Action == plan.Create:
-			p.warn("DriftCorrected", fmt.Sprintf("%s was missing and is recreated", w.Ref))
+			p.wrote(corev1.EventTypeWarning, "DriftCorrected", fmt.Sprintf("%s was missing and is recreated", w.Ref))
 		case c.Drift && c.Action == plan.Update, len(c.Editors) > 0:
-			p.warn("DriftCorrected", fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
+			p.wrote(corev1.EventTypeWarning, "DriftCorrected", fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
 		default:
 			applied = append(applied, fmt.Sprintf("%s: %s", w.Ref, c.Action))
 		}
 	}
 	if len(applied) > 0 {
-		p.event(reasonApplied, someOf(applied))
+		p.wrote(corev1.EventTypeNormal, reasonApplied, someOf(applied))
 	}
 	if len(warnings) > 0 {
-		p.warn("NodesDisrupted", someOf(warnings))
+		p.wrote(corev1.EventTypeWarning, "NodesDisrupted", someOf(warnings))
 	}
 }
 

@@ -70,7 +70,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	}).Build()
 	clock := newClock()
 	b := &bed{
-		t: t, client: c, clock: clock, source: &fakeSource{clock: clock}, charts: &fakeCharts{}, install: &fakeInstall{asked: map[string]int{}}, cloud: &fakeCloud{err: errUnreachable},
+		t: t, client: c, clock: clock, source: &fakeSource{clock: clock}, charts: &fakeCharts{}, install: &fakeInstall{asked: map[string]int{}, state: deployed}, cloud: &fakeCloud{err: errUnreachable},
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{

@@ -118,7 +118,7 @@ func TestForeignProviderIDs(t *testing.T) {
 		if diff := cmp.Diff([]string{"aws:///eu-west-1a/i-1"}, p.providerIDs()); diff != "" {
 			t.Errorf("asked about (-want +got):\n%s", diff)
 		}
-		want := []note{{"Warning", "ProviderIDForeign", "NodeClaim/b of NodePool/batch (kwok://node), NodeClaim/c of NodePool/batch (aws:////i-3): not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself"}}
+		want := []note{{kind: "Warning", reason: "ProviderIDForeign", message: "NodeClaim/b of NodePool/batch (kwok://node), NodeClaim/c of NodePool/batch (aws:////i-3): not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself"}}
 		if round > 0 {
 			want = nil
 		}

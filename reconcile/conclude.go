@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -157,14 +158,15 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	return nil
 }
 
-// stale turns a lost race into another look: nothing was written.
+// stale turns a lost race into another look: no status was written. Events about what the
+// pass has written to the cluster are kept.
 func (p *pass) stale(err error) error {
 	if err == nil || apierrors.IsNotFound(err) {
 		return nil
 	}
 	if apierrors.IsConflict(err) {
 		p.fault = &fault.Error{Class: fault.Superseded, Reason: "Conflict", Err: err}
-		p.notes = nil
+		p.notes = slices.DeleteFunc(p.notes, func(n note) bool { return !n.written })
 		return nil
 	}
 	return err

@@ -183,6 +183,9 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	if err := p.tellLost(ctx); err != nil {
 		return err
 	}
+	if err := p.askReleases(ctx); err != nil {
+		return err
+	}
 	if p.installedAs(identity, standing) {
 		p.fought = p.memory.fought
 	} else if p.unkept = p.mayChangeCharts(ctx); p.unkept == nil {
@@ -200,6 +203,7 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 		}
 		p.sync.Status.Karpenter.Controller = seen.Controller
 		p.memory.installed, p.memory.standing, p.memory.fought = identity, standing, p.fought
+		p.memory.releasesAskedAt = p.now
 	}
 	p.stages.crds, p.stages.controller = seen.Established, seen.Rollout
 	return nil

@@ -7,6 +7,12 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
 
+// deployed is what Helm knows where both releases are as plumbline has left them.
+var deployed = charts.State{
+	CRDs:       charts.Release{Name: charts.CRDChart, Status: charts.Deployed, Revision: 1},
+	Controller: charts.Release{Name: charts.ControllerChart, Status: charts.Deployed, Revision: 1},
+}
+
 // fakeInstall is a cluster's Helm.
 type fakeInstall struct {
 	state  charts.State

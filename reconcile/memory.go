@@ -80,6 +80,8 @@ type memory struct {
 	// when something of them was put right last.
 	installed, standing string
 	repairedAt          time.Time
+	// releasesAskedAt is when Helm was asked last whether its releases are there.
+	releasesAskedAt time.Time
 	// fought is what of them is left as somebody goes on changing it.
 	fought []charts.Move
 	// lost is the CRD whose nodes were told to be lost with it, and lostPools the

@@ -118,6 +118,9 @@ type wait struct {
 // note is one event to come.
 type note struct {
 	kind, reason, message string
+	// written says that it is about what the pass has written to the cluster: no later
+	// pass finds that again.
+	written bool
 }
 
 type step func(context.Context) error
@@ -192,6 +195,11 @@ func (p *pass) event(reason, message string) {
 
 func (p *pass) warn(reason, message string) {
 	p.notes = append(p.notes, note{kind: corev1.EventTypeWarning, reason: reason, message: message})
+}
+
+// wrote notes an event about what the pass has written to the cluster.
+func (p *pass) wrote(kind, reason, message string) {
+	p.notes = append(p.notes, note{kind: kind, reason: reason, message: message, written: true})
 }
 
 // wakeAt asks for a pass at a time, or sooner.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -236,10 +237,10 @@ func (p *pass) tellRemovals(result teardown.Result) {
 			ended[ref]++
 			continue
 		}
-		p.event("Removing", fmt.Sprintf("%s: %s", ref, deed.Action))
+		p.wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %s", ref, deed.Action))
 	}
 	for ref, n := range ended {
-		p.event("Removing", fmt.Sprintf("%s: %d NodeClaims are deleted and drain", ref, n))
+		p.wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %d NodeClaims are deleted and drain", ref, n))
 	}
 	for _, r := range result.Removals {
 		if r.Phase == v1alpha1.RemovalGone {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -43,5 +44,26 @@ func TestNoPassOverAnOlderNodeSync(t *testing.T) {
 	b.Client = fresh
 	if result := b.reconcile(); result.RequeueAfter == catchUp {
 		t.Error("the cache has caught up, and the pass still waits")
+	}
+}
+
+// TestAWriteIsReportedThoughTheStatusIsNot: where somebody has changed the NodeSync
+// meanwhile, the next pass finds again all but what this one has written.
+func TestAWriteIsReportedThoughTheStatusIsNot(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.pass()
+	p.waitFor("charts", "the CRDs are not Established yet")
+	p.wrote("Normal", "ChartInstalled", "chart karpenter 1.14.1 is installed (revision 2)")
+	p.event("Removed", "NodePool/batch is gone")
+	other := b.read()
+	other.Annotations = map[string]string{"reconcile.fluxcd.io/requestedAt": "now"}
+	if err := b.client.Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.conclude(t.Context()); err != nil || !p.superseded() {
+		t.Fatalf("conclude() = %v, superseded %t", err, p.superseded())
+	}
+	if diff := cmp.Diff([]string{"Normal ChartInstalled chart karpenter 1.14.1 is installed (revision 2)"}, b.told()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

@@ -61,7 +61,7 @@ func (p *pass) installedAs(identity, standing string) bool {
 	if p.memory.standing == standing {
 		return true
 	}
-	if !due(p.now, p.memory.repairedAt, p.retryInterval()) {
+	if !p.insists() && !due(p.now, p.memory.repairedAt, p.retryInterval()) {
 		p.wakeAt(p.memory.repairedAt.Add(p.retryInterval()))
 		return true
 	}

@@ -49,6 +49,10 @@ type Release struct {
 	Since time.Time
 }
 
+// Intact says whether the last revision is in force and our own: nobody has uninstalled the
+// release, or run Helm on it.
+func (r Release) Intact() bool { return r.Status == Deployed && !r.Edited }
+
 // Installed says whether a version is in force, by our own hand.
 func (r Release) Installed(version string) bool {
 	return r.Status == Deployed && !r.Edited && r.Mark.Version == label(version)

@@ -1,0 +1,61 @@
+package reconcile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// TestAReleaseUninstalledByHand is installed again when a person asks for a pass, and
+// without one after an interval, though every object of it may be there still.
+func TestAReleaseUninstalledByHand(t *testing.T) {
+	byHelm := charts.Release{Name: charts.CRDChart, Status: charts.Deployed, Revision: 2, Edited: true}
+	cases := map[string]struct {
+		state charts.State
+		asked bool // by a person
+		wait  bool // an interval
+		looks bool
+	}{
+		"nothing happened":                   {state: deployed, asked: true, wait: true},
+		"the CRD chart, within the interval": {state: charts.State{CRDs: charts.Release{Status: charts.Absent}, Controller: deployed.Controller}},
+		"the CRD chart, a person asks":       {state: charts.State{CRDs: charts.Release{Status: charts.Absent}, Controller: deployed.Controller}, asked: true, looks: true},
+		"the CRD chart, after an interval":   {state: charts.State{CRDs: charts.Release{Status: charts.Absent}, Controller: deployed.Controller}, wait: true, looks: true},
+		"the main chart, a person asks":      {state: charts.State{CRDs: deployed.CRDs, Controller: charts.Release{Status: charts.Absent}}, asked: true, looks: true},
+		"helm upgrade by hand":               {state: charts.State{CRDs: byHelm, Controller: deployed.Controller}, wait: true, looks: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged), installed()...)
+			b.install.result = charts.Result{Step: charts.Keep, Revision: 1, Version: "1.14.1"}
+			if err := b.installing().installCharts(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b.install.state = c.state
+			b.install.result = charts.Result{Step: charts.Install, Changed: true, Revision: 1, Version: "1.14.1"}
+			if c.wait {
+				b.clock.forward(b.read().Spec.Interval.Duration)
+			}
+			p := b.installing()
+			p.sync.Status.Karpenter.CRDs = &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}
+			p.sync.Status.Karpenter.Controller = &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}
+			if c.asked {
+				p.sync.Status.LastHandledReconcileAt = "now"
+			}
+			if err := p.installCharts(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := b.install.asked, 1; (got[charts.CRDChart] > want) != c.looks || (got[charts.ControllerChart] > want) != c.looks {
+				t.Errorf("Helm was asked for %v, want a second look: %t", got, c.looks)
+			}
+			told := slices.ContainsFunc(p.notes, func(n note) bool {
+				return n.reason == "ChartRepaired" && strings.Contains(n.message, "helm release karpenter-crd was uninstalled by hand: chart karpenter-crd 1.14.1 is installed again (revision 1)")
+			})
+			if told != c.looks {
+				t.Errorf("it says %+v", p.notes)
+			}
+		})
+	}
+}
