@@ -47,7 +47,8 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		ProviderID: claim.Status.ProviderID,
 		Node:       claim.Status.NodeName,
 		Deleting:   claim.DeletionTimestamp != nil,
-		Disrupted:  disrupted(claim),
+		Disrupted:  holds(claim, karpv1.ConditionTypeDisruptionReason),
+		Drifted:    holds(claim, karpv1.ConditionTypeDrifted),
 		Labels:     labelsOf(claim),
 		Created:    claim.CreationTimestamp.Time,
 	}
@@ -62,11 +63,11 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 	return n
 }
 
-// disrupted says whether Karpenter has ended a NodeClaim by itself
-// (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
-func disrupted(claim *karpv1.NodeClaim) bool {
+// holds says whether a condition of a NodeClaim is True. DisruptionReason is where Karpenter
+// has ended it by itself (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
+func holds(claim *karpv1.NodeClaim, condition string) bool {
 	for _, c := range claim.Status.Conditions {
-		if c.Type == karpv1.ConditionTypeDisruptionReason {
+		if c.Type == condition {
 			return c.Status == metav1.ConditionTrue
 		}
 	}

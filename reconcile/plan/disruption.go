@@ -138,7 +138,7 @@ func (m *maker) shares(p *Plan) [][]share {
 			change.Action, change.Reason, change.Message = Hold, ReasonHostsController, message
 			continue
 		}
-		fresh = append(fresh, share{ref: change.Ref, claims: change.touched, more: change.scaledDown, hold: func(message string) {
+		fresh = append(fresh, share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: func(message string) {
 			change.Action, change.Reason, change.Message = Hold, ReasonMaxDisruptedNodes, message
 		}})
 	}

@@ -29,10 +29,19 @@ func claims(pool string, n int, change ...func(*plan.NodeClaim)) []plan.NodeClai
 }
 
 func deleting(c *plan.NodeClaim)  { c.Deleting = true }
+func drifted(c *plan.NodeClaim)   { c.Drifted = true }
 func disrupted(c *plan.NodeClaim) { c.Deleting, c.Disrupted = true, true }
 
 func tainted(name string, more ...string) string {
 	return strings.Replace(pool(name, "default", more...), "      requirements:", "      taints: [{key: a, effect: NoSchedule}]\n      requirements:", 1)
+}
+
+func withGrace(name, grace string) string {
+	return strings.Replace(pool(name, "default"), "      requirements:", "      terminationGracePeriod: "+grace+"\n      requirements:", 1)
+}
+
+func withBudget(name, nodes string) string {
+	return pool(name, "default", "disruption: {consolidateAfter: 0s, budgets: [{nodes: \""+nodes+"\"}]}")
 }
 
 // TestGuardOfNodes: what one plan would disrupt, with what ends already, is no more
@@ -118,6 +127,26 @@ func TestGuardOfNodes(t *testing.T) {
 			nodes: claims("a", 9), git: []string{tainted("a"), pool("b", "default"), pool("c", "default")},
 			given: func(c *cluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
 			want:  []string{"TakeBack NodePool/a Returned spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 9", "Returned NodePool/a"},
+		},
+		"a grace period that overrides budgets of pods": {
+			nodes: claims("a", 4), git: []string{withGrace("a", "1s"), pool("b", "default"), pool("c", "default")},
+			want: []string{"Hold NodePool/a MaxDisruptedNodes spec.template.spec.terminationGracePeriod:→1s replaces 4"},
+		},
+		"budgets that free nodes which have drifted": {
+			nodes: slices.Concat(claims("a", 4, drifted), claims("b", 4)), git: []string{withBudget("a", "100%"), pool("b", "default"), pool("c", "default")},
+			want: []string{`Hold NodePool/a MaxDisruptedNodes spec.disruption.budgets[0].nodes:10%→100% replaces 4`},
+		},
+		"budgets that free some of them": {
+			nodes: slices.Concat(claims("a", 4, drifted), claims("b", 4)), git: []string{withBudget("a", "50%"), pool("b", "default"), pool("c", "default")},
+			want: []string{`Update NodePool/a Differs spec.disruption.budgets[0].nodes:10%→50% replaces 2`},
+		},
+		"budgets that free none": {
+			nodes: slices.Concat(claims("a", 4), claims("b", 4)), git: []string{withBudget("a", "100%"), pool("b", "default"), pool("c", "default")},
+			want: []string{`Update NodePool/a Differs spec.disruption.budgets[0].nodes:10%→100%`},
+		},
+		"narrower budgets": {
+			nodes: claims("a", 4, drifted), git: []string{withBudget("a", "0"), pool("b", "default"), pool("c", "default")},
+			want: []string{`Update NodePool/a Differs spec.disruption.budgets[0].nodes:10%→0`},
 		},
 		"nothing is weighed where the NodeSync is deleted": {
 			nodes: claims("a", 9), given: func(c *cluster) { c.policy.Deleting = true },

@@ -16,8 +16,8 @@ type impact struct {
 	// which of them, from the definitions alone.
 	claims []*NodeClaim
 	upTo   bool
-	// scaledDown is how many nodes of a static pool end.
-	scaledDown int
+	// unnamed is how many nodes it is on beside these, nobody can say which.
+	unnamed int
 	// warnings are sentences on what it does to nodes later.
 	warnings []string
 }
@@ -50,8 +50,8 @@ func (m *maker) effect(change *Change) {
 	} else {
 		i = classImpact(change.Live, change.Object.Defaulted, claims)
 	}
-	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.scaledDown, i.upTo
-	change.scaledDown, change.Warnings = i.scaledDown, i.warnings
+	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
+	change.unnamed, change.Warnings = i.unnamed, i.warnings
 	for _, c := range i.claims {
 		change.touched = append(change.touched, c.UID)
 	}

@@ -29,7 +29,10 @@ func poolImpact(live, desired *unstructured.Unstructured, claims []*NodeClaim, n
 		i = unfit(claims, after.Spec.Template.Spec.Requirements)
 	}
 	if scaled := scaledDown(before, after, claims); scaled > 0 && i.effect == EffectNone {
-		i = impact{effect: EffectDrain, scaledDown: scaled}
+		i = impact{effect: EffectDrain, unnamed: scaled}
+	}
+	if more := freed(before, after, claims, i.claims, now); more > 0 && i.effect != EffectDrain {
+		i.effect, i.unnamed, i.upTo = EffectReplace, more, true
 	}
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, now)...)
 	return i
@@ -92,7 +95,7 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, now time.
 	if after := is.ExpireAfter.Duration; after != nil && (was.ExpireAfter.Duration == nil || *after < *was.ExpireAfter.Duration) && older(claims, now, *after) > 0 {
 		warn("expireAfter %s is under the age of %d of its %d nodes: each node that it makes ends at that age, whatever its disruption budgets say, and again and again", short(*after), older(claims, now, *after), len(claims))
 	}
-	if unlimited(after, len(claims)) && !unlimited(before, len(claims)) {
+	if opened(before, after, len(claims)) {
 		warn("its disruption budgets let Karpenter disrupt all of its %d nodes at a time", len(claims))
 	}
 	return warnings
@@ -107,38 +110,6 @@ func older(claims []*NodeClaim, now time.Time, age time.Duration) int {
 		}
 	}
 	return n
-}
-
-// unlimited says that no budget that always holds keeps some nodes from being
-// disrupted for drift.
-func unlimited(pool *karpv1.NodePool, nodes int) bool {
-	for i := range pool.Spec.Disruption.Budgets {
-		budget := &pool.Spec.Disruption.Budgets[i]
-		if budget.Schedule != nil || !concernsDrift(budget) {
-			continue
-		}
-		text := budget.Nodes
-		if percent, isPercent := strings.CutSuffix(text, "%"); isPercent {
-			if percent != "100" {
-				return false
-			}
-			continue
-		}
-		var count int
-		if _, err := fmt.Sscan(text, &count); err != nil || count < nodes {
-			return false
-		}
-	}
-	return nodes > 1
-}
-
-func concernsDrift(budget *karpv1.Budget) bool {
-	for _, reason := range budget.Reasons {
-		if reason == karpv1.DisruptionReasonDrifted {
-			return true
-		}
-	}
-	return len(budget.Reasons) == 0
 }
 
 // short writes a duration as people do: 30s and not 0h0m30s.

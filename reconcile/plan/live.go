@@ -52,6 +52,9 @@ type NodeClaim struct {
 	// Disrupted says that Karpenter has ended it by itself: it was empty, drifted or
 	// could be consolidated.
 	Disrupted bool
+	// Drifted says that Karpenter has found it outdated, and replaces it when the budgets
+	// of its pool allow.
+	Drifted bool
 	// Labels are those that requirements of its pool are compared with; empty where
 	// they are not known.
 	Labels Labels

@@ -67,10 +67,10 @@ type Change struct {
 	UpTo  bool
 	// Warnings are sentences on what it does to nodes beside the Effect.
 	Warnings []string
-	// touched are the NodeClaims that the Effect is on, and scaledDown is how many of
-	// a static pool end beside them, nobody can say which.
-	touched    []types.UID
-	scaledDown int
+	// touched are the NodeClaims that the Effect is on, and unnamed is how many more it
+	// is on, nobody can say which.
+	touched []types.UID
+	unnamed int
 	// Object is what Git says.
 	Object render.Object
 	// Live is what the cluster has; nil where it has nothing.
