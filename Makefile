@@ -8,9 +8,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := go tool -modfile=$(CURDIR)/tools/go.mod
 MODULES := . tests manifests/image
-# Packages whose tests start child processes with a limit of memory, and provision/cloud,
-# whose played EC2 is changed by tests while it still answers a caller that has gone.
-CONFINED := /(confine|render/kustomize|provision/charts|provision/cloud)$$
+# Packages whose tests start child processes with a limit of memory.
+CONFINED := /(confine|render/kustomize|provision/charts)$$
 FUZZTIME ?= 10s
 OBJECTS ?= 400
 MINUTES ?= 30

@@ -9,6 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -68,10 +69,10 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 func TestABriefIsHiddenBeforeItIsCut(t *testing.T) {
 	secret := strings.Repeat("s3cret-", 12) + "end"
 	p := newBed(t, nodeSync(unchanged)).pass()
-	p.memory.hidden.add([]string{secret})
+	p.memory.hidden.addValues([]string{secret})
 	stopped(t, &charts.RejectedError{Rejections: []string{strings.Repeat("value ", 10) + secret}})(p)
 	p.hideSecrets()
-	if got := p.verdict().commitText(); strings.Contains(got, "s3cret") || !strings.Contains(got, mask) {
+	if got := p.verdict().commitText(); strings.Contains(got, "s3cret") || !strings.Contains(got, redact.Mask) {
 		t.Error(got)
 	}
 }

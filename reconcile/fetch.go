@@ -127,6 +127,7 @@ func (p *pass) request(ctx context.Context) (source.Request, error) {
 	if request.Credentials, err = source.CredentialsFromSecret(secret.Data); err != nil {
 		return source.Request{}, fmt.Errorf("read secret %s: %w", git.SecretRef.Name, err)
 	}
+	p.credentials = append(p.credentials, request.Credentials.Secrets()...)
 	return request, nil
 }
 

@@ -1,107 +1,46 @@
 package reconcile
 
 import (
-	"cmp"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// hidden are texts that are never said: what came out of Secrets. The zero value
-// hides nothing.
+// hidden is what came out of Secrets, which no message repeats. The zero value hides
+// nothing.
 type hidden struct {
-	last  []string
-	forms []string
+	values, credentials remembered
 }
 
-// What is shorter than leastHidden is not told from any other word; what is shorter
-// than leastWithin is hidden as a word, and not within longer ones.
-const (
-	leastHidden = 4
-	leastWithin = 8
-)
+// remembered are the secrets of the last pass that had other ones, and of the one
+// before: a controller that runs with the latter may still be reported.
+type remembered struct {
+	last     []string
+	redactor redact.Redactor
+}
 
-// mask stands for what is hidden.
-const mask = "***"
+// addValues hides what came into the chart's values.
+func (h *hidden) addValues(secrets []string) { h.values.add(secrets, redact.Values) }
 
-// add hides what a pass has read. What the one before has read stays hidden: a
-// controller that runs with it may still be told of.
-func (h *hidden) add(secrets []string) {
-	if slices.Equal(h.last, secrets) {
+// addCredentials hides what opens the source and the registries.
+func (h *hidden) addCredentials(secrets []string) { h.credentials.add(secrets, redact.Credentials) }
+
+func (r *remembered) add(secrets []string, hide func(...string) redact.Redactor) {
+	if slices.Equal(r.last, secrets) {
 		return
 	}
-	var forms []string
-	for _, secret := range append(slices.Clone(h.last), secrets...) {
-		forms = append(forms, formsOf(strings.TrimSpace(secret))...)
-	}
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	h.last, h.forms = slices.Clone(secrets), slices.Compact(forms)
-}
-
-// formsOf are the ways in which messages write a text: as it is, in one line, line
-// by line, quoted, as JSON, in a URL, in base64.
-func formsOf(secret string) []string {
-	if len(secret) < leastHidden {
-		return nil
-	}
-	quoted := strconv.Quote(secret)
-	forms := []string{
-		secret, strings.Join(strings.Fields(secret), " "), quoted[1 : len(quoted)-1],
-		url.PathEscape(secret), url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte(secret)),
-	}
-	if text, err := json.Marshal(secret); err == nil {
-		forms = append(forms, string(text[1:len(text)-1]))
-	}
-	for line := range strings.Lines(secret) {
-		if line = strings.TrimSpace(line); len(line) >= leastWithin {
-			forms = append(forms, line)
-		}
-	}
-	return forms
+	r.redactor = hide(append(slices.Clone(r.last), secrets...)...)
+	r.last = slices.Clone(secrets)
 }
 
 // hide takes all of them out of a message.
 func (h *hidden) hide(message string) string {
-	for _, form := range h.forms {
-		if len(form) < leastWithin {
-			message = hideWord(message, form)
-			continue
-		}
-		message = strings.ReplaceAll(message, form, mask)
-	}
-	return message
+	return h.values.redactor.Hide(h.credentials.redactor.Hide(message))
 }
 
-// hideWord takes a short text out where it stands by itself.
-func hideWord(message, word string) string {
-	var out strings.Builder
-	for {
-		before, after, found := strings.Cut(message, word)
-		if !found {
-			out.WriteString(message)
-			return out.String()
-		}
-		left, _ := utf8.DecodeLastRuneInString(before)
-		right, _ := utf8.DecodeRuneInString(after)
-		out.WriteString(before)
-		if inWord(left) || inWord(right) {
-			out.WriteString(word)
-		} else {
-			out.WriteString(mask)
-		}
-		message = after
-	}
-}
-
-func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+func (h *hidden) empty() bool { return h.values.redactor.Empty() && h.credentials.redactor.Empty() }
 
 // fault is an error without what is hidden, of the class that it had.
 func (h *hidden) fault(err *fault.Error) *fault.Error {
@@ -116,12 +55,13 @@ func (h *hidden) fault(err *fault.Error) *fault.Error {
 // It is the one place, and comes before any of it is said.
 func (p *pass) hideSecrets() {
 	h := &p.memory.hidden
-	if len(h.forms) == 0 {
+	h.addCredentials(p.credentials)
+	if h.empty() {
 		return
 	}
 	p.fault = h.fault(p.fault)
-	for _, err := range []*error{&p.unpulled, &p.unwritten} {
-		if *err != nil {
+	for _, err := range []*error{&p.unfetched, &p.unpulled, &p.unkept, &p.renamed, &p.notUpgraded, &p.unwritten} {
+		if *err != nil && h.hide((*err).Error()) != (*err).Error() {
 			*err = h.fault(fault.Classify(*err))
 		}
 	}
@@ -131,6 +71,10 @@ func (p *pass) hideSecrets() {
 	for i := range p.launchless {
 		p.launchless[i].why = h.hide(p.launchless[i].why)
 	}
+	for i := range p.notes {
+		p.notes[i].message = h.hide(p.notes[i].message)
+	}
+	p.collision, p.drifting = h.hide(p.collision), h.hide(p.drifting)
 	p.stages.crds.Message = h.hide(p.stages.crds.Message)
 	p.stages.controller.Message = h.hide(p.stages.controller.Message)
 	for ref, ready := range p.stages.objects {
@@ -142,8 +86,5 @@ func (p *pass) hideSecrets() {
 	}
 	if k := p.sync.Status.Karpenter; k != nil && k.Target != nil {
 		k.Target.Message = h.hide(k.Target.Message)
-	}
-	for i := range p.notes {
-		p.notes[i].message = h.hide(p.notes[i].message)
 	}
 }

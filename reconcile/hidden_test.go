@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -19,47 +20,21 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
-
-func TestHide(t *testing.T) {
-	pem := "-----BEGIN-----\nMIIBszCCAVmgAwIBAgIU\nc2Vjb25kIGxpbmU\n-----END-----\n"
-	for name, c := range map[string]struct {
-		secret, message, want string
-	}{
-		"as it is":           {marker, "it was " + marker + "!", "it was ***!"},
-		"quoted":             {marker, fmt.Sprintf("invalid value: %q", marker), `invalid value: "***"`},
-		"as JSON":            {marker, `{"value":"hunter2 \"is\" \u003cmarked\u003e"}`, `{"value":"***"}`},
-		"in base64":          {marker, "data: " + base64.StdEncoding.EncodeToString([]byte(marker)), "data: ***"},
-		"in a URL":           {"p@ss/word", "https://user:p%40ss%2Fword@host", "https://user:***@host"},
-		"in one line":        {pem, "ca: " + strings.Join(strings.Fields(pem), " "), "ca: ***"},
-		"a line of it":       {pem, "bad line MIIBszCCAVmgAwIBAgIU", "bad line ***"},
-		"within a long word": {"0123456789", "x0123456789x", "x***x"},
-		"a short word":       {"info", "level info: more information, info", "level ***: more information, ***"},
-		"too short":          {"a-b", "a-b", "a-b"},
-		"nothing of it":      {marker, "all is well", "all is well"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := &hidden{}
-			h.add([]string{c.secret})
-			if got := h.hide(c.message); got != c.want {
-				t.Errorf("hide(%q) = %q, want %q", c.message, got, c.want)
-			}
-		})
-	}
-}
 
 // TestWhatWasHiddenStaysHidden for the change after: the controller of before may
 // still be told of.
 func TestWhatWasHiddenStaysHidden(t *testing.T) {
 	h := &hidden{}
 	for _, secret := range []string{"first-one", "second-one", "second-one"} {
-		h.add([]string{secret})
+		h.addValues([]string{secret})
 	}
 	if got := h.hide("first-one second-one"); got != "*** ***" {
 		t.Errorf("the same once more: %q", got)
 	}
-	h.add([]string{"third-one"})
+	h.addValues([]string{"third-one"})
 	if got := h.hide("first-one second-one third-one"); got != "first-one *** ***" {
 		t.Errorf("after a change: %q", got)
 	}
@@ -75,12 +50,17 @@ func TestNoSecretIsSaid(t *testing.T) {
 		"an error that is wrapped": func(p *pass) {
 			p.fault = &fault.Error{Class: fault.Transient, Reason: "Failed", Err: fmt.Errorf("x: %w", rejected)}
 		},
-		"charts that cannot be had": func(p *pass) { p.unpulled = rejected },
-		"objects that fail":         func(p *pass) { p.unwritten = errors.Join(errors.New("x"), rejected) },
-		"what is waited for":        func(p *pass) { p.waitFor("Controller", quoted) },
-		"a Stage":                   func(p *pass) { p.set = &render.Set{}; p.stages.controller = observe.Readiness{Message: quoted} },
-		"an object":                 func(p *pass) { pool(p, quoted) },
-		"an event":                  func(p *pass) { p.warn("ChartRolledBack", quoted) },
+		"a source that cannot be fetched": func(p *pass) { p.unfetched = rejected },
+		"charts that cannot be had":       func(p *pass) { p.unpulled = rejected },
+		"charts that are not corrected":   func(p *pass) { p.unkept = rejected },
+		"an upgrade that is refused":      func(p *pass) { p.notUpgraded = rejected },
+		"nodes that drift":                func(p *pass) { p.watchedDrift, p.drifting = true, quoted },
+		"another cluster's name":          func(p *pass) { p.sawAccount, p.collision = true, quoted },
+		"objects that fail":               func(p *pass) { p.unwritten = errors.Join(errors.New("x"), rejected) },
+		"what is waited for":              func(p *pass) { p.waitFor("Controller", quoted) },
+		"a Stage":                         func(p *pass) { p.set = &render.Set{}; p.stages.controller = observe.Readiness{Message: quoted} },
+		"an object":                       func(p *pass) { pool(p, quoted) },
+		"an event":                        func(p *pass) { p.warn("ChartRolledBack", quoted) },
 		"why it was rolled back": func(p *pass) {
 			p.sync.Status.Karpenter.Target = &v1alpha1.ChartTarget{Message: quoted, Since: metav1.NewTime(p.now)}
 		},
@@ -109,10 +89,50 @@ func TestNoSecretIsSaid(t *testing.T) {
 					t.Errorf("it is said: %s", said)
 				}
 			}
-			if !strings.Contains(said, mask) {
+			if !strings.Contains(said, redact.Mask) {
 				t.Errorf("nothing was said at all: %s", said)
 			}
 		})
+	}
+}
+
+// TestEveryErrorOfAPassIsHidden: a field that is added later, too.
+func TestEveryErrorOfAPassIsHidden(t *testing.T) {
+	rejected := &charts.RejectedError{Rejections: []string{"the value " + marker + " is not allowed"}}
+	b := newBed(t, nodeSync(unchanged))
+	p := b.begin(b.read())
+	p.memory.hidden.addValues([]string{marker})
+	failure := reflect.TypeFor[error]()
+	fields := reflect.ValueOf(p).Elem()
+	for i := range fields.NumField() {
+		if fields.Field(i).Type() != failure {
+			continue
+		}
+		name := fields.Type().Field(i).Name
+		field := reflect.NewAt(failure, fields.Field(i).Addr().UnsafePointer()).Elem()
+		field.Set(reflect.ValueOf(rejected))
+		p.hideSecrets()
+		if said := field.Interface().(error).Error(); strings.Contains(said, marker) || !strings.Contains(said, redact.Mask) {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
+// TestCredentialsAreNotSaid, whichever step repeats them.
+func TestCredentialsAreNotSaid(t *testing.T) {
+	b := newBed(t, reporting(func(s *v1alpha1.NodeSync) {
+		s.Spec.Source.Git.SecretRef = &v1alpha1.LocalReference{Name: "token"}
+	}))
+	b.source.files = files(karpenterYAML)
+	p := b.begin(b.read())
+	p.run(t.Context(), p.fetch)
+	p.fault = fault.Classify(errors.New("the host says: Basic " + base64.StdEncoding.EncodeToString([]byte("git:s3cret")) + " and s3cret"))
+	if _, err := p.conclude(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	said := b.everythingSaid(t.Context())
+	if strings.Contains(said, "s3cret") || strings.Contains(said, "czNjcmV0") || !strings.Contains(said, redact.Mask) {
+		t.Errorf("said: %s", said)
 	}
 }
 

@@ -96,6 +96,9 @@ type pass struct {
 	watchedDrift bool
 	// notes become events.
 	notes []note
+	// credentials are what the Secrets of the source and of registries held, where
+	// this pass has read them.
+	credentials []string
 	// again is the earliest time at which the next pass is wanted; zero where
 	// only a watch or the interval has to wake us.
 	again time.Time

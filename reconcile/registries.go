@@ -34,6 +34,7 @@ func (p *pass) openHost(ctx context.Context, host string) (charts.Credentials, e
 			return charts.Credentials{}, fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", ref.Name, host, err)
 		}
 		found.Origin = "secret " + ref.Name
+		p.credentials = append(p.credentials, found.Password)
 	}
 	if ref := registry.CertSecretRef; ref != nil {
 		secret, err := p.registrySecret(ctx, host, ref.Name)

@@ -30,7 +30,7 @@ func (p *pass) mergeValues(ctx context.Context) error {
 	if p.values, err = charts.Merge(layers...); err != nil {
 		return err
 	}
-	p.memory.hidden.add(p.unsaid(p.values.Secrets))
+	p.memory.hidden.addValues(p.unsaid(p.values.Secrets))
 	return nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // classify turns an error of a registry or a Helm repository into one of ours.
@@ -29,7 +31,7 @@ func classify(ref Ref, chart string, v *visitor, err error) error {
 	if errors.As(err, &answer) {
 		status = answer.StatusCode
 	}
-	said := redact(err, v.secrets())
+	said := redact.Credentials(v.secrets()...).Error(err)
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		host := answer.URL.Host
@@ -65,29 +67,4 @@ func scrub(err error) {
 	if errors.As(err, &operation) {
 		operation.Source = nil
 	}
-}
-
-// redacted is an error whose message has lost every secret. It can still be
-// asked with errors.Is, but what is below it is out of reach: that may hold a
-// secret in its message.
-type redacted struct {
-	message string
-	err     error
-}
-
-func (e *redacted) Error() string        { return e.message }
-func (e *redacted) Is(target error) bool { return errors.Is(e.err, target) }
-
-// redact takes values out of an error's message: a host may repeat what it was
-// sent.
-func redact(err error, values []string) error {
-	message := err.Error()
-	for _, value := range values {
-		message = strings.ReplaceAll(message, value, "***")
-		message = strings.ReplaceAll(message, url.QueryEscape(value), "***")
-	}
-	if message == err.Error() {
-		return err
-	}
-	return &redacted{message: message, err: err}
 }

@@ -44,7 +44,7 @@ func TestManyPagesAreReadInSeveralQuestions(t *testing.T) {
 		t.Errorf("with the last page: %d instances, %v", len(found), err)
 	}
 	// The next question starts over.
-	account.instances = nil
+	account.change(func() { account.instances = nil })
 	if found, err := ask(t, client, account, 3); err != nil || len(found) != 0 {
 		t.Errorf("asked again: %d instances, %v", len(found), err)
 	}
@@ -70,8 +70,10 @@ func TestATokenThatIsRefused(t *testing.T) {
 			if _, err := ask(t, client, account, 3); err == nil {
 				t.Fatal("all of it was read at once")
 			}
-			delete(account.instances, "i-000") // it was on the first page
-			spoil(client, account)
+			account.change(func() {
+				delete(account.instances, "i-000") // it was on the first page
+				spoil(client, account)
+			})
 			if found, err := ask(t, client, account, 10); err != nil || len(found) != 4 {
 				t.Errorf("%d instances, %v, want the 4 that are left", len(found), err)
 			}

@@ -32,6 +32,7 @@ type account struct {
 	hangs   atomic.Bool
 	answers atomic.Int32
 
+	// mu guards all of it once requests come in.
 	mu    sync.Mutex
 	asked []url.Values
 }
@@ -53,33 +54,46 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if hangs := a.answer(w, form); hangs {
+		<-r.Context().Done()
+	}
+}
+
+// change changes the account, of which a request whose caller has gone may still be read.
+func (a *account) change(change func()) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// answer answers one request, or says that its caller gets no answer.
+func (a *account) answer(w http.ResponseWriter, form url.Values) (hangs bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.asked = append(a.asked, form)
-	a.mu.Unlock()
 	action := form.Get("Action")
 	if a.fail != nil {
 		if status, code, message := a.fail(action); status != 0 {
 			w.WriteHeader(status)
 			if action == "DescribeInstances" {
 				fmt.Fprintf(w, `<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>%d</RequestID></Response>`, code, message, len(a.asked))
-				return
+				return false
 			}
 			fmt.Fprintf(w, `<ErrorResponse><Error><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>`, code, message)
-			return
+			return false
 		}
 	}
 	if action == "DescribeInstances" && a.refuse != nil {
 		if code, message := a.refuse(form); code != "" {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprintf(w, `<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors></Response>`, code, message)
-			return
+			return false
 		}
 	}
 	switch action {
 	case "DescribeInstances":
 		if a.hangs.Load() && a.answers.Add(-1) < 0 {
-			<-r.Context().Done()
-			return
+			return true
 		}
 		a.describe(w, form)
 	case "GetCallerIdentity":
@@ -87,6 +101,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.Error(w, "unknown action "+action, http.StatusBadRequest)
 	}
+	return false
 }
 
 func (a *account) cluster(w http.ResponseWriter, name string) {

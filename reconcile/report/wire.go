@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // maxAnswer bounds what is read of a host's answer.
@@ -53,7 +55,7 @@ func (w wire) post(ctx context.Context, to string, header http.Header, body any)
 	if err != nil {
 		return answer{}, w.unavailable(ctx, req.URL.Host, err)
 	}
-	return answer{code: res.StatusCode, header: res.Header, said: w.redact(message(text))}, nil
+	return answer{code: res.StatusCode, header: res.Header, said: message(text, redact.Credentials(w.token))}, nil
 }
 
 func (w wire) unavailable(ctx context.Context, host string, err error) error {
@@ -74,16 +76,13 @@ func (w wire) unavailable(ctx context.Context, host string, err error) error {
 	if outer != nil && outer.Timeout() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = errors.New("the host did not answer in time")
 	}
-	return &UnavailableError{Host: host, Err: err}
-}
-
-func (w wire) redact(text string) string {
-	return strings.ReplaceAll(text, w.token, "***")
+	return &UnavailableError{Host: host, Err: redact.Credentials(w.token).Error(err)}
 }
 
 // message takes the sentence out of an answer in JSON: {"message": …} or
-// {"error": …}, the former a text or anything else.
-func message(text []byte) string {
+// {"error": …}, the former a text or anything else. A host may repeat the token that it was
+// sent, which is hidden before the sentence is cut.
+func message(text []byte, token redact.Redactor) string {
 	const longest = 200
 	var body struct {
 		Message any    `json:"message"`
@@ -96,7 +95,7 @@ func message(text []byte) string {
 	if body.Message != nil {
 		m = fmt.Sprint(body.Message)
 	}
-	m = strings.Join(strings.Fields(m), " ")
+	m = token.Hide(strings.Join(strings.Fields(m), " "))
 	if len(m) > longest {
 		m = strings.ToValidUTF8(m[:longest], "") + "…"
 	}

@@ -24,7 +24,7 @@ func classify(ctx context.Context, err error, req Request) error {
 	if errors.As(err, &unexpected) {
 		return classify(ctx, unexpected.Err, req)
 	}
-	at, said := bare(req.URL), redact(stable(err), req.URL, req.Credentials)
+	at, said := bare(req.URL), hideSecrets(stable(err), req.URL, req.Credentials)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return &UnreachableError{URL: at, Timeout: true, Err: context.DeadlineExceeded}

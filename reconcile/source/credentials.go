@@ -87,8 +87,8 @@ func (c Credentials) signer() (ssh.Signer, error) {
 	return signer, nil
 }
 
-// secrets are the values that may not stand in any message.
-func (c Credentials) secrets() []string {
+// Secrets are the values that may not stand in any message.
+func (c Credentials) Secrets() []string {
 	return []string{c.Password, c.BearerToken, string(c.Identity), string(c.IdentityPassword)}
 }
 

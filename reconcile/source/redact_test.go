@@ -25,7 +25,7 @@ func TestRedact(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			said := errors.Join(fs.ErrPermission, errors.New("as written "+secret+"; in a path "+url.PathEscape(secret)+"; in a form "+url.QueryEscape(secret)))
-			err := redact(said, c.url, c.credentials)
+			err := hideSecrets(said, c.url, c.credentials)
 			for _, form := range []string{secret, url.PathEscape(secret), url.QueryEscape(secret)} {
 				if strings.Contains(err.Error(), form) {
 					t.Errorf("%q is in %q", form, err)
@@ -36,7 +36,7 @@ func TestRedact(t *testing.T) {
 			}
 		})
 	}
-	if got := redact(errors.New(strings.Repeat("é ", 400)), "", Credentials{}).Error(); len(got) > 320 {
+	if got := hideSecrets(errors.New(strings.Repeat("é ", 400)), "", Credentials{}).Error(); len(got) > 320 {
 		t.Errorf("a message of %d bytes", len(got))
 	}
 }
