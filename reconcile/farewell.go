@@ -24,7 +24,7 @@ func (p *pass) farewell(ctx context.Context) {
 	}
 	words := "NodeSync deleted; its objects and nodes are left as they are"
 	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
-		words = "NodeSync deleted, and all of its nodes drained"
+		words = "NodeSync deleted; none of its nodes is left"
 	}
 	done, err := p.Reports.Farewell(ctx, p.sync, queue.Farewell{Description: words, Page: p.pageOf, At: p.now})
 	if err != nil {

@@ -9,8 +9,10 @@ import (
 // forms are the definitions of a Set, with the schema's defaults, as each was in the
 // cluster last.
 type forms struct {
-	set *render.Set
-	of  map[render.Ref]*unstructured.Unstructured
+	// objects are the Set's. A commit that changes none of them renders to the same
+	// slice.
+	objects []render.Object
+	of      map[render.Ref]*unstructured.Unstructured
 	// behind are those of the Set that are not in the cluster as Git has them.
 	behind map[render.Ref]bool
 }
@@ -33,7 +35,7 @@ func (p *pass) noteForms() {
 
 // next are the forms after a pass over a Set, of which some are behind.
 func (f forms) next(set *render.Set, behind map[render.Ref]bool) forms {
-	if f.set != set {
+	if len(set.Objects) == 0 || len(f.objects) != len(set.Objects) || &f.objects[0] != &set.Objects[0] {
 		return f.over(set, behind)
 	}
 	if len(f.behind) == 0 {
@@ -51,7 +53,7 @@ func (f forms) next(set *render.Set, behind map[render.Ref]bool) forms {
 
 // over are the forms after the first pass over a Set.
 func (f forms) over(set *render.Set, behind map[render.Ref]bool) forms {
-	next := forms{set: set, of: make(map[render.Ref]*unstructured.Unstructured, len(set.Objects)), behind: behind}
+	next := forms{objects: set.Objects, of: make(map[render.Ref]*unstructured.Unstructured, len(set.Objects)), behind: behind}
 	for _, object := range set.Objects {
 		if !behind[object.Ref] {
 			next.of[object.Ref] = object.Defaulted

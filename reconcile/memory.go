@@ -54,6 +54,8 @@ type memory struct {
 	heard  heard
 	awaits bool
 	weighs bool
+	// suspended is what suspended NodeSyncs have in the commit of the last Snapshot.
+	suspended map[types.UID]suspended
 
 	// forms are the definitions as each was in the cluster last.
 	forms forms
@@ -198,6 +200,7 @@ func (m *memories) pushed(name types.NamespacedName) time.Time {
 type heard struct {
 	refs       map[render.Ref]bool
 	generation int64
+	commit     string
 	at         time.Time
 }
 
@@ -264,7 +267,7 @@ func (m *memories) remember(name types.NamespacedName, set *render.Set, generati
 	}
 	known.set = set
 	same := known.heard.has(set)
-	if same && known.heard.generation == generation && known.heard.at.Equal(at) {
+	if same && known.heard.generation == generation && known.heard.commit == set.Commit && known.heard.at.Equal(at) {
 		return nil
 	}
 	if !same {
@@ -273,7 +276,7 @@ func (m *memories) remember(name types.NamespacedName, set *render.Set, generati
 			known.heard.refs[object.Ref] = true
 		}
 	}
-	known.heard.generation, known.heard.at = generation, at
+	known.heard.generation, known.heard.commit, known.heard.at = generation, set.Commit, at
 	for other, memory := range m.of {
 		if memory.awaits && other != name {
 			waiting = append(waiting, other)

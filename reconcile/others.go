@@ -4,6 +4,7 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -35,14 +36,26 @@ func (p *pass) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	case sync.Namespace != p.Settings.Namespace:
 		return other // nobody serves it
 	}
-	other.Awaited = !sync.Spec.Suspend
+	if other.Suspended = sync.Spec.Suspend; other.Suspended {
+		return p.suspendedSync(sync, other)
+	}
+	other.Awaited = true
 	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
 		other.Failure = ready.Reason
 	}
 	heard := p.memories.heardOf(client.ObjectKeyFromObject(sync), sync.UID)
 	other.Entries = heard.refs
-	other.Known = heard.refs != nil && (sync.Spec.Suspend || heard.generation == sync.Generation && !p.newerThan(heard, sync))
+	other.Known = heard.refs != nil && heard.generation == sync.Generation && !p.newerThan(heard, sync)
 	return other
+}
+
+// goesTo names the NodeSync that an object goes to, by what is known of all at this
+// moment: another one may have rendered, and applied, since the Plan was made.
+func (p *pass) goesTo(object *unstructured.Unstructured, all []v1alpha1.NodeSync) string {
+	if to, ok := plan.GoesTo(object, p.otherSyncs(all)); ok {
+		return to.String()
+	}
+	return ""
 }
 
 // newerThan says whether our Snapshot is newer than the one that another NodeSync
@@ -50,7 +63,8 @@ func (p *pass) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 // the two.
 func (p *pass) newerThan(other heard, sync *v1alpha1.NodeSync) bool {
 	return sync.Spec.Source.Git != nil && p.sync.Spec.Source.Git != nil &&
-		sync.Spec.Source.Git.URL == p.sync.Spec.Source.Git.URL && p.memory.snapshotAt.After(other.at)
+		sync.Spec.Source.Git.URL == p.sync.Spec.Source.Git.URL && p.memory.snapshotAt.After(other.at) &&
+		(p.memory.snapshot == nil || p.memory.snapshot.Commit != other.commit)
 }
 
 // awaitOthers notes whether this NodeSync waits for what others have in Git, and

@@ -46,11 +46,12 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 		"never heard":                       {unchanged, -1, plan.OtherSync{Awaited: true}},
 		"as new as ours":                    {unchanged, 0, plan.OtherSync{Known: true, Awaited: true}},
 		"behind ours":                       {unchanged, time.Second, plan.OtherSync{Awaited: true}},
+		"behind ours, at the same commit":   {func(n *v1alpha1.NodeSync) { n.Labels = map[string]string{"commit": "same"} }, time.Second, plan.OtherSync{Known: true, Awaited: true}},
 		"of another repository":             {elsewhere, time.Hour, plan.OtherSync{Known: true, Awaited: true}},
 		"of another repository, not heard":  {elsewhere, -1, plan.OtherSync{Awaited: true}},
 		"its spec has changed since":        {func(n *v1alpha1.NodeSync) { n.Generation = 2 }, 0, plan.OtherSync{Awaited: true}},
-		"suspended":                         {func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, -1, plan.OtherSync{}},
-		"suspended since":                   {func(n *v1alpha1.NodeSync) { n.Spec.Suspend, n.Generation = true, 2 }, time.Hour, plan.OtherSync{Known: true}},
+		"suspended":                         {func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, -1, plan.OtherSync{Suspended: true}},
+		"suspended since":                   {func(n *v1alpha1.NodeSync) { n.Spec.Suspend, n.Generation = true, 2 }, time.Hour, plan.OtherSync{Known: true, Suspended: true}},
 		"in a namespace that nobody serves": {func(n *v1alpha1.NodeSync) { n.Namespace = "elsewhere" }, -1, plan.OtherSync{}},
 		"being deleted": {func(n *v1alpha1.NodeSync) {
 			now := metav1.Now()
@@ -67,8 +68,11 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 			p.memory.snapshotAt = b.clock.now()
 			key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
 			b.memories.recall(key, other.UID)
+			p.memory.snapshot = &render.Snapshot{Commit: "same"}
+			set := setWith("a")
+			set.Commit = other.Labels["commit"]
 			if c.heard >= 0 {
-				b.memories.remember(key, setWith("a"), 1, p.memory.snapshotAt.Add(-c.heard))
+				b.memories.remember(key, set, 1, p.memory.snapshotAt.Add(-c.heard))
 			}
 			got := p.otherSyncs([]v1alpha1.NodeSync{*p.sync, *other})
 			c.want.Owner = plan.OwnerOf(other.Namespace, "gpu")

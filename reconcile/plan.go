@@ -20,6 +20,27 @@ func (p *pass) makePlan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.planBeside(ctx, all); err != nil {
+		return err
+	}
+	// What leaves our folder may be in that of a NodeSync that does not say so.
+	if len(p.plan.Removals) > 0 && p.seeSuspended(ctx, all) {
+		if err := p.planBeside(ctx, all); err != nil {
+			return err
+		}
+	}
+	p.awaitOthers(all)
+	p.memories.weigh(p.name(), p.holdsNodes())
+	for _, u := range p.plan.InUse {
+		if stalls := u.Since.Add(p.stallAfter()); p.now.Before(stalls) {
+			p.wakeAt(stalls)
+		}
+	}
+	return nil
+}
+
+// planBeside makes the Plan, beside what is known of other NodeSyncs.
+func (p *pass) planBeside(ctx context.Context, all []v1alpha1.NodeSync) error {
 	policy, err := p.policy(ctx, all)
 	if err != nil {
 		return err
@@ -29,13 +50,6 @@ func (p *pass) makePlan(ctx context.Context) error {
 		return err
 	}
 	p.memory.compared = p.plan.Memo
-	p.awaitOthers(all)
-	p.memories.weigh(p.name(), p.holdsNodes())
-	for _, u := range p.plan.InUse {
-		if stalls := u.Since.Add(p.stallAfter()); p.now.Before(stalls) {
-			p.wakeAt(stalls)
-		}
-	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -187,6 +188,10 @@ func (p *pass) drive(ctx context.Context, on terms) error {
 		}
 		aws = impatient{client, p.cloudPatience()}
 	}
+	all, err := p.nodeSyncs(ctx)
+	if err != nil {
+		return err
+	}
 	result, err := teardown.Drive(ctx, p.world(aws), teardown.Pass{
 		Now:         p.now,
 		Sync:        p.before,
@@ -201,6 +206,7 @@ func (p *pass) drive(ctx context.Context, on terms) error {
 		Arrivals:    on.arrivals,
 		Successor:   on.successor,
 		Leader:      p.leaderGate,
+		GoesTo:      func(object *unstructured.Unstructured) string { return p.goesTo(object, all) },
 		Pace:        on.pace,
 		Holds:       p.holds(),
 	}, driven)

@@ -17,6 +17,10 @@ type OtherSync struct {
 	// had. The map is read only.
 	Known   bool
 	Entries map[render.Ref]bool
+	// Suspended says that it renders nothing until it is resumed. What is known of it
+	// is from before, or from looking into its folder; where that failed, Failure says
+	// why, and it counts as awaited.
+	Suspended bool
 	// Awaited says that its newest revision is going to be rendered: it is neither
 	// suspended nor being deleted, and it is served.
 	Awaited bool
@@ -32,6 +36,9 @@ func (o OtherSync) unheard() bool { return !o.Known && o.Awaited }
 
 // waiting is a sentence on a NodeSync whose newest revision is not known yet.
 func (o OtherSync) waiting() string {
+	if o.Suspended {
+		return fmt.Sprintf("NodeSync %s, which is suspended, and whose folder cannot be rendered (%s): resume it", o.Owner, o.Failure)
+	}
 	if o.Failure != "" {
 		return fmt.Sprintf("NodeSync %s, which fails (%s): correct it or suspend it", o.Owner, o.Failure)
 	}
@@ -100,6 +107,21 @@ func (m *maker) wantedBy(ref render.Ref) (OtherSync, bool) {
 		}
 	}
 	return OtherSync{}, false
+}
+
+// GoesTo returns the NodeSync that an object goes to: its label is on it, as
+// plumbline's apply has written that, or its Git has the object's entry.
+func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok bool) {
+	m := &maker{policy: Policy{OtherSyncs: others}}
+	if other, wanted := m.wantedBy(render.Ref{Kind: object.GetKind(), Name: object.GetName()}); wanted {
+		return other.Owner, true
+	}
+	entries, err := managed(object)
+	if err != nil {
+		return Owner{}, false
+	}
+	whose, other := m.ownership(object, appliedBy(entries, v1alpha1.FieldManager))
+	return other.Owner, whose == theirs
 }
 
 // unheard returns a NodeSync of which nobody knows yet what its Git has, one that

@@ -190,3 +190,33 @@ func TestAForeignObjectWithOurLabelIsAdopted(t *testing.T) {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 }
+
+// TestWhereAnObjectGoes: to the NodeSync that has applied it, or whose Git has it. A
+// label that was written by hand moves nothing.
+func TestWhereAnObjectGoes(t *testing.T) {
+	moves := poolRef("moves")
+	for name, c := range map[string]struct {
+		by     plan.Owner
+		label  string
+		others []plan.OtherSync
+		want   string
+	}{
+		"ours":                             {owner, "", has(), ""},
+		"ours, and in the other's Git":     {owner, "", has(moves), other.String()},
+		"applied by the other":             {other, "", has(), other.String()},
+		"labelled by hand":                 {owner, "plumbline-system.other", has(), ""},
+		"applied by one that is not there": {other, "", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cl := newCluster(t)
+			cl.have(t, c.by, pool("moves", "default"))
+			if c.label != "" {
+				cl.relabel(t, moves, c.label)
+			}
+			to, ok := plan.GoesTo(cl.Object(moves), c.others)
+			if got := to.String(); ok != (c.want != "") || ok && got != c.want {
+				t.Errorf("goes to %q, %t, want %q", got, ok, c.want)
+			}
+		})
+	}
+}

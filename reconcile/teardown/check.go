@@ -144,3 +144,15 @@ func names(all []string) string {
 	}
 	return strings.Join(all, ", ")
 }
+
+// elsewhere pauses the removal of what goes to another NodeSync, or has gone to it
+// since the Plan was made: nothing more of it is ended, or changed, from here.
+func elsewhere(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	if o.GoesTo == "" || !o.alive() {
+		return step{}, true
+	}
+	return step{
+		phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonOtherNodeSync,
+		message: "NodeSync " + o.GoesTo + " has it: it is handed over, and nothing more of it is ended", remaining: unknown,
+	}, false
+}

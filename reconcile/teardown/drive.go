@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,6 +63,9 @@ type Pass struct {
 	Arrivals func(v1alpha1.Removal) Gate
 	// Successor is likewise: whether a NodePool that stays could take the pods.
 	Successor func(v1alpha1.Removal) Gate
+	// GoesTo names the NodeSync that an object goes to, or has gone to, as namespace/name;
+	// empty where it stays ours.
+	GoesTo func(*unstructured.Unstructured) string
 	// Leader says whether a pod of Karpenter's controller holds its lease. It is
 	// asked only where a NodeClaim is about to be ended.
 	Leader func(context.Context) Gate
@@ -287,8 +291,8 @@ func (d *drive) wake(it *item) {
 	switch it.after.Reason {
 	case ReasonGrace:
 		d.wakeAt(it.after.RecordedAt.Add(d.Pace.Grace))
-	case ReasonPodsPending, ReasonControllerNotReady:
-		// Nothing watches pods and leases.
+	case ReasonPodsPending, ReasonControllerNotReady, ReasonOtherNodeSync:
+		// Nothing watches pods and leases, and the Plan is to see what goes elsewhere.
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 	d.wakeForDiagnosis(it)

@@ -332,3 +332,42 @@ func TestDriveOvertaken(t *testing.T) {
 		t.Errorf("overtaken %d times, still there: %t, EC2 was asked %d times", times, s.exists(pool("batch", "", nil)), s.questions)
 	}
 }
+
+// TestDriveWhatAnotherHasTaken: another NodeSync applies the pool after the cache was
+// read. None of its nodes is ended.
+func TestDriveWhatAnotherHasTaken(t *testing.T) {
+	ours := pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}})
+	s := newStage(t, ours)
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass() // recorded, and EC2 has shown the instance
+	s.cache = before{s.client, ours}
+	live := pool("batch", "", nil)
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(live), live); err != nil {
+		t.Fatal(err)
+	}
+	live.SetLabels(map[string]string{v1alpha1.OwnerLabel: "plumbline-system.other"})
+	if err := s.client.Update(t.Context(), live); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.pass()
+	}
+	if claims := s.claims(); len(claims) != 1 || !claims[0].DeletionTimestamp.IsZero() || s.last.Removals[0].Reason != ReasonOtherNodeSync {
+		t.Errorf("claims %v, removal %+v", claims, s.last.Removals[0])
+	}
+}
+
+// before is a cache that has a pool as it was.
+type before struct {
+	client.Reader
+	pool *unstructured.Unstructured
+}
+
+func (b before) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if stale, ok := object.(*unstructured.Unstructured); ok && key.Name == b.pool.GetName() && stale.GetKind() == b.pool.GetKind() {
+		b.pool.DeepCopyInto(stale)
+		return nil
+	}
+	return b.Reader.Get(ctx, key, object, options...)
+}

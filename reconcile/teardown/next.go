@@ -29,6 +29,7 @@ const (
 	ReasonDeleting           = "Deleting"
 	ReasonTerminating        = "Terminating"
 	ReasonUnknownKind        = "UnknownKind"
+	ReasonOtherNodeSync      = "OtherNodeSync"
 )
 
 // Next takes one removal as far as what is seen allows. It returns the removal
@@ -39,9 +40,9 @@ const (
 func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Duration) (v1alpha1.Removal, []Action) {
 	var s step
 	if r.Kind == render.EC2NodeClass {
-		s = first(r, o, now, held, recording, ending, leavingClass, referenced, classGates, deleting)
+		s = first(r, o, now, held, recording, ending, elsewhere, leavingClass, referenced, classGates, deleting)
 	} else {
-		s = first(r, o, now, held, recording, ending, gated, growing, draining, scaling, verifying, deleting)
+		s = first(r, o, now, held, recording, ending, elsewhere, gated, growing, draining, scaling, verifying, deleting)
 	}
 	return s.kept(r, now, stallAfter), s.actions
 }

@@ -26,6 +26,9 @@ type Observation struct {
 	// restart begins anew.
 	Absent map[string]Absence
 
+	// GoesTo is the NodeSync that the object goes to, or has gone to; empty where it
+	// stays ours.
+	GoesTo string
 	// Exists says that an object of this name has the removal's UID.
 	Exists          bool
 	ResourceVersion string

@@ -49,6 +49,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	it.taken = object != nil && object.GetUID() != it.before.UID
 	if object != nil && !it.taken {
 		it.see(object)
+		it.seen.GoesTo = d.GoesTo(object)
 		it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && restrained(object) >= 0 && !entry.Growth.stopped()
 	}
 	if it.before.Kind == render.EC2NodeClass {

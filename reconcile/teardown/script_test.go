@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // or ec2=nothing (its answer), absent=N/D (N answers over a time of D lacked all
 // that is noted), silent, hold, controller-down, cloud-unverified, arrivals-pending,
 // named-by=NodePool/x, grace (it is not over), no-successor, withheld (growth was
-// stopped by the removal), replicas=N (of a static pool), paced=N (at most N at a
+// stopped by the removal), elsewhere=NAMESPACE/NAME (the NodeSync that it goes to), replicas=N (of a static pool), paced=N (at most N at a
 // time), behind=NodePool/x (another has used that up), pods=ok, pods=pending or
 // pods=NAME,NAME (their workloads, read in this pass), unasked (who leads was not
 // asked), leaderless.
@@ -188,6 +188,8 @@ func (o *Observation) apply(word string) bool {
 		o.Arrivals = Gate{Message: "NodePool/new is not Ready"}
 	case "grace":
 		o.Grace = Gate{Message: "30s are not over"}
+	case "elsewhere":
+		o.GoesTo = value
 	case "no-successor":
 		o.Successor = Gate{Message: "NodePool/new is not Ready"}
 	case "withheld":

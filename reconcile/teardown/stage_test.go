@@ -227,9 +227,17 @@ func (s *stage) drive() error {
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
 		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
-		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, Pace: s.pace, DiagnosedAt: s.diagnosed,
+		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, GoesTo: s.goesTo, Pace: s.pace, DiagnosedAt: s.diagnosed,
 	}, s.sync.Status.Removals)
 	return err
+}
+
+// goesTo reads whose an object is off its label.
+func (s *stage) goesTo(object *unstructured.Unstructured) string {
+	if label := object.GetLabels()[v1alpha1.OwnerLabel]; label != "plumbline-system.prod" {
+		return label
+	}
+	return ""
 }
 
 func (s *stage) world() World {

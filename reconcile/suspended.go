@@ -1,0 +1,85 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// suspended is what a suspended NodeSync has in its folder at a commit of ours.
+type suspended struct {
+	commit, path string
+	refs         map[render.Ref]bool
+	// failure is why its folder could not be rendered.
+	failure string
+}
+
+// suspendedSync is what is known of a suspended NodeSync: what it has in the commit of
+// our Snapshot where that was looked at, and otherwise what it had last.
+func (p *pass) suspendedSync(sync *v1alpha1.NodeSync, other plan.OtherSync) plan.OtherSync {
+	if seen, ok := p.memory.suspended[sync.UID]; ok && p.memory.snapshot != nil && seen.commit == p.memory.snapshot.Commit && seen.path == sync.Spec.Path {
+		other.Entries, other.Failure = seen.refs, seen.failure
+		other.Known, other.Awaited = seen.failure == "", seen.failure != ""
+		return other
+	}
+	heard := p.memories.heardOf(client.ObjectKeyFromObject(sync), sync.UID)
+	other.Entries, other.Known = heard.refs, heard.refs != nil
+	return other
+}
+
+// seeSuspended looks into the folders of suspended NodeSyncs that follow the same branch
+// as this one: one commit may have moved an entry from here to there, and nobody else
+// would notice. It returns whether something new was seen; each commit is looked at once.
+func (p *pass) seeSuspended(ctx context.Context, all []v1alpha1.NodeSync) (news bool) {
+	if p.snapshot == nil {
+		return false
+	}
+	for i := range all {
+		other := &all[i]
+		if !other.Spec.Suspend || other.UID == p.sync.UID || !sameBranch(other, p.sync) {
+			continue
+		}
+		if seen, ok := p.memory.suspended[other.UID]; ok && seen.commit == p.snapshot.Commit && seen.path == other.Spec.Path {
+			continue
+		}
+		if p.memory.suspended == nil {
+			p.memory.suspended = map[types.UID]suspended{}
+		}
+		p.memory.suspended[other.UID], news = p.lookInto(ctx, other.Spec.Path), true
+	}
+	return news
+}
+
+// sameBranch says whether two NodeSyncs follow the same thing in one repository.
+func sameBranch(a, b *v1alpha1.NodeSync) bool {
+	from, of := a.Spec.Source.Git, b.Spec.Source.Git
+	return from != nil && of != nil && from.URL == of.URL && equality.Semantic.DeepEqual(from.Ref, of.Ref)
+}
+
+// lookInto lists the entries of another folder of our Snapshot. Their schema does not
+// matter: only their names do.
+func (p *pass) lookInto(ctx context.Context, path string) suspended {
+	seen := suspended{commit: p.snapshot.Commit, path: path, refs: map[render.Ref]bool{}}
+	karpenter, err := render.ReadKarpenter(*p.snapshot, path)
+	if err == nil {
+		var set *render.Set
+		if set, err = render.Render(ctx, *p.snapshot, path, karpenter, nil, render.WithConfinement(p.Confine)); err == nil {
+			for _, object := range set.Objects {
+				seen.refs[object.Ref] = true
+			}
+			return seen
+		}
+	}
+	if !errors.As(err, new(*render.EmptyError)) && !errors.As(err, new(*render.MissingError)) {
+		seen.failure = fault.Classify(err).Reason
+	}
+	return seen
+}
