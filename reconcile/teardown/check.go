@@ -55,7 +55,7 @@ func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	case o.Terminating && o.Fresh:
 		return terminating(names(o.ReferencedBy)), false
 	}
-	s := step{phase: upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonDeleting, message: "nothing hangs on it any more", remaining: 0}
+	s := step{phase: upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
 	if o.EC2 != nil {
 		s.phase = v1alpha1.RemovalVerifyingCloud
 	}
@@ -66,6 +66,8 @@ func deleting(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	return s, false
 }
+
+const ownsNothing = "nothing hangs on it any more"
 
 // gone ends a removal whose object is, past the cache, not there.
 func gone(o Observation) step {

@@ -29,6 +29,23 @@ func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}, false
 }
 
+// led waits until a pod of the controller, whose finalizer a class carries, leads: the
+// deletion cannot be taken back, and a Deployment reports late that its pods are gone.
+func led(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonDeleting, message: ownsNothing, remaining: 0}
+	switch {
+	case !o.Fresh:
+		s.actions = []Action{Reread{}}
+	case o.Leader == nil:
+		s.actions = []Action{AskLeader{}}
+	case !o.Leader.Open:
+		s.reason, s.message = ReasonControllerNotReady, o.Leader.Message
+	default:
+		return step{}, true
+	}
+	return s, false
+}
+
 // classGates wait for the controller, whose finalizer a class carries, and for
 // arrivals, which may bring a pool that names it.
 func classGates(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {

@@ -40,7 +40,7 @@ const (
 func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Duration) (v1alpha1.Removal, []Action) {
 	var s step
 	if r.Kind == render.EC2NodeClass {
-		s = first(r, o, now, held, recording, ending, elsewhere, leavingClass, referenced, classGates, deleting)
+		s = first(r, o, now, held, recording, ending, elsewhere, leavingClass, referenced, classGates, led, deleting)
 	} else {
 		s = first(r, o, now, held, recording, ending, elsewhere, gated, growing, draining, scaling, verifying, deleting)
 	}

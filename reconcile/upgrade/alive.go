@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,12 +28,7 @@ func Alive(ctx context.Context, reader client.Reader, namespace string, deployme
 	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
 		return observe.Readiness{}, fmt.Errorf("read the pods of Karpenter's controller in %s: %w", namespace, err)
 	}
-	ready := map[string]bool{}
-	for i := range pods.Items {
-		if podReady(&pods.Items[i]) {
-			ready[pods.Items[i].Name] = true
-		}
-	}
+	ready := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !podReady(&pod) })
 	if len(ready) == 0 {
 		return observe.Readiness{Message: "no pod of Karpenter's controller in " + namespace + " is Ready"}, nil
 	}
@@ -54,12 +50,12 @@ func Alive(ctx context.Context, reader client.Reader, namespace string, deployme
 }
 
 // holds says whether one of the ready pods holds a lease that is renewed.
-func holds(lease *coordinationv1.Lease, ready map[string]bool, now time.Time) observe.Readiness {
+func holds(lease *coordinationv1.Lease, ready []corev1.Pod, now time.Time) observe.Readiness {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return observe.Readiness{Message: "no pod of Karpenter's controller holds lease " + leaseName}
 	}
 	holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // client-go: <host name>_<UUID>
-	if !ready[holder] {
+	if podOn(ready, holder) == nil {
 		return observe.Readiness{Message: fmt.Sprintf("lease %s is held by %s, which is not a Ready pod of Karpenter's controller", leaseName, holder)}
 	}
 	lasts := clocksDiffer
@@ -93,10 +89,8 @@ func electionOff(ctx context.Context, reader client.Reader, deployments []appsv1
 		if err := reader.Get(ctx, client.ObjectKeyFromObject(&deployments[i]), whole); err != nil {
 			return false, fmt.Errorf("read deployment/%s: %w", deployments[i].Name, err)
 		}
-		for _, c := range whole.Spec.Template.Spec.Containers {
-			if c.Name == container && disablesElection(&c) {
-				return true, nil
-			}
+		if electsNone(whole) {
+			return true, nil
 		}
 	}
 	return false, nil

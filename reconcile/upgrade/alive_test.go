@@ -29,6 +29,12 @@ func TestAlive(t *testing.T) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 		return p
 	}
+	onHost := func(name, node string) client.Object {
+		p := pod(name, "True").(*corev1.Pod)
+		p.Spec.HostNetwork, p.Spec.NodeName = true, node
+		return p
+	}
+	long := strings.Repeat("karpenter-", 6)
 	lease := func(holder string, renewed time.Duration) client.Object {
 		at, lasts := metav1.NewMicroTime(now.Add(renewed)), int32(15)
 		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: leaseName}}
@@ -41,6 +47,10 @@ func TestAlive(t *testing.T) {
 		want    string
 	}{
 		"a ready pod leads":                 {objects: []client.Object{deployment(), pod("a", "True"), lease("a_1f", -2*time.Second)}},
+		"a pod on its host's network leads": {objects: []client.Object{deployment(), onHost("a", "ip-10-0-0-1.ec2.internal"), lease("ip-10-0-0-1.ec2.internal_1f", -time.Second)}},
+		"a host with a short name leads":    {objects: []client.Object{deployment(), onHost("a", "ip-10-0-0-1.ec2.internal"), lease("ip-10-0-0-1_1f", -time.Second)}},
+		"another host leads":                {objects: []client.Object{deployment(), onHost("a", "ip-10-0-0-1.ec2.internal"), lease("ip-10-0-0-10_1f", -time.Second)}, want: "held by ip-10-0-0-10, which is not a Ready pod"},
+		"a pod with a long name leads":      {objects: []client.Object{deployment(), pod(long+"7d9f8c5b6-x2x4z", "True"), lease(long+"7d9_1f", -time.Second)}},
 		"its clock is ahead":                {objects: []client.Object{deployment(), pod("a", "True"), lease("a_1f", time.Minute)}},
 		"the pod was deleted a second ago":  {objects: []client.Object{deployment(), lease("a_1f", -time.Second)}, want: "no pod of Karpenter's controller in kube-system is Ready"},
 		"another one does not lead yet":     {objects: []client.Object{deployment(), pod("b", "True"), lease("a_1f", -time.Second)}, want: "held by a, which is not a Ready pod"},

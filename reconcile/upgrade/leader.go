@@ -91,9 +91,19 @@ func podOn(pods []corev1.Pod, host string) *corev1.Pod {
 	for i := range pods {
 		spec := &pods[i].Spec
 		onHost := spec.HostNetwork && (spec.NodeName == host || strings.HasPrefix(spec.NodeName, host+"."))
-		if pods[i].Name == host || spec.Hostname == host || onHost {
+		if hostname(pods[i].Name) == host || spec.Hostname == host || onHost {
 			return &pods[i]
 		}
 	}
 	return nil
+}
+
+// hostname is what the processes of a pod see of its name: a host name has 63 characters at
+// the most (truncatePodHostnameIfNeeded in k8s.io/kubernetes pkg/kubelet/kubelet_pods.go).
+func hostname(pod string) string {
+	const most = 63
+	if len(pod) <= most {
+		return pod
+	}
+	return strings.TrimRight(pod[:most], "-.")
 }
