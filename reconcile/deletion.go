@@ -59,6 +59,7 @@ func (p *pass) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.seeSuspended(ctx, all)
 	policy, err := p.policy(ctx, all)
 	if err != nil {
 		return err

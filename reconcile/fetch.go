@@ -44,6 +44,9 @@ func (p *pass) fetch(ctx context.Context) error {
 		snapshot, began, err := p.fetchNow(ctx, due)
 		m.fetchedFor, m.fetchedAt, m.failure = key, began, err
 		if err == nil {
+			if m.snapshot == nil || m.snapshot.Commit != snapshot.Commit {
+				m.commitAt = began
+			}
 			m.snapshot, m.snapshotOf, m.snapshotAt = snapshot, p.sync.Generation, began
 		}
 	}

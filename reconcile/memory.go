@@ -39,6 +39,9 @@ type memory struct {
 	snapshot   *render.Snapshot
 	snapshotOf int64
 	snapshotAt time.Time
+	// commitAt is when the fetch began that came first to that commit, and deletedAt
+	// when the NodeSync was first seen to be deleted.
+	commitAt, deletedAt time.Time
 	// pushedAt is when a host said last that there is something new. Whoever
 	// hears of it is no pass: memories guards it.
 	pushedAt time.Time

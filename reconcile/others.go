@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"time"
+
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +47,7 @@ func (p *pass) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	}
 	heard := p.memories.heardOf(client.ObjectKeyFromObject(sync), sync.UID)
 	other.Entries = heard.refs
-	other.Known = heard.refs != nil && heard.generation == sync.Generation && !p.newerThan(heard, sync)
+	other.Known = heard.refs != nil && heard.generation == sync.Generation && !p.newerThan(heard)
 	return other
 }
 
@@ -58,17 +60,30 @@ func (p *pass) goesTo(object *unstructured.Unstructured, all []v1alpha1.NodeSync
 	return ""
 }
 
-// newerThan says whether our Snapshot is newer than the one that another NodeSync
-// has rendered of the same repository: one commit may have moved an entry between
-// the two.
-func (p *pass) newerThan(other heard, sync *v1alpha1.NodeSync) bool {
-	return sync.Spec.Source.Git != nil && p.sync.Spec.Source.Git != nil &&
-		sync.Spec.Source.Git.URL == p.sync.Spec.Source.Git.URL && p.memory.snapshotAt.After(other.at) &&
-		(p.memory.snapshot == nil || p.memory.snapshot.Commit != other.commit)
+// newerThan says whether our commit is news since another NodeSync has fetched what
+// it has rendered: an entry may have moved between the two, from one repository to
+// another, too. One that has rendered the very commit has it all.
+func (p *pass) newerThan(other heard) bool {
+	return p.newsAt().After(other.at) && (other.commit == "" || p.memory.snapshot == nil || p.memory.snapshot.Commit != other.commit)
+}
+
+// newsAt is when entries may have left this NodeSync last: with its commit, or with its
+// deletion.
+func (p *pass) newsAt() time.Time {
+	at := &p.memory.commitAt
+	if !p.sync.DeletionTimestamp.IsZero() {
+		if at = &p.memory.deletedAt; at.IsZero() {
+			*at = p.now
+		}
+	}
+	if at.After(p.now) {
+		*at = p.now // the clock was put back
+	}
+	return *at
 }
 
 // awaitOthers notes whether this NodeSync waits for what others have in Git, and
-// has those on the same repository fetched that are behind.
+// has those fetched that are behind.
 func (p *pass) awaitOthers(all []v1alpha1.NodeSync) {
 	awaits := len(p.plan.Kept) > 0
 	for i := range p.plan.Changes {
@@ -84,8 +99,8 @@ func (p *pass) awaitOthers(all []v1alpha1.NodeSync) {
 		if other.UID == p.sync.UID || other.Spec.Suspend || other.Namespace != p.Settings.Namespace {
 			continue
 		}
-		if heard := p.memories.heardOf(name, other.UID); p.newerThan(heard, other) {
-			p.memories.push(name, p.memory.snapshotAt)
+		if heard := p.memories.heardOf(name, other.UID); p.newerThan(heard) {
+			p.memories.push(name, p.newsAt())
 			p.Look(name)
 		}
 	}

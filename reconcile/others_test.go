@@ -31,7 +31,7 @@ func setWith(names ...string) *render.Set {
 }
 
 // TestWhatIsKnownOfOthers: a NodeSync counts as heard when its newest revision was
-// rendered, and one on the same repository when that is as new as ours.
+// rendered, and that is as new as ours.
 func TestWhatIsKnownOfOthers(t *testing.T) {
 	elsewhere := func(n *v1alpha1.NodeSync) {
 		n.Spec.Source.Git = &v1alpha1.GitSource{URL: "https://git.example.com/acme/other.git"}
@@ -47,7 +47,8 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 		"as new as ours":                    {unchanged, 0, plan.OtherSync{Known: true, Awaited: true}},
 		"behind ours":                       {unchanged, time.Second, plan.OtherSync{Awaited: true}},
 		"behind ours, at the same commit":   {func(n *v1alpha1.NodeSync) { n.Labels = map[string]string{"commit": "same"} }, time.Second, plan.OtherSync{Known: true, Awaited: true}},
-		"of another repository":             {elsewhere, time.Hour, plan.OtherSync{Known: true, Awaited: true}},
+		"of another repository":             {elsewhere, 0, plan.OtherSync{Known: true, Awaited: true}},
+		"of another, behind ours":           {elsewhere, time.Hour, plan.OtherSync{Awaited: true}},
 		"of another repository, not heard":  {elsewhere, -1, plan.OtherSync{Awaited: true}},
 		"its spec has changed since":        {func(n *v1alpha1.NodeSync) { n.Generation = 2 }, 0, plan.OtherSync{Awaited: true}},
 		"suspended":                         {func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, -1, plan.OtherSync{Suspended: true}},
@@ -65,14 +66,14 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged))
 			p, other := b.pass(), another(c.change)
-			p.memory.snapshotAt = b.clock.now()
+			p.memory.commitAt = b.clock.now()
 			key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
 			b.memories.recall(key, other.UID)
 			p.memory.snapshot = &render.Snapshot{Commit: "same"}
 			set := setWith("a")
 			set.Commit = other.Labels["commit"]
 			if c.heard >= 0 {
-				b.memories.remember(key, set, 1, p.memory.snapshotAt.Add(-c.heard))
+				b.memories.remember(key, set, 1, p.memory.commitAt.Add(-c.heard))
 			}
 			got := p.otherSyncs([]v1alpha1.NodeSync{*p.sync, *other})
 			c.want.Owner = plan.OwnerOf(other.Namespace, "gpu")
@@ -89,6 +90,32 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 	}
 }
 
+// TestADrainWaitsForWhatOthersHave: they are fetched for once it is seen, and a clock that
+// is put back makes nobody wait for it.
+func TestADrainWaitsForWhatOthersHave(t *testing.T) {
+	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
+		now := metav1.Now()
+		n.DeletionTimestamp, n.Finalizers = &now, []string{v1alpha1.Finalizer}
+	}))
+	p, other := b.pass(), another(unchanged)
+	key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
+	b.memories.recall(key, other.UID)
+	b.memories.remember(key, setWith("a"), 1, p.now.Add(-time.Second))
+	all := []v1alpha1.NodeSync{*p.sync, *other}
+	if got := p.otherSyncs(all)[0]; got.Known {
+		t.Error("what another had before the deletion counts as its newest")
+	}
+	b.memories.remember(key, setWith("a"), 1, p.now.Add(time.Second))
+	if got := p.otherSyncs(all)[0]; !got.Known {
+		t.Error("what another has fetched since is not known")
+	}
+	p.now = p.now.Add(-time.Hour)
+	b.memories.remember(key, setWith("a"), 1, p.now)
+	if got := p.otherSyncs(all)[0]; !got.Known {
+		t.Error("what another has fetched since the clock was put back is not known")
+	}
+}
+
 // TestOneThatWaitsIsWokenByNews: once for each that is new, and its neighbour on the
 // repository is fetched for.
 func TestOneThatWaitsIsWokenByNews(t *testing.T) {
@@ -96,7 +123,7 @@ func TestOneThatWaitsIsWokenByNews(t *testing.T) {
 	p, other := b.pass(), another(unchanged)
 	key, at := types.NamespacedName{Namespace: namespace, Name: "gpu"}, b.clock.now()
 	b.memories.recall(key, other.UID)
-	p.memory.snapshotAt = at
+	p.memory.commitAt = at
 
 	p.plan = &plan.Plan{Kept: []plan.Kept{{By: "plumbline-system/gpu"}}}
 	p.awaitOthers([]v1alpha1.NodeSync{*p.sync, *other})

@@ -39,7 +39,8 @@ func (p *pass) suspendedSync(sync *v1alpha1.NodeSync, other plan.OtherSync) plan
 // as this one: one commit may have moved an entry from here to there, and nobody else
 // would notice. It returns whether something new was seen; each commit is looked at once.
 func (p *pass) seeSuspended(ctx context.Context, all []v1alpha1.NodeSync) (news bool) {
-	if p.snapshot == nil {
+	ours := p.memory.snapshot
+	if ours == nil {
 		return false
 	}
 	for i := range all {
@@ -47,13 +48,13 @@ func (p *pass) seeSuspended(ctx context.Context, all []v1alpha1.NodeSync) (news 
 		if !other.Spec.Suspend || other.UID == p.sync.UID || !sameBranch(other, p.sync) {
 			continue
 		}
-		if seen, ok := p.memory.suspended[other.UID]; ok && seen.commit == p.snapshot.Commit && seen.path == other.Spec.Path {
+		if seen, ok := p.memory.suspended[other.UID]; ok && seen.commit == ours.Commit && seen.path == other.Spec.Path {
 			continue
 		}
 		if p.memory.suspended == nil {
 			p.memory.suspended = map[types.UID]suspended{}
 		}
-		p.memory.suspended[other.UID], news = p.lookInto(ctx, other.Spec.Path), true
+		p.memory.suspended[other.UID], news = p.lookInto(ctx, ours, other.Spec.Path), true
 	}
 	return news
 }
@@ -66,12 +67,12 @@ func sameBranch(a, b *v1alpha1.NodeSync) bool {
 
 // lookInto lists the entries of another folder of our Snapshot. Their schema does not
 // matter: only their names do.
-func (p *pass) lookInto(ctx context.Context, path string) suspended {
-	seen := suspended{commit: p.snapshot.Commit, path: path, refs: map[render.Ref]bool{}}
-	karpenter, err := render.ReadKarpenter(*p.snapshot, path)
+func (p *pass) lookInto(ctx context.Context, ours *render.Snapshot, path string) suspended {
+	seen := suspended{commit: ours.Commit, path: path, refs: map[render.Ref]bool{}}
+	karpenter, err := render.ReadKarpenter(*ours, path)
 	if err == nil {
 		var set *render.Set
-		if set, err = render.Render(ctx, *p.snapshot, path, karpenter, nil, render.WithConfinement(p.Confine)); err == nil {
+		if set, err = render.Render(ctx, *ours, path, karpenter, nil, render.WithConfinement(p.Confine)); err == nil {
 			for _, object := range set.Objects {
 				seen.refs[object.Ref] = true
 			}

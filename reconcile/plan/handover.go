@@ -47,8 +47,9 @@ func (m *maker) keep() []Kept {
 
 // keptByOther says whether an entry stays because of another NodeSync. One of which
 // nobody knows what it has is waited for, but not by a removal that has ended
-// NodeClaims already, which was decided on when all others were known, and not
-// where our NodeSync is deleted with its nodes, which was said by name.
+// NodeClaims already, which was decided on when all others were known. Where our
+// NodeSync is deleted with its nodes, which was said by name, one that fails is not
+// waited for.
 func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.RemovalPhase) (Kept, bool) {
 	if other, wanted := m.wantedBy(ref); wanted {
 		k := Kept{Ref: ref, UID: uid, By: other.String(), HandedOver: true}
@@ -59,7 +60,7 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.Remova
 		return k, true
 	}
 	begun := phase != "" && phase != v1alpha1.RemovalHeld && phase != v1alpha1.RemovalPacing
-	if other, waits := m.unheard(); waits && !begun && !m.policy.Deleting {
+	if other, waits := m.unheard(); waits && !begun && (!m.policy.Deleting || other.Failure == "") {
 		message := fmt.Sprintf("%s has left Git, and another NodeSync may have it: waiting for %s", ref, other.waiting())
 		return Kept{Ref: ref, UID: uid, By: other.String(), Message: message}, true
 	}

@@ -240,7 +240,7 @@ func TestMake(t *testing.T) {
 				c.Delete(poolRef("general"))
 			},
 			git:  []string{class("default"), limited},
-			want: []string{"Create NodePool/general Missing", "Returned NodePool/general"},
+			want: []string{"Create NodePool/general Missing"},
 		},
 	}
 	for name, test := range tests {

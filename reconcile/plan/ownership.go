@@ -112,10 +112,13 @@ func (m *maker) wantedBy(ref render.Ref) (OtherSync, bool) {
 // GoesTo returns the NodeSync that an object goes to: its label is on it, as
 // plumbline's apply has written that, or its Git has the object's entry.
 func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok bool) {
-	m := &maker{policy: Policy{OtherSyncs: others}}
-	if other, wanted := m.wantedBy(render.Ref{Kind: object.GetKind(), Name: object.GetName()}); wanted {
-		return other.Owner, true
+	ref := render.Ref{Kind: object.GetKind(), Name: object.GetName()}
+	for _, other := range others {
+		if other.Entries[ref] { // also where that may be of yesterday: it costs nothing to wait
+			return other.Owner, true
+		}
 	}
+	m := &maker{policy: Policy{OtherSyncs: others}}
 	entries, err := managed(object)
 	if err != nil {
 		return Owner{}, false
@@ -125,10 +128,11 @@ func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok
 }
 
 // unheard returns a NodeSync of which nobody knows yet what its Git has, one that
-// fails before others.
+// fails before others, or after them where our NodeSync is being deleted.
 func (m *maker) unheard() (found OtherSync, any bool) {
+	first := func(o OtherSync) bool { return (o.Failure != "") != m.policy.Deleting }
 	for _, other := range m.policy.OtherSyncs {
-		if other.unheard() && (!any || found.Failure == "" && other.Failure != "") {
+		if other.unheard() && (!any || !first(found) && first(other)) {
 			found, any = other, true
 		}
 	}

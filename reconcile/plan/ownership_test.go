@@ -220,3 +220,25 @@ func TestWhereAnObjectGoes(t *testing.T) {
 		})
 	}
 }
+
+// TestADrainAwaitsTheHealthy: a NodeSync that is deleted with its nodes waits for what
+// others have in Git by now, and not for one that fails.
+func TestADrainAwaitsTheHealthy(t *testing.T) {
+	for name, c := range map[string]struct {
+		others []plan.OtherSync
+		want   []string
+	}{
+		"healthy":          {unheard(""), []string{"Await NodePool/moves by plumbline-system/other"}},
+		"it fails":         {unheard("SourceFailed"), []string{"Remove NodePool/moves"}},
+		"one of two fails": {append(unheard("SourceFailed"), unheard("")...), []string{"Await NodePool/moves by plumbline-system/other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cl := newCluster(t)
+			cl.have(t, owner, pool("moves", "default"))
+			cl.policy.OtherSyncs, cl.policy.Deleting = c.others, true
+			if diff := cmp.Diff(c.want, script(cl.plan(t))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

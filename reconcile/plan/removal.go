@@ -142,7 +142,7 @@ func (m *maker) emptying(ref render.Ref) bool {
 // back says whether Git has an entry again that is not past saving.
 func (m *maker) back(r v1alpha1.Removal) bool {
 	object := m.live.object(refOf(r))
-	return m.inSet[refOf(r)] && (object == nil || object.GetUID() != r.UID || !terminating(object))
+	return m.inSet[refOf(r)] && object != nil && object.GetUID() == r.UID && !terminating(object)
 }
 
 // poolsInSet says whether Git has a NodePool left that may grow.
