@@ -134,7 +134,7 @@ type Source struct {
 
 // GitSource is a Git repository over https or ssh.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || self.verify.mode != 'Tag' || ((!has(self.ref.commit) || self.ref.commit == ”) && (has(self.ref.name) && self.ref.name != ” ? self.ref.name.startsWith('refs/tags/') : has(self.ref.tag) && self.ref.tag != ” || has(self.ref.semver) && self.ref.semver != ”))",message="verify.mode Tag needs a ref that is a tag: tag, semver or a name under refs/tags/"
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || self.verify.mode != 'Tag' || ((!has(self.ref.commit) || self.ref.commit.size() == 0) && (has(self.ref.name) && self.ref.name.size() > 0 ? self.ref.name.startsWith('refs/tags/') : has(self.ref.tag) && self.ref.tag.size() > 0 || has(self.ref.semver) && self.ref.semver.size() > 0))",message="verify.mode Tag needs a ref that is a tag: tag, semver or a name under refs/tags/"
 type GitSource struct {
 	// URL of the repository: https://, http:// or ssh://.
 	// +kubebuilder:validation:Pattern=`^(https?|ssh)://.+$`

@@ -76,13 +76,27 @@ type VerifiedRevision struct {
 	Object string `json:"object"`
 	// Signer is the entry of the Secret with the key that has signed it, and the key.
 	Signer string `json:"signer"`
-	// CommittedAt is when the commit was made, in its own words.
+	// SignedAt is when the commit, or the tag, was made, in its own words.
 	// +optional
-	CommittedAt *metav1.Time `json:"committedAt,omitempty"`
+	SignedAt *metav1.Time `json:"signedAt,omitempty"`
+	// Newer is a revision that was verified before and is newer in its own words: the
+	// branch was set back, or the host gives out an older state.
+	// +optional
+	Newer *NewerRevision `json:"newer,omitempty"`
 	// URL, Mode and Secret are those of spec.source.git.
-	URL    string           `json:"url"`
-	Mode   VerificationMode `json:"mode"`
-	Secret string           `json:"secret"`
+	URL string `json:"url"`
+	// +optional
+	Mode VerificationMode `json:"mode,omitempty"`
+	// +optional
+	Secret string `json:"secret,omitempty"`
+}
+
+// NewerRevision is the newest revision that was verified.
+type NewerRevision struct {
+	// Revision that was verified.
+	Revision string `json:"revision"`
+	// SignedAt is when its commit, or its tag, was made, in its own words.
+	SignedAt metav1.Time `json:"signedAt"`
 }
 
 // KarpenterStatus is the installation that this NodeSync's nodes hang on.
