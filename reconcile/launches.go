@@ -61,6 +61,9 @@ func (p *pass) seeLaunches(ctx context.Context) error {
 			words[s.pool] = why
 		}
 	}
+	if err := p.seeStatic(ctx, words); err != nil {
+		return err
+	}
 	for pool, why := range words {
 		if why != "" {
 			p.launchless = append(p.launchless, launchless{pool: pool, why: why})

@@ -18,6 +18,7 @@ const (
 	ReasonUnowned      = "Unowned"
 	ReasonReturned     = "Returned"
 	ReasonTerminating  = "Terminating"
+	ReasonRecreated    = "Recreated"
 	ReasonClassMissing = "ClassMissing"
 	ReasonClassNotMade = "ClassNotMade"
 	ReasonOtherSync    = "OtherNodeSync"
@@ -130,6 +131,9 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	}
 	if change.Action.Writes() {
 		m.refuse(ctx, change)
+	}
+	if record, ok := m.live.removal(change.Live.GetUID()); ok && begun(record) && change.Reason == ReasonImmutable {
+		change.recreate()
 	}
 	return nil
 }

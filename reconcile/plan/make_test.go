@@ -233,6 +233,22 @@ func TestMake(t *testing.T) {
 			git:  []string{class("default"), limited},
 			want: []string{"Wait NodePool/general Terminating on NodePool/general"},
 		},
+		"draining, and Git has it again as a static one": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.removal(poolRef("general"), v1alpha1.RemovalDraining, "r1")
+			},
+			git:  []string{class("default"), pool("general", "default", "replicas: 2")},
+			want: []string{"Wait NodePool/general Recreated spec.limits.cpu:100→ spec.replicas:→2 on NodePool/general"},
+		},
+		"recorded, and Git has it again as a static one": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.removal(poolRef("general"), v1alpha1.RemovalPacing, "r1")
+			},
+			git:  []string{class("default"), pool("general", "default", "replicas: 2")},
+			want: []string{"Refuse NodePool/general Immutable spec.limits.cpu:100→ spec.replicas:→2", "Returned NodePool/general"},
+		},
 		"gone, and Git has it again": {
 			given: func(t *testing.T, c *cluster) {
 				c.have(t, owner, class("default"), limited)

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -66,6 +68,16 @@ func (m *maker) refuse(ctx context.Context, change *Change) {
 			change.Reason = ReasonImmutable
 		}
 	}
+}
+
+// recreate lets the removal of an object go on that has ended nodes already, and that
+// can not become what Git has under its name again: that is created when it has gone.
+func (c *Change) recreate() {
+	var refused *RefusedError
+	if errors.As(c.Err, &refused) {
+		c.Message = fmt.Sprintf("%s is leaving, and is created again when it is gone: %s", c.Ref, strings.Join(refused.Problems, "; "))
+	}
+	c.Action, c.Reason, c.WaitsFor, c.Err, c.Force = Wait, ReasonRecreated, c.Ref.String(), nil, false
 }
 
 // after is the live object as the Change would leave it.

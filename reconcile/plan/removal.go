@@ -141,6 +141,9 @@ func (m *maker) emptying(ref render.Ref) bool {
 
 // back says whether Git has an entry again that is not past saving.
 func (m *maker) back(r v1alpha1.Removal) bool {
+	if m.changes[refOf(r)].Reason == ReasonRecreated {
+		return false
+	}
 	object := m.live.object(refOf(r))
 	return m.inSet[refOf(r)] && object != nil && object.GetUID() == r.UID && !terminating(object)
 }

@@ -102,8 +102,28 @@ func ClusterName(containers []corev1.Container) string {
 	if c == nil {
 		return ""
 	}
+	return plainVariable(c, "CLUSTER_NAME")
+}
+
+// FeatureGate says whether the controller's environment switches one of Karpenter's
+// feature gates on, as Name=true in a list; known is false where it does not name it.
+func FeatureGate(containers []corev1.Container, name string) (on, known bool) {
+	c := controllerOf(containers)
+	if c == nil {
+		return false, false
+	}
+	for pair := range strings.SplitSeq(plainVariable(c, "FEATURE_GATES"), ",") {
+		if gate, value, ok := strings.Cut(strings.TrimSpace(pair), "="); ok && gate == name {
+			on, err := strconv.ParseBool(value)
+			return on, err == nil
+		}
+	}
+	return false, false
+}
+
+func plainVariable(c *corev1.Container, name string) string {
 	for _, variable := range c.Env {
-		if variable.Name == "CLUSTER_NAME" {
+		if variable.Name == name {
 			return variable.Value
 		}
 	}
