@@ -43,8 +43,12 @@ func (d *Daemon) StartDeployed(ctx context.Context, replica int) error {
 	if err != nil {
 		return fmt.Errorf("read the API server's address: %w", err)
 	}
+	node, err := nodeFor(ctx, d.options.Kube, replica)
+	if err != nil {
+		return err
+	}
 	at := place{
-		name: fmt.Sprintf("%s-%d", wanted.Name, replica), ip: loopback(),
+		name: fmt.Sprintf("%s-%d", wanted.Name, replica), ip: loopback(), node: node,
 		api: [2]string{api.Hostname(), api.Port()}, aws: d.options.AWS,
 	}
 	p, err := podOf(wanted, at)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/nodes"
 )
 
 // Where a pod finds its tokens: that of its ServiceAccount, and that which EKS Pod
@@ -45,6 +46,19 @@ func deployment(ctx context.Context, c *kube.ControlPlane, root string) (*appsv1
 	return nil, errors.New("the manifests have no Deployment")
 }
 
+// nodeFor is the node of the managed node group that a replica runs on.
+func nodeFor(ctx context.Context, c *kube.ControlPlane, replica int) (string, error) {
+	found, err := c.Kubectl(ctx, nil, "get", "nodes", "--selector="+nodes.SystemSelector, "--output=name")
+	if err != nil {
+		return "", fmt.Errorf("find the nodes of the managed node group: %w", err)
+	}
+	names := strings.Fields(string(found))
+	if len(names) == 0 {
+		return "", errors.New("there is no node of the managed node group")
+	}
+	return strings.TrimPrefix(names[replica%len(names)], "node/"), nil
+}
+
 // pod is what a kubelet would make of a Deployment's template for one replica.
 type pod struct {
 	args     []string
@@ -60,6 +74,8 @@ type pod struct {
 // place is what only the place where a pod runs can know.
 type place struct {
 	name, ip string
+	// node is that of the managed node group which it runs on.
+	node string
 	// api is host and port of the API server.
 	api [2]string
 	// aws are variables for the way to AWS, which a real pod needs none for.
@@ -138,6 +154,8 @@ func valueOf(v corev1.EnvVar, namespace string, at place) (string, error) {
 			return namespace, nil
 		case "metadata.name":
 			return at.name, nil
+		case "spec.nodeName":
+			return at.node, nil
 		case "status.podIP":
 			return at.ip, nil
 		}

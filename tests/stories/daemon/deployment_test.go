@@ -22,6 +22,7 @@ spec:
           env:
             - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
             - {name: TMPDIR, value: /tmp}
+            - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
           ports: [{name: health, containerPort: 9440}, {name: webhook, containerPort: 9292}]
           readinessProbe: {httpGet: {path: /readyz, port: health}}
           securityContext: {readOnlyRootFilesystem: true}
@@ -34,7 +35,7 @@ func TestPodOfADeployment(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(deploymentText), d); err != nil {
 		t.Fatal(err)
 	}
-	at := place{name: "plumbline-0", ip: "127.0.0.9", api: [2]string{"127.0.0.1", "6443"}, aws: map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}}
+	at := place{name: "plumbline-0", ip: "127.0.0.9", node: "ip-10-0-0-1", api: [2]string{"127.0.0.1", "6443"}, aws: map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}}
 	p, err := podOf(d, at)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,7 @@ func TestPodOfADeployment(t *testing.T) {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
 	for _, variable := range []string{
-		"POD_NAMESPACE=plumbline-system", "TMPDIR=/tmp", "KUBERNETES_SERVICE_PORT=6443",
+		"POD_NAMESPACE=plumbline-system", "TMPDIR=/tmp", "NODE_NAME=ip-10-0-0-1", "KUBERNETES_SERVICE_PORT=6443",
 		"AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:1/v1/credentials",
 	} {
 		if !slices.Contains(p.env, variable) {
@@ -65,7 +66,7 @@ func TestPodOfADeployment(t *testing.T) {
 		"root":     func(d *appsv1.Deployment) { *d.Spec.Template.Spec.SecurityContext.RunAsUser = 0 },
 		"a volume": func(d *appsv1.Deployment) { d.Spec.Template.Spec.Volumes = nil },
 		"a secret": func(d *appsv1.Deployment) {
-			d.Spec.Template.Spec.Containers[0].Env[0].ValueFrom.FieldRef.FieldPath = "spec.nodeName"
+			d.Spec.Template.Spec.Containers[0].Env[0].ValueFrom.FieldRef.FieldPath = "status.hostIP"
 		},
 	} {
 		spoiled := d.DeepCopy()
