@@ -33,6 +33,9 @@ func (p *pass) installCharts(ctx context.Context) error {
 	p.fix()
 	p.noteCluster()
 	p.stages.crds, p.stages.controller = unseen, unseen
+	if err := p.sameClusterName(ctx); err != nil {
+		return err
+	}
 	seen, err := p.seeCharts(ctx)
 	if err != nil {
 		return err

@@ -110,6 +110,10 @@ type memory struct {
 	// cloudAbsent are instances that its answers lack, and for how long.
 	cloudAbsent map[string]teardown.Absence
 
+	// controllerNames are the clusters' names in Deployments of Karpenter's controller, by
+	// the Deployment's UID.
+	controllerNames map[types.UID]controllerName
+
 	// Where the pods of Karpenter's controller run, and the Deployments' versions
 	// when that was read.
 	hostsOf string

@@ -110,14 +110,15 @@ func election(config *rest.Config, o *runOptions) (lease resourcelock.Interface,
 	if err != nil {
 		return nil, nil, err
 	}
-	if lease, err = newLease(config, o.namespace, identity); err != nil {
+	seen := &leaseSeen{}
+	if lease, err = newLease(config, o.namespace, identity, seen); err != nil {
 		return nil, nil, err
 	}
 	if !o.leaderElect {
 		return lease, func(context.Context) error { return nil }, nil
 	}
 	ctrl.Log.Info("stands for election", "identity", identity)
-	asked, err := newLease(config, o.namespace, identity)
+	asked, err := newLease(config, o.namespace, identity, seen)
 	if err != nil {
 		return nil, nil, err
 	}

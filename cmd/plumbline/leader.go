@@ -35,13 +35,13 @@ func newIdentity() (string, error) {
 
 // newLease is the lease that replicas elect a leader with. It is not for use by
 // two at a time: the election has one, and who asks about it has another.
-func newLease(config *rest.Config, namespace, identity string) (resourcelock.Interface, error) {
+func newLease(config *rest.Config, namespace, identity string, seen *leaseSeen) (resourcelock.Interface, error) {
 	who := resourcelock.ResourceLockConfig{Identity: identity}
 	lease, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaseName, who, config, renewDeadline)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the leader's lease: %w", err)
 	}
-	return lease, nil
+	return newLastLease(lease, seen, config, namespace)
 }
 
 // trusted is how long a good answer about the lease is good for: so short that

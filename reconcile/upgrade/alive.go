@@ -39,7 +39,7 @@ func Alive(ctx context.Context, reader client.Reader, namespace string, deployme
 	case off && len(ready) == 1:
 		return observe.Readiness{Ready: true}, nil
 	case off:
-		return observe.Readiness{Message: "leader election of Karpenter's controller is off, and more than one pod of it runs"}, nil
+		return observe.Readiness{Message: "leader election of Karpenter's controller is off, and more than one pod of it runs: set values.replicas to 1, or leave the election on"}, nil
 	}
 	lease := &coordinationv1.Lease{}
 	err = reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
