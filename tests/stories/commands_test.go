@@ -47,6 +47,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"terraform": (*story).terraformCommand,
 		"upstream":  (*story).upstreamCommand, "userdata": (*story).userdataCommand,
 		"upgraded": (*story).upgradedCommand,
+		"parrot":   (*story).parrotCommand, "unsaid": (*story).unsaidCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }

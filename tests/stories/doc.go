@@ -73,6 +73,15 @@
 //	webhook TOKEN
 //		Has the Git host tell of pushes to the story's repository, signed with the
 //		token, at $WEBHOOK: a free address for the daemon's --webhook-addr.
+//	parrot
+//		Starts a host at $PARROT that answers every request with an error that repeats the
+//		request's credentials, in every encoding. Sets $METRICS and $PROFILES, free addresses
+//		for the daemon's --metrics-addr and --profiling-addr, and $REPO_URL, the story's repository.
+//	parrot heard SECRET|nothing
+//		Waits until it was sent the secret; or holds that it was asked nothing.
+//	unsaid SECRET…
+//		Holds that none of them, in any encoding, is in the daemon's log, status, events, ConfigMaps,
+//		commit statuses, metrics or profiles, nor in what plumbline prints of the first NodeSync.
 //	logged [-t D] ~ REGEX
 //		Waits until the daemon has logged what matches.
 //	githost stop|start|pause|cont

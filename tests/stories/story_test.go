@@ -19,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/stories/apiproxy"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 	"github.com/plumbline-dev/plumbline/tests/stories/gitproxy"
+	"github.com/plumbline-dev/plumbline/tests/stories/parrot"
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
 	"github.com/plumbline-dev/plumbline/tests/terraform"
 )
@@ -40,6 +41,7 @@ type story struct {
 	// statusHost is before the Git host, once a script speaks of it.
 	statusHost *gitproxy.Proxy
 
+	parrot    *parrot.Parrot       // nil until the script speaks of it
 	second    *daemon.Daemon       // nil where the story has one
 	proxy     *apiproxy.Proxy      // nil where the daemon goes to the API server itself
 	hook      *hook                // nil where the story has none

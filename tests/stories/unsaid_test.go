@@ -1,0 +1,126 @@
+package stories_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// unsaidCommand is `unsaid SECRET…`: nothing that leaves the daemon has one of them in it, in any
+// encoding.
+func (s *story) unsaidCommand(ts *testscript.TestScript, args []string) error {
+	if len(args) == 0 {
+		return errors.New("usage: unsaid SECRET…")
+	}
+	places, err := s.everythingSaid(ts)
+	if err != nil {
+		return err
+	}
+	var found []error
+	for place, text := range places {
+		if len(text) == 0 {
+			found = append(found, fmt.Errorf("%s: it is empty, so that nothing was looked for", place))
+		}
+		for i, secret := range args {
+			for _, form := range formsOf(secret) {
+				if at := strings.Index(text, form); at >= 0 {
+					found = append(found, fmt.Errorf("%s: secret %d as %q: …%s…", place, i+1, form, text[max(0, at-80):min(len(text), at+len(form)+80)]))
+				}
+			}
+		}
+	}
+	return errors.Join(found...)
+}
+
+// formsOf are the encodings of a secret: as it is, quoted, as JSON, in a URL, and what base64 of
+// it has in common with that of a longer text, wherever in it the secret stands.
+func formsOf(secret string) []string {
+	quoted := strconv.Quote(secret)
+	text, _ := json.Marshal(secret)
+	forms := []string{secret, quoted[1 : len(quoted)-1], string(text[1 : len(text)-1]), url.QueryEscape(secret), url.PathEscape(secret)}
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for offset, skip := range []int{0, 2, 3} {
+			code := encoding.EncodeToString(append(make([]byte, offset), secret...))
+			forms = append(forms, code[skip:len(code)-2])
+		}
+	}
+	return forms
+}
+
+// everythingSaid is all that leaves the daemon, by where it is found. What Helm keeps and makes with the values
+// is not among it.
+func (s *story) everythingSaid(ts *testscript.TestScript) (map[string]string, error) {
+	places := map[string]string{}
+	log, err := os.ReadFile(s.daemon.LogFile())
+	if err != nil {
+		return nil, err
+	}
+	places["the log"] = string(log)
+	for _, command := range [][]string{
+		{"kubectl", "get", "nodesyncs,events,configmaps,leases", "-A", "-o", "yaml"},
+		{"kubectl", "get", "nodepools,ec2nodeclasses", "-o", "yaml"},
+		{"plumbline", "get", "-A", "-o", "json"}, {"plumbline", "status", s.syncs[0]}, {"plumbline", "status", s.syncs[0], "-o", "json"},
+		{"plumbline", "plan", s.syncs[0]},
+	} {
+		// A plan may end with another code than 0 and says all the same.
+		places[strings.Join(command, " ")], _ = s.program(s.ctx, command[0], command[1:]...)
+	}
+	commits, err := s.repo.Git(s.ctx, "rev-list", "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	for _, commit := range strings.Fields(commits) {
+		statuses, err := s.repo.Statuses(s.ctx, commit)
+		if err != nil {
+			return nil, err
+		}
+		places["commit statuses"] += fmt.Sprintf("%+v\n", statuses)
+	}
+	for place, address := range map[string]string{
+		"metrics": ts.Getenv("METRICS") + "/metrics", "the command line": ts.Getenv("PROFILES") + "/debug/pprof/cmdline",
+		"goroutines": ts.Getenv("PROFILES") + "/debug/pprof/goroutine?debug=2", "the heap": ts.Getenv("PROFILES") + "/debug/pprof/heap",
+		"allocations": ts.Getenv("PROFILES") + "/debug/pprof/allocs?debug=1",
+	} {
+		if places[place], err = s.page("http://" + address); err != nil {
+			return nil, fmt.Errorf("%s: %w", place, err)
+		}
+	}
+	return places, nil
+}
+
+// page reads what the daemon serves, unpacked.
+func (s *story) page(address string) (string, error) {
+	request, err := http.NewRequestWithContext(s.ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return "", errors.Join(err, errors.New(answer.Status))
+	}
+	if !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
+		return string(text), nil
+	}
+	unzip, err := gzip.NewReader(bytes.NewReader(text))
+	if err != nil {
+		return "", err
+	}
+	text, err = io.ReadAll(unzip)
+	return string(text), err
+}
