@@ -70,7 +70,9 @@ func (s *story) everythingSaid(ts *testscript.TestScript) (map[string]string, er
 	for _, command := range [][]string{
 		{"kubectl", "get", "nodesyncs,events,configmaps,leases", "-A", "-o", "yaml"},
 		{"kubectl", "get", "nodepools,ec2nodeclasses", "-o", "yaml"},
-		{"plumbline", "get", "-A", "-o", "json"}, {"plumbline", "status", s.syncs[0]}, {"plumbline", "status", s.syncs[0], "-o", "json"},
+		{"plumbline", "get", "-A", "-o", "json"},
+		{"plumbline", "status", s.syncs[0]},
+		{"plumbline", "status", s.syncs[0], "-o", "json"},
 		{"plumbline", "plan", s.syncs[0]},
 	} {
 		// A plan may end with another code than 0 and says all the same.
