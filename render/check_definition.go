@@ -21,6 +21,7 @@ func checkDefinition(object Object) []problem {
 	if object.Ref.Kind == NodePool {
 		found = append(found, checkSchedules(object)...)
 		found = append(found, checkRequirements(object)...)
+		found = append(found, checkInstances(object)...)
 	}
 	return found
 }

@@ -1,0 +1,124 @@
+package render
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The labels that Karpenter makes of the name of an instance type (computeRequirements in
+// karpenter-provider-aws pkg/providers/instancetype/types.go, 1.14.1).
+const (
+	labelType       = "node.kubernetes.io/instance-type"
+	labelFamily     = "karpenter.k8s.aws/instance-family"
+	labelSize       = "karpenter.k8s.aws/instance-size"
+	labelCategory   = "karpenter.k8s.aws/instance-category"
+	labelGeneration = "karpenter.k8s.aws/instance-generation"
+)
+
+// familyScheme takes the name of a family apart, as Karpenter does.
+var familyScheme = regexp.MustCompile(`^([a-z]+)(-[0-9]+tb)?([0-9]+).*$`)
+
+// checkInstances refuses requirements on instance types that contradict each other: where types
+// or families are listed, what else is asked for can be read off their names. No table of types
+// is needed for that, so that a type which is newer than this plumbline is none to refuse.
+func checkInstances(object Object) []problem {
+	requirements := list(object.Desired, "spec", "template", "spec", "requirements")
+	for _, key := range []string{labelType, labelFamily} {
+		candidates, listed := listedIn(requirements, key)
+		if !listed {
+			continue
+		}
+		fits := func(name string) bool { return fitsAll(requirements, labelsOf(key, name)) }
+		if slices.ContainsFunc(candidates, fits) {
+			return nil
+		}
+		return []problem{{"spec.template.spec.requirements", fmt.Sprintf(
+			"%s: no instance type meets these requirements together, so that no node could be launched: none of %s [%s] fits %s",
+			object.Ref, key, someNames(candidates), strings.Join(others(requirements, labelsOf(key, candidates[0])), ", "))}}
+	}
+	return nil
+}
+
+// listedIn are the values of a label that requirements name.
+func listedIn(requirements []map[string]any, key string) (values []string, listed bool) {
+	for _, r := range requirements {
+		if r["key"] == key && r["operator"] == "In" {
+			values = texts(r["values"])
+			return values, len(values) > 0
+		}
+	}
+	return nil, false
+}
+
+// labelsOf are the labels that the name of a type, or of a family, gives.
+func labelsOf(key, name string) map[string]string {
+	labels := map[string]string{key: name}
+	family := name
+	if key == labelType {
+		var size string
+		family, size, _ = strings.Cut(name, ".")
+		labels[labelFamily], labels[labelSize] = family, size
+	}
+	if parts := familyScheme.FindStringSubmatch(family); parts != nil {
+		labels[labelCategory], labels[labelGeneration] = parts[1], parts[3]
+	}
+	return labels
+}
+
+// fitsAll says whether labels meet the requirements on them.
+func fitsAll(requirements []map[string]any, labels map[string]string) bool {
+	return !slices.ContainsFunc(requirements, func(r map[string]any) bool {
+		key, _ := r["key"].(string)
+		value, known := labels[key]
+		return known && !fitsOne(r, value)
+	})
+}
+
+// fitsOne says whether a value meets a requirement. What an operator means that is newer than
+// this plumbline is not known.
+func fitsOne(requirement map[string]any, value string) bool {
+	values := texts(requirement["values"])
+	switch requirement["operator"] {
+	case "In":
+		return slices.Contains(values, value)
+	case "NotIn":
+		return !slices.Contains(values, value)
+	case "DoesNotExist":
+		return false
+	case "Gt", "Lt":
+		has, noNumber := strconv.Atoi(value)
+		if noNumber != nil || len(values) != 1 {
+			return true
+		}
+		bound, noNumber := strconv.Atoi(values[0])
+		if requirement["operator"] == "Gt" {
+			return noNumber != nil || has > bound
+		}
+		return noNumber != nil || has < bound
+	}
+	return true
+}
+
+// others are the requirements on labels, as a person reads them.
+func others(requirements []map[string]any, labels map[string]string) []string {
+	var words []string
+	for _, r := range requirements {
+		key, _ := r["key"].(string)
+		if _, known := labels[key]; known {
+			words = append(words, fmt.Sprintf("%s %v [%s]", key, r["operator"], someNames(texts(r["values"]))))
+		}
+	}
+	return words
+}
+
+// someNames names the first few, and counts the rest.
+func someNames(names []string) string {
+	const few = 5
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
+}
