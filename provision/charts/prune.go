@@ -21,7 +21,7 @@ const (
 )
 
 // prune bounds the cache: it keeps the versions that were resolved last, and
-// the archives that they name. What it drops by mistake is pulled again.
+// the archives and signatures that they name. What it drops by mistake is pulled again.
 func (s *Store) prune() error {
 	names, newest, err := s.memos.newestFirst()
 	if err != nil {
@@ -44,6 +44,8 @@ func (s *Store) prune() error {
 		}
 		named[s.blobs.path(known.CRD.Content)] = true
 		named[s.blobs.path(known.Controller.Content)] = true
+		named[s.blobs.signaturePath(known.CRD.Manifest)] = true
+		named[s.blobs.signaturePath(known.Controller.Manifest)] = true
 	}
 	for _, dir := range []string{s.blobs.dir, s.memos.dir} {
 		failed = errors.Join(failed, removeUnnamed(dir, named, newest.Add(-settling)))
@@ -77,7 +79,7 @@ func (m memos) newestFirst() (names []string, newest time.Time, err error) {
 // that was killed has left half written, where they are older than a time.
 func removeUnnamed(dir string, named map[string]bool, before time.Time) error {
 	var failed error
-	for _, pattern := range []string{"*.tgz", ".new-*"} {
+	for _, pattern := range []string{"*.tgz", "*" + signatureFile, ".new-*"} {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return fmt.Errorf("prune the chart cache: %w", err)
