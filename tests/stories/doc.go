@@ -70,6 +70,12 @@
 //	deploykey SECRET
 //		Lets a new key read the story's repository over ssh, and applies the Secret
 //		that has it. Sets $SSH_URL and $SSH_HOST, and $WEB_URL, the repository's page.
+//	signer NAME openpgp|expired|ssh
+//		Makes a key with gpg or ssh-keygen; one that is expired lasted a day in 2025.
+//	sign NAME|none
+//		Has git sign each commit in the clone with a signer's key from now on, or none.
+//	signers SECRET NAME…
+//		Applies the Secret that has the public keys of just these signers.
 //	webhook TOKEN
 //		Has the Git host tell of pushes to the story's repository, signed with the
 //		token, at $WEBHOOK: a free address for the daemon's --webhook-addr.

@@ -50,6 +50,7 @@ type story struct {
 
 	syncs     []string // names of the NodeSyncs, in order
 	settings  map[string]map[string]string
+	signers   map[string]signerKey
 	workloads []string
 	kept      []string // instances that ec2 keep has noted
 	struck    string   // the instance that was ended or interrupted last
