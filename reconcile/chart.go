@@ -21,6 +21,8 @@ import (
 // ChartStore resolves a version to its two charts.
 type ChartStore interface {
 	Resolve(ctx context.Context, ref charts.Ref, access charts.Access) (*charts.Charts, error)
+	// Verify checks that both charts are signed by one of the signers.
+	Verify(ctx context.Context, ref charts.Ref, c *charts.Charts, access charts.Access, by charts.Signers) error
 }
 
 // ChartInstaller installs them.
@@ -98,7 +100,11 @@ func (p *pass) pullCharts(ctx context.Context) (*charts.Charts, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())
 	defer cancel()
-	resolved, err := p.Charts.Resolve(ctx, try.ref, charts.Access{Keys: p.openHost, Files: p.files})
+	access := charts.Access{Keys: p.openHost, Files: p.files}
+	resolved, err := p.Charts.Resolve(ctx, try.ref, access)
+	if err == nil {
+		err = p.verifyCharts(ctx, try.ref, resolved, access)
+	}
 	*failed = unpulled{}
 	if err != nil {
 		*failed = unpulled{pull: try, at: p.now, err: err}

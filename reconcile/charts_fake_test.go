@@ -13,6 +13,10 @@ type fakeCharts struct {
 	with charts.Access
 }
 
+func (f *fakeCharts) Verify(context.Context, charts.Ref, *charts.Charts, charts.Access, charts.Signers) error {
+	return errUnreachable
+}
+
 func (f *fakeCharts) Resolve(_ context.Context, ref charts.Ref, access charts.Access) (*charts.Charts, error) {
 	f.asked, f.with = append(f.asked, ref), access
 	return nil, &charts.UnreachableError{Err: errUnreachable}

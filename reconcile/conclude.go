@@ -105,6 +105,7 @@ func (p *pass) setConditions(v verdict) {
 		conditions.MarkFalse(p.sync, meta.ReadyCondition, v.reason, "%s", v.message)
 		conditions.MarkStalled(p.sync, v.reason, "%s", v.message)
 	}
+	p.setSourceVerified()
 	p.setRemoving()
 	p.setLaunchFailing()
 	p.setNodeDrift()

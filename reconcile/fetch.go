@@ -21,6 +21,8 @@ type Source interface {
 	// Fetch returns the newest revision, and when the fetch began that it came
 	// of: it may have been made for another NodeSync.
 	Fetch(ctx context.Context, req source.Request) (*render.Snapshot, time.Time, error)
+	// Verify says who has signed what the last Snapshot is of.
+	Verify(ctx context.Context, req source.Request, want source.Signatures) (source.Verified, error)
 	// Since lists the commits that the last Snapshot reaches and the applied one
 	// does not, and that changed an input, newest first.
 	Since(ctx context.Context, req source.Request, applied string, inputs render.Inputs, limit int) ([]string, error)

@@ -61,8 +61,8 @@ type setBack struct {
 	is            bool
 }
 
-// isSetBack says whether HEAD is an ancestor of what was applied last. Each pair is
-// asked for once.
+// isSetBack says whether HEAD is an ancestor of what was applied last, or older by what
+// its signature covers than what was verified. Each pair is asked for once.
 func (p *pass) isSetBack() bool {
 	if p.snapshot == nil {
 		return false
@@ -70,6 +70,9 @@ func (p *pass) isSetBack() bool {
 	head, applied := p.snapshot.Commit, commitOf(p.before.Status.LastAppliedRevision)
 	if head == "" || applied == "" || head == applied {
 		return false
+	}
+	if last := p.sync.Status.LastVerified; last != nil && last.Newer != nil && commitOf(last.Revision) == head {
+		return true
 	}
 	if known := p.memory.setBack; known.head != head || known.applied != applied {
 		p.memory.setBack = setBack{head: head, applied: applied, is: p.Source.Older(p.name().String(), applied)}

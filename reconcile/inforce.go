@@ -115,7 +115,11 @@ func (p *pass) pullSchema(ctx context.Context, version string) (*schema.Validato
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())
 	defer cancel()
-	resolved, err := p.Charts.Resolve(ctx, charts.Ref{Repository: repository, Version: version}, charts.Access{Keys: p.openHost, Files: p.files})
+	ref, access := charts.Ref{Repository: repository, Version: version}, charts.Access{Keys: p.openHost, Files: p.files}
+	resolved, err := p.Charts.Resolve(ctx, ref, access)
+	if err == nil {
+		err = p.verifyCharts(ctx, ref, resolved, access)
+	}
 	if err != nil {
 		return nil, err
 	}

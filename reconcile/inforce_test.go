@@ -18,6 +18,10 @@ import (
 // shelf is a store of charts by version.
 type shelf map[string]*charts.Charts
 
+func (s shelf) Verify(context.Context, charts.Ref, *charts.Charts, charts.Access, charts.Signers) error {
+	return nil
+}
+
 func (s shelf) Resolve(_ context.Context, ref charts.Ref, _ charts.Access) (*charts.Charts, error) {
 	if found, ok := s[ref.Version]; ok {
 		return found, nil

@@ -70,6 +70,11 @@ type memory struct {
 	// that something went wrong since.
 	applied string
 
+	// The revision that could not be verified.
+	unverified unverified
+
+	// The charts whose signatures were verified last.
+	signed signedCharts
 	// The charts that could not be had.
 	unpulled unpulled
 

@@ -216,7 +216,7 @@ func TestStepsAreNamedByTheirMethods(t *testing.T) {
 	for _, s := range p.attempt() {
 		names = append(names, nameOf(s))
 	}
-	want := []string{"fetch", "configure", "see", "verifyCloud", "seeCollision", "resolveCharts", "render", "seeVanished", "makePlan", "installCharts", "applyPlan", "observe", "recordApplied", "seeLaunches", "seeNodeDrift", "settleCharts", "remove"}
+	want := []string{"fetch", "verify", "configure", "see", "verifyCloud", "seeCollision", "resolveCharts", "render", "seeVanished", "makePlan", "installCharts", "applyPlan", "observe", "recordApplied", "seeLaunches", "seeNodeDrift", "settleCharts", "remove"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}

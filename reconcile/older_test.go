@@ -15,8 +15,18 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// pulled is a store that has one version.
-type pulled struct{ charts *charts.Charts }
+// pulled is a store that has one version; unsigned says why it is not verified, and
+// verified counts how often it was asked.
+type pulled struct {
+	charts   *charts.Charts
+	unsigned *error
+	verified *int
+}
+
+func (p pulled) Verify(context.Context, charts.Ref, *charts.Charts, charts.Access, charts.Signers) error {
+	*p.verified++
+	return *p.unsigned
+}
 
 func (p pulled) Resolve(context.Context, charts.Ref, charts.Access) (*charts.Charts, error) {
 	return p.charts, nil
@@ -41,7 +51,7 @@ func TestCRDsThatAreAhead(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), established(poolCRD("weight", "v1"))...)
 			old := chartFolder(t, "1.8.6", older)
 			old.CRDDigest = "sha256:old"
-			b.Charts = pulled{old}
+			b.Charts = pulled{charts: old}
 			p := b.pass()
 			p.karpenter = &render.Karpenter{Management: render.Managed, Version: "1.8.6", Namespace: "kube-system", Nodes: []string{"."}}
 			p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{CRDs: &v1alpha1.ReleaseStatus{Version: c.brought}}

@@ -57,6 +57,8 @@ type pass struct {
 	// unfetched is why the source could not be fetched, where the pass goes on
 	// with the last Snapshot.
 	unfetched error
+	// unverified is why the revision does not have the signatures that it needs.
+	unverified error
 	// unpulled is why the charts could not be had, where the pass goes on with
 	// those that are installed.
 	unpulled error
@@ -143,6 +145,7 @@ func (r *Reconciler) begin(sync *v1alpha1.NodeSync) *pass {
 func (p *pass) attempt() []step {
 	return []step{
 		p.fetch,
+		p.verify,
 		p.configure,
 		p.see,
 		p.verifyCloud,

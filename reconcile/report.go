@@ -75,8 +75,10 @@ func (p *pass) say(ctx context.Context) error {
 // cannot be reached, or an API server that is busy or away. What was told of the
 // commit stands: a failure would be a final word.
 func (p *pass) saysNothingOfTheCommit() bool {
-	if f := fault.Classify(p.unfetched); f != nil && f.Class == fault.Transient {
-		return true
+	for _, err := range []error{p.unfetched, p.unverified} {
+		if f := fault.Classify(err); f != nil && f.Class == fault.Transient {
+			return true
+		}
 	}
 	return slices.ContainsFunc([]*fault.Error{p.fault, fault.Classify(p.unwritten)}, func(f *fault.Error) bool {
 		return f != nil && (f.Reason == v1alpha1.ReasonAPIServerBusy || f.Reason == v1alpha1.ReasonAPIServerAway)

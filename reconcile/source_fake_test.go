@@ -28,6 +28,10 @@ type fakeSource struct {
 	asked   []string
 	// older is the commit that the last Snapshot is an ancestor of.
 	older string
+	// verified answers Verify, or unsigned why it is not; wanted is what was asked.
+	verified source.Verified
+	unsigned error
+	wanted   []source.Signatures
 	// forgotten are the keys of stores that were dropped.
 	forgotten []string
 }
@@ -49,6 +53,11 @@ func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Sna
 func (f *fakeSource) Since(_ context.Context, _ source.Request, applied string, _ render.Inputs, _ int) ([]string, error) {
 	f.asked = append(f.asked, applied)
 	return f.commits, f.unknown
+}
+
+func (f *fakeSource) Verify(_ context.Context, _ source.Request, want source.Signatures) (source.Verified, error) {
+	f.wanted = append(f.wanted, want)
+	return f.verified, f.unsigned
 }
 
 func (f *fakeSource) Older(_, commit string) bool { return f.older == commit }

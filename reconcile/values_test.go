@@ -190,7 +190,7 @@ func TestNothingChangedAsksNothing(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), objects...)
 	found := chartFolder(t, "1.14.1", poolCRD("weight", "v1"))
 	found.CRDDigest, found.Digest = "sha256:c", "sha256:d"
-	b.Charts = pulled{found}
+	b.Charts = pulled{charts: found}
 	look := func() {
 		t.Helper()
 		p := b.installing()

@@ -8,6 +8,9 @@ type Snapshot struct {
 	Revision string
 	// Commit is the full hash of the commit; empty for a folder on disk.
 	Commit string
+	// Tag is the full hash of the annotated tag that names the commit; empty where none
+	// was asked for.
+	Tag string
 	// FS is the whole tree, read only, rooted at the repository's root. No
 	// symlink in it leads out of it. Files opened from it may implement
 	// Identified.

@@ -29,6 +29,7 @@ type statusReport struct {
 	Since     *metav1.Time              `json:"since,omitempty"`
 	Attempted string                    `json:"attempted,omitempty"`
 	Applied   string                    `json:"applied,omitempty"`
+	Source    string                    `json:"source,omitempty"`
 	Cloud     string                    `json:"cloud,omitempty"`
 	Launches  string                    `json:"launches,omitempty"`
 	NodeDrift string                    `json:"nodeDrift,omitempty"`
@@ -91,6 +92,9 @@ func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 		Since:     sinceOf(sync),
 		Attempted: s.LastAttemptedRevision, Applied: s.LastAppliedRevision, Suspended: sync.Spec.Suspend,
 		Waiting: s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Pools: []poolReport{},
+	}
+	if verified := conditions.Get(sync, v1alpha1.SourceVerifiedCondition); verified != nil {
+		report.Source = fmt.Sprintf("%s (%s)", verified.Status, verified.Message)
 	}
 	if verified := conditions.Get(sync, v1alpha1.CloudVerifiedCondition); verified != nil {
 		report.Cloud = fmt.Sprintf("%s (%s)", verified.Status, verified.Reason)

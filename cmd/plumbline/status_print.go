@@ -20,6 +20,9 @@ func (r statusReport) print(out io.Writer) error {
 	r.printMessage(out)
 	fmt.Fprintln(out)
 	fmt.Fprintf(out, "commit     %s\n", r.commitOf())
+	if r.Source != "" {
+		fmt.Fprintf(out, "source     verified: %s\n", oneLine(r.Source))
+	}
 	if w := r.Waiting; w != nil {
 		fmt.Fprintf(out, "waiting    for %s since %s\n", w.For, clock(w.Since))
 	}

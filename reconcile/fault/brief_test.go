@@ -16,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -72,6 +73,9 @@ func briefsOfSources() []brief {
 		{&source.HostKeyError{URL: longURL, Host: "git.internal.example.com", Changed: true, Fingerprint: "SHA256:uNiVztksCsDhcc0u9e8BrQXVUpKZIDTMczCvj3tD2s"}, []string{"host key of git.internal.example.com has changed to SHA256:"}},
 		{&source.LimitError{What: "the file " + longFile, Limit: 1 << 20}, []string{longFile + " is larger than the limit"}},
 		{&source.SecretError{Key: "identity"}, []string{"identity"}},
+		{&signature.Error{Object: "commit 1a2b3c4d5e6f", Problem: "is signed with OpenPGP key 5982D0279C227FFD, which is not in secret signers", Remedy: "sign it with one of the keys there"}, []string{"commit 1a2b3c4d5e6f is signed with OpenPGP key 5982D0279C227FFD, which is not in secret signers"}},
+		{&signature.KeysError{Secret: "signers", Reason: "it has no entry"}, []string{"secret signers has no key of a signer: it has no entry"}},
+		{&source.HistoryError{Since: "1a2b3c4d5e6f", Reason: "HEAD has another history"}, []string{"the commits since 1a2b3c4d cannot be told: HEAD has another history"}},
 		{&grant.RefusedError{Secret: "fleet-auth", Host: "git.internal.example.com", Reason: "its annotation plumbline.dev/hosts names github.com only: add the host there"}, []string{"secret fleet-auth is not used for git.internal.example.com: its annotation"}},
 	}
 }
@@ -88,6 +92,7 @@ func briefsOfCharts() []brief {
 		{&charts.AuthError{Ref: mirror, Chart: "karpenter", Host: "registry.internal.example.com", Origin: "secret mirror", Err: errors.New("unauthorized: authentication required")}, []string{"registry.internal.example.com refuses the credentials of secret mirror", "required"}},
 		{&charts.AuthError{Ref: mirror, Chart: "karpenter", Host: "registry.internal.example.com", Err: errors.New("unauthorized")}, []string{"refuses access without credentials: unauthorized"}},
 		{&charts.CertificateError{Ref: mirror, Chart: "karpenter", Err: errors.New("x509: certificate signed by unknown authority")}, []string{"certificate is not trusted", "unknown authority"}},
+		{&charts.UnsignedError{Ref: mirror, Chart: "karpenter", Secret: "cosign", Digest: longDigest("a")}, []string{"chart karpenter", "has no signature by a key of secret cosign"}},
 		{&charts.PinnedError{Ref: mirror, Chart: "karpenter", Found: longDigest("a"), Pinned: longDigest("b")}, []string{"has digest sha256:aaaaaaaaaaaa…", "digests.karpenter in plumbline.yaml pins sha256:bbbbbbbbbbbb…"}},
 		{&charts.DigestError{Ref: mirror, Chart: "karpenter", Err: errors.New("want " + longDigest("a") + ", have " + longDigest("b"))}, []string{"chart karpenter 1.14.1 is not what its digest says"}},
 		{&charts.MalformedError{Chart: "karpenter", Version: "1.14.1", Err: unresolved}, []string{"chart karpenter 1.14.1 cannot be used: ", "no such host"}},

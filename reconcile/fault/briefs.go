@@ -10,6 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -102,6 +103,8 @@ func briefsOfSources() []shortener {
 		of(func(e *source.NotFoundError) Brief { return fetched(e, e.URL) }),
 		of(func(e *source.HostKeyError) Brief { return fetched(e, e.URL) }),
 		of(func(e *source.MissingError) Brief { return fetched(e, e.URL) }),
+		of(func(e *signature.Error) Brief { return Brief{What: e.Object + " " + e.Problem} }),
+		of(func(e *source.HistoryError) Brief { return Brief{What: e.Error()} }),
 	}
 }
 
@@ -132,6 +135,9 @@ func briefsOfCharts() []shortener {
 			return pulled(e.Chart, e.Ref, "the registry's certificate is not trusted", e.Err)
 		}),
 		of(func(e *charts.DigestError) Brief { return pulled(e.Chart, e.Ref, "is not what its digest says", e.Err) }),
+		of(func(e *charts.UnsignedError) Brief {
+			return Brief{What: fmt.Sprintf("chart %s %s has no signature by a key of secret %s", e.Chart, e.Ref.Version, e.Secret), Cause: e.Reason}
+		}),
 		of(func(e *charts.PinnedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s has digest %s, and digests.%s in plumbline.yaml pins %s", e.Chart, e.Ref.Version, shortDigest(e.Found), e.Chart, shortDigest(e.Pinned))}
 		}),

@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -35,6 +36,9 @@ func ofSource() []rule {
 		as[*source.CertificateError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.HostKeyError](Terminal, v1alpha1.ReasonSourceFailed),
 		as[*source.LimitError](Terminal, v1alpha1.ReasonSourceFailed),
+		as[*signature.Error](Terminal, v1alpha1.ReasonVerificationError),
+		as[*signature.KeysError](Terminal, v1alpha1.ReasonVerificationError),
+		as[*source.HistoryError](Terminal, v1alpha1.ReasonVerificationError),
 		as[*grant.RefusedError](Terminal, v1alpha1.ReasonSecretRefused),
 		as[*source.SecretError](Terminal, v1alpha1.ReasonSourceFailed),
 	}
@@ -67,6 +71,7 @@ func ofCharts() []rule {
 		as[*charts.AuthError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.CertificateError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.SecretError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*charts.UnsignedError](Terminal, v1alpha1.ReasonVerificationError),
 		as[*charts.PinnedError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.DigestError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.MalformedError](Terminal, v1alpha1.ReasonChartFailed),

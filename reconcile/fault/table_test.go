@@ -23,6 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -48,6 +49,9 @@ func meanings() []meaning {
 		{&source.HostKeyError{}, fault.Terminal, "SourceFailed"},
 		{&source.LimitError{}, fault.Terminal, "SourceFailed"},
 		{&source.SecretError{Key: "identity"}, fault.Terminal, "SourceFailed"},
+		{&signature.Error{}, fault.Terminal, "VerificationError"},
+		{&signature.KeysError{}, fault.Terminal, "VerificationError"},
+		{&source.HistoryError{}, fault.Terminal, "VerificationError"},
 		{&grant.RefusedError{Secret: "fleet-auth"}, fault.Terminal, "SecretRefused"},
 		{&source.SymlinkError{}, fault.Terminal, "Invalid"},
 
@@ -86,6 +90,7 @@ func meanings() []meaning {
 		{&charts.DroppedCRDsError{}, fault.Terminal, "Refused"},
 		{&charts.UnprotectedCRDsError{}, fault.Terminal, "Refused"},
 		{&charts.ForeignCRDsError{}, fault.Terminal, "Refused"},
+		{&charts.UnsignedError{}, fault.Terminal, "VerificationError"},
 		{&charts.PinnedError{}, fault.Terminal, "Refused"},
 		{&charts.SecretError{}, fault.Terminal, "ChartFailed"},
 		{&charts.CertificateError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
@@ -141,7 +146,6 @@ func elsewhere() map[string]string {
 	return map[string]string{
 		"reconcile.FixedError":     "configure classifies it where it is made",
 		"fault.Error":              "is classified",
-		"source.HistoryError":      "the commits to report on are those that are known",
 		"document.Error":           "render makes a render.Error of it",
 		"weigh.Error":              "who reads what was weighed makes an error of its own of it",
 		"kustomize.RefusedError":   "render makes render.Errors of it",

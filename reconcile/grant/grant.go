@@ -37,7 +37,7 @@ func (p Policy) Check(secret metav1.Object, use Use) error {
 	if scheme == "http" && !loopback(host) {
 		return refuse("credentials are sent over plain HTTP to loopback addresses only: use https or ssh")
 	}
-	if names, limited := annotations[v1alpha1.NodeSyncsAnnotation]; limited && !slices.Contains(list(names), use.NodeSync) {
+	if !lists(secret, use.NodeSync) {
 		return refuse(fmt.Sprintf("its annotation %s does not list NodeSync %s", v1alpha1.NodeSyncsAnnotation, use.NodeSync))
 	}
 	hosts, stated := annotations[v1alpha1.HostsAnnotation]
@@ -53,14 +53,32 @@ func (p Policy) Check(secret metav1.Object, use Use) error {
 	return nil
 }
 
-// RefusedError says why the credentials in a Secret are not sent to a host. It
-// holds nothing of what is in the Secret.
+// CheckKeys returns a *RefusedError where a Secret with public keys is not for a NodeSync.
+// Keys go nowhere, so that no host has to be named.
+func CheckKeys(secret metav1.Object, nodeSync string) error {
+	if lists(secret, nodeSync) {
+		return nil
+	}
+	return &RefusedError{Secret: secret.GetName(), Reason: fmt.Sprintf("its annotation %s does not list NodeSync %s", v1alpha1.NodeSyncsAnnotation, nodeSync)}
+}
+
+// lists says whether a Secret is for a NodeSync: it names those that it is for, or none.
+func lists(secret metav1.Object, nodeSync string) bool {
+	names, limited := secret.GetAnnotations()[v1alpha1.NodeSyncsAnnotation]
+	return !limited || slices.Contains(list(names), nodeSync)
+}
+
+// RefusedError says why the credentials in a Secret are not sent to a host, or its keys
+// not used: then Host is empty. It holds nothing of what is in the Secret.
 type RefusedError struct {
 	Secret, Host, Reason string
 }
 
 // Error names the Secret, the host and what to do.
 func (e *RefusedError) Error() string {
+	if e.Host == "" {
+		return fmt.Sprintf("secret %s is not used: %s", e.Secret, e.Reason)
+	}
 	return fmt.Sprintf("secret %s is not used for %s: %s", e.Secret, e.Host, e.Reason)
 }
 

@@ -16,6 +16,7 @@ type answer struct {
 	// patience is how long it was given.
 	patience time.Duration
 	snapshot *render.Snapshot
+	target   target
 	err      error
 }
 

@@ -154,7 +154,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("fetch %s: object %s is missing from what the host sent: check the repository with git fsck on the host", e.URL, what)
 }
 
-// HistoryError says that it is not known which commits lie between two.
+// HistoryError says that the commits between two are not known, or not taken.
 type HistoryError struct {
 	// Since is the older of the two.
 	Since  string

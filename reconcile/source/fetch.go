@@ -17,39 +17,41 @@ const spare = 1 << 20
 // errAnew says that a store cannot be built on: clone anew.
 var errAnew = errors.New("a new clone is needed")
 
-func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot, error) {
+func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
 	if s.store != nil && s.store.usable() {
-		snapshot, err := g.follow(ctx, s, req)
+		snapshot, t, err := g.follow(ctx, s, req)
 		if !errors.Is(err, errAnew) {
-			return snapshot, err
+			return snapshot, t, err
 		}
 	}
 	return g.clone(ctx, s, req)
 }
 
 // follow brings the store that is there up to date.
-func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapshot, error) {
+func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
 	c, err := g.converse(ctx, req)
 	if err != nil {
-		return nil, err
+		return nil, target{}, err
 	}
 	defer c.end()
 	if err := s.refuses(c.target); err != nil {
-		return nil, err
+		return nil, target{}, err
 	}
-	if !s.store.has(c.target.commit) {
+	// A tag may be new on a commit that is there.
+	if !s.store.has(c.target.commit) || !s.store.has(c.target.want) {
 		if s.store.grown() || c.target.history {
-			return nil, errAnew
+			return nil, target{}, errAnew
 		}
 		if err := g.increment(ctx, s.store, c); err != nil {
-			return nil, err
+			return nil, target{}, err
 		}
 	}
 	// A host may call a fetch complete that is not: so it is looked up.
 	if err := s.store.prove(c.target.commit, req.Path); err != nil {
-		return nil, fmt.Errorf("%w: %w", errAnew, err)
+		return nil, target{}, fmt.Errorf("%w: %w", errAnew, err)
 	}
-	return g.snapshot(s.store, c.target)
+	snapshot, err := g.snapshot(s.store, c.target)
+	return snapshot, c.target, err
 }
 
 // increment asks for what is new since the last tip.
@@ -79,30 +81,31 @@ func (g *Git) increment(ctx context.Context, store *store, c *conversation) erro
 
 // clone fetches the target alone into a new store, which then takes the old
 // one's place.
-func (g *Git) clone(ctx context.Context, s *slot, req Request) (*render.Snapshot, error) {
+func (g *Git) clone(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
 	c, err := g.converse(ctx, req)
 	if err != nil {
-		return nil, err
+		return nil, target{}, err
 	}
 	defer c.end()
 	if err := s.refuses(c.target); err != nil {
-		return nil, err
+		return nil, target{}, err
 	}
 	fresh, err := newStore(g.nextDir())
 	if err != nil {
-		return nil, err
+		return nil, target{}, err
 	}
 	if err := g.fill(ctx, fresh, c, req); err != nil {
-		return nil, errors.Join(s.refuse(c.target, err), fresh.remove())
+		return nil, target{}, errors.Join(s.refuse(c.target, err), fresh.remove())
 	}
 	old := s.store
 	s.store = fresh
 	if old != nil {
 		if err := old.remove(); err != nil {
-			return nil, err
+			return nil, target{}, err
 		}
 	}
-	return g.snapshot(fresh, c.target)
+	snapshot, err := g.snapshot(fresh, c.target)
+	return snapshot, c.target, err
 }
 
 func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Request) error {
@@ -172,5 +175,9 @@ func (g *Git) snapshot(s *store, t target) (*render.Snapshot, error) {
 		}
 		s.tip, s.view = t.commit, newTree(s, root, t.revision(), g.options.MaxFileBytes)
 	}
-	return &render.Snapshot{Revision: t.revision(), Commit: t.commit.String(), FS: s.view}, nil
+	snapshot := &render.Snapshot{Revision: t.revision(), Commit: t.commit.String(), FS: s.view}
+	if t.annotated() {
+		snapshot.Tag = t.want.String()
+	}
+	return snapshot, nil
 }

@@ -122,13 +122,13 @@ func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Ti
 	patience := patienceOf(ctx)
 	if !s.answers(req, patience) {
 		began := g.options.Now()
-		snapshot, err := g.fetch(ctx, s, req)
-		s.last = answer{began: began, patience: patience, snapshot: snapshot, err: classify(ctx, err, req)}
+		snapshot, t, err := g.fetch(ctx, s, req)
+		s.last = answer{began: began, patience: patience, snapshot: snapshot, target: t, err: classify(ctx, err, req)}
 	}
 	if s.last.err != nil {
 		return nil, s.last.began, s.last.err
 	}
-	return s.last.snapshot, s.last.began, g.settle(req.Key, s, s.last.snapshot.Commit)
+	return s.last.snapshot, s.last.began, g.settle(req.Key, s, s.last.target)
 }
 
 // bound gives a context the time that one fetch may take.

@@ -2,15 +2,19 @@ package source
 
 import (
 	"slices"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// visit is a commit on the way through a history.
+// visit is a commit on the way through a history. Its message is not kept: a history
+// may have many, and long ones.
 type visit struct {
-	commit *object.Commit
+	hash    plumbing.Hash
+	parents []plumbing.Hash
+	at      time.Time
 	// old is true where the commit is reached from what was applied.
 	old bool
 }
@@ -23,18 +27,31 @@ type history struct {
 	next  []*visit
 	// whole is false where the store lacks a commit that was come to.
 	whole bool
+	// met is true where a commit was reached from both.
+	met bool
+	// more is true where there are more commits than were asked for.
+	more bool
 }
 
 // since lists the commits, at most limit, that head reaches and applied does
 // not, the newest first. It is not the whole of them where the store lacks
 // applied, or a commit on the way.
-func (s *store) since(head, applied plumbing.Hash, limit int) (commits []*object.Commit, whole bool, err error) {
-	h := &history{store: s, seen: map[plumbing.Hash]*visit{}, whole: true}
-	if err := h.come(applied, true); err != nil {
+func (s *store) since(head, applied plumbing.Hash, limit int) (commits []*visit, whole bool, err error) {
+	commits, h, err := s.walk(head, applied, limit)
+	if err != nil {
 		return nil, false, err
 	}
+	return commits, h.whole, nil
+}
+
+// walk lists them, and returns what it has seen of the history.
+func (s *store) walk(head, applied plumbing.Hash, limit int) (commits []*visit, h *history, err error) {
+	h = &history{store: s, seen: map[plumbing.Hash]*visit{}, whole: true}
+	if err := h.come(applied, true); err != nil {
+		return nil, nil, err
+	}
 	if err := h.come(head, false); err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	var found []*visit
 	for len(found) < limit && slices.ContainsFunc(h.next, isNew) {
@@ -42,18 +59,19 @@ func (s *store) since(head, applied plumbing.Hash, limit int) (commits []*object
 		if !v.old {
 			found = append(found, v)
 		}
-		for _, parent := range v.commit.ParentHashes {
+		for _, parent := range v.parents {
 			if err := h.come(parent, v.old); err != nil {
-				return nil, false, err
+				return nil, nil, err
 			}
 		}
 	}
+	h.more = slices.ContainsFunc(h.next, isNew)
 	for _, v := range found {
 		if !v.old { // commits whose clocks were wrong are known late
-			commits = append(commits, v.commit)
+			commits = append(commits, v)
 		}
 	}
-	return commits, h.whole, nil
+	return commits, h, nil
 }
 
 func isNew(v *visit) bool { return !v.old }
@@ -61,6 +79,7 @@ func isNew(v *visit) bool { return !v.old }
 // come reaches a commit, from one that was applied or not.
 func (h *history) come(at plumbing.Hash, old bool) error {
 	if v, ok := h.seen[at]; ok {
+		h.met = h.met || v.old != old
 		if old {
 			h.age(v)
 		}
@@ -75,7 +94,7 @@ func (h *history) come(at plumbing.Hash, old bool) error {
 	if err != nil {
 		return err
 	}
-	v := &visit{commit: commit, old: old}
+	v := &visit{hash: commit.Hash, parents: commit.ParentHashes, at: commit.Committer.When, old: old}
 	h.seen[at] = v
 	h.next = append(h.next, v)
 	return nil
@@ -90,7 +109,7 @@ func (h *history) age(v *visit) {
 			continue
 		}
 		v.old = true
-		for _, parent := range v.commit.ParentHashes {
+		for _, parent := range v.parents {
 			if before, ok := h.seen[parent]; ok {
 				rest = append(rest, before)
 			}
@@ -103,7 +122,7 @@ func (h *history) age(v *visit) {
 func (h *history) pop() *visit {
 	newest := 0
 	for i, v := range h.next {
-		if v.commit.Committer.When.After(h.next[newest].commit.Committer.When) {
+		if v.at.After(h.next[newest].at) {
 			newest = i
 		}
 	}
@@ -112,14 +131,38 @@ func (h *history) pop() *visit {
 	return v
 }
 
+// maxCommit is the largest commit or tag that is read on the way through a history,
+// in bytes. Of one that changes nothing but its message GitHub takes 64 KiB.
+const maxCommit = 1 << 20
+
 // commit reads a commit.
 func (s *store) commit(h plumbing.Hash) (commit *object.Commit, err error) {
-	err = s.with(func(objects *filesystem.Storage) error {
+	err = s.small(h, "the commit "+h.String(), func(objects *filesystem.Storage) error {
 		commit, err = object.GetCommit(objects, h)
 		return err
 	})
-	if err != nil {
-		return nil, &StoreError{Err: err}
+	return commit, err
+}
+
+// small reads an object that is no larger than a commit may be.
+func (s *store) small(h plumbing.Hash, name string, read func(*filesystem.Storage) error) error {
+	var large *LimitError
+	err := s.with(func(objects *filesystem.Storage) error {
+		size, err := objects.EncodedObjectSize(h)
+		if err != nil {
+			return err
+		}
+		if size > maxCommit {
+			large = &LimitError{What: name, Limit: maxCommit}
+			return nil
+		}
+		return read(objects)
+	})
+	switch {
+	case err != nil:
+		return &StoreError{Err: err}
+	case large != nil:
+		return large
 	}
-	return commit, nil
+	return nil
 }

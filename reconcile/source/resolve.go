@@ -24,10 +24,15 @@ type target struct {
 	want plumbing.Hash
 	// commit is what want comes to.
 	commit plumbing.Hash
+	// tag is the name of a tag, without refs/tags/; empty where it is none.
+	tag string
 	// history is true where commit is not the tip of anything that the host
 	// shows: then it has to be looked for below want.
 	history bool
 }
+
+// annotated is whether the reference is a tag that is an object of its own.
+func (t target) annotated() bool { return t.tag != "" && t.want != t.commit }
 
 // revision in Flux's form: main@sha1:<commit>, or sha1:<commit>.
 func (t target) revision() string {
@@ -68,6 +73,10 @@ func (r refs) named(full, label, what, url string) (target, error) {
 		return target{}, &NotFoundError{URL: url, What: what}
 	}
 	t := target{label: label, want: tip, commit: tip}
+	t.tag, _ = strings.CutPrefix(full, tags)
+	if t.tag == full {
+		t.tag = ""
+	}
 	if commit, ok := r.peeled[full]; ok {
 		t.commit = commit
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
@@ -42,7 +41,7 @@ func (g *Git) Since(ctx context.Context, req Request, applied string, inputs ren
 		return nil, classify(ctx, err, req)
 	}
 	defer s.unlock()
-	commits, err := g.between(ctx, s, req, held.head, plumbing.NewHash(applied), limit)
+	commits, err := g.between(ctx, s, req, held.target.commit, plumbing.NewHash(applied), limit)
 	if err != nil {
 		return nil, classify(ctx, err, req)
 	}
@@ -60,30 +59,30 @@ func (g *Git) Older(key, commit string) bool {
 	g.mu.Lock()
 	held := g.holds[key]
 	g.mu.Unlock()
-	if !plumbing.IsHash(commit) || held.store == nil || !held.store.usable() || held.head == plumbing.NewHash(commit) {
+	if !plumbing.IsHash(commit) || held.store == nil || !held.store.usable() || held.target.commit == plumbing.NewHash(commit) {
 		return false
 	}
 	if !held.store.has(plumbing.NewHash(commit)) {
 		return false
 	}
-	ahead, whole, err := held.store.since(held.head, plumbing.NewHash(commit), mostWalked)
+	ahead, whole, err := held.store.since(held.target.commit, plumbing.NewHash(commit), mostWalked)
 	return err == nil && whole && len(ahead) == 0
 }
 
 // known lists the commits where the store of the last Snapshot has all of them. It
 // needs no turn: a fetch adds to a store, and changes nothing of it. Another
 // NodeSync's fetch from a host that hangs holds nobody up.
-func (h hold) known(applied plumbing.Hash, limit int) (commits []*object.Commit, whole bool) {
+func (h hold) known(applied plumbing.Hash, limit int) (commits []*visit, whole bool) {
 	if h.store == nil || !h.store.usable() {
 		return nil, false
 	}
-	commits, whole, err := h.store.since(h.head, applied, limit)
+	commits, whole, err := h.store.since(h.target.commit, applied, limit)
 	return commits, whole && err == nil
 }
 
 // between lists the commits that head reaches and applied does not, with the
 // store deepened where it does not know.
-func (g *Git) between(ctx context.Context, s *slot, req Request, head, applied plumbing.Hash, limit int) ([]*object.Commit, error) {
+func (g *Git) between(ctx context.Context, s *slot, req Request, head, applied plumbing.Hash, limit int) ([]*visit, error) {
 	if s.store == nil || !s.store.usable() {
 		return nil, &HistoryError{Since: applied.String(), Reason: "the store is to be cloned anew"}
 	}
@@ -92,18 +91,31 @@ func (g *Git) between(ctx context.Context, s *slot, req Request, head, applied p
 		if err != nil || whole {
 			return commits, err
 		}
-		if s.store.deepened == s.store.tip || len(s.store.shallow) == 0 {
+		if !s.store.deeper(limit + 1) {
 			return nil, &HistoryError{Since: applied.String(), Reason: "it is not among the commits before HEAD"}
 		}
-		if err := g.deepen(ctx, s.store, req, limit+1); err != nil {
+		limits := g.limits()
+		limits.pack = min(limits.pack, s.store.cloned+spare)
+		if err := g.deepen(ctx, s.store, req, limit+1, limits); err != nil {
 			return nil, err
 		}
 	}
 }
 
+// deepened is the tip of which the history was asked for last, and how much of it.
+type deepened struct {
+	tip   plumbing.Hash
+	depth int
+}
+
+// deeper is whether a host may know more of the history than the store has.
+func (s *store) deeper(depth int) bool {
+	return len(s.shallow) > 0 && (s.deepened.tip != s.tip || s.deepened.depth < depth)
+}
+
 // deepen brings so many commits before the tip. The store still calls itself as
 // shallow as it was cloned: a host then never takes it for deeper than it is.
-func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int) error {
+func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int, limit limits) error {
 	refused := func(reason string) error { return &HistoryError{Since: s.tip.String(), Reason: reason} }
 	c, err := g.converse(ctx, req)
 	if err != nil {
@@ -123,21 +135,19 @@ func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int) erro
 		return err
 	}
 	defer func() { _ = res.Close() }()
-	limit := g.limits()
-	limit.pack = min(limit.pack, s.cloned+spare)
 	err = s.ingest(unpacked(r, res), limit)
 	var large *LimitError
 	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
 		err = refused("the commits before it are larger than the store may grow")
 	}
 	if err == nil || errors.As(err, new(*HistoryError)) {
-		s.deepened = s.tip
+		s.deepened = deepened{tip: s.tip, depth: depth}
 	}
 	return err
 }
 
 // changing picks the commits that changed an input.
-func (s *store) changing(commits []*object.Commit, inputs render.Inputs) ([]string, error) {
+func (s *store) changing(commits []*visit, inputs render.Inputs) ([]string, error) {
 	read := newListings()
 	at := func(commit plumbing.Hash) (render.Inputs, error) {
 		root, err := s.root(commit)
@@ -150,19 +160,19 @@ func (s *store) changing(commits []*object.Commit, inputs render.Inputs) ([]stri
 	}
 	var changed []string
 	for _, c := range commits {
-		now, err := at(c.Hash)
+		now, err := at(c.hash)
 		before := inputs.Absent()
-		if err == nil && len(c.ParentHashes) > 0 {
-			before, err = at(c.ParentHashes[0])
+		if err == nil && len(c.parents) > 0 {
+			before, err = at(c.parents[0])
 		}
 		var link *SymlinkError
 		switch {
 		case errors.As(err, &link): // nobody can tell, so that it may have
-			changed = append(changed, c.Hash.String())
+			changed = append(changed, c.hash.String())
 		case err != nil:
 			return nil, err
 		case !maps.Equal(now, before):
-			changed = append(changed, c.Hash.String())
+			changed = append(changed, c.hash.String())
 		}
 	}
 	return changed, nil

@@ -66,8 +66,8 @@ type hold struct {
 	using, asking *slot
 	// store is that of the last Snapshot, as long as using has it still.
 	store *store
-	// head is the commit of the key's last Snapshot.
-	head plumbing.Hash
+	// target is what the key's last Snapshot is of.
+	target target
 }
 
 // ask finds or makes the slot of a request, and holds it.
@@ -83,7 +83,7 @@ func (g *Git) ask(req Request) (*slot, error) {
 		g.slots[id] = s
 	}
 	before := g.holds[req.Key]
-	g.holds[req.Key] = hold{using: before.using, asking: s, store: before.store, head: before.head}
+	g.holds[req.Key] = hold{using: before.using, asking: s, store: before.store, target: before.target}
 	left := g.abandoned(before)
 	g.mu.Unlock()
 	return s, empty(left)
@@ -91,14 +91,14 @@ func (g *Git) ask(req Request) (*slot, error) {
 
 // settle notes what a key was given, and lets go of what it has used before. It is
 // the slot's turn.
-func (g *Git) settle(key string, s *slot, commit string) error {
+func (g *Git) settle(key string, s *slot, t target) error {
 	g.mu.Lock()
 	before, ok := g.holds[key]
 	if !ok {
 		g.mu.Unlock()
 		return nil // forgotten meanwhile
 	}
-	g.holds[key] = hold{using: s, asking: before.asking, store: s.store, head: plumbing.NewHash(commit)}
+	g.holds[key] = hold{using: s, asking: before.asking, store: s.store, target: t}
 	left := g.abandoned(before)
 	g.mu.Unlock()
 	return empty(left)

@@ -40,8 +40,8 @@ type store struct {
 	bytes   int64                      // on disk
 	cloned  int64                      // of these, the clone
 	view    *tree                      // of tip
-	// deepened is the tip of which the history was asked for last.
-	deepened plumbing.Hash
+	// deepened is what was asked of the history last.
+	deepened deepened
 
 	mu      sync.Mutex             // guards what follows, which Snapshots and Since use
 	indexes []*idxfile.MemoryIndex // one for each pack

@@ -1,0 +1,60 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
+)
+
+// signedCharts are charts whose signatures were verified, and by the keys of which
+// Secret.
+type signedCharts struct {
+	ref             charts.Ref
+	crd, controller string
+	secret          string
+}
+
+// verifyCharts checks that the charts have the signatures that the NodeSync asks for.
+// What has them is not verified again in this process, so that a pass reads no Secret.
+func (p *pass) verifyCharts(ctx context.Context, ref charts.Ref, resolved *charts.Charts, access charts.Access) error {
+	if p.sync.Spec.Charts == nil || p.sync.Spec.Charts.Verify == nil {
+		return nil
+	}
+	name := p.sync.Spec.Charts.Verify.SecretRef.Name
+	these := signedCharts{ref: ref, crd: resolved.CRDDigest, controller: resolved.Digest, secret: name}
+	if p.memory.signed == these {
+		return nil
+	}
+	by, err := p.chartSigners(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := p.Charts.Verify(ctx, ref, resolved, access, by); err != nil {
+		return err
+	}
+	p.memory.signed = these
+	return nil
+}
+
+func (p *pass) chartSigners(ctx context.Context, name string) (charts.Signers, error) {
+	fail := func(err error) (charts.Signers, error) {
+		err = fmt.Errorf("read secret %s, which spec.charts.verify names: %w", name, err)
+		return charts.Signers{}, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonVerificationError, Err: err}
+	}
+	secret, err := p.readSecret(ctx, name)
+	if err != nil {
+		return fail(err)
+	}
+	if err := grant.CheckKeys(secret, p.sync.Name); err != nil {
+		return charts.Signers{}, err
+	}
+	by, err := charts.SignersFromSecret(name, secret.Data)
+	if err != nil {
+		return fail(err)
+	}
+	return by, nil
+}

@@ -1,0 +1,126 @@
+package signature
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+// skew is how far a signer's clock may be ahead of ours.
+const skew = 10 * time.Minute
+
+// byOpenPGP verifies an armored OpenPGP signature.
+func (k Keys) byOpenPGP(s signed, now time.Time) (string, *refusal) {
+	block, err := armor.Decode(strings.NewReader(s.signature))
+	if err != nil || block.Type != openpgp.SignatureType {
+		return "", unreadable
+	}
+	var packets bytes.Buffer
+	if _, err := packets.ReadFrom(block.Body); err != nil {
+		return "", unreadable
+	}
+	issuer := issuerOf(packets.Bytes())
+	if issuer == "" {
+		return "", unreadable
+	}
+	var worst *refusal
+	for _, ring := range k.rings {
+		sig, entity, err := openpgp.VerifyDetachedSignature(ring.entities, bytes.NewReader(s.payload), bytes.NewReader(packets.Bytes()), at(now, packets.Bytes()))
+		key := "OpenPGP key " + issuer
+		switch {
+		case err == nil && sig.SigType == packet.SigTypeBinary:
+			return fmt.Sprintf("%s (OpenPGP %s)", ring.entry, issuer), nil
+		case entity == nil && errors.Is(err, pgperrors.ErrUnknownIssuer):
+			worst = closer(worst, k.foreign(key))
+		case entity == nil:
+			worst = closer(worst, altered(key))
+		default:
+			worst = closer(worst, untrusted(ring, entity, sig, err, now))
+		}
+	}
+	if worst == nil {
+		worst = k.foreign("OpenPGP key " + issuer)
+	}
+	return "", worst
+}
+
+var unreadable = &refusal{weight: otherKey, problem: "has a signature that cannot be read", remedy: "sign it again and push it"}
+
+// at is the time that keys have to be valid at: ours, or the signature's where that
+// clock is a little ahead.
+func at(now time.Time, packets []byte) *packet.Config {
+	when := now
+	if p, err := packet.NewReader(bytes.NewReader(packets)).Next(); err == nil {
+		if sig, ok := p.(*packet.Signature); ok && sig.CreationTime.After(now) && sig.CreationTime.Before(now.Add(skew)) {
+			when = sig.CreationTime
+		}
+	}
+	return &packet.Config{Time: func() time.Time { return when }}
+}
+
+// issuerOf is the ID of the key that the first signature says it was made with.
+func issuerOf(packets []byte) string {
+	p, err := packet.NewReader(bytes.NewReader(packets)).Next()
+	if err != nil {
+		return ""
+	}
+	sig, ok := p.(*packet.Signature)
+	if !ok || sig.IssuerKeyId == nil {
+		return ""
+	}
+	return fmt.Sprintf("%016X", *sig.IssuerKeyId)
+}
+
+// untrusted says why a signature that fits does not count.
+func untrusted(r ring, entity *openpgp.Entity, sig *packet.Signature, err error, now time.Time) *refusal {
+	key := fmt.Sprintf("OpenPGP key %016X of %s", *sig.IssuerKeyId, r.entry)
+	problem, remedy := fmt.Sprintf("is signed with %s, which cannot be trusted", key), "sign it with another key"
+	switch {
+	case errors.Is(err, pgperrors.ErrKeyExpired):
+		problem, remedy = fmt.Sprintf("is signed with %s, which expired%s", key, onDay(expiry(entity, *sig.IssuerKeyId, now))), "extend the key and put the new public key into the secret, or sign it with another key"
+	case errors.Is(err, pgperrors.ErrKeyRevoked):
+		problem = fmt.Sprintf("is signed with %s, which was revoked", key)
+	case errors.Is(err, pgperrors.ErrSignatureExpired) && sig.CreationTime.After(now):
+		problem, remedy = fmt.Sprintf("is signed with %s at a time that has not come yet", key), "correct the clock of whoever has signed it"
+	case errors.Is(err, pgperrors.ErrSignatureExpired):
+		problem = fmt.Sprintf("has a signature of %s that has expired", key)
+	case err == nil:
+		problem = fmt.Sprintf("has a signature of %s that is not one of a document", key)
+	}
+	return &refusal{weight: notTrusted, problem: problem, remedy: remedy}
+}
+
+// expiry is when a key, or the primary key that it hangs on, has expired.
+func expiry(e *openpgp.Entity, id uint64, now time.Time) time.Time {
+	self, _ := e.PrimarySelfSignature()
+	if end, ok := lasts(e.PrimaryKey, self); ok && !end.After(now) {
+		return end
+	}
+	for _, sub := range e.Subkeys {
+		if end, ok := lasts(sub.PublicKey, sub.Sig); ok && sub.PublicKey.KeyId == id {
+			return end
+		}
+	}
+	return time.Time{}
+}
+
+func lasts(key *packet.PublicKey, self *packet.Signature) (time.Time, bool) {
+	if self == nil || self.KeyLifetimeSecs == nil || *self.KeyLifetimeSecs == 0 {
+		return time.Time{}, false
+	}
+	return key.CreationTime.Add(time.Duration(*self.KeyLifetimeSecs) * time.Second), true
+}
+
+func onDay(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " on " + t.UTC().Format(time.DateOnly)
+}

@@ -1,0 +1,205 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
+)
+
+// mostSigned is how many commits one Range may have: each is read and verified.
+const mostSigned = 1000
+
+// firstDepth is how many commits of a history are asked for first. Most often a
+// restart has missed fewer.
+const firstDepth = 64
+
+// Signatures says which signatures a key's last Snapshot needs.
+type Signatures struct {
+	Mode v1alpha1.VerificationMode
+	// Commit of that Snapshot.
+	Commit string
+	// Since is the commit up to which all is verified; empty for none. Only for Range.
+	Since string
+	// Newest is the newest commit that was verified; empty for none.
+	Newest string
+	Keys   signature.Keys
+	// Now is when the keys have to be valid.
+	Now time.Time
+}
+
+// Verified is whose signature a Snapshot has.
+type Verified struct {
+	// Signer of the commit, or of the tag: the entry of the Secret, and the key.
+	Signer string
+	// Made is when the commit, or the tag, was made, in its own words.
+	Made time.Time
+	// Follows is true where the Newest is known to lie before the commit, or there is
+	// none.
+	Follows bool
+}
+
+// Verify says who has signed what the key's last Snapshot is of. With Range every
+// commit has to be signed that it reaches and Since does not, whichever parent leads
+// there; and of these two histories one commit has to be common. Where the store lacks
+// a part of them, it is deepened.
+//
+// The error is a *signature.Error where a signature is missing or does not count, a
+// *HistoryError where the commits in between cannot be told or are too many; the
+// context's; or one of Fetch's.
+func (g *Git) Verify(ctx context.Context, req Request, want Signatures) (Verified, error) {
+	ctx, cancel := g.bound(ctx)
+	defer cancel()
+	g.mu.Lock()
+	held := g.holds[req.Key]
+	g.mu.Unlock()
+	if held.store == nil || !held.store.usable() || held.target.commit.String() != want.Commit {
+		return Verified{}, &StaleError{Revision: want.Commit}
+	}
+	found, err := held.verifyHead(want)
+	if err != nil {
+		return Verified{}, err
+	}
+	if want.Mode == v1alpha1.VerifyRange && want.Since != "" && want.Since != want.Commit {
+		commits, err := g.unverified(ctx, req, held, want)
+		if err != nil {
+			return Verified{}, classify(ctx, err, req)
+		}
+		for _, c := range commits {
+			if _, err := held.store.verifyCommit(c.hash, want); err != nil {
+				return Verified{}, err
+			}
+		}
+	}
+	found.Follows = want.Newest == "" || held.store.follows(held.target.commit, plumbing.NewHash(want.Newest))
+	return found, nil
+}
+
+// follows is whether a commit is known to be an ancestor of head, or is it.
+func (s *store) follows(head, commit plumbing.Hash) bool {
+	if head == commit {
+		return true
+	}
+	if !s.has(commit) {
+		return false
+	}
+	ahead, whole, err := s.since(commit, head, mostWalked)
+	return err == nil && whole && len(ahead) == 0
+}
+
+// unverified lists the commits since the last verified one.
+func (g *Git) unverified(ctx context.Context, req Request, held hold, want Signatures) ([]*visit, error) {
+	since := plumbing.NewHash(want.Since)
+	for _, depth := range []int{0, firstDepth, mostSigned + 1} {
+		if depth > 0 {
+			if err := g.reach(ctx, req, held, depth); err != nil {
+				return nil, err
+			}
+		}
+		commits, h, err := held.store.walk(held.target.commit, since, mostSigned+1)
+		switch {
+		case err != nil:
+			return nil, err
+		case h.more || len(commits) > mostSigned:
+			return nil, &HistoryError{Since: want.Since, Reason: fmt.Sprintf("there are more than %d", mostSigned)}
+		case h.whole && !h.met:
+			return nil, &HistoryError{Since: want.Since, Reason: "HEAD has another history"}
+		case h.whole:
+			return commits, nil
+		}
+	}
+	return nil, &HistoryError{Since: want.Since, Reason: "it is not among the commits before HEAD"}
+}
+
+// reach deepens the store of a key's last Snapshot.
+func (g *Git) reach(ctx context.Context, req Request, held hold, depth int) error {
+	s := held.using
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	if s.store != held.store || !s.store.usable() {
+		return &StaleError{Revision: held.target.revision()}
+	}
+	if !s.store.deeper(depth) {
+		return nil
+	}
+	return g.deepen(ctx, s.store, req, depth, g.limits())
+}
+
+// verifyHead verifies the tag, or the commit.
+func (h hold) verifyHead(want Signatures) (Verified, error) {
+	if want.Mode == v1alpha1.VerifyTag {
+		return h.verifyTag(want)
+	}
+	return h.store.verifyCommit(h.target.commit, want)
+}
+
+func (h hold) verifyTag(want Signatures) (Verified, error) {
+	t := h.target
+	if !t.annotated() {
+		name := "reference " + t.label
+		if t.tag != "" {
+			name = "tag " + t.tag
+		}
+		return Verified{}, &signature.Error{Object: name, Problem: "is not an annotated tag, and so not signed", Remedy: "make and sign one on the commit (git tag -s) and push it"}
+	}
+	data, err := h.store.raw(plumbing.TagObject, t.want, func(plumbing.EncodedObject) error { return nil })
+	if err != nil {
+		return Verified{}, err
+	}
+	signer, made, err := want.Keys.Tag(signature.Tag{Name: t.tag, Data: data, Commit: t.commit.String()}, want.Now)
+	return Verified{Signer: signer, Made: made}, err
+}
+
+func (s *store) verifyCommit(hash plumbing.Hash, want Signatures) (Verified, error) {
+	c := signature.Commit{Hash: hash.String()}
+	data, err := s.raw(plumbing.CommitObject, hash, func(o plumbing.EncodedObject) error {
+		read := &object.Commit{}
+		if err := read.Decode(o); err != nil {
+			return err
+		}
+		c.Tree = read.TreeHash.String()
+		for _, parent := range read.ParentHashes {
+			c.Parents = append(c.Parents, parent.String())
+		}
+		return nil
+	})
+	if err != nil {
+		return Verified{}, err
+	}
+	c.Data = data
+	signer, made, err := want.Keys.Commit(c, want.Now)
+	return Verified{Signer: signer, Made: made}, err
+}
+
+// raw reads an object as Git stores it, checked against its hash, and shows it to who
+// parses it.
+func (s *store) raw(kind plumbing.ObjectType, hash plumbing.Hash, parse func(plumbing.EncodedObject) error) (data []byte, err error) {
+	err = s.small(hash, "the "+kind.String()+" "+hash.String(), func(objects *filesystem.Storage) error {
+		o, err := objects.EncodedObject(kind, hash)
+		if err != nil {
+			return err
+		}
+		r, err := o.Reader()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = r.Close() }() // only reading: nothing can be lost
+		if data, err = io.ReadAll(r); err != nil {
+			return err
+		}
+		if found := plumbing.ComputeHash(kind, data); found != hash {
+			return fmt.Errorf("object %s has the hash %s", hash, found)
+		}
+		return parse(o)
+	})
+	return data, err
+}
