@@ -32,16 +32,21 @@ func (p *pass) configure(ctx context.Context) error {
 	return err
 }
 
-// soleManager holds that one NodeSync alone manages the charts of a cluster: two
-// would bring each its own version over the other's, again and again.
+// soleManager checks that one NodeSync manages the charts of a cluster: two would install
+// each its own version over the other's, again and again. Before a first install it reads
+// past the cache: two NodeSyncs may begin in the same instant.
 func (p *pass) soleManager(ctx context.Context) error {
+	var reader client.Reader = p.Client
+	if !installs(p.sync) {
+		reader = p.Uncached
+	}
 	all := &v1alpha1.NodeSyncList{}
-	if err := p.Client.List(ctx, all, client.InNamespace(p.sync.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, all, client.InNamespace(p.sync.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("read the NodeSyncs: %w", err)
 	}
 	for i := range all.Items {
 		other := &all.Items[i]
-		if k := other.Status.Karpenter; k == nil || k.Management != string(render.Managed) || !madeBefore(other, p.sync) {
+		if k := other.Status.Karpenter; k == nil || k.Management != string(render.Managed) || !comesBefore(other, p.sync) {
 			continue
 		}
 		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonConflict, Err: fmt.Errorf(
@@ -50,8 +55,18 @@ func (p *pass) soleManager(ctx context.Context) error {
 	return nil
 }
 
-// madeBefore orders NodeSyncs by age.
-func madeBefore(a, b *v1alpha1.NodeSync) bool {
+// installs says that a NodeSync has installed a chart.
+func installs(sync *v1alpha1.NodeSync) bool {
+	k := sync.Status.Karpenter
+	return k != nil && (k.CRDs != nil || k.Controller != nil)
+}
+
+// comesBefore says which of two NodeSyncs manages the charts: the one that has installed them,
+// else the older one.
+func comesBefore(a, b *v1alpha1.NodeSync) bool {
+	if installs(a) != installs(b) {
+		return installs(a)
+	}
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.Name < b.Name
 	}

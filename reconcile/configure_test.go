@@ -97,6 +97,25 @@ func TestNothingIsFixedUntilChartsAreBrought(t *testing.T) {
 	}
 }
 
+// TestTwoFirstInstallsInOneInstant: what the other one has recorded may not be in the cache yet.
+func TestTwoFirstInstallsInOneInstant(t *testing.T) {
+	younger := nodeSync(func(n *v1alpha1.NodeSync) { n.CreationTimestamp = metav1.Unix(200, 0) })
+	older := nodeSync(func(n *v1alpha1.NodeSync) {
+		n.Name, n.UID, n.CreationTimestamp = "other", "22", metav1.Unix(100, 0)
+		n.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed"}
+	})
+	b := newBed(t, younger, older)
+	b.Client = newBed(t, younger.DeepCopy()).client
+	if err := b.pass().soleManager(t.Context()); err == nil || !strings.Contains(err.Error(), "/other installs") {
+		t.Errorf("before the first install: %v", err)
+	}
+	p := b.pass()
+	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: "Managed", CRDs: &v1alpha1.ReleaseStatus{Revision: 1}}
+	if err := p.soleManager(t.Context()); err != nil {
+		t.Errorf("the one that has installed them: %v", err)
+	}
+}
+
 // TestOneNodeSyncManagesTheCharts: the later one is refused, by the name of the
 // earlier.
 func TestOneNodeSyncManagesTheCharts(t *testing.T) {
@@ -111,8 +130,11 @@ func TestOneNodeSyncManagesTheCharts(t *testing.T) {
 		other *v1alpha1.NodeSync
 		want  bool
 	}{
-		"an earlier one":              {other: other(unchanged), want: true},
-		"a later one":                 {other: other(func(n *v1alpha1.NodeSync) { n.CreationTimestamp = metav1.Unix(300, 0) })},
+		"an earlier one": {other: other(unchanged), want: true},
+		"a later one":    {other: other(func(n *v1alpha1.NodeSync) { n.CreationTimestamp = metav1.Unix(300, 0) })},
+		"a later one that has installed them": {other: other(func(n *v1alpha1.NodeSync) {
+			n.CreationTimestamp, n.Status.Karpenter.CRDs = metav1.Unix(300, 0), &v1alpha1.ReleaseStatus{Revision: 1}
+		}), want: true},
 		"of the same second, by name": {other: other(func(n *v1alpha1.NodeSync) { n.CreationTimestamp = metav1.Unix(200, 0) }), want: true},
 		"one that leaves them alone":  {other: other(func(n *v1alpha1.NodeSync) { n.Status.Karpenter.Management = "External" })},
 		"one that has not begun":      {other: other(func(n *v1alpha1.NodeSync) { n.Status.Karpenter = nil })},

@@ -117,6 +117,10 @@ func (p *pass) takeChartStep(ctx context.Context, action upgrade.Action, seen *u
 		err = p.askPods(ctx, seen)
 	case upgrade.RollBack:
 		seen.RolledBack, err = p.rollBack(ctx, a.Revision, seen)
+		if lost := (*charts.NoRevisionError)(nil); errors.As(err, &lost) {
+			seen.Lost, err = true, nil
+			p.warn("ReleaseLost", fmt.Sprintf("helm release %s has no revision %d to go back to: Karpenter %s is installed from the beginning", lost.Release, lost.Revision, p.karpenter.Version))
+		}
 	default:
 		return false, p.pauseCharts(action)
 	}

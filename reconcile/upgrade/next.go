@@ -136,6 +136,10 @@ func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Du
 	overdue := now.Sub(k.Target.Since.Time) >= timeout
 	message := k.Target.Message
 	switch {
+	case s.Lost:
+		// Nothing is in force: it is installed from the beginning.
+		k.Version, k.Identity, k.Controller = "", "", nil
+		return check(at(k, v1alpha1.ChartChecking, now), s, now)
 	case s.RolledBack == nil && k.Controller != nil:
 		return k, RollBack{Revision: k.Controller.Revision}
 	case s.RolledBack == nil || s.Rollout.Ready:

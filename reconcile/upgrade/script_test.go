@@ -38,7 +38,8 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 //
 // The words of pass: refused (by a gate), no-way-back, approved, unmigrated,
 // stuck-migration, establishing, starting (the rollout is not complete), one-leads
-// (one replica of it is ready and leads), again.
+// (one replica of it is ready and leads), uninstalled (the release of before is not there
+// any more), again.
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(scripts) == 0 {
@@ -223,6 +224,10 @@ func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 		s.Cause = "pod karpenter-1 exits with 1"
 		return true
 	case RollBack:
+		if said["uninstalled"] {
+			s.Lost, p.running = true, ""
+			return true
+		}
 		if p.running != p.status.Version {
 			p.controller++
 			p.running = p.status.Version

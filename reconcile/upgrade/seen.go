@@ -39,6 +39,9 @@ type Seen struct {
 	Cause string
 	// RolledBack is the release that this pass has gone back to.
 	RolledBack *v1alpha1.ReleaseStatus
+	// Lost says that there is no such release to go back to any more: somebody has
+	// uninstalled it.
+	Lost bool
 	// Again says that a person wants what failed to be tried once more.
 	Again bool
 }
