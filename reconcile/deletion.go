@@ -85,6 +85,9 @@ func (p *pass) finishDrained(ctx context.Context) error {
 	if len(p.sync.Status.Removals) > 0 {
 		return nil
 	}
+	if waits, err := p.awaitRelabelled(ctx); err != nil || waits {
+		return err
+	}
 	if done, err := p.nothingLives(ctx); err != nil || !done {
 		return err
 	}

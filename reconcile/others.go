@@ -62,9 +62,14 @@ func (p *pass) goesTo(object *unstructured.Unstructured, all []v1alpha1.NodeSync
 
 // newerThan says whether our commit is news since another NodeSync has fetched what
 // it has rendered: an entry may have moved between the two, from one repository to
-// another, too. One that has rendered the very commit has it all.
+// another, too. One that has rendered the very commit has it all, unless we are
+// deleted, and do not look for a newer one any more.
 func (p *pass) newerThan(other heard) bool {
-	return p.newsAt().After(other.at) && (other.commit == "" || p.memory.snapshot == nil || p.memory.snapshot.Commit != other.commit)
+	if !p.newsAt().After(other.at) {
+		return false
+	}
+	ours := p.memory.snapshot
+	return !p.sync.DeletionTimestamp.IsZero() || ours == nil || other.commit == "" || ours.Commit != other.commit
 }
 
 // newsAt is when entries may have left this NodeSync last: with its commit, or with its

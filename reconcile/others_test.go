@@ -100,7 +100,10 @@ func TestADrainWaitsForWhatOthersHave(t *testing.T) {
 	p, other := b.pass(), another(unchanged)
 	key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
 	b.memories.recall(key, other.UID)
-	b.memories.remember(key, setWith("a"), 1, p.now.Add(-time.Second))
+	had := setWith("a")
+	had.Commit = "same"
+	p.memory.snapshot = &render.Snapshot{Commit: had.Commit}
+	b.memories.remember(key, had, 1, p.now.Add(-time.Second))
 	all := []v1alpha1.NodeSync{*p.sync, *other}
 	if got := p.otherSyncs(all)[0]; got.Known {
 		t.Error("what another had before the deletion counts as its newest")

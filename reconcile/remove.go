@@ -26,6 +26,9 @@ func (p *pass) remove(ctx context.Context) error {
 		return err
 	}
 	p.waitForOthers()
+	if _, err := p.awaitRelabelled(ctx); err != nil {
+		return err
+	}
 	p.recordCandidates()
 	p.predate()
 	return p.drive(ctx, terms{arrivals: p.arrivalsGate, successor: p.successorGate, pace: p.pace()})

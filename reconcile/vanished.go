@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -170,8 +171,13 @@ func (p *pass) forgetGone(ctx context.Context, removals []v1alpha1.Removal) erro
 // saveApplied writes the record where it changes. What another writer has made of
 // it is read by the next pass.
 func (p *pass) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
-	store := p.memory.inventory
-	if err := store.Save(ctx, p.Client, p.sync, inventory.Next(store.Record, p.owned(), p.live.Objects, gone)); err != nil {
+	store, owned := p.memory.inventory, p.owned()
+	relabelled, err := p.relabelled(ctx)
+	if err != nil {
+		return err
+	}
+	maps.Copy(owned, relabelled)
+	if err := store.Save(ctx, p.Client, p.sync, inventory.Next(store.Record, owned, p.live.Objects, gone)); err != nil {
 		p.memory.inventory = nil
 		return err
 	}

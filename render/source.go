@@ -125,7 +125,7 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 }
 
 func isDefinition(name string) bool {
-	switch path.Ext(name) {
+	switch strings.ToLower(path.Ext(name)) {
 	case ".yaml", ".yml", ".json":
 		return true
 	default:

@@ -40,7 +40,7 @@ func (o OtherSync) waiting() string {
 		return fmt.Sprintf("NodeSync %s, which is suspended, and whose folder cannot be rendered (%s): resume it", o.Owner, o.Failure)
 	}
 	if o.Failure != "" {
-		return fmt.Sprintf("NodeSync %s, which fails (%s): correct it or suspend it", o.Owner, o.Failure)
+		return fmt.Sprintf("NodeSync %s, which fails (%s): correct it", o.Owner, o.Failure)
 	}
 	return fmt.Sprintf("NodeSync %s to render its newest revision", o.Owner)
 }

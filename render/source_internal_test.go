@@ -1,0 +1,12 @@
+package render
+
+import "testing"
+
+// TestNamesOfDefinitions: a file that is renamed to .YAML has not left the repository.
+func TestNamesOfDefinitions(t *testing.T) {
+	for name, want := range map[string]bool{"a.yaml": true, "a.YAML": true, "a.Yml": true, "a.json": true, "a.yaml.bak": false, "README.md": false} {
+		if got := isDefinition(name); got != want {
+			t.Errorf("%s: %t, want %t", name, got, want)
+		}
+	}
+}
