@@ -207,4 +207,3 @@ func (e *UnsignedError) Error() string {
 	}
 	return fmt.Sprintf("%s%s is not signed: sign it with a key of secret %s (cosign sign --key)", text, e.Digest, e.Secret)
 }
-

@@ -16,6 +16,9 @@ import (
 // namespace is what git signs in: a signature of a file or a mail is none of a commit.
 const namespace = "git"
 
+// dsa is the form of a signature by DSA.
+const dsa = "ssh-dss"
+
 // leastRSA is the least size of an RSA key, in bits.
 const leastRSA = 2048
 
@@ -162,7 +165,7 @@ func (k Keys) bySSH(s signed, now time.Time) (string, *refusal) {
 	if sig.Namespace != namespace {
 		return "", &refusal{problem: fmt.Sprintf("has a signature of %s that was made for something else (namespace %.40q)", key, sig.Namespace), remedy: "sign it with git"}
 	}
-	if f := sig.Signature.Format; f == gossh.KeyAlgoRSA || f == gossh.InsecureKeyAlgoDSA {
+	if f := sig.Signature.Format; f == gossh.KeyAlgoRSA || f == dsa {
 		return "", &refusal{problem: fmt.Sprintf("has a signature of %s by the weak algorithm %s", key, f), remedy: "sign it again with a newer ssh-keygen"}
 	}
 	var worst *refusal
