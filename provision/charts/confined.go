@@ -136,7 +136,7 @@ func encodeRendering(with rendering) map[string]any {
 	}
 	return map[string]any{
 		"release": with.release, "namespace": with.namespace, "revision": with.revision, "upgrade": with.upgrade,
-		"values": with.values, "version": with.cluster.version, "major": with.cluster.major, "minor": with.cluster.minor, "apis": apis,
+		"values": with.values, "version": with.cluster.version, "major": with.cluster.major, "minor": with.cluster.minor, "apis": apis, "hooks": with.hooks,
 	}
 }
 
@@ -153,6 +153,7 @@ func decodeRendering(message any) rendering {
 	revision, _ := encoded["revision"].(int64)
 	with.revision = int(revision)
 	with.upgrade, _ = encoded["upgrade"].(bool)
+	with.hooks, _ = encoded["hooks"].(bool)
 	with.values, _ = encoded["values"].(map[string]any)
 	apis, _ := encoded["apis"].([]any)
 	for _, one := range apis {

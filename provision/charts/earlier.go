@@ -24,6 +24,7 @@ func (h *helm) earlier(t task, revision int) (task, Mark, error) {
 	found := history[at]
 	t.version, t.values = found.Chart.Metadata.Version, found.Config
 	t.load = func() (*chart.Chart, error) { return found.Chart, nil }
+	t.earlier = true
 	return t, markOf(found.Labels), nil
 }
 

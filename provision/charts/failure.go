@@ -26,6 +26,7 @@ type failureKind string
 const (
 	failedTemplate     failureKind = "template"
 	failedLookup       failureKind = "lookup"
+	failedHook         failureKind = "hook"
 	failedYAML         failureKind = "yaml"
 	failedValues       failureKind = "values"
 	failedVersion      failureKind = "version"
@@ -48,6 +49,8 @@ func (f *failure) error(c *chart.Metadata) error {
 	switch f.Kind {
 	case failedLookup:
 		return &LookupError{Chart: c.Name, Version: c.Version, File: f.File, Line: f.Line}
+	case failedHook:
+		return &HookError{Chart: c.Name, Version: c.Version, File: f.File}
 	case failedYAML:
 		text = at + " renders to something that is not YAML"
 	case failedValues, failedVersion:
@@ -81,6 +84,19 @@ func (e *LookupError) Error() string {
 	}
 	return fmt.Sprintf("refused: chart %s %s: %s calls lookup, which reads objects of the cluster with plumbline's rights: charts are rendered without the cluster; give what it looks up as a value",
 		e.Chart, e.Version, at)
+}
+
+// HookError says that a chart has a hook, which none of Karpenter's has.
+type HookError struct {
+	Chart, Version string
+	// File is the template.
+	File string
+}
+
+// Error names the template.
+func (e *HookError) Error() string {
+	return fmt.Sprintf("refused: chart %s %s: %s is a hook of Helm, and Karpenter's charts have none: nothing of it is installed; take the chart as it was released",
+		e.Chart, e.Version, e.File)
 }
 
 var templatePlace = regexp.MustCompile(`([^\s():"<>]+):(\d+)`)

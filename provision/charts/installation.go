@@ -30,6 +30,10 @@ type Installation struct {
 	Ignored []Ignore `json:"-"`
 	// Insist puts even that right which is fought for: a person asks.
 	Insist bool `json:"-"`
+	// Permit is asked about what each chart renders to, before the API server is; its
+	// error ends the step. It is not asked about what a release was made from before.
+	// Default: everything is permitted.
+	Permit func(Rendered) error `json:"-"`
 }
 
 // keepAnnotation makes Helm leave an object alone when its release, or its

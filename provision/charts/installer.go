@@ -247,9 +247,12 @@ func (i *Installer) render(ctx context.Context, helm *helm, t task, loaded *char
 	}
 	documents, err := render(ctx, i.options.Confine, loaded, rendering{
 		release: t.name, namespace: t.namespace, revision: before.Readable + 1, upgrade: before.Readable > 0,
-		values: t.values, cluster: cluster,
+		values: t.values, cluster: cluster, hooks: t.earlier,
 	})
-	return manifest(documents), err
+	if err != nil {
+		return "", err
+	}
+	return manifest(documents), t.permitted(documents)
 }
 
 func (s State) of(name string) Release {

@@ -20,6 +20,8 @@ type rendering struct {
 	upgrade  bool
 	values   map[string]any
 	cluster  capabilities
+	// hooks says that those are left out, of a revision that has them already.
+	hooks bool
 }
 
 // capabilities are what templates may ask of the cluster. The zero value stands for
@@ -56,7 +58,7 @@ func manifest(documents []rendered) string {
 }
 
 // renderChart returns the documents that a chart renders to, in the order in which
-// Helm would write them, hooks and notes left out. The chart is changed.
+// Helm would write them, notes left out. A new chart with a hook is refused: Karpenter has none. The chart is changed.
 func renderChart(loaded *chart.Chart, with rendering) ([]rendered, *failure) {
 	options := chartutil.ReleaseOptions{
 		Name: with.release, Namespace: with.namespace, Revision: with.revision,
@@ -88,11 +90,14 @@ func renderChart(loaded *chart.Chart, with rendering) ([]rendered, *failure) {
 			delete(files, name)
 		}
 	}
-	_, sorted, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	hooks, sorted, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
 	if err != nil {
 		f := &failure{Kind: failedYAML}
 		f.File, _ = placeOf(err, templates(loaded))
 		return nil, f
+	}
+	if len(hooks) > 0 && !with.hooks {
+		return nil, &failure{Kind: failedHook, File: hooks[0].Path}
 	}
 	documents := make([]rendered, 0, len(sorted))
 	for _, one := range sorted {

@@ -29,6 +29,11 @@ type task struct {
 	adopt bool
 	// dry says that nothing is to be written.
 	dry bool
+	// permit is asked about what the chart renders to; nil permits everything.
+	permit func(Rendered) error
+	// earlier says that it brings what a revision of the release was made from: that was
+	// permitted before, and comes from the cluster.
+	earlier bool
 	// manifest is what the chart has rendered to.
 	manifest string
 }
@@ -39,7 +44,7 @@ func crdTask(c *Charts, into Installation) task {
 		version: c.Version, digest: c.CRDDigest,
 		load: c.loadCRD, values: crdValues(), known: crdValues(),
 		crds: true, adopt: into.Adopt,
-		ignored: into.Ignored, insist: into.Insist,
+		ignored: into.Ignored, insist: into.Insist, permit: into.Permit,
 	}
 }
 
@@ -53,7 +58,7 @@ func controllerTask(c *Charts, into Installation) (task, error) {
 		name: ControllerChart, namespace: into.Namespace,
 		version: c.Version, digest: c.Digest,
 		load: c.loadController, values: values, known: known,
-		adopt: into.Adopt, ignored: into.Ignored, insist: into.Insist,
+		adopt: into.Adopt, ignored: into.Ignored, insist: into.Insist, permit: into.Permit,
 	}, err
 }
 

@@ -1,0 +1,200 @@
+package allowance
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// PublicRepository is where Karpenter is released, and the one that charts come from
+// by default.
+const PublicRepository = "oci://public.ecr.aws/karpenter"
+
+// Everything, as one of the Values, allows all of them.
+const Everything = "*"
+
+// Allowance is what a NodeSync allows. The zero value is the default.
+type Allowance struct {
+	// Repositories that charts may come from, as plumbline.yaml has them. Empty:
+	// PublicRepository.
+	Repositories []string
+	// Versions is a range of semantic versions. Empty: any.
+	Versions string
+	// Digests that the charts may have, as sha256:<hex>. Empty: any.
+	Digests []string
+	// Values that may be set beyond the table, by path; each allows all below it.
+	Values []string
+	// ControllerRoles are ARNs of the IAM roles that the service account may take.
+	ControllerRoles []string
+	// PodSecurity is the level that the controller's pods have to meet. Empty: Restricted.
+	PodSecurity Level
+}
+
+// Level of the Pod Security Standards.
+type Level string
+
+// The Levels, the strictest first.
+const (
+	Restricted Level = "Restricted"
+	Baseline   Level = "Baseline"
+	Privileged Level = "Privileged"
+)
+
+// Request is what a commit asks for.
+type Request struct {
+	// Repository as plumbline.yaml has it.
+	Repository string
+	// Version of the charts; empty for whatever is installed.
+	Version string
+	// ControllerRole is the ARN of an IAM role; empty for none.
+	ControllerRole string
+}
+
+// Refusal is one thing that may not come from Git.
+type Refusal struct {
+	// What is refused: "values.controller.image.tag".
+	What string
+	// Why it matters, as the end of a sentence.
+	Why string
+	// Field of the NodeSync and Entry of it that would allow this. Empty where nothing
+	// allows it.
+	Field, Entry string
+	// Unknown says that it is a value that no chart known here has.
+	Unknown bool
+}
+
+// The fields of a NodeSync.
+const (
+	fieldRepositories    = "spec.charts.allow.repositories"
+	fieldVersions        = "spec.charts.allow.versions"
+	fieldDigests         = "spec.charts.allow.digests"
+	fieldValues          = "spec.charts.allow.values"
+	fieldControllerRoles = "spec.charts.allow.controllerRoles"
+	fieldPodSecurity     = "spec.charts.allow.podSecurity"
+)
+
+// String says what is refused, why, and the line that would allow it.
+func (r Refusal) String() string {
+	text := r.What + " " + r.Why
+	switch r.Field {
+	case "":
+		return text + " (no setting allows that)"
+	case fieldVersions, fieldPodSecurity:
+		return fmt.Sprintf("%s (allowed by %s: %q)", text, r.Field, r.Entry)
+	}
+	return fmt.Sprintf("%s (allowed by %s: [%q])", text, r.Field, r.Entry)
+}
+
+// RefusedError says that a commit asks for what the NodeSync does not allow.
+type RefusedError struct {
+	Refusals []Refusal
+}
+
+// most are the Refusals that a message names.
+const most = 5
+
+// Error names each of them, with the line of the NodeSync that would allow it.
+func (e *RefusedError) Error() string {
+	var words []string
+	for _, refusal := range e.Refusals[:min(most, len(e.Refusals))] {
+		words = append(words, refusal.String())
+	}
+	text := "refused, this may not come from Git: " + strings.Join(words, "; ")
+	if more := len(e.Refusals) - most; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// Refuse makes an error of Refusals; nil of none.
+func Refuse(refusals []Refusal) error {
+	if len(refusals) == 0 {
+		return nil
+	}
+	return &RefusedError{Refusals: refusals}
+}
+
+// Everything says that any value may be set.
+func (a Allowance) Everything() bool { return slices.Contains(a.Values, Everything) }
+
+// Check says what of a Request is refused. Nothing of it has been fetched by then.
+func (a Allowance) Check(r Request) []Refusal {
+	var found []Refusal
+	if !a.allowsRepository(r.Repository) {
+		found = append(found, Refusal{
+			What: "repository " + bare(r.Repository), Why: "is not one that this NodeSync takes charts from, which are " + strings.Join(a.repositories(), ", "),
+			Field: fieldRepositories, Entry: bare(r.Repository),
+		})
+	}
+	if r.Version != "" && !a.allowsVersion(r.Version) {
+		found = append(found, Refusal{
+			What: "version " + r.Version, Why: "is not in the range " + a.Versions, Field: fieldVersions, Entry: a.Versions + " || " + r.Version,
+		})
+	}
+	if r.ControllerRole != "" && !slices.Contains(a.ControllerRoles, r.ControllerRole) {
+		found = append(found, Refusal{
+			What: "cluster.controllerRole " + r.ControllerRole, Why: "changes the identity that Karpenter has in AWS", Field: fieldControllerRoles, Entry: r.ControllerRole,
+		})
+	}
+	return found
+}
+
+// CheckDigests says which of the charts that were found is none of those that are
+// allowed.
+func (a Allowance) CheckDigests(digests ...string) []Refusal {
+	var found []Refusal
+	for _, digest := range digests {
+		if len(a.Digests) > 0 && !slices.Contains(a.Digests, digest) {
+			found = append(found, Refusal{What: "a chart with digest " + digest, Why: "is none of those that this NodeSync names", Field: fieldDigests, Entry: digest})
+		}
+	}
+	return found
+}
+
+func (a Allowance) repositories() []string {
+	if len(a.Repositories) == 0 {
+		return []string{PublicRepository}
+	}
+	return a.Repositories
+}
+
+func (a Allowance) allowsRepository(repository string) bool {
+	return slices.ContainsFunc(a.repositories(), func(allowed string) bool { return bare(allowed) == bare(repository) })
+}
+
+// bare is a repository in one spelling. A path begins with ./ or ../, as in
+// plumbline.yaml.
+func bare(repository string) string {
+	if strings.Contains(repository, "://") {
+		return strings.TrimRight(repository, "/")
+	}
+	clean := path.Clean(repository)
+	if clean == "." || clean == ".." || strings.HasPrefix(clean, "../") {
+		return clean
+	}
+	return "./" + clean
+}
+
+// allowsVersion refuses a version, and a range, that cannot be read: the schema of
+// the NodeSync cannot tell.
+func (a Allowance) allowsVersion(version string) bool {
+	if a.Versions == "" {
+		return true
+	}
+	allowed, err := semver.NewConstraint(a.Versions)
+	if err != nil {
+		return false
+	}
+	is, err := semver.StrictNewVersion(version)
+	return err == nil && allowed.Check(is)
+}
+
+// allows says whether a value of this path may be set: it, or one that it is below.
+func (a Allowance) allows(at string) bool {
+	return slices.ContainsFunc(a.Values, func(entry string) bool {
+		return entry == Everything || entry == at || strings.HasPrefix(at, entry+".") || strings.HasPrefix(at, entry+"[")
+	})
+}

@@ -1,0 +1,123 @@
+// Command generate writes what Karpenter's released charts consist of: the names of
+// their CRDs and objects, and the rules of their roles.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/plumbline-dev/plumbline/provision/allowance"
+	"github.com/plumbline-dev/plumbline/provision/charts"
+)
+
+// released are versions of all lines since 1.1, which has no webhooks any more:
+// earlier charts want rights over Secrets and CRDs.
+var released = []string{"1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1"}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: generate FILE")
+		os.Exit(1)
+	}
+	text, err := generate(context.Background())
+	if err == nil {
+		err = os.WriteFile(os.Args[1], text, 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func generate(ctx context.Context) ([]byte, error) {
+	crds, objects, rights := map[string]bool{}, map[string]map[string]bool{}, map[string]map[string]bool{}
+	add := func(to map[string]map[string]bool, key, value string) {
+		if to[key] == nil {
+			to[key] = map[string]bool{}
+		}
+		to[key][value] = true
+	}
+	for _, version := range released {
+		found, err := open(ctx, version)
+		if err != nil {
+			return nil, err
+		}
+		all, err := found.CRDs(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, crd := range all {
+			crds[crd.Name] = true
+		}
+		rendered, err := found.Controller(ctx, charts.Installation{Namespace: "kube-system", Cluster: "any", Region: "any"})
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range rendered {
+			add(objects, object.GetKind(), object.GetName())
+			rules, err := rulesOf(object)
+			if err != nil {
+				return nil, err
+			}
+			for _, right := range rules {
+				add(rights, object.GetKind()+" "+object.GetName(), right)
+			}
+		}
+	}
+	// It is rendered only where the cluster has its CRD.
+	add(objects, "ServiceMonitor", charts.ControllerChart)
+	text, err := json.MarshalIndent(allowance.Charted{
+		CRDs: slices.Sorted(maps.Keys(crds)), Objects: sorted(objects), Rights: sorted(rights),
+	}, "", "  ")
+	return append(text, '\n'), err
+}
+
+func sorted(sets map[string]map[string]bool) map[string][]string {
+	lists := map[string][]string{}
+	for key, set := range sets {
+		lists[key] = slices.Sorted(maps.Keys(set))
+	}
+	return lists
+}
+
+// open takes a version's charts from Go's module cache, or has them fetched there.
+func open(ctx context.Context, version string) (*charts.Charts, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v"+version)
+	cmd.Dir = os.TempDir() // outside of every module
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("download Karpenter %s: %w: %s", version, err, out)
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal(out, &downloaded); err != nil {
+		return nil, fmt.Errorf("download Karpenter %s: %w", version, err)
+	}
+	return charts.FromFolder(filepath.Join(downloaded.Dir, "charts"))
+}
+
+// rulesOf are the rights that a role gives; none of anything else.
+func rulesOf(object *unstructured.Unstructured) ([]string, error) {
+	if kind := object.GetKind(); kind != "Role" && kind != "ClusterRole" {
+		return nil, nil
+	}
+	var role rbacv1.ClusterRole // a Role has its rules in the same place
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	var rights []string
+	for _, rule := range role.Rules {
+		rights = append(rights, allowance.Rights(rule)...)
+	}
+	return rights, nil
+}

@@ -1,0 +1,168 @@
+package allowance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+// deployment looks at the pods that the Deployment makes.
+func (c *check) deployment() error {
+	var deployment appsv1.Deployment
+	if err := c.into(&deployment); err != nil {
+		return err
+	}
+	template := &deployment.Spec.Template
+	c.standard(&template.ObjectMeta, &template.Spec)
+	c.identity(&template.Spec)
+	c.placed(&template.Spec)
+	if len(template.Spec.Containers) > 0 {
+		c.container(&template.Spec.Containers[0])
+	}
+	return nil
+}
+
+// levels are those of the library.
+var levels = map[Level]api.Level{"": api.LevelRestricted, Restricted: api.LevelRestricted, Baseline: api.LevelBaseline, Privileged: api.LevelPrivileged}
+
+// seccompSince is the first line of charts whose pods set a seccomp profile. Earlier
+// ones meet the restricted level but for that.
+const seccompSince = "1.6.0"
+
+const seccompCheck policy.CheckID = "seccompProfile_restricted"
+
+// standard holds the pods to the Pod Security Standard.
+func (c *check) standard(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
+	results := c.evaluate(meta, spec, levels[c.allowance.PodSecurity])
+	if len(results) == 0 {
+		return
+	}
+	needs := Privileged
+	if len(c.evaluate(meta, spec, api.LevelBaseline)) == 0 {
+		needs = Baseline
+	}
+	c.found = append(c.found, Refusal{
+		What: c.name(), Why: "makes pods beyond the level of the Pod Security Standards: " + strings.Join(results, ", "),
+		Field: fieldPodSecurity, Entry: string(needs),
+	})
+}
+
+// evaluate returns what violates a level, in words.
+func (c *check) evaluate(meta *metav1.ObjectMeta, spec *corev1.PodSpec, level api.Level) []string {
+	checks := policy.DefaultChecks()
+	if version, err := semver.NewVersion(c.rendered.Version); err == nil && version.LessThan(semver.MustParse(seccompSince)) {
+		checks = slices.DeleteFunc(checks, func(one policy.Check) bool { return one.ID == seccompCheck })
+	}
+	evaluator, err := policy.NewEvaluator(checks, nil)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var found []string
+	for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, meta, spec) {
+		if !result.Allowed {
+			found = append(found, result.ForbiddenReason)
+		}
+	}
+	return found
+}
+
+// identity holds that a pod has its own account and one container, and reaches no
+// object of others.
+func (c *check) identity(spec *corev1.PodSpec) {
+	if spec.ServiceAccountName != account || spec.DeprecatedServiceAccount != "" && spec.DeprecatedServiceAccount != account {
+		c.refuse("runs under another ServiceAccount than %s", account)
+	}
+	if len(spec.InitContainers) > 0 {
+		c.unless("initContainers", whyOthers)
+	}
+	if len(spec.Containers) != 1 {
+		c.unless("controller.sidecarContainer", whyOthers)
+	}
+	if len(spec.Volumes) > 0 {
+		c.unless("extraVolumes", whyVolumes)
+	}
+	if len(spec.ImagePullSecrets) > 0 {
+		c.unless("imagePullSecrets", "uses credentials of the namespace")
+	}
+	if len(spec.ResourceClaims) > 0 {
+		c.refuse("claims devices of the node")
+	}
+}
+
+// placed holds that it does not run on a node whose userData a commit may write, nor
+// finds its hosts elsewhere.
+func (c *check) placed(spec *corev1.PodSpec) {
+	if !offOwnNodes(spec.Affinity) {
+		c.unless("affinity.nodeAffinity", closed["affinity.nodeAffinity"].why)
+	}
+	if spec.NodeName != "" {
+		c.refuse("names the node that it runs on")
+	}
+	if spec.DNSConfig != nil && (len(spec.DNSConfig.Nameservers) > 0 || len(spec.DNSConfig.Searches) > 0) || len(spec.HostAliases) > 0 {
+		c.unless("dnsConfig", closed["dnsConfig"].why)
+	}
+}
+
+// offOwnNodes says that each way to be placed asks for a node that Karpenter does not
+// own.
+func offOwnNodes(affinity *corev1.Affinity) bool {
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return len(terms) > 0 && !slices.ContainsFunc(terms, func(term corev1.NodeSelectorTerm) bool {
+		return !slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == "karpenter.sh/nodepool" && r.Operator == corev1.NodeSelectorOpDoesNotExist
+		})
+	})
+}
+
+// container holds that it runs Karpenter's image as it is, and that no variable
+// leads it to another host or to a Secret. It is the first one: the others are sidecars,
+// which are allowed or refused as a whole.
+func (c *check) container(container *corev1.Container) {
+	if repository, _, _ := strings.Cut(strings.Split(container.Image, "@")[0], ":"); repository != publicImage {
+		c.unless("controller.image", "runs another image than "+publicImage)
+	}
+	if len(container.Command)+len(container.Args) > 0 || container.Lifecycle != nil {
+		c.refuse("runs another command than its image's")
+	}
+	if len(container.VolumeMounts)+len(container.VolumeDevices) > 0 {
+		c.unless("controller.extraVolumeMounts", whyVolumes)
+	}
+	if len(container.EnvFrom) > 0 {
+		c.unless("controller.envFrom", closed["controller.envFrom"].why)
+	}
+	for _, variable := range container.Env {
+		at := fmt.Sprintf("%s[%s]", environment, variable.Name)
+		from := variable.ValueFrom
+		reads := from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil || from.FileKeyRef != nil)
+		if _, isOpen := open[at]; reads || !isOpen && leads(variable.Name) {
+			c.unless(at, "has the variable "+variable.Name+", which "+whyVariables)
+		}
+	}
+	for name := range container.Resources.Limits {
+		if !slices.Contains([]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}, name) {
+			c.unless(join("controller.resources.limits", string(name)), "has the resource "+string(name)+" of its node")
+		}
+	}
+}
+
+// leads says that a variable, by its name, can lead a Go program with the AWS SDK and
+// client-go to another host, or to another identity.
+func leads(name string) bool {
+	upper := strings.ToUpper(name)
+	for _, prefix := range []string{"AWS_", "KUBERNETES_SERVICE_", "SSL_CERT_", "LD_", "GODEBUG", "KUBECONFIG", "HOME", "LEADER_ELECTION_", "ENABLE_PROFILING"} {
+		if strings.HasPrefix(upper, prefix) {
+			return upper != "AWS_FEATURE_GATES" // Karpenter's own
+		}
+	}
+	return strings.HasSuffix(upper, "_PROXY")
+}

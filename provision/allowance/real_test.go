@@ -1,0 +1,101 @@
+package allowance
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// released are the versions whose charts the module proxy has.
+var released = []string{"1.0.8", "1.3.3", "1.6.3", "1.8.6", "1.12.1", "1.14.1"}
+
+// chartValues are the defaults of a version's main chart. Go's module cache has them,
+// or fetches them, outside of every module.
+func chartValues(t *testing.T, version string) map[string]any {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v"+version)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("download Karpenter %s: %v: %s", version, err, out)
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal(out, &downloaded); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(downloaded.Dir, "charts", "karpenter", "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]any{}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// leaves calls a function for each value that is no map with entries.
+func leaves(at string, values map[string]any, each func(path string, value any)) {
+	for key, value := range values {
+		if below, ok := value.(map[string]any); ok && len(below) > 0 {
+			leaves(join(at, key), below, each)
+			continue
+		}
+		each(join(at, key), value)
+	}
+}
+
+// listed says that a table has a path, or one that it is below.
+func listed(at string) bool {
+	return slices.ContainsFunc(slices.Concat(slices.Collect(maps.Keys(open)), slices.Collect(maps.Keys(closed))), func(known string) bool {
+		return at == known || strings.HasPrefix(at, known+".") || strings.HasPrefix(at, known+"[") || strings.HasPrefix(known, at+".")
+	})
+}
+
+// TestEveryValueIsListed: each value of each released chart is open or closed, and no
+// default of a closed one is refused in a map that only repeats the chart, but for
+// those that name an image or a security context.
+func TestEveryValueIsListed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, version := range released {
+		values := chartValues(t, version)
+		leaves("", values, func(path string, value any) {
+			if !listed(path) {
+				t.Errorf("karpenter %s has the value %s, which is in neither table of table.go", version, path)
+			}
+			seen[path] = true
+			if wants, ok := shapeOf(path); ok && value != nil && !wants.fits(value) {
+				t.Errorf("karpenter %s: the chart's own %s does not fit: %v is not %s", version, path, value, wants.is)
+			}
+		})
+		for _, refusal := range (Allowance{}).CheckValues(values) {
+			switch path := refusal.Entry; {
+			case strings.HasPrefix(path, "controller.image."), strings.HasPrefix(path, "podSecurityContext"), path == "affinity.nodeAffinity":
+			default:
+				t.Errorf("karpenter %s: the chart's own default is refused: %s", version, refusal)
+			}
+		}
+	}
+	beyond := []string{"affinity.podAffinity", "settings.enableDRA", "settings.legacyNodeRepair", "settings.securityGroupRefreshInterval", "settings.awsFeatureGates", "settings.featureGates"}
+	for path := range open {
+		if strings.HasPrefix(path, "controller.env[") || strings.HasSuffix(path, "/*]") || slices.ContainsFunc(beyond, func(of string) bool { return strings.HasPrefix(path, of) }) {
+			continue
+		}
+		parent := path
+		for !seen[parent] && strings.Contains(parent, ".") {
+			parent = parent[:strings.LastIndex(parent, ".")]
+		}
+		whole := seen[parent] || slices.ContainsFunc(slices.Collect(maps.Keys(seen)), func(s string) bool { return strings.HasPrefix(s, path+".") || strings.HasPrefix(s, path+"[") })
+		if !whole {
+			t.Errorf("%s is open, and no chart has it", path)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package allowance
+
+// open are the values that any commit may set, and what they may be.
+var open = map[string]shape{
+	"imagePullPolicy":                                 oneOf("Always", "IfNotPresent"),
+	"service.annotations[prometheus.io/*]":            note,
+	"serviceMonitor.enabled":                          flag,
+	"serviceMonitor.additionalLabels":                 labels,
+	"serviceMonitor.metricRelabelings":                tree,
+	"serviceMonitor.endpointConfig.interval":          duration,
+	"serviceMonitor.sampleLimit":                      whole,
+	"replicas":                                        whole,
+	"revisionHistoryLimit":                            whole,
+	"strategy":                                        tree,
+	"podAnnotations[prometheus.io/*]":                 note,
+	"podAnnotations[checksum/*]":                      note,
+	"podAnnotations[karpenter.sh/*]":                  note,
+	"podDisruptionBudget.maxUnavailable":              share,
+	"priorityClassName":                               word,
+	"terminationGracePeriodSeconds":                   whole,
+	"schedulerName":                                   word,
+	"dnsPolicy":                                       oneOf("ClusterFirst", "ClusterFirstWithHostNet", "Default"),
+	"dnsConfig.options":                               tree,
+	"nodeSelector":                                    tree,
+	"affinity.podAffinity":                            tree,
+	"affinity.podAntiAffinity":                        tree,
+	"topologySpreadConstraints":                       tree,
+	"tolerations":                                     tree,
+	"controller.containerName":                        word,
+	"controller.metrics.port":                         whole,
+	"controller.healthProbe.port":                     whole,
+	"controller.resources.limits.cpu":                 amount,
+	"controller.resources.limits.memory":              amount,
+	"controller.resources.requests.cpu":               amount,
+	"controller.resources.requests.memory":            amount,
+	"controller.resources.limits.ephemeral-storage":   amount,
+	"controller.resources.requests.ephemeral-storage": amount,
+	"webhook.enabled":                                 flag,
+	"webhook.port":                                    whole,
+	"webhook.metrics.port":                            whole,
+	"logLevel":                                        oneOf("debug", "info", "error"),
+	"logOutputPaths":                                  outputs,
+	"logErrorOutputPaths":                             outputs,
+
+	"settings.batchMaxDuration":                 duration,
+	"settings.batchIdleDuration":                duration,
+	"settings.preferencePolicy":                 word,
+	"settings.minValuesPolicy":                  word,
+	"settings.clusterCABundle":                  bundle,
+	"settings.clusterName":                      word,
+	"settings.clusterEndpoint":                  endpoint,
+	"settings.isolatedVPC":                      flag,
+	"settings.eksControlPlane":                  flag,
+	"settings.vmMemoryOverheadPercent":          number,
+	"settings.interruptionQueue":                word,
+	"settings.enableZonalShift":                 flag,
+	"settings.reservedENIs":                     whole,
+	"settings.enableDRA":                        flag,
+	"settings.ignoreDRARequests":                flag,
+	"settings.legacyNodeRepair":                 flag,
+	"settings.disableClusterStateObservability": flag,
+	"settings.disableDryRun":                    flag,
+	"settings.amiRefreshInterval":               duration,
+	"settings.subnetRefreshInterval":            duration,
+	"settings.securityGroupRefreshInterval":     duration,
+
+	"settings.featureGates.nodeRepair":                flag,
+	"settings.featureGates.nodeOverlay":               flag,
+	"settings.featureGates.reservedCapacity":          flag,
+	"settings.featureGates.spotToSpotConsolidation":   flag,
+	"settings.featureGates.staticCapacity":            flag,
+	"settings.featureGates.capacityBuffer":            flag,
+	"settings.featureGates.terminateFirstDrift":       flag,
+	"settings.featureGates.terminateFirstRepair":      flag,
+	"settings.featureGates.podDeletionCostManagement": flag,
+	"settings.awsFeatureGates.nodeClassCEL":           flag,
+	"settings.awsFeatureGates.draNVIDIAGPU":           flag,
+	"settings.awsFeatureGates.draEFA":                 flag,
+	"settings.awsFeatureGates.rebootForRepair":        flag,
+
+	// The variables of the controller: core's and the provider's options.go, and those
+	// of Go's runtime and of the AWS SDK that lead to no other host and name no identity.
+	"controller.env[AWS_REGION]":                          word,
+	"controller.env[AWS_DEFAULT_REGION]":                  word,
+	"controller.env[AWS_STS_REGIONAL_ENDPOINTS]":          word,
+	"controller.env[AWS_MAX_ATTEMPTS]":                    whole,
+	"controller.env[AWS_RETRY_MODE]":                      word,
+	"controller.env[AWS_USE_DUALSTACK_ENDPOINT]":          flag,
+	"controller.env[AWS_USE_FIPS_ENDPOINT]":               flag,
+	"controller.env[GOGC]":                                word,
+	"controller.env[GOMAXPROCS]":                          whole,
+	"controller.env[GOMEMLIMIT]":                          word,
+	"controller.env[AMI_REFRESH_INTERVAL]":                duration,
+	"controller.env[BATCH_IDLE_DURATION]":                 duration,
+	"controller.env[BATCH_MAX_DURATION]":                  duration,
+	"controller.env[CLUSTER_CA_BUNDLE]":                   bundle,
+	"controller.env[CLUSTER_ENDPOINT]":                    endpoint,
+	"controller.env[CLUSTER_NAME]":                        word,
+	"controller.env[CPU_REQUESTS]":                        whole,
+	"controller.env[DISABLE_CLUSTER_STATE_OBSERVABILITY]": flag,
+	"controller.env[DISABLE_CONTROLLER_WARMUP]":           flag,
+	"controller.env[DISABLE_DRY_RUN]":                     flag,
+	"controller.env[EKS_CONTROL_PLANE]":                   flag,
+	"controller.env[ENABLE_ZONAL_SHIFT]":                  flag,
+	"controller.env[FEATURE_GATES]":                       gates,
+	"controller.env[IGNORE_DRA_REQUESTS]":                 flag,
+	"controller.env[INTERRUPTION_QUEUE]":                  word,
+	"controller.env[ISOLATED_VPC]":                        flag,
+	"controller.env[KUBE_CLIENT_BURST]":                   whole,
+	"controller.env[KUBE_CLIENT_QPS]":                     whole,
+	"controller.env[LOG_ERROR_OUTPUT_PATHS]":              output,
+	"controller.env[LOG_LEVEL]":                           oneOf("debug", "info", "error"),
+	"controller.env[LOG_OUTPUT_PATHS]":                    output,
+	"controller.env[MEMORY_LIMIT]":                        whole,
+	"controller.env[MIN_VALUES_POLICY]":                   word,
+	"controller.env[PREFERENCE_POLICY]":                   word,
+	"controller.env[RESERVED_ENIS]":                       whole,
+	"controller.env[SECURITY_GROUP_REFRESH_INTERVAL]":     duration,
+	"controller.env[SUBNET_REFRESH_INTERVAL]":             duration,
+	"controller.env[VM_MEMORY_OVERHEAD_PERCENT]":          number,
+}
+
+// limit is a value that no commit may set unless the NodeSync says so.
+type limit struct {
+	why string
+	// harmless are what it may be all the same: what the chart does without it.
+	harmless []any
+	// never says that no NodeSync can allow it.
+	never bool
+}
+
+// The reasons of several.
+const (
+	whyRenames    = "renames the release's objects, and plumbline has rights over Karpenter's own names only"
+	whyIdentity   = "changes the identity that the controller runs under"
+	whyImage      = "changes the program that runs with Karpenter's rights"
+	whySecurity   = "changes the security context of the controller"
+	whyVolumes    = "gives the controller files of the node or of other objects"
+	whyOthers     = "runs other containers with Karpenter's rights"
+	whyRights     = "gives the controller rights that are not in Karpenter's chart"
+	whyAggregates = "goes onto Karpenter's ClusterRoles too, where a label gives their rules to other roles"
+	whyVariables  = "can send the controller's credentials to another host, or change its identity"
+	whyMarks      = "makes other programs in the cluster act on the object"
+	whyScrape     = "changes where Prometheus sends its requests, and its token with them"
+)
+
+// What changes nothing.
+var (
+	// unset is a name as the chart makes it.
+	unset = []any{nil, "", "karpenter"}
+	// vacant is what is empty by default. An empty map over defaults leaves them,
+	// and null would take them away.
+	vacant   = []any{nil, map[string]any{}, []any{}}
+	emptyMap = []any{map[string]any{}}
+)
+
+// closed are the values that a commit may not set.
+var closed = map[string]limit{
+	"nameOverride":                               {why: whyRenames, harmless: unset, never: true},
+	"fullnameOverride":                           {why: whyRenames, harmless: unset, never: true},
+	"podDisruptionBudget.name":                   {why: whyRenames, harmless: []any{"karpenter"}, never: true},
+	"serviceAccount.name":                        {why: whyIdentity, harmless: unset, never: true},
+	"serviceAccount.create":                      {why: whyIdentity, harmless: []any{true}},
+	"serviceAccount.annotations":                 {why: whyIdentity, harmless: vacant},
+	"additionalLabels":                           {why: whyAggregates, harmless: vacant},
+	"additionalAnnotations":                      {why: whyIdentity, harmless: vacant},
+	"additionalClusterRoleRules":                 {why: whyRights, harmless: vacant},
+	"imagePullSecrets":                           {why: "uses credentials of the namespace", harmless: vacant},
+	"service.annotations":                        {why: whyMarks, harmless: vacant},
+	"serviceMonitor.relabelings":                 {why: whyScrape, harmless: vacant},
+	"serviceMonitor.endpointConfig":              {why: whyScrape, harmless: vacant},
+	"podLabels":                                  {why: whyMarks, harmless: vacant},
+	"podAnnotations":                             {why: whyMarks, harmless: vacant},
+	"podSecurityContext":                         {why: whySecurity, harmless: emptyMap},
+	"hostNetwork":                                {why: "puts the controller into the node's network", harmless: []any{nil, false}},
+	"dnsConfig":                                  {why: "changes where the controller finds its hosts", harmless: vacant},
+	"affinity.nodeAffinity":                      {why: "can put the controller on a node that a commit's userData is root on", harmless: emptyMap},
+	"initContainers":                             {why: whyOthers, harmless: vacant},
+	"extraVolumes":                               {why: whyVolumes, harmless: vacant},
+	"controller.image.repository":                {why: whyImage, harmless: []any{publicImage}},
+	"controller.image.tag":                       {why: whyImage},
+	"controller.image.digest":                    {why: whyImage},
+	"controller.env":                             {why: whyVariables, harmless: vacant},
+	"controller.envFrom":                         {why: "gives the controller Secrets of the namespace", harmless: vacant},
+	"controller.securityContext":                 {why: whySecurity, harmless: vacant},
+	"controller.securityContext.appArmorProfile": {why: whySecurity, harmless: vacant},
+	"controller.securityContext.seLinuxOptions":  {why: whySecurity, harmless: vacant},
+	"controller.securityContext.seccompProfile":  {why: whySecurity, harmless: vacant},
+	"controller.resources":                       {why: "can give the controller devices of the node", harmless: vacant},
+	"controller.extraVolumeMounts":               {why: whyVolumes, harmless: vacant},
+	"controller.sidecarContainer":                {why: whyOthers, harmless: vacant},
+	"controller.sidecarVolumeMounts":             {why: whyVolumes, harmless: vacant},
+}
+
+// publicImage is the repository of Karpenter's image.
+const publicImage = "public.ecr.aws/karpenter/controller"
