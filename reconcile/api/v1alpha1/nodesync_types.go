@@ -113,9 +113,9 @@ type NodeSyncSpec struct {
 	// +optional
 	OnDelete OnDelete `json:"onDelete,omitempty"`
 
-	// Charts says with what the hosts are opened that Karpenter's charts come from.
-	// It stands here and not in the repository, so that no commit can send a
-	// secret to another host.
+	// Charts says what of Karpenter's charts may come from Git, and with what their
+	// hosts are opened. It stands here and not in the repository, so that no commit can
+	// take rights, or send a secret to another host.
 	// +optional
 	Charts *ChartAccess `json:"charts,omitempty"`
 
@@ -192,8 +192,15 @@ const (
 	VerifyRange VerificationMode = "Range"
 )
 
-// ChartAccess is what the hosts of charts are opened with.
+// ChartAccess is what of the charts may come from Git, and what their hosts are opened
+// with.
 type ChartAccess struct {
+	// Allow is what may come from Git: repositories, versions, digests and values.
+	// It is closed by default, to the public repository of Karpenter and to values
+	// that change nothing but Karpenter's settings and its place in the cluster.
+	// +optional
+	Allow *ChartAllow `json:"allow,omitempty"`
+
 	// Registries are the hosts, of OCI registries and of Helm repositories. A host
 	// that is not among them is asked as nobody.
 	// +kubebuilder:validation:MaxItems=16
