@@ -50,7 +50,15 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 	if err := p.mergeValues(ctx); err != nil {
 		return p.withoutCharts(ctx, err)
 	}
+	p.warnOfEverything()
+	unknown, err := p.checkRequest()
+	if err != nil {
+		return p.withoutCharts(ctx, err)
+	}
 	resolved, err := p.pullCharts(ctx)
+	if err == nil {
+		err = p.checkFound(resolved, unknown)
+	}
 	if err != nil {
 		return p.withoutCharts(ctx, err)
 	}

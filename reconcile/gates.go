@@ -32,6 +32,8 @@ type gated struct {
 // gatedChange is what the gates have looked at: another one is looked at at once.
 type gatedChange struct {
 	identity, revision string
+	// generation of the NodeSync: it may allow more by now.
+	generation int64
 }
 
 // checkCharts finds out whether a change of the charts may be made, while nothing
@@ -48,7 +50,7 @@ func (p *pass) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
 	*last = gated{}
 	err := p.passGates(ctx, seen)
 	if err != nil || seen.NoWayBack != "" {
-		*last = gated{change: gatedChange{identity: identity, revision: p.revision()}, at: p.now, err: err, noWayBack: seen.NoWayBack}
+		*last = gated{change: p.changeGated(identity), at: p.now, err: err, noWayBack: seen.NoWayBack}
 		p.wakeAt(p.now.Add(p.retryInterval()))
 	}
 	if err == nil {
@@ -63,7 +65,11 @@ func (p *pass) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
 func (p *pass) gatesStand(identity string) bool {
 	last := &p.memory.gated
 	released := p.insists() || last.noWayBack != "" && p.approved()
-	return last.change == gatedChange{identity: identity, revision: p.revision()} && !released && !due(p.now, last.at, p.retryInterval())
+	return last.change == p.changeGated(identity) && !released && !due(p.now, last.at, p.retryInterval())
+}
+
+func (p *pass) changeGated(identity string) gatedChange {
+	return gatedChange{identity: identity, revision: p.revision(), generation: p.sync.Generation}
 }
 
 // gatesRefused is why the gates have refused or held a change, for as long as that

@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -111,6 +112,9 @@ func (p *pass) schemaInForce(ctx context.Context) *schema.Validator {
 func (p *pass) pullSchema(ctx context.Context, version string) (*schema.Validator, error) {
 	repository, _, err := p.karpenter.ChartRepository(p.sync.Spec.Path)
 	if err != nil {
+		return nil, err
+	}
+	if err := allowance.Refuse(p.allowance().Check(allowance.Request{Repository: p.karpenter.Repository})); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())

@@ -228,6 +228,7 @@ func (p *pass) installation() charts.Installation {
 		Adopt:             p.karpenter.Adopt,
 		Ignored:           ignored(p.karpenter.IgnoreDifferences),
 		Insist:            p.insists(),
+		Permit:            p.permit,
 	}
 }
 

@@ -213,11 +213,24 @@ func (r *vendorReport) print(out io.Writer) error {
 	t.Render()
 	if r.Written {
 		fmt.Fprintf(out, "\n%s says so now. Commit it together with %s.\n", r.File, r.Folder)
+		r.printAllow(out)
 		return nil
 	}
 	fmt.Fprintf(out, "\nWrite into %s, and commit it together with %s:\n\nrepository: %s\ndigests:\n", r.File, r.Folder, r.Repository)
 	for _, one := range r.Charts {
 		fmt.Fprintf(out, "  %s: %s\n", one.Chart, one.Digest)
 	}
+	r.printAllow(out)
 	return nil
+}
+
+// printAllow says what the NodeSync has to allow: charts in Git are whatever is
+// committed, but for their digests.
+func (r *vendorReport) printAllow(out io.Writer) {
+	var digests []string
+	for _, one := range r.Charts {
+		digests = append(digests, one.Digest)
+	}
+	fmt.Fprintf(out, "\nLet the NodeSync take charts from there, of these digests alone:\n\nspec: {charts: {allow: {repositories: [%s], digests: [%s]}}}\n",
+		r.Repository, strings.Join(digests, ", "))
 }

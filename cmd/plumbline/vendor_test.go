@@ -101,7 +101,8 @@ func TestVendor(t *testing.T) {
 
 	got := plumbline(t, "vendor", folder)
 	wants := "\nrepository: ./charts\ndigests:\n  karpenter-crd: " + crd + "\n  karpenter: " + controller + "\n"
-	if got.code != exitDone || !strings.HasSuffix(got.out, wants) || strings.Count(got.out, crd) != 2 {
+	allows := "\nspec: {charts: {allow: {repositories: [./charts], digests: [" + crd + ", " + controller + "]}}}\n"
+	if got.code != exitDone || !strings.Contains(got.out, wants) || !strings.HasSuffix(got.out, allows) || strings.Count(got.out, crd) != 3 {
 		t.Errorf("code %d, prints %s, says %s", got.code, got.out, got.err)
 	}
 	for name, want := range archives {

@@ -45,7 +45,7 @@ const (
 
 // Request is what a commit asks for.
 type Request struct {
-	// Repository as plumbline.yaml has it.
+	// Repository as plumbline.yaml has it; empty for the public one.
 	Repository string
 	// Version of the charts; empty for whatever is installed.
 	Version string
@@ -168,6 +168,9 @@ func (a Allowance) allowsRepository(repository string) bool {
 // bare is a repository in one spelling. A path begins with ./ or ../, as in
 // plumbline.yaml.
 func bare(repository string) string {
+	if repository == "" {
+		return PublicRepository
+	}
 	if strings.Contains(repository, "://") {
 		return strings.TrimRight(repository, "/")
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
@@ -113,6 +114,9 @@ func briefsOfCharts() []brief {
 		{&charts.UnprotectedCRDsError{Names: crds}, []string{"without helm.sh/resource-policy: keep: use a newer version"}},
 		{&charts.ForeignCRDsError{Version: "1.14.1", Names: []string{"widgets.example.com", "gadgets.example.com"}}, []string{"has CRDs that are not Karpenter's: widgets.example.com (and 1 more)"}},
 		{&charts.LookupError{Chart: "karpenter", Version: "1.14.1", File: "karpenter/templates/deployment.yaml", Line: 112}, []string{"karpenter/templates/deployment.yaml, line 112, calls lookup"}},
+		{&charts.HookError{Chart: "karpenter", Version: "1.14.1", File: "karpenter/templates/post-install.yaml"}, []string{"karpenter/templates/post-install.yaml is a hook of Helm"}},
+		{&allowance.RefusedError{Refusals: []allowance.Refusal{{What: "values.controller.extraVolumeMounts", Why: "gives the controller files of the node or of other objects", Field: "spec.charts.allow.values", Entry: "controller.extraVolumeMounts"}, {What: "b"}}}, []string{"values.controller.extraVolumeMounts may not come from Git (and 1 more): see spec.charts.allow.values"}},
+		{&allowance.RefusedError{Refusals: []allowance.Refusal{{What: "CronJob nightly", Why: "is no object of Karpenter's charts"}}}, []string{"CronJob nightly is no object of Karpenter's charts"}},
 		{&confine.LimitError{What: "the kustomization of ./clusters/production-eu-west-1/nodes", Limit: "20 s of processor time"}, []string{"the kustomization of ./clusters", "took more than 20 s of processor time"}},
 		{&charts.NoRevisionError{Release: "karpenter", Revision: 3}, []string{"revision 3 of helm release karpenter is gone"}},
 		{&charts.TerminatingError{Objects: crds}, []string{"ec2nodeclasses.karpenter.k8s.aws (and 2 more): being deleted"}},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
@@ -123,6 +124,10 @@ func repository(url string) string {
 
 func briefsOfCharts() []shortener {
 	return []shortener{
+		of(func(e *allowance.RefusedError) Brief { return ofRefusals(e.Refusals) }),
+		of(func(e *charts.HookError) Brief {
+			return Brief{What: fmt.Sprintf("chart %s %s: %s is a hook of Helm, and Karpenter's charts have none", e.Chart, e.Version, e.File)}
+		}),
 		of(func(e *charts.AuthError) Brief {
 			what := fmt.Sprintf("chart %s %s: %s refuses access without credentials", e.Chart, e.Ref.Version, e.Host)
 			if e.Origin != "" {
@@ -206,6 +211,22 @@ func briefsOfWrites() []shortener {
 			return Brief{What: fmt.Sprintf("%s: the API server does not serve its kind: install the karpenter-crd chart", e.Ref)}
 		}),
 	}
+}
+
+// ofRefusals names the first thing that may not come from Git, and the field of the
+// NodeSync that would allow it.
+func ofRefusals(refusals []allowance.Refusal) Brief {
+	if len(refusals) == 0 {
+		return Brief{What: "refused"}
+	}
+	first, more := refusals[0], ""
+	if len(refusals) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(refusals)-1)
+	}
+	if first.Field == "" {
+		return Brief{What: first.What + " " + first.Why + more}
+	}
+	return Brief{What: fmt.Sprintf("%s may not come from Git%s: see %s", first.What, more, first.Field)}
 }
 
 // firstOf is the first of several, and how many more there are.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
@@ -77,6 +78,8 @@ func ofCharts() []rule {
 		as[*charts.MalformedError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.RenderError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.LookupError](Terminal, v1alpha1.ReasonRefused),
+		as[*charts.HookError](Terminal, v1alpha1.ReasonRefused),
+		as[*allowance.RefusedError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.ContradictionError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.ValuesError](Terminal, v1alpha1.ReasonInvalid),
 		as[*charts.LayerError](Terminal, v1alpha1.ReasonInvalid),

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
@@ -74,6 +75,8 @@ func meanings() []meaning {
 		{&charts.MalformedError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
 		{&charts.RenderError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
 		{&charts.LookupError{}, fault.Terminal, "Refused"},
+		{&charts.HookError{}, fault.Terminal, "Refused"},
+		{&allowance.RefusedError{}, fault.Terminal, "Refused"},
 		{&confine.LimitError{}, fault.Terminal, "Refused"},
 		{&confine.ChildError{Err: fs.ErrClosed}, fault.Transient, "Failed"},
 		{&charts.ContradictionError{}, fault.Terminal, "Refused"},

@@ -29,7 +29,7 @@ func (s *scene) pushNodes(ctx context.Context) error {
 		return err
 	}
 	manifest, err := nodesync.Manifest(nodesync.Options{
-		Name: name, Namespace: daemon.Namespace, Repository: s.repo, User: s.sandbox.Git.Admin,
+		Name: name, Namespace: daemon.Namespace, Repository: s.repo, User: s.sandbox.Git.Admin, Charts: s.sandbox.Charts.Repository,
 		Settings: map[string]string{"removal.maxUnavailable": "100%"}, // somebody is watching
 	})
 	if err != nil {

@@ -143,7 +143,8 @@ func (s *story) nodesyncCommand(_ *testscript.TestScript, args []string) error {
 	}
 	maps.Copy(s.settings[name], given)
 	manifest, err := nodesync.Manifest(nodesync.Options{
-		Name: name, Namespace: daemon.Namespace, Repository: s.repo, User: s.c.Git.Admin, Settings: s.settings[name],
+		Name: name, Namespace: daemon.Namespace, Repository: s.repo, User: s.c.Git.Admin,
+		Charts: s.c.Charts.Repository, Settings: s.settings[name],
 	})
 	if err != nil {
 		return err

@@ -19,6 +19,8 @@ type Options struct {
 	// Repository is followed; User reads it and reports to it.
 	Repository *repository.Repository
 	User       githost.User
+	// Charts is where Karpenter's charts may come from. Default: as plumbline has it.
+	Charts string
 	// Settings are fields of the spec by their path (guard.maxRemovedPools), each
 	// with a value in YAML. They go over the defaults.
 	Settings map[string]string
@@ -43,6 +45,9 @@ func Manifest(o Options) ([]byte, error) {
 		},
 	}
 	settings := maps.Clone(defaults)
+	if o.Charts != "" {
+		settings["charts.allow.repositories"] = fmt.Sprintf("[%q]", o.Charts)
+	}
 	maps.Copy(settings, o.Settings)
 	for path, text := range settings {
 		var value any

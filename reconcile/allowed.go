@@ -1,0 +1,75 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/plumbline-dev/plumbline/provision/allowance"
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// allowance is what the NodeSync lets Git say of the charts.
+func (p *pass) allowance() allowance.Allowance {
+	if p.sync.Spec.Charts == nil || p.sync.Spec.Charts.Allow == nil {
+		return allowance.Allowance{}
+	}
+	allow := p.sync.Spec.Charts.Allow
+	return allowance.Allowance{
+		Repositories: allow.Repositories, Versions: allow.Versions, Digests: allow.Digests,
+		Values: allow.Values, ControllerRoles: allow.ControllerRoles, PodSecurity: allowance.Level(allow.PodSecurity),
+	}
+}
+
+// checkRequest refuses what plumbline.yaml says of the charts and the NodeSync does not
+// allow. No repository has been asked by then. It returns the values that no chart known
+// here has: whether this one has them is to be seen.
+func (p *pass) checkRequest() (unknown []allowance.Refusal, err error) {
+	allow := p.allowance()
+	refusals := slices.Concat(
+		allow.Check(allowance.Request{Repository: p.karpenter.Repository, Version: p.karpenter.Version, ControllerRole: p.karpenter.Cluster.ControllerRole}),
+		allow.CheckValues(p.values.Merged),
+	)
+	isUnknown := func(r allowance.Refusal) bool { return r.Unknown }
+	if slices.ContainsFunc(refusals, func(r allowance.Refusal) bool { return !isUnknown(r) }) {
+		return nil, allowance.Refuse(refusals)
+	}
+	return refusals, nil
+}
+
+// checkFound refuses charts whose digests are not allowed, and values that no chart
+// known here has, but this one. Those that it has not either are misspelt: the gates say
+// what was meant.
+func (p *pass) checkFound(found *charts.Charts, unknown []allowance.Refusal) error {
+	refusals := p.allowance().CheckDigests(found.CRDDigest, found.Digest)
+	if len(unknown) > 0 {
+		defaults, err := found.Values()
+		if err != nil {
+			return err
+		}
+		misspelt := karpenter.Unknown(p.values.Merged, defaults)
+		refusals = append(refusals, slices.DeleteFunc(unknown, func(r allowance.Refusal) bool {
+			return slices.ContainsFunc(misspelt, func(u karpenter.UnknownValue) bool { return r.Entry == u.Path })
+		})...)
+	}
+	return allowance.Refuse(refusals)
+}
+
+// permit is asked about what the charts render to.
+func (p *pass) permit(r charts.Rendered) error {
+	return allowance.Refuse(p.allowance().CheckObjects(allowance.Rendered{
+		Namespace: r.Namespace, Version: r.Version, CRDs: r.Chart == charts.CRDChart, Objects: r.Objects,
+	}))
+}
+
+// warnOfEverything says, once for each generation of the NodeSync, that its repository
+// may take every right that plumbline has.
+func (p *pass) warnOfEverything() {
+	if p.karpenter.Management != render.Managed || !p.allowance().Everything() || p.before.Status.ObservedGeneration == p.sync.Generation {
+		return
+	}
+	p.warn("AllowsEverything", fmt.Sprintf(
+		"spec.charts.allow.values of NodeSync %s/%s has %q: whoever commits may choose the image, the identity, the volumes and the Secrets of Karpenter's controller; name the values that are needed",
+		p.sync.Namespace, p.sync.Name, allowance.Everything))
+}

@@ -1,0 +1,123 @@
+package reconcile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/provision/allowance"
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func allowing(allow *v1alpha1.ChartAllow) func(*v1alpha1.NodeSync) {
+	return func(sync *v1alpha1.NodeSync) { sync.Spec.Charts = &v1alpha1.ChartAccess{Allow: allow} }
+}
+
+// TestWhatIsNotAllowedIsNotAskedFor: what plumbline.yaml asks for and the NodeSync does
+// not allow is refused before any repository is asked.
+func TestWhatIsNotAllowedIsNotAskedFor(t *testing.T) {
+	const public = "oci://public.ecr.aws/karpenter"
+	values := func(path ...string) map[string]any {
+		all := map[string]any{}
+		if err := unstructured.SetNestedField(all, "x", path...); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		allow     *v1alpha1.ChartAllow
+		karpenter render.Karpenter
+		refused   string // empty: it goes on to the repository
+	}{
+		"by default":             {nil, render.Karpenter{Repository: public}, ""},
+		"another repository":     {nil, render.Karpenter{Repository: "oci://evil.example.com/karpenter"}, "repository oci://evil.example.com/karpenter"},
+		"External":               {nil, render.Karpenter{Repository: "oci://evil.example.com/karpenter", Management: render.External}, "repository oci://evil.example.com/karpenter"},
+		"charts in Git":          {nil, render.Karpenter{Repository: "./charts"}, "repository ./charts"},
+		"charts that may be":     {&v1alpha1.ChartAllow{Repositories: []string{"./charts"}}, render.Karpenter{Repository: "./charts"}, ""},
+		"an image":               {nil, render.Karpenter{Repository: public, Values: values("controller", "image", "tag")}, "values.controller.image.tag"},
+		"an image that may be":   {&v1alpha1.ChartAllow{Values: []string{"controller.image"}}, render.Karpenter{Values: values("controller", "image", "tag")}, ""},
+		"another version":        {&v1alpha1.ChartAllow{Versions: ">=1.15"}, render.Karpenter{Repository: public}, "version 1.14.1"},
+		"a role":                 {nil, render.Karpenter{Repository: public, Cluster: render.Cluster{ControllerRole: "arn:aws:iam::1:role/admin"}}, "cluster.controllerRole arn:aws:iam::1:role/admin"},
+		"a value of no chart":    {nil, render.Karpenter{Repository: public, Values: values("setings")}, ""},
+		"that beside one closed": {nil, render.Karpenter{Repository: public, Values: map[string]any{"setings": "x", "hostNetwork": true}}, "values.hostNetwork"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(allowing(c.allow)))
+			p := b.pass()
+			k := c.karpenter
+			k.Version = "1.14.1"
+			if k.Management == "" {
+				k.Management = render.Managed
+			}
+			p.karpenter, p.snapshot = &k, &render.Snapshot{Revision: "main@sha1:1"}
+			err := p.resolveCharts(t.Context())
+			if k.Management == render.External {
+				err = p.unpulled
+			}
+			var refused *allowance.RefusedError
+			var away *charts.UnreachableError
+			switch {
+			case c.refused != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), c.refused) || len(b.charts.asked) > 0):
+				t.Errorf("%v, having asked for %v, want %q refused", err, b.charts.asked, c.refused)
+			case c.refused == "" && (!errors.As(err, &away) || len(b.charts.asked) != 1):
+				t.Errorf("%v, having asked for %v", err, b.charts.asked)
+			}
+		})
+	}
+}
+
+// TestChartsOfOtherDigests: a repository may hold anything under a version.
+func TestChartsOfOtherDigests(t *testing.T) {
+	b := newBed(t, nodeSync(allowing(&v1alpha1.ChartAllow{Digests: []string{"sha256:crd", "sha256:main"}})))
+	for digest, refused := range map[string]bool{"sha256:main": false, "sha256:evil": true} {
+		err := b.pass().checkFound(&charts.Charts{Version: "1.14.1", CRDDigest: "sha256:crd", Digest: digest}, nil)
+		if (err != nil) != refused {
+			t.Errorf("%s: %v", digest, err)
+		}
+	}
+}
+
+// TestEverythingIsWarnedOfOnce: at the first pass over a NodeSync that has been written.
+func TestEverythingIsWarnedOfOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		values   []string
+		observed int64
+		warned   bool
+	}{
+		"everything":        {[]string{"podLabels", "*"}, -1, true},
+		"everything, again": {[]string{"*"}, 1, false},
+		"some values":       {[]string{"podLabels"}, -1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(func(sync *v1alpha1.NodeSync) {
+				allowing(&v1alpha1.ChartAllow{Values: c.values})(sync)
+				sync.Status.ObservedGeneration = c.observed
+			}))
+			p := b.pass()
+			p.karpenter = &render.Karpenter{Management: render.Managed}
+			p.warnOfEverything()
+			if warned := len(p.notes) == 1 && p.notes[0].reason == "AllowsEverything"; warned != c.warned {
+				t.Errorf("notes: %v", p.notes)
+			}
+		})
+	}
+}
+
+// TestWhatTheChartsRenderToIsAsked: the installer asks the NodeSync about the objects.
+func TestWhatTheChartsRenderToIsAsked(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.pass()
+	p.karpenter = &render.Karpenter{Management: render.Managed}
+	job := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": map[string]any{"name": "karpenter"}}}
+	for _, chart := range []string{charts.CRDChart, charts.ControllerChart} {
+		err := p.installation().Permit(charts.Rendered{Chart: chart, Version: "1.14.1", Namespace: "kube-system", Objects: []*unstructured.Unstructured{job}})
+		var refused *allowance.RefusedError
+		if !errors.As(err, &refused) {
+			t.Errorf("a CronJob in chart %s: %v", chart, err)
+		}
+	}
+}
