@@ -96,6 +96,20 @@ func TestTheBase(t *testing.T) {
 		"RoleBinding plumbline-system/plumbline", "RoleBinding plumbline-system/plumbline-charts-values",
 		"Service plumbline-system/plumbline-metrics", "Service plumbline-system/plumbline-webhook",
 		"ServiceAccount plumbline-system/plumbline",
+		"ValidatingAdmissionPolicy /plumbline-charts-bindings",
+		"ValidatingAdmissionPolicy /plumbline-charts-crds",
+		"ValidatingAdmissionPolicy /plumbline-charts-handed-on",
+		"ValidatingAdmissionPolicy /plumbline-charts-objects",
+		"ValidatingAdmissionPolicy /plumbline-charts-pods",
+		"ValidatingAdmissionPolicy /plumbline-charts-roles",
+		"ValidatingAdmissionPolicy /plumbline-charts-secrets",
+		"ValidatingAdmissionPolicyBinding /plumbline-charts-bindings",
+		"ValidatingAdmissionPolicyBinding /plumbline-charts-crds",
+		"ValidatingAdmissionPolicyBinding /plumbline-charts-handed-on",
+		"ValidatingAdmissionPolicyBinding /plumbline-charts-objects",
+		"ValidatingAdmissionPolicyBinding /plumbline-charts-pods",
+		"ValidatingAdmissionPolicyBinding /plumbline-charts-roles",
+		"ValidatingAdmissionPolicyBinding /plumbline-charts-secrets",
 	}
 	if diff := cmp.Diff(want, names(build(t, "."))); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

@@ -1,6 +1,7 @@
 // Command generate writes the roles that let plumbline hand Karpenter its
 // rights: a copy of every rule in Karpenter's chart, as the Go module that
-// plumbline is built with has it.
+// plumbline is built with has it. It writes the policies too that keep those rights
+// to the charts' own objects.
 package main
 
 import (
@@ -17,22 +18,20 @@ import (
 const karpenterModule = "github.com/aws/karpenter-provider-aws"
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: generate FILE")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: generate ROLES POLICIES")
 		os.Exit(1)
 	}
-	if err := generate(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	for i, render := range []func() ([]byte, error){render, renderPolicies} {
+		text, err := render()
+		if err == nil {
+			err = os.WriteFile(os.Args[i+1], text, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
-}
-
-func generate(path string) error {
-	text, err := render()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, 0o644)
 }
 
 // render returns the file's text.

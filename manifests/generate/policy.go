@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/plumbline-dev/plumbline/provision/allowance"
+)
+
+//go:embed policy.yaml.tmpl
+var policyTemplate string
+
+// policy is one ValidatingAdmissionPolicy, with its binding.
+type policy struct {
+	Name        string
+	Resources   []matched
+	Variables   []variable
+	Validations []validation
+}
+
+// matched are requests, each field in YAML.
+type matched struct{ Group, Operations, Resources string }
+
+type variable struct{ Name, Expression string }
+
+// validation is refused with the message where the expression does not hold.
+type validation struct{ Message, Expression string }
+
+// renderPolicies returns the text of the policies.
+func renderPolicies() ([]byte, error) {
+	parsed, err := template.New("policy").Parse(policyTemplate)
+	if err != nil {
+		return nil, err
+	}
+	charted := allowance.FromCharts()
+	var out bytes.Buffer
+	err = parsed.Execute(&out, map[string]any{"Policies": []policy{
+		podPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(),
+	}})
+	return out.Bytes(), err
+}
+
+// writes are the operations that make or change an object.
+const writes = "CREATE, UPDATE"
+
+// quoted is a list of texts in CEL.
+func quoted(list []string) string {
+	var all []string
+	for _, one := range list {
+		all = append(all, "'"+one+"'")
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+func rolePolicy(charted allowance.Charted) policy {
+	var rights []string
+	for _, role := range slices.Sorted(maps.Keys(charted.Rights)) {
+		rights = append(rights, fmt.Sprintf("'%s': %s", role, quoted(charted.Rights[role])))
+	}
+	const given = "(g + '/' + x + ' ' + v) in variables.mine"
+	return policy{
+		Name:      "plumbline-charts-roles",
+		Resources: []matched{{"rbac.authorization.k8s.io", writes, "roles, clusterroles"}},
+		Variables: []variable{
+			{"rights", "{" + strings.Join(rights, ",\n        ") + "}"},
+			{"role", "request.kind.kind + ' ' + object.metadata.name"},
+			{"mine", "variables.role in variables.rights ? variables.rights[variables.role] : []"},
+			{"rules", "has(object.rules) ? object.rules : []"},
+			// What an administrator has added stays where plumbline leaves it alone.
+			{"unchanged", "request.operation == 'UPDATE' && has(object.rules) && has(oldObject.rules) && object.rules == oldObject.rules"},
+		},
+		Validations: []validation{
+			{"plumbline writes no role but those of Karpenter's charts", "variables.role in variables.rights"},
+			{"plumbline gives a role no right that is not in Karpenter's charts", "variables.unchanged || variables.rules.all(r, !has(r.nonResourceURLs) && r.verbs.all(v, r.apiGroups.all(g, r.resources.all(x, " +
+				given + " || (has(r.resourceNames) && r.resourceNames.size() > 0 && r.resourceNames.all(n, (g + '/' + x + '[' + n + '] ' + v) in variables.mine))))))"},
+			{"plumbline writes no role that takes its rules from others, or gives them to others", "!has(object.aggregationRule) && (!has(object.metadata.labels) || object.metadata.labels.all(l, " +
+				"!l.startsWith('rbac.authorization.k8s.io/') || (l == 'rbac.authorization.k8s.io/aggregate-to-admin' && object.metadata.name == 'karpenter-admin')))"},
+		},
+	}
+}
+
+func bindingPolicy(charted allowance.Charted) policy {
+	names := slices.Concat(charted.Objects["RoleBinding"], charted.Objects["ClusterRoleBinding"])
+	slices.Sort(names)
+	return policy{
+		Name:      "plumbline-charts-bindings",
+		Resources: []matched{{"rbac.authorization.k8s.io", writes, "rolebindings, clusterrolebindings"}},
+		Variables: []variable{
+			// Karpenter's namespace.
+			{"home", "'kube-system'"},
+			{"names", quoted(slices.Compact(names))},
+		},
+		Validations: []validation{
+			{"plumbline binds no role but those of Karpenter's charts", "object.metadata.name in variables.names && object.roleRef.name == object.metadata.name && object.roleRef.kind + 'Binding' == request.kind.kind"},
+			{"plumbline gives rights to Karpenter's ServiceAccount only", "!has(object.subjects) || object.subjects.all(s, s.kind == 'ServiceAccount' && s.name == 'karpenter' && has(s.namespace) && s.namespace == variables.home)"},
+		},
+	}
+}
+
+// objectPolicy is about what else the main chart has.
+func objectPolicy() policy {
+	const selects = "'app.kubernetes.io/name' in %[1]s && %[1]s['app.kubernetes.io/name'] == 'karpenter'"
+	return policy{
+		Name: "plumbline-charts-objects",
+		Resources: []matched{
+			{`""`, writes, "services, serviceaccounts"},
+			{"policy", writes, "poddisruptionbudgets"},
+			{"monitoring.coreos.com", writes, "servicemonitors"},
+		},
+		Validations: []validation{
+			{"plumbline writes no objects but those of Karpenter's charts", "object.metadata.name == 'karpenter'"},
+			{"plumbline makes no Service that is reached from outside of the cluster, or leads to other pods than Karpenter's", "request.kind.kind != 'Service' || " +
+				"(object.spec.type == 'ClusterIP' && !has(object.spec.externalIPs) && has(object.spec.selector) && " + fmt.Sprintf(selects, "object.spec.selector") + ")"},
+			{"plumbline gives no ServiceAccount Secrets", "request.kind.kind != 'ServiceAccount' || !has(object.secrets) || (request.operation == 'UPDATE' && has(oldObject.secrets) && object.secrets == oldObject.secrets)"},
+			{"plumbline keeps no pods but Karpenter's from being evicted", "request.kind.kind != 'PodDisruptionBudget' || (has(object.spec.selector) && has(object.spec.selector.matchLabels) && " + fmt.Sprintf(selects, "object.spec.selector.matchLabels") + ")"},
+		},
+	}
+}
+
+func crdPolicy(charted allowance.Charted) policy {
+	return policy{
+		Name:      "plumbline-charts-crds",
+		Resources: []matched{{"apiextensions.k8s.io", writes, "customresourcedefinitions"}},
+		Variables: []variable{
+			// Karpenter's namespace.
+			{"home", "'kube-system'"},
+			{"names", quoted(charted.CRDs)},
+		},
+		Validations: []validation{
+			{"plumbline writes no CRD but those of Karpenter", "object.metadata.name in variables.names"},
+			{"plumbline has no objects converted but by Karpenter", "!has(object.spec.conversion) || object.spec.conversion.strategy == 'None' || " +
+				"(has(object.spec.conversion.webhook.clientConfig.service) && object.spec.conversion.webhook.clientConfig.service.name == 'karpenter' && object.spec.conversion.webhook.clientConfig.service.namespace == variables.home)"},
+		},
+	}
+}
+
+// secretPolicy keeps the Secrets that plumbline writes to Helm's releases: one of
+// another type could hold a token of any ServiceAccount of the namespace.
+func secretPolicy() policy {
+	return policy{
+		Name:      "plumbline-charts-secrets",
+		Resources: []matched{{`""`, writes + ", DELETE", "secrets"}},
+		Variables: []variable{{"secret", "request.operation == 'DELETE' ? oldObject : object"}},
+		Validations: []validation{
+			{"plumbline writes and deletes no Secrets but Helm's releases of Karpenter", "variables.secret.type == 'helm.sh/release.v1' && variables.secret.metadata.name.matches('^sh[.]helm[.]release[.]v1[.]karpenter(-crd)?[.]v[0-9]+$')"},
+		},
+	}
+}
+
+// handedOnPolicy is about rights that plumbline holds because Karpenter's roles have them.
+func handedOnPolicy() policy {
+	return policy{
+		Name: "plumbline-charts-handed-on",
+		Resources: []matched{
+			{`""`, "CREATE, UPDATE, DELETE", "nodes"},
+			{`""`, "DELETE", "pods"},
+			{`""`, "CREATE", "pods/eviction"},
+			{"karpenter.sh", "CREATE", "nodeclaims"},
+			{"coordination.k8s.io", "CREATE, UPDATE, DELETE", "leases"},
+		},
+		Validations: []validation{
+			{"plumbline has this right to hand it on to Karpenter, and does not use it", "request.resource.resource == 'leases' && request.namespace == 'plumbline-system'"},
+		},
+	}
+}

@@ -1,0 +1,389 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	apiservercel "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+)
+
+// policies are those of the base by name, compiled as the API server does it.
+type policies struct {
+	t    *testing.T
+	byOf map[string]compiled
+}
+
+type compiled struct {
+	policy    admissionregistrationv1.ValidatingAdmissionPolicy
+	compiler  *plugincel.CompositedCompiler
+	validates plugincel.ConditionEvaluator
+}
+
+func compile(t *testing.T) policies {
+	t.Helper()
+	all := policies{t, map[string]compiled{}}
+	bound := map[string]bool{}
+	for _, o := range build(t, ".") {
+		switch o.Kind {
+		case "ValidatingAdmissionPolicyBinding":
+			var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
+			if err := yaml.UnmarshalStrict(o.text, &binding); err != nil {
+				t.Fatal(err)
+			}
+			bound[binding.Spec.PolicyName] = len(binding.Spec.ValidationActions) == 1 && binding.Spec.ValidationActions[0] == admissionregistrationv1.Deny && binding.Spec.MatchResources == nil
+		case "ValidatingAdmissionPolicy":
+			var c compiled
+			if err := yaml.UnmarshalStrict(o.text, &c.policy); err != nil {
+				t.Fatal(err)
+			}
+			c.compile(t)
+			all.byOf[c.policy.Name] = c
+		}
+	}
+	for name := range all.byOf {
+		if !bound[name] {
+			t.Errorf("policy %s is not bound so that it denies", name)
+		}
+	}
+	return all
+}
+
+// reserved are the names that no variable may have:
+// https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax
+var reserved = map[string]bool{
+	"as": true, "break": true, "const": true, "continue": true, "else": true, "for": true, "function": true, "if": true, "import": true, "let": true,
+	"loop": true, "namespace": true, "package": true, "return": true, "var": true, "void": true, "while": true, "in": true, "true": true, "false": true, "null": true,
+}
+
+func (c *compiled) compile(t *testing.T) {
+	t.Helper()
+	var err error
+	if c.compiler, err = plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range c.policy.Spec.Variables {
+		if reserved[v.Name] {
+			t.Errorf("policy %s: the variable %s has a name that CEL keeps for itself", c.policy.Name, v.Name)
+		}
+		result := c.compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, plugincel.OptionalVariableDeclarations{}, environment.NewExpressions)
+		if result.Error != nil {
+			t.Fatalf("policy %s, variable %s: %v", c.policy.Name, v.Name, result.Error)
+		}
+	}
+	var expressions []plugincel.ExpressionAccessor
+	for _, v := range c.policy.Spec.Validations {
+		expressions = append(expressions, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message})
+	}
+	c.validates = c.compiler.CompileCondition(expressions, plugincel.OptionalVariableDeclarations{}, environment.NewExpressions)
+	for _, err := range c.validates.CompilationErrors() {
+		t.Fatalf("policy %s: %v", c.policy.Name, err)
+	}
+}
+
+// write is a request to change an object; old is nil where there is none before.
+type write struct {
+	operation   admission.Operation
+	resource    string
+	object, old *unstructured.Unstructured
+	subresource string
+}
+
+// denied says which messages a write by plumbline meets.
+func (p policies) denied(w write) []string {
+	p.t.Helper()
+	var messages []string
+	matched := false
+	for _, c := range p.byOf {
+		if !c.matches(w) {
+			continue
+		}
+		matched = true
+		messages = append(messages, c.evaluate(p.t, w)...)
+	}
+	if !matched {
+		p.t.Errorf("no policy is about %s %s", w.operation, w.resource)
+	}
+	return messages
+}
+
+func (w write) any() *unstructured.Unstructured {
+	if w.object == nil {
+		return w.old
+	}
+	return w.object
+}
+
+func (c compiled) matches(w write) bool {
+	resource := w.resource
+	if w.subresource != "" {
+		resource += "/" + w.subresource
+	}
+	for _, rule := range c.policy.Spec.MatchConstraints.ResourceRules {
+		if contains(rule.Resources, resource) && contains(rule.Operations, admissionregistrationv1.OperationType(w.operation)) && contains(rule.APIGroups, w.any().GroupVersionKind().Group) {
+			return true
+		}
+	}
+	return false
+}
+
+func contains[T comparable](list []T, one T) bool {
+	for _, item := range list {
+		if item == one {
+			return true
+		}
+	}
+	return false
+}
+
+func (c compiled) evaluate(t *testing.T, w write) []string {
+	t.Helper()
+	kind := w.any().GroupVersionKind()
+	gvr := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: w.resource}
+	attributes := &admission.VersionedAttributes{VersionedKind: kind, Attributes: admission.NewAttributesRecord(nil, nil, kind, w.any().GetNamespace(), w.any().GetName(), gvr, w.subresource, w.operation, nil, false, nil)}
+	if w.object != nil {
+		attributes.VersionedObject.Set(w.object)
+	}
+	if w.old != nil {
+		attributes.VersionedOldObject.Set(w.old)
+	}
+	request := &admissionv1.AdmissionRequest{
+		Kind: metav1.GroupVersionKind(kind), Resource: metav1.GroupVersionResource(gvr), Operation: admissionv1.Operation(w.operation),
+		Name: w.any().GetName(), Namespace: w.any().GetNamespace(), SubResource: w.subresource,
+	}
+	ctx := c.compiler.CreateContext(context.WithoutCancel(t.Context()))
+	results, _, err := c.validates.ForInput(ctx, attributes, request, plugincel.OptionalVariableBindings{}, nil, apiservercel.RuntimeCELCostBudget)
+	if err != nil {
+		t.Fatalf("policy %s: %v", c.policy.Name, err)
+	}
+	var messages []string
+	for i, result := range results {
+		if result.Error != nil {
+			messages = append(messages, "error: "+result.Error.Error()) // failurePolicy Fail
+		} else if result.EvalResult.Value() != true {
+			messages = append(messages, c.policy.Spec.Validations[i].Message)
+		}
+	}
+	return messages
+}
+
+// resources are those of the kinds.
+var resources = map[string]string{
+	"Deployment": "deployments", "Role": "roles", "ClusterRole": "clusterroles", "RoleBinding": "rolebindings", "ClusterRoleBinding": "clusterrolebindings",
+	"Service": "services", "ServiceAccount": "serviceaccounts", "PodDisruptionBudget": "poddisruptionbudgets", "ServiceMonitor": "servicemonitors",
+	"CustomResourceDefinition": "customresourcedefinitions", "Secret": "secrets", "Node": "nodes", "Pod": "pods", "NodeClaim": "nodeclaims", "Lease": "leases",
+}
+
+// realChart is what Karpenter's own chart renders to, by kind and name.
+func realChart(t *testing.T) map[string]*unstructured.Unstructured {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := charts.FromFolder(filepath.Join(strings.TrimSpace(string(out)), "charts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := found.Controller(t.Context(), charts.Installation{Namespace: "kube-system", Cluster: "any", Region: "any"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*unstructured.Unstructured{}
+	for _, object := range rendered {
+		all[object.GetKind()+" "+object.GetName()] = parse(t, marshal(t, object.Object))
+	}
+	return all
+}
+
+func marshal(t *testing.T, object any) string {
+	t.Helper()
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// patched is an object changed by a JSON patch in YAML.
+func patched(t *testing.T, object *unstructured.Unstructured, text string) *unstructured.Unstructured {
+	t.Helper()
+	ops, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := object.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, err = patch.Apply(raw); err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, string(raw))
+}
+
+// TestThePoliciesLetTheRealChartsBe: made, upgraded, and touched where somebody else
+// has changed them.
+func TestThePoliciesLetTheRealChartsBe(t *testing.T) {
+	p := compile(t)
+	for name, object := range realChart(t) {
+		for _, w := range []write{
+			{operation: admission.Create, resource: resources[object.GetKind()], object: object},
+			{operation: admission.Update, resource: resources[object.GetKind()], object: object, old: object},
+		} {
+			if messages := p.denied(w); len(messages) > 0 {
+				t.Errorf("%s %s: %v", w.operation, name, messages)
+			}
+		}
+	}
+	chart := realChart(t)
+	for name, patch := range map[string]string{
+		"Deployment karpenter":       "[{op: add, path: /spec/template/spec/hostNetwork, value: true}]",
+		"ClusterRole karpenter-core": "[{op: add, path: /rules/0, value: {apiGroups: [example.com], resources: [widgets], verbs: [get]}}]",
+	} {
+		edited := patched(t, chart[name], patch)
+		touched := patched(t, edited, "[{op: add, path: /metadata/annotations, value: {touched: 'true'}}]")
+		w := write{operation: admission.Update, resource: resources[edited.GetKind()], object: touched, old: edited}
+		if messages := p.denied(w); len(messages) > 0 {
+			t.Errorf("what an administrator has changed in %s: %v", name, messages)
+		}
+	}
+}
+
+// TestThePoliciesDeny is each way out of Karpenter's own objects that the rights of the
+// daemon leave open.
+func TestThePoliciesDeny(t *testing.T) {
+	p, chart := compile(t), realChart(t)
+	add := func(path, value string) string { return "[{op: add, path: " + path + ", value: " + value + "}]" }
+	const deployment, pod, container = "Deployment karpenter", "/spec/template/spec", "/spec/template/spec/containers/0"
+	for name, c := range map[string]struct{ object, patch, want string }{
+		"another name":              {deployment, add("/metadata/name", "coredns"), "writes no Deployment but Karpenter's"},
+		"another ServiceAccount":    {deployment, add(pod+"/serviceAccountName", "clusterrole-aggregation-controller"), "own ServiceAccount"},
+		"no ServiceAccount":         {deployment, "[{op: remove, path: " + pod + "/serviceAccountName}]", "own ServiceAccount"},
+		"another image":             {deployment, add(container+"/image", "evil/karpenter:1"), "Karpenter's image"},
+		"an image of a longer name": {deployment, add(container+"/image", "public.ecr.aws/karpenter/controller-evil:1"), "Karpenter's image"},
+		"another in a sidecar":      {deployment, add("/spec/template/spec/containers/1", "{name: b, image: evil, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}}}"), "Karpenter's image"},
+		"another before it":         {deployment, add(pod+"/initContainers", "[{name: b, image: evil, securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}}}]"), "Karpenter's image"},
+		"hostNetwork":               {deployment, add(pod+"/hostNetwork", "true"), "share nothing with the node"},
+		"hostPID":                   {deployment, add(pod+"/hostPID", "true"), "share nothing with the node"},
+		"hostIPC":                   {deployment, add(pod+"/hostIPC", "true"), "share nothing with the node"},
+		"a port of the node":        {deployment, add(container+"/ports/0/hostPort", "80"), "share nothing with the node"},
+		"the node's root":           {deployment, add(pod+"/volumes", "[{name: h, hostPath: {path: /}}]"), "no volumes of the node"},
+		"privileged":                {deployment, add(container+"/securityContext/privileged", "true"), "not privileged"},
+		"to gain privileges":        {deployment, add(container+"/securityContext/allowPrivilegeEscalation", "true"), "not privileged"},
+		"no word of it":             {deployment, add(container+"/securityContext", "{}"), "not privileged"},
+		"root":                      {deployment, add(container+"/securityContext/runAsNonRoot", "false"), "not root"},
+		"root by its number":        {deployment, add(container+"/securityContext/runAsUser", "0"), "not root"},
+		"capabilities":              {deployment, add(container+"/securityContext/capabilities/add", "[SYS_ADMIN]"), "no capabilities"},
+		"unconfined":                {deployment, add(pod+"/securityContext/seccompProfile/type", "Unconfined"), "are confined"},
+		"SELinux":                   {deployment, add(container+"/securityContext/seLinuxOptions", "{type: spc_t}"), "are confined"},
+		"another role":              {"ClusterRole karpenter", add("/metadata/name", "evil"), "writes no role but those"},
+		"all rights":                {"ClusterRole karpenter", add("/rules/0", "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "no right that is not in"},
+		"Secrets":                   {"Role karpenter", add("/rules/0", "{apiGroups: [''], resources: [secrets], verbs: [get]}"), "no right that is not in"},
+		"a right of another role":   {"Role karpenter", add("/rules/0", "{apiGroups: [''], resources: [services], verbs: [get]}"), "no right that is not in"},
+		"a right without its name":  {"Role karpenter-dns", "[{op: remove, path: /rules/0/resourceNames}]", "no right that is not in"},
+		"a right of no name":        {"Role karpenter-dns", add("/rules/0/resourceNames", "[]"), "no right that is not in"},
+		"paths of the API server":   {"ClusterRole karpenter", add("/rules/0", "{nonResourceURLs: ['*'], verbs: [get]}"), "no right that is not in"},
+		"rules for all who view":    {"ClusterRole karpenter", add("/metadata/labels/rbac.authorization.k8s.io~1aggregate-to-view", "'true'"), "gives them to others"},
+		"rules from others":         {"ClusterRole karpenter", add("/aggregationRule", "{clusterRoleSelectors: [{}]}"), "takes its rules from others"},
+		"cluster-admin":             {"ClusterRoleBinding karpenter", add("/roleRef/name", "cluster-admin"), "binds no role but those"},
+		"a binding of another name": {"ClusterRoleBinding karpenter", add("/metadata/name", "evil"), "binds no role but those"},
+		"a ClusterRole":             {"RoleBinding karpenter", add("/roleRef/kind", "ClusterRole"), "binds no role but those"},
+		"everybody":                 {"ClusterRoleBinding karpenter", add("/subjects/0", "{kind: Group, apiGroup: rbac.authorization.k8s.io, name: 'system:authenticated'}"), "Karpenter's ServiceAccount only"},
+		"one of another namespace":  {"ClusterRoleBinding karpenter", add("/subjects/0/namespace", "payments"), "Karpenter's ServiceAccount only"},
+		"another Service":           {"Service karpenter", add("/metadata/name", "kube-dns"), "no objects but those"},
+		"an external IP":            {"Service karpenter", add("/spec/externalIPs", "[8.8.8.8]"), "outside of the cluster"},
+		"a load balancer":           {"Service karpenter", add("/spec/type", "LoadBalancer"), "outside of the cluster"},
+		"pods of others":            {"Service karpenter", add("/spec/selector", "{k8s-app: kube-dns}"), "other pods"},
+		"a budget for all":          {"PodDisruptionBudget karpenter", add("/spec/selector", "{}"), "from being evicted"},
+		"another account":           {"ServiceAccount karpenter", add("/metadata/name", "default"), "no objects but those"},
+		"Secrets of an account":     {"ServiceAccount karpenter", add("/secrets", "[{name: s}]"), "no ServiceAccount Secrets"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policies{t, p.byOf}
+			object := patched(t, chart[c.object], c.patch)
+			for _, w := range []write{
+				{operation: admission.Create, resource: resources[object.GetKind()], object: object},
+				{operation: admission.Update, resource: resources[object.GetKind()], object: object, old: chart[c.object]},
+			} {
+				if messages := p.denied(w); !strings.Contains(strings.Join(messages, "; "), c.want) {
+					t.Errorf("%s: denied %q, want %q", w.operation, messages, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestThePoliciesOnOtherObjects is what is not in the main chart.
+func TestThePoliciesOnOtherObjects(t *testing.T) {
+	p := compile(t)
+	const helm = "{apiVersion: v1, kind: Secret, type: helm.sh/release.v1, metadata: {name: sh.helm.release.v1.karpenter.v3, namespace: kube-system}}"
+	crd := func(name, conversion string) string {
+		return fmt.Sprintf("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %s}, spec: {conversion: %s}}", name, conversion)
+	}
+	for name, c := range map[string]struct {
+		text, want string
+		operation  admission.Operation
+	}{
+		"a release":              {helm, "", admission.Create},
+		"a release that goes":    {helm, "", admission.Delete},
+		"a token":                {"{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: sh.helm.release.v1.karpenter.v3, namespace: kube-system}}", "no Secrets but Helm's", admission.Create},
+		"another release":        {"{apiVersion: v1, kind: Secret, type: helm.sh/release.v1, metadata: {name: sh.helm.release.v1.payments.v3, namespace: kube-system}}", "no Secrets but Helm's", admission.Create},
+		"a Secret of others":     {"{apiVersion: v1, kind: Secret, type: Opaque, metadata: {name: theirs, namespace: kube-system}}", "no Secrets but Helm's", admission.Delete},
+		"Karpenter's CRD":        {crd("nodepools.karpenter.sh", "{strategy: None}"), "", admission.Create},
+		"that of 1.0":            {crd("nodepools.karpenter.sh", "{strategy: Webhook, webhook: {clientConfig: {service: {name: karpenter, namespace: kube-system}}}}"), "", admission.Create},
+		"one that converts":      {crd("nodepools.karpenter.sh", "{strategy: Webhook, webhook: {clientConfig: {url: 'https://evil'}}}"), "converted but by Karpenter", admission.Create},
+		"another CRD":            {crd("widgets.example.com", "{strategy: None}"), "no CRD but those", admission.Create},
+		"a node":                 {"{apiVersion: v1, kind: Node, metadata: {name: a}}", "hand it on", admission.Delete},
+		"a pod":                  {"{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: b}}", "hand it on", admission.Delete},
+		"a NodeClaim":            {"{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {name: a}}", "hand it on", admission.Create},
+		"Karpenter's lease":      {"{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: karpenter-leader-election, namespace: kube-system}}", "hand it on", admission.Create},
+		"the daemon's own lease": {"{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: plumbline, namespace: plumbline-system}}", "", admission.Create},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policies{t, p.byOf}
+			object := parse(t, c.text)
+			w := write{operation: c.operation, resource: resources[object.GetKind()], object: object}
+			if c.operation == admission.Delete {
+				w.object, w.old = nil, object
+			}
+			messages := strings.Join(p.denied(w), "; ")
+			if (messages == "") != (c.want == "") || !strings.Contains(messages, c.want) {
+				t.Errorf("denied %q, want %q", messages, c.want)
+			}
+		})
+	}
+}
