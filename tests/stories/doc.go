@@ -51,6 +51,8 @@
 //		Counts what the daemon has sent to the API server to change anything.
 //	rbac take VERB RESOURCE, rbac give
 //		Takes a verb out of plumbline's ClusterRoles, and puts all back.
+//	token FILE
+//		Writes a kubeconfig with the token of the daemon's ServiceAccount, for kubectl --kubeconfig.
 //	admission rejects|hangs KIND[/NAME], admission off
 //		Has an admission webhook, sizes.example.com, see each such object.
 //	term POINT [FLAGS]

@@ -8,11 +8,21 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
 // roles select plumbline's ClusterRoles. Karpenter's own rules, which one of them
 // holds, allow some of what the others do.
 const roles = "app.kubernetes.io/part-of=plumbline"
+
+// tokenCommand is `token FILE`.
+func (s *story) tokenCommand(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: token FILE")
+	}
+	return s.c.Kube.ServiceAccountKubeconfig(s.ctx, ts.MkAbs(args[0]), daemon.Namespace, daemon.ServiceAccount, nil)
+}
 
 // rbacCommand is `rbac take VERB RESOURCE`, or `rbac give`.
 func (s *story) rbacCommand(_ *testscript.TestScript, args []string) error {
