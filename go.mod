@@ -45,8 +45,8 @@ require (
 	k8s.io/apiserver v0.37.0
 	k8s.io/cli-runtime v0.37.0
 	k8s.io/client-go v0.37.0
-	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3
 	k8s.io/pod-security-admission v0.37.0
+	k8s.io/utils v0.0.0-20260707023825-cf1189d6abe3
 	oras.land/oras-go/v2 v2.6.2
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/controller-runtime v0.25.0

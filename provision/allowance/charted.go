@@ -26,7 +26,9 @@ type Charted struct {
 var chartedJSON []byte
 
 // FromCharts returns what the released charts consist of.
-var FromCharts = sync.OnceValue(func() Charted {
+func FromCharts() Charted { return charted() }
+
+var charted = sync.OnceValue(func() Charted {
 	var c Charted
 	if err := json.Unmarshal(chartedJSON, &c); err != nil {
 		panic(fmt.Sprintf("read charted.json: %v", err))
