@@ -12,6 +12,7 @@ MODULES := . tests manifests/image tools/release
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Packages whose tests start child processes with a limit of memory.
 CONFINED := /(confine|render/kustomize|provision/charts)$$
+PREPARE := cd tests && go run ./sandbox/cmd/prepare -ldflags '$(LDFLAGS)'
 FUZZTIME ?= 10s
 OBJECTS ?= 400
 MINUTES ?= 30
@@ -31,26 +32,29 @@ system: ## Install or name the system's packages that the sandbox needs
 
 .PHONY: build
 build: ## Build bin/plumbline
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/plumbline ./cmd/plumbline
+	@$(PREPARE) plumbline
 
 .PHONY: build-steps
 build-steps: ## Build bin/plumbline-steps, which tests can kill at each of its steps
-	@CGO_ENABLED=0 go build -trimpath -tags steppoints -ldflags '$(LDFLAGS)' -o bin/plumbline-steps ./cmd/plumbline
+	@$(PREPARE) plumbline-steps
 
 .PHONY: sandbox-binaries
 sandbox-binaries: system ## Build the sandbox's binaries into the cache
-	@cd tests && go run ./sandbox/cmd/sandbox build
+	@$(PREPARE) programs
 
 .PHONY: sandbox
-sandbox: sandbox-binaries ## Start a sandbox and stay in the foreground
-	@cd tests && go run ./sandbox/cmd/sandbox up
+sandbox: system ## Start a sandbox and stay in the foreground
+	@$(PREPARE) programs sandbox
+	@bin/sandbox up
 
 .PHONY: demo
-demo: build sandbox-binaries ## Play the main job on a sandbox; KEEP=1 leaves it up
-	@cd tests && go run ./demo
+demo: system ## Play the main job on a sandbox; KEEP=1 leaves it up
+	@$(PREPARE) programs plumbline demo
+	@bin/demo
 
 .PHONY: test
-test: build build-steps sandbox-binaries ## Unit tests with the race detector, the sandbox's tests, the stories
+test: system ## Unit tests with the race detector, the sandbox's tests, the stories
+	@$(PREPARE) programs plumbline plumbline-steps
 	@$(MAKE) --no-print-directory test-unit
 	@go test -race -tags steppoints ./reconcile/steppoint
 	@go test -run "TestManyFetches|TestFetchOfALongHistory" ./reconcile/source # the race detector's memory and time would hide theirs

@@ -70,7 +70,7 @@ func (g *ground) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.builder = &binaries.Builder{Source: g.source(), Cache: cache, Progress: g.options.Progress}
+	g.builder = &binaries.Builder{Source: g.source(), Cache: cache, Progress: &binaries.Progress{Out: g.options.Progress}}
 	g.paths, err = g.builder.Build(ctx, binaries.Kubernetes, binaries.Helm)
 	return err
 }

@@ -56,7 +56,7 @@ func Up(ctx context.Context, options Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	builder := &binaries.Builder{Source: options.Source, Cache: options.Cache, Progress: options.Progress}
+	builder := &binaries.Builder{Source: options.Source, Cache: options.Cache, Progress: &binaries.Progress{Out: options.Progress}}
 	paths, err := builder.Build(ctx, options.Programs()...)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // Builder builds programs into a cache.
@@ -18,8 +17,8 @@ type Builder struct {
 	Source string
 	// Cache is the folder of built programs.
 	Cache string
-	// Progress gets a line when a build starts and ends. Optional.
-	Progress io.Writer
+	// Progress prints how far builds are. Optional.
+	Progress *Progress
 }
 
 // Build returns the paths of the programs, building those that are not in the
@@ -36,16 +35,49 @@ func (b *Builder) Build(ctx context.Context, names ...Name) (map[Name]string, er
 	return paths, nil
 }
 
-func (b *Builder) build(ctx context.Context, name Name) (string, error) {
+// Missing are those of the programs that are not in the cache.
+func (b *Builder) Missing(ctx context.Context, names ...Name) ([]Name, error) {
+	var missing []Name
+	for _, name := range names {
+		_, path, err := b.place(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("look for %s: %w", name, err)
+		}
+		if !executable(path) {
+			missing = append(missing, name)
+		}
+	}
+	return missing, nil
+}
+
+// Fetch fetches the modules that targets and programs are built of, in their order. It
+// only saves time: what it could not fetch is fetched, or reported, by the build.
+func (b *Builder) Fetch(ctx context.Context, targets []Target, names []Name) {
+	for _, name := range names {
+		if r, err := recipeOf(name); err == nil {
+			targets = append(targets, b.target(name, r, ""))
+		}
+	}
+	for _, t := range targets {
+		_, _ = t.stale(ctx, io.Discard)
+	}
+}
+
+// place is how a program is built, and where it goes.
+func (b *Builder) place(ctx context.Context, name Name) (recipe, string, error) {
 	r, err := recipeOf(name)
 	if err != nil {
-		return "", err
+		return recipe{}, "", err
 	}
 	key, err := b.key(ctx, name, r)
+	return r, filepath.Join(b.Cache, string(name)+"-"+key), err
+}
+
+func (b *Builder) build(ctx context.Context, name Name) (string, error) {
+	r, path, err := b.place(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(b.Cache, string(name)+"-"+key)
 	if executable(path) {
 		return path, Use(path)
 	}
@@ -64,29 +96,16 @@ func (b *Builder) build(ctx context.Context, name Name) (string, error) {
 	return path, Prune(b.Cache, string(name)+"-"+strings.Repeat("?", keyLength), path)
 }
 
-// compile runs go build and moves the result to its place in one step.
+// compile builds the program into its place.
 func (b *Builder) compile(ctx context.Context, name Name, r recipe, path string) error {
-	began := time.Now()
-	b.say("building %s (once)\n", name)
-	partial := path + ".partial"
-	args := []string{"-n", "10", "go", "build", "-p", "2", "-ldflags", strings.Join(r.ldflags, " "), "-o", partial}
-	if r.tags != "" {
-		args = append(args, "-tags", r.tags)
+	return Compile(ctx, b.target(name, r, path), b.Progress)
+}
+
+func (b *Builder) target(name Name, r recipe, path string) Target {
+	return Target{
+		Name: string(name), Dir: filepath.Join(b.Source, string(name)), Package: r.pkg, Output: path,
+		Tags: r.tags, LDFlags: strings.Join(r.ldflags, " "), CGO: r.cgo,
 	}
-	cmd := exec.CommandContext(ctx, "nice", append(args, r.pkg)...)
-	cmd.Dir = filepath.Join(b.Source, string(name))
-	cmd.Env = append(cmd.Environ(), "GOWORK=off")
-	if r.cgo {
-		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s in %s: %w\n%s", strings.Join(cmd.Args, " "), cmd.Dir, err, bytes.TrimSpace(out))
-	}
-	if err := os.Rename(partial, path); err != nil {
-		return fmt.Errorf("move the built file to its place: %w", err)
-	}
-	b.say("built %s in %s\n", name, time.Since(began).Round(time.Second))
-	return nil
 }
 
 func (b *Builder) goVersion(ctx context.Context) (string, error) {
@@ -97,12 +116,6 @@ func (b *Builder) goVersion(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("ask go for its version: %w", err)
 	}
 	return string(bytes.TrimSpace(out)), nil
-}
-
-func (b *Builder) say(format string, args ...any) {
-	if b.Progress != nil {
-		fmt.Fprintf(b.Progress, format, args...)
-	}
 }
 
 func executable(path string) bool {
@@ -121,5 +134,5 @@ func Here(progress io.Writer) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Builder{Source: source, Cache: cache, Progress: progress}, nil
+	return &Builder{Source: source, Cache: cache, Progress: &Progress{Out: progress}}, nil
 }

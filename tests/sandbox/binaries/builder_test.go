@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,15 +73,21 @@ func standIn(t *testing.T) *binaries.Builder {
 func TestBuildsOnceAndPrunes(t *testing.T) {
 	b := standIn(t)
 	var progress bytes.Buffer
-	b.Progress = &progress
+	b.Progress = &binaries.Progress{Out: &progress, Terminal: true, Of: 3}
 	first := build(t, b)
 	if again := build(t, b); again != first {
 		t.Errorf("built twice from the same files: %s, then %s", first, again)
 	}
-	if got := strings.Count(progress.String(), "building helm"); got != 1 {
+	if got := strings.Count(progress.String(), "[1/3] helm  done in "); got != 1 || strings.Contains(progress.String(), "[2/3]") {
 		t.Errorf("builds: got %d, want 1:\n%s", got, progress.String())
 	}
+	if missing, err := b.Missing(t.Context(), binaries.Helm); err != nil || len(missing) > 0 {
+		t.Errorf("missing after it was built: %v, %v", missing, err)
+	}
 	write(t, filepath.Join(b.Source, "helm", "go.sum"), "\n")
+	if missing, err := b.Missing(t.Context(), binaries.Helm); err != nil || !slices.Equal(missing, []binaries.Name{binaries.Helm}) {
+		t.Errorf("missing after its modules changed: %v, %v", missing, err)
+	}
 	second := build(t, b)
 	if second == first {
 		t.Fatalf("a changed go.sum left the key as it was: %s", first)

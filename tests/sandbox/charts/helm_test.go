@@ -15,7 +15,7 @@ func TestHelmPulls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	builder := &binaries.Builder{Source: "../bin", Cache: cache, Progress: os.Stderr}
+	builder := &binaries.Builder{Source: "../bin", Cache: cache, Progress: &binaries.Progress{Out: os.Stderr}}
 	built, err := builder.Build(t.Context(), binaries.Helm)
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func start(t *testing.T) *Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	builder := binaries.Builder{Source: "../bin", Cache: cache, Progress: os.Stderr}
+	builder := binaries.Builder{Source: "../bin", Cache: cache, Progress: &binaries.Progress{Out: os.Stderr}}
 	built, err := builder.Build(t.Context(), binaries.Gitea)
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func start(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	builder := &binaries.Builder{Source: "../bin", Cache: cache, Progress: os.Stderr}
+	builder := &binaries.Builder{Source: "../bin", Cache: cache, Progress: &binaries.Progress{Out: os.Stderr}}
 	built, err := builder.Build(t.Context(), binaries.Kubernetes, binaries.Kwok)
 	if err != nil {
 		t.Fatal(err)

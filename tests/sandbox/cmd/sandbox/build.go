@@ -52,5 +52,5 @@ func newBuilder(cmd *cobra.Command, source, cache string) (*binaries.Builder, er
 			return nil, err
 		}
 	}
-	return &binaries.Builder{Source: source, Cache: cache, Progress: cmd.ErrOrStderr()}, nil
+	return &binaries.Builder{Source: source, Cache: cache, Progress: &binaries.Progress{Out: cmd.ErrOrStderr()}}, nil
 }

@@ -1,0 +1,111 @@
+package binaries
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Target is a package of Go code that is built into a file.
+type Target struct {
+	// Name is what progress calls it.
+	Name string
+	// Dir is a folder of the module that it is built in.
+	Dir string
+	// Package is its import path, or a path relative to Dir.
+	Package string
+	// Output is the path of the file, absolute or relative to Dir.
+	Output  string
+	Tags    string
+	LDFlags string
+	// CGO is for the few programs that need a C compiler. All others are built without
+	// it, so that they share what is compiled.
+	CGO bool
+}
+
+// downloads is how many modules the go command fetches at a time: by itself as many as
+// there are processors, which leaves a network idle.
+const downloads = 24
+
+// Compile builds a target, in one step: a file that is there is whole. Progress gets
+// what goes on; it may be nil.
+func Compile(ctx context.Context, t Target, progress *Progress) error {
+	line := progress.start(t.Name)
+	defer line.end()
+	stale, err := t.stale(ctx, line.fetching())
+	if err != nil {
+		return err
+	}
+	partial := t.Output + ".partial"
+	build := append(append([]string{"-n", "10", "go", "build", "-v"}, t.flags()...), "-ldflags", t.LDFlags, "-o", partial, t.Package)
+	if _, err := t.run(ctx, line.compiling(stale), "nice", build...); err != nil {
+		return err
+	}
+	if err := os.Rename(absolute(t.Dir, partial), absolute(t.Dir, t.Output)); err != nil {
+		return fmt.Errorf("move the built file to its place: %w", err)
+	}
+	return nil
+}
+
+// stale is how many packages have to be compiled. Modules that are missing are fetched.
+func (t Target) stale(ctx context.Context, log io.Writer) (int, error) {
+	list := append(append([]string{"list", "-deps", "-f", "{{if .Stale}}.{{end}}"}, t.flags()...), t.Package)
+	out, err := t.run(ctx, log, "go", list...)
+	return bytes.Count(out, []byte(".")), err
+}
+
+func (t Target) flags() []string {
+	flags := []string{"-trimpath"} // the same for all, so that they share what is compiled
+	if t.Tags != "" {
+		flags = append(flags, "-tags", t.Tags)
+	}
+	return flags
+}
+
+// run runs a command in the target's folder. Its standard error goes to log, and into
+// the error where it fails.
+func (t Target) run(ctx context.Context, log io.Writer, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = t.Dir
+	cmd.Env = append(cmd.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	if t.CGO {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+	}
+	if name == "go" {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(downloads))
+	}
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, io.MultiWriter(&said, log)
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s in %s: %w\n%s", strings.Join(cmd.Args, " "), cmd.Dir, errors.Join(err, ctx.Err()), complaints(said.Bytes()))
+	}
+	return out.Bytes(), nil
+}
+
+// complaints are the lines of the go command that do not name a package or module it
+// is busy with.
+func complaints(said []byte) string {
+	var kept []string
+	lines := bufio.NewScanner(bytes.NewReader(said))
+	for lines.Scan() {
+		if line := lines.Text(); strings.Contains(line, " ") && !strings.HasPrefix(line, "go: downloading ") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}

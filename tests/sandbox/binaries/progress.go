@@ -1,0 +1,132 @@
+package binaries
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How often progress is printed: on a terminal, in a line that is written over and over,
+// and elsewhere, in lines of their own.
+const (
+	terminalEvery = time.Second
+	plainEvery    = 20 * time.Second
+)
+
+// Progress prints how far builds are.
+type Progress struct {
+	// Out gets the lines.
+	Out io.Writer
+	// Terminal says that a line can be written over.
+	Terminal bool
+	// Of is how many builds there are to be, 0 where that is unknown.
+	Of int
+
+	begun atomic.Int32
+}
+
+// line is the progress of one build. A nil line prints nothing.
+type line struct {
+	*Progress
+	name    string
+	began   time.Time
+	stop    chan struct{}
+	stopped sync.WaitGroup
+
+	mu          sync.Mutex
+	what        string
+	done, total int
+	last        time.Time
+}
+
+// start begins a build. Nothing is printed before it has lasted for a while.
+func (p *Progress) start(name string) *line {
+	if p == nil || p.Out == nil {
+		return nil
+	}
+	if begun := p.begun.Add(1); p.Of > 1 {
+		name = fmt.Sprintf("[%d/%d] %s", begun, p.Of, name)
+	}
+	l := &line{Progress: p, name: name, began: time.Now(), last: time.Now(), stop: make(chan struct{})}
+	l.stopped.Go(func() {
+		tick := time.NewTicker(terminalEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-l.stop:
+				return
+			case now := <-tick.C:
+				l.print(now)
+			}
+		}
+	})
+	return l
+}
+
+// end prints how long the build took, if it took any time.
+func (l *line) end() {
+	if l == nil {
+		return
+	}
+	close(l.stop)
+	l.stopped.Wait()
+	took := time.Since(l.began)
+	switch {
+	case l.Terminal:
+		fmt.Fprintf(l.Out, "\r\x1b[K%s  done in %s\n", l.name, took.Round(time.Second))
+	case took >= terminalEvery:
+		fmt.Fprintf(l.Out, "%s  done in %s\n", l.name, took.Round(time.Second))
+	}
+}
+
+// print prints how far the build is, where that is due.
+func (l *line) print(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.Terminal && now.Sub(l.last) < plainEvery {
+		return
+	}
+	l.last = now
+	state := fmt.Sprintf("%s  %s", l.name, l.what)
+	switch {
+	case l.total > 0:
+		state += fmt.Sprintf(" %d of %d packages", min(l.done, l.total), l.total)
+	case l.done > 0:
+		state += fmt.Sprintf(" %d modules", l.done)
+	}
+	state += fmt.Sprintf(", %s", now.Sub(l.began).Round(time.Second))
+	if l.Terminal {
+		fmt.Fprintf(l.Out, "\r\x1b[K%s", state)
+		return
+	}
+	fmt.Fprintln(l.Out, state)
+}
+
+// fetching counts the modules that the go command names.
+func (l *line) fetching() io.Writer { return l.phase("fetching modules:", 0) }
+
+// compiling counts the packages that the go command names.
+func (l *line) compiling(total int) io.Writer { return l.phase("compiling", total) }
+
+func (l *line) phase(what string, total int) io.Writer {
+	if l == nil {
+		return io.Discard
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.what, l.done, l.total = what, 0, total
+	return counter{l}
+}
+
+// counter counts lines.
+type counter struct{ line *line }
+
+func (c counter) Write(data []byte) (int, error) {
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	c.line.done += bytes.Count(data, []byte("\n"))
+	return len(data), nil
+}

@@ -1,0 +1,44 @@
+package binaries
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestProgressOfALongBuild: the phases, on a terminal and elsewhere.
+func TestProgressOfALongBuild(t *testing.T) {
+	for name, c := range map[string]struct {
+		terminal bool
+		want     string
+	}{
+		"terminal": {true, "\r\x1b[Khelm  fetching modules: 2 modules, 1s\r\x1b[Khelm  compiling 1 of 3 packages, 21s\r\x1b[Khelm  compiling 3 of 3 packages, 22s"},
+		"plain":    {false, "helm  compiling 1 of 3 packages, 21s\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			l := &line{Progress: &Progress{Out: &out, Terminal: c.terminal}, name: "helm", began: began, last: began}
+			say(t, l.fetching(), "go: downloading a v1\ngo: downloading b v1\n")
+			l.print(began.Add(time.Second))
+			compiling := l.compiling(3)
+			say(t, compiling, "a\n")
+			l.print(began.Add(21 * time.Second))
+			say(t, compiling, "b\nc\nd\n")
+			l.print(began.Add(22 * time.Second))
+			if diff := cmp.Diff(c.want, out.String()); diff != "" {
+				t.Errorf("progress (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func say(t *testing.T, to io.Writer, text string) {
+	t.Helper()
+	if _, err := to.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}

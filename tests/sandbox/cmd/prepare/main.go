@@ -1,0 +1,89 @@
+// Command prepare builds what a make target needs, and shows how far it is: plumbline,
+// the demo, and the programs of a sandbox. It is made of the standard library and
+// tests/sandbox/binaries only, so that it is there at once on a fresh machine.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
+)
+
+// programs is the argument that stands for all programs of a sandbox.
+const programs = "programs"
+
+func main() {
+	ldflags := flag.String("ldflags", "-s -w", "for what is built of this repository")
+	flag.Usage = func() {
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: prepare [-ldflags FLAGS] [plumbline] [plumbline-steps] [demo] [sandbox] [%s]\n", programs)
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := prepare(ctx, *ldflags, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "prepare:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// prepare builds one thing after another, and fetches the modules of the next ones
+// meanwhile.
+func prepare(ctx context.Context, ldflags string, names []string) error {
+	builder, err := binaries.Here(os.Stderr)
+	if err != nil {
+		return err
+	}
+	var own []binaries.Target
+	var missing []binaries.Name
+	for _, name := range names {
+		if name == programs {
+			if missing, err = builder.Missing(ctx, binaries.All()...); err != nil {
+				return err
+			}
+			continue
+		}
+		target, err := ownTarget(filepath.Join(builder.Source, "..", "..", ".."), name, ldflags)
+		if err != nil {
+			return err
+		}
+		own = append(own, target)
+	}
+	builder.Progress.Terminal, builder.Progress.Of = term.IsTerminal(int(os.Stderr.Fd())), len(own)+len(missing)
+	go builder.Fetch(ctx, own, missing)
+	for _, target := range own {
+		if err := binaries.Compile(ctx, target, builder.Progress); err != nil {
+			return fmt.Errorf("build %s: %w", target.Name, err)
+		}
+	}
+	_, err = builder.Build(ctx, missing...)
+	return err
+}
+
+// ownTarget is something of this repository, built into its folder bin.
+func ownTarget(root, name, ldflags string) (binaries.Target, error) {
+	t := binaries.Target{Name: name, Output: filepath.Join(root, "bin", name), LDFlags: ldflags}
+	tests := filepath.Join(root, "tests")
+	switch name {
+	case "plumbline":
+		t.Dir, t.Package = root, "./cmd/plumbline"
+	case "plumbline-steps":
+		t.Dir, t.Package, t.Tags = root, "./cmd/plumbline", "steppoints"
+	case "demo":
+		t.Dir, t.Package = tests, "./demo"
+	case "sandbox":
+		t.Dir, t.Package = tests, "./sandbox/cmd/sandbox"
+	default:
+		return t, fmt.Errorf("%q is unknown: see prepare -h", name)
+	}
+	return t, nil
+}
