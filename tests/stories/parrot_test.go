@@ -24,6 +24,7 @@ func (s *story) parrotCommand(ts *testscript.TestScript, args []string) error {
 		}
 		ts.Setenv("REPO_URL", s.repo.HTTPURL)
 		ts.Setenv("PARROT", s.parrot.Host())
+		ts.Setenv("CHARTS", s.c.Charts.Repository)
 		ts.Setenv("METRICS", fmt.Sprintf("127.0.0.1:%d", ports[0]))
 		ts.Setenv("PROFILES", fmt.Sprintf("127.0.0.1:%d", ports[1]))
 	}

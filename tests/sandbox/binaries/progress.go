@@ -92,6 +92,8 @@ func (l *line) print(now time.Time) {
 	l.last = now
 	state := fmt.Sprintf("%s  %s", l.name, l.what)
 	switch {
+	case l.total > 0 && l.done >= l.total-1:
+		state = l.name + "  linking"
 	case l.total > 0:
 		state += fmt.Sprintf(" %d of %d packages", min(l.done, l.total), l.total)
 	case l.done > 0:

@@ -15,7 +15,7 @@ func TestProgressOfALongBuild(t *testing.T) {
 		terminal bool
 		want     string
 	}{
-		"terminal": {true, "\r\x1b[Khelm  fetching modules: 2 modules, 1s\r\x1b[Khelm  compiling 1 of 3 packages, 21s\r\x1b[Khelm  compiling 3 of 3 packages, 22s"},
+		"terminal": {true, "\r\x1b[Khelm  fetching modules: 2 modules, 1s\r\x1b[Khelm  compiling 1 of 3 packages, 21s\r\x1b[Khelm  linking, 22s"},
 		"plain":    {false, "helm  compiling 1 of 3 packages, 21s\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
