@@ -302,6 +302,11 @@ func TestThePoliciesDeny(t *testing.T) {
 		"hostIPC":                   {deployment, add(pod+"/hostIPC", "true"), "share nothing with the node"},
 		"a port of the node":        {deployment, add(container+"/ports/0/hostPort", "80"), "share nothing with the node"},
 		"the node's root":           {deployment, add(pod+"/volumes", "[{name: h, hostPath: {path: /}}]"), "no volumes of the node"},
+		"a kubeconfig":              {deployment, add(pod+"/volumes", "[{name: s, secret: {secretName: a}}]"), "none with Secrets"},
+		"a token of another kind":   {deployment, add(pod+"/volumes", "[{name: s, projected: {sources: []}}]"), "none with Secrets"},
+		"another API server":        {deployment, add(container+"/env/0", "{name: KUBECONFIG, value: /tmp/k}"), "speak to this cluster"},
+		"another AWS":               {deployment, add(container+"/env/0", "{name: AWS_ENDPOINT_URL_STS, value: 'https://evil'}"), "speak to this cluster"},
+		"a command":                 {deployment, add(container+"/args", "['--kubeconfig=/tmp/k']"), "their own command"},
 		"privileged":                {deployment, add(container+"/securityContext/privileged", "true"), "not privileged"},
 		"to gain privileges":        {deployment, add(container+"/securityContext/allowPrivilegeEscalation", "true"), "not privileged"},
 		"no word of it":             {deployment, add(container+"/securityContext", "{}"), "not privileged"},
@@ -351,6 +356,9 @@ func TestThePoliciesDeny(t *testing.T) {
 func TestThePoliciesOnOtherObjects(t *testing.T) {
 	p := compile(t)
 	const helm = "{apiVersion: v1, kind: Secret, type: helm.sh/release.v1, metadata: {name: sh.helm.release.v1.karpenter.v3, namespace: kube-system}}"
+	monitor := func(spec string) string {
+		return "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: karpenter, namespace: kube-system}, spec: {" + spec + "}}"
+	}
 	crd := func(name, conversion string) string {
 		return fmt.Sprintf("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %s}, spec: {conversion: %s}}", name, conversion)
 	}
@@ -367,6 +375,11 @@ func TestThePoliciesOnOtherObjects(t *testing.T) {
 		"that of 1.0":            {crd("nodepools.karpenter.sh", "{strategy: Webhook, webhook: {clientConfig: {service: {name: karpenter, namespace: kube-system}}}}"), "", admission.Create},
 		"one that converts":      {crd("nodepools.karpenter.sh", "{strategy: Webhook, webhook: {clientConfig: {url: 'https://evil'}}}"), "converted but by Karpenter", admission.Create},
 		"another CRD":            {crd("widgets.example.com", "{strategy: None}"), "no CRD but those", admission.Create},
+		"a CRD with an owner":    {"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: nodepools.karpenter.sh, ownerReferences: [{apiVersion: v1, kind: Namespace, name: none, uid: a}]}, spec: {}}", "no CRD an owner", admission.Create},
+		"Karpenter's metrics":    {monitor("namespaceSelector: {matchNames: [kube-system]}, endpoints: [{port: http-metrics, path: /metrics}]"), "", admission.Create},
+		"metrics with a token":   {monitor("namespaceSelector: {matchNames: [kube-system]}, endpoints: [{port: http-metrics, bearerTokenFile: /var/run/t}]"), "hand nothing over", admission.Create},
+		"metrics relabelled":     {monitor("namespaceSelector: {matchNames: [kube-system]}, endpoints: [{port: http-metrics, relabelings: [{targetLabel: __address__, replacement: evil}]}]"), "hand nothing over", admission.Create},
+		"metrics of others":      {monitor("namespaceSelector: {any: true}, endpoints: [{port: http-metrics}]"), "hand nothing over", admission.Create},
 		"a node":                 {"{apiVersion: v1, kind: Node, metadata: {name: a}}", "hand it on", admission.Delete},
 		"a pod":                  {"{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: b}}", "hand it on", admission.Delete},
 		"a NodeClaim":            {"{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {name: a}}", "hand it on", admission.Create},
@@ -383,6 +396,33 @@ func TestThePoliciesOnOtherObjects(t *testing.T) {
 			messages := strings.Join(p.denied(w), "; ")
 			if (messages == "") != (c.want == "") || !strings.Contains(messages, c.want) {
 				t.Errorf("denied %q, want %q", messages, c.want)
+			}
+		})
+	}
+}
+
+// TestThePoliciesOnNodeClaims: Karpenter ends the instance and the node that the status
+// of a NodeClaim names, so that it may be written as it was, and no other way.
+func TestThePoliciesOnNodeClaims(t *testing.T) {
+	p := compile(t)
+	claim := parse(t, "{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {name: a, labels: {karpenter.sh/nodepool: general}}, spec: {expireAfter: Never}, status: {providerID: i-1, nodeName: a}}")
+	for name, c := range map[string]struct {
+		patch, subresource string
+		denied             bool
+	}{
+		"as it was":                   {"[]", "", false},
+		"its status":                  {"[{op: add, path: /status/providerID, value: i-2}]", "status", true},
+		"its status, where it is one": {"[{op: add, path: /status/providerID, value: i-2}]", "", true},
+		"a status as it was":          {"[]", "status", true},
+		"its pool":                    {"[{op: add, path: /metadata/labels/karpenter.sh~1nodepool, value: batch}]", "", true},
+		"an owner":                    {"[{op: add, path: /metadata/ownerReferences, value: [{apiVersion: v1, kind: Namespace, name: none, uid: a}]}]", "", true},
+		"its spec":                    {"[{op: add, path: /spec/expireAfter, value: 1s}]", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policies{t, p.byOf}
+			w := write{operation: admission.Update, resource: "nodeclaims", subresource: c.subresource, object: patched(t, claim, c.patch), old: claim}
+			if messages := p.denied(w); (len(messages) > 0) != c.denied {
+				t.Errorf("denied %q", messages)
 			}
 		})
 	}

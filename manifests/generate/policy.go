@@ -117,6 +117,9 @@ func objectPolicy() policy {
 			{"plumbline makes no Service that is reached from outside of the cluster, or leads to other pods than Karpenter's", "request.kind.kind != 'Service' || " +
 				"(object.spec.type == 'ClusterIP' && !has(object.spec.externalIPs) && has(object.spec.selector) && " + fmt.Sprintf(selects, "object.spec.selector") + ")"},
 			{"plumbline gives no ServiceAccount Secrets", "request.kind.kind != 'ServiceAccount' || !has(object.secrets) || (request.operation == 'UPDATE' && has(oldObject.secrets) && object.secrets == oldObject.secrets)"},
+			{"plumbline has Prometheus ask Karpenter for metrics, and hand nothing over", "request.kind.kind != 'ServiceMonitor' || (" +
+				"object.spec.endpoints.all(e, e.all(field, field in ['port', 'path', 'interval', 'metricRelabelings'])) && has(object.spec.namespaceSelector) && !has(object.spec.namespaceSelector.any) && " +
+				"has(object.spec.namespaceSelector.matchNames) && object.spec.namespaceSelector.matchNames.all(n, n == object.metadata.namespace))"},
 			{"plumbline keeps no pods but Karpenter's from being evicted", "request.kind.kind != 'PodDisruptionBudget' || (has(object.spec.selector) && has(object.spec.selector.matchLabels) && " + fmt.Sprintf(selects, "object.spec.selector.matchLabels") + ")"},
 		},
 	}
@@ -133,6 +136,8 @@ func crdPolicy(charted allowance.Charted) policy {
 		},
 		Validations: []validation{
 			{"plumbline writes no CRD but those of Karpenter", "object.metadata.name in variables.names"},
+			// The garbage collector deletes what has an owner that is not there.
+			{"plumbline gives no CRD an owner", "!has(object.metadata.ownerReferences) || (request.operation == 'UPDATE' && has(oldObject.metadata.ownerReferences) && object.metadata.ownerReferences == oldObject.metadata.ownerReferences)"},
 			{"plumbline has no objects converted but by Karpenter", "!has(object.spec.conversion) || object.spec.conversion.strategy == 'None' || " +
 				"(has(object.spec.conversion.webhook.clientConfig.service) && object.spec.conversion.webhook.clientConfig.service.name == 'karpenter' && object.spec.conversion.webhook.clientConfig.service.namespace == variables.home)"},
 		},
@@ -152,19 +157,32 @@ func secretPolicy() policy {
 	}
 }
 
-// handedOnPolicy is about rights that plumbline holds because Karpenter's roles have them.
+// handedOnPolicy is about rights that plumbline holds because Karpenter's roles have
+// them. A NodeClaim that is written as it was, to store it in another version, is none:
+// its status says which instance, and which node, end with it.
 func handedOnPolicy() policy {
+	same := func(field string) string {
+		return "object." + field + ".orValue({}) == oldObject." + field + ".orValue({})"
+	}
+	const list = "object.metadata.?%[1]s.orValue([]) == oldObject.metadata.?%[1]s.orValue([])"
 	return policy{
 		Name: "plumbline-charts-handed-on",
 		Resources: []matched{
 			{`""`, "CREATE, UPDATE, DELETE", "nodes"},
 			{`""`, "DELETE", "pods"},
 			{`""`, "CREATE", "pods/eviction"},
-			{"karpenter.sh", "CREATE", "nodeclaims"},
+			{"karpenter.sh", writes, "nodeclaims, nodeclaims/status, nodepools/status, nodeoverlays/status"},
+			{"karpenter.k8s.aws", writes, "ec2nodeclasses/status"},
+			{"autoscaling.x-k8s.io", writes, "capacitybuffers/status"},
 			{"coordination.k8s.io", "CREATE, UPDATE, DELETE", "leases"},
 		},
 		Validations: []validation{
-			{"plumbline has this right to hand it on to Karpenter, and does not use it", "request.resource.resource == 'leases' && request.namespace == 'plumbline-system'"},
+			{"plumbline has this right to hand it on to Karpenter, and does not use it", "(request.resource.resource == 'leases' && request.namespace == 'plumbline-system') || " +
+				"(request.resource.resource == 'nodeclaims' && request.operation == 'UPDATE' && (!has(request.subResource) || request.subResource == '') && " +
+				strings.Join([]string{
+					same("?spec"), same("?status"), same("metadata.?labels"), same("metadata.?annotations"),
+					fmt.Sprintf(list, "ownerReferences"), fmt.Sprintf(list, "finalizers"),
+				}, " && ") + ")"},
 		},
 	}
 }

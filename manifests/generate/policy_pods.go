@@ -32,8 +32,12 @@ func podPolicy() policy {
 				"!variables.pod.?hostNetwork.orValue(false)", "!variables.pod.?hostPID.orValue(false)", "!variables.pod.?hostIPC.orValue(false)",
 				each("c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)"),
 			)},
-			{"Karpenter's pods have no volumes of the node", held("variables.pod.?volumes.orValue([]).all(v, has(v.configMap) || has(v.csi) || has(v.downwardAPI) || has(v.emptyDir) || " +
-				"has(v.ephemeral) || has(v.persistentVolumeClaim) || has(v.projected) || has(v.secret))")},
+			// A Secret could be a kubeconfig: it would lead Karpenter, with its token, elsewhere.
+			{"Karpenter's pods have no volumes of the node, and none with Secrets", held("variables.pod.?volumes.orValue([]).all(v, has(v.configMap) || has(v.downwardAPI) || has(v.emptyDir))")},
+			{"Karpenter's containers run their own command, and speak to this cluster and to AWS", held(
+				each("!has(c.command) && !has(c.args)"),
+				each("c.?env.orValue([]).all(e, e.name != 'KUBECONFIG' && !e.name.startsWith('KUBERNETES_SERVICE_') && !e.name.startsWith('AWS_ENDPOINT_URL') && !e.name.startsWith('AWS_CONTAINER_'))"),
+			)},
 			{"Karpenter's containers are not privileged and gain no privileges", held(
 				each(container+".?privileged.orValue(false) == false"), each(container+".?allowPrivilegeEscalation.orValue(true) == false"),
 				each(container+".?windowsOptions.?hostProcess.orValue(false) == false"), pod+".?windowsOptions.?hostProcess.orValue(false) == false",

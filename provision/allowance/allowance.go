@@ -13,7 +13,7 @@ import (
 // by default.
 const PublicRepository = "oci://public.ecr.aws/karpenter"
 
-// Everything, as one of the Values, allows all of them.
+// Everything allows, as one of the Values, all of them.
 const Everything = "*"
 
 // Allowance is what a NodeSync allows. The zero value is the default.

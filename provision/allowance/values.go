@@ -51,14 +51,26 @@ func (w *walk) look(at string, value any) {
 		}
 		return
 	}
+	if at == roleValue && slices.ContainsFunc(w.allowance.ControllerRoles, func(role string) bool { return value == role }) {
+		return
+	}
+	if is, isClosed := closed[at]; isClosed && harmless(is, value) {
+		return
+	}
 	below, isMap := value.(map[string]any)
-	switch is, isClosed := closed[at]; {
-	case at == roleValue && slices.ContainsFunc(w.allowance.ControllerRoles, func(role string) bool { return value == role }):
-	case isClosed && harmless(is, value):
+	switch {
 	case at == environment:
 		w.variables(value)
 	case isMap && (inside(at) || keyed[at]):
 		w.into(at, below)
+	default:
+		w.notOpen(at)
+	}
+}
+
+// notOpen refuses a value that is none of the open ones.
+func (w *walk) notOpen(at string) {
+	switch is, isClosed := closed[at]; {
 	case isClosed && is.never:
 		w.found = append(w.found, Refusal{What: "values." + at, Why: is.why})
 	case isClosed:

@@ -132,9 +132,6 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	if change.Action.Writes() {
 		m.refuse(ctx, change)
 	}
-	if record, ok := m.live.removal(change.Live.GetUID()); ok && begun(record) && change.Reason == ReasonImmutable {
-		change.recreate()
-	}
 	return nil
 }
 

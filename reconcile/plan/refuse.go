@@ -47,7 +47,7 @@ func staticOrDynamic(desired, live *unstructured.Unstructured) string {
 }
 
 // refuse turns a Change that the API server would refuse into one that says so,
-// so that it is not tried over and over.
+// so that it is not tried over and over, or that waits for what is leaving.
 func (m *maker) refuse(ctx context.Context, change *Change) {
 	err := &RefusedError{Ref: change.Ref, Origin: change.Object.Origin}
 	if change.Ref.Kind == render.NodePool {
@@ -67,6 +67,9 @@ func (m *maker) refuse(ctx context.Context, change *Change) {
 		if err.Immutable {
 			change.Reason = ReasonImmutable
 		}
+	}
+	if record, leaves := m.live.removal(change.Live.GetUID()); err.Immutable && leaves && begun(record) {
+		change.recreate()
 	}
 }
 
