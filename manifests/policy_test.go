@@ -427,3 +427,23 @@ func TestThePoliciesOnNodeClaims(t *testing.T) {
 		})
 	}
 }
+
+// TestThePoliciesOnNodeSyncs: the daemon writes a finalizer, and no setting.
+func TestThePoliciesOnNodeSyncs(t *testing.T) {
+	p := compile(t)
+	sync := parse(t, "{apiVersion: plumbline.dev/v1alpha1, kind: NodeSync, metadata: {name: prod, namespace: plumbline-system}, spec: {path: ./a}}")
+	for patch, denied := range map[string]bool{
+		"[{op: add, path: /metadata/finalizers, value: [plumbline.dev/nodesync]}]":                   false,
+		"[{op: add, path: /metadata/annotations, value: {reconcile.fluxcd.io/requestedAt: now}}]":    false,
+		"[{op: add, path: /spec/charts, value: {allow: {values: ['*']}}}]":                           true,
+		"[{op: add, path: /spec/source, value: {git: {url: 'https://evil.example.com/fleet.git'}}}]": true,
+	} {
+		w := write{operation: admission.Update, resource: "nodesyncs", object: patched(t, sync, patch), old: sync}
+		if messages := p.denied(w); (len(messages) > 0) != denied {
+			t.Errorf("%s: denied %q", patch, messages)
+		}
+	}
+	if messages := p.denied(write{operation: admission.Create, resource: "nodesyncs", object: sync}); len(messages) == 0 {
+		t.Error("the daemon may make a NodeSync")
+	}
+}

@@ -40,7 +40,7 @@ func renderPolicies() ([]byte, error) {
 	charted := allowance.FromCharts()
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{"Policies": []policy{
-		podPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(),
+		podPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(), nodeSyncPolicy(),
 	}})
 	return out.Bytes(), err
 }
@@ -183,6 +183,18 @@ func handedOnPolicy() policy {
 					same("?spec"), same("?status"), same("metadata.?labels"), same("metadata.?annotations"),
 					fmt.Sprintf(list, "ownerReferences"), fmt.Sprintf(list, "finalizers"),
 				}, " && ") + ")"},
+		},
+	}
+}
+
+// nodeSyncPolicy keeps a NodeSync's own settings, its allowance and its signers above
+// all, from the daemon that they bind: it writes finalizers and annotations.
+func nodeSyncPolicy() policy {
+	return policy{
+		Name:      "plumbline-charts-nodesyncs",
+		Resources: []matched{{"plumbline.dev", writes, "nodesyncs"}},
+		Validations: []validation{
+			{"plumbline changes no NodeSync's spec", "request.operation == 'UPDATE' && object.spec == oldObject.spec"},
 		},
 	}
 }
