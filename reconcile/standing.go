@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -22,7 +23,7 @@ import (
 // costs no request.
 func (p *pass) standing(ctx context.Context) (string, error) {
 	versions := []string{fmt.Sprint(p.karpenter.IgnoreDifferences)}
-	for _, name := range crdNames() {
+	for _, name := range allowance.FromCharts().CRDs {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		if err := p.Client.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
 			return "", fmt.Errorf("read crd %s: %w", name, err)

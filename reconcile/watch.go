@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -63,14 +64,9 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []ctrlreconcile.R
 	return r.where(ctx, func(*v1alpha1.NodeSync) bool { return true })
 }
 
-// allOnCRD wakes every NodeSync when a CRD of a kind that is ours changes.
+// allOnCRD wakes every NodeSync when a CRD of Karpenter's changes.
 func (r *Reconciler) allOnCRD(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
-	for _, kind := range render.Kinds() {
-		if kind.CRD == obj.GetName() {
-			return r.all(ctx, obj)
-		}
-	}
-	if obj.GetName() == nodeClaimCRD {
+	if slices.Contains(allowance.FromCharts().CRDs, obj.GetName()) {
 		return r.all(ctx, obj)
 	}
 	return nil
