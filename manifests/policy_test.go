@@ -255,8 +255,8 @@ func patched(t *testing.T, object *unstructured.Unstructured, text string) *unst
 	return parse(t, string(raw))
 }
 
-// TestThePoliciesLetTheRealChartsBe: made, upgraded, and touched where somebody else
-// has changed them.
+// TestThePoliciesLetTheRealChartsBe: installed, upgraded, and touched where an
+// administrator has changed them.
 func TestThePoliciesLetTheRealChartsBe(t *testing.T) {
 	p := compile(t)
 	for name, object := range realChart(t) {

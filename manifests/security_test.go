@@ -15,7 +15,7 @@ func TestSecurityIsTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(text), "## What holds that")
+	_, table, found := strings.Cut(string(text), "## What checks that")
 	if !found {
 		t.Fatal("SECURITY.md does not say what holds its claims")
 	}
@@ -50,7 +50,7 @@ func TestSecurityIsTested(t *testing.T) {
 		rows++
 		names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(columns[2], -1)
 		if len(names) == 0 {
-			t.Errorf("nothing holds that %s", columns[1])
+			t.Errorf("nothing checks that %s", columns[1])
 		}
 		for _, name := range names {
 			if !known[name[1]] {

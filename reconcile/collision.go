@@ -35,11 +35,11 @@ func (p *pass) seeCollision(ctx context.Context) error {
 		if !observe.Running(deployment) {
 			continue
 		}
-		whole := &appsv1.Deployment{} // the cache keeps no pod template
-		if err := p.Uncached.Get(ctx, client.ObjectKeyFromObject(deployment), whole); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read deployment/%s: %w", deployment.Name, err)
+		containers, err := p.containers(ctx, deployment)
+		if err != nil {
+			return err
 		}
-		if name := upgrade.ClusterName(whole.Spec.Template.Spec.Containers); name == cluster || name == "" {
+		if name := upgrade.ClusterName(containers); name == cluster || name == "" {
 			p.collision = collision(deployment, cluster, verified.Message)
 			return nil
 		}

@@ -115,9 +115,8 @@ type memory struct {
 	// cloudAbsent are instances that its answers lack, and for how long.
 	cloudAbsent map[string]teardown.Absence
 
-	// controllerNames are the clusters' names in Deployments of Karpenter's controller, by
-	// the Deployment's UID.
-	controllerNames map[types.UID]controllerName
+	// templates are the pod templates of Karpenter's controller, by the Deployment's UID.
+	templates map[types.UID]podTemplate
 
 	// Where the pods of Karpenter's controller run, and the Deployments' versions
 	// when that was read.
@@ -283,10 +282,7 @@ func (m *memories) remember(name types.NamespacedName, set *render.Set, generati
 		return nil
 	}
 	if !same {
-		known.heard.refs = make(map[render.Ref]bool, len(set.Objects))
-		for _, object := range set.Objects {
-			known.heard.refs[object.Ref] = true
-		}
+		known.heard.refs = entriesOf(set)
 	}
 	known.heard.generation, known.heard.commit, known.heard.at = generation, set.Commit, at
 	for other, memory := range m.of {
@@ -295,6 +291,15 @@ func (m *memories) remember(name types.NamespacedName, set *render.Set, generati
 		}
 	}
 	return waiting
+}
+
+// entriesOf are the entries of a Set.
+func entriesOf(set *render.Set) map[render.Ref]bool {
+	entries := make(map[render.Ref]bool, len(set.Objects))
+	for _, object := range set.Objects {
+		entries[object.Ref] = true
+	}
+	return entries
 }
 
 // has says whether just the entries of a Set are known.

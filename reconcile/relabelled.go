@@ -23,11 +23,12 @@ func (p *pass) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 		return nil, nil
 	}
 	owner := plan.OwnerOf(p.sync.Namespace, p.sync.Name)
+	label, annotation := owner.Label()
 	found := map[render.Ref]types.UID{}
 	var all []v1alpha1.NodeSync
 	for ref, uid := range p.memory.inventory.Record.Objects {
 		object := p.live.Objects[ref]
-		if object == nil || object.GetUID() != uid || owner.Owns(object) || !plan.Applied(object) {
+		if object == nil || object.GetUID() != uid || bears(object, label) && (annotation == "" || owner.Owns(object)) || !plan.Applied(object) {
 			continue
 		}
 		if all == nil {

@@ -2,12 +2,9 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -29,11 +26,11 @@ func (p *pass) seeStatic(ctx context.Context, words map[string]string) error {
 		return err
 	}
 	for i := range deployments {
-		whole := &appsv1.Deployment{} // the cache keeps no pod template
-		if err := p.Uncached.Get(ctx, client.ObjectKeyFromObject(&deployments[i]), whole); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read deployment/%s: %w", deployments[i].Name, err)
+		containers, err := p.containers(ctx, &deployments[i])
+		if err != nil {
+			return err
 		}
-		if on, known := upgrade.FeatureGate(whole.Spec.Template.Spec.Containers, staticGate); known && !on {
+		if on, known := upgrade.FeatureGate(containers, staticGate); known && !on {
 			for _, pool := range empty {
 				words[pool] = "it is static (spec.replicas), and Karpenter's feature gate " + staticGate + " is off: set settings.featureGates.staticCapacity: true in the chart's values"
 			}

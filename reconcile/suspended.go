@@ -25,7 +25,7 @@ type suspended struct {
 // suspendedSync is what is known of a suspended NodeSync: what it has in the commit of
 // our Snapshot where that was looked at, and otherwise what it had last.
 func (p *pass) suspendedSync(sync *v1alpha1.NodeSync, other plan.OtherSync) plan.OtherSync {
-	if seen, ok := p.memory.suspended[sync.UID]; ok && p.memory.snapshot != nil && seen.commit == p.memory.snapshot.Commit && seen.path == sync.Spec.Path {
+	if seen, ok := p.seenSuspended(sync); ok {
 		other.Entries, other.Failure = seen.refs, seen.failure
 		other.Known, other.Awaited = seen.failure == "", seen.failure != ""
 		return other
@@ -48,7 +48,7 @@ func (p *pass) seeSuspended(ctx context.Context, all []v1alpha1.NodeSync) (news 
 		if !other.Spec.Suspend || other.UID == p.sync.UID || !sameBranch(other, p.sync) {
 			continue
 		}
-		if seen, ok := p.memory.suspended[other.UID]; ok && seen.commit == ours.Commit && seen.path == other.Spec.Path {
+		if _, seen := p.seenSuspended(other); seen {
 			continue
 		}
 		if p.memory.suspended == nil {
@@ -57,6 +57,12 @@ func (p *pass) seeSuspended(ctx context.Context, all []v1alpha1.NodeSync) (news 
 		p.memory.suspended[other.UID], news = p.lookInto(ctx, ours, other.Spec.Path), true
 	}
 	return news
+}
+
+// seenSuspended is what was seen of a suspended NodeSync in the commit of our Snapshot.
+func (p *pass) seenSuspended(sync *v1alpha1.NodeSync) (suspended, bool) {
+	ours, seen := p.memory.snapshot, p.memory.suspended[sync.UID]
+	return seen, ours != nil && seen.refs != nil && seen.commit == ours.Commit && seen.path == sync.Spec.Path
 }
 
 // sameBranch says whether two NodeSyncs follow the same thing in one repository.
@@ -73,9 +79,7 @@ func (p *pass) lookInto(ctx context.Context, ours *render.Snapshot, path string)
 	if err == nil {
 		var set *render.Set
 		if set, err = render.Render(ctx, *ours, path, karpenter, nil, render.WithConfinement(p.Confine)); err == nil {
-			for _, object := range set.Objects {
-				seen.refs[object.Ref] = true
-			}
+			seen.refs = entriesOf(set)
 			return seen
 		}
 	}

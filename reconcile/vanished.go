@@ -184,6 +184,12 @@ func (p *pass) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 	return nil
 }
 
+// bears says whether an object has an ownership label, without a copy of all its labels.
+func bears(object *unstructured.Unstructured, label string) bool {
+	has, _, _ := unstructured.NestedString(object.Object, "metadata", "labels", v1alpha1.OwnerLabel)
+	return has == label
+}
+
 // owned are the live objects that this NodeSync has applied. Of one that is
 // recorded the label says whether it still is; to read managedFields costs more.
 func (p *pass) owned() map[render.Ref]types.UID {
@@ -192,7 +198,7 @@ func (p *pass) owned() map[render.Ref]types.UID {
 	recorded := p.memory.inventory.Record.Objects
 	owned := make(map[render.Ref]types.UID, len(recorded))
 	for ref, object := range p.live.Objects {
-		if has, _, _ := unstructured.NestedString(object.Object, "metadata", "labels", v1alpha1.OwnerLabel); has != label {
+		if !bears(object, label) {
 			continue
 		}
 		if uid := object.GetUID(); recorded[ref] == uid || owner.Owns(object) && plan.Applied(object) {

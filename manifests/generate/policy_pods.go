@@ -21,7 +21,7 @@ func podPolicy() policy {
 			{"images", "['public.ecr.aws/karpenter/controller']"},
 			{"pod", "object.spec.template.spec"},
 			{"containers", "variables.pod.containers + variables.pod.?initContainers.orValue([])"},
-			// What somebody else has changed stays where plumbline leaves it alone.
+			// What an administrator has changed stays where plumbline does not change it.
 			{"unchanged", "request.operation == 'UPDATE' && object.spec.template.spec == oldObject.spec.template.spec"},
 		},
 		Validations: []validation{

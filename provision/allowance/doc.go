@@ -7,7 +7,7 @@
 //
 // It is closed by default. The values that a commit may set are one table
 // (table.go), and every value of Karpenter's real charts stands in it, open or closed
-// with the reason: a test holds that for each released version. The objects are those
+// with the reason: a test checks that for each released version. The objects are those
 // that the real charts have, with the rules that they have (charted.json, generated).
 //
 // It has no I/O, no clock and no client, and never repeats a value: some are secrets.

@@ -73,7 +73,7 @@ func (c *check) evaluate(meta *metav1.ObjectMeta, spec *corev1.PodSpec, level ap
 	return found
 }
 
-// identity holds that a pod has its own account and one container, and reaches no
+// identity checks that a pod has its own account and one container, and reaches no
 // object of others.
 func (c *check) identity(spec *corev1.PodSpec) {
 	if spec.ServiceAccountName != account || spec.DeprecatedServiceAccount != "" && spec.DeprecatedServiceAccount != account {
@@ -96,7 +96,7 @@ func (c *check) identity(spec *corev1.PodSpec) {
 	}
 }
 
-// placed holds that it does not run on a node whose userData a commit may write, nor
+// placed checks that it does not run on a node whose userData a commit may write, nor
 // finds its hosts elsewhere.
 func (c *check) placed(spec *corev1.PodSpec) {
 	if !offOwnNodes(spec.Affinity) {
@@ -124,7 +124,7 @@ func offOwnNodes(affinity *corev1.Affinity) bool {
 	})
 }
 
-// container holds that it runs Karpenter's image as it is, and that no variable
+// container checks that it runs Karpenter's image as it is, and that no variable
 // leads it to another host or to a Secret. It is the first one: the others are sidecars,
 // which are allowed or refused as a whole.
 func (c *check) container(container *corev1.Container) {

@@ -16,7 +16,7 @@ const (
 	aggregatedLabel = aggregates + "admin"
 )
 
-// role holds that a role gives no right that the real one does not give.
+// role checks that a role gives no right that the real one does not give.
 func (c *check) role() error {
 	var role rbacv1.ClusterRole // a Role has its rules in the same place
 	if err := c.into(&role); err != nil {
@@ -39,7 +39,7 @@ func (c *check) role() error {
 	return nil
 }
 
-// binding holds that a role is given to Karpenter's ServiceAccount alone.
+// binding checks that a role is given to Karpenter's ServiceAccount alone.
 func (c *check) binding() error {
 	var binding rbacv1.ClusterRoleBinding
 	if err := c.into(&binding); err != nil {

@@ -13,7 +13,7 @@ import (
 // nameLabel is the label that Karpenter's pods are selected by.
 const nameLabel = "app.kubernetes.io/name"
 
-// serviceAccount holds that the account takes no role but one that is named.
+// serviceAccount checks that the account takes no role but one that is named.
 func (c *check) serviceAccount() error {
 	var account corev1.ServiceAccount
 	if err := c.into(&account); err != nil {
@@ -32,7 +32,7 @@ func (c *check) serviceAccount() error {
 	return nil
 }
 
-// service holds that it is reached inside of the cluster alone, and leads to Karpenter.
+// service checks that it is reached inside of the cluster alone, and leads to Karpenter.
 func (c *check) service() error {
 	var service corev1.Service
 	if err := c.into(&service); err != nil {
@@ -48,7 +48,7 @@ func (c *check) service() error {
 	return nil
 }
 
-// budget holds that it keeps none but Karpenter's pods.
+// budget checks that it keeps none but Karpenter's pods.
 func (c *check) budget() error {
 	var budget policyv1.PodDisruptionBudget
 	if err := c.into(&budget); err != nil {
@@ -63,7 +63,7 @@ func (c *check) budget() error {
 // monitorFields are those of an endpoint that every ServiceMonitor may have.
 var monitorFields = []string{"port", "path", "interval", "metricRelabelings"}
 
-// monitor holds that Prometheus asks Karpenter's port for metrics, and hands nothing over.
+// monitor checks that Prometheus asks Karpenter's port for metrics, and hands nothing over.
 func (c *check) monitor() {
 	endpoints, _, err := unstructured.NestedSlice(c.object.Object, "spec", "endpoints")
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *check) monitor() {
 	}
 }
 
-// crd holds that no other server converts objects than Karpenter's own webhook, which
+// crd checks that no other server converts objects than Karpenter's own webhook, which
 // 1.0 had.
 func (c *check) crd() error {
 	var crd apiextensionsv1.CustomResourceDefinition

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -22,7 +21,7 @@ type Target struct {
 	Dir string
 	// Package is its import path, or a path relative to Dir.
 	Package string
-	// Output is the path of the file, absolute or relative to Dir.
+	// Output is the absolute path of the file.
 	Output  string
 	Tags    string
 	LDFlags string
@@ -49,7 +48,7 @@ func Compile(ctx context.Context, t Target, progress *Progress) error {
 	if _, err := t.run(ctx, line.compiling(stale), "nice", build...); err != nil {
 		return err
 	}
-	if err := os.Rename(absolute(t.Dir, partial), absolute(t.Dir, t.Output)); err != nil {
+	if err := os.Rename(partial, t.Output); err != nil {
 		return fmt.Errorf("move the built file to its place: %w", err)
 	}
 	return nil
@@ -101,11 +100,4 @@ func complaints(said []byte) string {
 		}
 	}
 	return strings.Join(kept, "\n")
-}
-
-func absolute(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
 }
