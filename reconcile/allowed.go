@@ -69,7 +69,7 @@ func (p *pass) warnOfEverything() {
 	if p.karpenter.Management != render.Managed || !p.allowance().Everything() || p.before.Status.ObservedGeneration == p.sync.Generation {
 		return
 	}
-	p.warn("AllowsEverything", fmt.Sprintf(
+	p.Warn("AllowsEverything", fmt.Sprintf(
 		"spec.charts.allow.values of NodeSync %s/%s has %q: whoever commits may choose the image, the identity, the volumes and the Secrets of Karpenter's controller; name the values that are needed",
 		p.sync.Namespace, p.sync.Name, allowance.Everything))
 }

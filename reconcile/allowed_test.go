@@ -100,8 +100,8 @@ func TestEverythingIsWarnedOfOnce(t *testing.T) {
 			p := b.pass()
 			p.karpenter = &render.Karpenter{Management: render.Managed}
 			p.warnOfEverything()
-			if warned := len(p.notes) == 1 && p.notes[0].reason == "AllowsEverything"; warned != c.warned {
-				t.Errorf("notes: %v", p.notes)
+			if warned := len(p.Notes) == 1 && p.Notes[0].Reason == "AllowsEverything"; warned != c.warned {
+				t.Errorf("notes: %v", p.Notes)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -24,12 +25,12 @@ const writers = 8
 func (p *pass) applyPlan(ctx context.Context) error {
 	if !p.stages.crds.Ready {
 		if p.stages.crds.Message != "" { // of a first install that is written down the wait is noted
-			p.waitFor("CRDs", p.stages.crds.Message)
+			p.Wait("CRDs", p.stages.crds.Message)
 		}
 		return nil
 	}
 	if !p.stages.controller.Ready {
-		p.waitFor("Controller", cmp.Or(p.stages.controller.Message, "it is looked at once the charts are as Git says"))
+		p.Wait("Controller", cmp.Or(p.stages.controller.Message, "it is looked at once the charts are as Git says"))
 	}
 	if p.stages.changing {
 		return nil
@@ -69,37 +70,23 @@ func (p *pass) tellWritten() {
 		warnings = append(warnings, byRef[w.Ref].Warnings...)
 		switch c := byRef[w.Ref]; {
 		case c.Drift && c.Action == plan.Create:
-			p.wrote(corev1.EventTypeWarning, "DriftCorrected", fmt.Sprintf("%s was missing and is recreated", w.Ref))
+			p.Wrote(corev1.EventTypeWarning, "DriftCorrected", fmt.Sprintf("%s was missing and is recreated", w.Ref))
 		case c.Drift && c.Action == plan.Update, len(c.Editors) > 0:
-			p.wrote(corev1.EventTypeWarning, "DriftCorrected", fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
+			p.Wrote(corev1.EventTypeWarning, "DriftCorrected", fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
 		default:
 			applied = append(applied, fmt.Sprintf("%s: %s", w.Ref, c.Action))
 		}
 	}
 	if len(applied) > 0 {
-		p.wrote(corev1.EventTypeNormal, reasonApplied, someOf(applied))
+		p.Wrote(corev1.EventTypeNormal, reasonApplied, finding.Some(applied))
 	}
 	if len(warnings) > 0 {
-		p.wrote(corev1.EventTypeWarning, "NodesDisrupted", someOf(warnings))
+		p.Wrote(corev1.EventTypeWarning, "NodesDisrupted", finding.Some(warnings))
 	}
 }
 
 // reasonApplied is that of the one event on what a pass has written.
 const reasonApplied = "Applied"
-
-// maxNamed is how many objects one event names.
-const maxNamed = 5
-
-// someOf names the first and counts the rest.
-func someOf(names []string) string { return fewOf(names, ", ") }
-
-// fewOf is someOf for words that stand apart by something else than a comma.
-func fewOf(words []string, between string) string {
-	if len(words) <= maxNamed {
-		return strings.Join(words, between)
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(words[:maxNamed], between), len(words)-maxNamed)
-}
 
 func editors(managers []string) string {
 	if len(managers) == 0 {
@@ -125,40 +112,40 @@ func (p *pass) noteUnwritten() {
 	for _, c := range p.plan.Changes {
 		switch c.Action {
 		case plan.Wait:
-			p.waitFor(c.WaitsFor, c.Message)
+			p.Wait(c.WaitsFor, c.Message)
 		case plan.Drifted:
 			p.drifted = append(p.drifted, c.Ref)
 		case plan.Hold:
 			p.held = append(p.held, c)
 		case plan.Create:
 			if !p.stages.controller.Ready {
-				p.waitFor("Controller", c.Ref.String()+" arrives when the controller is there")
+				p.Wait("Controller", c.Ref.String()+" arrives when the controller is there")
 			}
 		case plan.None, plan.Update, plan.Adopt, plan.TakeBack, plan.Conflict, plan.Refuse:
 		}
 	}
 	for _, message := range p.plan.Warnings {
-		p.warn("Warning", message)
+		p.Warn("Warning", message)
 	}
 }
 
 // failedWrites says what a person, or another try, has to put right; the rest of
 // the Plan is written by then. What was overtaken is looked at again.
 func (p *pass) failedWrites() error {
-	errs := apart(p.plan.Err())
+	errs := fault.Apart(p.plan.Err())
 	for _, f := range p.applied.Failed {
 		switch fault.Classify(f.Err).Class {
 		case fault.Superseded:
 			// Not at once: the cache has yet to learn of what overtook it.
-			p.wakeAt(p.now.Add(soon))
-			p.waitFor(f.Ref.String(), f.Err.Error())
+			p.WakeBy(p.now.Add(soon))
+			p.Wait(f.Ref.String(), f.Err.Error())
 		case fault.Waiting:
-			p.waitFor(f.Ref.String(), f.Err.Error())
+			p.Wait(f.Ref.String(), f.Err.Error())
 		case fault.Transient, fault.Terminal:
 			errs = append(errs, f.Err)
 		}
 	}
-	p.unwritten = several(errs)
+	p.unwritten = fault.Several(errs)
 	if p.unwritten == nil && p.wholeWritten() && !p.setBackUnrecorded() {
 		p.sync.Status.LastAppliedRevision, p.sync.Status.LastAppliedInputs = p.snapshot.Revision, p.set.Inputs.Fingerprint()
 	}

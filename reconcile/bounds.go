@@ -1,9 +1,8 @@
 package reconcile
 
 import (
-	"strings"
-
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // The longest messages in a status, in bytes. The API server takes 32,768 for a
@@ -17,30 +16,11 @@ const (
 	maxEventMessage = 1024
 )
 
-// cutShort ends a message that was cut.
-const cutShort = " … (cut)"
-
-// bounded cuts a message: at the end of a line, or else of a word, where there is one
-// in its last half.
-func bounded(message string, limit int) string {
-	if len(message) <= limit {
-		return message
-	}
-	short := strings.ToValidUTF8(message[:limit-len(cutShort)], "")
-	for _, end := range []string{"\n", " "} {
-		if i := strings.LastIndex(short, end); i > len(short)/2 {
-			short = short[:i]
-			break
-		}
-	}
-	return short + cutShort
-}
-
 // boundRemovals cuts the messages of removals, before anything sums them up. What
 // identifies a removal is never cut: it is the record that it goes by.
 func boundRemovals(removals []v1alpha1.Removal) {
 	for i := range removals {
-		removals[i].Message = bounded(removals[i].Message, maxRemovalMessage)
+		removals[i].Message = finding.Bounded(removals[i].Message, maxRemovalMessage)
 	}
 }
 
@@ -49,15 +29,15 @@ func boundRemovals(removals []v1alpha1.Removal) {
 // counts as new.
 func bound(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.Stages {
-		s.Stages[i].Message = bounded(s.Stages[i].Message, maxMessage)
+		s.Stages[i].Message = finding.Bounded(s.Stages[i].Message, maxMessage)
 	}
 	for i := range s.Reported {
-		s.Reported[i].Failure = bounded(s.Reported[i].Failure, maxRemovalMessage)
+		s.Reported[i].Failure = finding.Bounded(s.Reported[i].Failure, maxRemovalMessage)
 	}
 	if s.Waiting != nil {
-		s.Waiting.Message = bounded(s.Waiting.Message, maxMessage)
+		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxMessage)
 	}
 	if k := s.Karpenter; k != nil && k.Target != nil {
-		k.Target.Message = bounded(k.Target.Message, maxMessage)
+		k.Target.Message = finding.Bounded(k.Target.Message, maxMessage)
 	}
 }

@@ -45,8 +45,8 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		"recorded":       {poolsLeaving(1, v1alpha1.RemovalPacing, 3, ""), "removing NodePool/general-purpose-0: recorded, waiting to start (3 nodes left)"},
 		"draining":       {poolsLeaving(3, v1alpha1.RemovalDraining, 1, ""), "removing NodePool/general-purpose-0 and 2 more: draining (1 node left)"},
 		"asking":         {poolsLeaving(1, v1alpha1.RemovalVerifyingCloud, 2, ""), "removing NodePool/general-purpose-0: asking EC2 for its instances (2 instances left)"},
-		"waits":          {func(p *pass) { p.waitFor("NodePool/a", "NodePool/a is not Ready: NodeClassReady: no") }, "waiting: NodePool/a is not Ready: NodeClassReady: no"},
-		"waits, no word": {func(p *pass) { p.waitFor("Controller", "") }, "waiting for Controller"},
+		"waits":          {func(p *pass) { p.Wait("NodePool/a", "NodePool/a is not Ready: NodeClassReady: no") }, "waiting: NodePool/a is not Ready: NodeClassReady: no"},
+		"waits, no word": {func(p *pass) { p.Wait("Controller", "") }, "waiting for Controller"},
 		"fought for": {func(p *pass) {
 			p.fought = []charts.Move{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
 		}, "corrected again and again, left as it is now"},

@@ -51,7 +51,7 @@ func (p *pass) rollBack(ctx context.Context, revision int32, seen *upgrade.Seen)
 	k := p.sync.Status.Karpenter
 	if result.Changed {
 		seen.Rollout = observe.Readiness{Message: "deployment/karpenter: its rollout begins"}
-		p.wrote(corev1.EventTypeWarning, "ChartRolledBack", fmt.Sprintf("chart %s goes back to %s (revision %d): %s", charts.ControllerChart, k.Version, result.Revision, k.Target.Message))
+		p.Wrote(corev1.EventTypeWarning, "ChartRolledBack", fmt.Sprintf("chart %s goes back to %s (revision %d): %s", charts.ControllerChart, k.Version, result.Revision, k.Target.Message))
 	}
 	status := *k.Controller
 	status.Revision = int32(result.Revision)
@@ -76,13 +76,13 @@ func (p *pass) tellBrought(chart string, result charts.Result) {
 	p.noteFight(result)
 	switch {
 	case p.reinstalled(chart, result):
-		p.wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is installed again (revision %d)", chart, chart, result.Version, result.Revision))
+		p.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is installed again (revision %d)", chart, chart, result.Version, result.Revision))
 	case result.Step == charts.Repair:
 		p.memory.repairedAt = p.now
-		p.wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): %s", chart, result.Version, result.Revision, charts.Moves(result.Moved)))
+		p.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): %s", chart, result.Version, result.Revision, charts.Moves(result.Moved)))
 	case result.Step == charts.Adopt:
-		p.wrote(corev1.EventTypeNormal, "ChartAdopted", fmt.Sprintf("helm release %s of somebody else's is taken over: chart %s is installed over it (revision %d)", chart, result.Version, result.Revision))
+		p.Wrote(corev1.EventTypeNormal, "ChartAdopted", fmt.Sprintf("helm release %s of somebody else's is taken over: chart %s is installed over it (revision %d)", chart, result.Version, result.Revision))
 	case result.Changed:
-		p.wrote(corev1.EventTypeNormal, "ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
+		p.Wrote(corev1.EventTypeNormal, "ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
 	}
 }

@@ -103,7 +103,7 @@ func (p *pass) pullCharts(ctx context.Context) (*charts.Charts, error) {
 	}
 	failed := &p.memory.unpulled
 	if failed.pull == try && !due(p.now, failed.at, p.retryInterval()) {
-		p.wakeAt(failed.at.Add(p.retryInterval()))
+		p.WakeBy(failed.at.Add(p.retryInterval()))
 		return nil, failed.err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout())

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func (b *bed) atTheCharts(change func(*v1alpha1.KarpenterStatus)) *pass {
 		Management: "Managed", Namespace: "kube-system", Cluster: "prod-eu", Region: "eu-west-1", Version: "1.14.1", Identity: identity,
 	}
 	change(p.sync.Status.Karpenter)
-	for _, step := range []step{p.verifyCloud, p.seeCollision} {
+	for _, step := range []func(context.Context) error{p.verifyCloud, p.seeCollision} {
 		if err := step(b.t.Context()); err != nil {
 			b.t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // Cloud is what is asked of AWS.
@@ -80,7 +81,7 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 	case known == nil || !p.accountKnown(interval):
 		p.askAboutAccount(ctx)
 	case known.Status != "True":
-		p.wakeAt(p.memory.account.at.Add(interval))
+		p.WakeBy(p.memory.account.at.Add(interval))
 	}
 	return p.checkRename()
 }
@@ -102,10 +103,10 @@ func (p *pass) askAboutAccount(ctx context.Context) {
 	verdict, err := p.askAccount(ctx)
 	switch {
 	case err != nil:
-		p.wakeAt(p.now.Add(p.retryInterval()))
-		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, fault.Classify(err).Reason, "%s", bounded(err.Error(), maxConditionMessage))
+		p.WakeBy(p.now.Add(p.retryInterval()))
+		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, fault.Classify(err).Reason, "%s", finding.Bounded(err.Error(), maxConditionMessage))
 	case !verdict.OK:
-		p.wakeAt(p.now.Add(p.retryInterval()))
+		p.WakeBy(p.now.Add(p.retryInterval()))
 		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", verdict.Message)
 	default:
 		conditions.MarkTrue(p.sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", verdict.Message)
@@ -193,7 +194,7 @@ func (p *pass) tellForeign() {
 		return
 	}
 	slices.Sort(fresh)
-	p.warn("ProviderIDForeign", someOf(fresh)+": not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself")
+	p.Warn("ProviderIDForeign", finding.Some(fresh)+": not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself")
 }
 
 // clusterName is the cluster as Git names it, or as the first install fixed it

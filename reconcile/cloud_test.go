@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -118,11 +119,11 @@ func TestForeignProviderIDs(t *testing.T) {
 		if diff := cmp.Diff([]string{"aws:///eu-west-1a/i-1"}, p.providerIDs()); diff != "" {
 			t.Errorf("asked about (-want +got):\n%s", diff)
 		}
-		want := []note{{kind: "Warning", reason: "ProviderIDForeign", message: "NodeClaim/b of NodePool/batch (kwok://node), NodeClaim/c of NodePool/batch (aws:////i-3): not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself"}}
+		want := []finding.Note{{Type: "Warning", Reason: "ProviderIDForeign", Message: "NodeClaim/b of NodePool/batch (kwok://node), NodeClaim/c of NodePool/batch (aws:////i-3): not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself"}}
 		if round > 0 {
 			want = nil
 		}
-		if diff := cmp.Diff(want, p.notes, cmp.AllowUnexported(note{})); diff != "" {
+		if diff := cmp.Diff(want, p.Notes); diff != "" {
 			t.Errorf("reported (-want +got):\n%s", diff)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // conclude is the one place where what a pass found becomes status, events,
@@ -42,7 +43,7 @@ func (p *pass) summarize() {
 	s := &p.sync.Status
 	s.Stages = p.stages.list(p.set, s.Stages, p.timestamp())
 	for _, message := range missing(s.Stages, p.before.Status.Stages) {
-		p.warn("ReplicaMissing", message)
+		p.Warn("ReplicaMissing", message)
 	}
 	s.OpenRemovals = 0
 	for _, removal := range s.Removals {
@@ -57,7 +58,7 @@ func (p *pass) summarize() {
 	}
 	boundRemovals(s.Removals)
 	v := p.verdict()
-	v.message = bounded(v.message, maxConditionMessage)
+	v.message = finding.Bounded(v.message, maxConditionMessage)
 	p.setWaiting(v)
 	p.setConditions(v)
 	bound(s)
@@ -67,16 +68,16 @@ func (p *pass) summarize() {
 func (p *pass) timestamp() metav1.Time { return metav1.NewTime(p.now.Truncate(time.Second)) }
 
 func (p *pass) setWaiting(v verdict) {
-	if v.class != working || len(p.waits) == 0 {
+	if v.class != working || len(p.Waits) == 0 {
 		p.sync.Status.Waiting = nil
 		return
 	}
-	first := p.waits[0]
+	first := p.Waits[0]
 	since := p.timestamp()
-	if old := p.before.Status.Waiting; old != nil && old.For == first.on {
+	if old := p.before.Status.Waiting; old != nil && old.For == first.On {
 		since = old.Since
 	}
-	p.sync.Status.Waiting = &v1alpha1.Waiting{For: first.on, Message: first.message, Since: since}
+	p.sync.Status.Waiting = &v1alpha1.Waiting{For: first.On, Message: first.Message, Since: since}
 }
 
 // setConditions speaks kstatus: Ready True is done, Reconciling True is at
@@ -167,7 +168,7 @@ func (p *pass) stale(err error) error {
 	}
 	if apierrors.IsConflict(err) {
 		p.fault = &fault.Error{Class: fault.Superseded, Reason: "Conflict", Err: err}
-		p.notes = slices.DeleteFunc(p.notes, func(n note) bool { return !n.written })
+		p.Notes = slices.DeleteFunc(p.Notes, func(n finding.Note) bool { return !n.Written })
 		return nil
 	}
 	return err
@@ -175,11 +176,11 @@ func (p *pass) stale(err error) error {
 
 // tell sends the pass's events, and one for a verdict that nothing else has told.
 func (p *pass) tell() {
-	for _, n := range p.notes {
-		if n.reason == reasonApplied {
+	for _, n := range p.Notes {
+		if n.Reason == reasonApplied {
 			p.memory.applied = p.revision()
 		}
-		p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), n.kind, n.reason, "%s", bounded(n.message, maxEventMessage))
+		p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), n.Type, n.Reason, "%s", finding.Bounded(n.Message, maxEventMessage))
 	}
 	after, before := conditions.Get(p.sync, meta.ReadyCondition), conditions.Get(p.before, meta.ReadyCondition)
 	if after == nil || p.superseded() || p.finished || sameWords(before, after) {
@@ -196,7 +197,7 @@ func (p *pass) tell() {
 	case before != nil && before.Status == metav1.ConditionTrue:
 		return // a commit that changed nothing of it
 	}
-	p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), kind, after.Reason, "%s", bounded(after.Message, maxEventMessage))
+	p.Events.AnnotatedEventf(p.sync, p.eventAnnotations(), kind, after.Reason, "%s", finding.Bounded(after.Message, maxEventMessage))
 }
 
 // sameWords says whether two conditions, of which the first may be missing, say
@@ -236,12 +237,12 @@ func (p *pass) result() ctrl.Result {
 	}
 	for _, f := range []*fault.Error{p.fault, fault.Classify(p.unpulled), fault.Classify(p.unwritten)} {
 		if f != nil && f.Class == fault.Transient {
-			p.wakeAt(p.now.Add(p.retryInterval()))
+			p.WakeBy(p.now.Add(p.retryInterval()))
 		}
 	}
-	if p.again.IsZero() {
-		p.again = p.now.Add(p.sync.Spec.Interval.Duration)
+	if p.WakeAt.IsZero() {
+		p.WakeAt = p.now.Add(p.sync.Spec.Interval.Duration)
 	}
 	now := p.Settings.Now()
-	return ctrl.Result{RequeueAfter: p.memory.haste.pace(now, p.again.Sub(now))}
+	return ctrl.Result{RequeueAfter: p.memory.haste.pace(now, p.WakeAt.Sub(now))}
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -76,7 +77,7 @@ func TestOneChangeIsToldOnce(t *testing.T) {
 		return strings.Join(b.told(), "\n")
 	}
 	gone := func(p *pass) { p.sync.Status.Removals = nil }
-	applied := func(p *pass) { p.event("Applied", "NodePool/a: Update") }
+	applied := func(p *pass) { p.Event("Applied", "NodePool/a: Update") }
 	for _, pass := range []struct {
 		revision string
 		found    []found
@@ -100,10 +101,10 @@ func TestOneChangeIsToldOnce(t *testing.T) {
 
 func TestAnEventNamesAFew(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
-	if got := someOf(names); got != "a, b, c, d, e" {
+	if got := finding.Some(names); got != "a, b, c, d, e" {
 		t.Errorf("five: %q", got)
 	}
-	if got := someOf(append(names, "f", "g")); got != "a, b, c, d, e and 2 more" {
+	if got := finding.Some(append(names, "f", "g")); got != "a, b, c, d, e and 2 more" {
 		t.Errorf("seven: %q", got)
 	}
 }
@@ -119,7 +120,7 @@ func TestConclusionOfAStalePass(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	p.event("Applied", "NodePool/a: Create")
+	p.Event("Applied", "NodePool/a: Create")
 	again := b.concluded(p, stopped(t, errors.New("odd")))
 	if diff := cmp.Diff(other.Status, b.read().Status); diff != "" {
 		t.Errorf("the status was overwritten:\n%s", diff)
@@ -200,7 +201,7 @@ func TestWhenTheNextPassComes(t *testing.T) {
 	}{
 		"done":                    {nil, 10 * time.Minute},
 		"waits for a watch":       {[]found{waits}, 10 * time.Minute},
-		"waits for a time":        {[]found{waits, func(p *pass) { p.wakeAt(p.now.Add(time.Hour)); p.wakeAt(p.now.Add(5 * time.Second)) }}, 5 * time.Second},
+		"waits for a time":        {[]found{waits, func(p *pass) { p.WakeBy(p.now.Add(time.Hour)); p.WakeBy(p.now.Add(5 * time.Second)) }}, 5 * time.Second},
 		"failed, may go well":     {[]found{stopped(t, &source.UnreachableError{Err: errUnreachable})}, time.Minute},
 		"failed, needs a person":  {[]found{stopped(t, &render.EmptyError{})}, 10 * time.Minute},
 		"one object, may go well": {[]found{unwritten(errors.New("odd"))}, time.Minute},
@@ -224,7 +225,7 @@ func TestEventsCarryTheRevision(t *testing.T) {
 	if got := p.eventAnnotations(); got != nil {
 		t.Errorf("before a fetch: %v", got)
 	}
-	p.run(t.Context(), p.fetch)
+	p.takes(t.Context(), p.fetch)
 	if diff := cmp.Diff(map[string]string{"plumbline.dev/revision": p.snapshot.Revision}, p.eventAnnotations()); diff != "" {
 		t.Error(diff)
 	}

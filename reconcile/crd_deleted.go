@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -32,7 +33,7 @@ func (p *pass) tellLost(ctx context.Context) error {
 		}
 		p.memory.lost = crd.UID
 		if len(claims.Items) > 0 {
-			p.warn("NodesLost", fmt.Sprintf("somebody deleted crd %s, and with it go the nodes of %s: the CRD and Git's definitions are made anew once it is gone", name, byPool(claims.Items)))
+			p.Warn("NodesLost", fmt.Sprintf("somebody deleted crd %s, and with it go the nodes of %s: the CRD and Git's definitions are made anew once it is gone", name, byPool(claims.Items)))
 		}
 	}
 	return nil
@@ -46,5 +47,5 @@ func byPool(claims []karpv1.NodeClaim) string {
 		words = append(words, fmt.Sprintf("NodePool/%s: %s (%s)", c.Labels[karpv1.NodePoolLabelKey], c.Name, c.Status.NodeName))
 	}
 	slices.Sort(words)
-	return strings.ReplaceAll(someOf(words), " ()", "")
+	return strings.ReplaceAll(finding.Some(words), " ()", "")
 }

@@ -23,8 +23,8 @@ func TestNodesThatGoWithACRDAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, n := range p.notes {
-			got = append(got, n.reason+": "+n.message)
+		for _, n := range p.Notes {
+			got = append(got, n.Reason+": "+n.Message)
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("%s: it tells %q, want %q", what, got, want)

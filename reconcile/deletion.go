@@ -17,9 +17,20 @@ import (
 // left, or taken away. A suspended one is concluded, too.
 func (p *pass) deletion() []step {
 	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
-		return []step{p.seeNamespace, p.recordable, p.servedOrGone, p.see, p.seeVanished, p.verifyCloud, p.seeCollision, p.seeController, p.drain, p.finishDrained}
+		return []step{
+			{stepSeeNamespace, p.seeNamespace},
+			{stepRecordable, p.recordable},
+			{stepServedOrGone, p.servedOrGone},
+			{stepSee, p.see},
+			{stepSeeVanished, p.seeVanished},
+			{stepVerifyCloud, p.verifyCloud},
+			{stepSeeCollision, p.seeCollision},
+			{stepSeeController, p.seeController},
+			{stepDrain, p.drain},
+			{stepFinishDrained, p.finishDrained},
+		}
 	}
-	return []step{p.seeNamespace, p.see, p.orphan}
+	return []step{{stepSeeNamespace, p.seeNamespace}, {stepSee, p.see}, {stepOrphan, p.orphan}}
 }
 
 // seeController reads whether Karpenter's controller is alive, where there has
@@ -125,11 +136,11 @@ func (p *pass) nothingLives(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if len(left.Kept) > 0 {
-		p.waitFor("NodeSync/"+left.Kept[0].By, left.Kept[0].Message)
+		p.Wait("NodeSync/"+left.Kept[0].By, left.Kept[0].Message)
 		return false, nil
 	}
 	if len(left.Removals) > 0 {
-		p.waitFor(left.Removals[0].Ref.String(), "it is still there")
+		p.Wait(left.Removals[0].Ref.String(), "it is still there")
 		p.wakeNow()
 		return false, nil
 	}
@@ -139,6 +150,6 @@ func (p *pass) nothingLives(ctx context.Context) (bool, error) {
 // finish takes our finalizer off: the deletion is concluded.
 func (p *pass) finish(how string) {
 	controllerutil.RemoveFinalizer(p.sync, v1alpha1.Finalizer)
-	p.event("Deleted", "the deletion is concluded: "+how)
+	p.Event("Deleted", "the deletion is concluded: "+how)
 	p.finished = true
 }

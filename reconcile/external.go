@@ -70,7 +70,7 @@ func (p *pass) unlikeTheChart(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	if known && !due(p.now, last.at, p.retryInterval()) {
-		p.wakeAt(last.at.Add(p.retryInterval()))
+		p.WakeBy(last.at.Add(p.retryInterval()))
 		return last.unlike, nil
 	}
 	wanted, err := p.charts.CRDs(ctx)
@@ -83,7 +83,7 @@ func (p *pass) unlikeTheChart(ctx context.Context) (string, error) {
 	}
 	*last = external{standing: standing, digest: p.charts.CRDDigest, at: p.now, unlike: karpenter.Unlike(live, wanted)}
 	if last.unlike != "" {
-		p.wakeAt(p.now.Add(p.retryInterval()))
+		p.WakeBy(p.now.Add(p.retryInterval()))
 	}
 	return last.unlike, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
@@ -28,7 +29,7 @@ func (p *pass) farewell(ctx context.Context) {
 	}
 	done, err := p.Reports.Farewell(ctx, p.sync, queue.Farewell{Description: words, Page: p.pageOf, At: p.now})
 	if err != nil {
-		p.warn("ReportFailed", fmt.Sprintf("the last commit status: %v", err))
+		p.Warn("ReportFailed", fmt.Sprintf("the last commit status: %v", err))
 		return
 	}
 	if done {
@@ -36,9 +37,9 @@ func (p *pass) farewell(ctx context.Context) {
 	}
 	p.finished = false
 	p.sync.Finalizers = slices.Clone(p.before.Finalizers)
-	p.notes = slices.DeleteFunc(p.notes, func(n note) bool { return n.reason == reasonDeleted })
-	p.waitFor("commit statuses", fmt.Sprintf("the Git hosts are told how the deletion ended, for %s at most", queue.FarewellPatience))
-	p.wakeAt(p.now.Add(farewellEvery))
+	p.Notes = slices.DeleteFunc(p.Notes, func(n finding.Note) bool { return n.Reason == reasonDeleted })
+	p.Wait("commit statuses", fmt.Sprintf("the Git hosts are told how the deletion ended, for %s at most", queue.FarewellPatience))
+	p.WakeBy(p.now.Add(farewellEvery))
 }
 
 // reasonDeleted is that of the one event on a deletion that is concluded.

@@ -52,7 +52,7 @@ func (p *pass) fetch(ctx context.Context) error {
 			m.snapshot, m.snapshotOf, m.snapshotAt = snapshot, p.sync.Generation, began
 		}
 	}
-	p.wakeAt(p.fetchDue(key))
+	p.WakeBy(p.fetchDue(key))
 	if m.failure != nil {
 		return p.withoutFetch(m.failure)
 	}

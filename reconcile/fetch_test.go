@@ -141,8 +141,8 @@ func TestFetchPolicy(t *testing.T) {
 					t.Fatalf("look %d: asked %t, want %t; err %v, went on without %v", i, asked, l.asks, err, p.unfetched)
 				}
 				var wake time.Duration
-				if !p.again.IsZero() {
-					wake = p.again.Sub(b.clock.now())
+				if !p.WakeAt.IsZero() {
+					wake = p.WakeAt.Sub(b.clock.now())
 				}
 				if wake != l.wake {
 					t.Errorf("look %d: next pass in %s, want %s", i, wake, l.wake)
@@ -238,7 +238,7 @@ func TestUnreadableSnapshotIsFetchedAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged))
 			p := b.pass()
-			p.run(t.Context(), p.fetch, func(context.Context) error { return fmt.Errorf("render: %w", c.err) })
+			p.takes(t.Context(), p.fetch, func(context.Context) error { return fmt.Errorf("render: %w", c.err) })
 			if p.fault.Class != c.class || p.result().RequeueAfter > c.again {
 				t.Errorf("%s, again in %s", p.fault.Class, p.result().RequeueAfter)
 			}

@@ -6,13 +6,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // addFinalizer comes before anything that a deletion would have to undo.
 func (p *pass) addFinalizer(context.Context) error {
 	controllerutil.AddFinalizer(p.sync, v1alpha1.Finalizer)
-	p.waitFor("finalizer", "taking charge")
+	p.Wait("finalizer", "taking charge")
 	p.wakeNow()
 	return nil
 }
@@ -20,12 +19,3 @@ func (p *pass) addFinalizer(context.Context) error {
 // notWatched refuses a NodeSync of another namespace: its Secrets must not be
 // read.
 func (p *pass) notWatched() { p.elsewhere = true }
-
-// someRefs names the first few objects and counts the rest.
-func someRefs(refs []render.Ref) string {
-	names := make([]string, 0, len(refs))
-	for _, ref := range refs {
-		names = append(names, ref.String())
-	}
-	return someOf(names)
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -43,7 +44,7 @@ func (p *pass) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
 	last := &p.memory.gated
 	identity := p.sync.Status.Karpenter.Target.Identity
 	if p.gatesStand(identity) {
-		p.wakeAt(last.at.Add(p.retryInterval()))
+		p.WakeBy(last.at.Add(p.retryInterval()))
 		seen.Checked, seen.NoWayBack = last.err == nil, last.noWayBack
 		return last.err
 	}
@@ -51,7 +52,7 @@ func (p *pass) checkCharts(ctx context.Context, seen *upgrade.Seen) error {
 	err := p.passGates(ctx, seen)
 	if err != nil || seen.NoWayBack != "" {
 		*last = gated{change: p.changeGated(identity), at: p.now, err: err, noWayBack: seen.NoWayBack}
-		p.wakeAt(p.now.Add(p.retryInterval()))
+		p.WakeBy(p.now.Add(p.retryInterval()))
 	}
 	if err == nil {
 		seen.Claims, err = p.claims(ctx)
@@ -81,10 +82,10 @@ func (p *pass) gatesRefused(identity string) error {
 	case !p.gatesStand(identity):
 		return nil
 	case last.noWayBack != "":
-		p.wakeAt(last.at.Add(p.retryInterval()))
+		p.WakeBy(last.at.Add(p.retryInterval()))
 		return held(last.noWayBack)
 	case f != nil && f.Class == fault.Terminal:
-		p.wakeAt(last.at.Add(p.retryInterval()))
+		p.WakeBy(last.at.Add(p.retryInterval()))
 		return last.err
 	}
 	return nil
@@ -163,7 +164,7 @@ func (p *pass) checkVersions(ctx context.Context, from, to string) error {
 		if from != to {
 			return err
 		}
-		p.warn("Untested", err.Error()) // it runs there already
+		p.Warn("Untested", err.Error()) // it runs there already
 	}
 	if from == "" {
 		return nil
@@ -259,7 +260,7 @@ func (p *pass) noWayBack(ctx context.Context, live, next []*apiextensionsv1.Cust
 	}
 	k := p.sync.Status.Karpenter
 	return fmt.Sprintf("no way back from Karpenter %s to %s: %s; make the upgrade and the change of the definitions two commits, or accept it: kubectl annotate nodesync %s -n %s %s=%s --overwrite",
-		p.charts.Version, k.Version, someOf(reasons), p.sync.Name, p.sync.Namespace, v1alpha1.NoWayBackAnnotation, p.charts.Version), nil
+		p.charts.Version, k.Version, finding.Some(reasons), p.sync.Name, p.sync.Namespace, v1alpha1.NoWayBackAnnotation, p.charts.Version), nil
 }
 
 // unreadable are the definitions of this commit that a schema does not accept.
@@ -291,7 +292,7 @@ func (p *pass) migrateStored(ctx context.Context, seen *upgrade.Seen) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		p.event("StoredVersionsMigrated", fmt.Sprintf("crd %s: %d objects are stored as %s, and %s is out of storedVersions",
+		p.Event("StoredVersionsMigrated", fmt.Sprintf("crd %s: %d objects are stored as %s, and %s is out of storedVersions",
 			migration.CRD, rewritten, migration.Storage, strings.Join(migration.Drop, ", ")))
 	}
 	seen.Migrated = failed == nil

@@ -172,8 +172,8 @@ func TestWhatIsHeldUntestedNamesALine(t *testing.T) {
 	b.install.kubernetes = "v1.99.0"
 	p = b.upgrading(chartFolder(t, "1.14.1", poolCRD("weight", "v1")), "1.14.1")
 	err = p.installCharts(t.Context())
-	if err != nil || len(p.notes) == 0 || p.notes[0].reason != "Untested" {
-		t.Errorf("what runs already: %v, events %v", err, p.notes)
+	if err != nil || len(p.Notes) == 0 || p.Notes[0].Reason != "Untested" {
+		t.Errorf("what runs already: %v, events %v", err, p.Notes)
 	}
 }
 

@@ -37,7 +37,7 @@ func (b *bed) passesIn(during time.Duration, pass func() time.Duration) int {
 func TestNothingSpins(t *testing.T) {
 	cases := map[string]func(*pass){
 		"at once":     func(p *pass) { p.wakeNow() },
-		"in the past": func(p *pass) { p.wakeAt(p.now.Add(-time.Hour)) },
+		"in the past": func(p *pass) { p.WakeBy(p.now.Add(-time.Hour)) },
 		"overtaken":   stopped(t, &source.StaleError{}),
 	}
 	for name, f := range cases {
@@ -94,7 +94,7 @@ func TestLaunchesWithoutAnEventDoNotSpin(t *testing.T) {
 	n := b.passesIn(time.Second, func() time.Duration {
 		p := b.pass()
 		p.set = set
-		p.run(t.Context(), p.seeLaunches)
+		p.takes(t.Context(), p.seeLaunches)
 		return b.concluded(p)
 	})
 	if n > 2 {
@@ -103,7 +103,7 @@ func TestLaunchesWithoutAnEventDoNotSpin(t *testing.T) {
 	b.passesIn(10*time.Second, func() time.Duration {
 		p := b.pass()
 		p.set = set
-		p.run(t.Context(), p.seeLaunches)
+		p.takes(t.Context(), p.seeLaunches)
 		explained = explained || len(p.launchless) > 0
 		return b.concluded(p)
 	})

@@ -65,14 +65,14 @@ func (p *pass) hideSecrets() {
 			*err = h.fault(fault.Classify(*err))
 		}
 	}
-	for i := range p.waits {
-		p.waits[i].message = h.hide(p.waits[i].message)
+	for i := range p.Waits {
+		p.Waits[i].Message = h.hide(p.Waits[i].Message)
 	}
 	for i := range p.launchless {
-		p.launchless[i].why = h.hide(p.launchless[i].why)
+		p.launchless[i].Why = h.hide(p.launchless[i].Why)
 	}
-	for i := range p.notes {
-		p.notes[i].message = h.hide(p.notes[i].message)
+	for i := range p.Notes {
+		p.Notes[i].Message = h.hide(p.Notes[i].Message)
 	}
 	p.collision, p.drifting = h.hide(p.collision), h.hide(p.drifting)
 	p.stages.crds.Message = h.hide(p.stages.crds.Message)

@@ -19,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -57,17 +58,17 @@ func TestNoSecretIsSaid(t *testing.T) {
 		"nodes that drift":                func(p *pass) { p.watchedDrift, p.drifting = true, quoted },
 		"another cluster's name":          func(p *pass) { p.sawAccount, p.collision = true, quoted },
 		"objects that fail":               func(p *pass) { p.unwritten = errors.Join(errors.New("x"), rejected) },
-		"what is waited for":              func(p *pass) { p.waitFor("Controller", quoted) },
+		"what is waited for":              func(p *pass) { p.Wait("Controller", quoted) },
 		"a Stage":                         func(p *pass) { p.set = &render.Set{}; p.stages.controller = observe.Readiness{Message: quoted} },
 		"an object":                       func(p *pass) { pool(p, quoted) },
-		"an event":                        func(p *pass) { p.warn("ChartRolledBack", quoted) },
+		"an event":                        func(p *pass) { p.Warn("ChartRolledBack", quoted) },
 		"why it was rolled back": func(p *pass) {
 			p.sync.Status.Karpenter.Target = &v1alpha1.ChartTarget{Message: quoted, Since: metav1.NewTime(p.now)}
 		},
 		"a removal": func(p *pass) {
 			p.sync.Status.Removals = []v1alpha1.Removal{{Kind: "NodePool", Name: "general", Message: quoted}}
 		},
-		"a pool that gets no nodes": func(p *pass) { p.looked, p.launchless = true, []launchless{{pool: "a", why: quoted}} },
+		"a pool that gets no nodes": func(p *pass) { p.looked, p.launchless = true, []nodes.Launchless{{Pool: "a", Why: quoted}} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, reporting(unchanged), secretWith("s", true, map[string]string{"values.yaml": fmt.Sprintf("a: {b: [%q]}", marker)}))
@@ -125,7 +126,7 @@ func TestCredentialsAreNotSaid(t *testing.T) {
 	}))
 	b.source.files = files(karpenterYAML)
 	p := b.begin(b.read())
-	p.run(t.Context(), p.fetch)
+	p.takes(t.Context(), p.fetch)
 	p.fault = fault.Classify(errors.New("the host says: Basic " + base64.StdEncoding.EncodeToString([]byte("git:s3cret")) + " and s3cret"))
 	if _, err := p.conclude(t.Context()); err != nil {
 		t.Fatal(err)

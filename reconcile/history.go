@@ -38,7 +38,7 @@ func (p *pass) changing(ctx context.Context) []string {
 	}
 	commits, err := p.since(ctx, applied, inputs)
 	if err != nil {
-		p.warn("HistoryUnknown", fmt.Sprintf("the commit status goes to %s alone: find the commits since %s: %v", render.ShortRevision(p.snapshot.Revision), applied, err))
+		p.Warn("HistoryUnknown", fmt.Sprintf("the commit status goes to %s alone: find the commits since %s: %v", render.ShortRevision(p.snapshot.Revision), applied, err))
 		return nil
 	}
 	known.commits = commits

@@ -66,8 +66,8 @@ func TestCommitsThatARevisionBrought(t *testing.T) {
 			if len(b.source.asked) != c.asked {
 				t.Errorf("asked for %v", b.source.asked)
 			}
-			if told := len(p.notes) > 0; told != (c.event != "") || told && !strings.Contains(p.notes[0].message, c.event) {
-				t.Errorf("notes %v", p.notes)
+			if told := len(p.Notes) > 0; told != (c.event != "") || told && !strings.Contains(p.Notes[0].Message, c.event) {
+				t.Errorf("notes %v", p.Notes)
 			}
 			b.reports(b.read(), c.found...)
 			if len(b.source.asked) != c.asked {

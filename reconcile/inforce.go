@@ -59,7 +59,7 @@ func (p *pass) keepsInForce(failed error) bool {
 // one again, by what is in force.
 func (p *pass) goOnInForce(ctx context.Context, why error) error {
 	p.notUpgraded = why
-	for _, again := range []step{p.resolveInForce, p.render, p.makePlan} {
+	for _, again := range []func(context.Context) error{p.resolveInForce, p.render, p.makePlan} {
 		if err := again(ctx); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (p *pass) schemaInForce(ctx context.Context) *schema.Validator {
 	found, err := p.pullSchema(ctx, p.serving)
 	*last = servedSchema{version: p.serving, at: p.now, schema: found}
 	if err != nil {
-		p.warn("Warning", fmt.Sprintf("definitions are checked against the CRDs in the cluster and not against those of Karpenter %s, which is in force: %v", p.serving, err))
+		p.Warn("Warning", fmt.Sprintf("definitions are checked against the CRDs in the cluster and not against those of Karpenter %s, which is in force: %v", p.serving, err))
 	}
 	return found
 }

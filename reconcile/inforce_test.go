@@ -78,7 +78,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), append(established(poolCRD("weight", "v1")), running("1.8.6"))...)
 			p := b.changing(c.spec)
 			c.change(b, p)
-			p.run(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
+			p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
 			if stops := p.fault != nil; stops != c.stops {
 				t.Fatalf("fault %v, want one %t", p.fault, c.stops)
 			}
@@ -109,7 +109,7 @@ func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 		if karpenter != nil {
 			p.sync.Status.Karpenter = karpenter
 		}
-		p.run(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
+		p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
 		karpenter = p.sync.Status.Karpenter
 		if p.fault != nil || p.notUpgraded == nil || len(p.due()) != 1 {
 			t.Errorf("%s: fault %v, not upgraded for %v, due %v", what, p.fault, p.notUpgraded, p.due())
@@ -117,7 +117,7 @@ func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 		if b.install.rehearsed != rehearsals {
 			t.Errorf("%s: %d rehearsals, want %d", what, b.install.rehearsed, rehearsals)
 		}
-		if p.again.IsZero() {
+		if p.WakeAt.IsZero() {
 			t.Errorf("%s: the next look is not planned", what)
 		}
 	}

@@ -26,7 +26,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 	if p.karpenter.Management == render.External && p.sync.Status.Karpenter == nil {
 		// Written before it is done: the next pass goes by it.
 		p.fix()
-		p.waitFor("the first install", "what it fixes is recorded first")
+		p.Wait("the first install", "what it fixes is recorded first")
 		p.wakeNow()
 		return nil
 	}
@@ -119,7 +119,7 @@ func (p *pass) takeChartStep(ctx context.Context, action upgrade.Action, seen *u
 		seen.RolledBack, err = p.rollBack(ctx, a.Revision, seen)
 		if lost := (*charts.NoRevisionError)(nil); errors.As(err, &lost) {
 			seen.Lost, err = true, nil
-			p.warn("ReleaseLost", fmt.Sprintf("helm release %s has no revision %d to go back to: Karpenter %s is installed from the beginning", lost.Release, lost.Revision, p.karpenter.Version))
+			p.Warn("ReleaseLost", fmt.Sprintf("helm release %s has no revision %d to go back to: Karpenter %s is installed from the beginning", lost.Release, lost.Revision, p.karpenter.Version))
 		}
 	default:
 		return false, p.pauseCharts(action)
@@ -134,21 +134,21 @@ func (p *pass) pauseCharts(action upgrade.Action) error {
 	case upgrade.Record:
 		words := chartStepWords(p.sync.Status.Karpenter)
 		p.stages.controller = observe.Readiness{Message: words}
-		p.waitFor("charts", words)
+		p.Wait("charts", words)
 		p.wakeNow()
 	case upgrade.Wait:
 		p.stages.controller = observe.Readiness{Message: a.Message}
 		if a.On == "Controller" {
-			p.wakeAt(p.now.Add(asking))
+			p.WakeBy(p.now.Add(asking))
 		}
 	case upgrade.Hold:
 		return held(a.Message)
 	case upgrade.Stall:
-		p.wakeAt(p.now.Add(p.retryInterval()))
+		p.WakeBy(p.now.Add(p.retryInterval()))
 		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonStalled, Err: errors.New(a.Message)}
 	case upgrade.Fail:
 		if p.sync.Status.Karpenter.Target.Step != v1alpha1.ChartRolledBack {
-			p.wakeAt(p.now.Add(asking))
+			p.WakeBy(p.now.Add(asking))
 		}
 		return upgradeFailed(a.Message)
 	}
@@ -206,7 +206,7 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 			return err
 		}
 		if seen.Rollout != before {
-			p.wakeAt(p.now.Add(soon)) // the cache still has the rollout of before
+			p.WakeBy(p.now.Add(soon)) // the cache still has the rollout of before
 		}
 		p.sync.Status.Karpenter.Controller = seen.Controller
 		p.memory.installed, p.memory.standing, p.memory.fought = identity, standing, p.fought

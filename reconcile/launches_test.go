@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -44,7 +45,7 @@ func (b *bed) looksAtLaunches() (*v1alpha1.NodeSync, time.Duration) {
 	for _, name := range []string{"cheap", "general"} {
 		p.set.Objects = append(p.set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
 	}
-	p.run(b.t.Context(), p.seeLaunches)
+	p.takes(b.t.Context(), p.seeLaunches)
 	result, err := p.conclude(b.t.Context())
 	if err != nil || p.fault != nil {
 		b.t.Fatal(err, p.fault)
@@ -120,7 +121,7 @@ func TestALaunchOfWhichNothingIsSaid(t *testing.T) {
 	b = newBed(t, nodeSync(unchanged))
 	b.claimed(t.Context(), refusedLaunch("cheap-1"))
 	b.looksAtLaunches()
-	b.clock.forward(eventComes)
+	b.clock.forward(5 * time.Second)
 	if _, again = b.looksAtLaunches(); again < time.Minute {
 		t.Errorf("no event comes, and it is looked for again in %s", again)
 	}
@@ -150,8 +151,8 @@ func TestAPassThatFailsBeforeItLooks(t *testing.T) {
 	p := b.pass()
 	stopped(t, errUnreachable)(p)
 	p.summarize()
-	if !conditions.Has(p.sync, v1alpha1.LaunchFailingCondition) || len(p.notes) > 0 {
-		t.Errorf("it says %+v, and tells %v", p.sync.Status.Conditions, p.notes)
+	if !conditions.Has(p.sync, v1alpha1.LaunchFailingCondition) || len(p.Notes) > 0 {
+		t.Errorf("it says %+v, and tells %v", p.sync.Status.Conditions, p.Notes)
 	}
 }
 
@@ -171,7 +172,7 @@ func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged)).pass()
 			p.live.NodeClaims = c.nodes
-			p.looked, p.launchless = true, []launchless{{pool: "cheap", why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
+			p.looked, p.launchless = true, []nodes.Launchless{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
 			p.summarize()
 			v := p.verdict()
 			if v.commitState() != c.state || v.commitText() != "applied; NodePool/cheap launches no node: insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
@@ -195,8 +196,8 @@ func TestNodesThatDoNotRegister(t *testing.T) {
 	}}}}
 	p.set = &render.Set{Objects: []render.Object{{Ref: ref}}}
 	p.live.Objects = map[render.Ref]*unstructured.Unstructured{ref: live}
-	p.run(t.Context(), p.seeLaunches)
-	want := []launchless{{pool: "cheap", why: "its nodes do not register: RegistrationFailed: Failed to register node"}}
+	p.takes(t.Context(), p.seeLaunches)
+	want := []nodes.Launchless{{Pool: "cheap", Why: "its nodes do not register: RegistrationFailed: Failed to register node"}}
 	if !slices.Equal(p.launchless, want) {
 		t.Errorf("%+v", p.launchless)
 	}

@@ -28,16 +28,16 @@ func (p *pass) nothingRuns(ctx context.Context) (how string, err error) {
 		return "it has applied no NodePool", nil
 	}
 	if name == "" {
-		p.waitFor("EC2", "which cluster the NodePools were of is not known any more, so EC2 cannot be asked whether their instances have ended: set onDelete: Orphan to leave them")
+		p.Wait("EC2", "which cluster the NodePools were of is not known any more, so EC2 cannot be asked whether their instances have ended: set onDelete: Orphan to leave them")
 		return "", nil
 	}
 	if gate := p.cloudGate(); !gate.Open {
-		p.waitFor("EC2", "whether an instance is left cannot be verified: "+gate.Message+"; set onDelete: Orphan to leave the nodes")
+		p.Wait("EC2", "whether an instance is left cannot be verified: "+gate.Message+"; set onDelete: Orphan to leave the nodes")
 		return "", nil
 	}
 	if !due(p.now, p.memory.cloudAskedAt, p.Settings.CloudInterval) {
-		p.waitFor("EC2", "EC2 is asked whether an instance is left")
-		p.wakeAt(p.memory.cloudAskedAt.Add(p.Settings.CloudInterval))
+		p.Wait("EC2", "EC2 is asked whether an instance is left")
+		p.WakeBy(p.memory.cloudAskedAt.Add(p.Settings.CloudInterval))
 		return "", nil
 	}
 	p.memory.cloudAskedAt = p.now
@@ -52,8 +52,8 @@ func (p *pass) nothingRuns(ctx context.Context) (how string, err error) {
 		p.recordLeftover(left)
 		return "", nil
 	case err != nil:
-		p.waitFor("EC2", fmt.Sprintf("ask EC2 whether an instance is left: %s", err))
-		p.wakeAt(p.now.Add(p.Settings.CloudInterval))
+		p.Wait("EC2", fmt.Sprintf("ask EC2 whether an instance is left: %s", err))
+		p.WakeBy(p.now.Add(p.Settings.CloudInterval))
 		return "", nil
 	}
 	return "EC2 has ended every instance of it", nil
@@ -92,7 +92,7 @@ func (p *pass) recordLeftover(left map[string]int) {
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
 			Remaining: int32(left[pool]), Reason: reasonInstancesLeft, Message: "its NodePool is gone, and EC2 has instances of it that run",
 		})
-		p.warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is gone, and EC2 has %d instances of it that have not ended", pool, left[pool]))
+		p.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is gone, and EC2 has %d instances of it that have not ended", pool, left[pool]))
 		p.wakeNow()
 	}
 }

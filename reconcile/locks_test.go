@@ -85,15 +85,15 @@ func TestARevertWhoseRecordIsOvertaken(t *testing.T) {
 	if err := p.takeBack(t.Context()); fault.Classify(err) == nil || fault.Classify(err).Class != fault.Superseded {
 		t.Errorf("overtaken: %v", err)
 	}
-	if len(p.sync.Status.Removals) != 1 || len(p.notes) > 0 {
-		t.Errorf("left: %v; told: %v", p.sync.Status.Removals, p.notes)
+	if len(p.sync.Status.Removals) != 1 || len(p.Notes) > 0 {
+		t.Errorf("left: %v; told: %v", p.sync.Status.Removals, p.Notes)
 	}
 	b.Client = b.client
 	if err := p.takeBack(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(p.sync.Status.Removals) != 0 || len(p.notes) != 1 {
-		t.Errorf("left: %v; told: %v", p.sync.Status.Removals, p.notes)
+	if len(p.sync.Status.Removals) != 0 || len(p.Notes) != 1 {
+		t.Errorf("left: %v; told: %v", p.sync.Status.Removals, p.Notes)
 	}
 	if err := b.client.Get(t.Context(), types.NamespacedName{Namespace: namespace, Name: record.Name}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the record: %v", err)

@@ -2,8 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"reflect"
-	"runtime"
 	"strings"
 	"time"
 
@@ -18,14 +16,8 @@ import (
 
 // took is how long one step of a pass took.
 type took struct {
-	step     string
+	step     stepName
 	duration time.Duration
-}
-
-// nameOf is a step's name: that of its method.
-func nameOf(s step) string {
-	name := runtime.FuncForPC(reflect.ValueOf(s).Pointer()).Name()
-	return strings.TrimSuffix(name[strings.LastIndexByte(name, '.')+1:], "-fm")
 }
 
 // measure tells the Meter what a pass has done and found.
@@ -34,7 +26,7 @@ func (m *Meter) measure(p *pass) {
 		return
 	}
 	for _, t := range p.took {
-		m.steps.WithLabelValues(t.step).Observe(t.duration.Seconds())
+		m.steps.WithLabelValues(string(t.step)).Observe(t.duration.Seconds())
 	}
 	for _, w := range p.applied.Written {
 		m.writes.WithLabelValues(w.Ref.Kind, strings.ToLower(string(w.Action))).Add(float64(w.Requests))

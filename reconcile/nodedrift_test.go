@@ -39,7 +39,7 @@ func (b *bed) watchesDrift(change func(*pass)) (*v1alpha1.NodeSync, time.Duratio
 		p.set.Objects = append(p.set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
 	}
 	change(p)
-	p.run(b.t.Context(), p.seeNodeDrift)
+	p.takes(b.t.Context(), p.seeNodeDrift)
 	result, err := p.conclude(b.t.Context())
 	if err != nil || p.fault != nil {
 		b.t.Fatal(err, p.fault)
@@ -69,7 +69,7 @@ func TestUnforetoldNodeDriftIsTold(t *testing.T) {
 	if drift == nil || drift.Status != "True" || drift.Reason != v1alpha1.ReasonNotForetold {
 		t.Fatalf("condition: %+v", drift)
 	}
-	for _, words := range []string{"Karpenter went from 1.8.6 to 1.14.1", "ip-general-1 of general (NodeClaim general-1: NodePoolDrifted);", "karpenter.sh/do-not-disrupt", "git revert"} {
+	for _, words := range []string{"unexpected node drift since Karpenter went from 1.8.6 to 1.14.1", "ip-general-1 of general (NodeClaim general-1: NodePoolDrifted);", "karpenter.sh/do-not-disrupt", "git revert"} {
 		if !strings.Contains(drift.Message, words) {
 			t.Errorf("it lacks %q: %s", words, drift.Message)
 		}

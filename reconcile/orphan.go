@@ -20,7 +20,7 @@ func (p *pass) orphan(ctx context.Context) error {
 		return err
 	}
 	if !done {
-		p.waitFor("objects", "they are let go: our label is taken off")
+		p.Wait("objects", "they are let go: our label is taken off")
 		p.wakeNow()
 		return nil
 	}

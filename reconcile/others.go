@@ -114,7 +114,7 @@ func (p *pass) awaitOthers(all []v1alpha1.NodeSync) {
 // waitForOthers notes what stays because of another NodeSync.
 func (p *pass) waitForOthers() {
 	for _, k := range p.plan.Kept {
-		p.waitFor("NodeSync/"+k.By, k.Message)
+		p.Wait("NodeSync/"+k.By, k.Message)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -12,6 +11,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -23,6 +24,7 @@ import (
 // it and for the conclusion.
 type pass struct {
 	*Reconciler
+	finding.Findings
 	sync   *v1alpha1.NodeSync
 	before *v1alpha1.NodeSync
 	memory *memory
@@ -78,8 +80,6 @@ type pass struct {
 	// unwritten joins the errors of objects that could not be written; the rest
 	// of the Plan was.
 	unwritten error
-	// waits are what it found not there yet, the first the most important.
-	waits []wait
 	// returned are recorded removals that Git has an entry for again.
 	returned []v1alpha1.Removal
 	// fought is what the charts made and somebody changes again and again.
@@ -90,21 +90,15 @@ type pass struct {
 	held []plan.Change
 	// launchless are the pools that get no nodes, each with why; looked says that
 	// they were looked for.
-	launchless []launchless
+	launchless []nodes.Launchless
 	looked     bool
 	// drifting says which nodes drift after a change of Karpenter that was not
 	// foretold to replace them; watchedDrift says that they were looked for.
 	drifting     string
 	watchedDrift bool
-	// notes become events.
-	notes []note
 	// credentials are what the Secrets of the source and of registries held, where
 	// this pass has read them.
 	credentials []string
-	// again is the earliest time at which the next pass is wanted; zero where
-	// only a watch or the interval has to wake us.
-	again time.Time
-
 	// For metrics: how long each step took, what was done for removals, and how
 	// often the NodeSync itself was written.
 	took  []took
@@ -113,22 +107,6 @@ type pass struct {
 
 	suspended, elsewhere, finished bool
 }
-
-// wait is something that is not there yet.
-type wait struct {
-	// on is what is waited for; message says why, and never changes by itself.
-	on, message string
-}
-
-// note is one event to come.
-type note struct {
-	kind, reason, message string
-	// written says that it is about what the pass has written to the cluster: no later
-	// pass finds that again.
-	written bool
-}
-
-type step func(context.Context) error
 
 // begin starts a pass over a NodeSync.
 func (r *Reconciler) begin(sync *v1alpha1.NodeSync) *pass {
@@ -144,35 +122,34 @@ func (r *Reconciler) begin(sync *v1alpha1.NodeSync) *pass {
 // attempt is the way of the data.
 func (p *pass) attempt() []step {
 	return []step{
-		p.fetch,
-		p.verify,
-		p.configure,
-		p.see,
-		p.verifyCloud,
-		p.seeCollision,
-		p.resolveCharts,
-		p.render,
-		p.seeVanished,
-		p.makePlan,
-		p.installCharts,
-		p.applyPlan,
-		p.observe,
-		p.recordApplied,
-		p.seeLaunches,
-		p.seeNodeDrift,
-		p.settleCharts,
-		p.remove,
+		{stepFetch, p.fetch},
+		{stepVerify, p.verify},
+		{stepConfigure, p.configure},
+		{stepSee, p.see},
+		{stepVerifyCloud, p.verifyCloud},
+		{stepSeeCollision, p.seeCollision},
+		{stepResolveCharts, p.resolveCharts},
+		{stepRender, p.render},
+		{stepSeeVanished, p.seeVanished},
+		{stepMakePlan, p.makePlan},
+		{stepInstallCharts, p.installCharts},
+		{stepApplyPlan, p.applyPlan},
+		{stepObserve, p.observe},
+		{stepRecordApplied, p.recordApplied},
+		{stepSeeLaunches, p.seeLaunches},
+		{stepSeeNodeDrift, p.seeNodeDrift},
+		{stepSettleCharts, p.settleCharts},
+		{stepRemove, p.remove},
 	}
 }
 
 // run takes the steps in order until one fails.
 func (p *pass) run(ctx context.Context, steps ...step) {
 	for _, s := range steps {
-		name := nameOf(s)
-		p.Points.Step(name)
+		p.Points.Step(string(s.name))
 		began := p.Settings.Now()
-		err := s(ctx)
-		p.took = append(p.took, took{step: name, duration: p.Settings.Now().Sub(began)})
+		err := s.take(ctx)
+		p.took = append(p.took, took{step: s.name, duration: p.Settings.Now().Sub(began)})
 		if err != nil {
 			p.fault = fault.Classify(err)
 			p.stopped(err)
@@ -187,36 +164,12 @@ func (p *pass) stopped(err error) {
 		p.memory.snapshot = nil // the next pass fetches it anew
 	}
 	if p.fault.Class == fault.Waiting {
-		p.waitFor(p.fault.Reason, err.Error())
-	}
-}
-
-func (p *pass) waitFor(on, message string) {
-	p.waits = append(p.waits, wait{on: on, message: message})
-}
-
-func (p *pass) event(reason, message string) {
-	p.notes = append(p.notes, note{kind: corev1.EventTypeNormal, reason: reason, message: message})
-}
-
-func (p *pass) warn(reason, message string) {
-	p.notes = append(p.notes, note{kind: corev1.EventTypeWarning, reason: reason, message: message})
-}
-
-// wrote notes an event about what the pass has written to the cluster.
-func (p *pass) wrote(kind, reason, message string) {
-	p.notes = append(p.notes, note{kind: kind, reason: reason, message: message, written: true})
-}
-
-// wakeAt asks for a pass at a time, or sooner.
-func (p *pass) wakeAt(at time.Time) {
-	if p.again.IsZero() || at.Before(p.again) {
-		p.again = at
+		p.Wait(p.fault.Reason, err.Error())
 	}
 }
 
 // wakeNow asks for a pass at once.
-func (p *pass) wakeNow() { p.wakeAt(p.now) }
+func (p *pass) wakeNow() { p.WakeBy(p.now) }
 
 func (p *pass) name() types.NamespacedName { return client.ObjectKeyFromObject(p.sync) }
 

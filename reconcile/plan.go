@@ -33,7 +33,7 @@ func (p *pass) makePlan(ctx context.Context) error {
 	p.memories.weigh(p.name(), p.holdsNodes())
 	for _, u := range p.plan.InUse {
 		if stalls := u.Since.Add(p.stallAfter()); p.now.Before(stalls) {
-			p.wakeAt(stalls)
+			p.WakeBy(stalls)
 		}
 	}
 	return nil

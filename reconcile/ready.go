@@ -27,7 +27,7 @@ func (p *pass) observe(context.Context) error {
 	}
 	for _, object := range p.set.Objects {
 		if ready, seen := p.stages.objects[object.Ref]; seen && !ready.Ready {
-			p.waitFor(object.Ref.String(), ready.Message)
+			p.Wait(object.Ref.String(), ready.Message)
 		}
 	}
 	return nil

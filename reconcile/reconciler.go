@@ -118,13 +118,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	case sync.Namespace != r.Settings.Namespace:
 		p.notWatched()
 	case unheard != nil:
-		p.wakeAt(p.now.Add(p.retryInterval())) // no watch will
-		p.run(ctx, func(context.Context) error { return unheard })
+		p.WakeBy(p.now.Add(p.retryInterval())) // no watch will
+		p.run(ctx, step{stepListen, func(context.Context) error { return unheard }})
 	case !sync.DeletionTimestamp.IsZero():
 		p.run(ctx, p.deletion()...)
 		p.farewell(ctx)
 	case !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer):
-		p.run(ctx, p.addFinalizer)
+		p.run(ctx, step{stepAddFinalizer, p.addFinalizer})
 	case sync.Spec.Suspend:
 		p.suspended = true
 	default:

@@ -57,7 +57,7 @@ func (p *pass) awaitRelabelled(ctx context.Context) (waits bool, err error) {
 			continue
 		}
 		waits = true
-		p.waitFor(ref.String(), fmt.Sprintf("it has left Git, and its label %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s",
+		p.Wait(ref.String(), fmt.Sprintf("it has left Git, and its label %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s",
 			v1alpha1.OwnerLabel, label, inventory.ObjectName(p.sync.Name)))
 	}
 	return waits, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // TestAReleaseUninstalledByHand is installed again when a person asks for a pass, and
@@ -50,11 +51,11 @@ func TestAReleaseUninstalledByHand(t *testing.T) {
 			if got, want := b.install.asked, 1; (got[charts.CRDChart] > want) != c.looks || (got[charts.ControllerChart] > want) != c.looks {
 				t.Errorf("Helm was asked for %v, want a second look: %t", got, c.looks)
 			}
-			told := slices.ContainsFunc(p.notes, func(n note) bool {
-				return n.reason == "ChartRepaired" && strings.Contains(n.message, "helm release karpenter-crd was uninstalled by hand: chart karpenter-crd 1.14.1 is installed again (revision 1)")
+			told := slices.ContainsFunc(p.Notes, func(n finding.Note) bool {
+				return n.Reason == "ChartRepaired" && strings.Contains(n.Message, "helm release karpenter-crd was uninstalled by hand: chart karpenter-crd 1.14.1 is installed again (revision 1)")
 			})
 			if told != c.looks {
-				t.Errorf("it says %+v", p.notes)
+				t.Errorf("it says %+v", p.Notes)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -51,7 +52,7 @@ func heldVerdict(changes []plan.Change, removals []v1alpha1.Removal) verdict {
 		changed = append(changed, c.Ref.String())
 	}
 	if len(changed) > 0 {
-		what, why = append([]string{"change of " + someOf(changed)}, what...), changes[0].Message
+		what, why = append([]string{"change of " + finding.Some(changed)}, what...), changes[0].Message
 	}
 	brief := "held: removal of "
 	if len(changed) > 0 {
@@ -72,7 +73,7 @@ func namesOf(removals []v1alpha1.Removal) string {
 	for _, r := range removals {
 		names = append(names, removalName(r))
 	}
-	return someOf(names)
+	return finding.Some(names)
 }
 
 // firstName names the first removal and counts the rest.
@@ -97,8 +98,8 @@ func describeRemovals(removals []v1alpha1.Removal) string {
 	for _, r := range removals {
 		parts = append(parts, removalName(r)+": "+progressOf(r))
 	}
-	if len(parts) > maxNamed {
-		parts = append(parts[:maxNamed], fmt.Sprintf("and %d more", len(removals)-maxNamed))
+	if len(parts) > finding.MaxNamed {
+		parts = append(parts[:finding.MaxNamed], fmt.Sprintf("and %d more", len(removals)-finding.MaxNamed))
 	}
 	return "removing " + strings.Join(parts, "; ")
 }

@@ -77,7 +77,7 @@ func (p *pass) takeBack(ctx context.Context) error {
 		if !slices.Contains(back, open.UID) {
 			return false
 		}
-		p.event("RemovalReverted", p.whyReturned(open))
+		p.Event("RemovalReverted", p.whyReturned(open))
 		return true
 	})
 	return nil
@@ -126,7 +126,7 @@ func (p *pass) recordCandidates() {
 		}
 		if c.Vanished {
 			removal.Reason = reasonVanished
-			p.warn(reasonVanished, fmt.Sprintf("%s was deleted by hand, and Git has no entry for it: its %d NodeClaims have to end, and EC2 is asked for its instances", c.Ref, c.Nodes))
+			p.Warn(reasonVanished, fmt.Sprintf("%s was deleted by hand, and Git has no entry for it: its %d NodeClaims have to end, and EC2 is asked for its instances", c.Ref, c.Nodes))
 		}
 		p.sync.Status.Removals = append(p.sync.Status.Removals, removal)
 		p.wakeNow()
@@ -223,7 +223,7 @@ func (p *pass) drive(ctx context.Context, on terms) error {
 		return r.Phase == v1alpha1.RemovalGone
 	})...)
 	if !result.Again.IsZero() {
-		p.wakeAt(result.Again)
+		p.WakeBy(result.Again)
 	}
 	return errors.Join(err, unforgotten)
 }
@@ -246,18 +246,18 @@ func (p *pass) tellRemovals(result teardown.Result) {
 			ended[ref]++
 			continue
 		}
-		p.wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %s", ref, deed.Action))
+		p.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %s", ref, deed.Action))
 	}
 	for ref, n := range ended {
-		p.wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %d NodeClaims are deleted and drain", ref, n))
+		p.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %d NodeClaims are deleted and drain", ref, n))
 	}
 	for _, r := range result.Removals {
 		if r.Phase == v1alpha1.RemovalGone {
-			p.event("Removed", removalName(r)+" is gone"+proof(r))
+			p.Event("Removed", removalName(r)+" is gone"+proof(r))
 		}
 	}
 	if result.Undiagnosed != nil {
-		p.warn("DiagnosisFailed", result.Undiagnosed.Error())
+		p.Warn("DiagnosisFailed", result.Undiagnosed.Error())
 	}
 }
 

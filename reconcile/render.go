@@ -41,7 +41,7 @@ func (p *pass) makeSet(ctx context.Context) error {
 	}
 	ctrl.LoggerFrom(ctx).V(1).Info("rendered", "revision", p.snapshot.Revision, "objects", len(set.Objects))
 	for _, warning := range set.Warnings {
-		p.warn("Warning", warning)
+		p.Warn("Warning", warning)
 	}
 	p.set = set
 	p.rendered(set)

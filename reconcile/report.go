@@ -34,8 +34,8 @@ type Reports interface {
 // the pass: an event and the status say why.
 func (p *pass) report(ctx context.Context) {
 	if err := p.say(ctx); err != nil {
-		p.warn("ReportFailed", fmt.Sprintf("commit status: %v", err))
-		p.wakeAt(p.now.Add(p.retryInterval()))
+		p.Warn("ReportFailed", fmt.Sprintf("commit status: %v", err))
+		p.WakeBy(p.now.Add(p.retryInterval()))
 	}
 	p.noteReported()
 }
@@ -123,7 +123,7 @@ func (p *pass) noteReported() {
 			return before.Provider == r.Provider && before.URL == r.URL && before.Failure == r.Failure
 		})
 		if r.Failure != "" && !told {
-			p.warn("ReportFailed", r.Failure)
+			p.Warn("ReportFailed", r.Failure)
 		}
 	}
 	p.sync.Status.Reported = list

@@ -77,7 +77,7 @@ func (b *bed) queued() []string {
 	return list
 }
 
-func waits(p *pass) { p.waitFor("CRDs", "not there yet") }
+func waits(p *pass) { p.Wait("CRDs", "not there yet") }
 
 func TestReportSaysTheVerdict(t *testing.T) {
 	cases := map[string]struct {
@@ -158,11 +158,11 @@ func TestReportThatCannotBeQueued(t *testing.T) {
 	if p.fault != nil || p.verdict().class != done {
 		t.Errorf("a report that fails makes the verdict %v", p.verdict())
 	}
-	if len(p.notes) != 1 || p.notes[0].reason != "ReportFailed" || !strings.Contains(p.notes[0].message, "in the way") {
-		t.Errorf("notes %v", p.notes)
+	if len(p.Notes) != 1 || p.Notes[0].Reason != "ReportFailed" || !strings.Contains(p.Notes[0].Message, "in the way") {
+		t.Errorf("notes %v", p.Notes)
 	}
-	if want := b.clock.now().Add(p.retryInterval()); !p.again.Equal(want) {
-		t.Errorf("again at %s, want %s", p.again, want)
+	if want := b.clock.now().Add(p.retryInterval()); !p.WakeAt.Equal(want) {
+		t.Errorf("again at %s, want %s", p.WakeAt, want)
 	}
 }
 

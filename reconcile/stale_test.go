@@ -52,9 +52,9 @@ func TestNoPassOverAnOlderNodeSync(t *testing.T) {
 func TestAWriteIsReportedThoughTheStatusIsNot(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
-	p.waitFor("charts", "the CRDs are not Established yet")
-	p.wrote("Normal", "ChartInstalled", "chart karpenter 1.14.1 is installed (revision 2)")
-	p.event("Removed", "NodePool/batch is gone")
+	p.Wait("charts", "the CRDs are not Established yet")
+	p.Wrote("Normal", "ChartInstalled", "chart karpenter 1.14.1 is installed (revision 2)")
+	p.Event("Removed", "NodePool/batch is gone")
 	other := b.read()
 	other.Annotations = map[string]string{"reconcile.fluxcd.io/requestedAt": "now"}
 	if err := b.client.Update(t.Context(), other); err != nil {

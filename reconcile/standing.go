@@ -63,7 +63,7 @@ func (p *pass) installedAs(identity, standing string) bool {
 		return true
 	}
 	if !p.insists() && !due(p.now, p.memory.repairedAt, p.retryInterval()) {
-		p.wakeAt(p.memory.repairedAt.Add(p.retryInterval()))
+		p.WakeBy(p.memory.repairedAt.Add(p.retryInterval()))
 		return true
 	}
 	return false

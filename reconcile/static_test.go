@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -23,9 +24,9 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 		gates    string
 		replicas any
 		claims   []plan.NodeClaim
-		want     []launchless
+		want     []nodes.Launchless
 	}{
-		"off":                   {"NodeRepair=true, StaticCapacity=false", int64(2), nil, []launchless{{"fixed", why}}},
+		"off":                   {"NodeRepair=true, StaticCapacity=false", int64(2), nil, []nodes.Launchless{{Pool: "fixed", Why: why}}},
 		"on":                    {"StaticCapacity=true", int64(2), nil, nil},
 		"of an older Karpenter": {"NodeRepair=true", int64(2), nil, nil},
 		"it has a node":         {"StaticCapacity=false", int64(2), []plan.NodeClaim{{Name: "a", Pool: "fixed"}}, nil},
@@ -50,7 +51,7 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 			if err := p.seeLaunches(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, p.launchless, cmp.AllowUnexported(launchless{})); diff != "" {
+			if diff := cmp.Diff(c.want, p.launchless); diff != "" {
 				t.Errorf("pools without nodes (-want +got):\n%s", diff)
 			}
 		})

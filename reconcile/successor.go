@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
@@ -31,7 +32,7 @@ func (p *pass) successorGate(r v1alpha1.Removal) teardown.Gate {
 		return teardown.Gate{Message: "Git has no NodePool that could take the pods: add one, or set guard.allowLastPool"}
 	}
 	slices.Sort(unfit)
-	return teardown.Gate{Message: "no NodePool could take the pods: " + someOf(unfit)}
+	return teardown.Gate{Message: "no NodePool could take the pods: " + finding.Some(unfit)}
 }
 
 // successorWanted says whether pods have to find a place elsewhere. They have not

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // saveLess writes as little as there has to be, where the API server refuses the whole
@@ -18,7 +19,7 @@ import (
 // removal is recorded, so that none of them begins.
 func (p *pass) saveLess(ctx context.Context, refused error) error {
 	whole := *p.sync.Status.DeepCopy()
-	p.notes, p.again = nil, p.now.Add(p.retryInterval())
+	p.Notes, p.WakeAt = nil, p.now.Add(p.retryInterval())
 	p.fault = notStored(refused, "the removals are recorded without their messages")
 	p.sync.Status = p.least(whole, whole.Removals)
 	err := p.writeStatus(ctx)
@@ -35,7 +36,7 @@ func (p *pass) saveLess(ctx context.Context, refused error) error {
 // notStored says that a status was refused, and what is in the cluster instead.
 func notStored(refused error, instead string) *fault.Error {
 	return &fault.Error{Class: fault.Transient, Reason: v1alpha1.ReasonStatusNotWritten, Err: fmt.Errorf(
-		"the API server refuses the status, and less of it was written; %s: %s", instead, bounded(refused.Error(), maxRemovalMessage))}
+		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(refused.Error(), maxRemovalMessage))}
 }
 
 // least is the least of a status that says the truth: what removals and charts go by,
@@ -58,7 +59,7 @@ func (p *pass) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Generation: p.sync.Generation}}
 	for _, kind := range []string{meta.ReadyCondition, meta.ReconcilingCondition, v1alpha1.CloudVerifiedCondition} {
 		if c := conditions.Get(p.before, kind); c != nil {
-			c.Message = bounded(c.Message, maxRemovalMessage)
+			c.Message = finding.Bounded(c.Message, maxRemovalMessage)
 			sync.Status.Conditions = append(sync.Status.Conditions, *c)
 		}
 	}

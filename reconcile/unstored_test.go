@@ -171,22 +171,6 @@ func appliedPool(name string) *unstructured.Unstructured {
 	return pool
 }
 
-func TestBounded(t *testing.T) {
-	cases := map[string]struct{ text, want string }{
-		"short":           {"odd", "odd"},
-		"at a line's end": {strings.Repeat("a", 20) + "\n" + strings.Repeat("b", 30), strings.Repeat("a", 20) + " … (cut)"},
-		"at a word's end": {strings.Repeat("word ", 12), "word word word word word word … (cut)"},
-		"one long word":   {strings.Repeat("ä", 60), strings.Repeat("ä", 15) + " … (cut)"},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := bounded(c.text, 40); got != c.want || len(got) > 40 {
-				t.Errorf("%d bytes: %q, want %q", len(got), got, c.want)
-			}
-		})
-	}
-}
-
 // TestATooLongMessageIsNoNews: what is cut is the same each time.
 func TestATooLongMessageIsNoNews(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))

@@ -63,7 +63,7 @@ func (p *pass) objectValues(ctx context.Context) ([]charts.Layer, error) {
 		// They may be listed, so that a watch of them will not be refused, which no
 		// pass would get past.
 		p.watches.wantLabelled()
-		p.wakeAt(p.now.Add(soon))
+		p.WakeBy(p.now.Add(soon))
 	}
 	var layers []charts.Layer
 	for _, from := range p.karpenter.ValuesFrom {

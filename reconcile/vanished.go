@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -129,7 +130,7 @@ func (p *pass) tellLostPools(ctx context.Context, pools []inventory.Entry) error
 		after = "it is not recreated, since drift is Report"
 	}
 	slices.Sort(names)
-	p.warn("NodesLost", fmt.Sprintf("a NodePool was deleted by hand, and %d NodeClaims end with it: %s: %s", nodes, someOf(names), after))
+	p.Warn("NodesLost", fmt.Sprintf("a NodePool was deleted by hand, and %d NodeClaims end with it: %s: %s", nodes, finding.Some(names), after))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func (b *bed) looks(wanted ...render.Ref) *pass {
 	for _, ref := range wanted {
 		p.set.Objects = append(p.set.Objects, render.Object{Ref: ref})
 	}
-	for _, s := range []step{p.see, p.seeVanished} {
+	for _, s := range []func(context.Context) error{p.see, p.seeVanished} {
 		if err := s(b.t.Context()); err != nil {
 			b.t.Fatal(err)
 		}
@@ -43,8 +44,8 @@ func (b *bed) looks(wanted ...render.Ref) *pass {
 
 func warnings(p *pass) string {
 	var all []string
-	for _, n := range p.notes {
-		all = append(all, n.reason+": "+n.message)
+	for _, n := range p.Notes {
+		all = append(all, n.Reason+": "+n.Message)
 	}
 	return strings.Join(all, "\n")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/render"
@@ -47,7 +48,7 @@ func (p *pass) verdict() verdict {
 	case p.unfetched != nil:
 		return verdictOf(fault.Classify(p.unfetched))
 	case p.notUpgraded != nil:
-		return verdictOf(fault.Classify(several(append([]error{p.inForceWords()}, apart(p.unwritten)...))))
+		return verdictOf(fault.Classify(fault.Several(append([]error{p.inForceWords()}, fault.Apart(p.unwritten)...))))
 	case p.unwritten != nil:
 		return verdictOf(fault.Classify(p.unwritten))
 	case len(stalled(s.Removals)) > 0:
@@ -71,9 +72,9 @@ func (p *pass) stateVerdict() verdict {
 	case len(p.fought) > 0:
 		return p.fight()
 	case len(p.drifted) > 0:
-		return verdict{class: stuck, reason: v1alpha1.ReasonDrifted, message: fmt.Sprintf("differs from Git, and drift is Report: %s", someRefs(p.drifted))}
-	case len(p.waits) > 0:
-		return waitingVerdict(p.waits[0])
+		return verdict{class: stuck, reason: v1alpha1.ReasonDrifted, message: fmt.Sprintf("differs from Git, and drift is Report: %s", finding.SomeOf(p.drifted))}
+	case len(p.Waits) > 0:
+		return waitingVerdict(p.Waits[0])
 	case s.OpenRemovals > 0:
 		return verdict{class: working, reason: v1alpha1.ReasonRemoving, message: describeRemovals(s.Removals), brief: briefOfRemovals(s.Removals)}
 	}
@@ -87,20 +88,20 @@ func (p *pass) doneVerdict() verdict {
 	if len(p.launchless) == 0 {
 		return v
 	}
-	nodes := map[string]bool{}
+	has := map[string]bool{}
 	for i := range p.live.NodeClaims {
 		if claim := &p.live.NodeClaims[i]; claim.Node != "" && !claim.Deleting {
-			nodes[claim.Pool] = true
+			has[claim.Pool] = true
 		}
 	}
 	first := p.launchless[0]
 	for _, l := range p.launchless {
-		if !nodes[l.pool] {
+		if !has[l.Pool] {
 			first, v.nodeless = l, true
 			break
 		}
 	}
-	v.brief = fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, first.pool), Cause: first.why}
+	v.brief = fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, first.Pool), Cause: first.Why}
 	return v
 }
 
@@ -117,14 +118,14 @@ func verdictOf(f *fault.Error) verdict {
 }
 
 // waitingVerdict says what is waited for, once: most messages begin with it.
-func waitingVerdict(w wait) verdict {
-	v := verdict{class: working, reason: v1alpha1.ReasonWaiting, message: "waiting for " + w.on}
+func waitingVerdict(w finding.Wait) verdict {
+	v := verdict{class: working, reason: v1alpha1.ReasonWaiting, message: "waiting for " + w.On}
 	switch {
-	case w.message == "":
-	case strings.HasPrefix(w.message, w.on+" "), strings.HasPrefix(w.message, w.on+":"):
-		v.message = "waiting: " + w.message
+	case w.Message == "":
+	case strings.HasPrefix(w.Message, w.On+" "), strings.HasPrefix(w.Message, w.On+":"):
+		v.message = "waiting: " + w.Message
 	default:
-		v.message += ": " + w.message
+		v.message += ": " + w.Message
 	}
 	return v
 }

@@ -28,7 +28,7 @@ type found func(*pass)
 
 // stopped is a pass that ends with an error.
 func stopped(t *testing.T, err error) found {
-	return func(p *pass) { p.run(t.Context(), func(context.Context) error { return err }) }
+	return func(p *pass) { p.takes(t.Context(), func(context.Context) error { return err }) }
 }
 
 func unwritten(err error) found { return func(p *pass) { p.unwritten = err } }
@@ -52,7 +52,7 @@ func TestVerdict(t *testing.T) {
 	const (
 		current, failed, inProgress = status.CurrentStatus, status.FailedStatus, status.InProgressStatus
 	)
-	waits := func(p *pass) { p.waitFor("Controller", "deployment/karpenter is scaled to 0"); p.waitFor("later", "b") }
+	waits := func(p *pass) { p.Wait("Controller", "deployment/karpenter is scaled to 0"); p.Wait("later", "b") }
 	cases := map[string]struct {
 		found         []found
 		reason, words string
@@ -131,7 +131,7 @@ func TestNewSpecIsInProgress(t *testing.T) {
 // same again an hour later: then nothing may change.
 func TestConditionsLeaveNothingBehind(t *testing.T) {
 	for name, f := range map[string]found{
-		"waits":     func(p *pass) { p.waitFor("CRDs", "not yet") },
+		"waits":     func(p *pass) { p.Wait("CRDs", "not yet") },
 		"retries":   stopped(t, errors.New("odd")),
 		"stuck":     stopped(t, &render.EmptyError{}),
 		"stalled":   stalls,
@@ -201,7 +201,7 @@ func TestBeingDeletedIsTerminating(t *testing.T) {
 	sync := b.read()
 	sync.DeletionTimestamp = &metav1.Time{Time: b.clock.now()}
 	p := b.begin(sync)
-	p.waitFor("objects", "they are let go")
+	p.Wait("objects", "they are let go")
 	p.summarize()
 	if got := compute(t, p.sync); got.Status != status.TerminatingStatus {
 		t.Errorf("kstatus %s (%s)", got.Status, got.Message)
@@ -212,7 +212,7 @@ func TestWaitingKeepsSince(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	since := func(sync *v1alpha1.NodeSync, on, why string) *v1alpha1.NodeSync {
 		p := b.begin(sync)
-		p.waitFor(on, why)
+		p.Wait(on, why)
 		p.summarize()
 		return p.sync
 	}

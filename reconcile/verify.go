@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
@@ -41,7 +42,7 @@ func (p *pass) verify(ctx context.Context) error {
 	}
 	failed := &p.memory.unverified
 	if failed.err != nil && failed.of == wanted && failed.by == p.memory.fetchedFor && !due(p.now, failed.at, p.retryInterval()) {
-		p.wakeAt(failed.at.Add(p.retryInterval()))
+		p.WakeBy(failed.at.Add(p.retryInterval()))
 		p.unverified = failed.err
 		return failed.err
 	}
@@ -52,7 +53,7 @@ func (p *pass) verify(ctx context.Context) error {
 	case err != nil:
 		err = fmt.Errorf("verify %s: %w", render.ShortRevision(wanted.Revision), err)
 		*failed = unverified{of: wanted, by: p.memory.fetchedFor, at: p.now, err: err}
-		p.wakeAt(p.now.Add(p.retryInterval()))
+		p.WakeBy(p.now.Add(p.retryInterval()))
 		p.unverified = err
 		return err
 	}
@@ -146,7 +147,7 @@ func (p *pass) setSourceVerified() {
 	case p.sync.Spec.Source.Git.Verify == nil:
 		conditions.Delete(p.sync, v1alpha1.SourceVerifiedCondition)
 	case p.unverified != nil:
-		conditions.MarkFalse(p.sync, v1alpha1.SourceVerifiedCondition, v1alpha1.ReasonVerificationError, "%s", bounded(fault.Classify(p.unverified).Error(), maxConditionMessage))
+		conditions.MarkFalse(p.sync, v1alpha1.SourceVerifiedCondition, v1alpha1.ReasonVerificationError, "%s", finding.Bounded(fault.Classify(p.unverified).Error(), maxConditionMessage))
 	case last != nil && p.snapshot != nil && commitOf(last.Revision) == p.snapshot.Commit:
 		conditions.MarkTrue(p.sync, v1alpha1.SourceVerifiedCondition, meta.SucceededReason, "%s", describeVerified(*last))
 	}

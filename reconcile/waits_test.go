@@ -36,10 +36,10 @@ func TestNoWaitWithoutAReason(t *testing.T) {
 					}
 					p.sync.Status.Karpenter.Target = &v1alpha1.ChartTarget{Version: "1.14.1", Identity: identity, Step: at, Since: metav1.NewTime(p.now.Add(-time.Second)), Message: "it failed"}
 				}
-				p.run(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts, p.applyPlan, p.observe)
-				for _, w := range p.waits {
-					if w.on == "" || w.message == "" {
-						t.Errorf("waits for %q: %q", w.on, w.message)
+				p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts, p.applyPlan, p.observe)
+				for _, w := range p.Waits {
+					if w.On == "" || w.Message == "" {
+						t.Errorf("waits for %q: %q", w.On, w.Message)
 					}
 				}
 				if p.fault == nil {

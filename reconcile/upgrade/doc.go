@@ -10,7 +10,7 @@
 // rewritten where the new CRDs would lose their stored version; the CRDs go
 // first and are Established before the controller follows; a controller that
 // does not come up in time is rolled back to the last good release, and the
-// CRDs stay. NodeDrift looks for a while longer for nodes that drift though nothing
-// has foretold it. Each step is in the status before it is taken, and can be taken
+// CRDs stay. Package nodes watches meanwhile, and for a while longer, for unexpected
+// node drift. Each step is in the status before it is taken, and can be taken
 // again after a kill.
 package upgrade

@@ -2,11 +2,13 @@ package upgrade
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
 
@@ -17,7 +19,7 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 	if k.Target == nil || k.Target.Identity != want.Identity {
 		if k.Identity == want.Identity && back(k.Target) {
 			k.Target = nil
-			return End(k, now), Keep{}
+			return nodes.EndWatch(k, now), Keep{}
 		}
 		// What an overtaken change was foretold to do it may have done: its CRDs stay.
 		k = at(k, v1alpha1.ChartChecking, now)
@@ -75,8 +77,9 @@ func check(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.Karpente
 		return k, Hold{Message: s.NoWayBack}
 	}
 	k = at(k, v1alpha1.ChartChecking, now)
-	k.Target.Foretold = union(k.Target.Foretold, s.Foretold)
-	k = Watch(k, k.Target.Version, k.Target.Foretold, s.Claims, now)
+	expected := slices.Sorted(slices.Values(slices.Concat(k.Target.Foretold, s.Foretold)))
+	k.Target.Foretold = slices.Compact(expected)
+	k = nodes.Watch(k, k.Target.Version, k.Target.Foretold, s.Claims, now)
 	if !s.Migrated {
 		return at(k, v1alpha1.ChartMigrating, now), Record{}
 	}
@@ -114,7 +117,7 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	case s.Rollout.Ready && s.Controller == nil:
 		return k, BringController{} // which revision it is; nothing is written
 	case s.Rollout.Ready:
-		k = at(End(k, now), v1alpha1.ChartSettling, now)
+		k = at(nodes.EndWatch(k, now), v1alpha1.ChartSettling, now)
 		k.Version, k.Identity, k.Controller = k.Target.Version, k.Target.Identity, s.Controller
 		return k, Keep{}
 	case !overdue:
@@ -155,9 +158,9 @@ func rollBack(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Du
 	if s.RolledBack != nil {
 		k.Controller = s.RolledBack
 	}
-	nodes := outcome(k, s.Claims)
-	k = at(End(k, now), v1alpha1.ChartRolledBack, now)
-	k.Target.Message = fmt.Sprintf("%s; the release before, %s, is in force again%s", message, k.Version, nodes)
+	outcome := nodes.Outcome(k, s.Claims)
+	k = at(nodes.EndWatch(k, now), v1alpha1.ChartRolledBack, now)
+	k.Target.Message = fmt.Sprintf("%s; the release before, %s, is in force again%s", message, k.Version, outcome)
 	return k, Fail{Message: k.Target.Message}
 }
 

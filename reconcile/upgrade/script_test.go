@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
 
@@ -125,7 +126,7 @@ func (p *player) act(t *testing.T, line string) string {
 			p.foretold = words[1:]
 		}
 	case "wanted":
-		p.status = Foretell(p.status, words[1:])
+		p.status = nodes.Expect(p.status, words[1:])
 	case "node", "drifts", "ends", "steady", "gone":
 		p.node(words)
 	case "pass", "settled":
@@ -184,7 +185,7 @@ func (p *player) pass(t *testing.T, words []string) string {
 		p.status = next
 		if !p.do(action, &s, said) {
 			var unforetold []observe.Claim
-			p.status, unforetold = NodeDrift(p.status, p.claims, []string{"batch", "general"}, p.now)
+			p.status, unforetold = nodes.Drifted(p.status, p.claims, []string{"batch", "general"}, p.now)
 			p.status = Settle(p.status, observe.Readiness{Ready: words[0] == "settled"})
 			return out + p.describe(action) + describeDrift(p.status, unforetold)
 		}

@@ -1,10 +1,9 @@
-package reconcile
+package fault
 
 import (
 	"errors"
 	"testing"
 
-	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -15,24 +14,24 @@ func TestSeveral(t *testing.T) {
 	cases := map[string]struct {
 		errs  []error
 		want  string
-		class fault.Class
+		class Class
 	}{
-		"one":   {[]error{odd}, "odd", fault.Transient},
-		"three": {[]error{odd, odd, odd}, "odd; odd; odd", fault.Transient},
-		"many":  {[]error{odd, odd, odd, odd, &plan.ConflictError{}}, "odd; odd; odd; and 2 more", fault.Terminal},
+		"one":   {[]error{odd}, "odd", Transient},
+		"three": {[]error{odd, odd, odd}, "odd; odd; odd", Transient},
+		"many":  {[]error{odd, odd, odd, odd, &plan.ConflictError{}}, "odd; odd; odd; and 2 more", Terminal},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := fault.Classify(several(c.errs))
+			got := Classify(Several(c.errs))
 			if got.Error() != c.want || got.Class != c.class {
 				t.Errorf("%s: %s", got.Class, got)
 			}
 		})
 	}
-	if several(nil) != nil || several(apart(nil)) != nil {
+	if Several(nil) != nil || Several(Apart(nil)) != nil {
 		t.Error("no error is one")
 	}
-	if parts := apart(errors.Join(odd, odd)); len(parts) != 2 {
+	if parts := Apart(errors.Join(odd, odd)); len(parts) != 2 {
 		t.Errorf("two joined ones are %v", parts)
 	}
 }

@@ -1,4 +1,4 @@
-package upgrade
+package nodes
 
 import (
 	"cmp"
@@ -47,8 +47,8 @@ func Watch(k v1alpha1.KarpenterStatus, to string, expected []string, claims []ob
 	return k
 }
 
-// End has a watch last for a while longer: the change is over.
-func End(k v1alpha1.KarpenterStatus, now time.Time) v1alpha1.KarpenterStatus {
+// EndWatch has a watch last for a while longer: the change is over.
+func EndWatch(k v1alpha1.KarpenterStatus, now time.Time) v1alpha1.KarpenterStatus {
 	if k.NodeDrift == nil || k.NodeDrift.Until != nil {
 		return k
 	}
@@ -58,8 +58,8 @@ func End(k v1alpha1.KarpenterStatus, now time.Time) v1alpha1.KarpenterStatus {
 	return k
 }
 
-// Foretell notes pools whose nodes drift because a commit changes them.
-func Foretell(k v1alpha1.KarpenterStatus, pools []string) v1alpha1.KarpenterStatus {
+// Expect notes pools whose nodes drift because a commit changes them.
+func Expect(k v1alpha1.KarpenterStatus, pools []string) v1alpha1.KarpenterStatus {
 	if k.NodeDrift == nil || len(pools) == 0 {
 		return k
 	}
@@ -76,10 +76,10 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// NodeDrift finds those of the drifted NodeClaims of pools that nothing has foretold,
+// Drifted finds those of the drifted NodeClaims of pools that nothing has foretold,
 // by name, and notes what was touched of all that were there before. The watch ends
 // with its time, or once the last that it has found is gone or drifted no more.
-func NodeDrift(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools []string, now time.Time) (v1alpha1.KarpenterStatus, []observe.Claim) {
+func Drifted(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools []string, now time.Time) (v1alpha1.KarpenterStatus, []observe.Claim) {
 	if k.NodeDrift == nil {
 		return k, nil
 	}
@@ -141,9 +141,9 @@ func before(w *v1alpha1.NodeDriftWatch, c observe.Claim) bool {
 	return w.Newest != nil && !w.Newest.Before(&c.Created)
 }
 
-// outcome says what became of the nodes since a change began; empty where nobody has
+// Outcome says what became of the nodes since a change began; empty where nobody has
 // watched.
-func outcome(k v1alpha1.KarpenterStatus, claims []observe.Claim) string {
+func Outcome(k v1alpha1.KarpenterStatus, claims []observe.Claim) string {
 	if k.NodeDrift == nil || k.NodeDrift.Until != nil {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package reconcile
+package fault
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ type manyErrors []error
 // told is how many of them a message spells out.
 const told = 3
 
-// several joins errors; nil where there are none.
-func several(errs []error) error {
+// Several joins errors; nil where there are none.
+func Several(errs []error) error {
 	if len(errs) == 0 {
 		return nil
 	}
@@ -34,8 +34,8 @@ func (m manyErrors) Error() string {
 // Unwrap returns all of them.
 func (m manyErrors) Unwrap() []error { return m }
 
-// apart takes joined errors apart.
-func apart(err error) []error {
+// Apart takes joined errors apart.
+func Apart(err error) []error {
 	if err == nil {
 		return nil
 	}

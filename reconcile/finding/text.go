@@ -1,0 +1,48 @@
+package finding
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxNamed is how many objects one message names.
+const MaxNamed = 5
+
+// Some names the first few and counts the rest.
+func Some(names []string) string { return Few(names, ", ") }
+
+// SomeOf is Some for values that have a name.
+func SomeOf[T fmt.Stringer](values []T) string {
+	names := make([]string, 0, len(values))
+	for _, value := range values {
+		names = append(names, value.String())
+	}
+	return Some(names)
+}
+
+// Few is Some for words that are separated by something other than a comma.
+func Few(words []string, separator string) string {
+	if len(words) <= MaxNamed {
+		return strings.Join(words, separator)
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(words[:MaxNamed], separator), len(words)-MaxNamed)
+}
+
+// cutShort ends a message that was cut.
+const cutShort = " … (cut)"
+
+// Bounded cuts a message to a number of bytes: at the end of a line, or else of a word,
+// where there is one in its last half.
+func Bounded(message string, limit int) string {
+	if len(message) <= limit {
+		return message
+	}
+	short := strings.ToValidUTF8(message[:limit-len(cutShort)], "")
+	for _, end := range []string{"\n", " "} {
+		if i := strings.LastIndex(short, end); i > len(short)/2 {
+			short = short[:i]
+			break
+		}
+	}
+	return short + cutShort
+}

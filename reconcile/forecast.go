@@ -1,0 +1,36 @@
+package reconcile
+
+import (
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// foretell finds the pools whose nodes a change of the version may replace, while
+// the CRDs of both versions are at hand.
+func (p *pass) foretell(seen *upgrade.Seen, live, next []*apiextensionsv1.CustomResourceDefinition) error {
+	effects, err := karpenter.Effects(karpenter.Upgrade{
+		From: p.sync.Status.Karpenter.Version, To: p.charts.Version, Old: live, New: next,
+		Classes: p.live.OfKind(render.EC2NodeClass), Pools: p.live.OfKind(render.NodePool),
+	})
+	if err != nil {
+		return err
+	}
+	var words []string
+	for _, effect := range effects {
+		if effect.MayReplace() {
+			seen.Foretold = append(seen.Foretold, effect.Pool)
+			words = append(words, fmt.Sprintf("nodes of %s %s", effect.Pool, effect))
+		}
+	}
+	if len(words) == 0 {
+		words = []string{"no node is replaced"}
+	}
+	p.Event("UpgradeForecast", fmt.Sprintf("Karpenter %s to %s: %s", p.sync.Status.Karpenter.Version, p.charts.Version, finding.Some(words)))
+	return nil
+}

@@ -1,0 +1,62 @@
+package nodes_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestReplacing: only what was written has nodes replaced, by the pool or its class.
+func TestReplacing(t *testing.T) {
+	pool, class := render.Ref{Kind: render.NodePool, Name: "general"}, render.Ref{Kind: render.EC2NodeClass, Name: "default"}
+	changes := []plan.Change{{Ref: pool, Effect: plan.EffectReplace}, {Ref: class, Effect: plan.EffectReplace}, {Ref: render.Ref{Kind: render.NodePool, Name: "calm"}}}
+	claims := []plan.NodeClaim{{Pool: "batch", Class: "default"}, {Pool: "other", Class: "else"}}
+	for name, c := range map[string]struct {
+		written map[render.Ref]bool
+		want    []string
+	}{
+		"nothing written": {nil, nil},
+		"the pool":        {map[render.Ref]bool{pool: true}, []string{"general"}},
+		"the class":       {map[render.Ref]bool{class: true}, []string{"batch"}},
+	} {
+		if diff := cmp.Diff(c.want, nodes.Replacing(changes, c.written, claims)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestUnexpectedDrift names the nodes of Git's pools that nothing has had replaced, and
+// asks for a pass at the end of the watch.
+func TestUnexpectedDrift(t *testing.T) {
+	now := time.Unix(1000, 0)
+	until := metav1.NewTime(now.Add(time.Minute))
+	k := v1alpha1.KarpenterStatus{Version: "1.14.1", NodeDrift: &v1alpha1.NodeDriftWatch{From: "1.8.6", To: "1.14.1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: &until}}
+	claims := []observe.Claim{{NodeClaim: "general-1", Node: "ip-1", Pool: "general", Drifted: "NodePoolDrifted", Since: metav1.NewTime(now)}}
+	pools := []nodes.Pool{{Name: "general"}}
+
+	_, words, found := nodes.UnexpectedDrift(k, claims, pools, nil, now)
+	if !strings.HasPrefix(words, "unexpected node drift since Karpenter went from 1.8.6 to 1.14.1: ip-1 of general (NodeClaim general-1: NodePoolDrifted)") {
+		t.Errorf("words: %s", words)
+	}
+	if !found.WakeAt.Equal(until.Time) {
+		t.Errorf("the next pass is wanted at %s", found.WakeAt)
+	}
+	for name, c := range map[string]struct{ pools, replacing []string }{
+		"a commit has them replaced": {[]string{"general"}, []string{"general"}},
+		"another's pool":             {[]string{"batch"}, nil},
+	} {
+		pools := []nodes.Pool{{Name: c.pools[0]}}
+		if _, words, _ := nodes.UnexpectedDrift(k, claims, pools, c.replacing, now); words != "" {
+			t.Errorf("%s: %s", name, words)
+		}
+	}
+}

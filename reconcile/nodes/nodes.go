@@ -1,0 +1,27 @@
+// Package nodes says what Karpenter's nodes do: pools that get none, and nodes that
+// drift after a change of Karpenter though nothing has had them replaced. It stops
+// nothing and writes nothing: what it finds is reported.
+package nodes
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Pool is a NodePool of Git, and as it is in the cluster; nil where it is not there.
+type Pool struct {
+	Name string
+	Live *unstructured.Unstructured
+}
+
+// Pools are the NodePools of a Set.
+func Pools(set *render.Set, live map[render.Ref]*unstructured.Unstructured) []Pool {
+	var pools []Pool
+	for _, object := range set.Objects {
+		if object.Ref.Kind == render.NodePool {
+			pools = append(pools, Pool{Name: object.Ref.Name, Live: live[object.Ref]})
+		}
+	}
+	return pools
+}

@@ -1,0 +1,47 @@
+package nodes
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// StaticGate is the feature gate without which Karpenter does nothing for static pools
+// (sigs.k8s.io/karpenter pkg/operator/options/options.go).
+const StaticGate = "StaticCapacity"
+
+// EmptyStatic are the static pools that want nodes and have no NodeClaim.
+func EmptyStatic(pools []Pool, claims []plan.NodeClaim) []string {
+	var empty []string
+	for _, pool := range pools {
+		if pool.Live == nil {
+			continue
+		}
+		if replicas, found, err := unstructured.NestedInt64(pool.Live.Object, "spec", "replicas"); err == nil && found && replicas > 0 {
+			empty = append(empty, pool.Name)
+		}
+	}
+	if len(empty) == 0 {
+		return nil
+	}
+	has := map[string]bool{}
+	for i := range claims {
+		has[claims[i].Pool] = true
+	}
+	return slices.DeleteFunc(empty, func(pool string) bool { return has[pool] })
+}
+
+// PassedOver adds static pools that Karpenter passes over, as StaticGate is off: such a
+// pool is Ready, and no condition says why it is empty.
+func PassedOver(found []Launchless, static []string) []Launchless {
+	const why = "it is static (spec.replicas), and Karpenter's feature gate " + StaticGate + " is off: set settings.featureGates.staticCapacity: true in the chart's values"
+	all := slices.DeleteFunc(slices.Clone(found), func(l Launchless) bool { return slices.Contains(static, l.Pool) })
+	for _, pool := range static {
+		all = append(all, Launchless{Pool: pool, Why: why})
+	}
+	slices.SortFunc(all, func(a, b Launchless) int { return strings.Compare(a.Pool, b.Pool) })
+	return all
+}
