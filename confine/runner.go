@@ -21,7 +21,8 @@ type Options struct {
 	Jobs map[string]Job
 	// Limits of each child. Default: DefaultLimits.
 	Limits Limits
-	// AtOnce is how many children may run at a time. Default: 2.
+	// AtOnce is how many children may run at a time. Default: 2. An owner (For) has one of
+	// them at most.
 	AtOnce int
 	// Unconfined is called once with what the kernel refuses of the confinement.
 	Unconfined func(what string)
@@ -31,7 +32,7 @@ type Options struct {
 // cannot be used; what takes one may take nil for doing the work itself.
 type Runner struct {
 	options Options
-	turns   chan struct{}
+	places  *places
 	told    *sync.Once
 	failed  *failures
 	// left is the processor time of all children together; nil where each has its own
@@ -54,7 +55,7 @@ func Serve(arguments []string, options Options) *Runner {
 	if len(arguments) == 3 && arguments[1] == marker {
 		serve(options.Jobs[arguments[2]], options.Limits)
 	}
-	return &Runner{options: options, turns: make(chan struct{}, options.AtOnce), told: &sync.Once{}, failed: &failures{}}
+	return &Runner{options: options, places: newPlaces(options.AtOnce), told: &sync.Once{}, failed: &failures{}}
 }
 
 // Within returns the same Runner for work that may take so much processor time
@@ -79,14 +80,13 @@ func (r *Runner) Telling(unconfined func(what string)) *Runner {
 // kustomization of ./nodes". Errors: *LimitError, *ChildError, the context's, or that of
 // talk where the child has done nothing wrong.
 func (r *Runner) Run(ctx context.Context, what, job string, talk func(*Talk) error) error {
-	if r.left.spent() {
-		return &LimitError{What: what + " and what was built before it", Limit: seconds(r.left.total), Again: true}
+	back, err := r.places.take(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	select {
-	case r.turns <- struct{}{}:
-		defer func() { <-r.turns }()
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", what, ctx.Err())
+	defer back()
+	if r.left.spent() { // perhaps while it waited
+		return &LimitError{What: what + " and what was built before it", Limit: seconds(r.left.total), Again: true}
 	}
 	bounded, cancel := context.WithTimeout(ctx, r.options.Limits.Wall)
 	defer cancel()

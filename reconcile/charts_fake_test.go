@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
 
@@ -11,13 +12,15 @@ type fakeCharts struct {
 	asked []charts.Ref
 	// with is what they were asked with last.
 	with charts.Access
+	// owner is whose work it was.
+	owner string
 }
 
 func (f *fakeCharts) Verify(context.Context, charts.Ref, *charts.Charts, charts.Access, charts.Signers) error {
 	return errUnreachable
 }
 
-func (f *fakeCharts) Resolve(_ context.Context, ref charts.Ref, access charts.Access) (*charts.Charts, error) {
-	f.asked, f.with = append(f.asked, ref), access
+func (f *fakeCharts) Resolve(ctx context.Context, ref charts.Ref, access charts.Access) (*charts.Charts, error) {
+	f.asked, f.with, f.owner = append(f.asked, ref), access, confine.OwnerOf(ctx)
 	return nil, &charts.UnreachableError{Err: errUnreachable}
 }

@@ -97,3 +97,14 @@ func TestCloudIsAskedNowAndThen(t *testing.T) {
 	b.clock.forward(-time.Hour)
 	looks(5, "False", "CertificateAuthorityDiffers")
 }
+
+// TestChildrenWorkForTheRepository: NodeSyncs of one repository share its place among
+// the child processes.
+func TestChildrenWorkForTheRepository(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.source.files = files(karpenterYAML)
+	b.reconcile()
+	if want := "https://git.example.com/acme/fleet.git"; b.charts.owner != want {
+		t.Errorf("children work for %q, want %q", b.charts.owner, want)
+	}
+}

@@ -49,7 +49,8 @@ type Reconciler struct {
 	Reports Reports
 	// Logs reads the end of a container's log. Nil where none can be read.
 	Logs upgrade.Logs
-	// Confine builds kustomizations in child processes; nil builds them in this one.
+	// Confine builds kustomizations in child processes, one at a time for each
+	// repository; nil builds them in this one.
 	Confine *confine.Runner
 	// DialCloud makes the client of a region. It makes no request.
 	DialCloud func(ctx context.Context, region string) (Cloud, error)
@@ -66,6 +67,7 @@ type Reconciler struct {
 	clouds   clouds
 	watches  *watches
 	waker    waker
+	lanes    lanes
 }
 
 // Settings are the daemon's own, the same for all NodeSyncs.
@@ -111,6 +113,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if !filled && unheard == nil {
 		return ctrl.Result{RequeueAfter: listening}, nil
 	}
+	leave := r.lanes.enter(sync.Spec.Source.Git.URL)
+	if leave == nil {
+		return ctrl.Result{RequeueAfter: crowded}, nil
+	}
+	defer leave()
+	ctx = confine.For(ctx, sync.Spec.Source.Git.URL)
 	p := r.begin(sync)
 	defer func() { result, err = p.conclude(ctx) }()
 

@@ -38,6 +38,7 @@ const (
 // others begin with the first pass, so that a NodeSync can tell where one of them
 // is refused.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
+	r.lanes.among(concurrent)
 	r.waker = waker{elected: mgr.Elected(), events: make(chan event.GenericEvent, wakeUps)}
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named("nodesync").
