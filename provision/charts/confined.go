@@ -1,10 +1,12 @@
 package charts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/chart"
 
@@ -74,8 +76,12 @@ func encodeChart(c *chart.Chart) (map[string]any, error) {
 		"metadata": string(metadata), "values": map[string]any(c.Values), "schema": string(c.Schema),
 		"templates": encodeFiles(c.Templates), "files": encodeFiles(c.Files),
 	}
+	inOrder, err := subcharts(c)
+	if err != nil {
+		return nil, err
+	}
 	var below []any
-	for _, one := range c.Dependencies() {
+	for _, one := range inOrder {
 		inner, err := encodeChart(one)
 		if err != nil {
 			return nil, err
@@ -84,6 +90,24 @@ func encodeChart(c *chart.Chart) (map[string]any, error) {
 	}
 	encoded["dependencies"] = below
 	return encoded, nil
+}
+
+// subcharts are the charts within a chart, in order: Helm has them out of a map, and
+// equal charts have to be equal questions. Error: *MalformedError.
+func subcharts(c *chart.Chart) ([]*chart.Chart, error) {
+	compare := func(a, b *chart.Chart) int {
+		return cmp.Or(cmp.Compare(a.Metadata.Name, b.Metadata.Name), cmp.Compare(a.Metadata.Version, b.Metadata.Version))
+	}
+	all := slices.SortedStableFunc(slices.Values(c.Dependencies()), compare)
+	for i := 1; i < len(all); i++ {
+		if compare(all[i-1], all[i]) == 0 {
+			return nil, &MalformedError{
+				Chart: c.Metadata.Name, Version: c.Metadata.Version,
+				Err: fmt.Errorf("it has two charts %s %s in it: leave one out", all[i].Metadata.Name, all[i].Metadata.Version),
+			}
+		}
+	}
+	return all, nil
 }
 
 func encodeFiles(files []*chart.File) []any {

@@ -3,6 +3,7 @@ package charts
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
@@ -57,5 +58,6 @@ func (h *helm) capabilities() (capabilities, error) {
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return capabilities{}, fmt.Errorf("read the API versions of the cluster: %w", err)
 	}
+	slices.Sort(apis) // they come out of a map
 	return capabilities{version: version.GitVersion, major: version.Major, minor: version.Minor, apis: apis}, nil
 }
