@@ -15,7 +15,7 @@ func (p *pass) checkOwners(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := found.Check(p.installation(), p.charts.Version); err != nil {
+	if err := found.Check(p.karpenter.Namespace, p.charts.Version, p.karpenter.Adopt); err != nil {
 		return err
 	}
 	k := p.sync.Status.Karpenter

@@ -6,6 +6,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -57,7 +58,7 @@ func (p *pass) checkFound(found *charts.Charts, unknown []allowance.Refusal) err
 }
 
 // permit is asked about what the charts render to.
-func (p *pass) permit(r charts.Rendered) error {
+func (p *pass) permit(r release.Rendered) error {
 	return allowance.Refuse(p.allowance().CheckObjects(allowance.Rendered{
 		Namespace: r.Namespace, Version: r.Version, CRDs: r.Chart == charts.CRDChart, Objects: r.Objects,
 	}))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -114,7 +115,7 @@ func TestWhatTheChartsRenderToIsAsked(t *testing.T) {
 	p.karpenter = &render.Karpenter{Management: render.Managed}
 	job := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": map[string]any{"name": "karpenter"}}}
 	for _, chart := range []string{charts.CRDChart, charts.ControllerChart} {
-		err := p.installation().Permit(charts.Rendered{Chart: chart, Version: "1.14.1", Namespace: "kube-system", Objects: []*unstructured.Unstructured{job}})
+		err := p.installation().Permit(release.Rendered{Chart: chart, Version: "1.14.1", Namespace: "kube-system", Objects: []*unstructured.Unstructured{job}})
 		var refused *allowance.RefusedError
 		if !errors.As(err, &refused) {
 			t.Errorf("a CronJob in chart %s: %v", chart, err)

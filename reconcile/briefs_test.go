@@ -6,7 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/redact"
@@ -48,7 +49,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		"waits":          {func(p *pass) { p.Wait("NodePool/a", "NodePool/a is not Ready: NodeClassReady: no") }, "waiting: NodePool/a is not Ready: NodeClassReady: no"},
 		"waits, no word": {func(p *pass) { p.Wait("Controller", "") }, "waiting for Controller"},
 		"fought for": {func(p *pass) {
-			p.fought = []charts.Move{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
+			p.fought = []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
 		}, "corrected again and again, left as it is now"},
 		"drifted": {func(p *pass) { p.drifted = []render.Ref{{Kind: render.NodePool, Name: "a"}} }, "differs from Git, and drift is Report: NodePool/a"},
 	}
@@ -70,7 +71,7 @@ func TestABriefIsHiddenBeforeItIsCut(t *testing.T) {
 	secret := strings.Repeat("s3cret-", 12) + "end"
 	p := newBed(t, nodeSync(unchanged)).pass()
 	p.memory.hidden.addValues([]string{secret})
-	stopped(t, &charts.RejectedError{Rejections: []string{strings.Repeat("value ", 10) + secret}})(p)
+	stopped(t, &release.RejectedError{Rejections: []string{strings.Repeat("value ", 10) + secret}})(p)
 	p.hideSecrets()
 	if got := p.verdict().commitText(); strings.Contains(got, "s3cret") || !strings.Contains(got, redact.Mask) {
 		t.Error(got)

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -60,7 +62,7 @@ func (p *pass) rollBack(ctx context.Context, revision int32, seen *upgrade.Seen)
 
 // releaseStatus is a release after a step. Its digest is known where its version
 // is that of the charts, or has not changed.
-func (p *pass) releaseStatus(result charts.Result, digest string, before *v1alpha1.ReleaseStatus) *v1alpha1.ReleaseStatus {
+func (p *pass) releaseStatus(result release.Result, digest string, before *v1alpha1.ReleaseStatus) *v1alpha1.ReleaseStatus {
 	status := &v1alpha1.ReleaseStatus{Revision: int32(result.Revision), Version: result.Version}
 	switch {
 	case result.Version == p.charts.Version:
@@ -72,15 +74,15 @@ func (p *pass) releaseStatus(result charts.Result, digest string, before *v1alph
 }
 
 // tellBrought says what was done with a chart, where that changed anything.
-func (p *pass) tellBrought(chart string, result charts.Result) {
+func (p *pass) tellBrought(chart string, result release.Result) {
 	p.noteFight(result)
 	switch {
 	case p.reinstalled(chart, result):
 		p.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is installed again (revision %d)", chart, chart, result.Version, result.Revision))
-	case result.Step == charts.Repair:
+	case result.Step == release.Repair:
 		p.memory.repairedAt = p.now
-		p.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): %s", chart, result.Version, result.Revision, charts.Moves(result.Moved)))
-	case result.Step == charts.Adopt:
+		p.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))
+	case result.Step == release.Adopt:
 		p.Wrote(corev1.EventTypeNormal, "ChartAdopted", fmt.Sprintf("helm release %s of somebody else's is taken over: chart %s is installed over it (revision %d)", chart, result.Version, result.Revision))
 	case result.Changed:
 		p.Wrote(corev1.EventTypeNormal, "ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -27,18 +29,18 @@ type ChartStore interface {
 
 // ChartInstaller installs them.
 type ChartInstaller interface {
-	EnsureCRDs(ctx context.Context, c *charts.Charts, into charts.Installation) (charts.Result, error)
-	EnsureController(ctx context.Context, c *charts.Charts, into charts.Installation) (charts.Result, error)
+	EnsureCRDs(ctx context.Context, c *charts.Charts, want release.Request) (release.Result, error)
+	EnsureController(ctx context.Context, c *charts.Charts, want release.Request) (release.Result, error)
 	// ServerVersion is the cluster's version of Kubernetes.
 	ServerVersion(ctx context.Context) (string, error)
 	// Rehearse finds out whether both could be brought, and writes nothing.
-	Rehearse(ctx context.Context, c *charts.Charts, into charts.Installation) error
+	Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error
 	// RollBack brings the main chart again as it was at a revision.
-	RollBack(ctx context.Context, into charts.Installation, revision int) (charts.Result, error)
+	RollBack(ctx context.Context, want release.Request, revision int) (release.Result, error)
 	// Survey looks for what somebody else has installed of Karpenter.
-	Survey(ctx context.Context, namespace string) (charts.Found, error)
+	Survey(ctx context.Context, namespace string) (survey.Found, error)
 	// State is what Helm knows of the two releases.
-	State(ctx context.Context, namespace string) (charts.State, error)
+	State(ctx context.Context, namespace string) (release.State, error)
 }
 
 // resolveCharts finds the charts of the version in Git and the schema that
@@ -166,7 +168,7 @@ func (p *pass) withoutCharts(ctx context.Context, err error) error {
 }
 
 // releasedAs says whether a version's release is deployed, over its CRDs or newer ones.
-func releasedAs(state charts.State, version string) bool {
+func releasedAs(state release.State, version string) bool {
 	crds := state.CRDs.Installed(version) || state.CRDs.Ahead(version)
 	return crds && state.Controller.Installed(version)
 }

@@ -8,7 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -107,7 +107,7 @@ func (p *pass) versionOf(ctx context.Context, deployment *appsv1.Deployment) (st
 	if version := deployment.Labels["app.kubernetes.io/version"]; version != "" {
 		return version, nil
 	}
-	if version, ok := charts.VersionIn(deployment.Labels[charts.ChartLabel]); ok {
+	if version, ok := survey.VersionIn(deployment.Labels[survey.ChartLabel]); ok {
 		return version, nil
 	}
 	whole := &appsv1.Deployment{}

@@ -6,6 +6,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -15,7 +17,7 @@ import (
 // it does not matter, and where a person asks.
 func TestAFightIsToldUntilItEnds(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installed()...)
-	fights := charts.Result{Step: charts.Keep, Fought: []charts.Move{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}}
+	fights := release.Result{Step: release.Keep, Paused: []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}}
 	asked := 0
 	looks := func(what string, want bool, told bool, change func(*pass)) {
 		t.Helper()
@@ -58,7 +60,7 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 	looks("and a retry is due", true, true, nothing)
 	looks("a person asks", true, true, func(p *pass) {
 		p.sync.Status.LastHandledReconcileAt = "now"
-		if !p.installation().Insist {
+		if !p.installation().CorrectPaused {
 			t.Error("what is fought for is not put right when a person asks")
 		}
 	})

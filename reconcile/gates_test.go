@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -98,7 +99,7 @@ func TestGates(t *testing.T) {
 		}},
 		"other values on a Kubernetes newer than the tables": {from: "1.14.1", change: func(b *bed, _ *pass) { b.install.kubernetes = "v1.99.0" }},
 		"a value that it does not have":                      {change: func(_ *bed, p *pass) { p.values.Merged = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
-		"a right that is missing":                            {change: func(b *bed, _ *pass) { b.install.refusal = &charts.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
+		"a right that is missing":                            {change: func(b *bed, _ *pass) { b.install.refusal = &release.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
 		"a stored version that goes":                         {live: poolCRD("weight", "v1beta1"), want: "stores objects as v1beta1"},
 		"a new field in the same commit":                     {next: poolCRD("height", "v1"), field: "height", want: "no way back from Karpenter 1.14.1 to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},
 		"nothing":                                            {},

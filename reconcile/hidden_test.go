@@ -16,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
@@ -45,7 +45,7 @@ func TestWhatWasHiddenStaysHidden(t *testing.T) {
 // commit statuses nor logs have it.
 func TestNoSecretIsSaid(t *testing.T) {
 	quoted := fmt.Sprintf("Deployment karpenter: spec.x: Invalid value: %q: must be less", marker)
-	rejected := &charts.RejectedError{Rejections: []string{quoted}}
+	rejected := &release.RejectedError{Rejections: []string{quoted}}
 	for name, say := range map[string]func(p *pass){
 		"the API server's words": func(p *pass) { p.fault = fault.Classify(rejected) },
 		"an error that is wrapped": func(p *pass) {
@@ -99,7 +99,7 @@ func TestNoSecretIsSaid(t *testing.T) {
 
 // TestEveryErrorOfAPassIsHidden: a field that is added later, too.
 func TestEveryErrorOfAPassIsHidden(t *testing.T) {
-	rejected := &charts.RejectedError{Rejections: []string{"the value " + marker + " is not allowed"}}
+	rejected := &release.RejectedError{Rejections: []string{"the value " + marker + " is not allowed"}}
 	b := newBed(t, nodeSync(unchanged))
 	p := b.begin(b.read())
 	p.memory.hidden.addValues([]string{marker})

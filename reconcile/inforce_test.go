@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -51,11 +52,11 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 			Version: "1.14.1", Identity: identity, Step: v1alpha1.ChartRolledBack, Message: "Karpenter 1.14.1 did not come up",
 		}
 	}
-	refused := func(b *bed, _ *pass) { b.install.refusal = &charts.ForbiddenError{Refusals: []string{"rule x"}} }
+	refused := func(b *bed, _ *pass) { b.install.refusal = &release.ForbiddenError{Refusals: []string{"rule x"}} }
 	mistyped := func(b *bed, p *pass) {
 		p.karpenter.Version = "1.14.11"
-		deployed := charts.Release{Status: charts.Deployed, Mark: charts.Mark{Version: "1.8.6"}}
-		b.install.state = charts.State{CRDs: deployed, Controller: deployed}
+		deployed := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.8.6"}}
+		b.install.state = release.State{CRDs: deployed, Controller: deployed}
 	}
 	cases := map[string]struct {
 		change func(*bed, *pass)
@@ -101,7 +102,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 // TestARefusalIsNotFoundOutTwice: the pass after goes by what is in force at once.
 func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), append(established(poolCRD("weight", "v1")), running("1.8.6"))...)
-	b.install.refusal = &charts.ForbiddenError{Refusals: []string{"rule x"}}
+	b.install.refusal = &release.ForbiddenError{Refusals: []string{"rule x"}}
 	var karpenter *v1alpha1.KarpenterStatus
 	looks := func(what string, rehearsals int) {
 		t.Helper()

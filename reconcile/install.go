@@ -12,6 +12,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -117,7 +119,7 @@ func (p *pass) takeChartStep(ctx context.Context, action upgrade.Action, seen *u
 		err = p.askPods(ctx, seen)
 	case upgrade.RollBack:
 		seen.RolledBack, err = p.rollBack(ctx, a.Revision, seen)
-		if lost := (*charts.NoRevisionError)(nil); errors.As(err, &lost) {
+		if lost := (*release.NoRevisionError)(nil); errors.As(err, &lost) {
 			seen.Lost, err = true, nil
 			p.Warn("ReleaseLost", fmt.Sprintf("helm release %s has no revision %d to go back to: Karpenter %s is installed from the beginning", lost.Release, lost.Revision, p.karpenter.Version))
 		}
@@ -216,26 +218,28 @@ func (p *pass) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	return nil
 }
 
-func (p *pass) installation() charts.Installation {
-	return charts.Installation{
-		Namespace:         p.karpenter.Namespace,
-		Cluster:           p.karpenter.Cluster.Name,
-		Region:            p.karpenter.Cluster.Region,
-		InterruptionQueue: p.karpenter.Cluster.InterruptionQueue,
-		ControllerRole:    p.karpenter.Cluster.ControllerRole,
-		Values:            p.values.Merged,
-		Sealed:            p.values.Sealed,
-		Adopt:             p.karpenter.Adopt,
-		Ignored:           ignored(p.karpenter.IgnoreDifferences),
-		Insist:            p.insists(),
-		Permit:            p.permit,
+func (p *pass) installation() release.Request {
+	return release.Request{
+		Installation: charts.Installation{
+			Namespace:         p.karpenter.Namespace,
+			Cluster:           p.karpenter.Cluster.Name,
+			Region:            p.karpenter.Cluster.Region,
+			InterruptionQueue: p.karpenter.Cluster.InterruptionQueue,
+			ControllerRole:    p.karpenter.Cluster.ControllerRole,
+			Values:            p.values.Merged,
+			Sealed:            p.values.Sealed,
+		},
+		Adopt:         p.karpenter.Adopt,
+		Ignored:       ignored(p.karpenter.IgnoreDifferences),
+		CorrectPaused: p.insists(),
+		Permit:        p.permit,
 	}
 }
 
-func ignored(differences []render.IgnoreDifference) []charts.Ignore {
-	var all []charts.Ignore
+func ignored(differences []render.IgnoreDifference) []survey.Ignore {
+	var all []survey.Ignore
 	for _, d := range differences {
-		all = append(all, charts.Ignore{Kind: d.Kind, Name: d.Name, JSONPointers: d.JSONPointers, Managers: d.ManagedFieldsManagers})
+		all = append(all, survey.Ignore{Kind: d.Kind, Name: d.Name, JSONPointers: d.JSONPointers, Managers: d.ManagedFieldsManagers})
 	}
 	return all
 }

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -82,7 +84,7 @@ func TestChartsAreLookedAtWhereSomethingMoved(t *testing.T) {
 	change(deployment)
 	asks("a Deployment was changed", 2)
 	asks("and looked at", 2)
-	b.install.result = charts.Result{Step: charts.Repair, Changed: true, Moved: []charts.Move{{Object: "Deployment kube-system/karpenter", Deleted: true}}}
+	b.install.result = release.Result{Step: release.Repair, Changed: true, Drifted: []survey.Drift{{Object: "Deployment kube-system/karpenter", Deleted: true}}}
 	change(installed()[1])
 	asks("a CRD was changed", 3)
 	if told := strings.Join(b.told(), "\n"); told != "" {
@@ -102,29 +104,29 @@ func TestChartsAreLookedAtWhereSomethingMoved(t *testing.T) {
 // TestInstalledChartsGoOnWithoutTheRegistry: where the version in Git is in the
 // cluster, a registry that is away holds up nothing but the charts.
 func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
-	release := func(version string) charts.Release {
-		return charts.Release{Status: charts.Deployed, Mark: charts.Mark{Version: version}}
+	of := func(version string) release.Release {
+		return release.Release{Status: release.Deployed, Mark: release.Mark{Version: version}}
 	}
-	edited := release("1.14.1")
+	edited := of("1.14.1")
 	edited.Edited = true
-	newer := release("1.15.0")
+	newer := of("1.15.0")
 	newer.Name = charts.CRDChart
 	theirs := newer
 	theirs.Edited = true
 	cases := map[string]struct {
-		state charts.State
+		state release.State
 		first bool
 		// goesOn is whether the pass comes to the live CRDs.
 		goesOn bool
 	}{
-		"the version is installed":       {state: charts.State{CRDs: release("1.14.1"), Controller: release("1.14.1")}, goesOn: true},
-		"with newer CRDs":                {state: charts.State{CRDs: newer, Controller: release("1.14.1")}, goesOn: true},
-		"with newer CRDs of somebody's":  {state: charts.State{CRDs: theirs, Controller: release("1.14.1")}},
-		"another one is":                 {state: charts.State{CRDs: release("1.14.0"), Controller: release("1.14.0")}},
-		"the controller is another":      {state: charts.State{CRDs: release("1.14.1"), Controller: release("1.14.0")}},
-		"somebody ran Helm over it":      {state: charts.State{CRDs: edited, Controller: release("1.14.1")}},
-		"none is":                        {state: charts.State{CRDs: charts.Release{Status: charts.Absent}}},
-		"nothing was ever installed yet": {state: charts.State{CRDs: release("1.14.1"), Controller: release("1.14.1")}, first: true},
+		"the version is installed":       {state: release.State{CRDs: of("1.14.1"), Controller: of("1.14.1")}, goesOn: true},
+		"with newer CRDs":                {state: release.State{CRDs: newer, Controller: of("1.14.1")}, goesOn: true},
+		"with newer CRDs of somebody's":  {state: release.State{CRDs: theirs, Controller: of("1.14.1")}},
+		"another one is":                 {state: release.State{CRDs: of("1.14.0"), Controller: of("1.14.0")}},
+		"the controller is another":      {state: release.State{CRDs: of("1.14.1"), Controller: of("1.14.0")}},
+		"somebody ran Helm over it":      {state: release.State{CRDs: edited, Controller: of("1.14.1")}},
+		"none is":                        {state: release.State{CRDs: release.Release{Status: release.Absent}}},
+		"nothing was ever installed yet": {state: release.State{CRDs: of("1.14.1"), Controller: of("1.14.1")}, first: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -189,9 +191,9 @@ func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
 // TestACRDThatIsGoneWithoutTheRegistry is told with what keeps it away: whoever
 // manages the charts is plumbline.
 func TestACRDThatIsGoneWithoutTheRegistry(t *testing.T) {
-	release := charts.Release{Status: charts.Deployed, Mark: charts.Mark{Version: "1.14.1"}}
+	one := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.14.1"}}
 	b := newBed(t, nodeSync(unchanged))
-	b.install.state = charts.State{CRDs: release, Controller: release}
+	b.install.state = release.State{CRDs: one, Controller: one}
 	p := b.installing()
 	p.charts = nil
 	stopped := p.resolveCharts(t.Context())

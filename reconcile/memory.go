@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -93,7 +93,7 @@ type memory struct {
 	// releasesAskedAt is when Helm was asked last whether its releases are there.
 	releasesAskedAt time.Time
 	// fought is what of them is left as somebody goes on changing it.
-	fought []charts.Move
+	fought []survey.Drift
 	// lost is the CRD whose nodes were told to be lost with it, and lostPools the
 	// NodePools.
 	lost      types.UID

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
@@ -14,25 +15,25 @@ import (
 // TestWhatIsTakenOverIsInForce: its version and its releases are what the gates and a
 // way back begin from; what plumbline has brought itself is not touched by that.
 func TestWhatIsTakenOverIsInForce(t *testing.T) {
-	release := func(name, version string, revision int) charts.FoundRelease {
-		return charts.FoundRelease{Name: name, Namespace: "kube-system", Chart: name, Version: version, Revision: revision}
+	release := func(name, version string, revision int) survey.Release {
+		return survey.Release{Name: name, Namespace: "kube-system", Chart: name, Version: version, Revision: revision}
 	}
-	found := charts.Found{Releases: []charts.FoundRelease{release(charts.CRDChart, "1.8.6", 3), release(charts.ControllerChart, "1.8.6", 4)}}
+	found := survey.Found{Releases: []survey.Release{release(charts.CRDChart, "1.8.6", 3), release(charts.ControllerChart, "1.8.6", 4)}}
 	cases := map[string]struct {
-		found    charts.Found
+		found    survey.Found
 		adopt    bool
 		identity string
 		refused  any
 		want     v1alpha1.KarpenterStatus
 	}{
 		"nothing is there": {adopt: true},
-		"unasked":          {found: found, refused: new(*charts.ForeignReleaseError)},
+		"unasked":          {found: found, refused: new(*survey.ForeignReleaseError)},
 		"asked for": {found: found, adopt: true, want: v1alpha1.KarpenterStatus{
 			Version: "1.8.6", CRDs: &v1alpha1.ReleaseStatus{Revision: 3, Version: "1.8.6"}, Controller: &v1alpha1.ReleaseStatus{Revision: 4, Version: "1.8.6"},
 		}},
 		"charts were brought": {found: found, adopt: true, identity: "i", want: v1alpha1.KarpenterStatus{Identity: "i"}},
 		"a controller of no release": {
-			found: charts.Found{Controllers: []charts.FoundObject{{Kind: "Deployment", Namespace: "kube-system", Name: "karpenter", Version: "1.12.1"}}},
+			found: survey.Found{Controllers: []survey.Object{{Kind: "Deployment", Namespace: "kube-system", Name: "karpenter", Version: "1.12.1"}}},
 			adopt: true, want: v1alpha1.KarpenterStatus{Version: "1.12.1"},
 		},
 	}
@@ -59,10 +60,10 @@ func TestWhatIsTakenOverIsInForce(t *testing.T) {
 // would be told of their version.
 func TestOwnersAreTheFirstGate(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installed()...)
-	b.install.found = charts.Found{CRDs: []charts.FoundObject{{Kind: "CustomResourceDefinition", Name: "nodepools.karpenter.sh"}}}
+	b.install.found = survey.Found{CRDs: []survey.Object{{Kind: "CustomResourceDefinition", Name: "nodepools.karpenter.sh"}}}
 	b.install.kubernetes = "v1.99.0" // no version knows it
 	err := b.installing().passGates(t.Context(), &upgrade.Seen{})
-	if foreign := (*charts.ForeignObjectsError)(nil); !errors.As(err, &foreign) {
+	if foreign := (*survey.ForeignObjectsError)(nil); !errors.As(err, &foreign) {
 		t.Errorf("passGates() = %v, want what is somebody else's", err)
 	}
 }

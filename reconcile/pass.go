@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -83,7 +84,7 @@ type pass struct {
 	// returned are recorded removals that Git has an entry for again.
 	returned []v1alpha1.Removal
 	// fought is what the charts made and somebody changes again and again.
-	fought []charts.Move
+	fought []survey.Drift
 	// drifted are objects that differ from Git and are left alone by `drift: Report`.
 	drifted []render.Ref
 	// held are the changes that would disrupt more nodes than the guard allows.

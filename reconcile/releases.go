@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 )
 
 // releasesEvery is the least time between two questions to Helm that no person asked for.
@@ -31,8 +32,8 @@ func (p *pass) askReleases(ctx context.Context) error {
 }
 
 // reinstalled says whether a step has installed a release that was there before.
-func (p *pass) reinstalled(chart string, result charts.Result) bool {
-	if result.Step != charts.Install || !result.Changed {
+func (p *pass) reinstalled(chart string, result release.Result) bool {
+	if result.Step != release.Install || !result.Changed {
 		return false
 	}
 	k := p.sync.Status.Karpenter

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
@@ -13,29 +14,29 @@ import (
 // TestAReleaseUninstalledByHand is installed again when a person asks for a pass, and
 // without one after an interval, though every object of it may be there still.
 func TestAReleaseUninstalledByHand(t *testing.T) {
-	byHelm := charts.Release{Name: charts.CRDChart, Status: charts.Deployed, Revision: 2, Edited: true}
+	byHelm := release.Release{Name: charts.CRDChart, Status: release.Deployed, Revision: 2, Edited: true}
 	cases := map[string]struct {
-		state charts.State
+		state release.State
 		asked bool // by a person
 		wait  bool // an interval
 		looks bool
 	}{
 		"nothing happened":                   {state: deployed, asked: true, wait: true},
-		"the CRD chart, within the interval": {state: charts.State{CRDs: charts.Release{Status: charts.Absent}, Controller: deployed.Controller}},
-		"the CRD chart, a person asks":       {state: charts.State{CRDs: charts.Release{Status: charts.Absent}, Controller: deployed.Controller}, asked: true, looks: true},
-		"the CRD chart, after an interval":   {state: charts.State{CRDs: charts.Release{Status: charts.Absent}, Controller: deployed.Controller}, wait: true, looks: true},
-		"the main chart, a person asks":      {state: charts.State{CRDs: deployed.CRDs, Controller: charts.Release{Status: charts.Absent}}, asked: true, looks: true},
-		"helm upgrade by hand":               {state: charts.State{CRDs: byHelm, Controller: deployed.Controller}, wait: true, looks: true},
+		"the CRD chart, within the interval": {state: release.State{CRDs: release.Release{Status: release.Absent}, Controller: deployed.Controller}},
+		"the CRD chart, a person asks":       {state: release.State{CRDs: release.Release{Status: release.Absent}, Controller: deployed.Controller}, asked: true, looks: true},
+		"the CRD chart, after an interval":   {state: release.State{CRDs: release.Release{Status: release.Absent}, Controller: deployed.Controller}, wait: true, looks: true},
+		"the main chart, a person asks":      {state: release.State{CRDs: deployed.CRDs, Controller: release.Release{Status: release.Absent}}, asked: true, looks: true},
+		"helm upgrade by hand":               {state: release.State{CRDs: byHelm, Controller: deployed.Controller}, wait: true, looks: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), installed()...)
-			b.install.result = charts.Result{Step: charts.Keep, Revision: 1, Version: "1.14.1"}
+			b.install.result = release.Result{Step: release.Keep, Revision: 1, Version: "1.14.1"}
 			if err := b.installing().installCharts(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			b.install.state = c.state
-			b.install.result = charts.Result{Step: charts.Install, Changed: true, Revision: 1, Version: "1.14.1"}
+			b.install.result = release.Result{Step: release.Install, Changed: true, Revision: 1, Version: "1.14.1"}
 			if c.wait {
 				b.clock.forward(b.read().Spec.Interval.Duration)
 			}

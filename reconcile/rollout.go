@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -119,7 +120,7 @@ func (p *pass) ofTheVersion(ctx context.Context, deployment *appsv1.Deployment) 
 		version = k.Version
 	}
 	want := charts.ControllerChart + "-" + strings.ReplaceAll(version, "+", "_")
-	if is := deployment.Labels[charts.ChartLabel]; is != want {
+	if is := deployment.Labels[survey.ChartLabel]; is != want {
 		return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of chart %q, and has to be of %s", deployment.Name, is, want)}, nil
 	}
 	return observe.Readiness{Ready: true}, nil

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/render"
@@ -140,9 +141,9 @@ func TestValuesThatAreNotThere(t *testing.T) {
 // TestInstalledChartsStayWhereValuesAreMissing: that somebody deletes a Secret holds
 // up neither definitions nor removals.
 func TestInstalledChartsStayWhereValuesAreMissing(t *testing.T) {
-	release := charts.Release{Status: charts.Deployed, Mark: charts.Mark{Version: "1.14.1"}}
+	one := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.14.1"}}
 	b := newBed(t, nodeSync(unchanged), installed()...)
-	b.install.state = charts.State{CRDs: release, Controller: release}
+	b.install.state = release.State{CRDs: one, Controller: one}
 	p := b.installing()
 	p.charts = nil
 	p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "gone")}

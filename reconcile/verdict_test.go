@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -61,7 +61,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		"done":                 {nil, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567", current, report.Success},
 		"waits":                {[]found{waits}, "Waiting", "waiting for Controller: deployment/karpenter is scaled to 0", inProgress, report.Pending},
-		"a step waits":         {[]found{stopped(t, &charts.BusyError{})}, "Waiting", "", inProgress, report.Pending},
+		"a step waits":         {[]found{stopped(t, &release.BusyError{})}, "Waiting", "", inProgress, report.Pending},
 		"a race was lost":      {[]found{stopped(t, &apply.StaleError{Err: errors.New("moved")})}, "ApplyFailed", "moved", inProgress, report.Pending},
 		"tried again":          {[]found{stopped(t, &source.UnreachableError{Err: errors.New("no route")})}, "SourceFailed", "no route", inProgress, report.Failure},
 		"not known":            {[]found{stopped(t, errors.New("odd"))}, "Failed", "odd", inProgress, report.Failure},

@@ -12,6 +12,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -91,7 +93,7 @@ func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.
 // surveyFor looks at the cluster with plumbline.yaml in hand, and moves what it
 // says to where Karpenter is.
 func surveyFor(ctx context.Context, c *cluster, git *render.Karpenter) (*adoptReport, error) {
-	installer, err := charts.NewInstaller(charts.InstallerOptions{Config: c.config, Logger: logr.FromContextOrDiscard(ctx), Confine: confined(ctx)})
+	installer, err := release.NewInstaller(release.InstallerOptions{Config: c.config, Logger: logr.FromContextOrDiscard(ctx), Confine: confined(ctx)})
 	if err != nil {
 		return nil, err
 	}
@@ -101,19 +103,19 @@ func surveyFor(ctx context.Context, c *cluster, git *render.Karpenter) (*adoptRe
 	if err != nil {
 		return nil, explain(err, "look for Karpenter")
 	}
-	refusal := found.Check(charts.Installation{Namespace: namespace, Adopt: true}, version)
-	if elsewhere := (*charts.ElsewhereError)(nil); errors.As(refusal, &elsewhere) && elsewhere.Namespace != "" {
+	refusal := found.Check(namespace, version, true)
+	if elsewhere := (*survey.ElsewhereError)(nil); errors.As(refusal, &elsewhere) && elsewhere.Namespace != "" {
 		namespace, set.Namespace = elsewhere.Namespace, elsewhere.Namespace
 		if found, err = installer.Survey(ctx, namespace); err != nil {
 			return nil, explain(err, "look for Karpenter")
 		}
-		refusal = found.Check(charts.Installation{Namespace: namespace, Adopt: true}, version)
+		refusal = found.Check(namespace, version, true)
 	}
 	runs := found.Version(namespace)
-	newer := (*charts.NewerError)(nil)
+	newer := (*survey.NewerError)(nil)
 	if errors.As(refusal, &newer) || refusal == nil && runs != "" && karpenter.CheckHop(runs, version) != nil {
 		version, set.Version = runs, runs
-		refusal = found.Check(charts.Installation{Namespace: namespace, Adopt: true}, version)
+		refusal = found.Check(namespace, version, true)
 	}
 	report := &adoptReport{Found: found, Runs: runs, Git: version}
 	if release, ok := found.Release(charts.ControllerChart, namespace); ok {

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
 // adoptReport is what `plumbline adopt` prints.
 type adoptReport struct {
-	charts.Found `json:",inline"`
+	survey.Found `json:",inline"`
 	// Runs is the version of the controller that is there; Git is that which
 	// plumbline.yaml says, or will.
 	Runs string `json:"runs,omitempty"`
@@ -87,7 +88,7 @@ func (r *adoptReport) printPlanned(out io.Writer) {
 }
 
 // printFound lists what is there, with whose it is.
-func printFound(out io.Writer, found charts.Found) {
+func printFound(out io.Writer, found survey.Found) {
 	t := newTable(out, "WHAT", "VERSION", "WHOSE")
 	for _, release := range found.Releases {
 		whose := "not readable"

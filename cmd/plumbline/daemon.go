@@ -28,6 +28,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -198,7 +199,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	installer, err := charts.NewInstaller(charts.InstallerOptions{
+	installer, err := release.NewInstaller(release.InstallerOptions{
 		Config:      config,
 		StillLeader: leading,
 		Now:         time.Now,

@@ -25,7 +25,7 @@ type Charts struct {
 	confined *confine.Runner
 
 	mu   sync.Mutex
-	crds []rendered // what the CRD chart renders to, once it was asked for
+	crds Documents // what the CRD chart renders to, once it was asked for
 
 	readCRD, readController func() ([]byte, error)
 	loadCRD, loadController func() (*chart.Chart, error)

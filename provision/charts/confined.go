@@ -34,9 +34,9 @@ func Job(t *confine.Talk) error {
 	return t.Send(encodeRendered(documents, failed))
 }
 
-// render renders a chart in a child process, or in this one where there is no Runner.
-// Errors: *LookupError, *RenderError, and those of the Runner.
-func render(ctx context.Context, runner *confine.Runner, loaded *chart.Chart, with rendering) ([]rendered, error) {
+// Render renders a chart in a child process, or in this one where there is no Runner.
+// The chart is changed. Errors: *LookupError, *HookError, *RenderError, and those of the Runner.
+func Render(ctx context.Context, runner *confine.Runner, loaded *chart.Chart, with Rendering) (Documents, error) {
 	if runner == nil {
 		documents, failed := renderChart(loaded, with)
 		if failed != nil {
@@ -153,52 +153,52 @@ func decodeFiles(message any) []*chart.File {
 	return files
 }
 
-func encodeRendering(with rendering) map[string]any {
-	apis := make([]any, 0, len(with.cluster.apis))
-	for _, one := range with.cluster.apis {
+func encodeRendering(with Rendering) map[string]any {
+	apis := make([]any, 0, len(with.Cluster.APIs))
+	for _, one := range with.Cluster.APIs {
 		apis = append(apis, one)
 	}
 	return map[string]any{
-		"release": with.release, "namespace": with.namespace, "revision": with.revision, "upgrade": with.upgrade,
-		"values": with.values, "version": with.cluster.version, "major": with.cluster.major, "minor": with.cluster.minor, "apis": apis, "hooks": with.hooks,
+		"release": with.Release, "namespace": with.Namespace, "revision": with.Revision, "upgrade": with.Upgrade,
+		"values": with.Values, "version": with.Cluster.Version, "major": with.Cluster.Major, "minor": with.Cluster.Minor, "apis": apis, "hooks": with.SkipHooks,
 	}
 }
 
-func decodeRendering(message any) rendering {
+func decodeRendering(message any) Rendering {
 	encoded, _ := message.(map[string]any)
 	text := func(name string) string {
 		value, _ := encoded[name].(string)
 		return value
 	}
-	with := rendering{
-		release: text("release"), namespace: text("namespace"),
-		cluster: capabilities{version: text("version"), major: text("major"), minor: text("minor")},
+	with := Rendering{
+		Release: text("release"), Namespace: text("namespace"),
+		Cluster: Capabilities{Version: text("version"), Major: text("major"), Minor: text("minor")},
 	}
 	revision, _ := encoded["revision"].(int64)
-	with.revision = int(revision)
-	with.upgrade, _ = encoded["upgrade"].(bool)
-	with.hooks, _ = encoded["hooks"].(bool)
-	with.values, _ = encoded["values"].(map[string]any)
+	with.Revision = int(revision)
+	with.Upgrade, _ = encoded["upgrade"].(bool)
+	with.SkipHooks, _ = encoded["hooks"].(bool)
+	with.Values, _ = encoded["values"].(map[string]any)
 	apis, _ := encoded["apis"].([]any)
 	for _, one := range apis {
 		api, _ := one.(string)
-		with.cluster.apis = append(with.cluster.apis, api)
+		with.Cluster.APIs = append(with.Cluster.APIs, api)
 	}
 	return with
 }
 
-func encodeRendered(documents []rendered, failed *failure) map[string]any {
+func encodeRendered(documents Documents, failed *failure) map[string]any {
 	if failed != nil {
 		return map[string]any{"failed": string(failed.Kind), "file": failed.File, "line": failed.Line, "words": failed.Words}
 	}
 	encoded := make([]any, 0, 2*len(documents))
 	for _, one := range documents {
-		encoded = append(encoded, one.source, one.text)
+		encoded = append(encoded, one.Source, one.Text)
 	}
 	return map[string]any{"documents": encoded}
 }
 
-func decodeRendered(message any) ([]rendered, *failure, error) {
+func decodeRendered(message any) (Documents, *failure, error) {
 	encoded, _ := message.(map[string]any)
 	if kind, ok := encoded["failed"].(string); ok {
 		f := &failure{Kind: failureKind(kind)}
@@ -212,11 +212,11 @@ func decodeRendered(message any) ([]rendered, *failure, error) {
 	if !ok {
 		return nil, nil, errAnswer
 	}
-	documents := make([]rendered, 0, len(list)/2)
+	documents := make(Documents, 0, len(list)/2)
 	for i := 0; i+1 < len(list); i += 2 {
 		source, _ := list[i].(string)
 		text, _ := list[i+1].(string)
-		documents = append(documents, rendered{source: source, text: text})
+		documents = append(documents, Document{Source: source, Text: text})
 	}
 	return documents, nil, nil
 }

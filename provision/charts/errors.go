@@ -150,3 +150,15 @@ func (e *RenderError) Error() string {
 
 // Unwrap returns the cause.
 func (e *RenderError) Unwrap() error { return e.Err }
+
+// ForeignCRDsError says that the CRD chart has CRDs that are not Karpenter's.
+type ForeignCRDsError struct {
+	Version string
+	Names   []string
+}
+
+// Error names them.
+func (e *ForeignCRDsError) Error() string {
+	return fmt.Sprintf("refused: chart %s %s has CRDs that are not Karpenter's: %s: nothing of it is installed; take the chart as it was released, and install these by other means",
+		CRDChart, e.Version, strings.Join(e.Names, ", "))
+}

@@ -8,14 +8,16 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
 // vendored are both charts of a version in a checkout, as archives.
 func vendored(t *testing.T, version string) fstest.MapFS {
 	t.Helper()
 	return fstest.MapFS{
-		"prod/charts/karpenter-crd-" + version + ".tgz": {Data: crdArchive(t, version)},
-		"prod/charts/karpenter-" + version + ".tgz":     {Data: controllerArchive(t, version)},
+		"prod/charts/karpenter-crd-" + version + ".tgz": {Data: chartstest.CRDs(t, version)},
+		"prod/charts/karpenter-" + version + ".tgz":     {Data: chartstest.Controller(t, version)},
 	}
 }
 
@@ -23,7 +25,7 @@ func vendored(t *testing.T, version string) fstest.MapFS {
 func unpacked(t *testing.T, version, crd, controller string) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
-	for dir, archive := range map[string][]byte{crd: crdArchive(t, version), controller: controllerArchive(t, version)} {
+	for dir, archive := range map[string][]byte{crd: chartstest.CRDs(t, version), controller: chartstest.Controller(t, version)} {
 		loaded, err := loader.LoadArchiveFiles(strings.NewReader(string(archive)))
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +67,7 @@ func TestChartsInTheCheckout(t *testing.T) {
 			}
 			const archived = "prod/charts/karpenter-1.14.1.tgz"
 			if files[archived] != nil {
-				changed[archived] = &fstest.MapFile{Data: archive(t, ControllerChart, "1.14.1", map[string]string{"other.yaml": "kind: Other\n"})}
+				changed[archived] = &fstest.MapFile{Data: chartstest.Archive(t, ControllerChart, "1.14.1", map[string]string{"other.yaml": "kind: Other\n"})}
 			} else {
 				for path := range files {
 					if strings.HasSuffix(path, "deployment.yaml") {
@@ -103,9 +105,11 @@ func TestCheckoutsThatCannotBeUsed(t *testing.T) {
 			files["prod/charts/karpenter-1.14.0.tgz"] = files[controller]
 			delete(files, controller)
 		}, new(*NotFoundError), "near it are 1.14.0"},
-		"another inside": {func(files fstest.MapFS) { files[controller] = &fstest.MapFile{Data: controllerArchive(t, "1.13.0")} }, new(*MalformedError), "its Chart.yaml says version 1.13.0"},
-		"exchanged":      {func(files fstest.MapFS) { files[controller] = files[crd] }, new(*MalformedError), `its Chart.yaml names it "karpenter-crd"`},
-		"no archive":     {func(files fstest.MapFS) { files[crd] = &fstest.MapFile{Data: []byte("nonsense")} }, new(*MalformedError), "chart karpenter-crd 1.14.1 cannot be used"},
+		"another inside": {func(files fstest.MapFS) {
+			files[controller] = &fstest.MapFile{Data: chartstest.Controller(t, "1.13.0")}
+		}, new(*MalformedError), "its Chart.yaml says version 1.13.0"},
+		"exchanged":  {func(files fstest.MapFS) { files[controller] = files[crd] }, new(*MalformedError), `its Chart.yaml names it "karpenter-crd"`},
+		"no archive": {func(files fstest.MapFS) { files[crd] = &fstest.MapFile{Data: []byte("nonsense")} }, new(*MalformedError), "chart karpenter-crd 1.14.1 cannot be used"},
 		"a pointer of LFS": {func(files fstest.MapFS) {
 			files[crd] = &fstest.MapFile{Data: []byte("version https://git-lfs.github.com/spec/v1\noid sha256:aa\n")}
 		}, new(*MalformedError), "Git LFS"},
@@ -137,10 +141,10 @@ func TestCheckoutsThatCannotBeUsed(t *testing.T) {
 // only looks like it.
 func foreignArchive(t *testing.T) []byte {
 	t.Helper()
-	widget := strings.NewReplacer("karpenter.sh", "example.com").Replace(crdTemplate("widgets", "Widget"))
-	request := strings.NewReplacer("karpenter.sh", "autoscaling.x-k8s.io").Replace(crdTemplate("provisioningrequests", "ProvisioningRequest"))
-	return archive(t, CRDChart, "1.14.1", map[string]string{
-		"nodepools.yaml": crdTemplate("nodepools", "NodePool"), "widgets.yaml": widget, "requests.yaml": request,
+	widget := strings.NewReplacer("karpenter.sh", "example.com").Replace(chartstest.CRDTemplate("widgets", "Widget"))
+	request := strings.NewReplacer("karpenter.sh", "autoscaling.x-k8s.io").Replace(chartstest.CRDTemplate("provisioningrequests", "ProvisioningRequest"))
+	return chartstest.Archive(t, CRDChart, "1.14.1", map[string]string{
+		"nodepools.yaml": chartstest.CRDTemplate("nodepools", "NodePool"), "widgets.yaml": widget, "requests.yaml": request,
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
 // fakeHelmRepository serves files by their paths, to whoever has the password
@@ -73,7 +75,7 @@ func listed(version, prefix string, crd, controller []byte) []byte {
 func serveIndex(t *testing.T, version, prefix string) *fakeHelmRepository {
 	t.Helper()
 	f := newFakeHelmRepository(t)
-	crd, controller := crdArchive(t, version), controllerArchive(t, version)
+	crd, controller := chartstest.CRDs(t, version), chartstest.Controller(t, version)
 	f.files["/charts/index.yaml"] = listed(version, prefix, crd, controller)
 	for _, at := range []string{"/charts/", "/archives/"} {
 		f.files[at+archiveName(CRDChart, version)] = crd
@@ -135,7 +137,7 @@ func TestHelmRepositoriesThatCannotBeUsed(t *testing.T) {
 		},
 		"no such version": {
 			func(t *testing.T, f *fakeHelmRepository) {
-				f.files["/charts/index.yaml"] = listed("1.14.0", "", crdArchive(t, "1.14.0"), controllerArchive(t, "1.14.0"))
+				f.files["/charts/index.yaml"] = listed("1.14.0", "", chartstest.CRDs(t, "1.14.0"), chartstest.Controller(t, "1.14.0"))
 			}, new(*NotFoundError), "near it are 1.14.0",
 		},
 		"only one of the two": {
@@ -181,7 +183,7 @@ func TestHelmRepositoriesThatCannotBeUsed(t *testing.T) {
 		},
 		"another archive than the index says": {
 			func(t *testing.T, f *fakeHelmRepository) {
-				f.files[crd] = archive(t, CRDChart, "1.14.1", map[string]string{"a.yaml": "kind: A\n"})
+				f.files[crd] = chartstest.Archive(t, CRDChart, "1.14.1", map[string]string{"a.yaml": "kind: A\n"})
 			}, new(*DigestError), "is not what its digest says, so it is not used",
 		},
 		"round and round": {
@@ -223,7 +225,7 @@ func TestAnArchiveThatWasReplaced(t *testing.T) {
 	if _, err := store.Resolve(t.Context(), f.ref("1.14.1"), Access{}); err != nil {
 		t.Fatal(err)
 	}
-	other := archive(t, ControllerChart, "1.14.1", map[string]string{"other.yaml": "kind: Other\n"})
+	other := chartstest.Archive(t, ControllerChart, "1.14.1", map[string]string{"other.yaml": "kind: Other\n"})
 	f.files["/charts/karpenter-1.14.1.tgz"] = other
 	f.files["/charts/index.yaml"] = listed("1.14.1", "", f.files["/charts/karpenter-crd-1.14.1.tgz"], other)
 	if _, err := store.Resolve(t.Context(), f.ref("1.14.1"), Access{}); err != nil {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"helm.sh/helm/v3/pkg/kube"
 )
 
 // Installation says what the main chart is installed as.
@@ -22,26 +24,7 @@ type Installation struct {
 	// Sealed takes the place of Values in every fingerprint where a Secret has some
 	// of them: a hash of a short secret can be guessed. See Values.
 	Sealed string `json:",omitempty"`
-	// Adopt says that what somebody else installed is to be taken over. It is no
-	// part of what is installed.
-	Adopt bool `json:"-"`
-	// Ignored are the fields that are somebody else's. They are no part of what is
-	// installed.
-	Ignored []Ignore `json:"-"`
-	// Insist puts even that right which is fought for: a person asks.
-	Insist bool `json:"-"`
-	// Permit is asked about what each chart renders to, before the API server is; its
-	// error ends the step. It is not asked about what a release was made from before.
-	// Default: everything is permitted.
-	Permit func(Rendered) error `json:"-"`
 }
-
-// keepAnnotation makes Helm leave an object alone when its release, or its
-// place in the chart, goes: https://helm.sh/docs/howto/charts_tips_and_tricks/#tell-helm-not-to-uninstall-a-resource
-const (
-	keepAnnotation = "helm.sh/resource-policy"
-	keepPolicy     = "keep"
-)
 
 // regionVariable has no setting in the chart (its values.yaml shows it under
 // controller.env). Without it the controller asks the instance metadata
@@ -49,9 +32,10 @@ const (
 // behind a hop limit of one.
 const regionVariable = "AWS_REGION"
 
-// crdValues make every CRD outlive its release: CRDs that go take every node.
+// crdValues make every CRD outlive its release: deleting a CRD deletes every node.
+// https://helm.sh/docs/howto/charts_tips_and_tricks/#tell-helm-not-to-uninstall-a-resource
 func crdValues() map[string]any {
-	return map[string]any{"additionalAnnotations": map[string]any{keepAnnotation: keepPolicy}}
+	return map[string]any{"additionalAnnotations": map[string]any{kube.ResourcePolicyAnno: kube.KeepPolicy}}
 }
 
 // ContradictionError says that a value of the chart and plumbline.yaml's own
@@ -199,8 +183,8 @@ func (i Installation) Public() Installation {
 	return i
 }
 
-// known is what the main chart's values are recognised by.
-func (i Installation) known(values map[string]any) (any, error) {
+// identity is what the fingerprint of the main chart's values is made of.
+func (i Installation) identity(values map[string]any) (any, error) {
 	if i.Sealed == "" {
 		return values, nil
 	}

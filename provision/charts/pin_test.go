@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
 func TestPins(t *testing.T) {
@@ -73,8 +75,8 @@ func TestPinsOfAnotherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry.push(t, CRDChart, "1.14.2", crdArchive(t, "1.14.2"))
-	registry.push(t, ControllerChart, "1.14.2", controllerArchive(t, "1.14.2"))
+	registry.push(t, CRDChart, "1.14.2", chartstest.CRDs(t, "1.14.2"))
+	registry.push(t, ControllerChart, "1.14.2", chartstest.Controller(t, "1.14.2"))
 	ref := registry.ref("1.14.2")
 	ref.Digests = Digests{CRD: old.CRDDigest, Controller: old.Digest}
 	var refused *PinnedError
@@ -96,7 +98,7 @@ func TestPinsOfFiles(t *testing.T) {
 	if _, err := store.Resolve(t.Context(), ref, Access{Files: files}); err != nil {
 		t.Errorf("the right pins: %v", err)
 	}
-	files["prod/charts/karpenter-1.14.1.tgz"].Data = archive(t, ControllerChart, "1.14.1", map[string]string{"other.yaml": "kind: Other\n"})
+	files["prod/charts/karpenter-1.14.1.tgz"].Data = chartstest.Archive(t, ControllerChart, "1.14.1", map[string]string{"other.yaml": "kind: Other\n"})
 	var refused *PinnedError
 	if _, err := store.Resolve(t.Context(), ref, Access{Files: files}); !errors.As(err, &refused) || refused.Chart != ControllerChart {
 		t.Errorf("another archive: %v, want a PinnedError", err)

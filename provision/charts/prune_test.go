@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
 // TestTheCacheIsBounded: versions come and go, and the folder stays small.
@@ -15,8 +17,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 	long := time.Now().Add(-24 * time.Hour)
 	resolve := func(version string) {
 		t.Helper()
-		registry.push(t, CRDChart, version, crdArchive(t, version))
-		registry.push(t, ControllerChart, version, controllerArchive(t, version))
+		registry.push(t, CRDChart, version, chartstest.CRDs(t, version))
+		registry.push(t, ControllerChart, version, chartstest.Controller(t, version))
 		if _, err := store.Resolve(t.Context(), registry.ref(version), Access{}); err != nil {
 			t.Fatal(err)
 		}

@@ -117,9 +117,5 @@ func loopback(host string) bool {
 	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
-// tag is the version as a registry's tag, which has no plus sign:
-// https://helm.sh/docs/topics/registries/#oci-feature-deprecation-and-behavior-changes-with-v380
-func (r Ref) tag() string { return strings.ReplaceAll(r.Version, "+", "_") }
-
 // String names a Ref in messages.
 func (r Ref) String() string { return r.Repository + " " + r.Version }

@@ -39,7 +39,7 @@ func (o *registry) pull(ctx context.Context, chart string, known digest.Digest) 
 	if err != nil {
 		return artifact{}, nil, err
 	}
-	found, archive, err := fetch(ctx, repository, o.ref.tag(), known)
+	found, archive, err := fetch(ctx, repository, Label(o.ref.Version), known)
 	if err != nil {
 		err = classify(o.ref, chart, o.visitor, err)
 		if missing := (*NotFoundError)(nil); errors.As(err, &missing) && known == "" {

@@ -11,67 +11,55 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 )
 
-// rendering is all that a chart is rendered with. It is plain data: no template
+// Rendering is all that a chart is rendered with. It is plain data: no template
 // reaches the cluster, the network or the environment.
-type rendering struct {
-	release, namespace string
-	// revision of the release; upgrade says that it is not the first.
-	revision int
-	upgrade  bool
-	values   map[string]any
-	cluster  capabilities
-	// hooks says that those are left out, of a revision that has them already.
-	hooks bool
+type Rendering struct {
+	Release, Namespace string
+	// Revision of the release; Upgrade says that it is not the first.
+	Revision int
+	Upgrade  bool
+	Values   map[string]any
+	Cluster  Capabilities
+	// SkipHooks leaves a chart's hooks out, for a revision that was installed with
+	// them; a chart that has some is refused without it.
+	SkipHooks bool
 }
 
-// capabilities are what templates may ask of the cluster. The zero value stands for
+// Capabilities are what templates may ask about the cluster. The zero value stands for
 // those that Helm was built with.
-type capabilities struct {
-	version, major, minor string
-	apis                  []string
+type Capabilities struct {
+	// Version of Kubernetes, with its Major and Minor as the API server says them.
+	Version, Major, Minor string
+	// APIs are group/version and group/version/Kind.
+	APIs []string
 }
 
-func (c capabilities) helm() *chartutil.Capabilities {
-	if c.version == "" {
+func (c Capabilities) helm() *chartutil.Capabilities {
+	if c.Version == "" {
 		return chartutil.DefaultCapabilities
 	}
 	return &chartutil.Capabilities{
-		KubeVersion: chartutil.KubeVersion{Version: c.version, Major: c.major, Minor: c.minor},
-		APIVersions: c.apis,
+		KubeVersion: chartutil.KubeVersion{Version: c.Version, Major: c.Major, Minor: c.Minor},
+		APIVersions: c.APIs,
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
 }
 
-// rendered is one document that a chart renders to.
-type rendered struct {
-	// source is the template that it comes from.
-	source, text string
-}
-
-// manifest is what Helm stores of a release, and compares by.
-func manifest(documents []rendered) string {
-	var text strings.Builder
-	for _, one := range documents {
-		fmt.Fprintf(&text, "---\n# Source: %s\n%s\n", one.source, one.text)
-	}
-	return text.String()
-}
-
 // renderChart returns the documents that a chart renders to, in the order in which
-// Helm would write them, notes left out. A new chart with a hook is refused: Karpenter has none. The chart is changed.
-func renderChart(loaded *chart.Chart, with rendering) ([]rendered, *failure) {
+// Helm would write them, notes left out. The chart is changed.
+func renderChart(loaded *chart.Chart, with Rendering) (Documents, *failure) {
 	options := chartutil.ReleaseOptions{
-		Name: with.release, Namespace: with.namespace, Revision: with.revision,
-		IsInstall: !with.upgrade, IsUpgrade: with.upgrade,
+		Name: with.Release, Namespace: with.Namespace, Revision: with.Revision,
+		IsInstall: !with.Upgrade, IsUpgrade: with.Upgrade,
 	}
-	cluster := with.cluster.helm()
+	cluster := with.Cluster.helm()
 	if wants := loaded.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, cluster.KubeVersion.String()) {
 		return nil, &failure{Kind: failedVersion, Words: fmt.Sprintf("it is for Kubernetes %s, and the cluster has %s", wants, cluster.KubeVersion.String())}
 	}
-	if err := chartutil.ProcessDependenciesWithMerge(loaded, with.values); err != nil {
+	if err := chartutil.ProcessDependenciesWithMerge(loaded, with.Values); err != nil {
 		return nil, &failure{Kind: failedDependencies}
 	}
-	top, err := chartutil.ToRenderValues(loaded, with.values, options, cluster)
+	top, err := chartutil.ToRenderValues(loaded, with.Values, options, cluster)
 	if err != nil {
 		return nil, &failure{Kind: failedValues, Words: unfit(err)}
 	}
@@ -96,12 +84,12 @@ func renderChart(loaded *chart.Chart, with rendering) ([]rendered, *failure) {
 		f.File, _ = placeOf(err, templates(loaded))
 		return nil, f
 	}
-	if len(hooks) > 0 && !with.hooks {
+	if len(hooks) > 0 && !with.SkipHooks {
 		return nil, &failure{Kind: failedHook, File: hooks[0].Path}
 	}
-	documents := make([]rendered, 0, len(sorted))
+	documents := make(Documents, 0, len(sorted))
 	for _, one := range sorted {
-		documents = append(documents, rendered{source: one.Name, text: one.Content})
+		documents = append(documents, Document{Source: one.Name, Text: one.Content})
 	}
 	return documents, nil
 }

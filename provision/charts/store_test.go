@@ -11,14 +11,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 )
 
 // serve has both charts of a version in a registry.
 func serve(t *testing.T, version string) *fakeRegistry {
 	t.Helper()
 	registry := newFakeRegistry(t)
-	registry.push(t, CRDChart, version, crdArchive(t, version))
-	registry.push(t, ControllerChart, version, controllerArchive(t, version))
+	registry.push(t, CRDChart, version, chartstest.CRDs(t, version))
+	registry.push(t, ControllerChart, version, chartstest.Controller(t, version))
 	return registry
 }
 
@@ -62,7 +64,7 @@ func TestATagThatMovesChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry.push(t, ControllerChart, "1.14.1", archive(t, ControllerChart, "1.14.1", map[string]string{"other.yaml": "kind: Other\n"}))
+	registry.push(t, ControllerChart, "1.14.1", chartstest.Archive(t, ControllerChart, "1.14.1", map[string]string{"other.yaml": "kind: Other\n"}))
 	after, err := store.Resolve(t.Context(), registry.ref("1.14.1"), Access{})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +118,7 @@ func TestWhatCannotBeResolved(t *testing.T) {
 		"no such version": {
 			func(t *testing.T, r *fakeRegistry) {
 				r.set(func() { delete(r.content, "/v2/karpenter/karpenter-crd/manifests/1.14.1") })
-				r.push(t, CRDChart, "1.14.0", crdArchive(t, "1.14.0"))
+				r.push(t, CRDChart, "1.14.0", chartstest.CRDs(t, "1.14.0"))
 			}, new(*NotFoundError), "chart karpenter-crd 1.14.1 is not in oci://…/karpenter; near it are 1.14.0",
 		},
 		"only one of the two": {
@@ -142,17 +144,17 @@ func TestWhatCannotBeResolved(t *testing.T) {
 		},
 		"other content than its digest": {
 			func(t *testing.T, r *fakeRegistry) {
-				path := r.push(t, ControllerChart, "1.14.1", controllerArchive(t, "1.14.1"))
+				path := r.push(t, ControllerChart, "1.14.1", chartstest.Controller(t, "1.14.1"))
 				r.set(func() { r.content[path] = bytes.Repeat([]byte("x"), len(r.content[path])) })
 			}, new(*DigestError), "is not what its digest says",
 		},
 		"another version inside": {
 			func(t *testing.T, r *fakeRegistry) {
-				r.push(t, ControllerChart, "1.14.1", controllerArchive(t, "1.13.0"))
+				r.push(t, ControllerChart, "1.14.1", chartstest.Controller(t, "1.13.0"))
 			}, new(*MalformedError), "its Chart.yaml says version 1.13.0",
 		},
 		"another chart inside": {
-			func(t *testing.T, r *fakeRegistry) { r.push(t, CRDChart, "1.14.1", controllerArchive(t, "1.14.1")) },
+			func(t *testing.T, r *fakeRegistry) { r.push(t, CRDChart, "1.14.1", chartstest.Controller(t, "1.14.1")) },
 			new(*MalformedError), `its Chart.yaml names it "karpenter"`,
 		},
 		"no archive": {

@@ -71,7 +71,7 @@ func TestMergeAtATarget(t *testing.T) {
 // TestWhatASecretHoldsIsNotHashed: neither a label nor the status can be used to try
 // out what it may be.
 func TestWhatASecretHoldsIsNotHashed(t *testing.T) {
-	known := func(text, version string) (Mark, Installation) {
+	known := func(text, version string) (string, Installation) {
 		t.Helper()
 		merged, err := Merge(
 			Layer{Origin: "secret s", Text: text, Sealed: version}, Layer{Origin: "plumbline.yaml", Values: map[string]any{"replicas": 1, "logLevel": "debug"}},
@@ -83,26 +83,26 @@ func TestWhatASecretHoldsIsNotHashed(t *testing.T) {
 			t.Errorf("secrets %v, want %v: what Git says is none", merged.Secrets, want)
 		}
 		into := Installation{Namespace: "kube-system", Cluster: "c", Region: "r", Values: merged.Merged, Sealed: merged.Sealed}
-		task, err := controllerTask(stored("1.14.1", nil, nil), into)
+		chart, err := (&Charts{Version: "1.14.1"}).Chart(ControllerChart, into)
 		if err != nil {
 			t.Fatal(err)
 		}
-		mark, err := task.mark()
+		fingerprint, err := chart.Fingerprint()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if task.values["password"] != merged.Secrets[0] {
-			t.Errorf("the chart gets %v", task.values)
+		if chart.Values["password"] != merged.Secrets[0] {
+			t.Errorf("the chart gets %v", chart.Values)
 		}
-		return mark, into.Public()
+		return fingerprint, into.Public()
 	}
-	oneMark, one := known("password: hunter2", "uid/1")
-	sameMark, same := known("password: swordfish", "uid/1")
-	if oneMark != sameMark || cmp.Diff(one, same) != "" {
-		t.Errorf("they tell what the Secret holds: %v, %v; %v, %v", oneMark, sameMark, one, same)
+	oneSum, one := known("password: hunter2", "uid/1")
+	sameSum, same := known("password: swordfish", "uid/1")
+	if oneSum != sameSum || cmp.Diff(one, same) != "" {
+		t.Errorf("they tell what the Secret holds: %v, %v; %v, %v", oneSum, sameSum, one, same)
 	}
-	otherMark, other := known("password: hunter2", "uid/2")
-	if oneMark == otherMark || cmp.Diff(one, other) == "" {
+	otherSum, other := known("password: hunter2", "uid/2")
+	if oneSum == otherSum || cmp.Diff(one, other) == "" {
 		t.Error("a change of the Secret goes unnoticed")
 	}
 }

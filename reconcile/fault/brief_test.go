@@ -10,6 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -102,24 +104,24 @@ func briefsOfCharts() []brief {
 		{&charts.ContradictionError{Value: "settings.clusterName", Given: "staging", Field: "cluster.name", Want: "production", Why: strings.Repeat("long reason ", 20)}, []string{`values.settings.clusterName is "staging" and cluster.name is "production"`}},
 		{&charts.ValuesError{Value: "settings.clusterName", Reason: "is no text"}, []string{"values.settings.clusterName is no text"}},
 		{&charts.LayerError{Origin: "Secret/karpenter-values", Reason: "it is no YAML"}, []string{"values of Secret/karpenter-values: it is no YAML"}},
-		{&charts.ForeignReleaseError{Release: "karpenter", Revision: 3}, []string{"helm release karpenter", "is not touched"}},
-		{&charts.ForeignObjectsError{Objects: []string{"ClusterRole/karpenter (nobody's)", "ClusterRoleBinding/karpenter (nobody's)", "Deployment/karpenter (nobody's)"}}, []string{"ClusterRole/karpenter (nobody's) (and 2 more): not made by this helm release"}},
-		{&charts.ReconciledError{Objects: []string{"HelmRelease/karpenter", "Deployment/karpenter"}}, []string{"reconciles HelmRelease/karpenter (and 1 more): set management: External"}},
-		{&charts.ElsewhereError{Object: "deployment/karpenter in namespace karpenter", Namespace: "karpenter"}, []string{"deployment/karpenter in namespace karpenter", "is Karpenter's already"}},
-		{&charts.OtherChartError{Release: "karpenter", Chart: "platform-addons"}, []string{"helm release karpenter is of chart platform-addons, which is not Karpenter's own"}},
-		{&charts.NewerError{Runs: "1.14.1", Version: "1.8.6"}, []string{"karpenter 1.14.1 runs here", "CRDs do not go back"}},
-		{&charts.RejectedError{Rejections: []string{"Deployment/karpenter: spec.replicas: Invalid value: -1: must be greater than or equal to 0", "odd"}}, []string{"the API server rejects", "greater than or equal to 0 (and 1 more)"}},
-		{&charts.ForbiddenError{Refusals: []string{`ClusterRole/karpenter: {apiGroups: ["karpenter.k8s.aws"], resources: ["ec2nodeclasses/status"], verbs: ["patch", "update"]}`}}, []string{"ClusterRole plumbline-charts lacks rules", "ClusterRole/karpenter"}},
-		{&charts.DroppedCRDsError{Names: crds}, []string{"leaves out crd ec2nodeclasses.karpenter.k8s.aws (and 2 more): Helm would delete it, and every node"}},
-		{&charts.UnprotectedCRDsError{Names: crds}, []string{"without helm.sh/resource-policy: keep: use a newer version"}},
+		{&survey.ForeignReleaseError{Release: "karpenter", Revision: 3}, []string{"helm release karpenter", "is not touched"}},
+		{&survey.ForeignObjectsError{Objects: []string{"ClusterRole/karpenter (nobody's)", "ClusterRoleBinding/karpenter (nobody's)", "Deployment/karpenter (nobody's)"}}, []string{"ClusterRole/karpenter (nobody's) (and 2 more): not made by this helm release"}},
+		{&survey.ReconciledError{Objects: []string{"HelmRelease/karpenter", "Deployment/karpenter"}}, []string{"reconciles HelmRelease/karpenter (and 1 more): set management: External"}},
+		{&survey.ElsewhereError{Object: "deployment/karpenter in namespace karpenter", Namespace: "karpenter"}, []string{"deployment/karpenter in namespace karpenter", "is Karpenter's already"}},
+		{&survey.OtherChartError{Release: "karpenter", Chart: "platform-addons"}, []string{"helm release karpenter is of chart platform-addons, which is not Karpenter's own"}},
+		{&survey.NewerError{Runs: "1.14.1", Version: "1.8.6"}, []string{"karpenter 1.14.1 runs here", "CRDs do not go back"}},
+		{&release.RejectedError{Rejections: []string{"Deployment/karpenter: spec.replicas: Invalid value: -1: must be greater than or equal to 0", "odd"}}, []string{"the API server rejects", "greater than or equal to 0 (and 1 more)"}},
+		{&release.ForbiddenError{Refusals: []string{`ClusterRole/karpenter: {apiGroups: ["karpenter.k8s.aws"], resources: ["ec2nodeclasses/status"], verbs: ["patch", "update"]}`}}, []string{"ClusterRole plumbline-charts lacks rules", "ClusterRole/karpenter"}},
+		{&release.DroppedCRDsError{Names: crds}, []string{"leaves out crd ec2nodeclasses.karpenter.k8s.aws (and 2 more): Helm would delete it, and every node"}},
+		{&release.UnprotectedCRDsError{Names: crds}, []string{"without helm.sh/resource-policy: keep: use a newer version"}},
 		{&charts.ForeignCRDsError{Version: "1.14.1", Names: []string{"widgets.example.com", "gadgets.example.com"}}, []string{"has CRDs that are not Karpenter's: widgets.example.com (and 1 more)"}},
 		{&charts.LookupError{Chart: "karpenter", Version: "1.14.1", File: "karpenter/templates/deployment.yaml", Line: 112}, []string{"karpenter/templates/deployment.yaml, line 112, calls lookup"}},
 		{&charts.HookError{Chart: "karpenter", Version: "1.14.1", File: "karpenter/templates/post-install.yaml"}, []string{"karpenter/templates/post-install.yaml is a hook of Helm"}},
 		{&allowance.RefusedError{Refusals: []allowance.Refusal{{What: "values.controller.extraVolumeMounts", Why: "gives the controller files of the node or of other objects", Field: "spec.charts.allow.values", Entry: "controller.extraVolumeMounts"}, {What: "b"}}}, []string{"values.controller.extraVolumeMounts may not come from Git (and 1 more): see spec.charts.allow.values"}},
 		{&allowance.RefusedError{Refusals: []allowance.Refusal{{What: "CronJob nightly", Why: "is no object of Karpenter's charts"}}}, []string{"CronJob nightly is no object of Karpenter's charts"}},
 		{&confine.LimitError{What: "the kustomization of ./clusters/production-eu-west-1/nodes", Limit: "20 s of processor time"}, []string{"the kustomization of ./clusters", "took more than 20 s of processor time"}},
-		{&charts.NoRevisionError{Release: "karpenter", Revision: 3}, []string{"revision 3 of helm release karpenter is gone"}},
-		{&charts.TerminatingError{Objects: crds}, []string{"ec2nodeclasses.karpenter.k8s.aws (and 2 more): being deleted"}},
+		{&release.NoRevisionError{Release: "karpenter", Revision: 3}, []string{"revision 3 of helm release karpenter is gone"}},
+		{&release.TerminatingError{Objects: crds}, []string{"ec2nodeclasses.karpenter.k8s.aws (and 2 more): being deleted"}},
 		{&karpenter.KubernetesError{Karpenter: "1.8.6", Minor: 36, Use: "1.13.0"}, []string{"karpenter 1.8.6 knows kubernetes", "the cluster's is 1.36", "set version 1.13.0"}},
 		{&karpenter.UntestedError{Names: []string{"karpenter 1.15.0"}, Unknown: []string{"which IAM actions karpenter 1.15.0 needs is not known, nor what its upgrade does to nodes, nor which values it has", "b"}}, []string{"karpenter 1.15.0 is not in the tables: use a newer plumbline, or acceptUntested: which IAM"}},
 		{&karpenter.VersionError{Version: "~1.14"}, []string{`version of karpenter is "~1.14": give one full version`}},

@@ -7,6 +7,8 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -155,25 +157,25 @@ func briefsOfCharts() []shortener {
 		of(func(e *charts.RenderError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s does not render with these values", e.Chart, e.Version), Cause: e.Err.Error()}
 		}),
-		of(func(e *charts.RejectedError) Brief {
+		of(func(e *release.RejectedError) Brief {
 			return Brief{What: "the API server rejects what the chart renders to", Cause: firstOf(e.Rejections)}
 		}),
-		of(func(e *charts.ForbiddenError) Brief {
+		of(func(e *release.ForbiddenError) Brief {
 			return Brief{What: "ClusterRole plumbline-charts lacks rules for the chart", Cause: firstOf(e.Refusals)}
 		}),
-		of(func(e *charts.ForeignObjectsError) Brief {
+		of(func(e *survey.ForeignObjectsError) Brief {
 			return Brief{What: firstOf(e.Objects) + ": not made by this helm release, and not adopted"}
 		}),
-		of(func(e *charts.ReconciledError) Brief {
+		of(func(e *survey.ReconciledError) Brief {
 			return Brief{What: fmt.Sprintf("%s reconciles %s: set management: External, or have it release them", e.Owner, firstOf(e.Objects))}
 		}),
-		of(func(e *charts.DroppedCRDsError) Brief {
+		of(func(e *release.DroppedCRDsError) Brief {
 			return Brief{What: fmt.Sprintf("the chart leaves out crd %s: Helm would delete it, and every node with it", firstOf(e.Names))}
 		}),
-		of(func(e *charts.UnprotectedCRDsError) Brief {
+		of(func(e *release.UnprotectedCRDsError) Brief {
 			return Brief{What: fmt.Sprintf("the chart renders crd %s without helm.sh/resource-policy: keep: use a newer version", firstOf(e.Names))}
 		}),
-		of(func(e *charts.TerminatingError) Brief {
+		of(func(e *release.TerminatingError) Brief {
 			return Brief{What: firstOf(e.Objects) + ": being deleted, and created again once gone"}
 		}),
 		of(func(e *charts.ForeignCRDsError) Brief {

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 )
 
@@ -39,7 +39,7 @@ func TestForbiddenNamesTheRule(t *testing.T) {
 			errors.Join(pools, cannot("list", "nodeclaims", "karpenter.sh", "at the cluster scope")),
 			`["nodeclaims"], verbs: ["list"]}; ` + strings.TrimPrefix(rule, ": "),
 		},
-		"a chart's words": {&charts.ForbiddenError{Refusals: []string{pools.Error()}}, rule},
+		"a chart's words": {&release.ForbiddenError{Refusals: []string{pools.Error()}}, rule},
 		"said once":       {fmt.Errorf("see: %w", fault.Classify(pools)), rule},
 	}
 	for name, c := range cases {

@@ -6,6 +6,8 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -65,8 +67,8 @@ func ofCommit() []rule {
 func ofCharts() []rule {
 	return []rule{
 		as[*charts.UnreachableError](Transient, v1alpha1.ReasonChartFailed),
-		as[*charts.BusyError](Waiting, v1alpha1.ReasonWaiting),
-		as[*charts.TerminatingError](Waiting, v1alpha1.ReasonWaiting),
+		as[*release.BusyError](Waiting, v1alpha1.ReasonWaiting),
+		as[*release.TerminatingError](Waiting, v1alpha1.ReasonWaiting),
 		as[*charts.InvalidRefError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.NotFoundError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.AuthError](Terminal, v1alpha1.ReasonChartFailed),
@@ -83,18 +85,18 @@ func ofCharts() []rule {
 		as[*charts.ContradictionError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.ValuesError](Terminal, v1alpha1.ReasonInvalid),
 		as[*charts.LayerError](Terminal, v1alpha1.ReasonInvalid),
-		as[*charts.ForeignReleaseError](Terminal, v1alpha1.ReasonConflict),
-		as[*charts.ForeignObjectsError](Terminal, v1alpha1.ReasonConflict),
-		as[*charts.ReconciledError](Terminal, v1alpha1.ReasonConflict),
-		as[*charts.ElsewhereError](Terminal, v1alpha1.ReasonConflict),
-		as[*charts.OtherChartError](Terminal, v1alpha1.ReasonConflict),
-		as[*charts.NewerError](Terminal, v1alpha1.ReasonRefused),
-		as[*charts.RejectedError](Terminal, v1alpha1.ReasonChartFailed),
-		as[*charts.ForbiddenError](Terminal, "Forbidden"),
-		as[*charts.DroppedCRDsError](Terminal, v1alpha1.ReasonRefused),
-		as[*charts.UnprotectedCRDsError](Terminal, v1alpha1.ReasonRefused),
+		as[*survey.ForeignReleaseError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.ForeignObjectsError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.ReconciledError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.ElsewhereError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.OtherChartError](Terminal, v1alpha1.ReasonConflict),
+		as[*survey.NewerError](Terminal, v1alpha1.ReasonRefused),
+		as[*release.RejectedError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*release.ForbiddenError](Terminal, "Forbidden"),
+		as[*release.DroppedCRDsError](Terminal, v1alpha1.ReasonRefused),
+		as[*release.UnprotectedCRDsError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.ForeignCRDsError](Terminal, v1alpha1.ReasonRefused),
-		as[*charts.NoRevisionError](Terminal, v1alpha1.ReasonUpgradeFailed),
+		as[*release.NoRevisionError](Terminal, v1alpha1.ReasonUpgradeFailed),
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
@@ -66,8 +68,8 @@ func meanings() []meaning {
 		{&plan.ConflictError{}, fault.Terminal, "Conflict"},
 
 		{&charts.UnreachableError{Err: fs.ErrClosed}, fault.Transient, "ChartFailed"},
-		{&charts.BusyError{}, fault.Waiting, "Waiting"},
-		{&charts.TerminatingError{}, fault.Waiting, "Waiting"},
+		{&release.BusyError{}, fault.Waiting, "Waiting"},
+		{&release.TerminatingError{}, fault.Waiting, "Waiting"},
 		{&charts.InvalidRefError{}, fault.Terminal, "ChartFailed"},
 		{&charts.NotFoundError{Err: fs.ErrNotExist}, fault.Terminal, "ChartFailed"},
 		{&charts.AuthError{Err: fs.ErrPermission}, fault.Terminal, "ChartFailed"},
@@ -82,22 +84,22 @@ func meanings() []meaning {
 		{&charts.ContradictionError{}, fault.Terminal, "Refused"},
 		{&charts.ValuesError{}, fault.Terminal, "Invalid"},
 		{&charts.LayerError{}, fault.Terminal, "Invalid"},
-		{&charts.ForeignReleaseError{}, fault.Terminal, "Conflict"},
-		{&charts.ForeignObjectsError{}, fault.Terminal, "Conflict"},
-		{&charts.ReconciledError{}, fault.Terminal, "Conflict"},
-		{&charts.ElsewhereError{}, fault.Terminal, "Conflict"},
-		{&charts.OtherChartError{}, fault.Terminal, "Conflict"},
-		{&charts.NewerError{}, fault.Terminal, "Refused"},
-		{&charts.RejectedError{}, fault.Terminal, "ChartFailed"},
-		{&charts.ForbiddenError{}, fault.Terminal, "Forbidden"},
-		{&charts.DroppedCRDsError{}, fault.Terminal, "Refused"},
-		{&charts.UnprotectedCRDsError{}, fault.Terminal, "Refused"},
+		{&survey.ForeignReleaseError{}, fault.Terminal, "Conflict"},
+		{&survey.ForeignObjectsError{}, fault.Terminal, "Conflict"},
+		{&survey.ReconciledError{}, fault.Terminal, "Conflict"},
+		{&survey.ElsewhereError{}, fault.Terminal, "Conflict"},
+		{&survey.OtherChartError{}, fault.Terminal, "Conflict"},
+		{&survey.NewerError{}, fault.Terminal, "Refused"},
+		{&release.RejectedError{}, fault.Terminal, "ChartFailed"},
+		{&release.ForbiddenError{}, fault.Terminal, "Forbidden"},
+		{&release.DroppedCRDsError{}, fault.Terminal, "Refused"},
+		{&release.UnprotectedCRDsError{}, fault.Terminal, "Refused"},
 		{&charts.ForeignCRDsError{}, fault.Terminal, "Refused"},
 		{&charts.UnsignedError{}, fault.Terminal, "VerificationError"},
 		{&charts.PinnedError{}, fault.Terminal, "Refused"},
 		{&charts.SecretError{}, fault.Terminal, "ChartFailed"},
 		{&charts.CertificateError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
-		{&charts.NoRevisionError{}, fault.Terminal, "UpgradeFailed"},
+		{&release.NoRevisionError{}, fault.Terminal, "UpgradeFailed"},
 		{&karpenter.KubernetesError{}, fault.Terminal, "Refused"},
 		{&karpenter.UntestedError{}, fault.Terminal, "Held"},
 		{&karpenter.VersionError{}, fault.Terminal, "Refused"},

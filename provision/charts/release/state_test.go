@@ -1,0 +1,61 @@
+package release
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+)
+
+func revision(name, number, status string, at time.Time, labels map[string]string) metav1.PartialObjectMetadata {
+	all := map[string]string{"name": name, "owner": "helm", "version": number, "status": status}
+	for k, v := range labels {
+		all[k] = v
+	}
+	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: all, CreationTimestamp: metav1.NewTime(at)}}
+}
+
+func TestTheLastRevisionSpeaks(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	mark := Mark{Version: "1.14.1", Digest: "d", Values: "v"}
+	tests := map[string]struct {
+		secrets []metav1.PartialObjectMetadata
+		want    Release
+	}{
+		"none":           {nil, Release{Name: charts.ControllerChart, Status: Absent}},
+		"another's only": {[]metav1.PartialObjectMetadata{revision(charts.CRDChart, "1", "deployed", at, mark.labels(1))}, Release{Name: charts.ControllerChart, Status: Absent}},
+		"ten comes after nine": {
+			[]metav1.PartialObjectMetadata{
+				revision(charts.ControllerChart, "10", "deployed", at, mark.labels(10)),
+				revision(charts.ControllerChart, "9", "superseded", at.Add(-time.Hour), mark.labels(9)),
+			},
+			Release{Name: charts.ControllerChart, Status: Deployed, Revision: 10, Mark: mark, Since: at},
+		},
+		"a revision by hand has our labels of before": {
+			[]metav1.PartialObjectMetadata{revision(charts.ControllerChart, "2", "deployed", at, mark.labels(1))},
+			Release{Name: charts.ControllerChart, Status: Deployed, Revision: 2, Mark: mark, Edited: true, Since: at},
+		},
+		"somebody else's": {
+			[]metav1.PartialObjectMetadata{revision(charts.ControllerChart, "1", "pending-install", at, nil)},
+			Release{Name: charts.ControllerChart, Status: Pending, Foreign: true, Revision: 1, Edited: true, Since: at},
+		},
+		"uninstalled with its history kept": {
+			[]metav1.PartialObjectMetadata{revision(charts.ControllerChart, "1", "uninstalled", at, mark.labels(1))},
+			Release{Name: charts.ControllerChart, Status: Pending, Revision: 1, Mark: mark, Since: at},
+		},
+		"failed": {
+			[]metav1.PartialObjectMetadata{revision(charts.ControllerChart, "1", "failed", at, mark.labels(1))},
+			Release{Name: charts.ControllerChart, Status: Failed, Revision: 1, Mark: mark, Since: at},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, last(charts.ControllerChart, test.secrets)); diff != "" {
+				t.Errorf("last (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package survey
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+)
+
+func TestWhatMayBeTakenOver(t *testing.T) {
+	helms := func(namespace, name string) Owner { return Owner{Kind: releaseKind, Namespace: namespace, Name: name} }
+	crd := func(owner Owner) Object {
+		return Object{Kind: crdKind, Name: "nodepools.karpenter.sh", Owner: owner}
+	}
+	controller := func(namespace, name, version string, owner Owner) Object {
+		return Object{Kind: controllerKind, Namespace: namespace, Name: name, Version: version, Owner: owner}
+	}
+	release := func(namespace, name, chart, version string) Release {
+		return Release{Name: name, Namespace: namespace, Revision: 3, Chart: chart, Version: version}
+	}
+	both := Found{
+		Releases:    []Release{release("kube-system", charts.CRDChart, charts.CRDChart, "1.8.6"), release("kube-system", charts.ControllerChart, charts.ControllerChart, "1.8.6")},
+		CRDs:        []Object{crd(helms("kube-system", charts.CRDChart))},
+		Controllers: []Object{controller("kube-system", "karpenter", "1.8.6", helms("kube-system", charts.ControllerChart))},
+	}
+	kubectl := Owner{Manager: "kubectl"}
+	flux := Owner{Tool: "Flux", Kind: "HelmRelease", Namespace: "flux-system", Name: "karpenter"}
+	tests := map[string]struct {
+		found Found
+		// unasked and asked are the errors without adopt and with it; nil for none.
+		unasked, asked any
+		says           string
+	}{
+		"nothing":                     {found: Found{}},
+		"two releases":                {found: both, unasked: new(*ForeignReleaseError), says: "helm release karpenter-crd (revision 3) was installed by somebody else and is not touched: set adopt: true"},
+		"CRDs by kubectl":             {found: Found{CRDs: []Object{crd(kubectl)}}, unasked: new(*ForeignObjectsError), says: "nodepools.karpenter.sh (made by kubectl)"},
+		"CRDs of the main release":    {found: Found{CRDs: []Object{crd(helms("kube-system", charts.ControllerChart))}}, unasked: new(*ForeignObjectsError), says: "management: External"},
+		"a Deployment by kubectl":     {found: Found{Controllers: []Object{controller("kube-system", "karpenter", "1.8.6", kubectl)}}, unasked: new(*ForeignObjectsError), says: "Deployment kube-system/karpenter"},
+		"Flux":                        {found: Found{CRDs: []Object{crd(flux)}, Controllers: both.Controllers}, unasked: new(*ReconciledError), asked: new(*ReconciledError), says: "Flux's HelmRelease flux-system/karpenter reconciles CustomResourceDefinition nodepools.karpenter.sh, which is therefore not touched: set management: External"},
+		"another namespace":           {found: Found{Controllers: []Object{controller("karpenter", "karpenter", "1.8.6", helms("karpenter", "karpenter"))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "set namespace: karpenter in plumbline.yaml"},
+		"by kubectl, elsewhere":       {found: Found{Controllers: []Object{controller("karpenter", "karpenter", "1.8.6", kubectl)}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "set namespace: karpenter in plumbline.yaml"},
+		"CRDs of another namespace":   {found: Found{CRDs: []Object{crd(helms("default", charts.CRDChart))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "set namespace: default in plumbline.yaml"},
+		"another name":                {found: Found{Controllers: []Object{controller("kube-system", "karpenter-nodes", "1.8.6", helms("kube-system", "nodes"))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "by the names karpenter-crd and karpenter alone"},
+		"another name, by kubectl":    {found: Found{Controllers: []Object{controller("kube-system", "karpenter-2", "1.8.6", kubectl)}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "Deployment kube-system/karpenter-2"},
+		"an umbrella chart":           {found: Found{Releases: []Release{release("kube-system", charts.ControllerChart, "platform", "0.1.0")}}, unasked: new(*OtherChartError), asked: new(*OtherChartError), says: "is of chart platform"},
+		"newer CRDs, by kubectl":      {found: Found{CRDs: []Object{crd(kubectl)}, Controllers: []Object{controller("kube-system", "karpenter", "1.15.0", kubectl)}}, unasked: new(*ForeignObjectsError), asked: new(*NewerError)},
+		"a newer release":             {found: Found{Releases: []Release{release("kube-system", charts.CRDChart, charts.CRDChart, "1.15.0"), release("kube-system", charts.ControllerChart, charts.ControllerChart, "1.15.0")}, CRDs: both.CRDs}, unasked: new(*ForeignReleaseError)},
+		"a release that nobody reads": {found: Found{Releases: []Release{{Name: charts.ControllerChart, Namespace: "kube-system", Revision: 2}}}, unasked: new(*ForeignReleaseError), says: "revision 2"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for adopt, want := range map[bool]any{false: test.unasked, true: test.asked} {
+				err := test.found.Check("kube-system", "1.14.1", adopt)
+				if want == nil && err != nil || want != nil && (err == nil || !errors.As(err, want)) {
+					t.Errorf("Check(adopt: %t) = %v, want %T", adopt, err, want)
+				}
+				if !adopt && err != nil && !strings.Contains(err.Error(), test.says) {
+					t.Errorf("Check() = %v, want it to say %q", err, test.says)
+				}
+			}
+		})
+	}
+}
+
+func TestValuesThatGitHasNot(t *testing.T) {
+	release := Release{Values: map[string]any{
+		"replicas":  float64(2),
+		"settings":  map[string]any{"clusterName": "prod-eu", "interruptionQueue": "prod-eu", "featureGates": map[string]any{"spotToSpotConsolidation": true}},
+		"dnsPolicy": "Default",
+	}}
+	git := map[string]any{"replicas": 2, "dnsPolicy": "ClusterFirst", "settings": map[string]any{"interruptionQueue": "prod-eu"}}
+	if diff := cmp.Diff([]string{"dnsPolicy", "settings.featureGates.spotToSpotConsolidation"}, release.Besides(git)); diff != "" {
+		t.Errorf("Besides (-want +got):\n%s", diff)
+	}
+	if besides := (Release{}).Besides(nil); besides != nil {
+		t.Errorf("of no values: %v", besides)
+	}
+}

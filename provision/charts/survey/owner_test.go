@@ -1,0 +1,77 @@
+package survey
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestOwnerOf(t *testing.T) {
+	helms := map[string]string{"app.kubernetes.io/managed-by": "Helm"}
+	release := map[string]string{"meta.helm.sh/release-name": "karpenter", "meta.helm.sh/release-namespace": "kube-system"}
+	wrote := func(manager string, minute int, subresource string) metav1.ManagedFieldsEntry {
+		at := metav1.NewTime(time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC))
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &at, Subresource: subresource}
+	}
+	flux := map[string]string{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system", "app.kubernetes.io/managed-by": "Helm"}
+	tests := map[string]struct {
+		object metav1.ObjectMeta
+		want   Owner
+		says   string
+	}{
+		"Flux's HelmRelease, which is Helm's as well": {
+			metav1.ObjectMeta{Labels: flux, Annotations: release},
+			Owner{Tool: "Flux", Kind: "HelmRelease", Namespace: "flux-system", Name: "karpenter"},
+			"Flux's HelmRelease flux-system/karpenter",
+		},
+		"Flux's Kustomization": {
+			metav1.ObjectMeta{Labels: map[string]string{"kustomize.toolkit.fluxcd.io/name": "crds", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}},
+			Owner{Tool: "Flux", Kind: "Kustomization", Namespace: "flux-system", Name: "crds"},
+			"Flux's Kustomization flux-system/crds",
+		},
+		"Argo CD, by its annotation": {
+			metav1.ObjectMeta{Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "karpenter:apps/Deployment:kube-system/karpenter"}},
+			Owner{Tool: "Argo CD", Kind: "Application", Name: "karpenter"},
+			"Argo CD's Application karpenter",
+		},
+		"Argo CD, an Application elsewhere": {
+			metav1.ObjectMeta{Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "team-a_karpenter:apps/Deployment:kube-system/karpenter"}},
+			Owner{Tool: "Argo CD", Kind: "Application", Namespace: "team-a", Name: "karpenter"},
+			"Argo CD's Application team-a/karpenter",
+		},
+		"Argo CD, by the chart's own label and who wrote": {
+			metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/instance": "nodes"}, ManagedFields: []metav1.ManagedFieldsEntry{wrote("argocd-controller", 1, "")}},
+			Owner{Tool: "Argo CD", Kind: "Application", Name: "nodes"},
+			"Argo CD's Application nodes",
+		},
+		"the chart's own label alone": {
+			metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/instance": "karpenter", "app.kubernetes.io/managed-by": "Helm"}, Annotations: release},
+			Owner{Kind: "Release", Namespace: "kube-system", Name: "karpenter"},
+			"helm release kube-system/karpenter",
+		},
+		"Helm, and Terraform through it": {
+			metav1.ObjectMeta{Labels: helms, Annotations: release, ManagedFields: []metav1.ManagedFieldsEntry{wrote("terraform-provider-helm_v2", 1, "")}},
+			Owner{Kind: "Release", Namespace: "kube-system", Name: "karpenter"},
+			"helm release kube-system/karpenter",
+		},
+		"kubectl, whatever the API server writes later": {
+			metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{wrote("helm", 1, ""), wrote("kubectl-client-side-apply", 2, ""), wrote("kube-apiserver", 3, "status")}},
+			Owner{Manager: "kubectl-client-side-apply"},
+			"made by kubectl-client-side-apply",
+		},
+		"nobody": {metav1.ObjectMeta{}, Owner{}, "made by somebody"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := OwnerOf(&test.object)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("OwnerOf (-want +got):\n%s", diff)
+			}
+			if got.String() != test.says {
+				t.Errorf("it is called %q, want %q", got, test.says)
+			}
+		})
+	}
+}
