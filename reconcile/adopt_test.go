@@ -6,6 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -15,12 +16,12 @@ func TestWhatWasToBeTakenOverIsGone(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		"it is there": {objects: installed()[:1], want: "set version 1.0."},
+		"it is there": {objects: installtest.Installed()[:1], want: "set version 1.0."},
 		"it is gone":  {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), c.objects...)
-			p := b.upgrading(chartFolder(t, "1.14.1", poolCRD("weight", "v1")), "1.0.1")
+			p := b.upgrading(installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1")), "1.0.1")
 			k := p.sync.Status.Karpenter
 			k.Management, k.Identity = string(render.Managed), "" // nothing was ever in force by our hand
 			err := p.installCharts(t.Context())

@@ -115,7 +115,7 @@ func TestWhatTheChartsRenderToIsAsked(t *testing.T) {
 	p.karpenter = &render.Karpenter{Management: render.Managed}
 	job := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": map[string]any{"name": "karpenter"}}}
 	for _, chart := range []string{charts.CRDChart, charts.ControllerChart} {
-		err := p.installation().Permit(release.Rendered{Chart: chart, Version: "1.14.1", Namespace: "kube-system", Objects: []*unstructured.Unstructured{job}})
+		err := p.chartStep().Permit(release.Rendered{Chart: chart, Version: "1.14.1", Namespace: "kube-system", Objects: []*unstructured.Unstructured{job}})
 		var refused *allowance.RefusedError
 		if !errors.As(err, &refused) {
 			t.Errorf("a CronJob in chart %s: %v", chart, err)

@@ -23,16 +23,16 @@ const writers = 8
 // already, a revert above all, waits for the CRDs alone, unless the charts are
 // being changed.
 func (p *pass) applyPlan(ctx context.Context) error {
-	if !p.stages.crds.Ready {
-		if p.stages.crds.Message != "" { // of a first install that is written down the wait is noted
-			p.Wait("CRDs", p.stages.crds.Message)
+	if !p.stages.CRDs.Ready {
+		if p.stages.CRDs.Message != "" { // of a first install that is written down the wait is noted
+			p.Wait("CRDs", p.stages.CRDs.Message)
 		}
 		return nil
 	}
-	if !p.stages.controller.Ready {
-		p.Wait("Controller", cmp.Or(p.stages.controller.Message, "it is looked at once the charts are as Git says"))
+	if !p.stages.Controller.Ready {
+		p.Wait("Controller", cmp.Or(p.stages.Controller.Message, "it is looked at once the charts are as Git says"))
 	}
-	if p.stages.changing {
+	if p.stages.Changing {
 		return nil
 	}
 	// Where each write is slow, a newer commit would wait for all of them.
@@ -53,7 +53,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 
 // due are the Changes that can be written now.
 func (p *pass) due() []plan.Change {
-	if p.stages.controller.Ready {
+	if p.stages.Controller.Ready {
 		return p.plan.Changes
 	}
 	return slices.DeleteFunc(slices.Clone(p.plan.Changes), func(c plan.Change) bool { return c.Action == plan.Create })
@@ -118,7 +118,7 @@ func (p *pass) noteUnwritten() {
 		case plan.Hold:
 			p.held = append(p.held, c)
 		case plan.Create:
-			if !p.stages.controller.Ready {
+			if !p.stages.Controller.Ready {
 				p.Wait("Controller", c.Ref.String()+" arrives when the controller is there")
 			}
 		case plan.None, plan.Update, plan.Adopt, plan.TakeBack, plan.Conflict, plan.Refuse:
@@ -137,7 +137,7 @@ func (p *pass) failedWrites() error {
 		switch fault.Classify(f.Err).Class {
 		case fault.Superseded:
 			// Not at once: the cache has yet to learn of what overtook it.
-			p.WakeBy(p.now.Add(soon))
+			p.WakeBy(p.now.Add(finding.Soon))
 			p.Wait(f.Ref.String(), f.Err.Error())
 		case fault.Waiting:
 			p.Wait(f.Ref.String(), f.Err.Error())

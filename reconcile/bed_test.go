@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
@@ -35,7 +36,7 @@ type bed struct {
 	clock   *clock
 	source  *fakeSource
 	charts  *fakeCharts
-	install *fakeInstall
+	install *installtest.Helm
 	cloud   *fakeCloud
 	events  *record.FakeRecorder
 	patches *int
@@ -70,7 +71,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	}).Build()
 	clock := newClock()
 	b := &bed{
-		t: t, client: c, clock: clock, source: &fakeSource{clock: clock}, charts: &fakeCharts{}, install: &fakeInstall{asked: map[string]int{}, state: deployed}, cloud: &fakeCloud{err: errUnreachable},
+		t: t, client: c, clock: clock, source: &fakeSource{clock: clock}, charts: &fakeCharts{}, install: &installtest.Helm{Asked: map[string]int{}, Known: installtest.Deployed}, cloud: &fakeCloud{err: errUnreachable},
 		events: record.NewFakeRecorder(100), patches: &patches,
 	}
 	b.Reconciler = &Reconciler{

@@ -49,7 +49,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		"waits":          {func(p *pass) { p.Wait("NodePool/a", "NodePool/a is not Ready: NodeClassReady: no") }, "waiting: NodePool/a is not Ready: NodeClassReady: no"},
 		"waits, no word": {func(p *pass) { p.Wait("Controller", "") }, "waiting for Controller"},
 		"fought for": {func(p *pass) {
-			p.fought = []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
+			p.stages.Fought = []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
 		}, "corrected again and again, left as it is now"},
 		"drifted": {func(p *pass) { p.drifted = []render.Ref{{Kind: render.NodePool, Name: "a"}} }, "differs from Git, and drift is Report: NodePool/a"},
 	}

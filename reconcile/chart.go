@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
-	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -25,22 +25,6 @@ type ChartStore interface {
 	Resolve(ctx context.Context, ref charts.Ref, access charts.Access) (*charts.Charts, error)
 	// Verify checks that both charts are signed by one of the signers.
 	Verify(ctx context.Context, ref charts.Ref, c *charts.Charts, access charts.Access, by charts.Signers) error
-}
-
-// ChartInstaller installs them.
-type ChartInstaller interface {
-	EnsureCRDs(ctx context.Context, c *charts.Charts, want release.Request) (release.Result, error)
-	EnsureController(ctx context.Context, c *charts.Charts, want release.Request) (release.Result, error)
-	// ServerVersion is the cluster's version of Kubernetes.
-	ServerVersion(ctx context.Context) (string, error)
-	// Rehearse finds out whether both could be brought, and writes nothing.
-	Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error
-	// RollBack brings the main chart again as it was at a revision.
-	RollBack(ctx context.Context, want release.Request, revision int) (release.Result, error)
-	// Survey looks for what somebody else has installed of Karpenter.
-	Survey(ctx context.Context, namespace string) (survey.Found, error)
-	// State is what Helm knows of the two releases.
-	State(ctx context.Context, namespace string) (release.State, error)
 }
 
 // resolveCharts finds the charts of the version in Git and the schema that
@@ -65,17 +49,20 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 		return p.withoutCharts(ctx, err)
 	}
 	p.charts = resolved
-	if p.notUpgraded, err = p.refusedBefore(); err != nil {
+	step := p.chartStep()
+	p.notUpgraded, err = step.Refused()
+	p.Join(step.Findings)
+	if err != nil {
 		return err
 	}
 	if p.notUpgraded != nil {
 		return p.resolveInForce(ctx)
 	}
 	p.schemaIdentity = resolved.CRDDigest
-	if p.schema, err = p.schemas.get(p.schemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return resolved.CRDs(ctx) }); err != nil || !p.crdsAhead() {
+	if p.schema, err = p.schemas.Get(p.schemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return resolved.CRDs(ctx) }); err != nil || !upgrade.CRDsAhead(p.sync.Status.Karpenter, p.karpenter.Version) {
 		return err
 	}
-	established, err := p.crdsEstablished(ctx)
+	established, err := p.view.Established(ctx)
 	if err != nil || !established.Ready {
 		return err // one that is gone is brought again
 	}
@@ -104,7 +91,7 @@ func (p *pass) pullCharts(ctx context.Context) (*charts.Charts, error) {
 		try.revision = p.snapshot.Revision // another may have the files
 	}
 	failed := &p.memory.unpulled
-	if failed.pull == try && !due(p.now, failed.at, p.retryInterval()) {
+	if failed.pull == try && !finding.Due(p.now, failed.at, p.retryInterval()) {
 		p.WakeBy(failed.at.Add(p.retryInterval()))
 		return nil, failed.err
 	}
@@ -176,14 +163,14 @@ func releasedAs(state release.State, version string) bool {
 // resolveLive takes the schema of the live CRDs. The cache tells which they are
 // and holds no schema, so that they are read from the API server once.
 func (p *pass) resolveLive(ctx context.Context) error {
-	cached, err := p.readCRDs(ctx, p.Client)
+	cached, err := p.readCRDs(ctx, p.view.CachedCRDs)
 	if err != nil {
 		return err
 	}
-	p.schemaIdentity = crdsIdentity(cached)
-	p.schema, err = p.schemas.get(p.schemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-		crds, err := p.readCRDs(ctx, p.Uncached)
-		if err == nil && crdsIdentity(crds) != p.schemaIdentity {
+	p.schemaIdentity = cluster.Generations(cached)
+	p.schema, err = p.schemas.Get(p.schemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+		crds, err := p.readCRDs(ctx, p.view.CRDs)
+		if err == nil && cluster.Generations(crds) != p.schemaIdentity {
 			err = &fault.Error{Class: fault.Superseded, Reason: v1alpha1.ReasonWaiting, Err: errors.New("the CRDs have changed while they were read: they are read again")}
 		}
 		return crds, err
@@ -191,31 +178,24 @@ func (p *pass) resolveLive(ctx context.Context) error {
 	return err
 }
 
-// crdsIdentity is equal for CRDs with the same schemas.
-func crdsIdentity(crds []*apiextensionsv1.CustomResourceDefinition) string {
-	var identity strings.Builder
-	for _, crd := range crds {
-		fmt.Fprintf(&identity, "%s/%d ", crd.UID, crd.Generation)
-	}
-	return identity.String()
-}
-
 // readCRDs reads the CRDs of the kinds that are ours. That there is none is no
 // failure: whoever manages the charts has not got to it yet.
-func (p *pass) readCRDs(ctx context.Context, reader client.Reader) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	var crds []*apiextensionsv1.CustomResourceDefinition
+func (p *pass) readCRDs(ctx context.Context, read func(context.Context, []string) ([]*apiextensionsv1.CustomResourceDefinition, error)) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var names []string
 	for _, kind := range render.Kinds() {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err := reader.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
-		if apierrors.IsNotFound(err) {
-			return nil, &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: p.lacks(kind.CRD)}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read crd %s: %w", kind.CRD, err)
-		}
-		crds = append(crds, crd)
+		names = append(names, kind.CRD)
 	}
-	return crds, nil
+	crds, err := read(ctx, names)
+	if err != nil || len(crds) == len(names) {
+		return crds, err
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == name }) {
+			err = p.lacks(name)
+			break
+		}
+	}
+	return nil, &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: err}
 }
 
 // lacks says who brings a CRD that is not there.
@@ -227,5 +207,5 @@ func (p *pass) lacks(crd string) error {
 	default:
 		return fmt.Errorf("waiting for the schema: crd %s is gone, and is reinstalled with the next change of the charts that is made", crd)
 	}
-	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; %s", crd, theirs)
+	return fmt.Errorf("waiting for the schema: crd %s is not installed yet; %s", crd, install.Theirs)
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -50,12 +52,12 @@ func TestChartsBarrier(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := chartsBarrier(v1alpha1.KarpenterStatus{Cluster: "prod-eu", Identity: c.identity, Target: c.target}, c.verified, c.allow)
+			got := install.Barrier(v1alpha1.KarpenterStatus{Cluster: "prod-eu", Identity: c.identity, Target: c.target}, c.verified, c.allow)
 			switch {
 			case (got == nil) != (c.want == ""):
-				t.Errorf("chartsBarrier() = %v, want %q", got, c.want)
+				t.Errorf("Barrier() = %v, want %q", got, c.want)
 			case got != nil && (got.Class != c.class || !strings.Contains(got.Error(), c.want) || !strings.Contains(got.Error(), "prod-eu")):
-				t.Errorf("chartsBarrier() = %s %v, want %s %q", got.Class, got, c.class, c.want)
+				t.Errorf("Barrier() = %s %v, want %s %q", got.Class, got, c.class, c.want)
 			}
 		})
 	}
@@ -78,7 +80,7 @@ func (b *bed) atTheCharts(change func(*v1alpha1.KarpenterStatus)) *pass {
 	b.t.Helper()
 	p := b.installing()
 	p.karpenter.Cluster = render.Cluster{Name: "prod-eu", Region: "eu-west-1"}
-	identity, err := p.installIdentity()
+	identity, err := p.chartStep().Identity()
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -116,11 +118,11 @@ func TestChartsOfAnotherClusterStay(t *testing.T) {
 		"a repair": {change: inForce, goesOn: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged), installed()...)
+			b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 			b.inAccount(prodEU("999988887777", "theirs"))
 			p := b.atTheCharts(c.change)
 			err := p.installCharts(t.Context())
-			stopped := p.unkept
+			stopped := p.stages.Unkept
 			if !c.goesOn {
 				stopped = err
 			} else if err != nil {
@@ -129,8 +131,8 @@ func TestChartsOfAnotherClusterStay(t *testing.T) {
 			if f := fault.Classify(stopped); f == nil || f.Class != fault.Terminal || f.Reason != v1alpha1.ReasonRefused || !strings.Contains(f.Error(), "999988887777") {
 				t.Errorf("it says %v", stopped)
 			}
-			if len(b.install.asked) > 0 || b.install.rehearsed > 0 {
-				t.Errorf("Helm was asked: %v", b.install.asked)
+			if len(b.install.Asked) > 0 || b.install.Rehearsed > 0 {
+				t.Errorf("Helm was asked: %v", b.install.Asked)
 			}
 		})
 	}
@@ -140,7 +142,7 @@ func TestChartsOfAnotherClusterStay(t *testing.T) {
 // allows it.
 func TestAFirstInstallWaitsForTheAccount(t *testing.T) {
 	install := func(b *bed) error { return b.atTheCharts(first).installCharts(t.Context()) }
-	b := newBed(t, nodeSync(unchanged), installed()...)
+	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	f := fault.Classify(install(b))
 	if f == nil || f.Class != fault.Waiting || f.Reason != v1alpha1.ReasonCloudUnverified || !strings.Contains(f.Error(), "no route") {
 		t.Fatalf("it says %v", f)
@@ -150,7 +152,7 @@ func TestAFirstInstallWaitsForTheAccount(t *testing.T) {
 	if err := b.atTheCharts(first).mayChangeCharts(t.Context()); err != nil {
 		t.Errorf("AWS has confirmed it, and it says %v", err)
 	}
-	allowed := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.AllowUnverifiedAccount = true }), installed()...)
+	allowed := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.AllowUnverifiedAccount = true }), installtest.Installed()...)
 	if err := allowed.atTheCharts(first).mayChangeCharts(t.Context()); err != nil {
 		t.Errorf("it is allowed, and it says %v", err)
 	}
@@ -159,7 +161,7 @@ func TestAFirstInstallWaitsForTheAccount(t *testing.T) {
 // TestChartsAreChangedOnAFreshAnswer: a good answer about the account stands for
 // minutes. Where charts are to be changed AWS is asked again.
 func TestChartsAreChangedOnAFreshAnswer(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), installed()...)
+	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	b.Settings.CloudInterval = 10 * time.Second
 	b.inAccount(prodEU("111122223333", "ours"))
 	p := b.atTheCharts(inForce)
@@ -181,7 +183,7 @@ func TestChartsAreChangedOnAFreshAnswer(t *testing.T) {
 // TestAnAnswerIsAboutOneName: what AWS has said of one cluster says nothing of the
 // one that the next commit names.
 func TestAnAnswerIsAboutOneName(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), installed()...)
+	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	b.inAccount(prodEU("111122223333", "ours"))
 	b.concluded(b.atTheCharts(inForce))
 	p := b.pass()
@@ -193,7 +195,7 @@ func TestAnAnswerIsAboutOneName(t *testing.T) {
 
 // runningAs is Karpenter's Deployment with replicas, under the name of a cluster.
 func runningAs(cluster string, replicas int32) *appsv1.Deployment {
-	d := installed()[0].(*appsv1.Deployment)
+	d := installtest.Installed()[0].(*appsv1.Deployment)
 	d.Spec.Replicas = &replicas
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Env: []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: cluster}}}}
 	return d
@@ -218,7 +220,7 @@ func TestCollision(t *testing.T) {
 		"nobody else's cluster is in that account": {controller: runningAs("prod-eu", 1), change: first},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged), append(installed()[1:], c.controller)...)
+			b := newBed(t, nodeSync(unchanged), append(installtest.Installed()[1:], c.controller)...)
 			if c.cluster.Name != "" {
 				b.inAccount(c.cluster)
 			}
@@ -241,7 +243,7 @@ func TestCollision(t *testing.T) {
 // TestACollisionIsReportedOnce, as a warning, and stands while a pass stops before
 // it can look.
 func TestACollisionIsReportedOnce(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), append(installed()[1:], runningAs("prod-eu", 2))...)
+	b := newBed(t, nodeSync(unchanged), append(installtest.Installed()[1:], runningAs("prod-eu", 2))...)
 	b.inAccount(prodEU("111122223333", "theirs"))
 	b.concluded(b.atTheCharts(inForce))
 	told := b.told()
@@ -316,7 +318,7 @@ func TestACopiedNameMayBeCorrected(t *testing.T) {
 // TestWhatIsKeptIsNotCorrectedElsewhere: the drift of what the charts made is
 // reported once the account is this cluster's again.
 func TestWhatIsKeptIsNotCorrectedElsewhere(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), installed()...)
+	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	b.inAccount(prodEU("999988887777", "theirs"))
 	verified := func(k *v1alpha1.KarpenterStatus) { k.ClusterARN = prodEU("111122223333", "").ARN }
 	p := b.atTheCharts(verified)
@@ -328,7 +330,7 @@ func TestWhatIsKeptIsNotCorrectedElsewhere(t *testing.T) {
 	}
 	b.inAccount(prodEU("111122223333", "ours"))
 	b.clock.forward(time.Hour)
-	if err := b.atTheCharts(verified).installCharts(t.Context()); err != nil || b.install.asked[charts.ControllerChart] != 1 {
-		t.Errorf("the account is back: %v, Helm was asked %v", err, b.install.asked)
+	if err := b.atTheCharts(verified).installCharts(t.Context()); err != nil || b.install.Asked[charts.ControllerChart] != 1 {
+		t.Errorf("the account is back: %v, Helm was asked %v", err, b.install.Asked)
 	}
 }

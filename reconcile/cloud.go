@@ -92,7 +92,7 @@ func (p *pass) accountKnown(interval time.Duration) bool {
 	known, last := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition), p.memory.account
 	name, region := p.clusterName()
 	return known != nil && known.ObservedGeneration == p.sync.Generation &&
-		last.name == name && last.region == region && !due(p.now, last.at, interval)
+		last.name == name && last.region == region && !finding.Due(p.now, last.at, interval)
 }
 
 // askAboutAccount asks AWS and sets CloudVerified.

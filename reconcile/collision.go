@@ -35,7 +35,7 @@ func (p *pass) seeCollision(ctx context.Context) error {
 		if !observe.Running(deployment) {
 			continue
 		}
-		containers, err := p.containers(ctx, deployment)
+		containers, err := p.view.Containers(ctx, deployment)
 		if err != nil {
 			return err
 		}

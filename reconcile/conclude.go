@@ -224,13 +224,10 @@ func (p *pass) record(ctx context.Context) {
 
 func (p *pass) superseded() bool { return p.fault != nil && p.fault.Class == fault.Superseded }
 
-// soon is how long a pass that was overtaken waits for the cache to catch up.
-const soon = 100 * time.Millisecond
-
 // result says when the next pass comes, where no watch wakes us before.
 func (p *pass) result() ctrl.Result {
 	if p.superseded() {
-		return ctrl.Result{RequeueAfter: p.memory.haste.pace(p.Settings.Now(), soon)}
+		return ctrl.Result{RequeueAfter: p.memory.haste.pace(p.Settings.Now(), finding.Soon)}
 	}
 	if p.suspended || p.elsewhere || p.finished {
 		return ctrl.Result{}

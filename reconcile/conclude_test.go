@@ -205,7 +205,7 @@ func TestWhenTheNextPassComes(t *testing.T) {
 		"failed, may go well":     {[]found{stopped(t, &source.UnreachableError{Err: errUnreachable})}, time.Minute},
 		"failed, needs a person":  {[]found{stopped(t, &render.EmptyError{})}, 10 * time.Minute},
 		"one object, may go well": {[]found{unwritten(errors.New("odd"))}, time.Minute},
-		"a stale snapshot":        {[]found{stopped(t, &source.StaleError{})}, soon},
+		"a stale snapshot":        {[]found{stopped(t, &source.StaleError{})}, finding.Soon},
 		"suspended":               {[]found{func(p *pass) { p.suspended = true }}, 0},
 		"elsewhere":               {[]found{func(p *pass) { p.notWatched() }}, 0},
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -113,7 +114,7 @@ func (p *pass) checkRename() error {
 // made for. Before charts are brought there are none, unless others install
 // Karpenter.
 func fixedCluster(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
-	if k == nil || !begun(k) && k.Management == string(render.Managed) {
+	if k == nil || !upgrade.Begun(k) && k.Management == string(render.Managed) {
 		return nil
 	}
 	return moved(
@@ -124,7 +125,7 @@ func fixedCluster(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
 
 // fixedInstall compares plumbline.yaml with what was installed.
 func fixedInstall(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
-	if k == nil || !begun(k) {
+	if k == nil || !upgrade.Begun(k) {
 		return nil
 	}
 	return moved(
@@ -143,14 +144,6 @@ func moved(fields ...FixedError) error {
 	return nil
 }
 
-// begun says that plumbline has brought charts, or may have.
-func begun(k *v1alpha1.KarpenterStatus) bool {
-	if k.Identity != "" {
-		return true
-	}
-	return k.Target != nil && k.Target.Step != v1alpha1.ChartChecking && k.Target.Step != v1alpha1.ChartMigrating
-}
-
 // fix records what a first install is about to fix. Until charts are brought, a
 // commit may still give them to somebody else, or say where they really are.
 func (p *pass) fix() {
@@ -162,7 +155,7 @@ func (p *pass) fix() {
 	}
 	k := p.sync.Status.Karpenter
 	switch {
-	case k == nil, !begun(k) && (k.Management != wanted.Management || k.Namespace != wanted.Namespace || k.Cluster != wanted.Cluster || k.Region != wanted.Region):
+	case k == nil, !upgrade.Begun(k) && (k.Management != wanted.Management || k.Namespace != wanted.Namespace || k.Cluster != wanted.Cluster || k.Region != wanted.Region):
 		p.sync.Status.Karpenter = wanted
 	case p.renamed != nil:
 		k.Cluster, k.Region = wanted.Cluster, wanted.Region

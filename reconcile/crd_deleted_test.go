@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 )
 
 // TestNodesThatGoWithACRDAreNamed, once.
@@ -15,11 +17,11 @@ func TestNodesThatGoWithACRDAreNamed(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "general-1", Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}}}
 	claim.Status.NodeName = "ip-10-0-0-1"
 	pending := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "batch-1", Labels: map[string]string{karpv1.NodePoolLabelKey: "batch"}}}
-	b := newBed(t, nodeSync(unchanged), append(installed(), claim, pending)...)
+	b := newBed(t, nodeSync(unchanged), append(installtest.Installed(), claim, pending)...)
 	tells := func(what string, want ...string) {
 		t.Helper()
 		p := b.installing()
-		if err := p.tellLost(t.Context()); err != nil {
+		if err := p.serveInForce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var got []string

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 )
 
 func establishedCRD(name string) *apiextensionsv1.CustomResourceDefinition {
@@ -50,7 +51,7 @@ func TestDrainWithoutCRDs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
 			prepare(b)
-			drops(b, crdNames()...)
+			drops(b, cluster.CRDNames()...)
 			b.vanish()
 			b.staysWhile("i-0123456789abcdef0 (running)")
 			b.cloud.running[0].State = "terminated"

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -40,7 +41,7 @@ func (p *pass) seeController(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	p.stages.controller, err = p.controllerRolledOut(ctx)
+	p.stages.Controller, p.stages.Alive, err = p.chartStep().Controller(ctx)
 	return err
 }
 
@@ -48,15 +49,15 @@ func (p *pass) seeController(ctx context.Context) error {
 // are not: nodes may be left whose pool cannot be seen. Where none is, no object
 // is left, and EC2 says whether an instance is.
 func (p *pass) servedOrGone(ctx context.Context) error {
-	established, err := p.crdsEstablished(ctx)
+	established, err := p.view.Established(ctx)
 	if err != nil || established.Ready {
 		return err
 	}
-	missing, err := p.missingCRDs(ctx)
+	missing, err := p.view.MissingCRDs(ctx)
 	if err != nil {
 		return err
 	}
-	if len(missing) == len(crdNames()) {
+	if len(missing) == len(cluster.CRDNames()) {
 		return nil
 	}
 	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf(

@@ -18,6 +18,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
@@ -51,7 +52,7 @@ func leaving(t *testing.T, change func(*v1alpha1.NodeSync)) *bed {
 		},
 	}
 	objects = append(objects, leader()...)
-	for _, name := range []string{nodeClaimCRD, "nodepools.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"} {
+	for _, name := range []string{cluster.NodeClaimCRD, "nodepools.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"} {
 		objects = append(objects, &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Status:     apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},

@@ -9,6 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -16,7 +17,7 @@ import (
 // moves anything, and is looked at again where somebody does, where Git says that
 // it does not matter, and where a person asks.
 func TestAFightIsToldUntilItEnds(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), installed()...)
+	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	fights := release.Result{Step: release.Keep, Paused: []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}}
 	asked := 0
 	looks := func(what string, want bool, told bool, change func(*pass)) {
@@ -26,13 +27,13 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 		if err := p.installCharts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !p.stages.crds.Ready {
+		if !p.stages.CRDs.Ready {
 			t.Errorf("%s: definitions are held up", what)
 		}
-		if looked := b.install.asked[charts.ControllerChart] > asked; looked != want {
+		if looked := b.install.Asked[charts.ControllerChart] > asked; looked != want {
 			t.Errorf("%s: looked %t, want %t", what, looked, want)
 		}
-		asked = b.install.asked[charts.ControllerChart]
+		asked = b.install.Asked[charts.ControllerChart]
 		v := p.verdict()
 		if is := v.class == stuck && v.reason == v1alpha1.ReasonConflict; is != told {
 			t.Errorf("%s: verdict %+v", what, v)
@@ -44,10 +45,10 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 		}
 	}
 	nothing := func(*pass) {}
-	b.install.controller = &fights
+	b.install.Controller = &fights
 	looks("at first", true, true, nothing)
 	looks("nothing moved", false, true, nothing)
-	deployment := installed()[0]
+	deployment := installtest.Installed()[0]
 	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
 		t.Fatal(err)
 	}
@@ -60,18 +61,18 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 	looks("and a retry is due", true, true, nothing)
 	looks("a person asks", true, true, func(p *pass) {
 		p.sync.Status.LastHandledReconcileAt = "now"
-		if !p.installation().CorrectPaused {
+		if !p.chartStep().Insist {
 			t.Error("what is fought for is not put right when a person asks")
 		}
 	})
 	b.clock.forward(b.pass().retryInterval())
-	b.install.controller = nil
+	b.install.Controller = nil
 	ignores := func(p *pass) {
 		p.karpenter.IgnoreDifferences = []render.IgnoreDifference{{Kind: "ClusterRole", JSONPointers: []string{"/rules"}}}
-		if got := p.installation().Ignored; len(got) != 1 || got[0].Kind != "ClusterRole" || got[0].JSONPointers[0] != "/rules" {
-			t.Errorf("the charts are told to ignore %+v", got)
-		}
 	}
 	looks("Git says that it does not matter", true, false, ignores)
 	looks("nothing moved since", false, false, ignores)
+	if got := b.install.Into.Ignored; len(got) != 1 || got[0].Kind != "ClusterRole" || got[0].JSONPointers[0] != "/rules" {
+		t.Errorf("the charts are told to ignore %+v", got)
+	}
 }

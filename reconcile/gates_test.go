@@ -3,81 +3,25 @@ package reconcile
 import (
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
-
-// poolCRD is the NodePools' CRD with one field, in one or two versions.
-func poolCRD(field string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", UID: "p"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "karpenter.sh", Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "NodePool", ListKind: "NodePoolList", Plural: "nodepools", Singular: "nodepool"},
-		},
-	}
-	for i, version := range versions {
-		crd.Spec.Versions = append(crd.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
-			Name: version, Served: true, Storage: i == 0,
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-				Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-					"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{field: {Type: "integer"}}},
-				},
-			}},
-		})
-	}
-	return crd
-}
-
-// chartFolder has both charts: the CRD as given, and a main chart with one value.
-func chartFolder(t *testing.T, version string, crd *apiextensionsv1.CustomResourceDefinition) *charts.Charts {
-	t.Helper()
-	dir := t.TempDir()
-	definition, err := yaml.Marshal(crd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{
-		"karpenter-crd/Chart.yaml":             "apiVersion: v2\nname: karpenter-crd\nversion: " + version + "\n",
-		"karpenter-crd/templates/pools.yaml":   string(definition),
-		"karpenter/Chart.yaml":                 "apiVersion: v2\nname: karpenter\nversion: " + version + "\n",
-		"karpenter/values.yaml":                "replicas: 2\nsettings:\n  clusterName: \"\"\n",
-		"karpenter/templates/nothing-yet.yaml": "",
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	found, err := charts.FromFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
 
 // TestGates: a change that must not be made is refused before anything moves, and
 // the status says how far it came: nowhere.
@@ -89,19 +33,19 @@ func TestGates(t *testing.T) {
 		change     func(*bed, *pass)
 		want       string
 	}{
-		"a Kubernetes that it does not know": {change: func(b *bed, _ *pass) { b.install.kubernetes = "v1.36.3" }, to: "1.8.6", want: "knows kubernetes"},
+		"a Kubernetes that it does not know": {change: func(b *bed, _ *pass) { b.install.Kubernetes = "v1.36.3" }, to: "1.8.6", want: "knows kubernetes"},
 		"a version that must not be skipped": {from: "1.0.1", want: "set version 1.0."},
-		"a Kubernetes newer than the tables": {change: func(b *bed, _ *pass) { b.install.kubernetes = "v1.99.0" }, want: "accept it in plumbline.yaml: acceptUntested: [kubernetes 1.99]"},
+		"a Kubernetes newer than the tables": {change: func(b *bed, _ *pass) { b.install.Kubernetes = "v1.99.0" }, want: "accept it in plumbline.yaml: acceptUntested: [kubernetes 1.99]"},
 		"a Karpenter newer than the tables":  {to: "1.99.0", want: "acceptUntested: [karpenter 1.99.0]"},
 		"both, and both are accepted": {to: "1.99.0", change: func(b *bed, p *pass) {
-			b.install.kubernetes = "v1.99.0"
+			b.install.Kubernetes = "v1.99.0"
 			p.karpenter.AcceptUntested = []string{"karpenter 1.99.0", "kubernetes 1.99"}
 		}},
-		"other values on a Kubernetes newer than the tables": {from: "1.14.1", change: func(b *bed, _ *pass) { b.install.kubernetes = "v1.99.0" }},
+		"other values on a Kubernetes newer than the tables": {from: "1.14.1", change: func(b *bed, _ *pass) { b.install.Kubernetes = "v1.99.0" }},
 		"a value that it does not have":                      {change: func(_ *bed, p *pass) { p.values.Merged = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
-		"a right that is missing":                            {change: func(b *bed, _ *pass) { b.install.refusal = &release.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
-		"a stored version that goes":                         {live: poolCRD("weight", "v1beta1"), want: "stores objects as v1beta1"},
-		"a new field in the same commit":                     {next: poolCRD("height", "v1"), field: "height", want: "no way back from Karpenter 1.14.1 to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},
+		"a right that is missing":                            {change: func(b *bed, _ *pass) { b.install.Refusal = &release.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
+		"a stored version that goes":                         {live: installtest.PoolCRD("weight", "v1beta1"), want: "stores objects as v1beta1"},
+		"a new field in the same commit":                     {next: installtest.PoolCRD("height", "v1"), field: "height", want: "no way back from Karpenter 1.14.1 to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},
 		"nothing":                                            {},
 	}
 	for name, c := range cases {
@@ -113,7 +57,7 @@ func TestGates(t *testing.T) {
 			if c.to != "" {
 				to = c.to
 			}
-			live, next := poolCRD("weight", "v1"), poolCRD("weight", "v1")
+			live, next := installtest.PoolCRD("weight", "v1"), installtest.PoolCRD("weight", "v1")
 			if c.live != nil {
 				live = c.live
 				live.Status.StoredVersions = []string{live.Spec.Versions[0].Name}
@@ -121,8 +65,8 @@ func TestGates(t *testing.T) {
 			if c.next != nil {
 				next = c.next
 			}
-			b := newBed(t, nodeSync(unchanged), append([]client.Object{live}, installed()[:1]...)...)
-			p := b.upgrading(chartFolder(t, to, next), from)
+			b := newBed(t, nodeSync(unchanged), append([]client.Object{live}, installtest.Installed()[:1]...)...)
+			p := b.upgrading(installtest.ChartFolder(t, to, next), from)
 			if c.field != "" {
 				p.set.Objects = []render.Object{poolWith(c.field)}
 			}
@@ -140,8 +84,8 @@ func TestGates(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("installCharts() = %v, want %q", err, c.want)
 			}
-			if target == nil || target.Step != v1alpha1.ChartChecking || len(b.install.asked) > 0 {
-				t.Errorf("target %+v, Helm was asked %v; want nothing moved", target, b.install.asked)
+			if target == nil || target.Step != v1alpha1.ChartChecking || len(b.install.Asked) > 0 {
+				t.Errorf("target %+v, Helm was asked %v; want nothing moved", target, b.install.Asked)
 			}
 			if version := p.sync.Status.Karpenter.Version; version != from {
 				t.Errorf("version in force is %q", version)
@@ -153,9 +97,9 @@ func TestGates(t *testing.T) {
 // TestWhatIsHeldUntestedNamesALine that plumbline.yaml takes, and what runs there
 // already is warned of.
 func TestWhatIsHeldUntestedNamesALine(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), poolCRD("weight", "v1"), installed()[0])
-	b.install.kubernetes = "v1.99.0"
-	p := b.upgrading(chartFolder(t, "1.99.0", poolCRD("weight", "v1")), "1.14.1")
+	b := newBed(t, nodeSync(unchanged), installtest.PoolCRD("weight", "v1"), installtest.Installed()[0])
+	b.install.Kubernetes = "v1.99.0"
+	p := b.upgrading(installtest.ChartFolder(t, "1.99.0", installtest.PoolCRD("weight", "v1")), "1.14.1")
 	err := p.installCharts(t.Context())
 	if f := fault.Classify(err); f == nil || f.Reason != v1alpha1.ReasonHeld {
 		t.Fatalf("installCharts() = %v, want it held", err)
@@ -169,9 +113,9 @@ func TestWhatIsHeldUntestedNamesALine(t *testing.T) {
 	if err := karpenter.CheckTested("v1.99.0", "1.99.0", read.AcceptUntested); err != nil {
 		t.Errorf("%q accepts too little: %v", line, err)
 	}
-	b = newBed(t, nodeSync(unchanged), poolCRD("weight", "v1"), installed()[0])
-	b.install.kubernetes = "v1.99.0"
-	p = b.upgrading(chartFolder(t, "1.14.1", poolCRD("weight", "v1")), "1.14.1")
+	b = newBed(t, nodeSync(unchanged), installtest.PoolCRD("weight", "v1"), installtest.Installed()[0])
+	b.install.Kubernetes = "v1.99.0"
+	p = b.upgrading(installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1")), "1.14.1")
 	err = p.installCharts(t.Context())
 	if err != nil || len(p.Notes) == 0 || p.Notes[0].Reason != "Untested" {
 		t.Errorf("what runs already: %v, events %v", err, p.Notes)
@@ -193,9 +137,9 @@ func (b *bed) upgrading(to *charts.Charts, from string) *pass {
 
 // TestARefusalStandsForAWhile: to find it out takes many requests.
 func TestARefusalStandsForAWhile(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), installed()[0])
-	to := chartFolder(t, "1.14.1", poolCRD("weight", "v1"))
-	b.install.refusal = errors.New("no")
+	b := newBed(t, nodeSync(unchanged), installtest.Installed()[0])
+	to := installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1"))
+	b.install.Refusal = errors.New("no")
 	checks := func(what, want string) {
 		t.Helper()
 		p := b.upgrading(to, "1.8.6")
@@ -205,19 +149,19 @@ func TestARefusalStandsForAWhile(t *testing.T) {
 		}
 	}
 	checks("at first", "no")
-	b.install.refusal = errors.New("still not")
+	b.install.Refusal = errors.New("still not")
 	checks("at once again", "no")
 	b.clock.forward(b.pass().retryInterval())
 	checks("when a retry is due", "still not")
-	b.install.refusal = nil
+	b.install.Refusal = nil
 	b.clock.forward(b.pass().retryInterval())
 	checks("once it is mended", "")
 }
 
 // TestAHoldStandsForAWhile, too: until a person lets it go, or another commit comes.
 func TestAHoldStandsForAWhile(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), poolCRD("weight", "v1"), installed()[0])
-	to := chartFolder(t, "1.14.1", poolCRD("height", "v1"))
+	b := newBed(t, nodeSync(unchanged), installtest.PoolCRD("weight", "v1"), installtest.Installed()[0])
+	to := installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("height", "v1"))
 	looks := func(what string, rehearsals int, held bool, change func(*pass)) {
 		t.Helper()
 		p := b.upgrading(to, "1.8.6")
@@ -230,8 +174,8 @@ func TestAHoldStandsForAWhile(t *testing.T) {
 		if got := strings.Contains(fmtErr(err), "no way back"); got != held || !held && err != nil {
 			t.Errorf("%s: held %v, error %v", what, got, err)
 		}
-		if b.install.rehearsed != rehearsals {
-			t.Errorf("%s: %d rehearsals, want %d", what, b.install.rehearsed, rehearsals)
+		if b.install.Rehearsed != rehearsals {
+			t.Errorf("%s: %d rehearsals, want %d", what, b.install.Rehearsed, rehearsals)
 		}
 	}
 	another := func(p *pass) { p.sync.Status.LastAttemptedRevision = "main@sha1:2" }
@@ -263,12 +207,12 @@ func TestTheFirstHopIsFromWhatSomebodyInstalled(t *testing.T) {
 		"one from where a hop goes": {labels: map[string]string{"app.kubernetes.io/version": "1.0.8"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			deployment := installed()[0].(*appsv1.Deployment)
+			deployment := installtest.Installed()[0].(*appsv1.Deployment)
 			deployment.Labels = maps.Clone(observe.ControllerLabels())
 			maps.Copy(deployment.Labels, c.labels)
 			deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Image: c.image}}
 			b := newBed(t, nodeSync(unchanged), deployment)
-			p := b.upgrading(chartFolder(t, "1.14.1", poolCRD("weight", "v1")), "")
+			p := b.upgrading(installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1")), "")
 			err := p.installCharts(t.Context())
 			if got := fmtErr(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {
 				t.Errorf("installCharts() = %q, want %q", got, c.want)

@@ -60,7 +60,7 @@ func (p *pass) hideSecrets() {
 		return
 	}
 	p.fault = h.fault(p.fault)
-	for _, err := range []*error{&p.unverified, &p.unfetched, &p.unpulled, &p.unkept, &p.renamed, &p.notUpgraded, &p.unwritten} {
+	for _, err := range []*error{&p.unverified, &p.unfetched, &p.unpulled, &p.stages.Unkept, &p.renamed, &p.notUpgraded, &p.unwritten} {
 		if *err != nil && h.hide((*err).Error()) != (*err).Error() {
 			*err = h.fault(fault.Classify(*err))
 		}
@@ -75,8 +75,8 @@ func (p *pass) hideSecrets() {
 		p.Notes[i].Message = h.hide(p.Notes[i].Message)
 	}
 	p.collision, p.drifting = h.hide(p.collision), h.hide(p.drifting)
-	p.stages.crds.Message = h.hide(p.stages.crds.Message)
-	p.stages.controller.Message = h.hide(p.stages.controller.Message)
+	p.stages.CRDs.Message = h.hide(p.stages.CRDs.Message)
+	p.stages.Controller.Message = h.hide(p.stages.Controller.Message)
 	for ref, ready := range p.stages.objects {
 		ready.Message = h.hide(ready.Message)
 		p.stages.objects[ref] = ready

@@ -114,7 +114,7 @@ func TestABranchThatIsSetBack(t *testing.T) {
 	if !p.isSetBack() {
 		t.Error("asked again for the same two revisions")
 	}
-	p.stages.crds.Ready, p.stages.controller.Ready = true, true
+	p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
 	p.set = setWith("stays")
 	lacks := plan.Candidate{Ref: render.Ref{Kind: render.NodePool, Name: "newest"}, UID: "1", Revision: p.snapshot.Revision, Held: true, Reason: plan.ReasonOlderRevision}
 	for _, recorded := range []bool{false, true} {

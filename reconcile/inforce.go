@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,8 +9,8 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -25,56 +24,6 @@ type servedSchema struct {
 	version string
 	at      time.Time
 	schema  *schema.Validator
-}
-
-// refusedBefore is why an earlier pass has found that the change in Git is not made;
-// nil where that has to be found out.
-func (p *pass) refusedBefore() (why, err error) {
-	k := p.sync.Status.Karpenter
-	if k == nil || k.Target == nil || p.insists() || upgrade.InForce(*k) == "" {
-		return nil, nil
-	}
-	identity, err := p.installIdentity()
-	if err != nil || k.Target.Identity != identity {
-		return nil, err
-	}
-	switch k.Target.Step {
-	case v1alpha1.ChartRolledBack:
-		return upgradeFailed(k.Target.Message), nil
-	case v1alpha1.ChartChecking:
-		return p.gatesRefused(identity), nil
-	default:
-		return nil, nil
-	}
-}
-
-// keepsInForce says whether a change that failed leaves a release in force, under
-// which the rest of the pass goes on.
-func (p *pass) keepsInForce(failed error) bool {
-	f := fault.Classify(failed)
-	return f != nil && f.Class == fault.Terminal && upgrade.InForce(*p.sync.Status.Karpenter) != ""
-}
-
-// goOnInForce notes why the charts are not changed and takes the steps before this
-// one again, by what is in force.
-func (p *pass) goOnInForce(ctx context.Context, why error) error {
-	p.notUpgraded = why
-	for _, again := range []func(context.Context) error{p.resolveInForce, p.render, p.makePlan} {
-		if err := again(ctx); err != nil {
-			return err
-		}
-	}
-	seen, err := p.seeCharts(ctx)
-	if err != nil {
-		return err
-	}
-	return p.serveInForce(ctx, seen)
-}
-
-// serveInForce has the rest of the pass go on under the release in force.
-func (p *pass) serveInForce(ctx context.Context, seen upgrade.Seen) error {
-	p.stages.crds, p.stages.controller, p.stages.changing = seen.Established, seen.Rollout, false
-	return p.tellLost(ctx)
 }
 
 // resolveInForce takes the schema of the live CRDs, and that of the version in force
@@ -97,7 +46,7 @@ func (p *pass) resolveInForce(ctx context.Context) error {
 // is asked for again after a while.
 func (p *pass) schemaInForce(ctx context.Context) *schema.Validator {
 	last := &p.memory.served
-	if last.version == p.serving && (last.schema != nil || !due(p.now, last.at, p.retryInterval())) {
+	if last.version == p.serving && (last.schema != nil || !finding.Due(p.now, last.at, p.retryInterval())) {
 		return last.schema
 	}
 	found, err := p.pullSchema(ctx, p.serving)
@@ -127,7 +76,7 @@ func (p *pass) pullSchema(ctx context.Context, version string) (*schema.Validato
 	if err != nil {
 		return nil, err
 	}
-	return p.schemas.get(resolved.CRDDigest, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return resolved.CRDs(ctx) })
+	return p.schemas.Get(resolved.CRDDigest, func() ([]*apiextensionsv1.CustomResourceDefinition, error) { return resolved.CRDs(ctx) })
 }
 
 // withheld says of definitions that cannot go on under the version in force what
@@ -151,12 +100,4 @@ func (p *pass) withheld(err error) error {
 // inForceWords say why the charts are not changed, and what goes on meanwhile.
 func (p *pass) inForceWords() error {
 	return fmt.Errorf("%w; definitions go on under Karpenter %s, which is in force", p.notUpgraded, p.serving)
-}
-
-func held(message string) error {
-	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonHeld, Err: errors.New(message)}
-}
-
-func upgradeFailed(message string) error {
-	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonUpgradeFailed, Err: errors.New(message)}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -32,7 +33,7 @@ func (s shelf) Resolve(_ context.Context, ref charts.Ref, _ charts.Access) (*cha
 
 // running is the Deployment of a version whose only replica is up.
 func running(version string) *appsv1.Deployment {
-	deployment := installed()[0].(*appsv1.Deployment)
+	deployment := installtest.Installed()[0].(*appsv1.Deployment)
 	deployment.Labels["helm.sh/chart"] = "karpenter-" + version
 	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
 	return deployment
@@ -52,11 +53,11 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 			Version: "1.14.1", Identity: identity, Step: v1alpha1.ChartRolledBack, Message: "Karpenter 1.14.1 did not come up",
 		}
 	}
-	refused := func(b *bed, _ *pass) { b.install.refusal = &release.ForbiddenError{Refusals: []string{"rule x"}} }
+	refused := func(b *bed, _ *pass) { b.install.Refusal = &release.ForbiddenError{Refusals: []string{"rule x"}} }
 	mistyped := func(b *bed, p *pass) {
 		p.karpenter.Version = "1.14.11"
 		deployed := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.8.6"}}
-		b.install.state = release.State{CRDs: deployed, Controller: deployed}
+		b.install.Known = release.State{CRDs: deployed, Controller: deployed}
 	}
 	cases := map[string]struct {
 		change func(*bed, *pass)
@@ -76,7 +77,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged), append(established(poolCRD("weight", "v1")), running("1.8.6"))...)
+			b := newBed(t, nodeSync(unchanged), append(established(installtest.PoolCRD("weight", "v1")), running("1.8.6"))...)
 			p := b.changing(c.spec)
 			c.change(b, p)
 			p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
@@ -89,7 +90,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 			if c.stops {
 				return
 			}
-			if p.stages.changing || !p.stages.crds.Ready || !p.stages.controller.Ready {
+			if p.stages.Changing || !p.stages.CRDs.Ready || !p.stages.Controller.Ready {
 				t.Errorf("stages %+v", p.stages)
 			}
 			if got := p.due(); len(got) != 1 || got[0].Action != plan.Create {
@@ -101,8 +102,8 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 
 // TestARefusalIsNotFoundOutTwice: the pass after goes by what is in force at once.
 func TestARefusalIsNotFoundOutTwice(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), append(established(poolCRD("weight", "v1")), running("1.8.6"))...)
-	b.install.refusal = &release.ForbiddenError{Refusals: []string{"rule x"}}
+	b := newBed(t, nodeSync(unchanged), append(established(installtest.PoolCRD("weight", "v1")), running("1.8.6"))...)
+	b.install.Refusal = &release.ForbiddenError{Refusals: []string{"rule x"}}
 	var karpenter *v1alpha1.KarpenterStatus
 	looks := func(what string, rehearsals int) {
 		t.Helper()
@@ -115,8 +116,8 @@ func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 		if p.fault != nil || p.notUpgraded == nil || len(p.due()) != 1 {
 			t.Errorf("%s: fault %v, not upgraded for %v, due %v", what, p.fault, p.notUpgraded, p.due())
 		}
-		if b.install.rehearsed != rehearsals {
-			t.Errorf("%s: %d rehearsals, want %d", what, b.install.rehearsed, rehearsals)
+		if b.install.Rehearsed != rehearsals {
+			t.Errorf("%s: %d rehearsals, want %d", what, b.install.Rehearsed, rehearsals)
 		}
 		if p.WakeAt.IsZero() {
 			t.Errorf("%s: the next look is not planned", what)
@@ -134,10 +135,10 @@ func (b *bed) changing(spec string) *pass {
 	if spec == "" {
 		spec = "{weight: 1}"
 	}
-	next := poolCRD("weight", "v1")
+	next := installtest.PoolCRD("weight", "v1")
 	fields := next.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
 	fields["height"], fields["depth"] = fields["weight"], fields["weight"]
-	store := shelf{"1.8.6": chartFolder(b.t, "1.8.6", poolCRD("weight", "v1")), "1.14.1": chartFolder(b.t, "1.14.1", next)}
+	store := shelf{"1.8.6": installtest.ChartFolder(b.t, "1.8.6", installtest.PoolCRD("weight", "v1")), "1.14.1": installtest.ChartFolder(b.t, "1.14.1", next)}
 	for version, found := range store {
 		found.CRDDigest, found.Digest = "sha256:crds-"+version, "sha256:"+version
 	}
@@ -166,5 +167,5 @@ func (p *pass) identityOf(b *bed, version string) (string, error) {
 	if err := p.mergeValues(b.t.Context()); err != nil {
 		return "", err
 	}
-	return p.installIdentity()
+	return p.chartStep().Identity()
 }

@@ -6,9 +6,6 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
@@ -16,27 +13,9 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
-
-// installed are the CRDs and Karpenter's Deployment as a chart leaves them.
-func installed() []client.Object {
-	objects := []client.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "kube-system", Name: "karpenter", UID: "d", Generation: 1,
-		Labels: map[string]string{"helm.sh/chart": "karpenter-1.14.1"},
-	}}}
-	for key, value := range observe.ControllerLabels() {
-		objects[0].GetLabels()[key] = value
-	}
-	for _, name := range crdNames() {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		crd.Name, crd.UID, crd.Generation = name, "c", 1
-		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
-		objects = append(objects, crd)
-	}
-	return objects
-}
 
 // installing is a pass that has come as far as the charts.
 func (b *bed) installing() *pass {
@@ -45,7 +24,7 @@ func (b *bed) installing() *pass {
 	p.snapshot = &render.Snapshot{FS: fstest.MapFS{}}
 	p.files = render.NewFiles(*p.snapshot)
 	p.charts = &charts.Charts{Version: "1.14.1", CRDDigest: "sha256:c", Digest: "sha256:d"}
-	identity, err := p.installIdentity()
+	identity, err := p.chartStep().Identity()
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -57,14 +36,14 @@ func (b *bed) installing() *pass {
 // when the CRDs or the Deployment are not what they were, and no more often than
 // retries are made where somebody goes on changing them.
 func TestChartsAreLookedAtWhereSomethingMoved(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), installed()...)
+	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	asks := func(what string, want int) {
 		t.Helper()
 		p := b.installing()
 		if err := p.installCharts(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.install.asked[charts.ControllerChart]; got != want {
+		if got := b.install.Asked[charts.ControllerChart]; got != want {
 			t.Errorf("%s: Helm was asked %d times, want %d", what, got, want)
 		}
 	}
@@ -78,14 +57,14 @@ func TestChartsAreLookedAtWhereSomethingMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	deployment := installed()[0]
+	deployment := installtest.Installed()[0]
 	asks("at first", 1)
 	asks("nothing moved", 1)
 	change(deployment)
 	asks("a Deployment was changed", 2)
 	asks("and looked at", 2)
-	b.install.result = release.Result{Step: release.Repair, Changed: true, Drifted: []survey.Drift{{Object: "Deployment kube-system/karpenter", Deleted: true}}}
-	change(installed()[1])
+	b.install.Result = release.Result{Step: release.Repair, Changed: true, Drifted: []survey.Drift{{Object: "Deployment kube-system/karpenter", Deleted: true}}}
+	change(installtest.Installed()[1])
 	asks("a CRD was changed", 3)
 	if told := strings.Join(b.told(), "\n"); told != "" {
 		t.Errorf("events before the conclusion: %s", told)
@@ -130,8 +109,8 @@ func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged), installed()...)
-			b.install.state = c.state
+			b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
+			b.install.Known = c.state
 			p := b.installing()
 			p.charts = nil
 			if c.first {
@@ -153,7 +132,7 @@ func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 			if err := p.installCharts(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(map[string]int{}, b.install.asked); diff != "" {
+			if diff := cmp.Diff(map[string]int{}, b.install.Asked); diff != "" {
 				t.Errorf("Helm was asked without charts:\n%s", diff)
 			}
 			v := p.verdict()
@@ -193,7 +172,7 @@ func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
 func TestACRDThatIsGoneWithoutTheRegistry(t *testing.T) {
 	one := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.14.1"}}
 	b := newBed(t, nodeSync(unchanged))
-	b.install.state = release.State{CRDs: one, Controller: one}
+	b.install.Known = release.State{CRDs: one, Controller: one}
 	p := b.installing()
 	p.charts = nil
 	stopped := p.resolveCharts(t.Context())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -35,7 +36,7 @@ func (p *pass) nothingRuns(ctx context.Context) (how string, err error) {
 		p.Wait("EC2", "whether an instance is left cannot be verified: "+gate.Message+"; set onDelete: Orphan to leave the nodes")
 		return "", nil
 	}
-	if !due(p.now, p.memory.cloudAskedAt, p.Settings.CloudInterval) {
+	if !finding.Due(p.now, p.memory.cloudAskedAt, p.Settings.CloudInterval) {
 		p.Wait("EC2", "EC2 is asked whether an instance is left")
 		p.WakeBy(p.memory.cloudAskedAt.Add(p.Settings.CloudInterval))
 		return "", nil

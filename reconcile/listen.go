@@ -21,6 +21,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -82,7 +83,7 @@ func (w *watches) listen(ctx context.Context) (filled bool, err error) {
 			return false, err
 		}
 	}
-	established, err := w.reconciler.crdsEstablished(ctx)
+	established, err := (&cluster.View{Cached: w.reconciler.Client}).Established(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -111,7 +112,7 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	if want := []string{"Deployment", "CustomResourceDefinition"}; !slices.Equal(f.begun, want) {
 		t.Fatalf("begun: %v, want %v", f.begun, want)
 	}
-	for _, name := range crdNames() {
+	for _, name := range cluster.CRDNames() {
 		if err := b.client.Create(t.Context(), establishedCRD(name)); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +145,7 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 // the API server's discovery lists its kind, and a watch that begins in between fails.
 func TestWatchesBeginWhenDiscoveryListsTheKinds(t *testing.T) {
 	b, f := listeningBed(t)
-	for _, name := range crdNames() {
+	for _, name := range cluster.CRDNames() {
 		if err := b.client.Create(t.Context(), establishedCRD(name)); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 // is nothing, and nothing is asked.
 func (p *pass) see(ctx context.Context) error {
 	p.live = plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
-	established, err := p.crdsEstablished(ctx)
+	established, err := p.view.Established(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
@@ -49,8 +50,8 @@ func TestAnOvertakenStatusIsMadeAnew(t *testing.T) {
 	before := b.read()
 	b.Client = overtaken(b.client)
 	result := b.reconcile()
-	if result.RequeueAfter != soon {
-		t.Errorf("again in %s, want %s", result.RequeueAfter, soon)
+	if result.RequeueAfter != finding.Soon {
+		t.Errorf("again in %s, want %s", result.RequeueAfter, finding.Soon)
 	}
 	if after := b.read(); after.ResourceVersion != before.ResourceVersion {
 		t.Error("something was written")

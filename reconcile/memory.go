@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -81,28 +82,18 @@ type memory struct {
 	// What came out of Secrets into the chart's values, and is not said.
 	hidden hidden
 
-	// The change of the charts that was refused or held last, and the schema of the
-	// version that serves meanwhile.
-	gated  gated
+	// The schema of the version that serves while a change of the charts is refused or
+	// held.
 	served servedSchema
 
-	// The charts that are known to be installed, what stood of them then, and
-	// when something of them was put right last.
-	installed, standing string
-	repairedAt          time.Time
-	// releasesAskedAt is when Helm was asked last whether its releases are there.
-	releasesAskedAt time.Time
-	// fought is what of them is left as somebody goes on changing it.
-	fought []survey.Drift
-	// lost is the CRD whose nodes were told to be lost with it, and lostPools the
-	// NodePools.
-	lost      types.UID
+	// What each step's room remembers.
+	install install.Memory
+	cluster cluster.Memory
+
+	// lostPools are the NodePools whose nodes were reported lost with them.
 	lostPools map[types.UID]bool
 	// inventory is the record of what was applied; nil until it is read.
 	inventory *inventory.Store
-
-	// What was found last of the CRDs that somebody else has brought.
-	external external
 
 	// What AWS said last about the account, and when EC2 was asked last about
 	// removals.
@@ -114,14 +105,6 @@ type memory struct {
 	diagnosedAt time.Time
 	// cloudAbsent are instances that its answers lack, and for how long.
 	cloudAbsent map[string]teardown.Absence
-
-	// templates are the pod templates of Karpenter's controller, by the Deployment's UID.
-	templates map[types.UID]podTemplate
-
-	// Where the pods of Karpenter's controller run, and the Deployments' versions
-	// when that was read.
-	hostsOf string
-	hosts   []plan.Host
 
 	// The commits that the last revision brought, and whether it is older than what
 	// was applied before it.
@@ -151,12 +134,6 @@ func (m *memory) older(sync *v1alpha1.NodeSync) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, m.saved)
 	return err == nil && order < 0
-}
-
-// due says whether it is time again for what was done last at a time. A last time
-// that lies ahead is one of before the clock was put back.
-func due(now, last time.Time, every time.Duration) bool {
-	return now.Before(last) || !now.Before(last.Add(every))
 }
 
 // memories are the memories of all NodeSyncs.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -62,7 +63,7 @@ func upgraded(at time.Time) *v1alpha1.NodeSync {
 func TestUnforetoldNodeDriftIsTold(t *testing.T) {
 	now := newClock().now()
 	general := driftedClaim("general-1", "general", now)
-	b := newBed(t, upgraded(now), append(installed()[1:], general, driftedClaim("batch-1", "batch", now), driftedClaim("general-0", "general", now.Add(-time.Hour)), driftedClaim("else-1", "elsewhere", now))...)
+	b := newBed(t, upgraded(now), append(installtest.Installed()[1:], general, driftedClaim("batch-1", "batch", now), driftedClaim("general-0", "general", now.Add(-time.Hour)), driftedClaim("else-1", "elsewhere", now))...)
 	as := func(*pass) {}
 	sync, again := b.watchesDrift(as)
 	drift := conditions.Get(sync, v1alpha1.NodeDriftCondition)
@@ -103,7 +104,7 @@ func TestNodeDriftThatACommitWants(t *testing.T) {
 	now := newClock().now()
 	for name, ref := range map[string]render.Ref{"the pool": {Kind: render.NodePool, Name: "general"}, "the class": {Kind: render.EC2NodeClass, Name: "default"}} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, upgraded(now), append(installed()[1:], driftedClaim("general-1", "general", now))...)
+			b := newBed(t, upgraded(now), append(installtest.Installed()[1:], driftedClaim("general-1", "general", now))...)
 			sync, _ := b.watchesDrift(func(p *pass) {
 				p.plan.Changes = []plan.Change{{Ref: ref, Action: plan.Update, Effect: plan.EffectReplace}, {Ref: render.Ref{Kind: render.NodePool, Name: "held"}, Effect: plan.EffectReplace}}
 				p.applied = apply.Result{Written: []apply.Written{{Ref: ref}}}

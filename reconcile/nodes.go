@@ -10,7 +10,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -39,12 +39,12 @@ func (p *pass) passedOver(ctx context.Context, pools []nodes.Pool) ([]string, er
 	if len(empty) == 0 || p.sync.Status.Karpenter == nil {
 		return nil, nil
 	}
-	deployments, err := p.controllers(ctx)
+	deployments, err := p.view.Controllers(ctx, p.sync.Status.Karpenter.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	for i := range deployments {
-		containers, err := p.containers(ctx, &deployments[i])
+		containers, err := p.view.Containers(ctx, &deployments[i])
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 	if p.sync.Status.Karpenter.NodeDrift == nil {
 		return nil
 	}
-	claims, err := p.claims(ctx)
+	claims, err := p.view.Claims(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,6 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 	p.Join(found)
 	p.sync.Status.Karpenter, p.drifting, p.watchedDrift = &k, drifting, true
 	return nil
-}
-
-// claims are the NodeClaims that live; none where their kind is not served.
-func (p *pass) claims(ctx context.Context) ([]observe.Claim, error) {
-	if established, err := p.crdsEstablished(ctx); err != nil || !established.Ready {
-		return nil, err
-	}
-	return observe.Claims(ctx, p.Client)
 }
 
 // watchesDrift says whether what becomes of a NodeClaim is looked at.
@@ -123,4 +115,18 @@ func (p *pass) warnOfCondition(kind string) {
 	if now != nil && !sameWords(before, now) {
 		p.Notes = append(p.Notes, finding.Note{Type: corev1.EventTypeWarning, Reason: now.Reason, Message: now.Message})
 	}
+}
+
+// poolHosts are the pods of Karpenter's controller and of the daemon itself that run
+// on nodes of a NodePool, whoever owns it.
+func (p *pass) poolHosts(ctx context.Context) ([]plan.Host, error) {
+	var own []plan.Host
+	if p.Settings.Node != "" {
+		own = append(own, plan.Host{Workload: "plumbline", Pod: p.Settings.Namespace + "/" + p.Settings.Pod, Node: p.Settings.Node})
+	}
+	namespace := ""
+	if p.sync.Status.Karpenter != nil {
+		namespace = p.sync.Status.Karpenter.Namespace
+	}
+	return p.view.PoolHosts(ctx, namespace, own, p.live.NodeClaims)
 }

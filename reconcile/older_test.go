@@ -12,6 +12,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -35,7 +37,7 @@ func (p pulled) Resolve(context.Context, charts.Ref, charts.Access) (*charts.Cha
 // TestCRDsThatAreAhead: where the controller has gone back, the CRDs have not. What is
 // written is defaulted as the API server does it, and is what the older one knows.
 func TestCRDsThatAreAhead(t *testing.T) {
-	older := poolCRD("weight", "v1")
+	older := installtest.PoolCRD("weight", "v1")
 	cases := map[string]struct {
 		brought string
 		spec    string
@@ -48,8 +50,8 @@ func TestCRDsThatAreAhead(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged), established(poolCRD("weight", "v1"))...)
-			old := chartFolder(t, "1.8.6", older)
+			b := newBed(t, nodeSync(unchanged), established(installtest.PoolCRD("weight", "v1"))...)
+			old := installtest.ChartFolder(t, "1.8.6", older)
 			old.CRDDigest = "sha256:old"
 			b.Charts = pulled{charts: old}
 			p := b.pass()
@@ -79,8 +81,8 @@ func TestCRDsThatAreAhead(t *testing.T) {
 func established(pools *apiextensionsv1.CustomResourceDefinition) []client.Object {
 	fields := pools.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
 	fields["height"] = fields["weight"]
-	claims := poolCRD("weight", "v1")
-	claims.Name = nodeClaimCRD
+	claims := installtest.PoolCRD("weight", "v1")
+	claims.Name = cluster.NodeClaimCRD
 	all := []*apiextensionsv1.CustomResourceDefinition{pools, claims}
 	for _, crd := range applytest.CRDs() {
 		if crd.Name != pools.Name {

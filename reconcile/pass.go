@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
-	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
@@ -29,6 +29,7 @@ type pass struct {
 	sync   *v1alpha1.NodeSync
 	before *v1alpha1.NodeSync
 	memory *memory
+	view   *cluster.View
 	now    time.Time
 
 	snapshot  *render.Snapshot
@@ -65,8 +66,6 @@ type pass struct {
 	// unpulled is why the charts could not be had, where the pass goes on with
 	// those that are installed.
 	unpulled error
-	// unkept is why what the charts made may not be corrected, where the pass goes on.
-	unkept error
 	// renamed is what a commit may not do unless AWS confirms the new name of the
 	// cluster; nil where it does not rename it.
 	renamed error
@@ -83,8 +82,6 @@ type pass struct {
 	unwritten error
 	// returned are recorded removals that Git has an entry for again.
 	returned []v1alpha1.Removal
-	// fought is what the charts made and somebody changes again and again.
-	fought []survey.Drift
 	// drifted are objects that differ from Git and are left alone by `drift: Report`.
 	drifted []render.Ref
 	// held are the changes that would disrupt more nodes than the guard allows.
@@ -111,11 +108,13 @@ type pass struct {
 
 // begin starts a pass over a NodeSync.
 func (r *Reconciler) begin(sync *v1alpha1.NodeSync) *pass {
+	memory := r.memories.recall(client.ObjectKeyFromObject(sync), sync.UID)
 	return &pass{
 		Reconciler: r,
 		sync:       sync,
 		before:     sync.DeepCopy(),
-		memory:     r.memories.recall(client.ObjectKeyFromObject(sync), sync.UID),
+		memory:     memory,
+		view:       &cluster.View{Cached: r.Client, Uncached: r.Uncached, Memory: &memory.cluster},
 		now:        r.Settings.Now(),
 	}
 }

@@ -64,7 +64,7 @@ func TestPassStopsAtTheFirstError(t *testing.T) {
 	}
 }
 
-// TestCloudIsAskedNowAndThen: a bad answer is asked for again soon, a good one
+// TestCloudIsAskedNowAndThen: a bad answer is asked for again finding.Soon, a good one
 // holds for a while, and neither ends a pass.
 func TestCloudIsAskedNowAndThen(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))

@@ -13,7 +13,7 @@ import (
 // of its new spec yet.
 func (p *pass) observe(context.Context) error {
 	p.stages.objects = map[render.Ref]observe.Readiness{}
-	if !p.stages.crds.Ready {
+	if !p.stages.CRDs.Ready {
 		return nil
 	}
 	for _, object := range p.set.Objects {

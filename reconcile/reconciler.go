@@ -15,10 +15,12 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // Reconciler makes a cluster's nodes what NodeSyncs say.
@@ -45,7 +47,7 @@ type Reconciler struct {
 
 	Source  Source
 	Charts  ChartStore
-	Install ChartInstaller
+	Install install.Helm
 	Reports Reports
 	// Logs reads the end of a container's log. Nil where none can be read.
 	Logs upgrade.Logs
@@ -63,7 +65,7 @@ type Reconciler struct {
 
 	arrivals apply.Arrivals
 	memories memories
-	schemas  schemas
+	schemas  schema.Cache
 	clouds   clouds
 	watches  *watches
 	waker    waker

@@ -9,6 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 )
 
 // TestAReleaseUninstalledByHand is installed again when a person asks for a pass, and
@@ -21,22 +22,22 @@ func TestAReleaseUninstalledByHand(t *testing.T) {
 		wait  bool // an interval
 		looks bool
 	}{
-		"nothing happened":                   {state: deployed, asked: true, wait: true},
-		"the CRD chart, within the interval": {state: release.State{CRDs: release.Release{Status: release.Absent}, Controller: deployed.Controller}},
-		"the CRD chart, a person asks":       {state: release.State{CRDs: release.Release{Status: release.Absent}, Controller: deployed.Controller}, asked: true, looks: true},
-		"the CRD chart, after an interval":   {state: release.State{CRDs: release.Release{Status: release.Absent}, Controller: deployed.Controller}, wait: true, looks: true},
-		"the main chart, a person asks":      {state: release.State{CRDs: deployed.CRDs, Controller: release.Release{Status: release.Absent}}, asked: true, looks: true},
-		"helm upgrade by hand":               {state: release.State{CRDs: byHelm, Controller: deployed.Controller}, wait: true, looks: true},
+		"nothing happened":                   {state: installtest.Deployed, asked: true, wait: true},
+		"the CRD chart, within the interval": {state: release.State{CRDs: release.Release{Status: release.Absent}, Controller: installtest.Deployed.Controller}},
+		"the CRD chart, a person asks":       {state: release.State{CRDs: release.Release{Status: release.Absent}, Controller: installtest.Deployed.Controller}, asked: true, looks: true},
+		"the CRD chart, after an interval":   {state: release.State{CRDs: release.Release{Status: release.Absent}, Controller: installtest.Deployed.Controller}, wait: true, looks: true},
+		"the main chart, a person asks":      {state: release.State{CRDs: installtest.Deployed.CRDs, Controller: release.Release{Status: release.Absent}}, asked: true, looks: true},
+		"helm upgrade by hand":               {state: release.State{CRDs: byHelm, Controller: installtest.Deployed.Controller}, wait: true, looks: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged), installed()...)
-			b.install.result = release.Result{Step: release.Keep, Revision: 1, Version: "1.14.1"}
+			b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
+			b.install.Result = release.Result{Step: release.Keep, Revision: 1, Version: "1.14.1"}
 			if err := b.installing().installCharts(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			b.install.state = c.state
-			b.install.result = release.Result{Step: release.Install, Changed: true, Revision: 1, Version: "1.14.1"}
+			b.install.Known = c.state
+			b.install.Result = release.Result{Step: release.Install, Changed: true, Revision: 1, Version: "1.14.1"}
 			if c.wait {
 				b.clock.forward(b.read().Spec.Interval.Duration)
 			}
@@ -49,7 +50,7 @@ func TestAReleaseUninstalledByHand(t *testing.T) {
 			if err := p.installCharts(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := b.install.asked, 1; (got[charts.CRDChart] > want) != c.looks || (got[charts.ControllerChart] > want) != c.looks {
+			if got, want := b.install.Asked, 1; (got[charts.CRDChart] > want) != c.looks || (got[charts.ControllerChart] > want) != c.looks {
 				t.Errorf("Helm was asked for %v, want a second look: %t", got, c.looks)
 			}
 			told := slices.ContainsFunc(p.Notes, func(n finding.Note) bool {

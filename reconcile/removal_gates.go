@@ -48,18 +48,18 @@ func (p *pass) pace() teardown.Pace {
 // controllerGate is open while Karpenter's controller has a ready replica: only
 // it can end what is deleted.
 func (p *pass) controllerGate() teardown.Gate {
-	message := p.stages.controller.Message
+	message := p.stages.Controller.Message
 	if message == "" {
 		message = "Karpenter's controller has no ready replica"
 	}
-	return teardown.Gate{Open: p.stages.controllerAlive, Message: message}
+	return teardown.Gate{Open: p.stages.Alive, Message: message}
 }
 
 // leaderGate is open while a pod of Karpenter's controller leads, as the API
 // server itself says: a deletionTimestamp cannot be taken back, and a Deployment
 // tells late that its pods are gone.
 func (p *pass) leaderGate(ctx context.Context) teardown.Gate {
-	deployments, err := p.controllers(ctx)
+	deployments, err := p.view.Controllers(ctx, p.sync.Status.Karpenter.Namespace)
 	if err != nil {
 		return teardown.Gate{Message: err.Error()}
 	}

@@ -19,7 +19,7 @@ import (
 // remove records what has left the repository, and takes what an earlier pass
 // has recorded one step further.
 func (p *pass) remove(ctx context.Context) error {
-	if !p.stages.crds.Ready {
+	if !p.stages.CRDs.Ready {
 		return nil // without a kind there is nothing to look at; the wait is noted
 	}
 	if err := p.takeBack(ctx); err != nil {

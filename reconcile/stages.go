@@ -7,18 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // stages is how far a pass has got, by Stage.
 type stages struct {
-	crds, controller observe.Readiness
-	// changing says that the charts are being changed: definitions wait until the
-	// new controller is in force, so that nothing stands in the way back.
-	changing bool
-	// controllerAlive says that the controller has at least one ready replica.
-	controllerAlive bool
+	install.Installed
 	// objects is the readiness of each definition that was looked at.
 	objects map[render.Ref]observe.Readiness
 }
@@ -30,8 +26,8 @@ func (s stages) list(set *render.Set, before []v1alpha1.StageStatus, now metav1.
 		return before
 	}
 	list := []v1alpha1.StageStatus{
-		stageStatus(render.StageCRDs, s.crds),
-		stageStatus(render.StageController, s.controller),
+		stageStatus(render.StageCRDs, s.CRDs),
+		stageStatus(render.StageController, s.Controller),
 		stageStatus(render.StageNodeClasses, s.of(set, render.EC2NodeClass)),
 		stageStatus(render.StageNodePools, s.of(set, render.NodePool)),
 	}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -28,15 +29,15 @@ func TestStages(t *testing.T) {
 		want   []string
 	}{
 		"nothing yet": {
-			stages{crds: observe.Readiness{Message: "crd x is not there yet"}},
+			stages{Installed: install.Installed{CRDs: observe.Readiness{Message: "crd x is not there yet"}}},
 			[]string{"CRDs Waiting crd x is not there yet", "Controller Waiting ", "NodeClasses Waiting EC2NodeClass/default is not applied yet", "NodePools Waiting NodePool/general is not applied yet"},
 		},
 		"all but one pool": {
-			stages{crds: yes, controller: yes, objects: map[render.Ref]observe.Readiness{class: yes, general: yes, batch: {Message: "NodePool/batch is not Ready"}}},
+			stages{Installed: install.Installed{CRDs: yes, Controller: yes}, objects: map[render.Ref]observe.Readiness{class: yes, general: yes, batch: {Message: "NodePool/batch is not Ready"}}},
 			[]string{"CRDs Done ", "Controller Done ", "NodeClasses Done ", "NodePools Waiting NodePool/batch is not Ready"},
 		},
 		"all": {
-			stages{crds: yes, controller: yes, objects: map[render.Ref]observe.Readiness{class: yes, general: yes, batch: yes}},
+			stages{Installed: install.Installed{CRDs: yes, Controller: yes}, objects: map[render.Ref]observe.Readiness{class: yes, general: yes, batch: yes}},
 			[]string{"CRDs Done ", "Controller Done ", "NodeClasses Done ", "NodePools Done "},
 		},
 	}
@@ -56,14 +57,14 @@ func TestStages(t *testing.T) {
 func TestStagesKeepSince(t *testing.T) {
 	early, late := metav1.Unix(1000, 0), metav1.Unix(2000, 0)
 	yes := observe.Readiness{Ready: true}
-	before := stages{crds: yes, controller: observe.Readiness{Message: "a"}}.list(setOf(), nil, early)
-	after := stages{crds: yes, controller: observe.Readiness{Message: "b"}}.list(setOf(), before, late)
+	before := stages{Installed: install.Installed{CRDs: yes, Controller: observe.Readiness{Message: "a"}}}.list(setOf(), nil, early)
+	after := stages{Installed: install.Installed{CRDs: yes, Controller: observe.Readiness{Message: "b"}}}.list(setOf(), before, late)
 	for i := range after {
 		if !after[i].Since.Equal(&early) {
 			t.Errorf("%s is %s since %s: only its words have changed", after[i].Name, after[i].State, after[i].Since)
 		}
 	}
-	after = stages{crds: yes, controller: yes}.list(setOf(), before, late)
+	after = stages{Installed: install.Installed{CRDs: yes, Controller: yes}}.list(setOf(), before, late)
 	for i, want := range []time.Time{early.Time, late.Time, early.Time, early.Time} {
 		if !after[i].Since.Time.Equal(want) {
 			t.Errorf("%s since %s, want %s", after[i].Name, after[i].Since, want)

@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -63,7 +64,7 @@ func (p *pass) objectValues(ctx context.Context) ([]charts.Layer, error) {
 		// They may be listed, so that a watch of them will not be refused, which no
 		// pass would get past.
 		p.watches.wantLabelled()
-		p.WakeBy(p.now.Add(soon))
+		p.WakeBy(p.now.Add(finding.Soon))
 	}
 	var layers []charts.Layer
 	for _, from := range p.karpenter.ValuesFrom {

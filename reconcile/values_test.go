@@ -14,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -88,7 +89,7 @@ func TestAChangeOfASecretIsAChangeOfTheCharts(t *testing.T) {
 		if err := p.mergeValues(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		found, err := p.installIdentity()
+		found, err := p.chartStep().Identity()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,16 +143,16 @@ func TestValuesThatAreNotThere(t *testing.T) {
 // up neither definitions nor removals.
 func TestInstalledChartsStayWhereValuesAreMissing(t *testing.T) {
 	one := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.14.1"}}
-	b := newBed(t, nodeSync(unchanged), installed()...)
-	b.install.state = release.State{CRDs: one, Controller: one}
+	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
+	b.install.Known = release.State{CRDs: one, Controller: one}
 	p := b.installing()
 	p.charts = nil
 	p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "gone")}
 	if err := p.resolveCharts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.installCharts(t.Context()); err != nil || len(b.install.asked) > 0 {
-		t.Errorf("%v; Helm was asked %v", err, b.install.asked)
+	if err := p.installCharts(t.Context()); err != nil || len(b.install.Asked) > 0 {
+		t.Errorf("%v; Helm was asked %v", err, b.install.Asked)
 	}
 	v := p.verdict()
 	if v.class != working || v.reason != v1alpha1.ReasonWaiting || !strings.Contains(v.message, "secret gone, key values.yaml: it does not exist") {
@@ -187,9 +188,9 @@ func TestConfigureReadsValuesFiles(t *testing.T) {
 // asked, by whose absence the second pass would be ended. Values come from the cache;
 // that the charts do too is the Store's to hold.
 func TestNothingChangedAsksNothing(t *testing.T) {
-	objects := append(installed(), secretWith("s", true, map[string]string{"values.yaml": "replicas: 3\n"}))
+	objects := append(installtest.Installed(), secretWith("s", true, map[string]string{"values.yaml": "replicas: 3\n"}))
 	b := newBed(t, nodeSync(unchanged), objects...)
-	found := chartFolder(t, "1.14.1", poolCRD("weight", "v1"))
+	found := installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1"))
 	found.CRDDigest, found.Digest = "sha256:c", "sha256:d"
 	b.Charts = pulled{charts: found}
 	look := func() {
@@ -200,7 +201,7 @@ func TestNothingChangedAsksNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if p.sync.Status.Karpenter.Identity, err = p.installIdentity(); err != nil {
+		if p.sync.Status.Karpenter.Identity, err = p.chartStep().Identity(); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.installCharts(t.Context()); err != nil {
@@ -208,7 +209,7 @@ func TestNothingChangedAsksNothing(t *testing.T) {
 		}
 	}
 	look()
-	if got := b.install.asked[charts.ControllerChart]; got != 1 {
+	if got := b.install.Asked[charts.ControllerChart]; got != 1 {
 		t.Errorf("Helm was asked %d times at first, want once", got)
 	}
 	b.Install, b.Uncached = nil, nil

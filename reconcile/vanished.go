@@ -149,7 +149,7 @@ func (p *pass) nodesLost(pool inventory.Entry) []string {
 // was applied. An object that this pass has created and that vanishes before the
 // next one would be known to nobody else.
 func (p *pass) recordApplied(ctx context.Context) error {
-	if !p.stages.crds.Ready {
+	if !p.stages.CRDs.Ready {
 		return nil
 	}
 	return p.saveApplied(ctx, nil)

@@ -152,7 +152,7 @@ func TestTheRecordFollowsWhatLives(t *testing.T) {
 		t.Helper()
 		before := b.appliedVersion()
 		p := b.looks(general)
-		p.stages.crds.Ready = true
+		p.stages.CRDs.Ready = true
 		if err := p.recordApplied(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -67,9 +68,9 @@ func (p *pass) stateVerdict() verdict {
 		return p.classInUse(p.plan.InUse[0])
 	case p.unpulled != nil:
 		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.unpulled)))
-	case p.unkept != nil:
-		return verdictOf(fault.Classify(fmt.Errorf("%w; what the charts made is left as it is, and definitions are applied", p.unkept)))
-	case len(p.fought) > 0:
+	case p.stages.Unkept != nil:
+		return verdictOf(fault.Classify(fmt.Errorf("%w; what the charts made is left as it is, and definitions are applied", p.stages.Unkept)))
+	case len(p.stages.Fought) > 0:
 		return p.fight()
 	case len(p.drifted) > 0:
 		return verdict{class: stuck, reason: v1alpha1.ReasonDrifted, message: fmt.Sprintf("differs from Git, and drift is Report: %s", finding.SomeOf(p.drifted))}
@@ -171,4 +172,15 @@ func (v verdict) commitText() string {
 		return "applied, Ready, no removal open; node rollouts are not tracked yet"
 	}
 	return fault.Brief{What: v.message}.String()
+}
+
+// fight is what is said of it until Git changes, the fight ends, or a person asks.
+func (p *pass) fight() verdict {
+	moved := survey.Drifts(p.stages.Fought)
+	return verdict{
+		class: stuck, reason: v1alpha1.ReasonConflict,
+		message: fmt.Sprintf("%s: it was corrected again and again, and is left as it is now: stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile %s corrects it once more",
+			moved, p.sync.Name),
+		brief: fault.Brief{What: moved + ": corrected again and again, left as it is now: stop what changes it, or use ignoreDifferences"},
+	}
 }

@@ -41,7 +41,7 @@ func (p *pass) verify(ctx context.Context) error {
 		return nil
 	}
 	failed := &p.memory.unverified
-	if failed.err != nil && failed.of == wanted && failed.by == p.memory.fetchedFor && !due(p.now, failed.at, p.retryInterval()) {
+	if failed.err != nil && failed.of == wanted && failed.by == p.memory.fetchedFor && !finding.Due(p.now, failed.at, p.retryInterval()) {
 		p.WakeBy(failed.at.Add(p.retryInterval()))
 		p.unverified = failed.err
 		return failed.err

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 )
 
 // TestNoWaitWithoutAReason: at each step of a change of the charts a pass says what it
@@ -18,10 +19,10 @@ func TestNoWaitWithoutAReason(t *testing.T) {
 		v1alpha1.ChartRollingOut, v1alpha1.ChartSettling, v1alpha1.ChartRollingBack, v1alpha1.ChartRolledBack,
 	}
 	for name, objects := range map[string][]client.Object{
-		"the controller runs":     append(established(poolCRD("weight", "v1")), running("1.14.1")),
-		"it is the one before":    append(established(poolCRD("weight", "v1")), running("1.8.6")),
-		"it is not complete":      append(established(poolCRD("weight", "v1")), installed()[0]),
-		"there is none":           established(poolCRD("weight", "v1")),
+		"the controller runs":     append(established(installtest.PoolCRD("weight", "v1")), running("1.14.1")),
+		"it is the one before":    append(established(installtest.PoolCRD("weight", "v1")), running("1.8.6")),
+		"it is not complete":      append(established(installtest.PoolCRD("weight", "v1")), installtest.Installed()[0]),
+		"there is none":           established(installtest.PoolCRD("weight", "v1")),
 		"there are no CRDs":       {running("1.14.1")},
 		"there is nothing at all": nil,
 	} {

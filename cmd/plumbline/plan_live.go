@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	facts "github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -145,7 +146,7 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *rend
 	policy := reconcile.PolicyOf(sync, all.Items, set)
 	var unread error
 	if k := sync.Status.Karpenter; k != nil && len(live.NodeClaims) > 0 {
-		policy.Hosts, unread = reconcile.ControllerHosts(ctx, c, k.Namespace, live.NodeClaims)
+		policy.Hosts, unread = facts.ControllerHosts(ctx, c, k.Namespace, live.NodeClaims)
 	}
 	made, err := plan.Make(ctx, set, live, policy, validator)
 	if err != nil {

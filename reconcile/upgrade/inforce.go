@@ -1,6 +1,9 @@
 package upgrade
 
-import "github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+import (
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
 
 // InForce is the version whose release goes on serving while a change of the charts
 // is refused, has failed, or is being taken back. It is empty where plumbline has
@@ -18,4 +21,18 @@ func InForce(k v1alpha1.KarpenterStatus) string {
 	case v1alpha1.ChartMigrating, v1alpha1.ChartCRDs, v1alpha1.ChartController, v1alpha1.ChartRollingOut:
 	}
 	return ""
+}
+
+// CRDsAhead says that the CRDs in the cluster are newer than a version: the controller
+// has gone back to it, or is about to.
+func CRDsAhead(k *v1alpha1.KarpenterStatus, version string) bool {
+	return k != nil && k.CRDs != nil && charts.Ahead(k.CRDs.Version, version)
+}
+
+// Begun says that plumbline has brought charts, or may have.
+func Begun(k *v1alpha1.KarpenterStatus) bool {
+	if k.Identity != "" {
+		return true
+	}
+	return k.Target != nil && k.Target.Step != v1alpha1.ChartChecking && k.Target.Step != v1alpha1.ChartMigrating
 }

@@ -1,10 +1,8 @@
-package reconcile
+package install
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -13,12 +11,12 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// chartsBarrier says why the charts may not be changed, given CloudVerified; nil
+// Barrier says why the charts may not be changed, given CloudVerified; nil
 // where they may. Karpenter's controller terminates every instance with its
 // cluster's tag that has no NodeClaim here, so none is installed or changed under
 // the name of another cluster, and none is installed for the first time, or
 // adopted, while AWS cannot confirm the name.
-func chartsBarrier(k v1alpha1.KarpenterStatus, verified *metav1.Condition, allowUnverified bool) *fault.Error {
+func Barrier(k v1alpha1.KarpenterStatus, verified *metav1.Condition, allowUnverified bool) *fault.Error {
 	switch {
 	case verified == nil:
 		return nil // the step that sets it has not run: a deletion changes no charts
@@ -50,20 +48,6 @@ func firstInstall(k v1alpha1.KarpenterStatus) bool {
 	return false
 }
 
-// mayChangeCharts is asked before each change of the charts, and whether one is
-// needed. It goes by an answer of AWS that is no older than the interval of
-// questions: the account may have become another one since.
-func (p *pass) mayChangeCharts(ctx context.Context) error {
-	if conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition) && !p.accountKnown(p.Settings.CloudInterval) {
-		p.askAboutAccount(ctx)
-	}
-	verified := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
-	if barrier := chartsBarrier(*p.sync.Status.Karpenter, verified, p.sync.Spec.Guard.AllowUnverifiedAccount); barrier != nil {
-		return barrier
-	}
-	return nil
-}
-
 // changesCharts says whether an action writes to the charts, or prepares that.
 func changesCharts(action upgrade.Action) bool {
 	switch action.(type) {
@@ -71,13 +55,4 @@ func changesCharts(action upgrade.Action) bool {
 		return true
 	}
 	return false
-}
-
-// noteCluster records which EKS cluster was verified to be this one.
-func (p *pass) noteCluster() {
-	last, k := p.memory.account, p.sync.Status.Karpenter
-	verified := conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition)
-	if verified && last.arn != "" && last.name == k.Cluster && last.region == k.Region {
-		k.ClusterARN = last.arn
-	}
 }

@@ -1,4 +1,4 @@
-package reconcile
+package install
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -17,23 +18,23 @@ import (
 // tellLost says which nodes go with a CRD that somebody has deleted: those of every
 // NodePool, where it is theirs or that of NodeClaims. A CRD that is being deleted
 // cannot be saved. It says so once.
-func (p *pass) tellLost(ctx context.Context) error {
+func (s *Step) tellLost(ctx context.Context) error {
 	pools, _ := render.KindOf(render.NodePool)
-	for _, name := range []string{pools.CRD, nodeClaimCRD} {
+	for _, name := range []string{pools.CRD, cluster.NodeClaimCRD} {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := p.Client.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
+		if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, crd); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read crd %s: %w", name, err)
 		}
-		if crd.DeletionTimestamp == nil || p.memory.lost == crd.UID {
+		if crd.DeletionTimestamp == nil || s.Memory.lost == crd.UID {
 			continue
 		}
 		claims := &karpv1.NodeClaimList{}
-		if err := p.Uncached.List(ctx, claims); err != nil {
+		if err := s.View.Uncached.List(ctx, claims); err != nil {
 			return fmt.Errorf("find the nodes that go with crd %s: %w", name, err)
 		}
-		p.memory.lost = crd.UID
+		s.Memory.lost = crd.UID
 		if len(claims.Items) > 0 {
-			p.Warn("NodesLost", fmt.Sprintf("somebody deleted crd %s, and with it go the nodes of %s: the CRD and Git's definitions are made anew once it is gone", name, byPool(claims.Items)))
+			s.Warn("NodesLost", fmt.Sprintf("somebody deleted crd %s, and with it go the nodes of %s: the CRD and Git's definitions are made anew once it is gone", name, byPool(claims.Items)))
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package reconcile
+package install
 
 import (
 	"fmt"
@@ -13,10 +13,10 @@ import (
 
 // foretell finds the pools whose nodes a change of the version may replace, while
 // the CRDs of both versions are at hand.
-func (p *pass) foretell(seen *upgrade.Seen, live, next []*apiextensionsv1.CustomResourceDefinition) error {
+func (s *Step) foretell(seen *upgrade.Seen, live, next []*apiextensionsv1.CustomResourceDefinition) error {
 	effects, err := karpenter.Effects(karpenter.Upgrade{
-		From: p.sync.Status.Karpenter.Version, To: p.charts.Version, Old: live, New: next,
-		Classes: p.live.OfKind(render.EC2NodeClass), Pools: p.live.OfKind(render.NodePool),
+		From: s.k().Version, To: s.Charts.Version, Old: live, New: next,
+		Classes: s.Live.OfKind(render.EC2NodeClass), Pools: s.Live.OfKind(render.NodePool),
 	})
 	if err != nil {
 		return err
@@ -31,6 +31,6 @@ func (p *pass) foretell(seen *upgrade.Seen, live, next []*apiextensionsv1.Custom
 	if len(words) == 0 {
 		words = []string{"no node is replaced"}
 	}
-	p.Event("UpgradeForecast", fmt.Sprintf("Karpenter %s to %s: %s", p.sync.Status.Karpenter.Version, p.charts.Version, finding.Some(words)))
+	s.Event("UpgradeForecast", fmt.Sprintf("Karpenter %s to %s: %s", s.k().Version, s.Charts.Version, finding.Some(words)))
 	return nil
 }

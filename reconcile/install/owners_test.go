@@ -1,4 +1,4 @@
-package reconcile
+package install
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
@@ -39,17 +40,17 @@ func TestWhatIsTakenOverIsInForce(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged), installed()...)
-			b.install.found = c.found
-			p := b.installing()
-			p.karpenter.Adopt = c.adopt
-			p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system", Identity: c.identity}
-			err := p.checkOwners(t.Context())
+			b := newBed(t, installtest.Installed()...)
+			b.helm.Found = c.found
+			s := b.step()
+			s.Karpenter.Adopt = c.adopt
+			s.Sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system", Identity: c.identity}
+			err := s.checkOwners(t.Context())
 			if c.refused == nil && err != nil || c.refused != nil && (err == nil || !errors.As(err, c.refused)) {
 				t.Fatalf("checkOwners() = %v, want %T", err, c.refused)
 			}
 			c.want.Namespace = "kube-system"
-			if diff := cmp.Diff(&c.want, p.sync.Status.Karpenter); diff != "" {
+			if diff := cmp.Diff(&c.want, s.Sync.Status.Karpenter); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 		})
@@ -59,10 +60,10 @@ func TestWhatIsTakenOverIsInForce(t *testing.T) {
 // TestOwnersAreTheFirstGate: what is somebody else's is told before anything that
 // would be told of their version.
 func TestOwnersAreTheFirstGate(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), installed()...)
-	b.install.found = survey.Found{CRDs: []survey.Object{{Kind: "CustomResourceDefinition", Name: "nodepools.karpenter.sh"}}}
-	b.install.kubernetes = "v1.99.0" // no version knows it
-	err := b.installing().passGates(t.Context(), &upgrade.Seen{})
+	b := newBed(t, installtest.Installed()...)
+	b.helm.Found = survey.Found{CRDs: []survey.Object{{Kind: "CustomResourceDefinition", Name: "nodepools.karpenter.sh"}}}
+	b.helm.Kubernetes = "v1.99.0" // no version knows it
+	err := b.step().passGates(t.Context(), &upgrade.Seen{})
 	if foreign := (*survey.ForeignObjectsError)(nil); !errors.As(err, &foreign) {
 		t.Errorf("passGates() = %v, want what is somebody else's", err)
 	}

@@ -1,4 +1,4 @@
-package reconcile
+package install
 
 import (
 	"strings"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -31,22 +32,21 @@ func TestAControllerUnderAnotherName(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			objects := installed()
+			objects := installtest.Installed()
 			controller := corev1.Container{Name: "controller"}
 			if c.runsAs != "" {
 				controller.Env = []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: c.runsAs}}
 			}
 			objects[0].(*appsv1.Deployment).Spec.Template.Spec.Containers = []corev1.Container{controller}
-			b := newBed(t, nodeSync(unchanged), objects...)
-			uncached := &readsCounted{Reader: b.client}
-			b.Uncached = uncached
+			b := newBed(t, objects...)
+			uncached := b.uncached
 			for range 2 {
-				p := b.installing()
-				p.karpenter.Management, p.karpenter.Cluster.Name = c.management, "prod"
+				s := b.step()
+				s.Karpenter.Management, s.Karpenter.Cluster.Name = c.management, "prod"
 				if c.ours {
-					p.sync.Status.Karpenter.Controller = &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}
+					s.Sync.Status.Karpenter.Controller = &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}
 				}
-				err := p.sameClusterName(t.Context())
+				err := s.sameClusterName(t.Context())
 				if refused := err != nil && strings.Contains(err.Error(), words); refused != c.refused || err != nil && !refused {
 					t.Fatalf("sameClusterName() = %v, want it refused: %t", err, c.refused)
 				}

@@ -1,4 +1,4 @@
-package reconcile
+package install
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // releasesEvery is the least time between two questions to Helm that no person asked for.
@@ -15,28 +16,28 @@ const releasesEvery = time.Minute
 // forgets that they are installed where they are not. Nothing tells of a release: the CRDs
 // outlive theirs, by helm.sh/resource-policy, and its Secrets are not watched. It asks when a
 // person wants a pass, and once per interval.
-func (p *pass) askReleases(ctx context.Context) error {
-	every := max(p.sync.Spec.Interval.Duration, releasesEvery)
-	if p.memory.installed == "" || !p.insists() && !due(p.now, p.memory.releasesAskedAt, every) {
+func (s *Step) askReleases(ctx context.Context) error {
+	every := max(s.Sync.Spec.Interval.Duration, releasesEvery)
+	if s.Memory.installed == "" || !s.Insist && !finding.Due(s.Now, s.Memory.releasesAskedAt, every) {
 		return nil
 	}
-	state, err := p.Install.State(ctx, p.karpenter.Namespace)
+	state, err := s.Helm.State(ctx, s.Karpenter.Namespace)
 	if err != nil {
 		return err
 	}
-	p.memory.releasesAskedAt = p.now
+	s.Memory.releasesAskedAt = s.Now
 	if !state.CRDs.Intact() || !state.Controller.Intact() {
-		p.memory.installed = ""
+		s.Memory.installed = ""
 	}
 	return nil
 }
 
 // reinstalled says whether a step has installed a release that was there before.
-func (p *pass) reinstalled(chart string, result release.Result) bool {
+func (s *Step) reinstalled(chart string, result release.Result) bool {
 	if result.Step != release.Install || !result.Changed {
 		return false
 	}
-	k := p.sync.Status.Karpenter
+	k := s.k()
 	if chart == charts.CRDChart {
 		return k.CRDs != nil
 	}

@@ -1,4 +1,4 @@
-package reconcile
+package install
 
 import (
 	"context"
@@ -14,22 +14,22 @@ import (
 // another cluster's name than the one in Git. EC2 would be asked for the wrong instances, and
 // to adopt it would have it lose sight of its nodes, which it knows by that name. What
 // plumbline has installed has the name in Git.
-func (p *pass) sameClusterName(ctx context.Context) error {
-	if p.karpenter.Management == render.Managed && p.sync.Status.Karpenter.Controller != nil {
+func (s *Step) sameClusterName(ctx context.Context) error {
+	if s.Karpenter.Management == render.Managed && s.k().Controller != nil {
 		return nil
 	}
-	deployments, err := p.controllers(ctx)
+	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
 	if err != nil {
 		return err
 	}
 	for i := range deployments {
 		deployment := &deployments[i]
-		containers, err := p.containers(ctx, deployment)
+		containers, err := s.View.Containers(ctx, deployment)
 		if err != nil {
 			return err
 		}
 		name := upgrade.ClusterName(containers)
-		if want := p.karpenter.Cluster.Name; name != "" && name != want {
+		if want := s.Karpenter.Cluster.Name; name != "" && name != want {
 			return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonConflict, Err: fmt.Errorf(
 				"deployment/%s in %s runs as cluster %q (CLUSTER_NAME), and plumbline.yaml has cluster.name %q: Karpenter knows its instances by that name: "+
 					"set cluster.name to it, or correct settings.clusterName where that is wrong", deployment.Name, deployment.Namespace, name, want)}

@@ -1,4 +1,4 @@
-package reconcile
+package cluster
 
 import (
 	"context"
@@ -16,21 +16,24 @@ type podTemplate struct {
 	containers []corev1.Container
 }
 
-// containers are those of a Deployment of Karpenter's controller; none where it is gone.
+// templates are those of the Deployments of the controller, by UID.
+type templates map[types.UID]podTemplate
+
+// Containers are those of a Deployment of Karpenter's controller; none where it is gone.
 // The cache keeps no pod template, so that it is read again where the Deployment has
 // changed.
-func (p *pass) containers(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Container, error) {
-	if known, read := p.memory.templates[deployment.UID]; read && known.generation == deployment.Generation {
+func (v *View) Containers(ctx context.Context, deployment *appsv1.Deployment) ([]corev1.Container, error) {
+	if known, read := v.Memory.templates[deployment.UID]; read && known.generation == deployment.Generation {
 		return known.containers, nil
 	}
 	whole := &appsv1.Deployment{}
-	if err := p.Uncached.Get(ctx, client.ObjectKeyFromObject(deployment), whole); client.IgnoreNotFound(err) != nil {
+	if err := v.Uncached.Get(ctx, client.ObjectKeyFromObject(deployment), whole); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read deployment/%s: %w", deployment.Name, err)
 	}
-	if p.memory.templates == nil {
-		p.memory.templates = map[types.UID]podTemplate{}
+	if v.Memory.templates == nil {
+		v.Memory.templates = templates{}
 	}
 	found := podTemplate{generation: whole.Generation, containers: whole.Spec.Template.Spec.Containers}
-	p.memory.templates[deployment.UID] = found
+	v.Memory.templates[deployment.UID] = found
 	return found.containers, nil
 }

@@ -1,4 +1,4 @@
-package reconcile
+package cluster
 
 import (
 	"context"
@@ -13,20 +13,23 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// poolHosts are the pods of Karpenter's controller and of the daemon itself that run
-// on nodes of a NodePool, whoever owns it.
-func (p *pass) poolHosts(ctx context.Context) ([]plan.Host, error) {
-	if len(p.live.NodeClaims) == 0 {
+// hosts are the pods of the controller that have a node, as of some Deployments.
+type hosts struct {
+	of      string
+	running []plan.Host
+}
+
+// PoolHosts are those of the pods of Karpenter's controller in a namespace, and of own,
+// that run on nodes of a NodePool, whoever owns it. An empty namespace has none.
+func (v *View) PoolHosts(ctx context.Context, namespace string, own []plan.Host, claims []plan.NodeClaim) ([]plan.Host, error) {
+	if len(claims) == 0 {
 		return nil, nil
 	}
-	running, err := p.controllerPods(ctx)
+	running, err := v.controllerPods(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	if p.Settings.Node != "" {
-		running = append(slices.Clone(running), plan.Host{Workload: "plumbline", Pod: p.Settings.Namespace + "/" + p.Settings.Pod, Node: p.Settings.Node})
-	}
-	return placed(running, p.live.NodeClaims), nil
+	return placed(slices.Concat(running, own), claims), nil
 }
 
 // placed are those of some pods whose node is a NodeClaim's, with its NodePool.
@@ -45,28 +48,28 @@ func placed(running []plan.Host, claims []plan.NodeClaim) []plan.Host {
 // controllerPods are the pods of Karpenter's controller that have a node. They
 // are not watched: they are read again when the status of a Deployment has
 // changed, which it does when a pod comes or goes.
-func (p *pass) controllerPods(ctx context.Context) ([]plan.Host, error) {
-	if p.sync.Status.Karpenter == nil {
+func (v *View) controllerPods(ctx context.Context, namespace string) ([]plan.Host, error) {
+	if namespace == "" {
 		return nil, nil
 	}
-	deployments, err := p.controllers(ctx)
+	deployments, err := v.Controllers(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	versions := []string{p.sync.Status.Karpenter.Namespace}
+	versions := []string{namespace}
 	for i := range deployments {
 		versions = append(versions, string(deployments[i].UID)+"/"+deployments[i].ResourceVersion)
 	}
 	slices.Sort(versions)
 	of := strings.Join(versions, " ")
-	if of == p.memory.hostsOf {
-		return p.memory.hosts, nil
+	if of == v.Memory.hosts.of {
+		return v.Memory.hosts.running, nil
 	}
-	running, err := readControllerPods(ctx, p.Uncached, p.sync.Status.Karpenter.Namespace)
+	running, err := readControllerPods(ctx, v.Uncached, namespace)
 	if err != nil {
 		return nil, err
 	}
-	p.memory.hostsOf, p.memory.hosts = of, running
+	v.Memory.hosts = hosts{of: of, running: running}
 	return running, nil
 }
 

@@ -1,4 +1,4 @@
-package reconcile
+package install
 
 import (
 	"context"
@@ -10,19 +10,19 @@ import (
 // checkOwners looks for what somebody else has installed of Karpenter, and holds
 // that it may be taken over. What is taken over is in force from then on: a change
 // begins at its version, with every gate, and may go back to its release.
-func (p *pass) checkOwners(ctx context.Context) error {
-	found, err := p.Install.Survey(ctx, p.karpenter.Namespace)
+func (s *Step) checkOwners(ctx context.Context) error {
+	found, err := s.Helm.Survey(ctx, s.Karpenter.Namespace)
 	if err != nil {
 		return err
 	}
-	if err := found.Check(p.karpenter.Namespace, p.charts.Version, p.karpenter.Adopt); err != nil {
+	if err := found.Check(s.Karpenter.Namespace, s.Charts.Version, s.Karpenter.Adopt); err != nil {
 		return err
 	}
-	k := p.sync.Status.Karpenter
+	k := s.k()
 	if k.Identity != "" {
 		return nil
 	}
-	if err := p.forgetWhatIsGone(ctx); err != nil {
+	if err := s.forgetWhatIsGone(ctx); err != nil {
 		return err
 	}
 	if version := found.Version(k.Namespace); version != "" {
@@ -38,10 +38,10 @@ func (p *pass) checkOwners(ctx context.Context) error {
 
 // forgetWhatIsGone has a change begin anew where the controller that it was to take
 // over is there no more.
-func (p *pass) forgetWhatIsGone(ctx context.Context) error {
-	deployments, err := p.controllers(ctx)
+func (s *Step) forgetWhatIsGone(ctx context.Context) error {
+	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
 	if err == nil && len(deployments) == 0 {
-		k := p.sync.Status.Karpenter
+		k := s.k()
 		k.Version, k.Controller = "", nil
 	}
 	return err

@@ -1,16 +1,14 @@
-package reconcile
+package schema
 
 import (
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-
-	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// schemas keeps the compiled schemas in use, by the identity of their CRDs:
-// compiling one takes longer than a whole pass.
-type schemas struct {
+// Cache keeps the compiled schemas in use, by the identity of their CRDs:
+// compiling one takes longer than a whole pass. The zero value is empty.
+type Cache struct {
 	mu sync.Mutex
 	of map[string]*compiled
 }
@@ -19,15 +17,15 @@ type schemas struct {
 // another: a chart can take its time.
 type compiled struct {
 	mu        sync.Mutex
-	validator *schema.Validator
+	validator *Validator
 }
 
 // maxSchemas bounds how many are kept. A daemon sees two at a time, during an
 // upgrade.
 const maxSchemas = 4
 
-// get returns the schema of an identity, compiled from the CRDs the first time.
-func (s *schemas) get(identity string, crds func() ([]*apiextensionsv1.CustomResourceDefinition, error)) (*schema.Validator, error) {
+// Get returns the schema of an identity, compiled from the CRDs the first time.
+func (s *Cache) Get(identity string, crds func() ([]*apiextensionsv1.CustomResourceDefinition, error)) (*Validator, error) {
 	c := s.entry(identity)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,11 +36,11 @@ func (s *schemas) get(identity string, crds func() ([]*apiextensionsv1.CustomRes
 	if err != nil {
 		return nil, err
 	}
-	c.validator, err = schema.New(definitions)
+	c.validator, err = New(definitions)
 	return c.validator, err
 }
 
-func (s *schemas) entry(identity string) *compiled {
+func (s *Cache) entry(identity string) *compiled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.of[identity]; ok {

@@ -1,4 +1,4 @@
-package reconcile
+package install
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -33,44 +33,43 @@ func TestExternalWaitsForItsVersion(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged), poolCRD(c.field, "v1"))
-			p := b.awaiting(t, c.version)
-			if err := p.awaitCharts(t.Context(), upgrade.Seen{Established: c.established, Rollout: c.rollout}); err != nil {
+			b := newBed(t, installtest.PoolCRD(c.field, "v1"))
+			s := b.awaiting(t, c.version)
+			if err := s.awaitCharts(t.Context(), upgrade.Seen{Established: c.established, Rollout: c.rollout}); err != nil {
 				t.Fatal(err)
 			}
-			if got := p.stages.crds; got.Ready != (c.crds == "") || !strings.Contains(got.Message, c.crds) {
+			if got := s.out.CRDs; got.Ready != (c.crds == "") || !strings.Contains(got.Message, c.crds) {
 				t.Errorf("CRDs are %+v, want %q", got, c.crds)
 			}
-			if p.stages.changing != c.changing {
-				t.Errorf("definitions wait: %v", p.stages.changing)
+			if s.out.Changing != c.changing {
+				t.Errorf("definitions wait: %v", s.out.Changing)
 			}
 			want := ""
 			if c.crds == "" && c.rollout.Ready {
 				want = c.version
 			}
-			if got := p.sync.Status.Karpenter.Version; got != want {
+			if got := s.Sync.Status.Karpenter.Version; got != want {
 				t.Errorf("version in force is %q, want %q", got, want)
 			}
 		})
 	}
 }
 
-func (b *bed) awaiting(t *testing.T, version string) *pass {
+// awaiting is a step of a pass in which another tool installs the charts.
+func (b *bed) awaiting(t *testing.T, version string) *Step {
 	t.Helper()
-	p := b.pass()
-	p.karpenter = &render.Karpenter{Management: render.External, Version: version, Namespace: "kube-system"}
-	p.charts = chartFolder(t, "1.14.1", poolCRD("weight", "v1"))
-	p.charts.CRDDigest = "sha256:c"
-	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system"}
-	return p
+	s := b.step()
+	s.Karpenter.Management, s.Karpenter.Version = render.External, version
+	s.Charts = installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1"))
+	s.Charts.CRDDigest = "sha256:c"
+	return s
 }
 
 // TestExternalCRDsAreComparedOnce, while they are right and nobody changes them; what
 // is not right is looked at again at the pace of retries.
 func TestExternalCRDsAreComparedOnce(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged), poolCRD("height", "v1"))
-	uncached := &readsCounted{Reader: b.client}
-	b.Uncached = uncached
+	b := newBed(t, installtest.PoolCRD("height", "v1"))
+	uncached := b.uncached
 	looks := func(what string, reads int, right bool) {
 		t.Helper()
 		uncached.reads = 0
@@ -81,17 +80,17 @@ func TestExternalCRDsAreComparedOnce(t *testing.T) {
 	}
 	looks("at first", 1, false)
 	looks("at once again", 0, false)
-	b.clock.forward(b.pass().retryInterval())
+	b.now = b.now.Add(retry)
 	looks("when a retry is due", 1, false)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := b.client.Get(t.Context(), client.ObjectKey{Name: "nodepools.karpenter.sh"}, crd); err != nil {
 		t.Fatal(err)
 	}
-	crd.Spec, crd.Generation = poolCRD("weight", "v1").Spec, 2
+	crd.Spec, crd.Generation = installtest.PoolCRD("weight", "v1").Spec, 2
 	if err := b.client.Update(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
 	looks("somebody has brought it", 1, true)
-	b.clock.forward(b.pass().retryInterval())
+	b.now = b.now.Add(retry)
 	looks("it stands", 0, true)
 }

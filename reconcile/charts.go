@@ -1,0 +1,112 @@
+package reconcile
+
+import (
+	"context"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// installCharts brings the first two Stages, or looks whether somebody else has.
+func (p *pass) installCharts(ctx context.Context) error {
+	if p.karpenter.Management == render.External && p.sync.Status.Karpenter == nil {
+		// Written before it is done: the next pass goes by it.
+		p.fix()
+		p.Wait("the first install", "what it fixes is recorded first")
+		p.wakeNow()
+		return nil
+	}
+	p.fix()
+	p.noteCluster()
+	if p.notUpgraded != nil {
+		return p.serveInForce(ctx)
+	}
+	charts := p.chartStep()
+	installed, err := charts.Run(ctx)
+	p.Join(charts.Findings)
+	p.stages.Installed = installed
+	if err == nil || !install.InForce(p.sync.Status.Karpenter, err) {
+		return err
+	}
+	// The steps before this one are taken again, by what is in force.
+	p.notUpgraded = err
+	for _, again := range []func(context.Context) error{p.resolveInForce, p.render, p.makePlan} {
+		if err := again(ctx); err != nil {
+			return err
+		}
+	}
+	return p.serveInForce(ctx)
+}
+
+// serveInForce has the rest of the pass go on under the release in force.
+func (p *pass) serveInForce(ctx context.Context) error {
+	charts := p.chartStep()
+	installed, err := charts.Serve(ctx)
+	p.Join(charts.Findings)
+	p.stages.Installed = installed
+	return err
+}
+
+// chartStep is the work on the charts, from what the steps before it have found.
+func (p *pass) chartStep() *install.Step {
+	return &install.Step{
+		Tools: install.Tools{Client: p.Client, Helm: p.Install, Logs: p.Logs, Schemas: &p.schemas, StillLeader: p.Settings.StillLeader},
+		Wanted: install.Wanted{
+			Karpenter: p.karpenter, Charts: p.charts, Values: p.values, Permit: p.permit,
+			Revision: p.revision(), Set: p.set, Serving: p.serving,
+		},
+		Sync: p.sync, View: p.view, Live: p.live, Memory: &p.memory.install,
+		Now: p.now, Timeout: p.timeout(), Retry: p.retryInterval(), Insist: p.insists(),
+		Confirm: p.mayChangeCharts, Hide: p.memory.hidden.hide,
+	}
+}
+
+// insists says that a person has asked for this pass: what is fought for is put
+// right once more.
+func (p *pass) insists() bool {
+	return p.sync.Status.LastHandledReconcileAt != p.before.Status.LastHandledReconcileAt
+}
+
+// settleCharts ends a change of the charts once every definition is Ready under
+// the new controller.
+func (p *pass) settleCharts(context.Context) error {
+	if !p.stages.Controller.Ready {
+		return nil
+	}
+	for _, kind := range []string{render.EC2NodeClass, render.NodePool} {
+		if ready := p.stages.of(p.set, kind); !ready.Ready {
+			return nil
+		}
+	}
+	settled := upgrade.Settle(*p.sync.Status.Karpenter, observe.Readiness{Ready: true})
+	p.sync.Status.Karpenter = &settled
+	return nil
+}
+
+// mayChangeCharts is asked before each change of the charts, and whether one is
+// needed. It goes by an answer of AWS that is no older than the interval of
+// questions: the account may have become another one since.
+func (p *pass) mayChangeCharts(ctx context.Context) error {
+	if conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition) && !p.accountKnown(p.Settings.CloudInterval) {
+		p.askAboutAccount(ctx)
+	}
+	verified := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
+	if barrier := install.Barrier(*p.sync.Status.Karpenter, verified, p.sync.Spec.Guard.AllowUnverifiedAccount); barrier != nil {
+		return barrier
+	}
+	return nil
+}
+
+// noteCluster records which EKS cluster was verified to be this one.
+func (p *pass) noteCluster() {
+	last, k := p.memory.account, p.sync.Status.Karpenter
+	verified := conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition)
+	if verified && last.arn != "" && last.name == k.Cluster && last.region == k.Region {
+		k.ClusterARN = last.arn
+	}
+}

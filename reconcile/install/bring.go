@@ -1,0 +1,93 @@
+package install
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+)
+
+// bringCRDs brings the CRD chart. Established is what the cache has: a CRD that
+// was written just now is looked at again when its watch tells.
+func (s *Step) bringCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
+	result, err := s.Helm.EnsureCRDs(ctx, s.Charts, s.installation())
+	if err != nil {
+		return nil, err
+	}
+	s.tellBrought(charts.CRDChart, result)
+	if result.Changed {
+		s.View.Changed()
+		seen.Established, err = s.View.Established(ctx)
+	}
+	return s.releaseStatus(result, s.Charts.CRDDigest, s.k().CRDs), err
+}
+
+// bringController brings the main chart.
+func (s *Step) bringController(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
+	result, err := s.Helm.EnsureController(ctx, s.Charts, s.installation())
+	if err != nil {
+		return nil, err
+	}
+	s.tellBrought(charts.ControllerChart, result)
+	if result.Changed {
+		s.View.Changed()
+		seen.Rollout = observe.Readiness{Message: "deployment/karpenter: its rollout begins"}
+	}
+	return s.releaseStatus(result, s.Charts.Digest, s.k().Controller), nil
+}
+
+// rollBack brings the main chart as it was.
+func (s *Step) rollBack(ctx context.Context, revision int32, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
+	result, err := s.Helm.RollBack(ctx, s.installation(), int(revision))
+	if err != nil {
+		return nil, err
+	}
+	if seen.Claims, err = s.View.Claims(ctx); err != nil {
+		return nil, err
+	}
+	k := s.k()
+	if result.Changed {
+		s.View.Changed()
+		seen.Rollout = observe.Readiness{Message: "deployment/karpenter: its rollout begins"}
+		s.Wrote(corev1.EventTypeWarning, "ChartRolledBack", fmt.Sprintf("chart %s goes back to %s (revision %d): %s", charts.ControllerChart, k.Version, result.Revision, k.Target.Message))
+	}
+	status := *k.Controller
+	status.Revision = int32(result.Revision)
+	return &status, nil
+}
+
+// releaseStatus is a release after a step. Its digest is known where its version
+// is that of the charts, or has not changed.
+func (s *Step) releaseStatus(result release.Result, digest string, before *v1alpha1.ReleaseStatus) *v1alpha1.ReleaseStatus {
+	status := &v1alpha1.ReleaseStatus{Revision: int32(result.Revision), Version: result.Version}
+	switch {
+	case result.Version == s.Charts.Version:
+		status.Digest = digest
+	case before != nil && before.Version == result.Version:
+		status.Digest = before.Digest
+	}
+	return status
+}
+
+// tellBrought says what was done with a chart, where that changed anything.
+func (s *Step) tellBrought(chart string, result release.Result) {
+	s.noteFight(result)
+	switch {
+	case s.reinstalled(chart, result):
+		s.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is installed again (revision %d)", chart, chart, result.Version, result.Revision))
+	case result.Step == release.Repair:
+		s.Memory.repairedAt = s.Now
+		s.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))
+	case result.Step == release.Adopt:
+		s.Wrote(corev1.EventTypeNormal, "ChartAdopted", fmt.Sprintf("helm release %s of somebody else's is taken over: chart %s is installed over it (revision %d)", chart, result.Version, result.Revision))
+	case result.Changed:
+		s.Wrote(corev1.EventTypeNormal, "ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
+	}
+}

@@ -1,0 +1,45 @@
+package install
+
+import (
+	"errors"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+)
+
+// Refused is why an earlier pass has found that the change in Git is not made;
+// nil where that has to be found out.
+func (s *Step) Refused() (why, err error) {
+	k := s.k()
+	if k == nil || k.Target == nil || s.Insist || upgrade.InForce(*k) == "" {
+		return nil, nil
+	}
+	identity, err := s.Identity()
+	if err != nil || k.Target.Identity != identity {
+		return nil, err
+	}
+	switch k.Target.Step {
+	case v1alpha1.ChartRolledBack:
+		return upgradeFailed(k.Target.Message), nil
+	case v1alpha1.ChartChecking:
+		return s.gatesRefused(identity), nil
+	default:
+		return nil, nil
+	}
+}
+
+// InForce says whether a change that failed leaves a release in force, under which the
+// rest of the pass goes on.
+func InForce(k *v1alpha1.KarpenterStatus, failed error) bool {
+	f := fault.Classify(failed)
+	return f != nil && f.Class == fault.Terminal && upgrade.InForce(*k) != ""
+}
+
+func held(message string) error {
+	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonHeld, Err: errors.New(message)}
+}
+
+func upgradeFailed(message string) error {
+	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonUpgradeFailed, Err: errors.New(message)}
+}

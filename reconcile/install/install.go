@@ -1,0 +1,253 @@
+package install
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Run brings the first two Stages: the CRD chart, and once every CRD is Established
+// the main chart, and sees whether its rollout is complete. With management External it
+// looks whether somebody else has. An error for which InForce is true leaves a release
+// in force, under which the rest of a pass may go on.
+func (s *Step) Run(ctx context.Context) (Installed, error) {
+	s.out = Installed{CRDs: unseen, Controller: unseen}
+	if err := s.sameClusterName(ctx); err != nil {
+		return s.out, err
+	}
+	seen, err := s.see(ctx)
+	if err != nil {
+		return s.out, err
+	}
+	switch {
+	case s.Karpenter.Management == render.External:
+		err = s.awaitCharts(ctx, seen)
+	case s.Charts == nil:
+		// Without charts there is nothing to install from: what is there stays.
+		s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
+	default:
+		err = s.change(ctx, seen)
+	}
+	return s.out, err
+}
+
+// Serve sees how far what is in force has come, where the charts are not changed.
+func (s *Step) Serve(ctx context.Context) (Installed, error) {
+	s.out = Installed{CRDs: unseen, Controller: unseen}
+	if err := s.sameClusterName(ctx); err != nil {
+		return s.out, err
+	}
+	seen, err := s.see(ctx)
+	if err != nil {
+		return s.out, err
+	}
+	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
+	err = s.tellLost(ctx)
+	return s.out, err
+}
+
+// Controller sees whether the rollout of what was installed is complete, and whether
+// the controller is alive.
+func (s *Step) Controller(ctx context.Context) (rollout observe.Readiness, alive bool, err error) {
+	rollout, err = s.rolledOut(ctx)
+	return rollout, s.out.Alive, err
+}
+
+// unseen is what a pass says of a Stage that it has not come to.
+var unseen = observe.Readiness{Message: "not looked at yet: what comes before it is not done"}
+
+// see reads whether the CRDs are served and the controller is up, from the
+// cache.
+func (s *Step) see(ctx context.Context) (upgrade.Seen, error) {
+	established, err := s.View.Established(ctx)
+	if err != nil {
+		return upgrade.Seen{}, err
+	}
+	rollout, err := s.rolledOut(ctx)
+	return upgrade.Seen{
+		Established: established,
+		Rollout:     rollout,
+		Approved:    s.approved(),
+		Again:       s.Insist,
+	}, err
+}
+
+// change does what upgrade.Next says until there is nothing more to do in
+// this pass.
+func (s *Step) change(ctx context.Context, seen upgrade.Seen) error {
+	identity, err := s.Identity()
+	if err != nil {
+		return err
+	}
+	want := upgrade.Want{Version: s.Karpenter.Version, Identity: identity}
+	for {
+		next, action := upgrade.Next(*s.k(), want, seen, s.Now, s.Timeout)
+		s.Sync.Status.Karpenter = &next
+		s.out.CRDs = seen.Established
+		s.out.Changing = next.Target != nil && next.Target.Step != v1alpha1.ChartSettling
+		ctrl.LoggerFrom(ctx).V(1).Info("charts", "action", s.Hide(action.String()))
+		if again, err := s.takeChartStep(ctx, action, &seen); err != nil || !again {
+			return err
+		}
+	}
+}
+
+// takeChartStep does one Action. It says whether Next is to be asked again.
+func (s *Step) takeChartStep(ctx context.Context, action upgrade.Action, seen *upgrade.Seen) (again bool, err error) {
+	if changesCharts(action) {
+		if err := s.Confirm(ctx); err != nil {
+			return false, err
+		}
+	}
+	switch a := action.(type) {
+	case upgrade.Keep:
+		return false, s.keepCharts(ctx, seen)
+	case upgrade.Check:
+		err = s.checkCharts(ctx, seen)
+	case upgrade.Migrate:
+		err = s.migrateStored(ctx, seen)
+	case upgrade.BringCRDs:
+		seen.CRDs, err = s.bringCRDs(ctx, seen)
+	case upgrade.BringController:
+		seen.Controller, err = s.bringController(ctx, seen)
+	case upgrade.Diagnose:
+		err = s.askPods(ctx, seen)
+	case upgrade.RollBack:
+		seen.RolledBack, err = s.rollBack(ctx, a.Revision, seen)
+		if lost := (*release.NoRevisionError)(nil); errors.As(err, &lost) {
+			seen.Lost, err = true, nil
+			s.Warn("ReleaseLost", fmt.Sprintf("helm release %s has no revision %d to go back to: Karpenter %s is installed from the beginning", lost.Release, lost.Revision, s.Karpenter.Version))
+		}
+	default:
+		return false, s.pauseCharts(action)
+	}
+	return err == nil, err
+}
+
+// pauseCharts notes an Action after which nothing more is done to the charts in
+// this pass: one that waits for its record or for the cluster, or one that failed.
+func (s *Step) pauseCharts(action upgrade.Action) error {
+	switch a := action.(type) {
+	case upgrade.Record:
+		words := chartStepWords(s.k())
+		s.out.Controller = observe.Readiness{Message: words}
+		s.Wait("charts", words)
+		s.WakeBy(s.Now)
+	case upgrade.Wait:
+		s.out.Controller = observe.Readiness{Message: a.Message}
+		if a.On == "Controller" {
+			s.WakeBy(s.Now.Add(asking))
+		}
+	case upgrade.Hold:
+		return held(a.Message)
+	case upgrade.Stall:
+		s.WakeBy(s.Now.Add(s.Retry))
+		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonStalled, Err: errors.New(a.Message)}
+	case upgrade.Fail:
+		if s.k().Target.Step != v1alpha1.ChartRolledBack {
+			s.WakeBy(s.Now.Add(asking))
+		}
+		return upgradeFailed(a.Message)
+	}
+	return nil
+}
+
+// asking is how often it is asked who leads, while a new controller comes up:
+// its lease is not watched.
+const asking = 2 * time.Second
+
+// chartStepWords say what comes next of a change.
+func chartStepWords(k *v1alpha1.KarpenterStatus) string {
+	return fmt.Sprintf("%s of Karpenter %s is recorded, and starts next", k.Target.Step, k.Target.Version)
+}
+
+// keepCharts looks whether what is installed still stands, and puts it right.
+func (s *Step) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
+	identity := s.k().Identity // what is kept is what is in force
+	standing, err := s.View.Standing(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
+	if err != nil {
+		return err
+	}
+	if err := s.tellLost(ctx); err != nil {
+		return err
+	}
+	if err := s.askReleases(ctx); err != nil {
+		return err
+	}
+	if s.installedAs(identity, standing) {
+		s.out.Fought = s.Memory.fought
+	} else if s.out.Unkept = s.Confirm(ctx); s.out.Unkept == nil {
+		s.out.Fought = nil // all of both charts is looked at
+		if _, err := s.bringCRDs(ctx, seen); err != nil || !seen.Established.Ready {
+			s.out.CRDs = seen.Established
+			return err
+		}
+		before := seen.Rollout
+		if seen.Controller, err = s.bringController(ctx, seen); err != nil {
+			return err
+		}
+		if seen.Rollout != before {
+			s.WakeBy(s.Now.Add(finding.Soon)) // the cache still has the rollout of before
+		}
+		s.k().Controller = seen.Controller
+		s.Memory.installed, s.Memory.standing, s.Memory.fought = identity, standing, s.out.Fought
+		s.Memory.releasesAskedAt = s.Now
+	}
+	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
+	return nil
+}
+
+func (s *Step) installation() release.Request {
+	return release.Request{
+		Installation: charts.Installation{
+			Namespace:         s.Karpenter.Namespace,
+			Cluster:           s.Karpenter.Cluster.Name,
+			Region:            s.Karpenter.Cluster.Region,
+			InterruptionQueue: s.Karpenter.Cluster.InterruptionQueue,
+			ControllerRole:    s.Karpenter.Cluster.ControllerRole,
+			Values:            s.Values.Merged,
+			Sealed:            s.Values.Sealed,
+		},
+		Adopt:         s.Karpenter.Adopt,
+		Ignored:       ignored(s.Karpenter.IgnoreDifferences),
+		CorrectPaused: s.Insist,
+		Permit:        s.Permit,
+	}
+}
+
+func ignored(differences []render.IgnoreDifference) []survey.Ignore {
+	var all []survey.Ignore
+	for _, d := range differences {
+		all = append(all, survey.Ignore{Kind: d.Kind, Name: d.Name, JSONPointers: d.JSONPointers, Managers: d.ManagedFieldsManagers})
+	}
+	return all
+}
+
+// Identity is equal for two passes that would install the same.
+func (s *Step) Identity() (string, error) {
+	if s.Charts == nil {
+		return "", nil
+	}
+	raw, err := json.Marshal([]any{s.Charts.CRDDigest, s.Charts.Digest, s.installation().Public()})
+	if err != nil {
+		return "", fmt.Errorf("encode the charts' values: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,77 @@
+// Package installtest has what tests of the charts share: a Helm that brings nothing, and
+// small charts.
+package installtest
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+)
+
+// Deployed is what Helm knows where both releases are as plumbline has left them.
+var Deployed = release.State{
+	CRDs:       release.Release{Name: charts.CRDChart, Status: release.Deployed, Revision: 1},
+	Controller: release.Release{Name: charts.ControllerChart, Status: release.Deployed, Revision: 1},
+}
+
+// Helm is a cluster's, as far as it was told.
+type Helm struct {
+	Known  release.State
+	Result release.Result
+	// Found is what somebody else has installed.
+	Found survey.Found
+	// Controller is the main chart's, where it is another.
+	Controller *release.Result
+	// Kubernetes is the cluster's version.
+	Kubernetes string
+	// Refusal is what a rehearsal finds.
+	Refusal error
+	// Rehearsed is how often one was asked for.
+	Rehearsed int
+	// Asked is how often each chart was.
+	Asked map[string]int
+	// Into is what the main chart was brought with last.
+	Into release.Request
+}
+
+// State is install.Helm's.
+func (f *Helm) State(context.Context, string) (release.State, error) { return f.Known, nil }
+
+// EnsureCRDs is install.Helm's.
+func (f *Helm) EnsureCRDs(context.Context, *charts.Charts, release.Request) (release.Result, error) {
+	f.Asked[charts.CRDChart]++
+	return f.Result, nil
+}
+
+// EnsureController is install.Helm's.
+func (f *Helm) EnsureController(_ context.Context, _ *charts.Charts, want release.Request) (release.Result, error) {
+	f.Into = want
+	f.Asked[charts.ControllerChart]++
+	if f.Controller != nil {
+		return *f.Controller, nil
+	}
+	return f.Result, nil
+}
+
+// ServerVersion is install.Helm's.
+func (f *Helm) ServerVersion(context.Context) (string, error) {
+	return cmp.Or(f.Kubernetes, "v1.33.4"), nil
+}
+
+// Rehearse is install.Helm's.
+func (f *Helm) Rehearse(context.Context, *charts.Charts, release.Request) error {
+	f.Rehearsed++
+	return f.Refusal
+}
+
+// Survey is install.Helm's.
+func (f *Helm) Survey(context.Context, string) (survey.Found, error) { return f.Found, nil }
+
+// RollBack is install.Helm's.
+func (f *Helm) RollBack(context.Context, release.Request, int) (release.Result, error) {
+	f.Asked["rollback"]++
+	return f.Result, nil
+}

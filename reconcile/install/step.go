@@ -1,0 +1,135 @@
+// Package install brings Karpenter's charts to what Git says, keeps them so, and goes back
+// where a controller does not come up. Package upgrade below it is the rule; a Step does
+// what it says, for one pass.
+package install
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// Helm installs charts.
+type Helm interface {
+	EnsureCRDs(ctx context.Context, c *charts.Charts, want release.Request) (release.Result, error)
+	EnsureController(ctx context.Context, c *charts.Charts, want release.Request) (release.Result, error)
+	// ServerVersion is the cluster's version of Kubernetes.
+	ServerVersion(ctx context.Context) (string, error)
+	// Rehearse finds out whether both could be brought, and writes nothing.
+	Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error
+	// RollBack brings the main chart again as it was at a revision.
+	RollBack(ctx context.Context, want release.Request, revision int) (release.Result, error)
+	// Survey looks for what somebody else has installed of Karpenter.
+	Survey(ctx context.Context, namespace string) (survey.Found, error)
+	// State is what Helm knows of the two releases.
+	State(ctx context.Context, namespace string) (release.State, error)
+}
+
+// Tools are what a Step works with, the same for all NodeSyncs.
+type Tools struct {
+	// Client rewrites objects whose stored version is to go.
+	Client client.Client
+	Helm   Helm
+	// Logs reads the end of a container's log. Nil where none can be read.
+	Logs upgrade.Logs
+	// Schemas are those that are compiled.
+	Schemas *schema.Cache
+	// StillLeader returns an error when the lease is no longer ours.
+	StillLeader func(context.Context) error
+}
+
+// Wanted is what Git has of Karpenter.
+type Wanted struct {
+	Karpenter *render.Karpenter
+	// Charts are nil where they are unavailable, or another tool's.
+	Charts *charts.Charts
+	Values charts.Values
+	// Permit refuses objects of the charts that the NodeSync does not allow.
+	Permit func(release.Rendered) error
+	// Revision of the repository.
+	Revision string
+	// Set is what will be applied under the new controller.
+	Set *render.Set
+	// Serving is the version that stays in force, where the change is not made.
+	Serving string
+}
+
+// Step is the work on the charts of one pass over one NodeSync.
+type Step struct {
+	Tools
+	Wanted
+	finding.Findings
+
+	// Sync is the NodeSync. Its status.karpenter is the record of the change: each step
+	// is in it before it is taken. Nothing else of it is written.
+	Sync *v1alpha1.NodeSync
+	View *cluster.View
+	// Live is what lives of the definitions.
+	Live   plan.Live
+	Memory *Memory
+
+	Now time.Time
+	// Timeout is how long a controller may take to come up, and Retry how long what was
+	// refused is left alone.
+	Timeout, Retry time.Duration
+	// Insist says that a person has asked for this pass.
+	Insist bool
+	// Confirm returns why the charts may not be changed, as far as AWS can tell whose
+	// cluster this is.
+	Confirm func(context.Context) error
+	// Hide takes what came out of Secrets from a message.
+	Hide func(string) string
+
+	out Installed
+}
+
+// Installed is what a Step comes to.
+type Installed struct {
+	// CRDs and Controller say how far the first two Stages are.
+	CRDs, Controller observe.Readiness
+	// Changing says that the charts are being changed: definitions wait until the new
+	// controller is in force, so that nothing stands in the way back.
+	Changing bool
+	// Alive says that the controller has at least one ready replica.
+	Alive bool
+	// Fought is what the charts made and somebody changes again and again.
+	Fought []survey.Drift
+	// Unkept is why what the charts made may not be corrected, where the pass goes on.
+	Unkept error
+}
+
+// Memory is what one pass leaves to the next so that unchanged things are not done
+// again. The zero value remembers nothing.
+type Memory struct {
+	// The change of the charts that was refused or held last.
+	gated gated
+	// The charts that are known to be installed, what stood of them then, and when
+	// something of them was put right last.
+	installed, standing string
+	repairedAt          time.Time
+	// releasesAskedAt is when Helm was asked last whether its releases are there.
+	releasesAskedAt time.Time
+	// fought is what of them is left as somebody goes on changing it.
+	fought []survey.Drift
+	// lost is the CRD whose nodes were reported lost with it.
+	lost types.UID
+	// What was found last of the CRDs that somebody else has brought.
+	external external
+}
+
+// k is how far the charts are.
+func (s *Step) k() *v1alpha1.KarpenterStatus { return s.Sync.Status.Karpenter }
