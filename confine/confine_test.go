@@ -158,6 +158,23 @@ func TestWhatWasTooMuchIsNotAskedAgain(t *testing.T) {
 	}
 }
 
+// TestChildrenAreTold: each one that was started, and none that was not.
+func TestChildrenAreTold(t *testing.T) {
+	var told []string
+	telling := runner.Telling(nil, func(what string, cpu time.Duration) {
+		if cpu > time.Minute {
+			t.Errorf("%s took %s", what, cpu)
+		}
+		told = append(told, what)
+	})
+	_, _ = telling.Ask(t.Context(), "an echo", "echo", "told")
+	_, _ = telling.Ask(t.Context(), "a loop", "loop", "told")
+	_, _ = telling.Ask(t.Context(), "the same loop", "loop", "told")
+	if diff := cmp.Diff([]string{"an echo", "a loop"}, told); diff != "" {
+		t.Errorf("children (-want +got):\n%s", diff)
+	}
+}
+
 func TestAChildReachesNothing(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
 	could, err := ask(t, "reach", nil)

@@ -18,7 +18,7 @@ type Limits struct {
 }
 
 // DefaultLimits are for a Deployment with 768 MiB, in which two children at their limit
-// fit beside the daemon. An overlay of 2,000 NodePools takes 200 MiB.
+// fit beside the daemon. An overlay of 2,000 definitions takes 195 MiB, and fails at 192.
 func DefaultLimits() Limits {
 	return Limits{Memory: 256 << 20, CPU: 30 * time.Second, Wall: 5 * time.Minute, Output: 32 << 20}
 }

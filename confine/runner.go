@@ -26,6 +26,9 @@ type Options struct {
 	AtOnce int
 	// Unconfined is called once with what the kernel refuses of the confinement.
 	Unconfined func(what string)
+	// Ended is called for each child that was started, with what it did and the processor
+	// time that it took.
+	Ended func(what string, cpu time.Duration)
 }
 
 // Runner starts children. Its methods may be called at the same time. A nil Runner
@@ -66,13 +69,13 @@ func (r *Runner) Within(total time.Duration) *Runner {
 	return &bounded
 }
 
-// Telling returns the same Runner, that tells what the kernel refuses.
-func (r *Runner) Telling(unconfined func(what string)) *Runner {
+// Telling returns the same Runner, that tells what the kernel refuses, and of each child.
+func (r *Runner) Telling(unconfined func(what string), ended func(what string, cpu time.Duration)) *Runner {
 	if r == nil {
 		return nil
 	}
 	telling := *r
-	telling.options.Unconfined, telling.told = unconfined, &sync.Once{}
+	telling.options.Unconfined, telling.options.Ended, telling.told = unconfined, ended, &sync.Once{}
 	return &telling
 }
 
@@ -100,7 +103,11 @@ func (r *Runner) Run(ctx context.Context, what, job string, talk func(*Talk) err
 		cancel() // it may be in a loop that never ends
 	}
 	ended := c.wait()
-	r.left.spend(c.used(r.options.Limits))
+	used := c.used(r.options.Limits)
+	r.left.spend(used)
+	if r.options.Ended != nil {
+		r.options.Ended(what, used)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", what, ctx.Err())

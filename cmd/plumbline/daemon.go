@@ -77,7 +77,7 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 		return err
 	}
 	reports := queue.New(mgr.GetAPIReader(), mgr.GetClient())
-	reconciler, err := newReconciler(mgr, config, leading, reports, confined(ctx).Telling(unconfined), o)
+	reconciler, err := newReconciler(mgr, config, leading, reports, confined(ctx).Telling(unconfined, childEnded), o)
 	if err != nil {
 		return err
 	}
@@ -273,6 +273,11 @@ func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Rec
 // kustomizations.
 func unconfined(refused string) {
 	ctrl.Log.Info("charts and kustomizations are rendered with less confinement than there could be", "refused", refused)
+}
+
+// childEnded logs what a child process was for, and what it took.
+func childEnded(what string, cpu time.Duration) {
+	ctrl.Log.V(1).Info("a child process has ended", "work", what, "cpu", cpu.String())
 }
 
 // certificateAuthority is the bundle that the API server is trusted by.

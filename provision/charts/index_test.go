@@ -173,6 +173,11 @@ func TestHelmRepositoriesThatCannotBeUsed(t *testing.T) {
 				f.files["/charts/index.yaml"] = bytes.Repeat([]byte("#"), maxIndex+1)
 			}, new(*MalformedError), "has more than 8388608 bytes",
 		},
+		"eight mebibytes of empty lists": {
+			func(_ *testing.T, f *fakeHelmRepository) {
+				f.files["/charts/index.yaml"] = append([]byte("entries: [\n"), bytes.Repeat([]byte("[],"), maxIndex/3-8)...)
+			}, new(*MalformedError), "it has more than 250000 values",
+		},
 		"an endless archive": {
 			func(_ *testing.T, f *fakeHelmRepository) { f.files[crd] = make([]byte, maxArchive+1) },
 			new(*MalformedError), "has more than 16777216 bytes",

@@ -18,7 +18,7 @@ import (
 
 // mark is where counting begins.
 type mark struct {
-	writes, calls, renders, proxied int
+	writes, calls, renders, children, proxied int
 }
 
 // billed are the instances of a pool, or of all, that EC2 bills.
@@ -97,11 +97,15 @@ func (s *story) markCommand(_ *testscript.TestScript, _ []string) error {
 	if err != nil {
 		return err
 	}
-	renders, err := s.renders()
+	renders, err := s.logs(rendered)
 	if err != nil {
 		return err
 	}
-	s.mark = mark{writes: len(writes), calls: len(s.c.AWS.Calls("", "")), renders: renders}
+	children, err := s.logs(childEnded)
+	if err != nil {
+		return err
+	}
+	s.mark = mark{writes: len(writes), calls: len(s.c.AWS.Calls("", "")), renders: renders, children: children}
 	if s.proxy != nil {
 		s.mark.proxied = len(s.proxy.Writes())
 	}

@@ -36,7 +36,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"githost": (*story).githostCommand,
 		"await":   (*story).awaitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
 		"workload": (*story).workloadCommand, "available": (*story).availableCommand, "ec2": (*story).ec2Command,
-		"mark": (*story).markCommand, "writes": (*story).writesCommand, "renders": (*story).rendersCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
+		"mark": (*story).markCommand, "writes": (*story).writesCommand, "renders": (*story).rendersCommand, "children": (*story).childrenCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
 		"answers": (*story).answersCommand, "zone": (*story).zoneCommand, "eks": (*story).eksCommand,
 		"capacity": (*story).capacityCommand, "account": (*story).accountCommand, "elsewhere": (*story).elsewhereCommand, "registry": (*story).registryCommand,
 		"finish": (*story).finishCommand, "statushost": (*story).statusHostCommand, "statuses": (*story).statusesCommand,
@@ -49,6 +49,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"signer": (*story).signerCommand, "sign": (*story).signCommand, "signers": (*story).signersCommand,
 		"upgraded": (*story).upgradedCommand,
 		"parrot":   (*story).parrotCommand, "unsaid": (*story).unsaidCommand,
+		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }

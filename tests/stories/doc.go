@@ -31,11 +31,11 @@
 //		Runs one of them, which has to end with the code.
 //	expect [-t D] PROGRAM ARGS ~ REGEX
 //		Runs one of them again and again until it prints what matches.
-//	daemon [other] start|deploy|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
+//	daemon [other] start|deploy|limited|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
 //		Handles the daemon, which runs with the rights of manifests/. deploy starts it as a
 //		pod of its Deployment, and other as the second one; that takes root, which a script
-//		asks for with [root]. cramped starts it
-//		on a full disk: no file of it can grow. stop is SIGTERM, and wants it to end
+//		asks for with [root]. limited starts it with the GOMEMLIMIT of its Deployment,
+//		cramped on a full disk: no file of it can grow. stop is SIGTERM, and wants it to end
 //		well; kill is SIGKILL; pause and cont freeze it and let it go on; ends waits
 //		until it has ended by itself; forget empties the cache of one that does not run,
 //		as a Pod on another machine would find it. other is a second one beside it: that it ends
@@ -90,6 +90,12 @@
 //	unsaid SECRET…
 //		Holds that none of them, in any encoding, is in the daemon's log, status, events, ConfigMaps,
 //		commit statuses, metrics or profiles, nor in what plumbline prints of the first NodeSync.
+//	bomb NAME FOLDER
+//		Writes a small commit that is a great deal of work into a folder of the clone: aliases,
+//		brackets, large, kustomizations; archives, loop, hoard (charts); tree, which is pushed at once.
+//	memory watch, and then memory within
+//		Watches what the daemon and its children have in memory, and checks that it was always
+//		less than its Deployment gives.
 //	logged [-t D] ~ REGEX
 //		Waits until the daemon has logged what matches.
 //	githost stop|start|pause|cont
@@ -142,7 +148,7 @@
 //	ec2 keep [pool=POOL]
 //		Notes the instances; `ec2 kept` fails if one of them runs no more.
 //	mark
-//		Has writes, renders and calls count from now on.
+//		Has writes, renders, children and calls count from now on.
 //	writes [KIND[/NAME]] = N|KIND[/NAME]
 //		Counts the daemon's successful writes to definitions (NodePools,
 //		EC2NodeClasses, NodeClaims), without those to status. They are so many, or
@@ -152,6 +158,8 @@
 //		the first of the next.
 //	renders = N
 //		Counts how often the daemon has rendered.
+//	children = N
+//		Counts the child processes that the daemon has started.
 //	calls WHO ACTION = N
 //		Counts calls to AWS by plumbline or anyone; * and ? are wildcards.
 //	fault WHO SERVICE ACTION KIND [DURATION|N/s|Nx]

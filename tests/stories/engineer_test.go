@@ -100,13 +100,15 @@ func (s *story) daemonCommand(_ *testscript.TestScript, args []string) error {
 		d, replica, args = s.other(), 1, args[1:]
 	}
 	if len(args) == 0 {
-		return errors.New("usage: daemon [other] start|deploy|cramped|stop|kill|pause|cont|ends|forget [FLAGS]")
+		return errors.New("usage: daemon [other] start|deploy|limited|cramped|stop|kill|pause|cont|ends|forget [FLAGS]")
 	}
 	switch args[0] {
 	case "start":
 		return d.Start(s.ctx, args[1:]...)
 	case "deploy":
 		return d.StartDeployed(s.ctx, replica)
+	case "limited":
+		return d.StartLimited(s.ctx, args[1:]...)
 	case "cramped":
 		return d.StartCramped(s.ctx, args[1:]...)
 	case "stop":

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ type story struct {
 	statusHost *gitproxy.Proxy
 
 	parrot    *parrot.Parrot       // nil until the script speaks of it
+	peak      *atomic.Int64        // of the daemon's memory, which `memory` watches
 	second    *daemon.Daemon       // nil where the story has one
 	proxy     *apiproxy.Proxy      // nil where the daemon goes to the API server itself
 	hook      *hook                // nil where the story has none
