@@ -48,7 +48,7 @@ func TestSignaturesOfCharts(t *testing.T) {
 		"no Secret":     {want: "secret cosign, which spec.charts.verify names"},
 		"no key":        {secret: secret(nil, "cosign.key", []byte("x")), want: "cosign.pub is missing"},
 		"not for this":  {secret: secret(map[string]string{v1alpha1.NodeSyncsAnnotation: "staging"}, "cosign.pub", cosignPub(t)), want: "does not list NodeSync prod"},
-		"a private key": {secret: secret(nil, "cosign.pub", []byte("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED SIGSTORE PRIVATE KEY-----\n")), want: "cosign.pub is no public key in PEM form"},
+		"a private key": {secret: secret(nil, "cosign.pub", []byte("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED SIGSTORE PRIVATE KEY-----\n")), want: "cosign.pub is not a public key in PEM form"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -119,12 +119,12 @@ func surveyFor(ctx context.Context, c *cluster, git *render.Karpenter) (*adoptRe
 	}
 	report := &adoptReport{Found: found, Runs: runs, Git: version}
 	if release, ok := found.Release(charts.ControllerChart, namespace); ok {
-		report.ValuesNotInGit = release.Besides(git.Values)
+		report.ValuesNotInGit = release.ValuesNotIn(git.Values)
 	}
 	switch {
 	case refusal != nil:
 		report.Refused = refusal.Error()
-	case !found.Nothing() && (!git.Adopt || set != adoption{Adopt: true}):
+	case !found.Empty() && (!git.Adopt || set != adoption{Adopt: true}):
 		report.Set = &set
 	}
 	return report, nil

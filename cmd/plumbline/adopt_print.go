@@ -45,7 +45,7 @@ func (r *adoptReport) exit() error {
 
 // print shows what is there to people, and what is left to do.
 func (r *adoptReport) print(out io.Writer) error {
-	if r.Nothing() {
+	if r.Empty() {
 		fmt.Fprintln(out, "nothing of Karpenter is here that somebody else has installed")
 		return nil
 	}

@@ -173,7 +173,7 @@ func (p *planned) survey(ctx context.Context, c *cluster, sync *v1alpha1.NodeSyn
 	switch {
 	case err != nil:
 		p.Warnings = append(p.Warnings, "whether Karpenter is there already is not known: "+err.Error())
-	case !report.Nothing():
+	case !report.Empty():
 		p.adoption = report
 	}
 }

@@ -143,7 +143,7 @@ func TestVendorRefuses(t *testing.T) {
 		"not ours to install":   {external, nil, "management is External"},
 		"outside":               {fmt.Sprintf(vendorable, url), []string{"--to", "/tmp"}, "--to /tmp is outside of the repository"},
 		"a wrong pin":           {fmt.Sprintf(vendorable, url) + "digests: {karpenter: 'sha256:" + strings.Repeat("0", 64) + "'}\n", nil, "digests.karpenter in plumbline.yaml pins sha256:000"},
-		"another version":       {strings.Replace(fmt.Sprintf(vendorable, url), "1.14.1", "1.14.2", 1), nil, "near it are 1.14.1"},
+		"another version":       {strings.Replace(fmt.Sprintf(vendorable, url), "1.14.1", "1.14.2", 1), nil, "the nearest versions are 1.14.1"},
 		"no authorities":        {fmt.Sprintf(vendorable, url), []string{"--ca-file", "absent"}, "read --ca-file"},
 		"no plumbline.yaml":     {"", nil, "plumbline.yaml"},
 		"a file of other forms": {"{apiVersion: config.plumbline.dev/v1alpha1, kind: Karpenter, cluster: {name: prod, region: eu-west-1},\n version: 1.14.1, repository: &r\n   " + url + "}\n", []string{"--write"}, "repository is not written as plain text on one line"},

@@ -8,7 +8,7 @@ import (
 // Access is what repositories are opened with. The zero value opens public ones.
 type Access struct {
 	// Keys open hosts. It is called when a host is about to be asked, and so never
-	// for charts in the cache. Nil: each is asked as nobody.
+	// for charts in the cache. Nil: all requests are anonymous.
 	Keys Keys
 	// Files are the checkout that a path is read from.
 	Files fs.FS
@@ -18,7 +18,7 @@ type Access struct {
 // has one.
 type Keys func(ctx context.Context, host string) (Credentials, error)
 
-// Credentials open one host, and are sent to no other. The zero value is nobody.
+// Credentials open one host, and are sent to no other. The zero value is anonymous.
 type Credentials struct {
 	Username, Password string
 	// CA is a PEM bundle that is trusted beside the system's.

@@ -47,7 +47,7 @@ func weighArchive(archive []byte) error {
 			return fmt.Errorf("unpack it, up to %d bytes: %w", maxUnpacked, err)
 		}
 		if files, size = files+1, size+header.Size; files > maxFiles || size > maxUnpacked {
-			return fmt.Errorf("it holds more than %d files or %d bytes", maxFiles, maxUnpacked)
+			return fmt.Errorf("it contains more than %d files or %d bytes", maxFiles, maxUnpacked)
 		}
 		if err := weighFile(header, unpacked); err != nil {
 			return err
@@ -60,7 +60,7 @@ func weighFile(header *tar.Header, content io.Reader) error {
 	base := path.Base(strings.ReplaceAll(header.Name, `\`, "/"))
 	switch {
 	case slices.ContainsFunc(nestedSuffixes, func(suffix string) bool { return strings.HasSuffix(base, suffix) }):
-		return fmt.Errorf("it holds another archive, %q: unpack it in its place", header.Name)
+		return fmt.Errorf("it contains another archive, %q: unpack it in place", header.Name)
 	case !slices.Contains(readFiles, base):
 		return nil
 	case header.Size > maxRead:
@@ -71,7 +71,7 @@ func weighFile(header *tar.Header, content io.Reader) error {
 		return fmt.Errorf("unpack %s: %w", base, err)
 	}
 	if err := weigh.YAML(text); err != nil {
-		return fmt.Errorf("its %s is not read: %w", base, err)
+		return fmt.Errorf("its %s cannot be read: %w", base, err)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (b blobs) write(d digest.Digest, content []byte) error { return place(b.pat
 func place(path string, content []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the chart cache: %w", err)
+		return fmt.Errorf("create the chart cache: %w", err)
 	}
 	file, err := os.CreateTemp(dir, ".new-*")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 )
 
-// Charts are the two charts of one version. It holds no chart: each use reads and
-// checks it again. What the CRD chart renders to it keeps.
+// Charts are the two charts of one version. A chart is read and checked again at each
+// use; only what the CRD chart renders to is kept.
 type Charts struct {
 	Version string
 	// CRDDigest and Digest are those of the charts' OCI manifests; of the archives
@@ -68,7 +68,7 @@ func open(name, version string, read func() ([]byte, error)) func() (*chart.Char
 	}
 }
 
-// identify holds that the two charts are of one version: Chart.yaml has to say
+// identify checks that the two charts are of one version: Chart.yaml has to say
 // what the tag said.
 func identify(c *chart.Chart, name, version string) error {
 	if c.Metadata.Name != name {

@@ -16,14 +16,14 @@ import (
 )
 
 // classify turns an error of a registry or a Helm repository into one of ours.
-func classify(ref Ref, chart string, v *visitor, err error) error {
+func classify(ref Ref, chart string, with *session, err error) error {
 	var keys *keysError
 	if errors.As(err, &keys) {
 		return keys.err
 	}
 	var token *tokenHostError
 	if errors.As(err, &token) {
-		return &AuthError{Ref: ref, Chart: chart, Host: token.home, Origin: v.originOf(token.home), Err: token}
+		return &AuthError{Ref: ref, Chart: chart, Host: token.home, Origin: with.originOf(token.home), Err: token}
 	}
 	scrub(err)
 	var answer *errcode.ErrorResponse
@@ -31,13 +31,13 @@ func classify(ref Ref, chart string, v *visitor, err error) error {
 	if errors.As(err, &answer) {
 		status = answer.StatusCode
 	}
-	said := redact.Credentials(v.secrets()...).Error(err)
+	said := redact.Credentials(with.secrets()...).Error(err)
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		host := answer.URL.Host
-		return &AuthError{Ref: ref, Chart: chart, Host: host, Origin: v.originOf(host), Err: said}
+		return &AuthError{Ref: ref, Chart: chart, Host: host, Origin: with.originOf(host), Err: said}
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return &AuthError{Ref: ref, Chart: chart, Host: v.home, Err: said}
+		return &AuthError{Ref: ref, Chart: chart, Host: with.home, Err: said}
 	case errors.Is(err, errdef.ErrNotFound), status == http.StatusNotFound:
 		return &NotFoundError{Ref: ref, Chart: chart, Err: said}
 	case errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrTrailingData):

@@ -64,7 +64,7 @@ func Render(ctx context.Context, runner *confine.Runner, loaded *chart.Chart, wi
 }
 
 // errAnswer says that a child does not answer as it should.
-var errAnswer = errors.New("the child process gives no answer that is understood")
+var errAnswer = errors.New("the child process sent an invalid answer")
 
 // encodeChart makes plain data of what a render reads of a chart.
 func encodeChart(c *chart.Chart) (map[string]any, error) {

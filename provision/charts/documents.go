@@ -50,7 +50,7 @@ func (d Document) decode(into any) error {
 		return fmt.Errorf("%s renders to too much: %w", d.Source, err)
 	}
 	if err := yaml.Unmarshal([]byte(d.Text), into); err != nil {
-		return fmt.Errorf("%s renders to something that is no object", d.Source)
+		return fmt.Errorf("%s renders to something that is not an object", d.Source)
 	}
 	return nil
 }

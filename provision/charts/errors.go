@@ -31,7 +31,7 @@ func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("chart %s %s is not in %s", e.Chart, e.Ref.Version, e.Ref.Repository)
 	switch {
 	case len(e.Near) > 0:
-		return text + "; near it are " + strings.Join(e.Near, ", ")
+		return text + "; the nearest versions are " + strings.Join(e.Near, ", ")
 	case e.Reason != "":
 		return text + ", " + e.Reason
 	}
@@ -61,7 +61,7 @@ type AuthError struct {
 	Ref   Ref
 	Chart string
 	// Host that refuses, and what its credentials were read from: "secret mirror";
-	// empty where it was asked as nobody.
+	// empty where the request was anonymous.
 	Host, Origin string
 	Err          error
 }
@@ -72,7 +72,7 @@ func (e *AuthError) Error() string {
 	if e.Origin == "" {
 		return fmt.Sprintf("%saccess without credentials: %v: name a secret for it under spec.charts.registries of the NodeSync", text, e.Err)
 	}
-	return fmt.Sprintf("%sthe credentials of %s: %v: see whether they have expired, and renew them there", text, e.Origin, e.Err)
+	return fmt.Sprintf("%sthe credentials of %s: %v: check whether they have expired, and renew them there", text, e.Origin, e.Err)
 }
 
 // Unwrap returns the host's error.
@@ -87,7 +87,7 @@ type CertificateError struct {
 
 // Error says where the authority goes.
 func (e *CertificateError) Error() string {
-	return fmt.Sprintf("pull chart %s %s from %s: the host's certificate is not trusted: %v: put its authority into a secret's key %s, and name that as certSecretRef under spec.charts.registries of the NodeSync",
+	return fmt.Sprintf("pull chart %s %s from %s: the host's certificate is not trusted: %v: put its CA into the key %s of a Secret, and name that as certSecretRef under spec.charts.registries of the NodeSync",
 		e.Chart, e.Ref.Version, e.Ref.Repository, e.Err, keyCA)
 }
 
@@ -104,7 +104,7 @@ type PinnedError struct {
 
 // Error names both digests.
 func (e *PinnedError) Error() string {
-	return fmt.Sprintf("refused: chart %s %s from %s has digest %s, and digests.%s in plumbline.yaml pins %s: correct the pin if this chart is meant, or find out who has replaced it",
+	return fmt.Sprintf("refused: chart %s %s from %s has digest %s, and digests.%s in plumbline.yaml pins %s: correct the pin if this chart is meant, or find out who replaced it",
 		e.Chart, e.Ref.Version, e.Ref.Repository, e.Found, e.Chart, e.Pinned)
 }
 
@@ -117,7 +117,7 @@ type DigestError struct {
 
 // Error names the chart whose content does not fit.
 func (e *DigestError) Error() string {
-	return fmt.Sprintf("chart %s %s from %s is not what its digest says, so it is not used: %v", e.Chart, e.Ref.Version, e.Ref.Repository, e.Err)
+	return fmt.Sprintf("chart %s %s from %s does not match its digest, so it is not used: %v", e.Chart, e.Ref.Version, e.Ref.Repository, e.Err)
 }
 
 // Unwrap returns the mismatch.
@@ -159,6 +159,6 @@ type ForeignCRDsError struct {
 
 // Error names them.
 func (e *ForeignCRDsError) Error() string {
-	return fmt.Sprintf("refused: chart %s %s has CRDs that are not Karpenter's: %s: nothing of it is installed; take the chart as it was released, and install these by other means",
+	return fmt.Sprintf("refused: chart %s %s has CRDs that are not Karpenter's: %s: nothing of it is installed; use the chart as released, and install these by other means",
 		CRDChart, e.Version, strings.Join(e.Names, ", "))
 }

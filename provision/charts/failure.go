@@ -33,8 +33,8 @@ const (
 	failedDependencies failureKind = "dependencies"
 )
 
-// silence is why the words are missing, and where they are found.
-const silence = "what the template says is not repeated, since it may hold a secret: run helm template with these values to see it"
+// notShown says why the template's message is missing, and how to see it.
+const notShown = "its message is not shown, since it may contain a secret: run helm template with these values to see it"
 
 // error is the failure of a chart.
 func (f *failure) error(c *chart.Metadata) error {
@@ -58,7 +58,7 @@ func (f *failure) error(c *chart.Metadata) error {
 	case failedDependencies:
 		text = "the dependencies in its Chart.yaml cannot be read"
 	case failedTemplate:
-		text = at + " fails: " + silence
+		text = at + " fails: " + notShown
 	default:
 		text = at + " fails"
 	}
@@ -82,7 +82,7 @@ func (e *LookupError) Error() string {
 	if e.Line > 0 {
 		at += fmt.Sprintf(", line %d,", e.Line)
 	}
-	return fmt.Sprintf("refused: chart %s %s: %s calls lookup, which reads objects of the cluster with plumbline's rights: charts are rendered without the cluster; give what it looks up as a value",
+	return fmt.Sprintf("refused: chart %s %s: %s calls lookup, which reads objects of the cluster with plumbline's permissions: charts are rendered without the cluster; set what it looks up as a value",
 		e.Chart, e.Version, at)
 }
 
@@ -95,7 +95,7 @@ type HookError struct {
 
 // Error names the template.
 func (e *HookError) Error() string {
-	return fmt.Sprintf("refused: chart %s %s: %s is a hook of Helm, and Karpenter's charts have none: nothing of it is installed; take the chart as it was released",
+	return fmt.Sprintf("refused: chart %s %s: %s is a Helm hook, and Karpenter's charts have none: nothing of it is installed; use the chart as released",
 		e.Chart, e.Version, e.File)
 }
 
@@ -124,14 +124,14 @@ func placeOf(err error, known map[string]bool) (file string, line int) {
 	return "", 0
 }
 
-var unfitValue = regexp.MustCompile(`at '(/[^']*)'`)
+var schemaPath = regexp.MustCompile(`at '(/[^']*)'`)
 
-// unfit names the values that do not fit a chart's schema, without what they hold.
-func unfit(err error) string {
+// schemaProblem names the values that do not fit a chart's schema, without what they hold.
+func schemaProblem(err error) string {
 	const most = 5
 	var names []string
 	seen := map[string]bool{}
-	for _, found := range unfitValue.FindAllStringSubmatch(err.Error(), -1) {
+	for _, found := range schemaPath.FindAllStringSubmatch(err.Error(), -1) {
 		if name := "values" + strings.ReplaceAll(found[1], "/", "."); !seen[name] {
 			seen[name] = true
 			names = append(names, name)

@@ -60,7 +60,7 @@ func TestAFaultOfTheRegistryEnds(t *testing.T) {
 				return func(w http.ResponseWriter, r *http.Request) {
 					_, _ = w.Write([]byte(strings.Repeat("x", len(f.content[r.URL.Path]))))
 				}
-			}, new(*DigestError), "is not what its digest says, so it is not used",
+			}, new(*DigestError), "does not match its digest, so it is not used",
 		},
 		"a manifest is another": {
 			"/manifests/sha256:", func(f *fakeRegistry) http.HandlerFunc {
@@ -68,7 +68,7 @@ func TestAFaultOfTheRegistryEnds(t *testing.T) {
 					w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
 					_, _ = w.Write([]byte(strings.Repeat(" ", len(f.content[r.URL.Path]))))
 				}
-			}, new(*DigestError), "is not what its digest says, so it is not used",
+			}, new(*DigestError), "does not match its digest, so it is not used",
 		},
 		"no credentials":    {"", func(*fakeRegistry) http.HandlerFunc { return answering(http.StatusUnauthorized, "") }, new(*AuthError), "refuses access without credentials"},
 		"none for archives": {controllerBlob, func(*fakeRegistry) http.HandlerFunc { return answering(http.StatusForbidden, "") }, new(*AuthError), "refuses access without credentials"},

@@ -80,7 +80,7 @@ func (o *folder) pack(chart, dir string) (artifact, []byte, error) {
 			return err
 		}
 		if files++; files > maxFiles { // folders, too: a tree of Git may have one many times over
-			return fmt.Errorf("%s holds more than %d files and folders: %w", dir, maxFiles, errdef.ErrSizeExceedsLimit)
+			return fmt.Errorf("%s contains more than %d files and folders: %w", dir, maxFiles, errdef.ErrSizeExceedsLimit)
 		}
 		if entry.IsDir() {
 			return nil
@@ -90,7 +90,7 @@ func (o *folder) pack(chart, dir string) (artifact, []byte, error) {
 			return err
 		}
 		if size += len(content); size > maxUnpacked {
-			return fmt.Errorf("%s holds more than %d bytes: %w", dir, maxUnpacked, errdef.ErrSizeExceedsLimit)
+			return fmt.Errorf("%s contains more than %d bytes: %w", dir, maxUnpacked, errdef.ErrSizeExceedsLimit)
 		}
 		below := strings.TrimPrefix(name, dir+"/")
 		fmt.Fprintf(&sums, "%s %q\n", digest.FromBytes(content), below)

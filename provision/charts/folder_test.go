@@ -104,7 +104,7 @@ func TestCheckoutsThatCannotBeUsed(t *testing.T) {
 		"one of another": {func(files fstest.MapFS) {
 			files["prod/charts/karpenter-1.14.0.tgz"] = files[controller]
 			delete(files, controller)
-		}, new(*NotFoundError), "near it are 1.14.0"},
+		}, new(*NotFoundError), "the nearest versions are 1.14.0"},
 		"another inside": {func(files fstest.MapFS) {
 			files[controller] = &fstest.MapFile{Data: chartstest.Controller(t, "1.13.0")}
 		}, new(*MalformedError), "its Chart.yaml says version 1.13.0"},

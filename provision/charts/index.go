@@ -25,7 +25,7 @@ const maxIndex = 8 << 20
 // index is a Helm repository: https://helm.sh/docs/topics/chart_repository/#the-index-file
 type index struct {
 	ref     Ref
-	visitor *visitor
+	session *session
 	// base is the folder of index.yaml; listed is what it lists, once it was read.
 	base   *url.URL
 	listed map[string][]listing
@@ -33,17 +33,17 @@ type index struct {
 	confined *confine.Runner
 }
 
-func newIndex(ref Ref, v *visitor, confined *confine.Runner) (*index, error) {
+func newIndex(ref Ref, with *session, confined *confine.Runner) (*index, error) {
 	base, err := url.Parse(strings.TrimRight(ref.Repository, "/") + "/")
 	if err != nil {
-		return nil, &InvalidRefError{Ref: ref, Reason: "repository is no URL"}
+		return nil, &InvalidRefError{Ref: ref, Reason: "repository is not a URL"}
 	}
-	v.home, v.basic = base.Host, true
-	return &index{ref: ref, visitor: v, base: base, confined: confined}, nil
+	with.home, with.basic = base.Host, true
+	return &index{ref: ref, session: with, base: base, confined: confined}, nil
 }
 
 // pull gets a chart from where the index says that it is. What the index, or the
-// last pull, says of its digest has to hold.
+// last pull, says of its digest has to be true.
 func (o *index) pull(ctx context.Context, chart string, known digest.Digest) (artifact, []byte, error) {
 	if err := o.read(ctx, chart); err != nil {
 		return artifact{}, nil, err
@@ -54,11 +54,11 @@ func (o *index) pull(ctx context.Context, chart string, known digest.Digest) (ar
 	}
 	at, err := o.base.Parse(found.URLs[0])
 	if err != nil || at.Scheme != "https" && at.Scheme != "http" {
-		return artifact{}, nil, o.malformed(chart, fmt.Errorf("its index names no URL of it, but %q", found.URLs[0]))
+		return artifact{}, nil, o.malformed(chart, fmt.Errorf("its index gives no URL for it, but %q", found.URLs[0]))
 	}
 	archive, err := o.get(ctx, at, maxArchive)
 	if err != nil {
-		return artifact{}, nil, classify(o.ref, chart, o.visitor, err)
+		return artifact{}, nil, classify(o.ref, chart, o.session, err)
 	}
 	got := digest.FromBytes(archive)
 	for _, said := range []string{found.Digest, known.String()} {
@@ -77,7 +77,7 @@ func (o *index) read(ctx context.Context, chart string) error {
 	}
 	raw, err := o.get(ctx, o.base.JoinPath("index.yaml"), maxIndex)
 	if err != nil {
-		err = classify(o.ref, chart, o.visitor, err)
+		err = classify(o.ref, chart, o.session, err)
 		if missing := (*NotFoundError)(nil); errors.As(err, &missing) {
 			missing.Reason = "which has no index.yaml: is it a Helm repository?"
 		}
@@ -101,14 +101,14 @@ func (o *index) find(chart string) (listing, error) {
 	for _, one := range listings {
 		version, err := semver.NewVersion(one.Version)
 		if err != nil {
-			continue // somebody else's
+			continue // not a release of Karpenter's
 		}
 		if !version.Equal(want) || version.Metadata() != want.Metadata() {
 			versions = append(versions, version.String())
 			continue
 		}
 		if len(one.URLs) == 0 {
-			return listing{}, o.malformed(chart, errors.New("its index names no URL of it"))
+			return listing{}, o.malformed(chart, errors.New("its index gives no URL for it"))
 		}
 		return one, nil
 	}
@@ -126,7 +126,7 @@ func (o *index) get(ctx context.Context, at *url.URL, limit int64) ([]byte, erro
 		return nil, err
 	}
 	request.Header.Set("User-Agent", userAgent)
-	response, err := o.visitor.client().Do(request)
+	response, err := o.session.client().Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func TestHelmRepositoriesThatCannotBeUsed(t *testing.T) {
 		"no such version": {
 			func(t *testing.T, f *fakeHelmRepository) {
 				f.files["/charts/index.yaml"] = listed("1.14.0", "", chartstest.CRDs(t, "1.14.0"), chartstest.Controller(t, "1.14.0"))
-			}, new(*NotFoundError), "near it are 1.14.0",
+			}, new(*NotFoundError), "the nearest versions are 1.14.0",
 		},
 		"only one of the two": {
 			func(_ *testing.T, f *fakeHelmRepository) {
@@ -161,7 +161,7 @@ func TestHelmRepositoriesThatCannotBeUsed(t *testing.T) {
 		"no URL": {
 			func(_ *testing.T, f *fakeHelmRepository) {
 				f.files["/charts/index.yaml"] = []byte("entries: {karpenter-crd: [{version: v1.14.1}]}\n")
-			}, new(*MalformedError), "names no URL",
+			}, new(*MalformedError), "gives no URL",
 		},
 		"a URL of another kind": {
 			func(_ *testing.T, f *fakeHelmRepository) {
@@ -189,7 +189,7 @@ func TestHelmRepositoriesThatCannotBeUsed(t *testing.T) {
 		"another archive than the index says": {
 			func(t *testing.T, f *fakeHelmRepository) {
 				f.files[crd] = chartstest.Archive(t, CRDChart, "1.14.1", map[string]string{"a.yaml": "kind: A\n"})
-			}, new(*DigestError), "is not what its digest says, so it is not used",
+			}, new(*DigestError), "does not match its digest, so it is not used",
 		},
 		"round and round": {
 			func(_ *testing.T, f *fakeHelmRepository) { f.redirect[crd] = crd },
@@ -197,7 +197,7 @@ func TestHelmRepositoriesThatCannotBeUsed(t *testing.T) {
 		},
 		"down to plain HTTP": {
 			func(_ *testing.T, f *fakeHelmRepository) { f.redirect[crd] = "http://charts.example.com/a.tgz" },
-			new(*UnreachableError), "plain HTTP, which is for loopback addresses alone",
+			new(*UnreachableError), "plain HTTP, which only loopback addresses may use",
 		},
 		"no password": {
 			func(_ *testing.T, f *fakeHelmRepository) { f.password = "secret" },

@@ -38,7 +38,7 @@ func (m memos) path(ref Ref) string {
 }
 
 // recall returns the zero memo for a version that was never resolved, and for
-// one whose memo cannot be read: it is resolved anew then.
+// one whose memo cannot be read: it is resolved again then.
 func (m memos) recall(ref Ref) (memo, error) {
 	raw, err := os.ReadFile(m.path(ref))
 	if errors.Is(err, fs.ErrNotExist) {

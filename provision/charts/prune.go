@@ -15,7 +15,7 @@ const (
 	// maxVersions is how many versions the cache keeps: a cluster has one, or two
 	// during an upgrade, and a folder may serve several processes.
 	maxVersions = 8
-	// settling is how long a file is left alone that no version names: another
+	// settling is how long a file is kept that no version names: another
 	// process may be about to name it.
 	settling = time.Hour
 )

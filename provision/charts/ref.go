@@ -52,7 +52,7 @@ const ociScheme = "oci://"
 // local says that the charts are in the checkout.
 func (r Ref) local() bool { return !strings.Contains(r.Repository, "://") }
 
-// check refuses what nobody is asked about.
+// check refuses a Ref that no request could be made for.
 func (r Ref) check() error {
 	invalid := func(format string, args ...any) error {
 		return &InvalidRefError{Ref: r, Reason: fmt.Sprintf(format, args...)}
@@ -75,28 +75,28 @@ func (r Ref) check() error {
 			return invalid("repository %q is not of the form oci://host/path", r.Repository)
 		}
 	default:
-		if reason := unfitIndex(r.Repository); reason != "" {
+		if reason := indexProblem(r.Repository); reason != "" {
 			return invalid("repository %s", reason)
 		}
 	}
 	return nil
 }
 
-// unfitIndex says why a URL is none of a Helm repository. A URL with a password
+// indexProblem says why a URL is not that of a Helm repository. A URL with a password
 // in it is not repeated.
-func unfitIndex(repository string) string {
+func indexProblem(repository string) string {
 	u, err := url.Parse(repository)
 	switch {
 	case err != nil:
-		return "is no URL"
+		return "is not a URL"
 	case u.User != nil:
-		return fmt.Sprintf("https://%s/… has a user or a password in it, which Git is no place for: name a Secret under spec.charts.registries of the NodeSync", u.Host)
+		return fmt.Sprintf("https://%s/… contains a user or a password, which do not belong in Git: name a Secret under spec.charts.registries of the NodeSync", u.Host)
 	case u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Sprintf("%q is none of oci://host/path, https://host/path and a path in the repository", repository)
+		return fmt.Sprintf("%q is not oci://host/path, https://host/path or a path in the repository", repository)
 	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Sprintf("%q has a query or a fragment: give the address of the folder that index.yaml is in", repository)
+		return fmt.Sprintf("%q has a query or a fragment: use the URL of the folder that contains index.yaml", repository)
 	case u.Scheme == "http" && !loopback(u.Host):
-		return fmt.Sprintf("%q is in plain HTTP, which is for loopback addresses alone: give one that begins with https://", repository)
+		return fmt.Sprintf("%q is plain HTTP, which only loopback addresses may use: use https://", repository)
 	}
 	return ""
 }

@@ -20,7 +20,7 @@ const contentType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 // userAgent is how plumbline names itself.
 const userAgent = "plumbline"
 
-// A registry is a stranger: Karpenter's charts are far below these sizes, in bytes.
+// What a registry sends is not trusted. Karpenter's charts are far below these sizes, in bytes.
 const (
 	maxManifest = 1 << 20
 	maxArchive  = 16 << 20
@@ -29,7 +29,7 @@ const (
 // registry is an OCI registry.
 type registry struct {
 	ref     Ref
-	visitor *visitor
+	session *session
 }
 
 // pull gets a chart by its manifest's digest when that is known and by the
@@ -41,7 +41,7 @@ func (o *registry) pull(ctx context.Context, chart string, known digest.Digest) 
 	}
 	found, archive, err := fetch(ctx, repository, Label(o.ref.Version), known)
 	if err != nil {
-		err = classify(o.ref, chart, o.visitor, err)
+		err = classify(o.ref, chart, o.session, err)
 		if missing := (*NotFoundError)(nil); errors.As(err, &missing) && known == "" {
 			missing.Near = near(ctx, repository, o.ref.Version)
 		}
@@ -56,11 +56,11 @@ func (o *registry) repository(chart string) (*remote.Repository, error) {
 	if err != nil {
 		return nil, &InvalidRefError{Ref: o.ref, Reason: fmt.Sprintf("repository %q: %v", o.ref.Repository, err)}
 	}
-	o.visitor.home = repository.Reference.Host()
-	client := &auth.Client{Client: o.visitor.client(), Cache: auth.NewCache(), ClientID: "plumbline"}
+	o.session.home = repository.Reference.Host()
+	client := &auth.Client{Client: o.session.client(), Cache: auth.NewCache(), ClientID: "plumbline"}
 	client.SetUserAgent(userAgent)
 	client.Credential = func(ctx context.Context, host string) (auth.Credential, error) {
-		d, err := o.visitor.door(ctx, host)
+		d, err := o.session.access(ctx, host)
 		if err != nil || d.credentials.anonymous() {
 			return auth.EmptyCredential, err
 		}

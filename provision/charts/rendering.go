@@ -61,9 +61,9 @@ func renderChart(loaded *chart.Chart, with Rendering) (Documents, *failure) {
 	}
 	top, err := chartutil.ToRenderValues(loaded, with.Values, options, cluster)
 	if err != nil {
-		return nil, &failure{Kind: failedValues, Words: unfit(err)}
+		return nil, &failure{Kind: failedValues, Words: schemaProblem(err)}
 	}
-	asked := &clusterless{}
+	asked := &noCluster{}
 	files, err := engine.RenderWithClientProvider(loaded, top, asked)
 	if err != nil {
 		f := &failure{Kind: failedTemplate}

@@ -39,13 +39,13 @@ func SignersFromSecret(secret string, data map[string][]byte) (Signers, error) {
 		}
 		block, _ := pem.Decode(data[entry])
 		if block == nil || block.Type != "PUBLIC KEY" {
-			return Signers{}, &SecretError{Key: entry, Reason: "is no public key in PEM form, as cosign generate-key-pair writes it to cosign.pub"}
+			return Signers{}, &SecretError{Key: entry, Reason: "is not a public key in PEM form, as cosign generate-key-pair writes it to cosign.pub"}
 		}
 		key, err := x509.ParsePKIXPublicKey(block.Bytes)
 		if err != nil {
-			return Signers{}, &SecretError{Key: entry, Reason: "is no public key that can be read"}
+			return Signers{}, &SecretError{Key: entry, Reason: "is not a public key that can be read"}
 		}
-		if reason := unfitKey(key); reason != "" {
+		if reason := keyProblem(key); reason != "" {
 			return Signers{}, &SecretError{Key: entry, Reason: reason}
 		}
 		s.keys = append(s.keys, key)
@@ -56,17 +56,17 @@ func SignersFromSecret(secret string, data map[string][]byte) (Signers, error) {
 	return s, nil
 }
 
-func unfitKey(key crypto.PublicKey) string {
+func keyProblem(key crypto.PublicKey) string {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 		return ""
 	case *rsa.PublicKey:
 		if bits := k.N.BitLen(); bits < leastRSA {
-			return fmt.Sprintf("is an RSA key of %d bits, and %d are the least", bits, leastRSA)
+			return fmt.Sprintf("is an RSA key of %d bits, at least %d are needed", bits, leastRSA)
 		}
 		return ""
 	}
-	return "is a key of a kind that cosign does not sign with"
+	return "is a key of a type that cosign does not use"
 }
 
 // signed says whether one of the keys has signed a message, as cosign does: over its

@@ -70,9 +70,9 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 	if err != nil {
 		return nil, err
 	}
-	v := &visitor{base: s.options.Transport, keys: access.Keys}
-	defer v.close()
-	from, err := s.newOrigin(ref, access, v)
+	with := &session{base: s.options.Transport, keys: access.Keys}
+	defer with.close()
+	from, err := s.newOrigin(ref, access, with)
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +103,12 @@ func (s *Store) Resolve(ctx context.Context, ref Ref, access Access) (*Charts, e
 	return charts, nil
 }
 
-func (s *Store) newOrigin(ref Ref, access Access, v *visitor) (origin, error) {
+func (s *Store) newOrigin(ref Ref, access Access, with *session) (origin, error) {
 	switch {
 	case !ref.local() && strings.HasPrefix(ref.Repository, ociScheme):
-		return &registry{ref: ref, visitor: v}, nil
+		return &registry{ref: ref, session: with}, nil
 	case !ref.local():
-		return newIndex(ref, v, s.options.Confine)
+		return newIndex(ref, with, s.options.Confine)
 	case access.Files == nil:
 		return nil, &InvalidRefError{Ref: ref, Reason: fmt.Sprintf("repository %q is a path, and there is no checkout to read it from", ref.Repository)}
 	}
@@ -125,7 +125,7 @@ func (s *Store) have(ctx context.Context, from origin, ref Ref, chart string, kn
 	case pin != "" && known.Manifest != pin:
 		known = s.memos.pinned(ref.Version, chart, pin)
 	}
-	if known != (artifact{}) && s.holds(known, ref, chart) {
+	if known != (artifact{}) && s.cached(known, ref, chart) {
 		return known, nil
 	}
 	found, content, err := from.pull(ctx, chart, known.Manifest)
@@ -135,7 +135,7 @@ func (s *Store) have(ctx context.Context, from origin, ref Ref, chart string, kn
 	if pin != "" && found.Manifest != pin {
 		return artifact{}, &PinnedError{Ref: ref, Chart: chart, Found: found.Manifest.String(), Pinned: pin.String()}
 	}
-	if ref.local() && s.holds(found, ref, chart) {
+	if ref.local() && s.cached(found, ref, chart) {
 		return found, nil
 	}
 	if err := s.blobs.write(found.Content, content); err != nil {
@@ -145,8 +145,8 @@ func (s *Store) have(ctx context.Context, from origin, ref Ref, chart string, kn
 	return found, nil
 }
 
-// holds says whether a chart's content is in the cache and whole.
-func (s *Store) holds(known artifact, ref Ref, chart string) bool {
+// cached says whether a chart's content is in the cache and whole.
+func (s *Store) cached(known artifact, ref Ref, chart string) bool {
 	_, err := s.blobs.read(known.Content)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.options.Logger.Info("a chart in the cache is damaged, pulling it again", "chart", chart, "version", ref.Version, "digest", known.Content, "reason", err.Error())

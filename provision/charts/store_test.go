@@ -119,7 +119,7 @@ func TestWhatCannotBeResolved(t *testing.T) {
 			func(t *testing.T, r *fakeRegistry) {
 				r.set(func() { delete(r.content, "/v2/karpenter/karpenter-crd/manifests/1.14.1") })
 				r.push(t, CRDChart, "1.14.0", chartstest.CRDs(t, "1.14.0"))
-			}, new(*NotFoundError), "chart karpenter-crd 1.14.1 is not in oci://…/karpenter; near it are 1.14.0",
+			}, new(*NotFoundError), "chart karpenter-crd 1.14.1 is not in oci://…/karpenter; the nearest versions are 1.14.0",
 		},
 		"only one of the two": {
 			func(_ *testing.T, r *fakeRegistry) {
@@ -146,7 +146,7 @@ func TestWhatCannotBeResolved(t *testing.T) {
 			func(t *testing.T, r *fakeRegistry) {
 				path := r.push(t, ControllerChart, "1.14.1", chartstest.Controller(t, "1.14.1"))
 				r.set(func() { r.content[path] = bytes.Repeat([]byte("x"), len(r.content[path])) })
-			}, new(*DigestError), "is not what its digest says",
+			}, new(*DigestError), "does not match its digest",
 		},
 		"another version inside": {
 			func(t *testing.T, r *fakeRegistry) {

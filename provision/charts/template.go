@@ -23,7 +23,7 @@ func (c *Charts) CRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDef
 			return nil, &MalformedError{Chart: CRDChart, Version: c.Version, Err: err}
 		}
 		if crd.Kind != crdKind {
-			return nil, &MalformedError{Chart: CRDChart, Version: c.Version, Err: fmt.Errorf("it renders a %s, and should render CRDs alone", crd.Kind)}
+			return nil, &MalformedError{Chart: CRDChart, Version: c.Version, Err: fmt.Errorf("it renders a %s, and should render only CRDs", crd.Kind)}
 		}
 		crds = append(crds, crd)
 	}

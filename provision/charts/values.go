@@ -33,7 +33,7 @@ type Values struct {
 	// Sealed is equal for two merges of the same, and not made of what Secrets hold.
 	// Empty where no Secret has a part in it.
 	Sealed string
-	// Secrets are the values that came out of Secrets alone, in order.
+	// Secrets are the values that came only out of Secrets, in order.
 	Secrets []string
 }
 
@@ -64,12 +64,12 @@ func Merge(layers ...Layer) (Values, error) {
 			return Values{}, err
 		}
 		if layer.Sealed == "" {
-			known, plain = append(known, values), leaves(plain, values)
+			known, plain = append(known, values), scalars(plain, values)
 			continue
 		}
 		sealed = true
 		known = append(known, layer.Sealed, layer.Origin, layer.TargetPath)
-		v.Secrets = leaves(v.Secrets, values)
+		v.Secrets = scalars(v.Secrets, values)
 	}
 	if !sealed {
 		return v, nil
@@ -91,10 +91,10 @@ func (l Layer) values() (map[string]any, error) {
 		return l.Values, nil
 	}
 	if err := weigh.YAML([]byte(l.Text)); err != nil {
-		return nil, l.fail("it is not read", err)
+		return nil, l.fail("it cannot be read", err)
 	}
 	if err := yaml.Unmarshal([]byte(l.Text), &values); err != nil {
-		return nil, l.fail("no map of values in YAML", err)
+		return nil, l.fail("not a map of values in YAML", err)
 	}
 	return values, nil
 }
@@ -111,7 +111,7 @@ func (l Layer) set(into map[string]any) error {
 		}
 	}
 	if err := parse(l.TargetPath+"="+text, into); err != nil {
-		return l.fail("it cannot be set at "+l.TargetPath+" as Helm's --set would; a comma in it wants a backslash before it", err)
+		return l.fail("it cannot be set at "+l.TargetPath+" as Helm's --set would; escape a comma with a backslash", err)
 	}
 	return nil
 }
@@ -138,18 +138,18 @@ func merge(under, over map[string]any) map[string]any {
 	return merged
 }
 
-// leaves appends all single values in something, as they would be printed.
-func leaves(found []string, in any) []string {
+// scalars appends all single values in something, as they would be printed.
+func scalars(found []string, in any) []string {
 	switch in := in.(type) {
 	case nil, bool:
 		return found
 	case map[string]any:
 		for _, value := range in {
-			found = leaves(found, value)
+			found = scalars(found, value)
 		}
 	case []any:
 		for _, value := range in {
-			found = leaves(found, value)
+			found = scalars(found, value)
 		}
 	case float64: // as a template prints it
 		found = append(found, strconv.FormatFloat(in, 'f', -1, 64))

@@ -17,10 +17,10 @@ type Vendored struct {
 
 // Vendor writes the archives of both charts into a folder, where a repository that
 // is a path finds them. They are what came out of a Store. Archives of other
-// versions are left alone.
+// versions stay.
 func (c *Charts) Vendor(dir string) ([]Vendored, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the folder of the charts: %w", err)
+		return nil, fmt.Errorf("create the folder of the charts: %w", err)
 	}
 	var written []Vendored
 	for _, one := range []struct {

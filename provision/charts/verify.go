@@ -36,9 +36,9 @@ func (s *Store) Verify(ctx context.Context, ref Ref, charts *Charts, access Acce
 	if ref.local() || !strings.HasPrefix(ref.Repository, ociScheme) {
 		return &UnsignedError{Ref: ref, Chart: ControllerChart, Secret: by.Secret, Reason: "charts outside OCI registries have no signatures"}
 	}
-	v := &visitor{base: s.options.Transport, keys: access.Keys}
-	defer v.close()
-	from := &registry{ref: ref, visitor: v}
+	with := &session{base: s.options.Transport, keys: access.Keys}
+	defer with.close()
+	from := &registry{ref: ref, session: with}
 	for _, chart := range []string{CRDChart, ControllerChart} {
 		manifest := digest.Digest(Digests{CRD: charts.CRDDigest, Controller: charts.Digest}.of(chart))
 		if err := manifest.Validate(); err != nil {
@@ -94,11 +94,11 @@ func (o *registry) signatures(ctx context.Context, chart string, manifest digest
 	}
 	found, err := simpleSignatures(ctx, repository, manifest)
 	if err != nil {
-		return nil, classify(o.ref, chart, o.visitor, err)
+		return nil, classify(o.ref, chart, o.session, err)
 	}
 	bundled, err := bundles(ctx, repository, manifest)
 	if err != nil && len(found) == 0 { // a registry may not know how to list referrers
-		return nil, classify(o.ref, chart, o.visitor, err)
+		return nil, classify(o.ref, chart, o.session, err)
 	}
 	return append(found, bundled...), nil
 }

@@ -273,8 +273,8 @@ func TestSignersFromSecret(t *testing.T) {
 	}{
 		"two":       {data: map[string][]byte{"a.pub": team.public(t), "b.pub": newCosigner(t, "rsa").public(t), "cosign.key": []byte("x")}},
 		"none":      {want: "cosign.pub is missing"},
-		"not PEM":   {data: map[string][]byte{"a.pub": []byte("hunter2")}, want: "is no public key in PEM form"},
-		"not a key": {data: map[string][]byte{"a.pub": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("hunter2")})}, want: "is no public key that can be read"},
+		"not PEM":   {data: map[string][]byte{"a.pub": []byte("hunter2")}, want: "is not a public key in PEM form"},
+		"not a key": {data: map[string][]byte{"a.pub": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("hunter2")})}, want: "is not a public key that can be read"},
 		"weak":      {data: map[string][]byte{"a.pub": cosigner{weak}.public(t)}, want: "is an RSA key of 1024 bits"},
 	}
 	for name, c := range cases {

@@ -12,7 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// getter hands a rest.Config to Helm, which would otherwise look for a
+// getter gives Helm a rest.Config, which would otherwise look for a
 // kubeconfig. It implements genericclioptions.RESTClientGetter.
 type getter struct {
 	config    *rest.Config
@@ -34,7 +34,7 @@ func (g *getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error)
 	if g.discovery == nil {
 		client, err := discovery.NewDiscoveryClientForConfig(g.config)
 		if err != nil {
-			return nil, fmt.Errorf("make a discovery client: %w", err)
+			return nil, fmt.Errorf("create a discovery client: %w", err)
 		}
 		g.discovery = memory.NewMemCacheClient(client)
 	}

@@ -134,7 +134,7 @@ func (h *helm) markFailed(name string) error {
 	if last.Info.Status == helmrelease.StatusDeployed {
 		return nil // of a later one that could not be read nothing is left
 	}
-	last.SetStatus(helmrelease.StatusFailed, "interrupted, marked failed by plumbline to upgrade over it")
+	last.SetStatus(helmrelease.StatusFailed, "interrupted: marked as failed by plumbline to upgrade over it")
 	if err := h.config.Releases.Update(last); err != nil {
 		return fmt.Errorf("mark revision %d failed: %w", last.Version, err)
 	}

@@ -50,7 +50,7 @@ func NewInstaller(options InstallerOptions) (*Installer, error) {
 	config.Timeout = requestTimeout
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for Helm's releases: %w", err)
+		return nil, fmt.Errorf("create a client for Helm's releases: %w", err)
 	}
 	if options.Now == nil {
 		options.Now = time.Now
@@ -74,7 +74,7 @@ type Result struct {
 	Changed bool
 	// Revision of the release, after the step.
 	Revision int
-	// Version of its chart: of CRDs that are newer than what is wanted, theirs.
+	// Version of its chart: for CRDs that are newer than what is wanted, the installed one.
 	Version string
 	// Drifted are the objects that were deleted or changed, for which a release was
 	// repaired.

@@ -23,7 +23,7 @@ const (
 // correctedPrefix begins the description of a revision that repairs a release. What
 // follows names the objects, so that the release itself records how often they were
 // corrected.
-const correctedPrefix = "put right: "
+const correctedPrefix = "corrected: "
 
 // describeRepair is the description of a revision that corrects objects.
 func describeRepair(drifted []survey.Drift) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
 
-func TestRepairs(t *testing.T) {
+func TestCorrections(t *testing.T) {
 	at := func(minute int) time.Time { return time.Unix(int64(60*minute), 0) }
 	revision := func(version, minute int, description string) *helmrelease.Release {
 		return &helmrelease.Release{
@@ -47,7 +47,7 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-func TestFought(t *testing.T) {
+func TestPaused(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	ago := func(minutes ...int) []time.Time {
 		var times []time.Time
@@ -79,9 +79,9 @@ func TestFought(t *testing.T) {
 	}
 }
 
-// TestAFightStops after three repairs, whoever looks; goes on when a person asks
+// TestCorrectionPauses after three corrections, whichever process looks; resumes when a user asks
 // or Git changes; and holds up nothing else of the release.
-func TestAFightStops(t *testing.T) {
+func TestCorrectionPauses(t *testing.T) {
 	b := newBed(t)
 	b.both()
 	edit := func() {
@@ -89,11 +89,11 @@ func TestAFightStops(t *testing.T) {
 		defer b.api.mu.Unlock()
 		field(b.api.objects[deploymentPath], "spec")["minReadySeconds"] = float64(7)
 	}
-	ensure := func(what string, step Step, fights int) Result {
+	ensure := func(what string, step Step, paused int) Result {
 		t.Helper()
 		result, err := b.controller()
-		if err != nil || result.Step != step || len(result.Paused) != fights {
-			t.Fatalf("%s: %+v, %v; want %s and %d fights", what, result, err, step, fights)
+		if err != nil || result.Step != step || len(result.Paused) != paused {
+			t.Fatalf("%s: %+v, %v; want %s and %d paused", what, result, err, step, paused)
 		}
 		return result
 	}

@@ -86,7 +86,7 @@ func TestRealCharts(t *testing.T) {
 		}
 	}
 	const (
-		unkept = " was deleted, by whom is not kept"
+		unkept = " was deleted by an unknown client"
 		image  = `Deployment kube-system/karpenter: spec.template.spec.containers[name="controller"].image was edited by somebody (Update)`
 		crd    = `CustomResourceDefinition nodepools.karpenter.sh: spec.versions[name="v1"].additionalPrinterColumns was edited by somebody (Update)`
 	)

@@ -7,19 +7,19 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 )
 
-// TerminatingError says that objects of the chart are being deleted: what is
-// written to them is lost.
+// TerminatingError says that objects of the chart are being deleted: a write to them
+// would be lost.
 type TerminatingError struct {
 	Objects []string
 }
 
 // Error names them.
 func (e *TerminatingError) Error() string {
-	return fmt.Sprintf("%s: being deleted, and made anew once gone", strings.Join(e.Objects, ", "))
+	return fmt.Sprintf("%s: being deleted, recreated once gone", strings.Join(e.Objects, ", "))
 }
 
-// RejectedError says that the API server would not take what the chart renders
-// to with these values. Nothing was written.
+// RejectedError says that the API server would not accept what the chart renders to
+// with these values. Nothing was written.
 type RejectedError struct {
 	Rejections []string
 }
@@ -30,7 +30,7 @@ func (e *RejectedError) Error() string {
 		strings.Join(e.Rejections, "; ")
 }
 
-// ForbiddenError says that plumbline lacks rights that the chart needs. Nothing
+// ForbiddenError says that plumbline lacks permissions that the chart needs. Nothing
 // was written.
 type ForbiddenError struct {
 	Refusals []string
@@ -50,7 +50,7 @@ type DroppedCRDsError struct {
 
 // Error names them.
 func (e *DroppedCRDsError) Error() string {
-	return fmt.Sprintf("the chart leaves out %s, which the release has: Helm would delete them, and with them every node that hangs on them",
+	return fmt.Sprintf("the chart lacks %s, which the release has: Helm would delete them, and with them every node that depends on them",
 		strings.Join(e.Names, ", "))
 }
 

@@ -44,7 +44,7 @@ func (r *rehearsal) check(manifest []byte) error {
 	}
 	if err != nil && !isRequest(err) {
 		// It has the object's words, which are a template's.
-		return &charts.RenderError{Chart: r.task.Name, Version: r.task.Version, Err: errors.New("it renders to something that is no object of Kubernetes")}
+		return &charts.RenderError{Chart: r.task.Name, Version: r.task.Version, Err: errors.New("it renders to something that is not a Kubernetes object")}
 	}
 	if err != nil {
 		return fmt.Errorf("read what the chart renders to: %w", err)

@@ -14,7 +14,7 @@ import (
 func (i *Installer) ServerVersion(context.Context) (string, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(i.config)
 	if err != nil {
-		return "", fmt.Errorf("make a discovery client: %w", err)
+		return "", fmt.Errorf("create a discovery client: %w", err)
 	}
 	version, err := client.ServerVersion()
 	if err != nil {

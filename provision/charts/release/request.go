@@ -9,7 +9,7 @@ import (
 type Request struct {
 	charts.Installation
 
-	// Adopt takes over what another tool or a user installed.
+	// Adopt takes ownership of what another tool or a user installed.
 	Adopt bool
 	// Ignored are the fields that other controllers and users may change.
 	Ignored []survey.Ignore

@@ -65,7 +65,7 @@ func (i *Installer) RollBack(ctx context.Context, request Request, revision int)
 	return Result{Step: step, Changed: true, Revision: last.Readable + 1, Version: t.Version}, nil
 }
 
-// NoRevisionError says that a release has no such revision any more.
+// NoRevisionError says that a release no longer has such a revision.
 type NoRevisionError struct {
 	Release  string
 	Revision int
@@ -73,5 +73,5 @@ type NoRevisionError struct {
 
 // Error names the revision.
 func (e *NoRevisionError) Error() string {
-	return fmt.Sprintf("revision %d of helm release %s is gone, and cannot be gone back to: bring a working version by a commit", e.Revision, e.Release)
+	return fmt.Sprintf("revision %d of helm release %s no longer exists, so it cannot be rolled back to: commit a version that works", e.Revision, e.Release)
 }

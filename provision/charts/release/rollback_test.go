@@ -132,7 +132,7 @@ func TestRehearse(t *testing.T) {
 			"metadata": map[string]any{"name": "karpenter", "namespace": "kube-system"},
 		})
 		err = b.installer.Rehearse(t.Context(), b.charts, b.want)
-		if foreign := (*survey.ForeignObjectsError)(nil); !errors.As(err, &foreign) || !slices.Contains(foreign.Objects, "Deployment kube-system/karpenter (made by somebody)") {
+		if foreign := (*survey.ForeignObjectsError)(nil); !errors.As(err, &foreign) || !slices.Contains(foreign.Objects, "Deployment kube-system/karpenter (managed by an unknown client)") {
 			t.Errorf("Rehearse() = %v, want survey.ForeignObjectsError", err)
 		}
 		if writes := b.api.takeWrites(); len(writes) > 0 {

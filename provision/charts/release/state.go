@@ -82,7 +82,7 @@ type Mark struct {
 }
 
 // The labels of a release's Secret. Helm hands a release's own labels on to
-// each new revision, whoever makes it; the revision tells whether it was us.
+// each new revision, whichever client makes it; the revision label says whether it was us.
 const (
 	versionLabel  = "plumbline.dev/chart-version"
 	digestLabel   = "plumbline.dev/chart-digest"
@@ -95,7 +95,7 @@ type secretLister interface {
 	List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 }
 
-// readState asks for metadata alone: a release's Secret holds its whole chart.
+// readState asks only for metadata: a release's Secret holds its whole chart.
 func readState(ctx context.Context, secrets secretLister) (State, error) {
 	list, err := secrets.List(ctx, metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("owner=helm,name in (%s,%s)", charts.CRDChart, charts.ControllerChart),

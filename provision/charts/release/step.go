@@ -76,5 +76,5 @@ type BusyError struct {
 
 // Error names the revision that is waited for.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("revision %d of helm release %s was begun by somebody else and is not finished", e.Revision, e.Release)
+	return fmt.Sprintf("revision %d of helm release %s was started by another Helm client and is not finished", e.Revision, e.Release)
 }

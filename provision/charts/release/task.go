@@ -21,7 +21,7 @@ type task struct {
 	correctPaused bool
 	// description is for the revision; empty for Helm's own words.
 	description string
-	// adopt takes over what plumbline has not installed.
+	// adopt takes ownership of what plumbline has not installed.
 	adopt bool
 	// dry says that nothing is to be written.
 	dry bool

@@ -13,7 +13,7 @@ import (
 )
 
 // A revision's Secret may be cut off, by a person or a tool that restores backups.
-// Helm passes over such a one when it looks for the last revision, makes the next
+// Helm skips it when it looks for the last revision, creates the next
 // under the same name, and fails for ever because that name is taken. Asked for it
 // by number it panics (pkg/storage/driver/secrets.go, Get).
 
@@ -55,7 +55,7 @@ func (i *Installer) lastReadable(t task) (int, error) {
 }
 
 // discard deletes the Secrets of the revisions that Helm cannot read, from after
-// the last that it can up to the last there is. Nothing could be learnt from them.
+// the last that it can up to the last there is. They contain nothing that could be used.
 func (i *Installer) discard(ctx context.Context, t task, r Release) error {
 	secrets := i.objects.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(t.namespace)
 	for revision := r.Readable + 1; revision <= r.Revision; revision++ {

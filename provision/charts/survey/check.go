@@ -6,8 +6,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
 
-// Check says why what was found keeps the charts of a version from being brought.
-// With Adopt it is taken over, unless another tool still reconciles it, or it is
+// Check says why what was found keeps the charts of a version from being installed in a
+// namespace. With adopt it is adopted, unless another tool still reconciles it, or it is
 // not where both releases are to be. Errors: *ReconciledError, *ElsewhereError,
 // *OtherChartError, *NewerError, *ForeignReleaseError, *ForeignObjectsError.
 func (f Found) Check(namespace, version string, adopt bool) error {
@@ -28,15 +28,14 @@ func (f Found) Check(namespace, version string, adopt bool) error {
 	if !adopt {
 		return f.foreign(namespace)
 	}
-	_, held := f.Release(charts.CRDChart, namespace)
-	if runs := f.Version(namespace); !held && len(f.CRDs) > 0 && charts.Ahead(runs, version) {
+	_, released := f.Release(charts.CRDChart, namespace)
+	if runs := f.Version(namespace); !released && len(f.CRDs) > 0 && charts.Ahead(runs, version) {
 		return &NewerError{Runs: runs, Version: version}
 	}
 	return nil
 }
 
-// reconciled finds the first owner that would put back what is changed, and all
-// that is its.
+// reconciled finds the first owner that would revert a change, and all its objects.
 func reconciled(objects []Object) error {
 	var refusal *ReconciledError
 	for _, object := range objects {
@@ -54,7 +53,7 @@ func reconciled(objects []Object) error {
 	return refusal
 }
 
-// elsewhere holds that an object is of one of our two releases, or of none, and
+// elsewhere checks that an object belongs to one of our two releases, or to none, and
 // that no controller runs in another namespace.
 func elsewhere(object Object, namespace string) error {
 	owner := object.Owner
@@ -73,7 +72,7 @@ func elsewhere(object Object, namespace string) error {
 	return nil
 }
 
-// foreign refuses whatever was found, because nobody has asked for it.
+// foreign refuses all that was found, since adoption was not asked for.
 func (f Found) foreign(namespace string) error {
 	for _, name := range []string{charts.CRDChart, charts.ControllerChart} {
 		if release, ok := f.Release(name, namespace); ok {
@@ -87,8 +86,8 @@ func (f Found) foreign(namespace string) error {
 }
 
 // CheckWrite says why a release must not write over objects that exist: because a tool
-// reconciles them, or because they belong to another release or to none and adopt does
-// not say to take them over. Errors: *ReconciledError, *ElsewhereError, *ForeignObjectsError.
+// reconciles them, or because they belong to another release or to none and adopt is
+// not set. Errors: *ReconciledError, *ElsewhereError, *ForeignObjectsError.
 func CheckWrite(existing []Object, release, namespace string, adopt bool) error {
 	if err := reconciled(existing); err != nil {
 		return err

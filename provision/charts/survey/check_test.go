@@ -35,17 +35,17 @@ func TestWhatMayBeTakenOver(t *testing.T) {
 		says           string
 	}{
 		"nothing":                     {found: Found{}},
-		"two releases":                {found: both, unasked: new(*ForeignReleaseError), says: "helm release karpenter-crd (revision 3) was installed by somebody else and is not touched: set adopt: true"},
-		"CRDs by kubectl":             {found: Found{CRDs: []Object{crd(kubectl)}}, unasked: new(*ForeignObjectsError), says: "nodepools.karpenter.sh (made by kubectl)"},
+		"two releases":                {found: both, unasked: new(*ForeignReleaseError), says: "helm release karpenter-crd (revision 3) was not installed by plumbline and is left unchanged: set adopt: true"},
+		"CRDs by kubectl":             {found: Found{CRDs: []Object{crd(kubectl)}}, unasked: new(*ForeignObjectsError), says: "nodepools.karpenter.sh (managed by kubectl)"},
 		"CRDs of the main release":    {found: Found{CRDs: []Object{crd(helms("kube-system", charts.ControllerChart))}}, unasked: new(*ForeignObjectsError), says: "management: External"},
 		"a Deployment by kubectl":     {found: Found{Controllers: []Object{controller("kube-system", "karpenter", "1.8.6", kubectl)}}, unasked: new(*ForeignObjectsError), says: "Deployment kube-system/karpenter"},
-		"Flux":                        {found: Found{CRDs: []Object{crd(flux)}, Controllers: both.Controllers}, unasked: new(*ReconciledError), asked: new(*ReconciledError), says: "Flux's HelmRelease flux-system/karpenter reconciles CustomResourceDefinition nodepools.karpenter.sh, which is therefore not touched: set management: External"},
+		"Flux":                        {found: Found{CRDs: []Object{crd(flux)}, Controllers: both.Controllers}, unasked: new(*ReconciledError), asked: new(*ReconciledError), says: "Flux's HelmRelease flux-system/karpenter reconciles CustomResourceDefinition nodepools.karpenter.sh, which is left unchanged: set management: External"},
 		"another namespace":           {found: Found{Controllers: []Object{controller("karpenter", "karpenter", "1.8.6", helms("karpenter", "karpenter"))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "set namespace: karpenter in plumbline.yaml"},
 		"by kubectl, elsewhere":       {found: Found{Controllers: []Object{controller("karpenter", "karpenter", "1.8.6", kubectl)}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "set namespace: karpenter in plumbline.yaml"},
 		"CRDs of another namespace":   {found: Found{CRDs: []Object{crd(helms("default", charts.CRDChart))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "set namespace: default in plumbline.yaml"},
-		"another name":                {found: Found{Controllers: []Object{controller("kube-system", "karpenter-nodes", "1.8.6", helms("kube-system", "nodes"))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "by the names karpenter-crd and karpenter alone"},
+		"another name":                {found: Found{Controllers: []Object{controller("kube-system", "karpenter-nodes", "1.8.6", helms("kube-system", "nodes"))}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "only releases named karpenter-crd and karpenter can be adopted"},
 		"another name, by kubectl":    {found: Found{Controllers: []Object{controller("kube-system", "karpenter-2", "1.8.6", kubectl)}}, unasked: new(*ElsewhereError), asked: new(*ElsewhereError), says: "Deployment kube-system/karpenter-2"},
-		"an umbrella chart":           {found: Found{Releases: []Release{release("kube-system", charts.ControllerChart, "platform", "0.1.0")}}, unasked: new(*OtherChartError), asked: new(*OtherChartError), says: "is of chart platform"},
+		"an umbrella chart":           {found: Found{Releases: []Release{release("kube-system", charts.ControllerChart, "platform", "0.1.0")}}, unasked: new(*OtherChartError), asked: new(*OtherChartError), says: "was made from chart platform"},
 		"newer CRDs, by kubectl":      {found: Found{CRDs: []Object{crd(kubectl)}, Controllers: []Object{controller("kube-system", "karpenter", "1.15.0", kubectl)}}, unasked: new(*ForeignObjectsError), asked: new(*NewerError)},
 		"a newer release":             {found: Found{Releases: []Release{release("kube-system", charts.CRDChart, charts.CRDChart, "1.15.0"), release("kube-system", charts.ControllerChart, charts.ControllerChart, "1.15.0")}, CRDs: both.CRDs}, unasked: new(*ForeignReleaseError)},
 		"a release that nobody reads": {found: Found{Releases: []Release{{Name: charts.ControllerChart, Namespace: "kube-system", Revision: 2}}}, unasked: new(*ForeignReleaseError), says: "revision 2"},
@@ -72,10 +72,10 @@ func TestValuesThatGitHasNot(t *testing.T) {
 		"dnsPolicy": "Default",
 	}}
 	git := map[string]any{"replicas": 2, "dnsPolicy": "ClusterFirst", "settings": map[string]any{"interruptionQueue": "prod-eu"}}
-	if diff := cmp.Diff([]string{"dnsPolicy", "settings.featureGates.spotToSpotConsolidation"}, release.Besides(git)); diff != "" {
-		t.Errorf("Besides (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"dnsPolicy", "settings.featureGates.spotToSpotConsolidation"}, release.ValuesNotIn(git)); diff != "" {
+		t.Errorf("ValuesNotIn() (-want +got):\n%s", diff)
 	}
-	if besides := (Release{}).Besides(nil); besides != nil {
-		t.Errorf("of no values: %v", besides)
+	if paths := (Release{}).ValuesNotIn(nil); paths != nil {
+		t.Errorf("of no values: %v", paths)
 	}
 }

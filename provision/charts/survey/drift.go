@@ -15,31 +15,31 @@ import (
 type Drift struct {
 	// Object is its kind and name, such as "Deployment kube-system/karpenter".
 	Object string
-	// Deleted says that it is gone, or going; who did it is kept nowhere.
+	// Deleted says that it is gone or terminating; by whom is recorded nowhere.
 	Deleted bool
 	// Fields are those that are not as the chart has them, in order.
 	Fields []string
 	// Editor is the field manager that wrote one of them last, and Operation how: Apply
-	// or Update. Empty where that is not kept: who takes a field out leaves no trace.
+	// or Update. Empty where that is unknown: removing a field leaves no trace.
 	Editor, Operation string
-	// At is when; zero where that is not kept.
+	// At is when; zero where that is unknown.
 	At time.Time
 }
 
 // maxFields is how many fields a message names.
 const maxFields = 3
 
-// String says what was done, and by whom.
+// String says what was changed, and by which field manager.
 func (d Drift) String() string {
 	if d.Deleted {
-		return d.Object + " was deleted, by whom is not kept"
+		return d.Object + " was deleted by an unknown client"
 	}
 	fields := strings.Join(d.Fields[:min(maxFields, len(d.Fields))], ", ")
 	if more := len(d.Fields) - maxFields; more > 0 {
 		fields += fmt.Sprintf(" and %d more", more)
 	}
 	if d.Editor == "" {
-		return fmt.Sprintf("%s: %s was changed, by whom is not kept", d.Object, fields)
+		return fmt.Sprintf("%s: %s was changed by an unknown client", d.Object, fields)
 	}
 	return fmt.Sprintf("%s: %s was edited by %s (%s)", d.Object, fields, d.Editor, d.Operation)
 }
@@ -68,8 +68,8 @@ func Compare(object string, wanted, live runtime.Object, managers []metav1.Manag
 	return &d, err
 }
 
-// edited says who changed fields of an object: whoever of those that own one of
-// them has written last.
+// edited names the field manager that changed fields of an object: of those that own one
+// of them, the one that wrote last.
 func edited(object string, fields []fieldpath.Path, managers []metav1.ManagedFieldsEntry) (Drift, error) {
 	d := Drift{Object: object}
 	for _, path := range fields {

@@ -45,7 +45,7 @@ func TestWhoseEditItWas(t *testing.T) {
 		"nobody owns it": {
 			[]fieldpath.Path{image},
 			[]metav1.ManagedFieldsEntry{entry("istio", "Update", 2, elsewhere)},
-			`Deployment karpenter: spec.template.spec.containers[name="controller"].image was changed, by whom is not kept`,
+			`Deployment karpenter: spec.template.spec.containers[name="controller"].image was changed by an unknown client`,
 		},
 		"many fields": {
 			[]fieldpath.Path{fieldpath.MakePathOrDie("d"), fieldpath.MakePathOrDie("c"), fieldpath.MakePathOrDie("b"), fieldpath.MakePathOrDie("a")},
@@ -62,7 +62,7 @@ func TestWhoseEditItWas(t *testing.T) {
 		})
 	}
 	gone := Drifts([]Drift{{Object: "Role kube-system/karpenter", Deleted: true}, {Object: "Service kube-system/karpenter", Fields: []string{"spec.ports"}}})
-	if want := "Role kube-system/karpenter was deleted, by whom is not kept; Service kube-system/karpenter: spec.ports was changed, by whom is not kept"; gone != want {
+	if want := "Role kube-system/karpenter was deleted by an unknown client; Service kube-system/karpenter: spec.ports was changed by an unknown client"; gone != want {
 		t.Errorf("Drifts() = %q, want %q", gone, want)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
 
-// waysOut are the two things that can be done about what somebody else installed.
-const waysOut = "set adopt: true in plumbline.yaml to take over what is there, as it is, " +
-	"or management: External to leave the charts to whoever installed them"
+// waysOut are the two things that can be done about what plumbline has not installed.
+const waysOut = "set adopt: true in plumbline.yaml to adopt what exists, as it is, " +
+	"or management: External to leave the charts to the tool that installed them"
 
-// ReconciledError says that another tool still reconciles what the charts consist
-// of: two would put it back and forth.
+// ReconciledError says that another tool still reconciles what the charts consist of:
+// each would revert the other.
 type ReconciledError struct {
 	Owner   Owner
 	Objects []string
@@ -20,8 +20,8 @@ type ReconciledError struct {
 
 // Error names the owner.
 func (e *ReconciledError) Error() string {
-	return fmt.Sprintf("%s reconciles %s, which is therefore not touched: set management: External in plumbline.yaml to leave the charts to it, "+
-		"or have it let go of them first, without deleting anything", e.Owner, strings.Join(e.Objects, ", "))
+	return fmt.Sprintf("%s reconciles %s, which is left unchanged: set management: External in plumbline.yaml to leave the charts to it, "+
+		"or make it release them first, without deleting anything", e.Owner, strings.Join(e.Objects, ", "))
 }
 
 // ElsewhereError says that Karpenter was installed under another name or in
@@ -29,40 +29,40 @@ func (e *ReconciledError) Error() string {
 type ElsewhereError struct {
 	Object string
 	Owner  Owner
-	// Namespace that would be right; empty where none would.
+	// Namespace that would be right; empty where none would be.
 	Namespace string
 }
 
 // Error says what to set.
 func (e *ElsewhereError) Error() string {
-	text := fmt.Sprintf("%s (%s) is Karpenter's already, and a second one would be installed beside it: ", e.Object, e.Owner)
+	text := fmt.Sprintf("%s (%s) already belongs to Karpenter, and a second one would be installed beside it: ", e.Object, e.Owner)
 	if e.Namespace != "" {
 		return text + fmt.Sprintf("set namespace: %s in plumbline.yaml, with adopt: true, or management: External", e.Namespace)
 	}
-	return text + fmt.Sprintf("releases are taken over by the names %s and %s alone: set management: External in plumbline.yaml", charts.CRDChart, charts.ControllerChart)
+	return text + fmt.Sprintf("only releases named %s and %s can be adopted: set management: External in plumbline.yaml", charts.CRDChart, charts.ControllerChart)
 }
 
-// OtherChartError says that a release of our name is of another chart: what else
-// is in it, such as NodePools, would be deleted by an upgrade to ours.
+// OtherChartError says that a release of our name was made from another chart: its other
+// objects, such as NodePools, would be deleted by an upgrade to ours.
 type OtherChartError struct {
 	Release, Chart string
 }
 
 // Error names the chart.
 func (e *OtherChartError) Error() string {
-	return fmt.Sprintf("helm release %s is of chart %s, which is not Karpenter's own: taking it over would delete what else is in it: "+
+	return fmt.Sprintf("helm release %s was made from chart %s, which is not Karpenter's own: adopting it would delete its other objects: "+
 		"set management: External in plumbline.yaml", e.Release, e.Chart)
 }
 
 // NewerError says that CRDs of no release are those of a newer version than Git's,
-// as far as can be told: they would go back.
+// as far as is known: they would be downgraded.
 type NewerError struct {
 	Runs, Version string
 }
 
 // Error says what to do first.
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("karpenter %s runs here, over CRDs of no helm release, and CRDs do not go back: set version: %s in plumbline.yaml to take them over, and go to %s in a later commit",
+	return fmt.Sprintf("karpenter %s runs here with CRDs of no helm release, and CRDs are never downgraded: set version: %s in plumbline.yaml to adopt them, and change it to %s in a later commit",
 		e.Runs, e.Runs, e.Version)
 }
 
@@ -74,7 +74,7 @@ type ForeignReleaseError struct {
 
 // Error says what can be done about it.
 func (e *ForeignReleaseError) Error() string {
-	return fmt.Sprintf("helm release %s (revision %d) was installed by somebody else and is not touched: %s", e.Release, e.Revision, waysOut)
+	return fmt.Sprintf("helm release %s (revision %d) was not installed by plumbline and is left unchanged: %s", e.Release, e.Revision, waysOut)
 }
 
 // ForeignObjectsError says that objects of the chart exist and are not this
@@ -93,5 +93,5 @@ func newForeignObjectsError(objects []Object) *ForeignObjectsError {
 
 // Error names them.
 func (e *ForeignObjectsError) Error() string {
-	return fmt.Sprintf("%s: made by something else than this helm release, and not taken over: %s", strings.Join(e.Objects, ", "), waysOut)
+	return fmt.Sprintf("%s: not part of this helm release, and left unchanged: %s", strings.Join(e.Objects, ", "), waysOut)
 }

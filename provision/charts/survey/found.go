@@ -19,7 +19,7 @@ type Found struct {
 	Controllers []Object `json:"controllers"`
 }
 
-// Release is a release of Helm that somebody else made, at its last revision.
+// Release is a Helm release that plumbline has not made, at its last revision.
 type Release struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -34,7 +34,7 @@ type Release struct {
 // String is namespace/name.
 func (r Release) String() string { return r.Namespace + "/" + r.Name }
 
-// Object is an object that somebody else made.
+// Object is an object of Karpenter's in the cluster.
 type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
@@ -114,7 +114,7 @@ const (
 	crdKind        = "CustomResourceDefinition"
 )
 
-// ChartLabel says of an object which chart it was made from, as name-version.
+// ChartLabel names the chart that an object was made from, as name-version.
 const ChartLabel = "helm.sh/chart"
 
 // VersionIn is the version in a ChartLabel, where that names Karpenter's main chart.
@@ -156,5 +156,5 @@ func (f Found) Version(namespace string) string {
 	return ""
 }
 
-// Nothing says that there is nothing of somebody else's.
-func (f Found) Nothing() bool { return len(f.Releases)+len(f.CRDs)+len(f.Controllers) == 0 }
+// Empty says that nothing was found.
+func (f Found) Empty() bool { return len(f.Releases)+len(f.CRDs)+len(f.Controllers) == 0 }

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// Ignore names fields of what the charts make that are somebody else's: they are
-// neither compared nor written, once the object is there.
+// Ignore names fields of the charts' objects that other controllers or users may change:
+// they are neither compared nor written once the object exists.
 type Ignore struct {
 	// Kind of the objects, and Name; an empty one means all of the kind.
 	Kind, Name string
-	// JSONPointers lead to fields, by RFC 6901. One to nothing is passed over.
+	// JSONPointers lead to fields, by RFC 6901. One to a field that does not exist is skipped.
 	JSONPointers []string
-	// Managers are field managers: what one of them owns is its own.
+	// Managers are field managers: fields that one of them owns are ignored.
 	Managers []string
 }
 

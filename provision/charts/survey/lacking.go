@@ -11,10 +11,10 @@ import (
 
 // lacking are the fields of its manifest that a live object lacks, or has
 // otherwise: what an upgrade to the same chart would write. Typed objects are
-// compared, which write a quantity in one way alone.
+// compared, which write a quantity in only one way.
 func lacking(wanted, live runtime.Object) ([]fieldpath.Path, error) {
 	if _, untyped := wanted.(runtime.Unstructured); untyped {
-		return nil, nil // Helm compares such with the last manifest alone, and would write nothing
+		return nil, nil // Helm compares such only with the last manifest, and would write nothing
 	}
 	wants, err := written(wanted)
 	if err != nil {
@@ -98,8 +98,8 @@ func name(value any) string {
 	return name
 }
 
-// written is an object without what nobody writes: its status, and when it was
-// made. A typed object has both, empty.
+// written is an object without what no client writes: its status and its creation time.
+// A typed object has both, empty.
 func written(object runtime.Object) (map[string]any, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Owner is who keeps an object as it is, or made it last.
+// Owner is what keeps an object as it is, or wrote it last.
 type Owner struct {
-	// Tool that reconciles it: Flux or Argo CD; empty where nobody does.
+	// Tool that reconciles it: Flux or Argo CD; empty where none does.
 	Tool string `json:"tool,omitempty"`
-	// Kind, Namespace and Name of what it belongs to: a HelmRelease, Kustomization,
-	// Application or HelmRelease of Helm's own, a Release. Argo CD's marks do not
-	// always tell the namespace.
+	// Kind, Namespace and Name of what it belongs to: a HelmRelease, Kustomization or
+	// Application, or a Release of Helm's own. Argo CD's marks do not always have the
+	// namespace.
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
@@ -22,10 +22,10 @@ type Owner struct {
 	Manager string `json:"manager,omitempty"`
 }
 
-// releaseKind is the Kind of what Helm alone installed.
+// releaseKind is the Kind of a release that only Helm knows.
 const releaseKind = "Release"
 
-// Reconciles says that a tool would put back whatever is changed.
+// Reconciles says that a tool would revert any change.
 func (o Owner) Reconciles() bool { return o.Tool != "" }
 
 // isRelease says that an object belongs to a Helm release that no tool reconciles.
@@ -33,7 +33,7 @@ func (o Owner) isRelease(name, namespace string) bool {
 	return o.Tool == "" && o.Kind == releaseKind && o.Name == name && o.Namespace == namespace
 }
 
-// String names the owner as people call it.
+// String names the owner in messages.
 func (o Owner) String() string {
 	name := strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 	switch {
@@ -42,12 +42,12 @@ func (o Owner) String() string {
 	case o.Kind == releaseKind:
 		return "helm release " + name
 	case o.Manager != "":
-		return "made by " + o.Manager
+		return "managed by " + o.Manager
 	}
-	return "made by somebody"
+	return "managed by an unknown client"
 }
 
-// The marks of those who reconcile what they have written.
+// The labels and annotations by which tools mark what they reconcile.
 const (
 	// Flux labels what its controllers make: https://fluxcd.io/flux/components/helm/helmreleases/,
 	// https://fluxcd.io/flux/components/kustomize/kustomizations/.
@@ -67,7 +67,7 @@ const (
 // argoManagers are the field managers of Argo CD's application controller.
 var argoManagers = []string{"argocd-controller", "argocd-application-controller"}
 
-// OwnerOf reads from an object's marks whose it is.
+// OwnerOf reads an object's owner from its labels, annotations and managed fields.
 func OwnerOf(object metav1.Object) Owner {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	for _, flux := range []struct{ group, kind string }{{fluxHelmGroup, "HelmRelease"}, {fluxKustomizeGroup, "Kustomization"}} {
@@ -107,7 +107,7 @@ func argoApplication(object metav1.Object) string {
 	return ""
 }
 
-// lastManager is who wrote the object itself last; a status is no matter.
+// lastManager is the field manager that wrote the object last, its status aside.
 func lastManager(object metav1.Object) string {
 	var last metav1.ManagedFieldsEntry
 	for _, entry := range object.GetManagedFields() {

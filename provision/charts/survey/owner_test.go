@@ -59,9 +59,9 @@ func TestOwnerOf(t *testing.T) {
 		"kubectl, whatever the API server writes later": {
 			metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{wrote("helm", 1, ""), wrote("kubectl-client-side-apply", 2, ""), wrote("kube-apiserver", 3, "status")}},
 			Owner{Manager: "kubectl-client-side-apply"},
-			"made by kubectl-client-side-apply",
+			"managed by kubectl-client-side-apply",
 		},
-		"nobody": {metav1.ObjectMeta{}, Owner{}, "made by somebody"},
+		"nobody": {metav1.ObjectMeta{}, Owner{}, "managed by an unknown client"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Besides are the values of a release that Git has not, or has otherwise, by their
-// paths and in order. The cluster's name is filled in.
-func (r Release) Besides(git map[string]any) []string {
+// ValuesNotIn are the values of a release that Git lacks or has otherwise, by their paths
+// and in order, without the cluster's name, which plumbline fills in.
+func (r Release) ValuesNotIn(git map[string]any) []string {
 	var paths []string
 	var walk func(path string, has, git any)
 	walk = func(path string, has, git any) {
 		fields, ok := has.(map[string]any)
 		if !ok {
-			if plainly(has) != plainly(git) {
+			if asJSON(has) != asJSON(git) {
 				paths = append(paths, path)
 			}
 			return
@@ -31,8 +31,8 @@ func (r Release) Besides(git map[string]any) []string {
 	return paths
 }
 
-// plainly is a value as JSON has it, so that 1 is 1 whoever has read it.
-func plainly(value any) string {
+// asJSON is a value in JSON, so that numbers of different types are equal.
+func asJSON(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Sprint(value)

@@ -9,16 +9,16 @@ import (
 // errNoCluster ends a render that asks for the cluster: a template cannot catch it.
 var errNoCluster = errors.New("a chart is rendered without the cluster")
 
-// clusterless is the engine.ClientProvider of a render without a cluster. Without
+// noCluster is the engine.ClientProvider of a render without a cluster. Without
 // one, Helm would have lookup return nothing, and a chart would render to something
 // else than its author meant.
-type clusterless struct {
+type noCluster struct {
 	// called says that a template has called lookup.
 	called bool
 }
 
 // GetClientFor refuses.
-func (c *clusterless) GetClientFor(string, string) (dynamic.NamespaceableResourceInterface, bool, error) {
+func (c *noCluster) GetClientFor(string, string) (dynamic.NamespaceableResourceInterface, bool, error) {
 	c.called = true
 	return nil, false, errNoCluster
 }

@@ -120,7 +120,7 @@ func TestCredentialsGoNowhereElse(t *testing.T) {
 	t.Run("whoever has set them", func(t *testing.T) {
 		f, elsewhere := newFakeHelmRepository(t), newFakeHelmRepository(t)
 		f.redirect["/a"] = elsewhere.server.URL + "/a"
-		v := &visitor{base: http.DefaultTransport.(*http.Transport), home: f.host()}
+		v := &session{base: http.DefaultTransport.(*http.Transport), home: f.host()}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.server.URL+"/a", nil)
 		if err != nil {
 			t.Fatal(err)
