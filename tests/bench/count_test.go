@@ -71,6 +71,7 @@ func TestExact(t *testing.T) {
 		"a LIST":                 {Row{Writes: 1, Lists: 1}, oneObject, false},
 		"a GET that is free":     {Row{Writes: 1, Reads: 3}, oneObject, true},
 		"a GET where none is":    {Row{Reads: 1}, nothing, false},
+		"a child for none":       {Row{Children: 1}, nothing, false},
 		"a status for a commit":  {Row{Patches: 1}, nothing, true},
 		"two for one commit":     {Row{Patches: 2}, nothing, false},
 		"an event about nothing": {Row{Events: 1}, nothing, false},

@@ -11,6 +11,8 @@ type Counts struct {
 	// Writes are exact; the others are the most there may be, or free. Refused are
 	// writes that somebody else's to the same object overtook.
 	Writes, Refused, Patches, Events, Lists, Reads int
+	// Children are exact, too.
+	Children int
 }
 
 // free leaves a count to itself.
@@ -34,6 +36,9 @@ func exact(row Row, want Counts) error {
 	if row.Writes != want.Writes || row.Refused > want.Refused || row.DryRuns > 0 {
 		failed = fmt.Errorf("%d objects were written, %d writes refused and %d only tried; want exactly %d, at most %d and none",
 			row.Writes, row.Refused, row.DryRuns, want.Writes, want.Refused)
+	}
+	if row.Children != want.Children && want.Children != free {
+		failed = errors.Join(failed, fmt.Errorf("%d child processes; want exactly %d", row.Children, want.Children))
 	}
 	for _, count := range []struct {
 		what      string

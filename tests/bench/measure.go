@@ -45,6 +45,8 @@ func (b *bench) measure(ctx context.Context, by follower, begin func(context.Con
 		return Row{}, err
 	}
 	statuses, fetched := b.host.statuses.Load(), b.host.fetched.Load()
+	started := watchChildren(ctx, b.plumbline.daemon.PID)
+	defer started.end()
 	began, err := begin(ctx)
 	if err != nil {
 		return Row{}, err
@@ -61,6 +63,7 @@ func (b *bench) measure(ctx context.Context, by follower, begin func(context.Con
 		return Row{}, err
 	}
 	row := count(requests, began)
+	row.Children, row.ChildPeak = started.stop()
 	row.CPU = after - cpu
 	row.Statuses, row.Fetches = int(b.host.statuses.Load()-statuses), int(b.host.fetched.Load()-fetched)
 	return row, nil

@@ -14,8 +14,12 @@ type Row struct {
 	// work, to the answer to the last write of an object; where there is none, and
 	// for a removal, of the status. Told is until the status.
 	Wall, Told time.Duration
-	// CPU is the processor time until all was quiet, in steps of 10 ms.
+	// CPU is the processor time until all was quiet, of child processes, too, in steps
+	// of 10 ms.
 	CPU time.Duration
+	// Children are plumbline's child processes, ChildPeak the most memory of one, in bytes.
+	Children  int
+	ChildPeak int64
 	// Writes are objects written, Refused writes that the API server refused and
 	// DryRuns those that it was only asked to try;
 	// Reads are GETs of objects, Gets all, those of Secrets among them;
@@ -94,10 +98,14 @@ func middle(rows []Row) Row {
 		func(r *Row) *int { return &r.ConfigMaps },
 		func(r *Row) *int { return &r.Statuses },
 		func(r *Row) *int { return &r.Fetches },
+		func(r *Row) *int { return &r.Children },
 	} {
 		for i := range rows {
 			*get(&m) = max(*get(&m), *get(&rows[i]))
 		}
+	}
+	for _, row := range rows {
+		m.ChildPeak = max(m.ChildPeak, row.ChildPeak)
 	}
 	return m
 }

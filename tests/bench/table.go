@@ -39,6 +39,7 @@ var columns = []struct {
 	{"work", func(r *Row) string { return r.Work }},
 	{"wall", func(r *Row) string { return seconds(r.Wall) }},
 	{"CPU", func(r *Row) string { return seconds(r.CPU) }},
+	{"children", (*Row).children},
 	{"writes", func(r *Row) string { return fmt.Sprint(r.Writes) }},
 	{"patches", func(r *Row) string { return fmt.Sprint(r.Patches) }},
 	{"events", func(r *Row) string { return fmt.Sprint(r.Events) }},
@@ -55,10 +56,18 @@ var columns = []struct {
 }
 
 // legend says what the columns are.
-const legend = `wall: from the branch's move on the server to the answer to the last object write; patches: writes of the NodeSync; queue: writes of ConfigMaps
+const legend = `CPU: that of children, too; children: child processes, and the most memory of one; wall: from the branch's move on the server to the answer to the last object write; patches: writes of the NodeSync; queue: writes of ConfigMaps
 (the queue of commit statuses, records of removals), counted apart; posts: commit statuses; fetches: packs asked of the Git host; raw fetch: git fetch
 of the same push; raw apply: server-side apply of the same objects over 8 connections; ÷ raw: wall ÷ (raw fetch + krusty + raw apply)
 `
+
+// children says how many child processes there were, and the most memory of one.
+func (r *Row) children() string {
+	if r.Children == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d, %d MB", r.Children, r.ChildPeak>>20)
+}
 
 // ratio is how many times as long as fetch, build and apply alone it takes.
 func (r *Row) ratio() string {

@@ -19,17 +19,17 @@ type watched int
 
 func (w watched) file(name string) string { return filepath.Join("/proc", strconv.Itoa(int(w)), name) }
 
-// cpu is the processor time that the process has used.
+// cpu is the processor time that the process and its children that have ended have used.
 func (w watched) cpu() (time.Duration, error) {
 	stat, err := os.ReadFile(w.file("stat"))
 	if err != nil {
 		return 0, fmt.Errorf("read a process's processor time: %w", err)
 	}
-	// The name, in brackets, may hold blanks. After it user time is the 12th
-	// field and system time the 13th.
+	// The name, in brackets, may hold blanks. After it user time is the 12th field and
+	// system time the 13th; then the same of the children.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	var sum time.Duration
-	for _, field := range fields[11:13] {
+	for _, field := range fields[11:15] {
 		ticks, err := strconv.Atoi(field)
 		if err != nil {
 			return 0, fmt.Errorf("read a process's processor time: %w", err)
