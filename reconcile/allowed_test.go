@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -54,10 +55,10 @@ func TestWhatIsNotAllowedIsNotAskedFor(t *testing.T) {
 			if k.Management == "" {
 				k.Management = render.Managed
 			}
-			p.karpenter, p.snapshot = &k, &render.Snapshot{Revision: "main@sha1:1"}
+			p.want.Karpenter, p.snapshot = &k, &render.Snapshot{Revision: "main@sha1:1"}
 			err := p.resolveCharts(t.Context())
 			if k.Management == render.External {
-				err = p.unpulled
+				err = p.want.Unpulled
 			}
 			var refused *allowance.RefusedError
 			var away *charts.UnreachableError
@@ -73,10 +74,16 @@ func TestWhatIsNotAllowedIsNotAskedFor(t *testing.T) {
 
 // TestChartsOfOtherDigests: a repository may hold anything under a version.
 func TestChartsOfOtherDigests(t *testing.T) {
-	b := newBed(t, nodeSync(allowing(&v1alpha1.ChartAllow{Digests: []string{"sha256:crd", "sha256:main"}})))
 	for digest, refused := range map[string]bool{"sha256:main": false, "sha256:evil": true} {
-		err := b.pass().checkFound(&charts.Charts{Version: "1.14.1", CRDDigest: "sha256:crd", Digest: digest}, nil)
-		if (err != nil) != refused {
+		b := newBed(t, nodeSync(allowing(&v1alpha1.ChartAllow{Digests: []string{"sha256:crd", "sha256:main"}})))
+		found := installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1"))
+		found.CRDDigest, found.Digest = "sha256:crd", digest
+		b.Charts = pulled{charts: found}
+		p := b.pass()
+		p.want.Karpenter, p.snapshot = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}, &render.Snapshot{Revision: "main@sha1:1"}
+		err := p.resolveCharts(t.Context())
+		var is *allowance.RefusedError
+		if errors.As(err, &is) != refused || !refused && err != nil {
 			t.Errorf("%s: %v", digest, err)
 		}
 	}
@@ -99,8 +106,10 @@ func TestEverythingIsWarnedOfOnce(t *testing.T) {
 				sync.Status.ObservedGeneration = c.observed
 			}))
 			p := b.pass()
-			p.karpenter = &render.Karpenter{Management: render.Managed}
-			p.warnOfEverything()
+			p.want.Karpenter, p.snapshot = &render.Karpenter{Management: render.Managed, Version: "1.14.1"}, &render.Snapshot{Revision: "main@sha1:1"}
+			if err := p.resolveCharts(t.Context()); err == nil {
+				t.Fatal("the registry was not asked")
+			}
 			if warned := len(p.Notes) == 1 && p.Notes[0].Reason == "AllowsEverything"; warned != c.warned {
 				t.Errorf("notes: %v", p.Notes)
 			}
@@ -112,7 +121,7 @@ func TestEverythingIsWarnedOfOnce(t *testing.T) {
 func TestWhatTheChartsRenderToIsAsked(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
-	p.karpenter = &render.Karpenter{Management: render.Managed}
+	p.want.Karpenter = &render.Karpenter{Management: render.Managed}
 	job := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": map[string]any{"name": "karpenter"}}}
 	for _, chart := range []string{charts.CRDChart, charts.ControllerChart} {
 		err := p.chartStep().Permit(release.Rendered{Chart: chart, Version: "1.14.1", Namespace: "kube-system", Objects: []*unstructured.Unstructured{job}})

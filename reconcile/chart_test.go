@@ -39,7 +39,7 @@ func TestLiveSchemasAreReadOnce(t *testing.T) {
 	b.Uncached = uncached
 	resolve := func() (*pass, error) {
 		p := b.pass()
-		p.karpenter = &render.Karpenter{Management: render.External}
+		p.want.Karpenter = &render.Karpenter{Management: render.External}
 		return p, p.resolveCharts(t.Context())
 	}
 	upgrade := func() {
@@ -66,8 +66,8 @@ func TestLiveSchemasAreReadOnce(t *testing.T) {
 		step.change()
 		uncached.reads = 0
 		p, err := resolve()
-		if err != nil || p.schema == nil {
-			t.Fatalf("%s: schema %v, %v", step.name, p.schema, err)
+		if err != nil || p.want.Schema == nil {
+			t.Fatalf("%s: schema %v, %v", step.name, p.want.Schema, err)
 		}
 		if uncached.reads != step.reads {
 			t.Errorf("%s: %d reads past the cache, want %d", step.name, uncached.reads, step.reads)

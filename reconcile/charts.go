@@ -14,7 +14,7 @@ import (
 
 // installCharts brings the first two Stages, or looks whether somebody else has.
 func (p *pass) installCharts(ctx context.Context) error {
-	if p.karpenter.Management == render.External && p.sync.Status.Karpenter == nil {
+	if p.want.Karpenter.Management == render.External && p.sync.Status.Karpenter == nil {
 		// Written before it is done: the next pass goes by it.
 		p.fix()
 		p.Wait("the first install", "what it fixes is recorded first")
@@ -57,8 +57,8 @@ func (p *pass) chartStep() *install.Step {
 	return &install.Step{
 		Tools: install.Tools{Client: p.Client, Helm: p.Install, Logs: p.Logs, Schemas: &p.schemas, StillLeader: p.Settings.StillLeader},
 		Wanted: install.Wanted{
-			Karpenter: p.karpenter, Charts: p.charts, Values: p.values, Permit: p.permit,
-			Revision: p.revision(), Set: p.set, Serving: p.serving,
+			Karpenter: p.want.Karpenter, Charts: p.want.Charts, Values: p.want.Values, Permit: p.desiredStep().Permit,
+			Revision: p.revision(), Set: p.want.Set, Serving: p.want.Serving,
 		},
 		Sync: p.sync, View: p.view, Live: p.live, Memory: &p.memory.install,
 		Now: p.now, Timeout: p.timeout(), Retry: p.retryInterval(), Insist: p.insists(),
@@ -79,7 +79,7 @@ func (p *pass) settleCharts(context.Context) error {
 		return nil
 	}
 	for _, kind := range []string{render.EC2NodeClass, render.NodePool} {
-		if ready := p.stages.of(p.set, kind); !ready.Ready {
+		if ready := p.stages.of(p.want.Set, kind); !ready.Ready {
 			return nil
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
@@ -79,7 +80,7 @@ func (b *bed) inAccount(cluster cloud.Cluster) {
 func (b *bed) atTheCharts(change func(*v1alpha1.KarpenterStatus)) *pass {
 	b.t.Helper()
 	p := b.installing()
-	p.karpenter.Cluster = render.Cluster{Name: "prod-eu", Region: "eu-west-1"}
+	p.want.Karpenter.Cluster = render.Cluster{Name: "prod-eu", Region: "eu-west-1"}
 	identity, err := p.chartStep().Identity()
 	if err != nil {
 		b.t.Fatal(err)
@@ -187,7 +188,7 @@ func TestAnAnswerIsAboutOneName(t *testing.T) {
 	b.inAccount(prodEU("111122223333", "ours"))
 	b.concluded(b.atTheCharts(inForce))
 	p := b.pass()
-	p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-us", Region: "eu-west-1"}}
+	p.want.Karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-us", Region: "eu-west-1"}}
 	if err := p.verifyCloud(t.Context()); err != nil || b.cloud.asked != 2 {
 		t.Errorf("asked %d times, %v", b.cloud.asked, err)
 	}
@@ -294,8 +295,9 @@ func TestACopiedNameMayBeCorrected(t *testing.T) {
 			p := b.pass()
 			c.before.Namespace, c.before.Cluster, c.before.Region = "kube-system", "copied", "eu-west-1"
 			p.sync.Status.Karpenter = &c.before
-			p.karpenter = &render.Karpenter{Management: render.Management(c.before.Management), Namespace: "kube-system", Cluster: render.Cluster{Name: "ours", Region: "eu-west-1"}}
-			err := p.checkFixed(p.karpenter)
+			p.want.Karpenter = &render.Karpenter{Management: render.Management(c.before.Management), Namespace: "kube-system", Cluster: render.Cluster{Name: "ours", Region: "eu-west-1"}}
+			var err error
+			p.want.Renamed, err = desired.CheckFixed(p.sync.Status.Karpenter, p.want.Karpenter)
 			if err == nil {
 				err = p.verifyCloud(t.Context())
 			}

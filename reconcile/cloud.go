@@ -200,8 +200,8 @@ func (p *pass) tellForeign() {
 // clusterName is the cluster as Git names it, or as the first install fixed it
 // where there is no Git to read.
 func (p *pass) clusterName() (name, region string) {
-	if p.karpenter != nil {
-		return p.karpenter.Cluster.Name, p.karpenter.Cluster.Region
+	if p.want.Karpenter != nil {
+		return p.want.Karpenter.Cluster.Name, p.want.Karpenter.Cluster.Region
 	}
 	if fixed := p.sync.Status.Karpenter; fixed != nil {
 		return fixed.Cluster, fixed.Region

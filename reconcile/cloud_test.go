@@ -27,7 +27,7 @@ func TestACloudThatHangsHoldsUpNoPass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Timeout = &metav1.Duration{Duration: c.timeout} }))
 			p := b.pass()
-			p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu", Region: "eu-west-1"}}
+			p.want.Karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu", Region: "eu-west-1"}}
 			if err := p.verifyCloud(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestAccountOfADisruptedZone(t *testing.T) {
 	b.inAccount(prodEU("111122223333", "ours"))
 	for shown, want := range map[string]string{"i-1": cloud.ReasonVerified, "": "Failed"} {
 		p := b.pass()
-		p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu", Region: "eu-west-1"}}
+		p.want.Karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu", Region: "eu-west-1"}}
 		p.live.NodeClaims = []plan.NodeClaim{{Name: "a", ProviderID: "aws:///eu-west-1a/i-1"}, {Name: "b", ProviderID: "aws:///eu-west-1b/i-2"}}
 		b.cloud.silence, b.cloud.running = errUnreachable, nil
 		if shown != "" {

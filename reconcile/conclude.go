@@ -41,7 +41,7 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 // summarize sets the conditions and the lists of the status.
 func (p *pass) summarize() {
 	s := &p.sync.Status
-	s.Stages = p.stages.list(p.set, s.Stages, p.timestamp())
+	s.Stages = p.stages.list(p.want.Set, s.Stages, p.timestamp())
 	for _, message := range missing(s.Stages, p.before.Status.Stages) {
 		p.Warn("ReplicaMissing", message)
 	}
@@ -232,7 +232,7 @@ func (p *pass) result() ctrl.Result {
 	if p.suspended || p.elsewhere || p.finished {
 		return ctrl.Result{}
 	}
-	for _, f := range []*fault.Error{p.fault, fault.Classify(p.unpulled), fault.Classify(p.unwritten)} {
+	for _, f := range []*fault.Error{p.fault, fault.Classify(p.want.Unpulled), fault.Classify(p.unwritten)} {
 		if f != nil && f.Class == fault.Transient {
 			p.WakeBy(p.now.Add(p.retryInterval()))
 		}

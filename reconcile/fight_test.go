@@ -68,7 +68,7 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 	b.clock.forward(b.pass().retryInterval())
 	b.install.Controller = nil
 	ignores := func(p *pass) {
-		p.karpenter.IgnoreDifferences = []render.IgnoreDifference{{Kind: "ClusterRole", JSONPointers: []string{"/rules"}}}
+		p.want.Karpenter.IgnoreDifferences = []render.IgnoreDifference{{Kind: "ClusterRole", JSONPointers: []string{"/rules"}}}
 	}
 	looks("Git says that it does not matter", true, false, ignores)
 	looks("nothing moved since", false, false, ignores)

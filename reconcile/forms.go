@@ -30,7 +30,7 @@ func (p *pass) noteForms() {
 	for _, w := range p.applied.Written {
 		delete(behind, w.Ref)
 	}
-	p.memory.forms = p.memory.forms.next(p.set, behind)
+	p.memory.forms = p.memory.forms.next(p.want.Set, behind)
 }
 
 // next are the forms after a pass over a Set, of which some are behind.

@@ -39,10 +39,10 @@ func TestGates(t *testing.T) {
 		"a Karpenter newer than the tables":  {to: "1.99.0", want: "acceptUntested: [karpenter 1.99.0]"},
 		"both, and both are accepted": {to: "1.99.0", change: func(b *bed, p *pass) {
 			b.install.Kubernetes = "v1.99.0"
-			p.karpenter.AcceptUntested = []string{"karpenter 1.99.0", "kubernetes 1.99"}
+			p.want.Karpenter.AcceptUntested = []string{"karpenter 1.99.0", "kubernetes 1.99"}
 		}},
 		"other values on a Kubernetes newer than the tables": {from: "1.14.1", change: func(b *bed, _ *pass) { b.install.Kubernetes = "v1.99.0" }},
-		"a value that it does not have":                      {change: func(_ *bed, p *pass) { p.values.Merged = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
+		"a value that it does not have":                      {change: func(_ *bed, p *pass) { p.want.Values.Merged = map[string]any{"replica": 3} }, want: "replica: the chart has no such value; did you mean replicas?"},
 		"a right that is missing":                            {change: func(b *bed, _ *pass) { b.install.Refusal = &release.ForbiddenError{Refusals: []string{"rule x"}} }, want: "rule x"},
 		"a stored version that goes":                         {live: installtest.PoolCRD("weight", "v1beta1"), want: "stores objects as v1beta1"},
 		"a new field in the same commit":                     {next: installtest.PoolCRD("height", "v1"), field: "height", want: "no way back from Karpenter 1.14.1 to 1.8.6: NodePool/general: spec.height: Forbidden: unknown field"},
@@ -68,7 +68,7 @@ func TestGates(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), append([]client.Object{live}, installtest.Installed()[:1]...)...)
 			p := b.upgrading(installtest.ChartFolder(t, to, next), from)
 			if c.field != "" {
-				p.set.Objects = []render.Object{poolWith(c.field)}
+				p.want.Set.Objects = []render.Object{poolWith(c.field)}
 			}
 			if c.change != nil {
 				c.change(b, p)
@@ -126,8 +126,8 @@ func TestWhatIsHeldUntestedNamesALine(t *testing.T) {
 // version in force.
 func (b *bed) upgrading(to *charts.Charts, from string) *pass {
 	p := b.pass()
-	p.karpenter = &render.Karpenter{Management: render.Managed, Version: to.Version, Namespace: "kube-system"}
-	p.charts, p.set, p.live = to, &render.Set{}, plan.Live{}
+	p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: to.Version, Namespace: "kube-system"}
+	p.want.Charts, p.want.Set, p.live = to, &render.Set{}, plan.Live{}
 	p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
 		Namespace: "kube-system", Version: from, Identity: "before",
 		Controller: &v1alpha1.ReleaseStatus{Revision: 1, Version: from},
@@ -165,7 +165,7 @@ func TestAHoldStandsForAWhile(t *testing.T) {
 	looks := func(what string, rehearsals int, held bool, change func(*pass)) {
 		t.Helper()
 		p := b.upgrading(to, "1.8.6")
-		p.set.Objects = []render.Object{poolWith("height")}
+		p.want.Set.Objects = []render.Object{poolWith("height")}
 		p.sync.Status.LastAttemptedRevision = "main@sha1:1"
 		if change != nil {
 			change(p)

@@ -93,7 +93,7 @@ func TestLaunchesWithoutAnEventDoNotSpin(t *testing.T) {
 	explained := false
 	n := b.passesIn(time.Second, func() time.Duration {
 		p := b.pass()
-		p.set = set
+		p.want.Set = set
 		p.takes(t.Context(), p.seeLaunches)
 		return b.concluded(p)
 	})
@@ -102,7 +102,7 @@ func TestLaunchesWithoutAnEventDoNotSpin(t *testing.T) {
 	}
 	b.passesIn(10*time.Second, func() time.Duration {
 		p := b.pass()
-		p.set = set
+		p.want.Set = set
 		p.takes(t.Context(), p.seeLaunches)
 		explained = explained || len(p.launchless) > 0
 		return b.concluded(p)

@@ -60,7 +60,7 @@ func (p *pass) hideSecrets() {
 		return
 	}
 	p.fault = h.fault(p.fault)
-	for _, err := range []*error{&p.unverified, &p.unfetched, &p.unpulled, &p.stages.Unkept, &p.renamed, &p.notUpgraded, &p.unwritten} {
+	for _, err := range []*error{&p.unverified, &p.unfetched, &p.want.Unpulled, &p.stages.Unkept, &p.want.Renamed, &p.notUpgraded, &p.unwritten} {
 		if *err != nil && h.hide((*err).Error()) != (*err).Error() {
 			*err = h.fault(fault.Classify(*err))
 		}

@@ -52,14 +52,14 @@ func TestNoSecretIsSaid(t *testing.T) {
 			p.fault = &fault.Error{Class: fault.Transient, Reason: "Failed", Err: fmt.Errorf("x: %w", rejected)}
 		},
 		"a source that cannot be fetched": func(p *pass) { p.unfetched = rejected },
-		"charts that cannot be had":       func(p *pass) { p.unpulled = rejected },
+		"charts that cannot be had":       func(p *pass) { p.want.Unpulled = rejected },
 		"charts that are not corrected":   func(p *pass) { p.stages.Unkept = rejected },
 		"an upgrade that is refused":      func(p *pass) { p.notUpgraded = rejected },
 		"nodes that drift":                func(p *pass) { p.watchedDrift, p.drifting = true, quoted },
 		"another cluster's name":          func(p *pass) { p.sawAccount, p.collision = true, quoted },
 		"objects that fail":               func(p *pass) { p.unwritten = errors.Join(errors.New("x"), rejected) },
 		"what is waited for":              func(p *pass) { p.Wait("Controller", quoted) },
-		"a Stage":                         func(p *pass) { p.set = &render.Set{}; p.stages.Controller = observe.Readiness{Message: quoted} },
+		"a Stage":                         func(p *pass) { p.want.Set = &render.Set{}; p.stages.Controller = observe.Readiness{Message: quoted} },
 		"an object":                       func(p *pass) { pool(p, quoted) },
 		"an event":                        func(p *pass) { p.Warn("ChartRolledBack", quoted) },
 		"why it was rolled back": func(p *pass) {
@@ -76,8 +76,8 @@ func TestNoSecretIsSaid(t *testing.T) {
 			ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(prefix, args string) { fmt.Fprintln(&log, prefix, args) }, funcr.Options{Verbosity: 10}))
 			p := b.installing()
 			p.snapshot.Commit = commit
-			p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "s")}
-			if err := p.mergeValues(ctx); err != nil {
+			p.want.Karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "s")}
+			if err := p.desiredStep().MergeValues(ctx); err != nil {
 				t.Fatal(err)
 			}
 			say(p)
@@ -140,7 +140,7 @@ func TestCredentialsAreNotSaid(t *testing.T) {
 // pool has a definition that is not Ready.
 func pool(p *pass, message string) {
 	ref := render.Ref{Kind: render.NodePool, Name: "general"}
-	p.set = &render.Set{Objects: []render.Object{{Ref: ref}}}
+	p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
 	p.stages.objects = map[render.Ref]observe.Readiness{ref: {Message: message}}
 }
 

@@ -84,10 +84,10 @@ func (p *pass) isSetBack() bool {
 // did.
 func (p *pass) inputs() render.Inputs {
 	switch {
-	case p.set != nil:
-		return p.set.Inputs
-	case p.memory.set != nil:
-		return p.memory.set.Inputs
+	case p.want.Set != nil:
+		return p.want.Set.Inputs
+	case p.memory.desired.Set != nil:
+		return p.memory.desired.Set.Inputs
 	}
 	return nil
 }

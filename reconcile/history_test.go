@@ -17,7 +17,7 @@ import (
 // applied is a NodeSync of which a revision was applied before.
 const applied = "abcdefabcdefabcdefabcdefabcdefabcdefabcd"
 
-func rendered(p *pass) { p.set = &render.Set{Inputs: render.Inputs{"prod/pool.yaml": "1"}} }
+func rendered(p *pass) { p.want.Set = &render.Set{Inputs: render.Inputs{"prod/pool.yaml": "1"}} }
 
 // toldOn lists the commits that the newest verdict is told on.
 func (b *bed) toldOn() []string {
@@ -47,7 +47,7 @@ func TestCommitsThatARevisionBrought(t *testing.T) {
 		"of one that was applied":     {commit, []found{rendered}, others, nil, []string{commit}, 0, ""},
 		"without any inputs":          {applied, nil, others, nil, []string{commit}, 0, ""},
 		"by the last inputs": {applied, []found{func(p *pass) {
-			p.memory.set = &render.Set{Inputs: render.Inputs{"prod/pool.yaml": "1"}}
+			p.memory.desired.Set = &render.Set{Inputs: render.Inputs{"prod/pool.yaml": "1"}}
 		}, stopped(t, &render.EmptyError{})}, others, nil, others, 1, ""},
 		"that cannot be known": {applied, []found{rendered}, nil, errors.New("it was rewritten"), []string{commit}, 1, "it was rewritten"},
 	}
@@ -115,7 +115,7 @@ func TestABranchThatIsSetBack(t *testing.T) {
 		t.Error("asked again for the same two revisions")
 	}
 	p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
-	p.set = setWith("stays")
+	p.want.Set = setWith("stays")
 	lacks := plan.Candidate{Ref: render.Ref{Kind: render.NodePool, Name: "newest"}, UID: "1", Revision: p.snapshot.Revision, Held: true, Reason: plan.ReasonOlderRevision}
 	for _, recorded := range []bool{false, true} {
 		lacks.Recorded = recorded

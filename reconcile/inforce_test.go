@@ -55,7 +55,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 	}
 	refused := func(b *bed, _ *pass) { b.install.Refusal = &release.ForbiddenError{Refusals: []string{"rule x"}} }
 	mistyped := func(b *bed, p *pass) {
-		p.karpenter.Version = "1.14.11"
+		p.want.Karpenter.Version = "1.14.11"
 		deployed := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.8.6"}}
 		b.install.Known = release.State{CRDs: deployed, Controller: deployed}
 	}
@@ -145,12 +145,12 @@ func (b *bed) changing(spec string) *pass {
 	b.Charts = store
 	p := b.upgrading(store["1.14.1"], "1.8.6")
 	p.sync.Status.Karpenter.CRDs = &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.8.6"}
-	p.karpenter.Nodes = []string{"."}
+	p.want.Karpenter.Nodes = []string{"."}
 	p.snapshot = &render.Snapshot{Revision: "main@sha1:1", FS: fstest.MapFS{
 		"prod/plumbline.yaml": {Data: []byte("kind: Karpenter\n")},
 		"prod/pool.yaml":      {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\nspec: " + spec + "\n")},
 	}}
-	p.files, p.charts, p.set = render.NewFiles(*p.snapshot), nil, nil
+	p.want.Files, p.want.Charts, p.want.Set = render.NewFiles(*p.snapshot), nil, nil
 	p.live.Objects = map[render.Ref]*unstructured.Unstructured{}
 	return p
 }
@@ -161,10 +161,10 @@ func (p *pass) identityOf(b *bed, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before := p.charts
-	defer func() { p.charts = before }()
-	p.charts = found
-	if err := p.mergeValues(b.t.Context()); err != nil {
+	before := p.want.Charts
+	defer func() { p.want.Charts = before }()
+	p.want.Charts = found
+	if err := p.desiredStep().MergeValues(b.t.Context()); err != nil {
 		return "", err
 	}
 	return p.chartStep().Identity()

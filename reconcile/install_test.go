@@ -20,10 +20,10 @@ import (
 // installing is a pass that has come as far as the charts.
 func (b *bed) installing() *pass {
 	p := b.pass()
-	p.karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}
+	p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}
 	p.snapshot = &render.Snapshot{FS: fstest.MapFS{}}
-	p.files = render.NewFiles(*p.snapshot)
-	p.charts = &charts.Charts{Version: "1.14.1", CRDDigest: "sha256:c", Digest: "sha256:d"}
+	p.want.Files = render.NewFiles(*p.snapshot)
+	p.want.Charts = &charts.Charts{Version: "1.14.1", CRDDigest: "sha256:c", Digest: "sha256:d"}
 	identity, err := p.chartStep().Identity()
 	if err != nil {
 		b.t.Fatal(err)
@@ -112,12 +112,12 @@ func TestInstalledChartsGoOnWithoutTheRegistry(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 			b.install.Known = c.state
 			p := b.installing()
-			p.charts = nil
+			p.want.Charts = nil
 			if c.first {
 				p.sync.Status.Karpenter = nil
 			}
 			err := p.resolveCharts(t.Context())
-			if goesOn := p.unpulled != nil; goesOn != c.goesOn {
+			if goesOn := p.want.Unpulled != nil; goesOn != c.goesOn {
 				t.Fatalf("goes on = %t, want %t (%v)", goesOn, c.goesOn, err)
 			}
 			if !c.goesOn {
@@ -150,8 +150,8 @@ func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	asks := func(what, version string, want int) {
 		t.Helper()
 		p := b.installing()
-		p.karpenter.Version = version
-		if _, err := p.pullCharts(t.Context()); err == nil {
+		p.want.Karpenter.Version = version
+		if _, err := p.desiredStep().Pull(t.Context()); err == nil {
 			t.Errorf("%s: no error", what)
 		}
 		if got := len(b.charts.asked); got != want {
@@ -174,7 +174,7 @@ func TestACRDThatIsGoneWithoutTheRegistry(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	b.install.Known = release.State{CRDs: one, Controller: one}
 	p := b.installing()
-	p.charts = nil
+	p.want.Charts = nil
 	stopped := p.resolveCharts(t.Context())
 	f := fault.Classify(stopped)
 	if f == nil || f.Class != fault.Waiting || strings.Contains(f.Error(), "External") || !strings.Contains(f.Error(), "no route") {

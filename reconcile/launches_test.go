@@ -41,9 +41,9 @@ func eventOn(claim, message string) client.Object {
 func (b *bed) looksAtLaunches() (*v1alpha1.NodeSync, time.Duration) {
 	b.t.Helper()
 	p := b.pass()
-	p.set = &render.Set{}
+	p.want.Set = &render.Set{}
 	for _, name := range []string{"cheap", "general"} {
-		p.set.Objects = append(p.set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
+		p.want.Set.Objects = append(p.want.Set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
 	}
 	p.takes(b.t.Context(), p.seeLaunches)
 	result, err := p.conclude(b.t.Context())
@@ -194,7 +194,7 @@ func TestNodesThatDoNotRegister(t *testing.T) {
 		map[string]any{"type": "Ready", "status": "True"},
 		map[string]any{"type": "NodeRegistrationHealthy", "status": "False", "reason": "RegistrationFailed", "message": "Failed to register node"},
 	}}}}
-	p.set = &render.Set{Objects: []render.Object{{Ref: ref}}}
+	p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
 	p.live.Objects = map[render.Ref]*unstructured.Unstructured{ref: live}
 	p.takes(t.Context(), p.seeLaunches)
 	want := []nodes.Launchless{{Pool: "cheap", Why: "its nodes do not register: RegistrationFailed: Failed to register node"}}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
-	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // memory is what one pass leaves to the next so that unchanged things are not
@@ -47,11 +47,6 @@ type memory struct {
 	// hears of it is no pass: memories guards it.
 	pushedAt time.Time
 
-	// The last render that succeeded, and what it was made with.
-	set        *render.Set
-	renderedBy renderKey
-	rendered   render.Cache
-
 	// What other NodeSyncs may know of it, whether this one waits to know that of
 	// another, and whether it holds something for the number of nodes: memories guards
 	// them.
@@ -74,19 +69,11 @@ type memory struct {
 	// The revision that could not be verified.
 	unverified unverified
 
-	// The charts whose signatures were verified last.
-	signed signedCharts
-	// The charts that could not be had.
-	unpulled unpulled
-
 	// What came out of Secrets into the chart's values, and is not said.
 	hidden hidden
 
-	// The schema of the version that serves while a change of the charts is refused or
-	// held.
-	served servedSchema
-
 	// What each step's room remembers.
+	desired desired.Memory
 	install install.Memory
 	cluster cluster.Memory
 
@@ -116,13 +103,6 @@ type memory struct {
 type fetchKey struct {
 	generation int64
 	requested  string
-}
-
-// renderKey is what a Set hangs on beside the repository's files.
-type renderKey struct {
-	schema string
-	older  *schema.Validator
-	path   string
 }
 
 // older says that a NodeSync, out of the cache, is older than what the last pass
@@ -253,7 +233,6 @@ func (m *memories) remember(name types.NamespacedName, set *render.Set, generati
 	if !ok {
 		return nil
 	}
-	known.set = set
 	same := known.heard.has(set)
 	if same && known.heard.generation == generation && known.heard.commit == set.Commit && known.heard.at.Equal(at) {
 		return nil

@@ -35,9 +35,9 @@ func driftedClaim(name, pool string, since time.Time) *karpv1.NodeClaim {
 func (b *bed) watchesDrift(change func(*pass)) (*v1alpha1.NodeSync, time.Duration) {
 	b.t.Helper()
 	p := b.pass()
-	p.set, p.plan = &render.Set{}, &plan.Plan{}
+	p.want.Set, p.plan = &render.Set{}, &plan.Plan{}
 	for _, name := range []string{"batch", "general"} {
-		p.set.Objects = append(p.set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
+		p.want.Set.Objects = append(p.want.Set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
 	}
 	change(p)
 	p.takes(b.t.Context(), p.seeNodeDrift)

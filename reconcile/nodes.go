@@ -17,7 +17,7 @@ import (
 
 // seeLaunches finds the pools of Git that get no nodes.
 func (p *pass) seeLaunches(ctx context.Context) error {
-	pools := nodes.Pools(p.set, p.live.Objects)
+	pools := nodes.Pools(p.want.Set, p.live.Objects)
 	look := nodes.Launches{Known: p.Launches, Events: p.Uncached, Now: p.now, Retry: p.retryInterval()}
 	launchless, found, err := look.Look(ctx, pools)
 	p.Join(found)
@@ -69,7 +69,7 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 		written[w.Ref] = true
 	}
 	replacing := nodes.Replacing(p.plan.Changes, written, p.live.NodeClaims)
-	k, drifting, found := nodes.UnexpectedDrift(*p.sync.Status.Karpenter, claims, nodes.Pools(p.set, p.live.Objects), replacing, p.now)
+	k, drifting, found := nodes.UnexpectedDrift(*p.sync.Status.Karpenter, claims, nodes.Pools(p.want.Set, p.live.Objects), replacing, p.now)
 	p.Join(found)
 	p.sync.Status.Karpenter, p.drifting, p.watchedDrift = &k, drifting, true
 	return nil

@@ -55,18 +55,18 @@ func TestCRDsThatAreAhead(t *testing.T) {
 			old.CRDDigest = "sha256:old"
 			b.Charts = pulled{charts: old}
 			p := b.pass()
-			p.karpenter = &render.Karpenter{Management: render.Managed, Version: "1.8.6", Namespace: "kube-system", Nodes: []string{"."}}
+			p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: "1.8.6", Namespace: "kube-system", Nodes: []string{"."}}
 			p.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{CRDs: &v1alpha1.ReleaseStatus{Version: c.brought}}
 			p.snapshot = &render.Snapshot{Revision: "main@sha1:1", FS: fstest.MapFS{
 				"prod/plumbline.yaml": {Data: []byte("kind: Karpenter\n")},
 				"prod/pool.yaml":      {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\nspec: " + c.spec + "\n")},
 			}}
-			p.files = render.NewFiles(*p.snapshot)
+			p.want.Files = render.NewFiles(*p.snapshot)
 			if err := p.resolveCharts(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if ahead := p.older != nil; ahead != c.ahead || ahead == (p.schemaIdentity == "sha256:old") {
-				t.Errorf("goes by the CRDs that are there: %v, schema %s", ahead, p.schemaIdentity)
+			if ahead := p.want.Older != nil; ahead != c.ahead || ahead == (p.want.SchemaIdentity == "sha256:old") {
+				t.Errorf("goes by the CRDs that are there: %v, schema %s", ahead, p.want.SchemaIdentity)
 			}
 			err := p.render(t.Context())
 			if got := fmtErr(err); c.want == "" && err != nil || !strings.Contains(got, c.want) {

@@ -160,7 +160,7 @@ func TestWhatAnotherMayHaveIsNotRecorded(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
 	p.stages.CRDs.Ready = true
-	p.set = setWith("stays")
+	p.want.Set = setWith("stays")
 	p.plan = &plan.Plan{Kept: []plan.Kept{{Ref: render.Ref{Kind: render.NodePool, Name: "moves"}, UID: "1", By: "plumbline-system/gpu", Message: "it may be theirs"}}}
 	if err := p.remove(t.Context()); err != nil {
 		t.Fatal(err)

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
@@ -18,7 +18,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
-	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // pass is one look at one NodeSync: what each step found, for the steps after
@@ -32,21 +31,9 @@ type pass struct {
 	view   *cluster.View
 	now    time.Time
 
-	snapshot  *render.Snapshot
-	karpenter *render.Karpenter
-	charts    *charts.Charts
-	// files are those of the checkout that charts and values are read from.
-	files *render.Files
-	// fileValues are the values in files, and values all of them, merged.
-	fileValues []map[string]any
-	values     charts.Values
-	schema     *schema.Validator
-	// schemaIdentity is equal for two passes with the same schema.
-	schemaIdentity string
-	// older is the schema of the version in Git where the CRDs in the cluster are
-	// newer: definitions have to pass both. Nil where they are not.
-	older *schema.Validator
-	set   *render.Set
+	snapshot *render.Snapshot
+	// want is what Git wants, as far as the steps have come.
+	want desired.Desired
 	// namespaceGoes says that the NodeSync's namespace is being deleted.
 	namespaceGoes bool
 	// served says that Karpenter's kinds are, so that live has what there is.
@@ -63,20 +50,13 @@ type pass struct {
 	unfetched error
 	// unverified is why the revision does not have the signatures that it needs.
 	unverified error
-	// unpulled is why the charts could not be had, where the pass goes on with
-	// those that are installed.
-	unpulled error
-	// renamed is what a commit may not do unless AWS confirms the new name of the
-	// cluster; nil where it does not rename it.
-	renamed error
 	// collision is the emergency of a controller that runs under another cluster's
 	// name; sawAccount says that it was looked for.
 	collision  string
 	sawAccount bool
 	// notUpgraded is why a change of the charts is not made, where the pass goes on
-	// under the release in force; serving is the version of that.
+	// under the release in force.
 	notUpgraded error
-	serving     string
 	// unwritten joins the errors of objects that could not be written; the rest
 	// of the Plan was.
 	unwritten error

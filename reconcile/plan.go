@@ -46,7 +46,7 @@ func (p *pass) planBeside(ctx context.Context, all []v1alpha1.NodeSync) error {
 		return err
 	}
 	p.live.Memo = p.memory.compared
-	if p.plan, err = plan.Make(ctx, p.set, p.live, policy, p.schema); err != nil {
+	if p.plan, err = plan.Make(ctx, p.want.Set, p.live, policy, p.want.Schema); err != nil {
 		return err
 	}
 	p.memory.compared = p.plan.Memo
@@ -73,7 +73,7 @@ func (p *pass) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 
 // policy is what the NodeSync allows, beside all NodeSyncs that exist.
 func (p *pass) policy(ctx context.Context, all []v1alpha1.NodeSync) (plan.Policy, error) {
-	policy := PolicyOf(p.sync, all, p.set)
+	policy := PolicyOf(p.sync, all, p.want.Set)
 	policy.Applied = p.memory.forms.of
 	policy.OtherSyncs, policy.Now, policy.SetBack = p.otherSyncs(all), p.now, p.isSetBack()
 	var err error

@@ -91,12 +91,12 @@ func setAt(revision, file string) *render.Set {
 func TestFormsThatStand(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
-	p.set = setWith("clean", "written", "failed", "edited", "held")
-	for i := range p.set.Objects {
-		p.set.Objects[i].Defaulted = &unstructured.Unstructured{}
+	p.want.Set = setWith("clean", "written", "failed", "edited", "held")
+	for i := range p.want.Set.Objects {
+		p.want.Set.Objects[i].Defaulted = &unstructured.Unstructured{}
 	}
 	at := func(name string) *unstructured.Unstructured {
-		return p.set.Objects[slices.IndexFunc(p.set.Objects, func(o render.Object) bool { return o.Ref.Name == name })].Defaulted
+		return p.want.Set.Objects[slices.IndexFunc(p.want.Set.Objects, func(o render.Object) bool { return o.Ref.Name == name })].Defaulted
 	}
 	ref := func(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 	before := &unstructured.Unstructured{}

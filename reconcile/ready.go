@@ -16,7 +16,7 @@ func (p *pass) observe(context.Context) error {
 	if !p.stages.CRDs.Ready {
 		return nil
 	}
-	for _, object := range p.set.Objects {
+	for _, object := range p.want.Set.Objects {
 		if live := p.live.Objects[object.Ref]; live != nil {
 			p.stages.objects[object.Ref] = observe.Ready(live)
 		}
@@ -25,7 +25,7 @@ func (p *pass) observe(context.Context) error {
 		p.stages.objects[w.Ref] = observe.Ready(w.Object)
 		p.live.Objects[w.Ref] = w.Object
 	}
-	for _, object := range p.set.Objects {
+	for _, object := range p.want.Set.Objects {
 		if ready, seen := p.stages.objects[object.Ref]; seen && !ready.Ready {
 			p.Wait(object.Ref.String(), ready.Message)
 		}
@@ -43,7 +43,7 @@ func (p *pass) arrivalsDone(recorded time.Time) (done bool, waitingFor string) {
 	if p.unwritten != nil || p.sync.Status.LastAppliedRevision != p.snapshot.Revision {
 		return false, "the arrivals and changes of " + p.snapshot.Revision
 	}
-	for _, object := range p.set.Objects {
+	for _, object := range p.want.Set.Objects {
 		live := p.live.Objects[object.Ref]
 		if object.Ref.Kind != render.NodePool || live == nil {
 			continue

@@ -14,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -46,7 +47,7 @@ type Reconciler struct {
 	Launches *observe.Launches
 
 	Source  Source
-	Charts  ChartStore
+	Charts  desired.Store
 	Install install.Helm
 	Reports Reports
 	// Logs reads the end of a container's log. Nil where none can be read.

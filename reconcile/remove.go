@@ -94,7 +94,7 @@ func (p *pass) whyReturned(r v1alpha1.Removal) string {
 			return k.Message
 		}
 	}
-	if p.set != nil && slices.ContainsFunc(p.set.Objects, func(o render.Object) bool { return o.Ref == ref }) {
+	if p.want.Set != nil && slices.ContainsFunc(p.want.Set.Objects, func(o render.Object) bool { return o.Ref == ref }) {
 		return fmt.Sprintf("%s is in Git again and stays", ref)
 	}
 	return fmt.Sprintf("%s is another NodeSync's now, and stays", ref)

@@ -39,7 +39,7 @@ func reporting(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 func (b *bed) reports(sync *v1alpha1.NodeSync, f ...found) *pass {
 	p := b.begin(sync)
 	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
-	p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu"}}
+	p.want.Karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu"}}
 	for _, f := range f {
 		f(p)
 	}
@@ -233,7 +233,7 @@ func TestABrokenCommitIsToldOfByABusyAPIServer(t *testing.T) {
 // let go where the very commit becomes well.
 func TestTheClusterIsNotKnownYet(t *testing.T) {
 	b := newBed(t, reporting(unchanged))
-	p := b.reports(b.read(), func(p *pass) { p.karpenter = nil }, stopped(t, &render.EmptyError{Path: "./prod"}))
+	p := b.reports(b.read(), func(p *pass) { p.want.Karpenter = nil }, stopped(t, &render.EmptyError{Path: "./prod"}))
 	if got := b.queued(); len(got) != 1 || !strings.Contains(got[0], "plumbline/plumbline-system/prod failure") {
 		t.Fatalf("queued %v", got)
 	}

@@ -63,12 +63,12 @@ func TestSignaturesOfCharts(t *testing.T) {
 			verified := 0
 			b.Charts = pulled{charts: &charts.Charts{Version: "1.14.1", CRDDigest: "sha256:2", Digest: "sha256:1"}, unsigned: &c.unsigned, verified: &verified}
 			p := b.pass()
-			p.karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system", Nodes: []string{"."}}
+			p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system", Nodes: []string{"."}}
 			p.snapshot = &render.Snapshot{Revision: "main@sha1:1"}
 			for range 2 {
-				_, err := p.pullCharts(t.Context())
+				_, err := p.desiredStep().Pull(t.Context())
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || fault.Classify(err).Class != fault.Terminal) {
-					t.Fatalf("pullCharts() = %v, want %q", err, c.want)
+					t.Fatalf("Pull() = %v, want %q", err, c.want)
 				}
 				b.clock.forward(p.retryInterval())
 				p.now = b.clock.now()

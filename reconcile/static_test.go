@@ -46,7 +46,7 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 			if c.replicas != nil {
 				pool.Object["spec"] = map[string]any{"replicas": c.replicas}
 			}
-			p.set = &render.Set{Objects: []render.Object{{Ref: ref}}}
+			p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
 			p.live = plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{ref: pool}, NodeClaims: c.claims}
 			if err := p.seeLaunches(t.Context()); err != nil {
 				t.Fatal(err)

@@ -18,7 +18,7 @@ func (p *pass) successorGate(r v1alpha1.Removal) teardown.Gate {
 		return teardown.Gate{Open: true}
 	}
 	var unfit []string
-	for _, object := range p.set.Objects {
+	for _, object := range p.want.Set.Objects {
 		if object.Ref.Kind != render.NodePool {
 			continue
 		}
@@ -41,7 +41,7 @@ func (p *pass) successorWanted() bool {
 	if !p.sync.Spec.Guard.AllowLastPool {
 		return true
 	}
-	return slices.ContainsFunc(p.set.Objects, func(object render.Object) bool {
+	return slices.ContainsFunc(p.want.Set.Objects, func(object render.Object) bool {
 		return object.Ref.Kind == render.NodePool && plan.MayGrow(object.Desired)
 	})
 }

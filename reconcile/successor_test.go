@@ -60,14 +60,14 @@ func TestSuccessorGate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.AllowLastPool = c.allowed }))
 			p := b.pass()
-			p.set, p.live.Objects = &render.Set{}, map[render.Ref]*unstructured.Unstructured{}
+			p.want.Set, p.live.Objects = &render.Set{}, map[render.Ref]*unstructured.Unstructured{}
 			p.stages.objects = map[render.Ref]observe.Readiness{}
 			if pool := growingPool("new"); !c.none {
 				if c.change != nil {
 					c.change(pool)
 				}
 				ref := render.Ref{Kind: render.NodePool, Name: "new"}
-				p.set.Objects = []render.Object{{Ref: ref, Desired: pool}}
+				p.want.Set.Objects = []render.Object{{Ref: ref, Desired: pool}}
 				if !c.missing {
 					p.live.Objects[ref], p.stages.objects[ref] = pool, observe.Ready(pool)
 				}

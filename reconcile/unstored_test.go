@@ -58,7 +58,7 @@ func TestARefusedStatusIsSaid(t *testing.T) {
 			b.refuses(8000, refusal)
 			found := []found{poolsLeaving(20, v1alpha1.RemovalPacing, 1, strings.Repeat("long ", 90)), func(p *pass) {
 				p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
-				p.karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu"}}
+				p.want.Karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu"}}
 				p.wakeNow()
 			}}
 			again := b.concluded(b.pass(), found...)
@@ -126,13 +126,13 @@ func TestFiveHundredPoolsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := appliedPool("kept")
-	p.set = &render.Set{Revision: "main@sha1:1", Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "kept"}, Desired: kept, Defaulted: kept}}}
+	p.want.Set = &render.Set{Revision: "main@sha1:1", Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "kept"}, Desired: kept, Defaulted: kept}}}
 	policy, err := p.policy(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	policy.NewRevision = true
-	if p.plan, err = plan.Make(t.Context(), p.set, p.live, policy, validator); err != nil {
+	if p.plan, err = plan.Make(t.Context(), p.want.Set, p.live, policy, validator); err != nil {
 		t.Fatal(err)
 	}
 	p.recordCandidates()

@@ -59,21 +59,21 @@ func TestValuesAreMerged(t *testing.T) {
 	password.ValuesKey, password.TargetPath = "password", "settings.password"
 	absent := from(render.FromSecret, "absent")
 	absent.Optional = true
-	p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromConfigMap, "first"), absent, from(render.FromSecret, "second"), password}
-	p.karpenter.ValuesFiles = []string{"v.yaml"}
-	p.fileValues = []map[string]any{{"c": "file", "d": "file"}}
-	p.karpenter.Values = map[string]any{"d": "inline"}
-	if err := p.mergeValues(t.Context()); err != nil {
+	p.want.Karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromConfigMap, "first"), absent, from(render.FromSecret, "second"), password}
+	p.want.Karpenter.ValuesFiles = []string{"v.yaml"}
+	p.want.FileValues = []map[string]any{{"c": "file", "d": "file"}}
+	p.want.Karpenter.Values = map[string]any{"d": "inline"}
+	if err := p.desiredStep().MergeValues(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
 		"a": "first", "b": "second", "c": "file", "d": "inline",
 		"m": map[string]any{"first": 1.0, "second": 2.0}, "settings": map[string]any{"password": "hunter2"},
 	}
-	if diff := cmp.Diff(want, p.values.Merged); diff != "" {
+	if diff := cmp.Diff(want, p.want.Values.Merged); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"2", "hunter2", "second"}, p.values.Secrets); diff != "" {
+	if diff := cmp.Diff([]string{"2", "hunter2", "second"}, p.want.Values.Secrets); diff != "" {
 		t.Errorf("secrets (-want +got):\n%s", diff)
 	}
 }
@@ -85,8 +85,8 @@ func TestAChangeOfASecretIsAChangeOfTheCharts(t *testing.T) {
 	identity := func() string {
 		t.Helper()
 		p := b.installing()
-		p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "s")}
-		if err := p.mergeValues(t.Context()); err != nil {
+		p.want.Karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "s")}
+		if err := p.desiredStep().MergeValues(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		found, err := p.chartStep().Identity()
@@ -126,13 +126,13 @@ func TestValuesThatAreNotThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), c.object)
 			p := b.installing()
-			p.karpenter.ValuesFrom = []render.ValuesFrom{c.from}
-			err := p.mergeValues(t.Context())
+			p.want.Karpenter.ValuesFrom = []render.ValuesFrom{c.from}
+			err := p.desiredStep().MergeValues(t.Context())
 			if f := fault.Classify(err); f == nil || f.Class != fault.Waiting || !strings.Contains(f.Error(), c.want) {
-				t.Errorf("mergeValues() = %v, want %q", err, c.want)
+				t.Errorf("MergeValues() = %v, want %q", err, c.want)
 			}
-			p.karpenter.ValuesFrom[0].Optional = true
-			if err := p.mergeValues(t.Context()); err != nil {
+			p.want.Karpenter.ValuesFrom[0].Optional = true
+			if err := p.desiredStep().MergeValues(t.Context()); err != nil {
 				t.Errorf("optional: %v", err)
 			}
 		})
@@ -146,8 +146,8 @@ func TestInstalledChartsStayWhereValuesAreMissing(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
 	b.install.Known = release.State{CRDs: one, Controller: one}
 	p := b.installing()
-	p.charts = nil
-	p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "gone")}
+	p.want.Charts = nil
+	p.want.Karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "gone")}
 	if err := p.resolveCharts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -172,11 +172,11 @@ func TestConfigureReadsValuesFiles(t *testing.T) {
 	if err := p.configure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]map[string]any{{"replicas": int64(3)}}, p.fileValues); diff != "" {
+	if diff := cmp.Diff([]map[string]any{{"replicas": int64(3)}}, p.want.FileValues); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, ok := p.files.Inputs()["prod/v.yaml"]; !ok {
-		t.Errorf("it is no input: %v", p.files.Inputs())
+	if _, ok := p.want.Files.Inputs()["prod/v.yaml"]; !ok {
+		t.Errorf("it is no input: %v", p.want.Files.Inputs())
 	}
 	p.snapshot.FS.(fstest.MapFS)["prod/v.yaml"].Data = []byte("- a\n")
 	if f := fault.Classify(p.configure(t.Context())); f == nil || f.Reason != v1alpha1.ReasonInvalid {
@@ -196,7 +196,7 @@ func TestNothingChangedAsksNothing(t *testing.T) {
 	look := func() {
 		t.Helper()
 		p := b.installing()
-		p.karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "s")}
+		p.want.Karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "s")}
 		if err := p.resolveCharts(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -72,17 +72,17 @@ func (p *pass) leaves(uid types.UID) bool {
 
 // wants says whether Git has an entry. A NodeSync that is being deleted has none.
 func (p *pass) wants(ref render.Ref) bool {
-	return p.set != nil && slices.ContainsFunc(p.set.Objects, func(o render.Object) bool { return o.Ref == ref })
+	return p.want.Set != nil && slices.ContainsFunc(p.want.Set.Objects, func(o render.Object) bool { return o.Ref == ref })
 }
 
 // terminating are the NodePools of Git that somebody else has deleted in the
 // foreground: they are there until their nodes are gone.
 func (p *pass) terminating() []inventory.Entry {
-	if p.set == nil {
+	if p.want.Set == nil {
 		return nil
 	}
 	var found []inventory.Entry
-	for _, object := range p.set.Objects {
+	for _, object := range p.want.Set.Objects {
 		live := p.live.Objects[object.Ref]
 		if object.Ref.Kind != render.NodePool || live == nil || p.leaves(live.GetUID()) {
 			continue

@@ -30,9 +30,9 @@ func living(t *testing.T) *bed {
 func (b *bed) looks(wanted ...render.Ref) *pass {
 	b.t.Helper()
 	p := b.pass()
-	p.set = &render.Set{}
+	p.want.Set = &render.Set{}
 	for _, ref := range wanted {
-		p.set.Objects = append(p.set.Objects, render.Object{Ref: ref})
+		p.want.Set.Objects = append(p.want.Set.Objects, render.Object{Ref: ref})
 	}
 	for _, s := range []func(context.Context) error{p.see, p.seeVanished} {
 		if err := s(b.t.Context()); err != nil {
@@ -80,7 +80,7 @@ func TestAPoolThatVanishedBecomesARemoval(t *testing.T) {
 func TestTheCacheIsNotBelieved(t *testing.T) {
 	b := living(t)
 	p := b.pass()
-	p.set, p.served = &render.Set{}, true // and no live object
+	p.want.Set, p.served = &render.Set{}, true // and no live object
 	if err := p.seeVanished(t.Context()); err != nil || len(p.live.Vanished) > 0 {
 		t.Errorf("the API server has it, and it counts as vanished: %v, error %v", p.live.Vanished, err)
 	}

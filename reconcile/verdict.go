@@ -66,8 +66,8 @@ func (p *pass) stateVerdict() verdict {
 	switch {
 	case p.plan != nil && len(p.plan.InUse) > 0:
 		return p.classInUse(p.plan.InUse[0])
-	case p.unpulled != nil:
-		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.unpulled)))
+	case p.want.Unpulled != nil:
+		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.want.Unpulled)))
 	case p.stages.Unkept != nil:
 		return verdictOf(fault.Classify(fmt.Errorf("%w; what the charts made is left as it is, and definitions are applied", p.stages.Unkept)))
 	case len(p.stages.Fought) > 0:

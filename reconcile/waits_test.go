@@ -44,7 +44,7 @@ func TestNoWaitWithoutAReason(t *testing.T) {
 					}
 				}
 				if p.fault == nil {
-					for _, stage := range p.stages.list(p.set, nil, p.timestamp()) {
+					for _, stage := range p.stages.list(p.want.Set, nil, p.timestamp()) {
 						if stage.State == v1alpha1.StageWaiting && stage.Message == "" {
 							t.Errorf("Stage %s waits, and says no reason", stage.Name)
 						}

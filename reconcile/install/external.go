@@ -9,13 +9,11 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
-
-// Theirs says who brings what is not there with management External.
-const Theirs = "management is External, so that is for whoever installs Karpenter"
 
 // external is what was found of the CRDs that somebody else has brought: of which
 // CRDs, beside which chart, when, and what of them is not as in the chart.
@@ -30,7 +28,7 @@ type external struct {
 func (s *Step) awaitCharts(ctx context.Context, seen upgrade.Seen) error {
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
 	if !seen.Established.Ready {
-		s.out.CRDs.Message += "; " + Theirs
+		s.out.CRDs.Message += "; " + desired.Theirs
 		return nil
 	}
 	if s.Karpenter.Version == "" {
@@ -41,7 +39,7 @@ func (s *Step) awaitCharts(ctx context.Context, seen upgrade.Seen) error {
 		return err
 	}
 	if unlike != "" {
-		s.out.CRDs = observe.Readiness{Message: fmt.Sprintf("%s of Karpenter %s; %s", unlike, s.Karpenter.Version, Theirs)}
+		s.out.CRDs = observe.Readiness{Message: fmt.Sprintf("%s of Karpenter %s; %s", unlike, s.Karpenter.Version, desired.Theirs)}
 		return nil
 	}
 	k := s.k()
@@ -97,7 +95,7 @@ func (s *Step) ofTheAwaited(ctx context.Context, deployment *appsv1.Deployment) 
 	if err != nil || version == s.Karpenter.Version {
 		return observe.Readiness{Ready: err == nil}, err
 	}
-	return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of Karpenter %s, and plumbline.yaml waits for %s; %s", deployment.Name, version, s.Karpenter.Version, Theirs)}, nil
+	return observe.Readiness{Message: fmt.Sprintf("deployment/%s is of Karpenter %s, and plumbline.yaml waits for %s; %s", deployment.Name, version, s.Karpenter.Version, desired.Theirs)}, nil
 }
 
 // versionOf is the version of Karpenter that a Deployment runs: by the labels of the

@@ -1,4 +1,4 @@
-package reconcile
+package desired
 
 import (
 	"fmt"
@@ -12,11 +12,11 @@ import (
 )
 
 // allowance is what the NodeSync lets Git say of the charts.
-func (p *pass) allowance() allowance.Allowance {
-	if p.sync.Spec.Charts == nil || p.sync.Spec.Charts.Allow == nil {
+func (s *Step) allowance() allowance.Allowance {
+	if s.Sync.Spec.Charts == nil || s.Sync.Spec.Charts.Allow == nil {
 		return allowance.Allowance{}
 	}
-	allow := p.sync.Spec.Charts.Allow
+	allow := s.Sync.Spec.Charts.Allow
 	return allowance.Allowance{
 		Repositories: allow.Repositories, Versions: allow.Versions, Digests: allow.Digests,
 		Values: allow.Values, ControllerRoles: allow.ControllerRoles, PodSecurity: allowance.Level(allow.PodSecurity),
@@ -26,11 +26,11 @@ func (p *pass) allowance() allowance.Allowance {
 // checkRequest refuses what plumbline.yaml says of the charts and the NodeSync does not
 // allow. No repository has been asked by then. It returns the values that no chart known
 // here has: whether this one has them is to be seen.
-func (p *pass) checkRequest() (unknown []allowance.Refusal, err error) {
-	allow := p.allowance()
+func (s *Step) checkRequest() (unknown []allowance.Refusal, err error) {
+	allow := s.allowance()
 	refusals := slices.Concat(
-		allow.Check(allowance.Request{Repository: p.karpenter.Repository, Version: p.karpenter.Version, ControllerRole: p.karpenter.Cluster.ControllerRole}),
-		allow.CheckValues(p.values.Merged),
+		allow.Check(allowance.Request{Repository: s.Karpenter.Repository, Version: s.Karpenter.Version, ControllerRole: s.Karpenter.Cluster.ControllerRole}),
+		allow.CheckValues(s.Values.Merged),
 	)
 	isUnknown := func(r allowance.Refusal) bool { return r.Unknown }
 	if slices.ContainsFunc(refusals, func(r allowance.Refusal) bool { return !isUnknown(r) }) {
@@ -42,14 +42,14 @@ func (p *pass) checkRequest() (unknown []allowance.Refusal, err error) {
 // checkFound refuses charts whose digests are not allowed, and values that no chart
 // known here has, but this one. Those that it has not either are misspelt: the gates say
 // what was meant.
-func (p *pass) checkFound(found *charts.Charts, unknown []allowance.Refusal) error {
-	refusals := p.allowance().CheckDigests(found.CRDDigest, found.Digest)
+func (s *Step) checkFound(found *charts.Charts, unknown []allowance.Refusal) error {
+	refusals := s.allowance().CheckDigests(found.CRDDigest, found.Digest)
 	if len(unknown) > 0 {
 		defaults, err := found.Values()
 		if err != nil {
 			return err
 		}
-		misspelt := karpenter.Unknown(p.values.Merged, defaults)
+		misspelt := karpenter.Unknown(s.Values.Merged, defaults)
 		refusals = append(refusals, slices.DeleteFunc(unknown, func(r allowance.Refusal) bool {
 			return slices.ContainsFunc(misspelt, func(u karpenter.UnknownValue) bool { return r.Entry == u.Path })
 		})...)
@@ -57,20 +57,20 @@ func (p *pass) checkFound(found *charts.Charts, unknown []allowance.Refusal) err
 	return allowance.Refuse(refusals)
 }
 
-// permit is asked about what the charts render to.
-func (p *pass) permit(r release.Rendered) error {
-	return allowance.Refuse(p.allowance().CheckObjects(allowance.Rendered{
+// Permit is asked about what the charts render to.
+func (s *Step) Permit(r release.Rendered) error {
+	return allowance.Refuse(s.allowance().CheckObjects(allowance.Rendered{
 		Namespace: r.Namespace, Version: r.Version, CRDs: r.Chart == charts.CRDChart, Objects: r.Objects,
 	}))
 }
 
 // warnOfEverything says, once for each generation of the NodeSync, that its repository
 // may take every right that plumbline has.
-func (p *pass) warnOfEverything() {
-	if p.karpenter.Management != render.Managed || !p.allowance().Everything() || p.before.Status.ObservedGeneration == p.sync.Generation {
+func (s *Step) warnOfEverything() {
+	if s.Karpenter.Management != render.Managed || !s.allowance().Everything() || s.Observed == s.Sync.Generation {
 		return
 	}
-	p.Warn("AllowsEverything", fmt.Sprintf(
+	s.Warn("AllowsEverything", fmt.Sprintf(
 		"spec.charts.allow.values of NodeSync %s/%s has %q: whoever commits may choose the image, the identity, the volumes and the Secrets of Karpenter's controller; name the values that are needed",
-		p.sync.Namespace, p.sync.Name, allowance.Everything))
+		s.Sync.Namespace, s.Sync.Name, allowance.Everything))
 }

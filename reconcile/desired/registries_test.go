@@ -1,11 +1,10 @@
-package reconcile
+package desired
 
 import (
 	"encoding/pem"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,6 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 func secretOf(name string, data map[string][]byte) *corev1.Secret {
@@ -37,8 +35,7 @@ func TestHostsAreOpenedByTheNodeSync(t *testing.T) {
 		}}
 	}), secretOf("docker", map[string][]byte{".dockerconfigjson": []byte(`{"auths": {"both.example.com:5000": {"username": "ada", "password": "s3cret"}}}`)}),
 		secretOf("ca", map[string][]byte{"ca.crt": authority}))
-	uncached := &readsCounted{Reader: b.client}
-	b.Uncached = uncached
+	uncached := b.uncached
 	for host, want := range map[string]struct {
 		found charts.Credentials
 		reads int
@@ -55,7 +52,7 @@ func TestHostsAreOpenedByTheNodeSync(t *testing.T) {
 		"no-ca.example.com":      {reads: 1, says: "ca.crt holds no certificate"},
 	} {
 		uncached.reads = 0
-		got, err := b.pass().openHost(t.Context(), host)
+		got, err := b.step().openHost(t.Context(), host)
 		if want.says == "" {
 			if diff := cmp.Diff(want.found, got); diff != "" || err != nil {
 				t.Errorf("%s: %v (-want +got):\n%s", host, err, diff)
@@ -71,9 +68,9 @@ func TestHostsAreOpenedByTheNodeSync(t *testing.T) {
 	}
 
 	// A NodeSync cannot send a Secret to a host that the Secret does not name.
-	p := b.pass()
-	p.sync.Spec.Charts.Registries = append(p.sync.Spec.Charts.Registries, v1alpha1.Registry{Host: "evil.example.com", SecretRef: &v1alpha1.LocalReference{Name: "token"}})
-	_, err := p.openHost(t.Context(), "evil.example.com")
+	s := b.step()
+	s.Sync.Spec.Charts.Registries = append(s.Sync.Spec.Charts.Registries, v1alpha1.Registry{Host: "evil.example.com", SecretRef: &v1alpha1.LocalReference{Name: "token"}})
+	_, err := s.openHost(t.Context(), "evil.example.com")
 	if f := fault.Classify(err); f == nil || f.Class != fault.Terminal || f.Reason != v1alpha1.ReasonSecretRefused {
 		t.Errorf("a host that the secret does not name: %v", err)
 	}
@@ -87,39 +84,7 @@ func TestHostsAreOpenedByTheNodeSync(t *testing.T) {
 	if err := b.client.Update(t.Context(), renewed); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := b.pass().openHost(t.Context(), "plain.example.com"); err != nil || got.Password != "renewed" {
+	if got, err := b.step().openHost(t.Context(), "plain.example.com"); err != nil || got.Password != "renewed" {
 		t.Errorf("a renewed Secret: %v, %v", got, err)
-	}
-}
-
-// TestChartsAreAskedForAsGitSays: where, which, and with the checkout at hand.
-func TestChartsAreAskedForAsGitSays(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged)) // its path is ./prod
-	p := b.installing()
-	p.snapshot = &render.Snapshot{Revision: "main@sha1:1", FS: fstest.MapFS{"charts/karpenter-1.14.1.tgz": {Data: []byte("x")}}}
-	p.files = render.NewFiles(*p.snapshot)
-	p.karpenter.Repository = "../charts"
-	p.karpenter.Digests = render.Digests{CRD: "sha256:c", Controller: "sha256:d"}
-	if _, err := p.pullCharts(t.Context()); err == nil {
-		t.Fatal("no error")
-	}
-	want := charts.Ref{Repository: "charts", Version: "1.14.1", Digests: charts.Digests{CRD: "sha256:c", Controller: "sha256:d"}}
-	if diff := cmp.Diff([]charts.Ref{want}, b.charts.asked); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if _, err := b.charts.with.Files.Open("charts/karpenter-1.14.1.tgz"); err != nil {
-		t.Errorf("the checkout is not at hand: %v", err)
-	}
-
-	// A new commit may have what the last one lacked.
-	again := b.installing()
-	again.karpenter, again.snapshot = p.karpenter, p.snapshot
-	if _, err := again.pullCharts(t.Context()); err == nil || len(b.charts.asked) != 1 {
-		t.Errorf("the same commit was looked at %d times, %v", len(b.charts.asked), err)
-	}
-	newer := b.installing()
-	newer.karpenter, newer.snapshot = p.karpenter, &render.Snapshot{Revision: "main@sha1:2", FS: p.snapshot.FS}
-	if _, err := newer.pullCharts(t.Context()); err == nil || len(b.charts.asked) != 2 {
-		t.Errorf("after a new commit: looked %d times, %v", len(b.charts.asked), err)
 	}
 }

@@ -1,4 +1,4 @@
-package reconcile
+package desired
 
 import (
 	"context"
@@ -20,36 +20,36 @@ type signedCharts struct {
 
 // verifyCharts checks that the charts have the signatures that the NodeSync asks for.
 // What has them is not verified again in this process, so that a pass reads no Secret.
-func (p *pass) verifyCharts(ctx context.Context, ref charts.Ref, resolved *charts.Charts, access charts.Access) error {
-	if p.sync.Spec.Charts == nil || p.sync.Spec.Charts.Verify == nil {
+func (s *Step) verifyCharts(ctx context.Context, ref charts.Ref, resolved *charts.Charts, access charts.Access) error {
+	if s.Sync.Spec.Charts == nil || s.Sync.Spec.Charts.Verify == nil {
 		return nil
 	}
-	name := p.sync.Spec.Charts.Verify.SecretRef.Name
+	name := s.Sync.Spec.Charts.Verify.SecretRef.Name
 	these := signedCharts{ref: ref, crd: resolved.CRDDigest, controller: resolved.Digest, secret: name}
-	if p.memory.signed == these {
+	if s.Memory.signed == these {
 		return nil
 	}
-	by, err := p.chartSigners(ctx, name)
+	by, err := s.chartSigners(ctx, name)
 	if err != nil {
 		return err
 	}
-	if err := p.Charts.Verify(ctx, ref, resolved, access, by); err != nil {
+	if err := s.Store.Verify(ctx, ref, resolved, access, by); err != nil {
 		return err
 	}
-	p.memory.signed = these
+	s.Memory.signed = these
 	return nil
 }
 
-func (p *pass) chartSigners(ctx context.Context, name string) (charts.Signers, error) {
+func (s *Step) chartSigners(ctx context.Context, name string) (charts.Signers, error) {
 	fail := func(err error) (charts.Signers, error) {
 		err = fmt.Errorf("read secret %s, which spec.charts.verify names: %w", name, err)
 		return charts.Signers{}, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonVerificationError, Err: err}
 	}
-	secret, err := p.readSecret(ctx, name)
+	secret, err := s.Secret(ctx, name)
 	if err != nil {
 		return fail(err)
 	}
-	if err := grant.CheckKeys(secret, p.sync.Name); err != nil {
+	if err := grant.CheckKeys(secret, s.Sync.Name); err != nil {
 		return charts.Signers{}, err
 	}
 	by, err := charts.SignersFromSecret(name, secret.Data)

@@ -1,4 +1,4 @@
-package reconcile
+package desired
 
 import (
 	"context"
@@ -16,28 +16,28 @@ import (
 // openHost returns what the NodeSync has for a host that charts come from. It is
 // asked when a host is, so that a pass without a pull reads no Secret, and each
 // pull reads them anew.
-func (p *pass) openHost(ctx context.Context, host string) (charts.Credentials, error) {
-	registry := p.registry(host)
+func (s *Step) openHost(ctx context.Context, host string) (charts.Credentials, error) {
+	registry := s.registry(host)
 	if registry == nil {
 		return charts.Credentials{}, nil
 	}
 	var found charts.Credentials
 	if ref := registry.SecretRef; ref != nil {
-		secret, err := p.registrySecret(ctx, host, ref.Name)
+		secret, err := s.registrySecret(ctx, host, ref.Name)
 		if err != nil {
 			return charts.Credentials{}, err
 		}
-		if err := p.Settings.Grants.Check(secret, grant.Use{NodeSync: p.sync.Name, Address: host}); err != nil {
+		if err := s.Grants.Check(secret, grant.Use{NodeSync: s.Sync.Name, Address: host}); err != nil {
 			return charts.Credentials{}, err
 		}
 		if found, err = charts.CredentialsFromSecret(ctx, secret.Data, host); err != nil {
 			return charts.Credentials{}, fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", ref.Name, host, err)
 		}
 		found.Origin = "secret " + ref.Name
-		p.credentials = append(p.credentials, found.Password)
+		s.HideCredential(found.Password)
 	}
 	if ref := registry.CertSecretRef; ref != nil {
-		secret, err := p.registrySecret(ctx, host, ref.Name)
+		secret, err := s.registrySecret(ctx, host, ref.Name)
 		if err != nil {
 			return charts.Credentials{}, err
 		}
@@ -49,20 +49,20 @@ func (p *pass) openHost(ctx context.Context, host string) (charts.Credentials, e
 }
 
 // registry is the NodeSync's entry for a host; nil where there is none.
-func (p *pass) registry(host string) *v1alpha1.Registry {
-	if p.sync.Spec.Charts == nil {
+func (s *Step) registry(host string) *v1alpha1.Registry {
+	if s.Sync.Spec.Charts == nil {
 		return nil
 	}
-	for i, registry := range p.sync.Spec.Charts.Registries {
+	for i, registry := range s.Sync.Spec.Charts.Registries {
 		if registry.Host == strings.ToLower(host) {
-			return &p.sync.Spec.Charts.Registries[i]
+			return &s.Sync.Spec.Charts.Registries[i]
 		}
 	}
 	return nil
 }
 
-func (p *pass) registrySecret(ctx context.Context, host, name string) (*corev1.Secret, error) {
-	secret, err := p.readSecret(ctx, name)
+func (s *Step) registrySecret(ctx context.Context, host, name string) (*corev1.Secret, error) {
+	secret, err := s.Secret(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", name, host, err)
 		return nil, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonChartFailed, Err: err}

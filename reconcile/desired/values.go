@@ -1,4 +1,4 @@
-package reconcile
+package desired
 
 import (
 	"context"
@@ -12,62 +12,52 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// mergeValues puts the values of the main chart together: those of objects in the
+// MergeValues puts the values of the main chart together: those of objects in the
 // cluster, of files, and of plumbline.yaml itself, the later over the earlier.
-func (p *pass) mergeValues(ctx context.Context) error {
-	layers, err := p.objectValues(ctx)
+func (s *Step) MergeValues(ctx context.Context) error {
+	layers, err := s.objectValues(ctx)
 	if err != nil {
 		return err
 	}
-	for i, values := range p.fileValues {
-		layers = append(layers, charts.Layer{Origin: p.karpenter.ValuesFiles[i], Values: values})
+	for i, values := range s.FileValues {
+		layers = append(layers, charts.Layer{Origin: s.Karpenter.ValuesFiles[i], Values: values})
 	}
-	layers = append(layers, charts.Layer{Origin: render.FileName, Values: p.karpenter.Values})
-	if p.values, err = charts.Merge(layers...); err != nil {
+	layers = append(layers, charts.Layer{Origin: render.FileName, Values: s.Karpenter.Values})
+	if s.Values, err = charts.Merge(layers...); err != nil {
 		return err
 	}
-	p.memory.hidden.addValues(p.unsaid(p.values.Secrets))
+	s.HideValues(s.unsaid(s.Values.Secrets))
 	return nil
 }
 
 // unsaid leaves out what plumbline.yaml says as well: no message could do without.
-func (p *pass) unsaid(secrets []string) []string {
-	k := p.karpenter
+func (s *Step) unsaid(secrets []string) []string {
+	k := s.Karpenter
 	said := []string{k.Cluster.Name, k.Cluster.Region, k.Cluster.InterruptionQueue, k.Cluster.ControllerRole, k.Version, k.Namespace, k.Repository}
 	return slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool { return slices.Contains(said, secret) })
 }
 
 // objectValues reads what valuesFrom names. Only objects with the label are looked
 // at, so that a commit cannot have any Secret of the namespace read.
-func (p *pass) objectValues(ctx context.Context) ([]charts.Layer, error) {
-	if len(p.karpenter.ValuesFrom) == 0 {
+func (s *Step) objectValues(ctx context.Context) ([]charts.Layer, error) {
+	if len(s.Karpenter.ValuesFrom) == 0 {
 		return nil, nil
 	}
-	reader := p.Labelled
-	heard, err := p.watches.hearsLabelled(ctx)
+	reader, listed, err := s.Labelled(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !heard {
-		reader = p.Uncached
-	}
-	found, err := labelled(ctx, reader, p.sync.Namespace)
+	found, err := labelled(ctx, reader, s.Sync.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	if !heard {
-		// They may be listed, so that a watch of them will not be refused, which no
-		// pass would get past.
-		p.watches.wantLabelled()
-		p.WakeBy(p.now.Add(finding.Soon))
-	}
+	listed()
 	var layers []charts.Layer
-	for _, from := range p.karpenter.ValuesFrom {
+	for _, from := range s.Karpenter.ValuesFrom {
 		layer := charts.Layer{Origin: from.String(), TargetPath: from.TargetPath}
 		object, there := found[from.Kind+"/"+from.Name]
 		text, has := object.data[from.ValuesKey]
@@ -78,7 +68,7 @@ func (p *pass) objectValues(ctx context.Context) ([]charts.Layer, error) {
 		case from.Optional:
 			continue
 		default:
-			return nil, p.missingValues(ctx, from, there)
+			return nil, s.missingValues(ctx, from, there)
 		}
 		layer.Text = text
 		layers = append(layers, layer)
@@ -121,19 +111,19 @@ func labelled(ctx context.Context, reader client.Reader, namespace string) (map[
 
 // missingValues says what to do for an object that values should come from. Of one
 // without the label nothing but that it exists is looked at.
-func (p *pass) missingValues(ctx context.Context, from render.ValuesFrom, there bool) error {
-	message := fmt.Sprintf("it does not exist in namespace %s: create it with label %s=true", p.sync.Namespace, v1alpha1.ValuesLabel)
+func (s *Step) missingValues(ctx context.Context, from render.ValuesFrom, there bool) error {
+	message := fmt.Sprintf("it does not exist in namespace %s: create it with label %s=true", s.Sync.Namespace, v1alpha1.ValuesLabel)
 	if there {
 		message = "it has no such key"
 	} else {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(from.Kind))
-		err := p.Uncached.Get(ctx, client.ObjectKey{Namespace: p.sync.Namespace, Name: from.Name}, object)
+		err := s.Uncached.Get(ctx, client.ObjectKey{Namespace: s.Sync.Namespace, Name: from.Name}, object)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("look for %s: %w", from, err)
 		}
 		if err == nil {
-			message = fmt.Sprintf("it has not the label that lets a commit use it: kubectl label %s %s -n %s %s=true", from.Kind, from.Name, p.sync.Namespace, v1alpha1.ValuesLabel)
+			message = fmt.Sprintf("it has not the label that lets a commit use it: kubectl label %s %s -n %s %s=true", from.Kind, from.Name, s.Sync.Namespace, v1alpha1.ValuesLabel)
 		}
 	}
 	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf("values of %s: %s", from, message)}

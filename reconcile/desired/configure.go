@@ -1,10 +1,9 @@
-package reconcile
+package desired
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -13,41 +12,46 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// configure reads plumbline.yaml and refuses a commit that moves what the first
+// Configure reads plumbline.yaml and refuses a commit that moves what the first
 // install has fixed.
-func (p *pass) configure(ctx context.Context) error {
-	karpenter, err := render.ReadKarpenter(*p.snapshot, p.sync.Spec.Path)
+func (s *Step) Configure(ctx context.Context) error {
+	karpenter, err := render.ReadKarpenter(*s.Snapshot, s.Sync.Spec.Path)
 	if err != nil {
 		return err
 	}
-	if err := p.checkFixed(karpenter); err != nil {
+	if s.Renamed, err = CheckFixed(s.Sync.Status.Karpenter, karpenter); err != nil {
 		return err
 	}
 	if karpenter.Management == render.Managed {
-		if err := p.soleManager(ctx); err != nil {
+		if err := s.soleManager(ctx); err != nil {
 			return err
 		}
 	}
-	p.karpenter, p.files = karpenter, render.NewFiles(*p.snapshot)
-	p.fileValues, err = karpenter.ReadValues(p.files, p.sync.Spec.Path)
+	s.Karpenter, s.Files = karpenter, render.NewFiles(*s.Snapshot)
+	s.FileValues, err = karpenter.ReadValues(s.Files, s.Sync.Spec.Path)
 	return err
 }
 
 // soleManager checks that one NodeSync manages the charts of a cluster: two would install
 // each its own version over the other's, again and again. Before a first install it reads
 // past the cache: two NodeSyncs may begin in the same instant.
-func (p *pass) soleManager(ctx context.Context) error {
-	var reader client.Reader = p.Client
-	if !installs(p.sync) {
-		reader = p.Uncached
+func (s *Step) soleManager(ctx context.Context) error {
+	reader := s.Cached
+	if !installs(s.Sync) {
+		reader = s.Uncached
 	}
 	all := &v1alpha1.NodeSyncList{}
-	if err := reader.List(ctx, all, client.InNamespace(p.sync.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, all, client.InNamespace(s.Sync.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("read the NodeSyncs: %w", err)
 	}
-	for i := range all.Items {
-		other := &all.Items[i]
-		if k := other.Status.Karpenter; k == nil || k.Management != string(render.Managed) || !comesBefore(other, p.sync) {
+	return CheckManager(all.Items, s.Sync)
+}
+
+// CheckManager refuses a NodeSync that would manage the charts where another one does.
+func CheckManager(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) error {
+	for i := range all {
+		other := &all[i]
+		if k := other.Status.Karpenter; k == nil || k.Management != string(render.Managed) || other.UID == sync.UID || !comesBefore(other, sync) {
 			continue
 		}
 		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonConflict, Err: fmt.Errorf(
@@ -84,30 +88,21 @@ func (e *FixedError) Error() string {
 	return fmt.Sprintf("refused: %s is fixed at %q by the first install, the commit says %q: %s", e.Field, e.From, e.To, e.Why)
 }
 
-// checkFixed refuses a commit that moves what the first install has fixed. A name
-// of the cluster that AWS has never confirmed may be corrected, to one that AWS
-// confirms: the copied name of another cluster must not be there for good.
-func (p *pass) checkFixed(wanted *render.Karpenter) error {
-	k := p.sync.Status.Karpenter
+// CheckFixed refuses what moves what the first install has fixed. A name of the cluster
+// that AWS has never confirmed may be corrected, to one that AWS confirms: the copied name
+// of another cluster must not be there for good. renamed is that correction's error.
+func CheckFixed(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) (renamed, refused error) {
 	err := fixedCluster(k, wanted)
 	if err != nil && k.ClusterARN == "" {
-		p.renamed, err = err, nil
+		renamed, err = err, nil
 	}
 	if err == nil {
 		err = fixedInstall(k, wanted)
 	}
 	if err != nil {
-		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: err}
+		return renamed, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: err}
 	}
-	return nil
-}
-
-// checkRename refuses a new name of the cluster that AWS does not confirm.
-func (p *pass) checkRename() error {
-	if p.renamed == nil || conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition) {
-		return nil
-	}
-	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: p.renamed}
+	return renamed, nil
 }
 
 // fixedCluster compares the cluster in plumbline.yaml with the one that nodes are
@@ -142,22 +137,4 @@ func moved(fields ...FixedError) error {
 		}
 	}
 	return nil
-}
-
-// fix records what a first install is about to fix. Until charts are brought, a
-// commit may still give them to somebody else, or say where they really are.
-func (p *pass) fix() {
-	wanted := &v1alpha1.KarpenterStatus{
-		Management: string(p.karpenter.Management),
-		Namespace:  p.karpenter.Namespace,
-		Cluster:    p.karpenter.Cluster.Name,
-		Region:     p.karpenter.Cluster.Region,
-	}
-	k := p.sync.Status.Karpenter
-	switch {
-	case k == nil, !upgrade.Begun(k) && (k.Management != wanted.Management || k.Namespace != wanted.Namespace || k.Cluster != wanted.Cluster || k.Region != wanted.Region):
-		p.sync.Status.Karpenter = wanted
-	case p.renamed != nil:
-		k.Cluster, k.Region = wanted.Cluster, wanted.Region
-	}
 }
