@@ -116,12 +116,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if !filled && unheard == nil {
 		return ctrl.Result{RequeueAfter: listening}, nil
 	}
-	leave := r.lanes.enter(sync.Spec.Source.Git.URL)
-	if leave == nil {
+	repository := sync.Spec.Source.Git.URL
+	if !r.lanes.enter(repository, req.NamespacedName) {
 		return ctrl.Result{RequeueAfter: crowded}, nil
 	}
-	defer leave()
-	ctx = confine.For(ctx, sync.Spec.Source.Git.URL)
+	defer r.endLane(repository)
+	ctx = confine.For(ctx, repository)
 	p := r.begin(sync)
 	defer func() { result, err = p.conclude(ctx) }()
 
