@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Error is one thing that is wrong in one place of the repository.
@@ -19,7 +21,25 @@ type Error struct {
 
 // Error returns file:line: message.
 func (e Error) Error() string {
-	return fmt.Sprintf("%s: %s", Origin{File: e.File, Line: e.Line}, e.Message)
+	return printable(fmt.Sprintf("%s: %s", Origin{File: e.File, Line: e.Line}, e.Message))
+}
+
+// printable has control characters written out: a file's name, or a key in it, must
+// neither end a line of a log nor command the terminal that shows it.
+func printable(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	var out strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			quoted := strconv.QuoteRune(r)
+			out.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
 }
 
 // Errors is everything that is wrong, in the order of files and lines.

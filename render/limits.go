@@ -78,6 +78,20 @@ func (a *allowance) hold(values int) error {
 	return nil
 }
 
+// substitute takes what values of variables have made of the texts of one object off
+// the allowance, as if it had been read.
+func (a *allowance) substitute(size int64) error {
+	if size > a.limits.FileBytes {
+		return fmt.Errorf("substitution makes it larger than %d bytes, which no definition is", a.limits.FileBytes)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bytes += size; a.bytes > a.limits.TotalBytes {
+		return fmt.Errorf("%w: substitution makes more than %d bytes of it", errLimit, a.limits.TotalBytes)
+	}
+	return nil
+}
+
 func tooLarge(name string, limit int64) Error {
 	return Error{File: name, Message: fmt.Sprintf("it is larger than %d bytes, which no definition is: move it out of the path", limit)}
 }

@@ -23,6 +23,7 @@ type maker struct {
 	variables map[string]string
 	validator Validator
 	values    *Values
+	left      *allowance
 }
 
 // object makes the object of a draft, or says all that is wrong with it.
@@ -97,8 +98,11 @@ func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, [
 	if value == "disabled" {
 		return content, nil
 	}
-	s := &substitution{variables: m.variables, scripts: kind.Scripts}
+	s := &substitution{variables: m.variables, scripts: kind.Scripts, left: m.left.limits.FileBytes}
 	replaced := s.entries(nil, content)
+	if err := m.left.substitute(s.bytes); err != nil {
+		return nil, append(s.problems, problem{"", err.Error()})
+	}
 	return replaced, s.problems
 }
 

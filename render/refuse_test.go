@@ -134,7 +134,7 @@ func TestErrorsInOneLine(t *testing.T) {
 		"no line":   {render.Errors{{File: "a", Message: "b"}}, "a: b"},
 		"many":      {render.Errors{{File: "a", Line: 1, Message: "b"}, {File: "c", Message: "d"}}, "a:1: b (and 1 more)\na:1: b\nc: d"},
 		"long":      {render.Errors{{File: "a", Message: strings.Repeat("é", 200)}}, "a: " + strings.Repeat("é", 106) + "…\na: " + strings.Repeat("é", 200)},
-		"two lines": {render.Errors{{File: "a", Message: "b\nc"}}, "a: b\na: b\nc"},
+		"two lines": {render.Errors{{File: "a", Message: "b\nc"}}, `a: b\nc`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.errs.Error()); diff != "" {

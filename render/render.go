@@ -27,10 +27,11 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	}
 	before, listings := s.cache.open(k.variables(), v)
 	failed := s.cache.failures()
+	left := &allowance{limits: s.limits}
 	r := &run{
 		snap:   snap,
-		tree:   newTree(snap.FS, &allowance{limits: s.limits}),
-		maker:  &maker{variables: k.variables(), validator: v, values: s.values},
+		tree:   newTree(snap.FS, left),
+		maker:  &maker{variables: k.variables(), validator: v, values: s.values, left: left},
 		before: before,
 		failed: failed,
 		runner: s.confined(),

@@ -43,6 +43,20 @@ type substitution struct {
 	// scripts are the fields that hold shell, by path.
 	scripts  []string
 	problems []problem
+	// left is how many bytes the values of variables may make in one object.
+	left int64
+	// bytes is how many they have made. Once it is past left nothing is substituted.
+	bytes int64
+}
+
+// take takes the value of a variable off what is left, and says whether it may be
+// written: a value of a megabyte can stand in a text thousands of times.
+func (s *substitution) take(value string) bool {
+	if s.bytes > s.left {
+		return false
+	}
+	s.bytes += int64(len(value))
+	return s.bytes <= s.left
 }
 
 func (s *substitution) value(at *field.Path, value any) any {
@@ -101,7 +115,9 @@ func (s *substitution) text(at *field.Path, text string) string {
 			if !known {
 				s.complain(at, "${%s} is not known: add it to substitute in %s, or write $${%s} if it is to stay", found[1], FileName, found[1])
 			}
-			out.WriteString(value)
+			if s.take(value) {
+				out.WriteString(value)
+			}
 			text = text[len(found[0]):]
 		default:
 			out.WriteByte(text[0])
@@ -127,7 +143,9 @@ func (s *substitution) script(text string) string {
 					if escaped {
 						value = found[0]
 					}
-					out.WriteString(value)
+					if s.take(value) {
+						out.WriteString(value)
+					}
 					text = text[start+len(found[0]):]
 					continue
 				}
@@ -140,6 +158,9 @@ func (s *substitution) script(text string) string {
 }
 
 func (s *substitution) complain(at *field.Path, format string, args ...any) {
+	if len(s.problems) >= mostListed {
+		return // a megabyte of ${ is as many mistakes
+	}
 	s.problems = append(s.problems, problem{at.String(), fmt.Sprintf(format, args...)})
 }
 

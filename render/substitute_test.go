@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -107,6 +108,44 @@ func TestSubstituteRefuses(t *testing.T) {
 			_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": withTeam, "pool.yaml": text}), ".", nil)
 			expectErrors(t, err, tc.want)
 		})
+	}
+}
+
+// TestSubstituteIsWeighed: a value of a megabyte in a thousand places is no definition, in
+// one object or in all of them together.
+func TestSubstituteIsWeighed(t *testing.T) {
+	value := strings.Repeat("x", 100_000)
+	object := func(name string, times int) string {
+		return "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: " + name + "\nspec:\n  userData: \"" + strings.Repeat("${A}", times) + "\"\n  role: \"" + strings.Repeat("${A}", times) + "\"\n"
+	}
+	for name, c := range map[string]struct {
+		objects, times int
+		want           string
+	}{
+		"a heavy one":         {1, 5, ""},
+		"one that is a bomb":  {1, 100_000, "nodes/x0.yaml:1: substitution makes it larger than 1048576 bytes, which no definition is"},
+		"many heavy ones":     {60, 5, ""},
+		"too many heavy ones": {80, 5, "too much to render: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"plumbline.yaml": plumblineYAML + "substitute: {A: " + value + "}\nnodes: [nodes]\n"}
+			for i := range c.objects {
+				files[fmt.Sprintf("nodes/x%d.yaml", i)] = object(fmt.Sprintf("x%d", i), c.times)
+			}
+			_, err := renderAll(t, folder(files), ".", nil)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %.300v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestErrorsCommandNoTerminal: what a committer names a file or a key is written out.
+func TestErrorsCommandNoTerminal(t *testing.T) {
+	files := map[string]string{"plumbline.yaml": plumblineYAML, "\x1b[2J\n::error::pwn.yaml": "a: ["}
+	_, err := renderAll(t, folder(files), ".", nil)
+	if err == nil || strings.ContainsAny(err.Error(), "\x1b") || strings.Contains(err.Error(), "\n::error") || !strings.Contains(err.Error(), `\x1b[2J\n::error::pwn.yaml`) {
+		t.Errorf("%q", err)
 	}
 }
 

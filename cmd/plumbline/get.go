@@ -123,5 +123,5 @@ func oneLine(message string) string {
 	if more {
 		first += " …"
 	}
-	return first
+	return printable(first)
 }

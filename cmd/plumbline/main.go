@@ -9,7 +9,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+	"unicode"
 )
 
 // version is set by the build.
@@ -37,7 +40,7 @@ func exitCode(err error, out io.Writer) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.message != "" {
-			fmt.Fprintln(out, exit.message)
+			fmt.Fprintln(out, printable(exit.message))
 		}
 		return exit.code
 	}
@@ -45,6 +48,21 @@ func exitCode(err error, out io.Writer) int {
 		fmt.Fprintln(out, "plumbline: stopped")
 		return exitFailed
 	}
-	fmt.Fprintln(out, "plumbline: "+err.Error())
+	fmt.Fprintln(out, "plumbline: "+printable(err.Error()))
 	return exitFailed
+}
+
+// printable has control characters written out: what comes out of a repository must not
+// command the terminal that shows it. Ends of lines and tabs stay.
+func printable(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			quoted := strconv.QuoteRune(r)
+			out.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
 }

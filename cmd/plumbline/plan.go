@@ -193,7 +193,7 @@ func (r planReport) print(out io.Writer) error {
 		fmt.Fprintf(out, "%s %s: %d nodes %s\n", word, removal.Object, removal.Nodes, removal.Message)
 	}
 	for _, warning := range r.Warnings {
-		fmt.Fprintln(out, "warning: "+warning)
+		fmt.Fprintln(out, "warning: "+printable(warning))
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ at once, each with file and line.`,
 			return err
 		}
 		for _, warning := range r.set.Warnings {
-			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+warning)
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+printable(warning))
 		}
 		if err := printSet(cmd.OutOrStdout(), *output, r.set); err != nil {
 			return err
