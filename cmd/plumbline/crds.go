@@ -43,12 +43,20 @@ func crdsOf(ctx context.Context, git *render.Karpenter, path string, files *rend
 	return chartCRDs(ctx, git, repository, charts.Access{Keys: keys, Files: render.NewFiles(*files)})
 }
 
-// chartCRDs are those of the chart of the version in Git, by way of a cache of its
-// own.
-func chartCRDs(ctx context.Context, git *render.Karpenter, repository string, access charts.Access) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// chartCRDs are those of the chart of the version in Git.
+func chartCRDs(ctx context.Context, git *render.Karpenter, repository string, access charts.Access) (crds []*apiextensionsv1.CustomResourceDefinition, err error) {
+	err = withChart(ctx, git, repository, access, func(pulled *charts.Charts) (err error) {
+		crds, err = pulled.CRDs(ctx)
+		return err
+	})
+	return crds, err
+}
+
+// withChart uses the charts of the version in Git, by way of a cache of its own.
+func withChart(ctx context.Context, git *render.Karpenter, repository string, access charts.Access, use func(*charts.Charts) error) error {
 	cache, err := os.MkdirTemp("", "plumbline-charts-")
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the charts: %w", err)
+		return fmt.Errorf("make a folder for the charts: %w", err)
 	}
 	defer os.RemoveAll(cache)
 	pulled, err := charts.NewStore(charts.StoreOptions{Dir: cache, Confine: confined(ctx)}).Resolve(ctx, charts.Ref{
@@ -56,9 +64,9 @@ func chartCRDs(ctx context.Context, git *render.Karpenter, repository string, ac
 		Digests: charts.Digests{CRD: git.Digests.CRD, Controller: git.Digests.Controller},
 	}, access)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return pulled.CRDs(ctx)
+	return use(pulled)
 }
 
 // offlineCRDs are those of a folder, where one is given; of the charts in the

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -90,16 +89,7 @@ func openOnDisk(path string) (*onDisk, error) {
 		return nil, err
 	}
 	d := &onDisk{root: root, name: name, snapshot: snapshot, karpenter: karpenter, files: render.NewFiles(*snapshot)}
-	files, err := karpenter.ReadValues(d.files, name)
-	if err != nil {
-		return nil, err
-	}
-	var layers []charts.Layer
-	for i, values := range files {
-		layers = append(layers, charts.Layer{Origin: karpenter.ValuesFiles[i], Values: values})
-	}
-	merged, err := charts.Merge(append(layers, charts.Layer{Origin: render.FileName, Values: karpenter.Values})...)
-	d.values = merged.Merged
+	d.values, err = valuesOf(commit{karpenter: karpenter, path: name, files: snapshot})
 	return d, err
 }
 

@@ -31,7 +31,9 @@ With a PATH, a folder of a checkout, the comparison is with nothing, offline:
 everything arrives. With --against NODESYNC it is with that NodeSync's cluster:
 what a push of this folder would do. With the name of a NodeSync, the revision
 that its source has now is fetched and compared. Where that changes Karpenter's
-version, it says of each pool what the upgrade does to its nodes.
+version, it says of each pool what the upgrade does to its nodes. What the daemon
+would refuse as a whole (another cluster's name, values that no chart has, what
+spec.charts.allow does not allow) is said first.
 
 Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system",
@@ -89,7 +91,7 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	if err != nil {
 		return nil, err
 	}
-	return planSet(ctx, c, sync, r.set, targetOf(ctx, &r.set.Karpenter, sync.Spec.Path, r.files), r.schema)
+	return planSet(ctx, c, sync, commit{karpenter: &r.set.Karpenter, path: sync.Spec.Path, files: r.files}, r.set, targetOf(ctx, &r.set.Karpenter, sync.Spec.Path, r.files), r.schema)
 }
 
 // embeddedVersion is the version of Karpenter that this program was built with.
@@ -104,7 +106,7 @@ func embeddedVersion() string {
 // exit says by the exit code what the Plan would do.
 func (r planReport) exit() error {
 	switch {
-	case r.Refused > 0, r.Adoption != nil && !r.Adoption.asked(), r.Upgrade != nil && r.Upgrade.Refused != "":
+	case r.Refused > 0, len(r.Refusals) > 0, r.Adoption != nil && !r.Adoption.asked(), r.Upgrade != nil && r.Upgrade.Refused != "":
 		return &exitError{code: exitFailed}
 	case r.Held > 0:
 		return &exitError{code: exitHeld}
@@ -124,9 +126,11 @@ type planReport struct {
 	// Adoption is what somebody else has installed of Karpenter, and what comes of it.
 	Adoption *adoptReport `json:"adoption,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
-	Digest   string       `json:"digest"`
-	Held     int          `json:"held"`
-	Refused  int          `json:"refused"`
+	// Refusals are why the daemon refuses the commit as a whole, and does nothing of it.
+	Refusals []string `json:"refusals,omitempty"`
+	Digest   string   `json:"digest"`
+	Held     int      `json:"held"`
+	Refused  int      `json:"refused"`
 }
 
 type changeReport struct {
@@ -148,7 +152,7 @@ type removalReport struct {
 }
 
 func newPlanReport(p *planned) planReport {
-	r := planReport{Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
+	r := planReport{Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Refusals: words(p.refused), Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, Fields: c.Fields, Message: c.Message})
 		r.Warnings = append(r.Warnings, c.Warnings...)
@@ -170,6 +174,9 @@ func newPlanReport(p *planned) planReport {
 
 // print shows the Plan to people.
 func (r planReport) print(out io.Writer) error {
+	for _, refusal := range r.Refusals {
+		fmt.Fprintln(out, "refused as a whole: "+printable(strings.TrimPrefix(refusal, "refused: ")))
+	}
 	if r.Adoption != nil {
 		r.Adoption.printPlanned(out)
 	}

@@ -54,7 +54,7 @@ func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags
 	if err != nil {
 		return nil, err
 	}
-	return planSet(ctx, c, sync, set, target, validator)
+	return planSet(ctx, c, sync, commit{karpenter: karpenter, path: sync.Spec.Path, files: snapshot}, set, target, validator)
 }
 
 func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
@@ -130,10 +130,12 @@ type planned struct {
 	// adoption is what there is of Karpenter that somebody else has installed; nil
 	// where there is nothing.
 	adoption *adoptReport
+	// refused is why the daemon does nothing of it.
+	refused []error
 }
 
 // planSet compares a Set with the cluster of a NodeSync.
-func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *render.Set, target targetCRDs, validator *schema.Validator) (*planned, error) {
+func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, of commit, set *render.Set, target targetCRDs, validator *schema.Validator) (*planned, error) {
 	all := &v1alpha1.NodeSyncList{}
 	if err := c.List(ctx, all); err != nil {
 		return nil, explain(err, "list NodeSyncs")
@@ -153,6 +155,9 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, set *rend
 		return nil, err
 	}
 	whole := &planned{Plan: made}
+	var warnings []string
+	whole.refused, warnings = refusals(ctx, sync, all.Items, of)
+	whole.Warnings = append(whole.Warnings, warnings...)
 	if unread != nil {
 		whole.Warnings = append(whole.Warnings, "whether a NodePool that leaves hosts Karpenter's controller is not known: "+unread.Error())
 	}

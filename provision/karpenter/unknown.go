@@ -45,6 +45,29 @@ var wholesale = []string{"affinity", "controller.securityContext", "nodeSelector
 // global is Helm's own, for all charts.
 const global = "global"
 
+// CheckValues refuses values that the main chart of version to does not know, and settings
+// that it has no more. chart are that chart's own values; from is the version in force,
+// empty where none is.
+func CheckValues(values, chart map[string]any, from, to string) error {
+	var words []string
+	for _, unknown := range Unknown(values, chart) {
+		words = append(words, unknown.String())
+	}
+	if len(words) == 0 && from != "" {
+		gone, err := Gone(values, from, to)
+		if err != nil {
+			return err
+		}
+		for _, setting := range gone {
+			words = append(words, setting.String())
+		}
+	}
+	if len(words) > 0 {
+		return &ValuesError{Version: to, Words: words}
+	}
+	return nil
+}
+
 // ValuesError says that values are not for a version of the main chart.
 type ValuesError struct {
 	Version string

@@ -8,29 +8,30 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// allowance is what the NodeSync lets Git say of the charts.
-func (s *Step) allowance() allowance.Allowance {
-	if s.Sync.Spec.Charts == nil || s.Sync.Spec.Charts.Allow == nil {
+// AllowanceOf is what a NodeSync lets Git say of the charts.
+func AllowanceOf(sync *v1alpha1.NodeSync) allowance.Allowance {
+	if sync.Spec.Charts == nil || sync.Spec.Charts.Allow == nil {
 		return allowance.Allowance{}
 	}
-	allow := s.Sync.Spec.Charts.Allow
+	allow := sync.Spec.Charts.Allow
 	return allowance.Allowance{
 		Repositories: allow.Repositories, Versions: allow.Versions, Digests: allow.Digests,
 		Values: allow.Values, ControllerRoles: allow.ControllerRoles, PodSecurity: allowance.Level(allow.PodSecurity),
 	}
 }
 
-// checkRequest refuses what plumbline.yaml says of the charts and the NodeSync does not
+// CheckRequest refuses what plumbline.yaml says of the charts and the NodeSync does not
 // allow. No repository has been asked by then. It returns the values that no chart known
 // here has: whether this one has them is to be seen.
-func (s *Step) checkRequest() (unknown []allowance.Refusal, err error) {
-	allow := s.allowance()
+func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values map[string]any) (unknown []allowance.Refusal, err error) {
+	allow := AllowanceOf(sync)
 	refusals := slices.Concat(
-		allow.Check(allowance.Request{Repository: s.Karpenter.Repository, Version: s.Karpenter.Version, ControllerRole: s.Karpenter.Cluster.ControllerRole}),
-		allow.CheckValues(s.Values.Merged),
+		allow.Check(allowance.Request{Repository: wanted.Repository, Version: wanted.Version, ControllerRole: wanted.Cluster.ControllerRole}),
+		allow.CheckValues(values),
 	)
 	isUnknown := func(r allowance.Refusal) bool { return r.Unknown }
 	if slices.ContainsFunc(refusals, func(r allowance.Refusal) bool { return !isUnknown(r) }) {
@@ -43,7 +44,7 @@ func (s *Step) checkRequest() (unknown []allowance.Refusal, err error) {
 // known here has, but this one. Those that it has not either are misspelt: the gates say
 // what was meant.
 func (s *Step) checkFound(found *charts.Charts, unknown []allowance.Refusal) error {
-	refusals := s.allowance().CheckDigests(found.CRDDigest, found.Digest)
+	refusals := AllowanceOf(s.Sync).CheckDigests(found.CRDDigest, found.Digest)
 	if len(unknown) > 0 {
 		defaults, err := found.Values()
 		if err != nil {
@@ -59,7 +60,7 @@ func (s *Step) checkFound(found *charts.Charts, unknown []allowance.Refusal) err
 
 // Permit is asked about what the charts render to.
 func (s *Step) Permit(r release.Rendered) error {
-	return allowance.Refuse(s.allowance().CheckObjects(allowance.Rendered{
+	return allowance.Refuse(AllowanceOf(s.Sync).CheckObjects(allowance.Rendered{
 		Namespace: r.Namespace, Version: r.Version, CRDs: r.Chart == charts.CRDChart, Objects: r.Objects,
 	}))
 }
@@ -67,7 +68,7 @@ func (s *Step) Permit(r release.Rendered) error {
 // warnOfEverything says, once for each generation of the NodeSync, that its repository
 // may take every right that plumbline has.
 func (s *Step) warnOfEverything() {
-	if s.Karpenter.Management != render.Managed || !s.allowance().Everything() || s.Observed == s.Sync.Generation {
+	if s.Karpenter.Management != render.Managed || !AllowanceOf(s.Sync).Everything() || s.Observed == s.Sync.Generation {
 		return
 	}
 	s.Warn("AllowsEverything", fmt.Sprintf(

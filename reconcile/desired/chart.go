@@ -33,7 +33,7 @@ func (s *Step) Resolve(ctx context.Context) error {
 		return s.withoutCharts(ctx, err)
 	}
 	s.warnOfEverything()
-	unknown, err := s.checkRequest()
+	unknown, err := CheckRequest(s.Sync, s.Karpenter, s.Values.Merged)
 	if err != nil {
 		return s.withoutCharts(ctx, err)
 	}

@@ -59,7 +59,7 @@ func (s *Step) pullSchema(ctx context.Context, version string) (*schema.Validato
 	if err != nil {
 		return nil, err
 	}
-	if err := allowance.Refuse(s.allowance().Check(allowance.Request{Repository: s.Karpenter.Repository})); err != nil {
+	if err := allowance.Refuse(AllowanceOf(s.Sync).Check(allowance.Request{Repository: s.Karpenter.Repository})); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)

@@ -168,21 +168,5 @@ func (s *Step) checkValues(from, to string) error {
 	if err != nil {
 		return err
 	}
-	var words []string
-	for _, unknown := range karpenter.Unknown(s.Values.Merged, chart) {
-		words = append(words, unknown.String())
-	}
-	if len(words) == 0 && from != "" {
-		gone, err := karpenter.Gone(s.Values.Merged, from, to)
-		if err != nil {
-			return err
-		}
-		for _, setting := range gone {
-			words = append(words, setting.String())
-		}
-	}
-	if len(words) > 0 {
-		return &karpenter.ValuesError{Version: to, Words: words}
-	}
-	return nil
+	return karpenter.CheckValues(s.Values.Merged, chart, from, to)
 }
