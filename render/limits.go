@@ -14,14 +14,17 @@ type Limits struct {
 	Files, Folders int
 	// Values of all that is read, and made of it: each takes some 100 bytes of memory.
 	Values int
+	// Objects of the Set, and ObjectValues of one of them: to check one against its schema
+	// takes a millisecond, and the time of its expressions grows with the square of a map.
+	Objects, ObjectValues int
 	// Depth of folders below the path.
 	Depth int
 }
 
 // DefaultLimits are far beyond any fleet, and within what the Deployment gives:
-// 20,000 files, 64 MiB, 2,000,000 values.
+// 20,000 files, 64 MiB, 2,000,000 values, 15,000 objects.
 func DefaultLimits() Limits {
-	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Depth: 32}
+	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Objects: 15_000, ObjectValues: 10_000, Depth: 32}
 }
 
 // errLimit is wrapped by every error of a limit that ends the render.
@@ -36,6 +39,7 @@ type allowance struct {
 	bytes   int64
 	folders int
 	values  int
+	objects int
 }
 
 // read takes one file off the allowance.
@@ -74,6 +78,19 @@ func (a *allowance) hold(values int) error {
 	defer a.mu.Unlock()
 	if a.values += values; a.values > a.limits.Values {
 		return fmt.Errorf("%w: more than %d values", errLimit, a.limits.Values)
+	}
+	return nil
+}
+
+// object takes one object with a number of values off the allowance.
+func (a *allowance) object(values int) error {
+	if values > a.limits.ObjectValues {
+		return fmt.Errorf("it has more than %d values, which no definition has", a.limits.ObjectValues)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.objects++; a.objects > a.limits.Objects {
+		return fmt.Errorf("%w: more than %d objects", errLimit, a.limits.Objects)
 	}
 	return nil
 }

@@ -30,8 +30,11 @@ type maker struct {
 func (m *maker) object(ctx context.Context, d draft) (Object, Errors) {
 	made, problems := m.build(ctx, d)
 	var errs Errors
-	for _, p := range problems {
+	for _, p := range problems[:min(len(problems), mostListed)] {
 		errs = append(errs, Error{File: d.origin.File, Line: d.lineOf(p.path), Message: p.message})
+	}
+	if more := len(problems) - mostListed; more > 0 {
+		errs = append(errs, Error{File: d.origin.File, Line: errs[mostListed-1].Line, Message: fmt.Sprintf("and %d more mistakes in this object", more)})
 	}
 	return made, errs
 }
@@ -49,6 +52,9 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	kind, refusal := classify(apiVersion, name)
 	if refusal != "" {
 		return Object{}, []problem{{"kind", refusal}}
+	}
+	if err := m.left.object(valuesOf(content)); err != nil {
+		return Object{}, []problem{{"", err.Error()}}
 	}
 	dropEmpty(content)
 	content, problems := m.substitute(kind, content)

@@ -162,7 +162,7 @@ func TestEmpty(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	files := map[string]string{"plumbline.yaml": plumblineYAML, "a/b/c/d.yaml": pool("d"), "e.yaml": pool("e")}
-	all := render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 3, Folders: 10, Values: 1000}
+	all := render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 3, Folders: 10, Values: 1000, Objects: 10, ObjectValues: 1000}
 	if _, err := renderAll(t, folder(files), ".", nil, render.WithLimits(all)); err != nil {
 		t.Fatal(err)
 	}
@@ -170,12 +170,12 @@ func TestLimits(t *testing.T) {
 		limits render.Limits
 		want   string
 	}{
-		"depth":       {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 2, Folders: 10, Values: 1000}, "too much to render: folders nest deeper than 2 at a/b/c"},
-		"files":       {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 2, Depth: 3, Folders: 10, Values: 1000}, "too much to render: more than 2 files"},
-		"total bytes": {render.Limits{FileBytes: 1000, TotalBytes: 500, Files: 10, Depth: 3, Folders: 10, Values: 1000}, "too much to render: more than 500 bytes"},
-		"file bytes":  {render.Limits{FileBytes: 150, TotalBytes: 10_000, Files: 10, Depth: 3, Folders: 10, Values: 1000}, "larger than 150 bytes"},
-		"folders":     {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 3, Folders: 3, Values: 1000}, "too much to render: more than 3 folders"},
-		"values":      {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 3, Folders: 10, Values: 20}, "too much to render: more than 20 values"},
+		"depth":       {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 2, Folders: 10, Values: 1000, Objects: 10, ObjectValues: 1000}, "too much to render: folders nest deeper than 2 at a/b/c"},
+		"files":       {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 2, Depth: 3, Folders: 10, Values: 1000, Objects: 10, ObjectValues: 1000}, "too much to render: more than 2 files"},
+		"total bytes": {render.Limits{FileBytes: 1000, TotalBytes: 500, Files: 10, Depth: 3, Folders: 10, Values: 1000, Objects: 10, ObjectValues: 1000}, "too much to render: more than 500 bytes"},
+		"file bytes":  {render.Limits{FileBytes: 150, TotalBytes: 10_000, Files: 10, Depth: 3, Folders: 10, Values: 1000, Objects: 10, ObjectValues: 1000}, "larger than 150 bytes"},
+		"folders":     {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 3, Folders: 3, Values: 1000, Objects: 10, ObjectValues: 1000}, "too much to render: more than 3 folders"},
+		"values":      {render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 3, Folders: 10, Values: 20, Objects: 10, ObjectValues: 1000}, "too much to render: more than 20 values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := renderAll(t, folder(files), ".", nil, render.WithLimits(tc.limits))

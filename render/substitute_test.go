@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -137,6 +138,54 @@ func TestSubstituteIsWeighed(t *testing.T) {
 				t.Errorf("error %.300v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestObjectsAreWeighed: to check very many, or one with a very large map, takes minutes.
+func TestObjectsAreWeighed(t *testing.T) {
+	class := func(name string, tags int) string {
+		text := "---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: " + name + "}\nspec:\n  role: x\n  tags:\n    a: b\n"
+		for i := range tags {
+			text += fmt.Sprintf("    t%d: v\n", i)
+		}
+		return text
+	}
+	many := map[string]string{}
+	for i := range 15_001 {
+		many[fmt.Sprintf("nodes/y%d.yaml", i/1000)] += fmt.Sprintf("---\n{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: x%d}}\n", i)
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a class":              {map[string]string{"nodes/x.yaml": class("x", 10)}, ""},
+		"one with a large map": {map[string]string{"nodes/x.yaml": class("x", 10_000)}, "nodes/x.yaml:2: it has more than 10000 values, which no definition has"},
+		"very many":            {many, "too much to render: more than 15000 objects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.files["plumbline.yaml"] = plumblineYAML + "nodes: [nodes]\n"
+			_, err := renderAll(t, folder(c.files), ".", nil)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("error %.300v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestManyMistakesInOneObject are counted, and not looked up one by one.
+func TestManyMistakesInOneObject(t *testing.T) {
+	validator, err := compiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: x\nspec:\n"
+	for i := range 5000 {
+		text += fmt.Sprintf("  unknown%d: 1\n", i)
+	}
+	_, err = renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML + "nodes: [nodes]\n", "nodes/x.yaml": text}), ".", validator)
+	var found render.Errors
+	if !errors.As(err, &found) || len(found) != 101 || !strings.Contains(found[100].Message, "more mistakes in this object") {
+		t.Errorf("%d errors: %.200v", len(found), err)
 	}
 }
 

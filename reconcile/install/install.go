@@ -44,8 +44,15 @@ func (s *Step) Run(ctx context.Context) (Installed, error) {
 	default:
 		err = s.change(ctx, seen)
 	}
+	if busy := (*release.BusyError)(nil); errors.As(err, &busy) {
+		s.WakeBy(s.Now.Add(busyEvery))
+	}
 	return s.out, err
 }
+
+// busyEvery is how often it is asked whether another Helm client has finished: its
+// Secrets are not watched.
+const busyEvery = 5 * time.Second
 
 // Serve sees how far what is in force has come, where the charts are not changed.
 func (s *Step) Serve(ctx context.Context) (Installed, error) {

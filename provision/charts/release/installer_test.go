@@ -68,7 +68,7 @@ func TestOtherValuesMakeAnotherRevision(t *testing.T) {
 }
 
 func TestARevisionThatWasKilledIsUpgradedOver(t *testing.T) {
-	for _, status := range []string{"pending-install", "pending-upgrade", "pending-rollback", "uninstalling", "uninstalled", "unknown", "failed"} {
+	for _, status := range []string{"pending-install", "pending-upgrade", "pending-rollback", "uninstalled", "unknown", "failed"} {
 		t.Run(status, func(t *testing.T) {
 			b := newBed(t)
 			b.both()

@@ -124,8 +124,22 @@ func last(name string, secrets []metav1.PartialObjectMetadata) Release {
 			Edited:   labels[revisionLabel] != labels["version"],
 			Since:    secrets[i].CreationTimestamp.Time,
 		}
+		if labels["status"] == helmrelease.StatusUninstalling.String() {
+			// That is another client's work: nothing here uninstalls.
+			r.Edited, r.Since = true, modified(labels, r.Since)
+		}
 	}
 	return r
+}
+
+// modified is when Helm has changed a revision last, which it writes to a label in
+// seconds; its creation where that label is missing.
+func modified(labels map[string]string, created time.Time) time.Time {
+	seconds, err := strconv.ParseInt(labels["modifiedAt"], 10, 64)
+	if err != nil {
+		return created
+	}
+	return time.Unix(seconds, 0)
 }
 
 func status(labels map[string]string) Status {

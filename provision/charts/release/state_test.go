@@ -1,6 +1,8 @@
 package release
 
 import (
+	"maps"
+	"strconv"
 	"testing"
 	"time"
 
@@ -46,6 +48,14 @@ func TestTheLastRevisionSpeaks(t *testing.T) {
 			[]metav1.PartialObjectMetadata{revision(charts.ControllerChart, "1", "uninstalled", at, mark.labels(1))},
 			Release{Name: charts.ControllerChart, Status: Pending, Revision: 1, Mark: mark, Since: at},
 		},
+		"being uninstalled by hand": {
+			[]metav1.PartialObjectMetadata{revision(charts.ControllerChart, "1", "uninstalling", at.Add(-time.Hour), withLabel(mark.labels(1), "modifiedAt", strconv.FormatInt(at.Unix(), 10)))},
+			Release{Name: charts.ControllerChart, Status: Pending, Revision: 1, Mark: mark, Edited: true, Since: time.Unix(at.Unix(), 0)},
+		},
+		"being uninstalled, by an old Helm": {
+			[]metav1.PartialObjectMetadata{revision(charts.ControllerChart, "1", "uninstalling", at, mark.labels(1))},
+			Release{Name: charts.ControllerChart, Status: Pending, Revision: 1, Mark: mark, Edited: true, Since: at},
+		},
 		"failed": {
 			[]metav1.PartialObjectMetadata{revision(charts.ControllerChart, "1", "failed", at, mark.labels(1))},
 			Release{Name: charts.ControllerChart, Status: Failed, Revision: 1, Mark: mark, Since: at},
@@ -58,4 +68,11 @@ func TestTheLastRevisionSpeaks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withLabel are labels and one more.
+func withLabel(labels map[string]string, name, value string) map[string]string {
+	all := maps.Clone(labels)
+	all[name] = value
+	return all
 }

@@ -33,6 +33,8 @@ type Helm struct {
 	Rehearsed int
 	// Asked is how often each chart was.
 	Asked map[string]int
+	// Err is what bringing the main chart fails with.
+	Err error
 	// Into is what the main chart was brought with last.
 	Into release.Request
 }
@@ -49,6 +51,9 @@ func (f *Helm) EnsureCRDs(context.Context, *charts.Charts, release.Request) (rel
 // EnsureController is install.Helm's.
 func (f *Helm) EnsureController(_ context.Context, _ *charts.Charts, want release.Request) (release.Result, error) {
 	f.Into = want
+	if f.Err != nil {
+		return release.Result{}, f.Err
+	}
 	f.Asked[charts.ControllerChart]++
 	if f.Controller != nil {
 		return *f.Controller, nil
