@@ -146,7 +146,7 @@ func (p *pass) failedWrites() error {
 		}
 	}
 	p.unwritten = fault.Several(errs)
-	if p.unwritten == nil && p.wholeWritten() && !p.setBackUnrecorded() {
+	if p.unwritten == nil && p.wholeWritten() {
 		p.sync.Status.LastAppliedRevision, p.sync.Status.LastAppliedInputs = p.snapshot.Revision, p.want.Set.Inputs.Fingerprint()
 	}
 	return nil

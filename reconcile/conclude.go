@@ -56,6 +56,7 @@ func (p *pass) summarize() {
 	if !p.elsewhere && !unseen {
 		s.ObservedGeneration = p.sync.Generation
 	}
+	p.noteWithheld()
 	boundRemovals(s.Removals)
 	v := p.verdict()
 	v.message = finding.Bounded(v.message, maxConditionMessage)

@@ -26,9 +26,10 @@ type Source interface {
 	// Since lists the commits that the last Snapshot reaches and the applied one
 	// does not, and that changed an input, newest first.
 	Since(ctx context.Context, req source.Request, applied string, inputs render.Inputs, limit int) ([]string, error)
-	// Older says whether the last Snapshot is an ancestor of a commit, as far as that
-	// is known without asking anybody.
-	Older(key, commit string) bool
+	// Order says how the last Snapshot stands to a commit, as far as that is known
+	// without asking anybody; FindOrder asks the host.
+	Order(key, commit string) source.Order
+	FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error)
 	// Forget drops what is stored for a NodeSync that is gone.
 	Forget(key string) error
 }

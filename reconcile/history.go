@@ -55,31 +55,6 @@ func (p *pass) since(ctx context.Context, applied string, inputs render.Inputs) 
 	return p.Source.Since(ctx, request, applied, inputs, mostCommits)
 }
 
-// setBack is whether a revision is older than what was applied.
-type setBack struct {
-	head, applied string
-	is            bool
-}
-
-// isSetBack says whether HEAD is an ancestor of what was applied last, or older by what
-// its signature covers than what was verified. Each pair is asked for once.
-func (p *pass) isSetBack() bool {
-	if p.snapshot == nil {
-		return false
-	}
-	head, applied := p.snapshot.Commit, commitOf(p.before.Status.LastAppliedRevision)
-	if head == "" || applied == "" || head == applied {
-		return false
-	}
-	if last := p.sync.Status.LastVerified; last != nil && last.Newer != nil && commitOf(last.Revision) == head {
-		return true
-	}
-	if known := p.memory.setBack; known.head != head || known.applied != applied {
-		p.memory.setBack = setBack{head: head, applied: applied, is: p.Source.Older(p.name().String(), applied)}
-	}
-	return p.memory.setBack.is
-}
-
 // inputs are those of this revision, or where it does not render of the last that
 // did.
 func (p *pass) inputs() render.Inputs {

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -97,34 +96,5 @@ func TestTheHistoryIsKeptUntilItIsSaid(t *testing.T) {
 	b.reports(sync, rendered)
 	if diff := cmp.Diff(b.source.commits, b.toldOn()); diff != "" {
 		t.Errorf("told on (-want +got):\n%s", diff)
-	}
-}
-
-// TestABranchThatIsSetBack is asked about once, and does not count as applied before
-// what it lacks is recorded: the pass after would not know that it is older.
-func TestABranchThatIsSetBack(t *testing.T) {
-	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:" + applied }))
-	p := b.pass()
-	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
-	b.source.older = applied
-	if !p.isSetBack() {
-		t.Fatal("HEAD is older than what was applied, and it is not noticed")
-	}
-	b.source.older = ""
-	if !p.isSetBack() {
-		t.Error("asked again for the same two revisions")
-	}
-	p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
-	p.want.Set = setWith("stays")
-	lacks := plan.Candidate{Ref: render.Ref{Kind: render.NodePool, Name: "newest"}, UID: "1", Revision: p.snapshot.Revision, Held: true, Reason: plan.ReasonOlderRevision}
-	for _, recorded := range []bool{false, true} {
-		lacks.Recorded = recorded
-		p.plan = &plan.Plan{Removals: []plan.Candidate{lacks}}
-		if err := p.applyPlan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := p.sync.Status.LastAppliedRevision == p.snapshot.Revision; got != recorded {
-			t.Errorf("recorded: %t, and applied: %t", recorded, got)
-		}
 	}
 }

@@ -93,10 +93,10 @@ type memory struct {
 	// cloudAbsent are instances that its answers lack, and for how long.
 	cloudAbsent map[string]teardown.Absence
 
-	// The commits that the last revision brought, and whether it is older than what
-	// was applied before it.
+	// The commits that the last revision brought, and when a host was asked how it stands
+	// to another one.
 	history history
-	setBack setBack
+	ordered ordered
 }
 
 // fetchKey is what makes a fetch due before its time.

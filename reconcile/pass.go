@@ -37,9 +37,11 @@ type pass struct {
 	// namespaceGoes says that the NodeSync's namespace is being deleted.
 	namespaceGoes bool
 	// served says that Karpenter's kinds are, so that live has what there is.
-	served  bool
-	live    plan.Live
-	plan    *plan.Plan
+	served bool
+	live   plan.Live
+	plan   *plan.Plan
+	// doubt is why what HEAD lacks may not have been taken out of Git; nil where it was.
+	doubt   *v1alpha1.Withheld
 	applied apply.Result
 	stages  stages
 

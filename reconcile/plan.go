@@ -20,8 +20,14 @@ func (p *pass) makePlan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.seeWithheld()
 	if err := p.planBeside(ctx, all); err != nil {
 		return err
+	}
+	if p.askWithheld(ctx) {
+		if err := p.planBeside(ctx, all); err != nil {
+			return err
+		}
 	}
 	// What leaves our folder may be in that of a NodeSync that does not say so.
 	if len(p.plan.Removals) > 0 && p.seeSuspended(ctx, all) {
@@ -75,7 +81,9 @@ func (p *pass) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 func (p *pass) policy(ctx context.Context, all []v1alpha1.NodeSync) (plan.Policy, error) {
 	policy := PolicyOf(p.sync, all, p.want.Set)
 	policy.Applied = p.memory.forms.of
-	policy.OtherSyncs, policy.Now, policy.SetBack = p.otherSyncs(all), p.now, p.isSetBack()
+	policy.OtherSyncs, policy.Now = p.otherSyncs(all), p.now
+	policy.StatusLost = policy.StatusLost || p.inDoubt(v1alpha1.ReasonStatusLost)
+	policy.SetBack, policy.HistoryUnknown = p.inDoubt(v1alpha1.ReasonOlderRevision), p.inDoubt(v1alpha1.ReasonHistoryUnknown)
 	var err error
 	policy.Hosts, err = p.poolHosts(ctx)
 	return policy, err
@@ -94,6 +102,10 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		StatusLost:  sync.Status.LastAppliedRevision == "",
 		Released:    released(sync),
 		Deleting:    !sync.DeletionTimestamp.IsZero(),
+	}
+	if doubt := sync.Status.Withheld; doubt != nil && set != nil && commitOf(doubt.Revision) == commitOf(set.Revision) {
+		policy.StatusLost = policy.StatusLost || doubt.Reason == v1alpha1.ReasonStatusLost
+		policy.SetBack, policy.HistoryUnknown = doubt.Reason == v1alpha1.ReasonOlderRevision, doubt.Reason == v1alpha1.ReasonHistoryUnknown
 	}
 	for i := range all {
 		if owner := plan.OwnerOf(all[i].Namespace, all[i].Name); owner != policy.Owner {

@@ -133,23 +133,14 @@ func (p *pass) recordCandidates() {
 	}
 }
 
-// noteRevision notes for what is held since the branch was set back which revision
+// noteRevision notes for what is held since the branch was, or may have been, set back which revision
 // lacks it, where it was set back once more.
 func (p *pass) noteRevision(c plan.Candidate) {
 	for i := range p.sync.Status.Removals {
-		if r := &p.sync.Status.Removals[i]; r.UID == c.UID && c.Reason == plan.ReasonOlderRevision {
+		if r := &p.sync.Status.Removals[i]; r.UID == c.UID && heldAsOlder(c) {
 			r.Revision = c.Revision
 		}
 	}
-}
-
-// setBackUnrecorded says whether something that an older commit lacks is not
-// recorded as held yet. Until it is, that commit does not count as applied: the
-// next pass would not know any more that it is older.
-func (p *pass) setBackUnrecorded() bool {
-	return slices.ContainsFunc(p.plan.Removals, func(c plan.Candidate) bool {
-		return c.Reason == plan.ReasonOlderRevision && !c.Recorded
-	})
 }
 
 // holds are the removals that a person has to let go, by the object's UID.

@@ -26,8 +26,10 @@ type fakeSource struct {
 	commits []string
 	unknown error
 	asked   []string
-	// older is the commit that the last Snapshot is an ancestor of.
-	older string
+	// orders are how the last Snapshot stands to commits; nil where it is newer than any.
+	// found is what the host knows of it, and ordered for which commits it was asked.
+	orders, found map[string]source.Order
+	ordered       []string
 	// verified answers Verify, or unsigned why it is not; wanted is what was asked.
 	verified source.Verified
 	unsigned error
@@ -60,7 +62,20 @@ func (f *fakeSource) Verify(_ context.Context, _ source.Request, want source.Sig
 	return f.verified, f.unsigned
 }
 
-func (f *fakeSource) Older(_, commit string) bool { return f.older == commit }
+func (f *fakeSource) Order(_, commit string) source.Order {
+	if f.orders == nil {
+		return source.OrderNewer
+	}
+	return f.orders[commit]
+}
+
+func (f *fakeSource) FindOrder(_ context.Context, _ source.Request, commit string) (source.Order, error) {
+	f.ordered = append(f.ordered, commit)
+	if found := f.found[commit]; found != source.OrderUnknown {
+		return found, nil
+	}
+	return source.OrderUnknown, &source.HistoryError{Since: commit, Reason: "the host does not give it out"}
+}
 
 func (f *fakeSource) Forget(key string) error {
 	f.forgotten = append(f.forgotten, key)

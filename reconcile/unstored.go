@@ -27,6 +27,8 @@ func (p *pass) saveLess(ctx context.Context, refused error) error {
 		unrecorded := len(whole.Removals) - len(p.before.Status.Removals)
 		p.fault = notStored(refused, fmt.Sprintf("%d removals are not recorded, and none of them begins: remove fewer entries in one commit", max(unrecorded, 0)))
 		p.sync.Status = p.least(whole, p.before.Status.Removals)
+		// What is not recorded is in doubt still, if it was.
+		p.sync.Status.LastAppliedRevision, p.sync.Status.Withheld = p.before.Status.LastAppliedRevision, p.before.Status.Withheld
 		err = p.writeStatus(ctx)
 	}
 	p.report(ctx)
@@ -47,6 +49,8 @@ func (p *pass) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		ObservedGeneration:     whole.ObservedGeneration,
 		LastAttemptedRevision:  whole.LastAttemptedRevision,
 		LastAppliedRevision:    whole.LastAppliedRevision,
+		Withheld:               whole.Withheld,
+		LastVerified:           whole.LastVerified,
 		Karpenter:              whole.Karpenter,
 		OpenRemovals:           whole.OpenRemovals,
 		Reported:               p.before.Status.Reported,

@@ -176,7 +176,8 @@ func TestAnOlderSignedCommit(t *testing.T) {
 		if err := p.verify(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := p.isSetBack(); got != step.setBack {
+		p.seeWithheld()
+		if got := p.inDoubt(v1alpha1.ReasonOlderRevision); got != step.setBack {
 			t.Errorf("%s: set back: %t, last verified %+v", step.commit[:4], got, p.sync.Status.LastVerified)
 		}
 	}

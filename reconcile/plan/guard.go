@@ -9,12 +9,11 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Reasons for which a removal is held, beside v1alpha1.ReasonStatusLost.
+// Reasons for which a removal is held, beside those of a v1alpha1.Withheld.
 const (
 	ReasonLastPool        = "LastPool"
 	ReasonMaxRemovedPools = "MaxRemovedPools"
 	ReasonHostsController = "HostsController"
-	ReasonOlderRevision   = "OlderRevision"
 )
 
 // weighing is what the guard's checks see.
@@ -53,15 +52,28 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 
 // olderRevision holds what an older commit lacks: it is not what somebody has taken
 // out, but what was added since. It is held until a newer commit, or a person, says
-// that it is to go.
+// that it is to go. What may be an older commit counts as one, as long as nobody knows.
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
-	held := c.record.Reason == ReasonOlderRevision && c.Revision == w.revision
-	if !held && (c.Recorded || !w.policy.SetBack) || w.policy.Released[c.UID] {
+	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.Revision == w.revision
+	switch {
+	case w.policy.Released[c.UID], c.Recorded && !ofOlderRevision(c.record):
 		return "", "", false
+	case still, w.policy.SetBack:
+		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
+			"HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and lacks %s: push a newer commit, or annotate the NodeSync with %s=%s",
+			c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
+	case w.policy.HistoryUnknown:
+		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(
+			"HEAD may be older than what was applied, as the Git host does not give out the history in between, and lacks %s: push a newer commit, or annotate the NodeSync with %s=%s",
+			c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
 	}
-	return ReasonOlderRevision, fmt.Sprintf(
-		"HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and lacks %s: push a newer commit, or annotate the NodeSync with %s=%s",
-		c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
+	return "", "", false
+}
+
+// ofOlderRevision says whether a removal is held since HEAD was, or may be, older than
+// what was applied.
+func ofOlderRevision(r v1alpha1.Removal) bool {
+	return r.Reason == v1alpha1.ReasonOlderRevision || r.Reason == v1alpha1.ReasonHistoryUnknown
 }
 
 // needsWord says whether only a person can release a candidate, so that it does

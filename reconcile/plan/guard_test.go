@@ -169,6 +169,28 @@ func TestGuard(t *testing.T) {
 			},
 			want: []string{"Hold NodePool/b OlderRevision"},
 		},
+		"HEAD may be older than what was applied": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) { c.policy.HistoryUnknown = true },
+			want:  []string{"Hold NodePool/b HistoryUnknown"},
+		},
+		"HEAD may be older, and nobody knows yet": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.setBack("b", "main@sha1:new")
+				c.live.Removals[0].Reason = v1alpha1.ReasonHistoryUnknown
+				c.policy.HistoryUnknown = true
+			},
+			want: []string{"Hold NodePool/b HistoryUnknown"},
+		},
+		"HEAD is known not to be older after all": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.setBack("b", "main@sha1:new")
+				c.live.Removals[0].Reason = v1alpha1.ReasonHistoryUnknown
+			},
+			want: []string{"Remove NodePool/b"},
+		},
 		"HEAD is older, and it left before that": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
 			given: func(_ *testing.T, c *cluster) {
@@ -257,5 +279,5 @@ func TestHeldForWhomItHosts(t *testing.T) {
 // applied.
 func (c *cluster) setBack(name, revision string) {
 	c.removal(poolRef(name), v1alpha1.RemovalHeld, revision)
-	c.live.Removals[0].Reason = plan.ReasonOlderRevision
+	c.live.Removals[0].Reason = v1alpha1.ReasonOlderRevision
 }

@@ -33,6 +33,8 @@ type Policy struct {
 	// SetBack says that the Set's revision is an ancestor of the one that was applied:
 	// the branch was set back, or a mirror lags behind.
 	SetBack bool
+	// HistoryUnknown says that this may be so: the history in between cannot be known.
+	HistoryUnknown bool
 	// Released are the UIDs of removals that a person has let go by name.
 	Released map[types.UID]bool
 	// Deleting says that the NodeSync itself is being deleted and takes

@@ -78,7 +78,7 @@ func (m *maker) recorded(c *Candidate) bool {
 	if !ok {
 		return true
 	}
-	if record.Reason != ReasonOlderRevision || !m.policy.SetBack {
+	if !ofOlderRevision(record) || !m.policy.SetBack && !m.policy.HistoryUnknown {
 		c.Revision = record.Revision // else it was set back once more
 	}
 	c.Recorded, c.record = true, record

@@ -55,7 +55,7 @@ func (s *store) walk(head, applied plumbing.Hash, limit int) (commits []*visit, 
 	}
 	var found []*visit
 	for len(found) < limit && slices.ContainsFunc(h.next, isNew) {
-		v := h.pop()
+		v := popNewest(&h.next)
 		if !v.old {
 			found = append(found, v)
 		}
@@ -117,17 +117,17 @@ func (h *history) age(v *visit) {
 	}
 }
 
-// pop takes the newest commit; of two of one second the one that was come to
+// popNewest takes the newest commit; of two of one second the one that was come to
 // first.
-func (h *history) pop() *visit {
+func popNewest(rest *[]*visit) *visit {
 	newest := 0
-	for i, v := range h.next {
-		if v.at.After(h.next[newest].at) {
+	for i, v := range *rest {
+		if v.at.After((*rest)[newest].at) {
 			newest = i
 		}
 	}
-	v := h.next[newest]
-	h.next = slices.Delete(h.next, newest, newest+1)
+	v := (*rest)[newest]
+	*rest = slices.Delete(*rest, newest, newest+1)
 	return v
 }
 

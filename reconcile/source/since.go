@@ -48,27 +48,6 @@ func (g *Git) Since(ctx context.Context, req Request, applied string, inputs ren
 	return s.store.changing(commits, inputs)
 }
 
-// mostWalked is how many commits are walked to find out whether one is older than
-// another.
-const mostWalked = 1000
-
-// Older says whether the key's last Snapshot is an ancestor of a commit: the branch
-// was set back, or a mirror lags behind. It asks nobody: where the store does not
-// have the history in between, or the histories have parted, it is not.
-func (g *Git) Older(key, commit string) bool {
-	g.mu.Lock()
-	held := g.holds[key]
-	g.mu.Unlock()
-	if !plumbing.IsHash(commit) || held.store == nil || !held.store.usable() || held.target.commit == plumbing.NewHash(commit) {
-		return false
-	}
-	if !held.store.has(plumbing.NewHash(commit)) {
-		return false
-	}
-	ahead, whole, err := held.store.since(held.target.commit, plumbing.NewHash(commit), mostWalked)
-	return err == nil && whole && len(ahead) == 0
-}
-
 // known lists the commits where the store of the last Snapshot has all of them. It
 // needs no turn: a fetch adds to a store, and changes nothing of it. Another
 // NodeSync's fetch from a host that hangs holds nobody up.
@@ -116,6 +95,16 @@ func (s *store) deeper(depth int) bool {
 // deepen brings so many commits before the tip. The store still calls itself as
 // shallow as it was cloned: a host then never takes it for deeper than it is.
 func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int, limit limits) error {
+	err := g.bring(ctx, s, req, plumbing.ZeroHash, depth, limit)
+	if err == nil || errors.As(err, new(*HistoryError)) {
+		s.deepened = deepened{tip: s.tip, depth: depth}
+	}
+	return err
+}
+
+// bring brings a commit, with so many before it; what the reference leads to where none
+// is named. The error is a *HistoryError where the host or the limit does not let it.
+func (g *Git) bring(ctx context.Context, s *store, req Request, commit plumbing.Hash, depth int, limit limits) error {
 	refused := func(reason string) error { return &HistoryError{Since: s.tip.String(), Reason: reason} }
 	c, err := g.converse(ctx, req)
 	if err != nil {
@@ -125,7 +114,11 @@ func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int, limi
 	if !c.ar.Capabilities.Supports(capability.Shallow) {
 		return refused("the host gives out no part of a history")
 	}
-	r := c.request(c.target.want)
+	want := c.target.want
+	if !commit.IsZero() {
+		want = commit
+	}
+	r := c.request(want)
 	r.Haves, r.Shallows, r.Depth = []plumbing.Hash{s.tip}, s.shallow, packp.DepthCommits(depth)
 	res, err := c.session.UploadPack(ctx, r)
 	if err != nil {
@@ -139,9 +132,6 @@ func (g *Git) deepen(ctx context.Context, s *store, req Request, depth int, limi
 	var large *LimitError
 	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
 		err = refused("the commits before it are larger than the store may grow")
-	}
-	if err == nil || errors.As(err, new(*HistoryError)) {
-		s.deepened = deepened{tip: s.tip, depth: depth}
 	}
 	return err
 }

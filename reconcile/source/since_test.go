@@ -258,39 +258,3 @@ func TestSinceWaitsForNobodysFetch(t *testing.T) {
 		t.Error("the fetch that hung has found something, and nothing is served")
 	}
 }
-
-// TestOlder: a branch that is set back shows an ancestor; what cannot be known is
-// not one.
-func TestOlder(t *testing.T) {
-	h := newHost(t)
-	c := newClient(t, h.url, source.Options{})
-	first := h.commit(t, "main", files{"a": "1"})
-	c.mustFetch(t, v1alpha1.GitRef{})
-	h.commit(t, "main", files{"a": "2"})
-	last := h.commit(t, "main", files{"a": "3"})
-	c.mustFetch(t, v1alpha1.GitRef{})
-	for commit, want := range map[string]bool{first: false, last: false, "": false, strings.Repeat("1", 40): false} {
-		if got := c.git.Older(c.request.Key, commit); got != want {
-			t.Errorf("HEAD is older than %q: %t", commit, got)
-		}
-	}
-	h.point(t, "refs/heads/main", first)
-	c.mustFetch(t, v1alpha1.GitRef{})
-	asked := h.asked.Load()
-	for commit, want := range map[string]bool{first: false, last: true} {
-		if got := c.git.Older(c.request.Key, commit); got != want {
-			t.Errorf("set back, HEAD is older than %q: %t", commit, got)
-		}
-	}
-	parted := h.commit(t, "main", files{"a": "4"})
-	c.mustFetch(t, v1alpha1.GitRef{})
-	if c.git.Older(c.request.Key, last) {
-		t.Errorf("%s has parted from %s, and is called older", parted, last)
-	}
-	if c.git.Older("nobody", last) {
-		t.Error("nothing was fetched, and it is called older")
-	}
-	if h.asked.Load() != asked+1 {
-		t.Error("the host was asked for more than the fetch")
-	}
-}

@@ -66,6 +66,8 @@ const (
 	ReasonUpgradeFailed       = "UpgradeFailed"
 	ReasonDrifted             = "Drifted"
 	ReasonStatusLost          = "StatusLost"
+	ReasonOlderRevision       = "OlderRevision"
+	ReasonHistoryUnknown      = "HistoryUnknown"
 	ReasonNamespaceNotWatched = "NamespaceNotWatched"
 	ReasonCloudUnverified     = "CloudUnverified"
 	// ReasonClusterNameCollision: Karpenter's controller runs here under the name

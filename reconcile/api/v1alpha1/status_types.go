@@ -36,6 +36,11 @@ type NodeSyncStatus struct {
 	// +optional
 	LastAppliedInputs string `json:"lastAppliedInputs,omitempty"`
 
+	// Withheld says why what LastAttemptedRevision lacks is held: it may not have been
+	// taken out of Git by anybody. Nil where nobody doubts that.
+	// +optional
+	Withheld *Withheld `json:"withheld,omitempty"`
+
 	// LastVerified is the revision whose signatures were verified last.
 	// +optional
 	LastVerified *VerifiedRevision `json:"lastVerified,omitempty"`
@@ -256,6 +261,20 @@ type Waiting struct {
 	Message string `json:"message,omitempty"`
 	// Since is when this wait began.
 	Since metav1.Time `json:"since"`
+}
+
+// Withheld says why it is in doubt that what a revision lacks was taken out of Git. It
+// is kept until everything that the revision lacks is recorded.
+type Withheld struct {
+	// Reason is StatusLost; OlderRevision, where the revision is an ancestor of another
+	// one that was applied; or HistoryUnknown, where it may be.
+	// +kubebuilder:validation:Enum=StatusLost;OlderRevision;HistoryUnknown
+	Reason string `json:"reason"`
+	// Revision is the one that lacks it.
+	Revision string `json:"revision"`
+	// From is the newer revision that was applied before.
+	// +optional
+	From string `json:"from,omitempty"`
 }
 
 // Removal is the record of one entry that is leaving. It is written before
