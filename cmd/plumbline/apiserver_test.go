@@ -26,7 +26,9 @@ type apiServer struct {
 	refused map[string]int
 	// patched, if set, is called after each patch.
 	patched func(s *apiServer, path string)
-	asked   []string
+	// answered, if set, is called after an object was read.
+	answered func(path string)
+	asked    []string
 
 	mu sync.Mutex
 }
@@ -64,6 +66,7 @@ func served() map[string][]metav1.APIResource {
 	}
 	return map[string][]metav1.APIResource{
 		"plumbline.dev/v1alpha1":  {of("nodesyncs", "NodeSync", true)},
+		"coordination.k8s.io/v1":  {of("leases", "Lease", true)},
 		"apps/v1":                 {of("deployments", "Deployment", true)},
 		"apiextensions.k8s.io/v1": {of("customresourcedefinitions", "CustomResourceDefinition", false)},
 		"karpenter.sh/v1":         {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
@@ -100,6 +103,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		object = s.patch(r, object)
 	}
 	s.answer(w, object)
+	if s.answered != nil {
+		s.answered(r.URL.Path)
+	}
 }
 
 // discover answers what a RESTMapper asks; nil for another path.

@@ -3,7 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -29,6 +32,9 @@ func newGetCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		list, err := listNodeSyncs(cmd, kubeconfig, all, args)
 		if err != nil {
+			return err
+		}
+		if err := warnUnled(cmd, kubeconfig, list); err != nil {
 			return err
 		}
 		return output.write(cmd.OutOrStdout(), list, func(out io.Writer) error {
@@ -64,6 +70,24 @@ func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags
 		return nil, explain(err, "list NodeSyncs")
 	}
 	return list, nil
+}
+
+// warnUnled says of each namespace in which no daemon leads that its list is of before.
+func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, list *v1alpha1.NodeSyncList) error {
+	c, err := connect(kubeconfig)
+	if err != nil {
+		return err
+	}
+	namespaces := map[string]bool{}
+	for i := range list.Items {
+		namespaces[list.Items[i].Namespace] = true
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		if message := unled(cmd.Context(), c, namespace, time.Now); message != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), message)
+		}
+	}
+	return nil
 }
 
 func printNodeSyncs(out io.Writer, list *v1alpha1.NodeSyncList, all bool) error {

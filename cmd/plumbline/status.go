@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -39,6 +40,9 @@ type statusReport struct {
 	Stages    []v1alpha1.StageStatus    `json:"stages,omitempty"`
 	Pools     []poolReport              `json:"pools"`
 	Removals  []v1alpha1.Removal        `json:"removals,omitempty"`
+	// Unled says that no daemon leads, so that all of this is of before; empty where one
+	// does, or nobody can tell.
+	Unled string `json:"unled,omitempty"`
 	// Unread says why the pools could not be read; the rest holds even so.
 	Unread string `json:"unread,omitempty"`
 }
@@ -52,7 +56,7 @@ waits for and since when, and what happens next; then the stages, the pools with
 their nodes and the removals. -o json has all of it.
 
 Exit codes: 0 Ready or on its way, 1 failed, or unknown because the status does
-not speak of the newest commit or request, 2 drifted, 3 held by the guard,
+not speak of the newest commit or request, or no daemon leads, 2 drifted, 3 held by the guard,
 4 stalled.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig),
@@ -71,7 +75,7 @@ not speak of the newest commit or request, 2 drifted, 3 held by the guard,
 		if err := output.write(cmd.OutOrStdout(), report, func(out io.Writer) error { return report.print(out) }); err != nil {
 			return err
 		}
-		if stateOf(sync) == stateUnknown {
+		if stateOf(sync) == stateUnknown || report.Unled != "" {
 			return &exitError{code: exitFailed}
 		}
 		if conditions.IsStalled(sync) || conditions.IsFalse(sync, meta.ReadyCondition) {
@@ -101,6 +105,10 @@ func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	}
 	report.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
 	report.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
+	if report.Unled = unled(ctx, c, sync.Namespace, time.Now); report.Unled != "" {
+		report.State = string(stateUnknown)
+		report.Next = "nothing, until a daemon leads: see whether it runs, and what it logs: kubectl get pods -n " + sync.Namespace
+	}
 	pools, err := poolsOf(ctx, c, sync)
 	if err != nil {
 		report.Unread = err.Error()

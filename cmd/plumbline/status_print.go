@@ -16,7 +16,12 @@ const rows = 10
 
 // print shows the report to people.
 func (r statusReport) print(out io.Writer) error {
-	fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.State, since(r.Since))
+	if r.Unled != "" {
+		fmt.Fprintln(out, r.Unled)
+		fmt.Fprintf(out, "nodesync/%s: %s\n", r.Name, r.State)
+	} else {
+		fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.State, since(r.Since))
+	}
 	r.printMessage(out)
 	fmt.Fprintln(out)
 	fmt.Fprintf(out, "commit     %s\n", r.commitOf())

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// pulse is how long a daemon that leads takes at most to renew its lease, when all is
+// well.
+const pulse = 3 * retryPeriod
+
+// unled says that no daemon leads in a namespace, so that what statuses say there is of
+// before; empty where one does, or nobody can tell: without --leader-elect there is no
+// lease, and not everybody may read it.
+func unled(ctx context.Context, c client.Reader, namespace string, now func() time.Time) string {
+	first, ok := readLease(ctx, c, namespace)
+	if !ok {
+		return ""
+	}
+	if holder := first.Spec.HolderIdentity; holder == nil || *holder == "" {
+		return fmt.Sprintf("no daemon leads: lease %s/%s was released%s", namespace, leaseName, renewed(first, now()))
+	}
+	if renew, lasts := first.Spec.RenewTime, first.Spec.LeaseDurationSeconds; renew == nil || lasts == nil || now().Before(renew.Add(time.Duration(*lasts)*time.Second)) {
+		return ""
+	}
+	// Its time is that of another clock: one that is still renewed is held.
+	again := time.NewTimer(pulse)
+	defer again.Stop()
+	select {
+	case <-ctx.Done():
+		return ""
+	case <-again.C:
+	}
+	second, ok := readLease(ctx, c, namespace)
+	if !ok || !second.Spec.RenewTime.Equal(first.Spec.RenewTime) {
+		return ""
+	}
+	return fmt.Sprintf("no daemon leads: lease %s/%s of %s has run out%s", namespace, leaseName, *first.Spec.HolderIdentity, renewed(first, now()))
+}
+
+func readLease(ctx context.Context, c client.Reader, namespace string) (*coordinationv1.Lease, bool) {
+	lease := &coordinationv1.Lease{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
+	return lease, err == nil
+}
+
+// renewed says when a lease was held last.
+func renewed(lease *coordinationv1.Lease, now time.Time) string {
+	renew := lease.Spec.RenewTime
+	if renew == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %s ago; what follows is of then", short(max(now.Sub(renew.Time), 0).Truncate(time.Second)))
+}
