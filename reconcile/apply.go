@@ -45,6 +45,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 		Concurrency: writers,
 		StillLeader: p.Settings.StillLeader,
 	})
+	p.noteMutated()
 	p.noteForms()
 	p.tellWritten()
 	p.noteUnwritten()
@@ -53,10 +54,9 @@ func (p *pass) applyPlan(ctx context.Context) error {
 
 // due are the Changes that can be written now.
 func (p *pass) due() []plan.Change {
-	if p.stages.Controller.Ready {
-		return p.plan.Changes
-	}
-	return slices.DeleteFunc(slices.Clone(p.plan.Changes), func(c plan.Change) bool { return c.Action == plan.Create })
+	return slices.DeleteFunc(slices.Clone(p.plan.Changes), func(c plan.Change) bool {
+		return !p.stages.Controller.Ready && c.Action == plan.Create || p.stillMutated(c) != nil
+	})
 }
 
 // tellWritten says what was done, and whose edit was put right.
@@ -133,6 +133,11 @@ func (p *pass) noteUnwritten() {
 // the Plan is written by then. What was overtaken is looked at again.
 func (p *pass) failedWrites() error {
 	errs := fault.Apart(p.plan.Err())
+	for _, c := range p.plan.Changes {
+		if err := p.stillMutated(c); err != nil && !p.attemptedNow(c.Ref) {
+			errs = append(errs, err)
+		}
+	}
 	for _, f := range p.applied.Failed {
 		switch fault.Classify(f.Err).Class {
 		case fault.Superseded:

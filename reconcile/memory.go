@@ -59,6 +59,9 @@ type memory struct {
 	// forms are the definitions as each was in the cluster last.
 	forms forms
 
+	// mutated are the objects that something in the cluster changes at each write.
+	mutated mutated
+
 	// compared is what the last Plan has found as Git says.
 	compared plan.Memo
 

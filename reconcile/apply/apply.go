@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -107,7 +108,8 @@ func (a *applier) attempt(ctx context.Context, change *plan.Change) outcome {
 }
 
 func failed(change *plan.Change, err error) outcome {
-	return outcome{failure: &Failure{Ref: change.Ref, Err: err, existed: change.Live != nil}}
+	there := change.Live != nil || errors.As(err, new(*MutatedError))
+	return outcome{failure: &Failure{Ref: change.Ref, Err: err, existed: there}}
 }
 
 // mayWrite is asked before each write.

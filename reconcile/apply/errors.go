@@ -10,7 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -71,6 +73,35 @@ func (e *WebhookError) Error() string {
 
 // Unwrap returns the API server's answer.
 func (e *WebhookError) Unwrap() error { return e.Err }
+
+// MutatedError says that fields came back otherwise than they were written: a mutating
+// webhook or policy of the cluster changes them, and would again.
+type MutatedError struct {
+	Ref    render.Ref
+	Fields []plan.Field
+	// Object is the API server's answer.
+	Object *unstructured.Unstructured
+}
+
+// mostFields is how many fields one message names.
+const mostFields = 5
+
+// Error names the object and the fields, and what to do.
+func (e *MutatedError) Error() string {
+	return fmt.Sprintf("apply %s: %s: a mutating webhook or policy of this cluster changes it: exempt NodePools and EC2NodeClasses from that, or write its value into Git", e.Ref, e.Changes())
+}
+
+// Changes are the first few fields: what Git has, and what the cluster has.
+func (e *MutatedError) Changes() string {
+	var parts []string
+	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
+		parts = append(parts, fmt.Sprintf("%s is %q in Git and comes back as %q", f.Path, f.To, f.From))
+	}
+	if more := len(e.Fields) - mostFields; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more fields", more))
+	}
+	return strings.Join(parts, ", ")
+}
 
 // StaleError says that the object has changed, or gone, since it was planned.
 type StaleError struct {

@@ -47,6 +47,9 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 		}
 		written.Requests++
 	}
+	if fields := plan.Changed(object, answer); len(fields) > 0 {
+		return nil, &MutatedError{Ref: change.Ref, Fields: fields, Object: answer}
+	}
 	written.Object = answer
 	return written, nil
 }

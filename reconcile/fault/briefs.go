@@ -209,6 +209,9 @@ func briefsOfWrites() []shortener {
 		of(func(e *apply.WebhookError) Brief {
 			return Brief{What: fmt.Sprintf("%s: webhook %s gives no answer", e.Ref, e.Webhook), Cause: e.Err.Error()}
 		}),
+		of(func(e *apply.MutatedError) Brief {
+			return Brief{What: fmt.Sprintf("%s: a mutating webhook or policy changes it", e.Ref), Cause: e.Changes()}
+		}),
 		of(func(e *apply.NotServedError) Brief {
 			return Brief{What: fmt.Sprintf("%s: the API server does not serve its kind: install the karpenter-crd chart", e.Ref)}
 		}),

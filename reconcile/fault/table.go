@@ -137,6 +137,7 @@ func ofApply() []rule {
 		as[*apply.InvalidError](Terminal, v1alpha1.ReasonApplyFailed),
 		as[*apply.AdmissionError](Terminal, v1alpha1.ReasonApplyFailed),
 		as[*apply.WebhookError](Transient, v1alpha1.ReasonApplyFailed),
+		as[*apply.MutatedError](Transient, v1alpha1.ReasonApplyFailed),
 	}
 }
 

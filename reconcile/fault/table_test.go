@@ -124,6 +124,7 @@ func meanings() []meaning {
 		{&apply.InvalidError{Err: fs.ErrInvalid}, fault.Terminal, "ApplyFailed"},
 		{&apply.AdmissionError{Err: fs.ErrPermission}, fault.Terminal, "ApplyFailed"},
 		{&apply.WebhookError{Err: fs.ErrClosed}, fault.Transient, "ApplyFailed"},
+		{&apply.MutatedError{}, fault.Transient, "ApplyFailed"},
 	}
 }
 

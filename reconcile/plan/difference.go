@@ -25,6 +25,36 @@ func differences(live, desired *unstructured.Unstructured) []difference {
 	return append(found, metadata("annotations", live.GetAnnotations(), desired.GetAnnotations())...)
 }
 
+// Changed are the fields of what was applied that came back otherwise: a mutating webhook
+// or policy of the cluster has changed them on the way. What was added does not count.
+func Changed(applied, answer *unstructured.Unstructured) []Field {
+	var found []Field
+	for _, d := range within([]string{"spec"}, answer.Object["spec"], applied.Object["spec"]) {
+		found = append(found, d.fields()...)
+	}
+	marks := append(metadata("labels", answer.GetLabels(), applied.GetLabels()), metadata("annotations", answer.GetAnnotations(), applied.GetAnnotations())...)
+	for _, d := range marks {
+		found = append(found, d.fields()...)
+	}
+	return found
+}
+
+// within compares what is wanted alone.
+func within(path []string, live, desired any) []difference {
+	wanted, isMap := desired.(map[string]any)
+	if was, both := live.(map[string]any); isMap && (both || live == nil) {
+		var found []difference
+		for _, key := range slices.Sorted(maps.Keys(wanted)) {
+			found = append(found, within(append(slices.Clone(path), key), was[key], wanted[key])...)
+		}
+		return found
+	}
+	if equal(live, desired) {
+		return nil
+	}
+	return []difference{{path: path, from: live, to: desired}}
+}
+
 func metadata(kind string, live, desired map[string]string) []difference {
 	var found []difference
 	for _, key := range slices.Sorted(maps.Keys(desired)) {
