@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 
@@ -52,6 +53,11 @@ func (p *pass) serveInForce(ctx context.Context) error {
 	return err
 }
 
+// leastRollout is how long a new controller has at least to come up and to lead: the lease
+// of the one before lasts 15 s (client-go's default, which Karpenter leaves), so that a
+// shorter time would roll every change back.
+const leastRollout = 30 * time.Second
+
 // chartStep is the work on the charts, from what the steps before it have found.
 func (p *pass) chartStep() *install.Step {
 	return &install.Step{
@@ -61,7 +67,7 @@ func (p *pass) chartStep() *install.Step {
 			Revision: p.revision(), Set: p.want.Set, Serving: p.want.Serving,
 		},
 		Sync: p.sync, View: p.view, Live: p.live, Memory: &p.memory.install,
-		Now: p.now, Timeout: p.timeout(), Retry: p.retryInterval(), Insist: p.insists(),
+		Now: p.now, Timeout: max(p.timeout(), leastRollout), Retry: p.retryInterval(), Insist: p.insists(),
 		Confirm: p.mayChangeCharts, Hide: p.memory.hidden.hide,
 	}
 }

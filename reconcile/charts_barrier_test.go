@@ -336,3 +336,14 @@ func TestWhatIsKeptIsNotCorrectedElsewhere(t *testing.T) {
 		t.Errorf("the account is back: %v, Helm was asked %v", err, b.install.Asked)
 	}
 }
+
+// TestARolloutOutlastsTheLease: a timeout under the leader's lease would roll every change
+// of the charts back.
+func TestARolloutOutlastsTheLease(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{time.Second: 30 * time.Second, 30 * time.Second: 30 * time.Second, 5 * time.Minute: 5 * time.Minute} {
+		p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Timeout = &metav1.Duration{Duration: timeout} })).pass()
+		if got := p.chartStep().Timeout; got != want {
+			t.Errorf("timeout %s: a controller has %s to come up, want %s", timeout, got, want)
+		}
+	}
+}

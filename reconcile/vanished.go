@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -103,12 +104,17 @@ func (p *pass) tellLostPools(ctx context.Context, pools []inventory.Entry) error
 		if p.memory.lostPools[e.UID] {
 			continue
 		}
+		if p.memory.lostPools == nil {
+			p.memory.lostPools = map[types.UID]bool{}
+		}
+		if orphans := p.orphans(e); len(orphans) > 0 {
+			p.memory.lostPools[e.UID] = true
+			p.Warn("NodesOrphaned", fmt.Sprintf("a NodePool was deleted by hand with --cascade=orphan, and %d NodeClaims run on without an owner: %s: delete those that are not wanted", len(orphans), finding.Some(orphans)))
+			continue
+		}
 		lost := p.nodesLost(e)
 		if len(lost) == 0 {
 			continue
-		}
-		if p.memory.lostPools == nil {
-			p.memory.lostPools = map[types.UID]bool{}
 		}
 		p.memory.lostPools[e.UID] = true
 		nodes += len(lost)
@@ -143,6 +149,21 @@ func (p *pass) nodesLost(pool inventory.Entry) []string {
 		}
 	}
 	return lost
+}
+
+// orphans are the NodeClaims, with their nodes, that a pool leaves behind: those of one that is
+// being deleted with --cascade=orphan, and those that have lost their owner and do not end.
+func (p *pass) orphans(pool inventory.Entry) []string {
+	live := p.live.Objects[pool.Ref]
+	leaving := live != nil && live.GetUID() == pool.UID && slices.Contains(live.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	var left []string
+	for _, n := range p.live.NodeClaims {
+		if leaving && n.PoolUID == pool.UID || n.PoolUID == "" && n.Pool == pool.Ref.Name && !n.Deleting {
+			left = append(left, strings.TrimSuffix(fmt.Sprintf("%s: %s (%s)", pool.Ref, n.Name, n.Node), " ()"))
+		}
+	}
+	slices.Sort(left)
+	return left
 }
 
 // recordApplied records what of the NodeSync lives, which after the apply is what

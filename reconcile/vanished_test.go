@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -207,4 +208,34 @@ func (b *bed) appliedVersion() string {
 		b.t.Fatal(err)
 	}
 	return object.ResourceVersion
+}
+
+// TestNodesThatAPoolLeavesBehind: with --cascade=orphan they lose their owner, and run on.
+func TestNodesThatAPoolLeavesBehind(t *testing.T) {
+	deleted := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "general", "uid": "p1", "finalizers": []any{"orphan"}}}}
+	for name, c := range map[string]struct {
+		pool  *unstructured.Unstructured
+		claim plan.NodeClaim
+		want  string
+	}{
+		"while it is deleted":      {deleted, plan.NodeClaim{Name: "a", Pool: "general", PoolUID: "p1"}, "NodesOrphaned"},
+		"when it is gone":          {nil, plan.NodeClaim{Name: "a", Pool: "general"}, "NodesOrphaned"},
+		"that end with the others": {nil, plan.NodeClaim{Name: "a", Pool: "general", PoolUID: "p1", Deleting: true}, "NodesLost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := living(t).pass()
+			p.live.NodeClaims = []plan.NodeClaim{c.claim}
+			if c.pool != nil {
+				p.live.Objects = map[render.Ref]*unstructured.Unstructured{general: c.pool}
+			}
+			for range 2 {
+				if err := p.tellLostPools(t.Context(), []inventory.Entry{{Ref: general, UID: "p1"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := warnings(p); !strings.HasPrefix(got, c.want+": ") || strings.Count(got, "\n") != 0 {
+				t.Errorf("it tells %q, want %s", got, c.want)
+			}
+		})
+	}
 }
