@@ -37,7 +37,7 @@ func TestWhatIsMutatedIsNotWrittenAgainAndAgain(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged))
 			p := b.pass()
 			p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
-			p.set = setWith("general")
+			p.want.Set = setWith("general")
 			change := plan.Change{Ref: ref, Action: plan.Update, Drift: true, Object: render.Object{Ref: ref, Defaulted: git}, Live: live(2)}
 			p.plan = &plan.Plan{Changes: []plan.Change{change}}
 			failed := &apply.MutatedError{Ref: ref, Fields: []plan.Field{{Path: "spec.limits.cpu", From: "77", To: "200"}}, Object: live(2)}
