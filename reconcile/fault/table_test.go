@@ -150,7 +150,7 @@ func TestEveryTypeHitsItsRule(t *testing.T) {
 // elsewhere are exported errors that never come out of a step, and why.
 func elsewhere() map[string]string {
 	return map[string]string{
-		"desired.FixedError":     "configure classifies it where it is made",
+		"desired.FixedError":       "configure classifies it where it is made",
 		"fault.Error":              "is classified",
 		"document.Error":           "render makes a render.Error of it",
 		"weigh.Error":              "who reads what was weighed makes an error of its own of it",
