@@ -21,8 +21,16 @@ type Error struct {
 
 // Error returns file:line: message.
 func (e Error) Error() string {
-	return printable(fmt.Sprintf("%s: %s", Origin{File: e.File, Line: e.Line}, e.Message))
+	text := fmt.Sprintf("%s: %s", Origin{File: e.File, Line: e.Line}, e.Message)
+	if len(text) > longestError {
+		text = strings.ToValidUTF8(text[:longestError], "") + "…"
+	}
+	return printable(text)
 }
+
+// longestError is where the text of one error is cut, in bytes: names and paths in it are
+// the committer's.
+const longestError = 4 << 10
 
 // printable has control characters written out: a file's name, or a key in it, must
 // neither end a line of a log nor command the terminal that shows it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Limits bound what a repository may ask of a render.
@@ -17,14 +18,18 @@ type Limits struct {
 	// Objects of the Set, and ObjectValues of one of them: to check one against its schema
 	// takes a millisecond, and the time of its expressions grows with the square of a map.
 	Objects, ObjectValues int
+	// Work is how long objects may be made and checked, the time of all of them together;
+	// what a child process takes, or the wait for one, is not in it.
+	Work time.Duration
 	// Depth of folders below the path.
 	Depth int
 }
 
 // DefaultLimits are far beyond any fleet, and within what the Deployment gives:
-// 20,000 files, 64 MiB, 2,000,000 values, 15,000 objects.
+// 20,000 files, 64 MiB, 2,000,000 values, 15,000
+// objects, a minute of work.
 func DefaultLimits() Limits {
-	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Objects: 15_000, ObjectValues: 10_000, Depth: 32}
+	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Objects: 15_000, ObjectValues: 10_000, Work: time.Minute, Depth: 32}
 }
 
 // errLimit is wrapped by every error of a limit that ends the render.
@@ -40,6 +45,7 @@ type allowance struct {
 	folders int
 	values  int
 	objects int
+	work    time.Duration
 }
 
 // read takes one file off the allowance.
@@ -93,6 +99,26 @@ func (a *allowance) object(values int) error {
 		return fmt.Errorf("%w: more than %d objects", errLimit, a.limits.Objects)
 	}
 	return nil
+}
+
+// SlowError says that a Set takes too long to make.
+type SlowError struct {
+	Path  string
+	Limit time.Duration
+}
+
+// Error says what to do.
+func (e *SlowError) Error() string {
+	return fmt.Sprintf("to check the definitions below %s takes more than %s: move what is no definition out of the path, or split them over several NodeSyncs", e.Path, e.Limit)
+}
+
+// spend takes time that an object has taken off the allowance, and says whether there is
+// more.
+func (a *allowance) spend(work time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.work += work
+	return a.work <= a.limits.Work
 }
 
 // substitute takes what values of variables have made of the texts of one object off

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,6 +30,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	failed := s.cache.failures()
 	left := &allowance{limits: s.limits}
 	r := &run{
+		name:   name,
 		snap:   snap,
 		tree:   newTree(snap.FS, left),
 		maker:  &maker{variables: k.variables(), validator: v, values: s.values, left: left},
@@ -58,6 +60,8 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 
 // run is one render.
 type run struct {
+	// name of the path, for messages.
+	name          string
 	snap          Snapshot
 	tree          *tree
 	maker         *maker
@@ -140,7 +144,14 @@ func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
 	}
 	now, before := kept{inputs: files.inputs}, r.before[one].byContent()
 	for _, d := range drafts {
+		if err := ctx.Err(); err != nil {
+			return kept{}, nil, fmt.Errorf("render %s: %w", one.name, err)
+		}
+		began := time.Now()
 		object, problems := r.make(ctx, d, before)
+		if !r.maker.left.spend(time.Since(began)) {
+			return kept{}, nil, &SlowError{Path: r.name, Limit: r.maker.left.limits.Work}
+		}
 		errs = append(errs, problems...)
 		now.objects = append(now.objects, object)
 	}

@@ -58,7 +58,7 @@ func (r statusReport) printMessage(out io.Writer) {
 	}
 	lines := strings.Split(strings.TrimSpace(r.Message), "\n")
 	for _, line := range lines[:min(rows, len(lines))] {
-		fmt.Fprintf(out, "  %s\n", line)
+		fmt.Fprintf(out, "  %s\n", printable(line))
 	}
 	if more := len(lines) - rows; more > 0 {
 		fmt.Fprintf(out, "  and %d more lines (-o json has all)\n", more)

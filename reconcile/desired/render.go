@@ -2,9 +2,14 @@ package desired
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -29,14 +34,13 @@ func (s *Step) makeSet(ctx context.Context) error {
 			return nil
 		}
 	}
-	if s.Older != nil {
-		if _, err := render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Older, render.WithConfinement(s.Confine)); err != nil {
-			return err
-		}
+	if last := s.Memory.slow; last.err != nil && last.attempt == s.attemptAt(key) && !finding.Due(s.Now, last.at, slowLasts) {
+		s.WakeBy(last.at.Add(slowLasts))
+		return last.err
 	}
-	set, err := render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Schema, render.WithCache(&s.Memory.rendered), render.WithValues(s.Shared), render.WithInputs(s.Files.Inputs()), render.WithConfinement(s.Confine))
+	set, err := s.renderAll(ctx)
 	if err != nil {
-		return err
+		return s.tooSlow(key, err)
 	}
 	ctrl.LoggerFrom(ctx).V(1).Info("rendered", "revision", s.Snapshot.Revision, "objects", len(set.Objects))
 	for _, warning := range set.Warnings {
@@ -45,6 +49,47 @@ func (s *Step) makeSet(ctx context.Context) error {
 	s.Set, s.Memory.Set = set, set
 	s.Memory.renderedBy = key
 	return nil
+}
+
+// renderAll renders for the version in Git, and for one in force that is older.
+func (s *Step) renderAll(ctx context.Context) (*render.Set, error) {
+	if s.Older != nil {
+		if _, err := render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Older, render.WithConfinement(s.Confine)); err != nil {
+			return nil, err
+		}
+	}
+	return render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Schema, render.WithCache(&s.Memory.rendered), render.WithValues(s.Shared), render.WithInputs(s.Files.Inputs()), render.WithConfinement(s.Confine))
+}
+
+// slow is a render that took too long, and when.
+type slow struct {
+	attempt slowAttempt
+	at      time.Time
+	err     error
+}
+
+// slowAttempt is what a render was made of: another one is made at once.
+type slowAttempt struct {
+	commit, attempt string
+	key             renderKey
+}
+
+// slowLasts is how long a commit that took too long is not rendered again.
+const slowLasts = 10 * time.Minute
+
+func (s *Step) attemptAt(key renderKey) slowAttempt {
+	return slowAttempt{commit: s.Snapshot.Revision, attempt: s.Attempt, key: key}
+}
+
+// tooSlow remembers a render that took too long. Other errors it leaves as they are.
+func (s *Step) tooSlow(key renderKey, err error) error {
+	if !errors.As(err, new(*render.SlowError)) {
+		return err
+	}
+	err = &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: err}
+	s.Memory.slow = slow{attempt: s.attemptAt(key), at: s.Now, err: err}
+	s.WakeBy(s.Now.Add(slowLasts))
+	return err
 }
 
 // inputsUnchanged says whether a render would read what the last one has read.

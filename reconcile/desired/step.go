@@ -124,6 +124,7 @@ type Memory struct {
 	Set        *render.Set
 	renderedBy renderKey
 	rendered   render.Cache
+	slow       slow
 	// The charts whose signatures were verified last.
 	signed signedCharts
 	// The charts that could not be had.

@@ -186,7 +186,7 @@ func (s *store) folder(h plumbing.Hash) (entries []object.TreeEntry, err error) 
 
 // root of a commit's tree.
 func (s *store) root(commit plumbing.Hash) (root plumbing.Hash, err error) {
-	err = s.with(func(objects *filesystem.Storage) error {
+	err = s.small(commit, "the commit "+commit.String(), func(objects *filesystem.Storage) error {
 		c, err := object.GetCommit(objects, commit)
 		if err != nil {
 			return err
