@@ -86,7 +86,11 @@ func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
 func (d *drive) write(ctx context.Context, it *item, a Action) (done bool, err error) {
 	switch a := a.(type) {
 	case StopGrowth:
-		err = d.restrain(ctx, it, a, map[string]any{"limits": map[string]any{"cpu": "0"}})
+		object := it.object()
+		object.Object["spec"] = map[string]any{"limits": map[string]any{"cpu": "0"}}
+		if err = d.restrainAs(ctx, it, a, object); err == nil {
+			err = growthStopped(object)
+		}
 	case RestoreGrowth:
 		err = d.restrain(ctx, it, a, d.records.entries[it.before.UID].Growth.spec())
 	case ScaleTo:
@@ -105,19 +109,36 @@ func (d *drive) write(ctx context.Context, it *item, a Action) (done bool, err e
 // away what that manager has set. The UID keeps it from another object of the
 // name, and from making one.
 func (d *drive) restrain(ctx context.Context, it *item, a Action, spec map[string]any) error {
-	if err := d.mayWrite(ctx, it, a); err != nil {
-		return err
-	}
 	object := it.object()
-	object.SetUID(it.before.UID)
 	if spec != nil {
 		object.Object["spec"] = spec
 	}
+	return d.restrainAs(ctx, it, a, object)
+}
+
+// restrainAs is restrain with an object, which becomes the API server's answer.
+func (d *drive) restrainAs(ctx context.Context, it *item, a Action, object *unstructured.Unstructured) error {
+	if err := d.mayWrite(ctx, it, a); err != nil {
+		return err
+	}
+	object.SetUID(it.before.UID)
 	err := d.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("%s of %s/%s: %w", a, it.before.Kind, it.before.Name, err)
 	}
 	return nil
+}
+
+// growthStopped says whether the API server's answer has the limit that was written: a
+// mutating webhook or policy may have put another in its place.
+func growthStopped(answer *unstructured.Unstructured) error {
+	limits, _, _ := unstructured.NestedMap(answer.Object, "spec", "limits")
+	cpu, found := limits["cpu"]
+	if !found || fmt.Sprint(cpu) == "0" {
+		return nil
+	}
+	return fmt.Errorf("stop growth of %s/%s: spec.limits.cpu is written as 0 and comes back as %v: a mutating webhook or policy of this cluster changes it: "+
+		"exempt NodePools from that; no NodeClaim is ended before", answer.GetKind(), answer.GetName(), cpu)
 }
 
 // deleteClaim ends a NodeClaim as it was seen past the cache. One that is gone or
