@@ -7,8 +7,6 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -86,7 +84,6 @@ func (s *Step) tooSlow(key renderKey, err error) error {
 	if !errors.As(err, new(*render.SlowError)) {
 		return err
 	}
-	err = &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: err}
 	s.Memory.slow = slow{attempt: s.attemptAt(key), at: s.Now, err: err}
 	s.WakeBy(s.Now.Add(slowLasts))
 	return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/plumbline-dev/plumbline/confine"
@@ -51,6 +52,7 @@ func briefsOfCommits() []brief {
 		{render.Errors{{File: longFile, Line: 17, Message: unsupported}, {File: "z.yaml", Line: 1, Message: "odd"}}, []string{"NodePool/general-purpose-arm64: spec", "requirements[0]"}},
 		{render.Errors{{File: "prod/a.yaml", Line: 17, Message: "NodePool/a: unknown field spec.limit"}, {File: "z.yaml", Line: 1}}, []string{"NodePool/a: unknown field spec.limit (prod/a.yaml:17, and 1 more)"}},
 		{render.Errors{{File: "prod/kustomization.yaml", Message: kustomize}}, []string{"kustomize cannot build it: accumulating", "no such file or directory (prod/kustomization.yaml)"}},
+		{&render.SlowError{Path: "./clusters/production/eu-west-1", Limit: time.Minute}, []string{"to check the definitions below ./clusters/production/eu-west-1 takes more than 1m0s"}},
 		{&render.MissingError{Path: "./clusters/production/eu-west-1", File: "clusters/production/eu-west-1/plumbline.yaml"}, []string{"clusters/production/eu-west-1/plumbline.yaml is not in the repository"}},
 		{&render.EmptyError{Path: "./clusters/production/eu-west-1"}, []string{"holds no NodePool and no EC2NodeClass", "refused"}},
 		{&source.SymlinkError{Name: longFile, Target: "../../../../etc/passwd", Reason: "leads out of the repository"}, []string{longFile + " leads out of the repository"}},

@@ -53,6 +53,7 @@ func ofCommit() []rule {
 		as[*render.MissingError](Terminal, v1alpha1.ReasonRefused),
 		as[*render.EmptyError](Terminal, v1alpha1.ReasonRefused),
 		as[render.Error](Terminal, v1alpha1.ReasonInvalid),
+		as[*render.SlowError](Terminal, v1alpha1.ReasonRefused),
 		as[render.Errors](Terminal, v1alpha1.ReasonInvalid),
 		as[*source.SymlinkError](Terminal, v1alpha1.ReasonInvalid),
 		as[*confine.LimitError](Terminal, v1alpha1.ReasonRefused),

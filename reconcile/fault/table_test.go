@@ -59,6 +59,7 @@ func meanings() []meaning {
 		{&source.SymlinkError{}, fault.Terminal, "Invalid"},
 
 		{&render.MissingError{}, fault.Terminal, "Refused"},
+		{&render.SlowError{}, fault.Terminal, "Refused"},
 		{&render.EmptyError{}, fault.Terminal, "Refused"},
 		{render.Error{}, fault.Terminal, "Invalid"},
 		{render.Errors{{File: "a.yaml", Line: 1}, {File: "b.yaml", Line: 2}}, fault.Terminal, "Invalid"},
