@@ -104,7 +104,7 @@ func nextOf(sync *v1alpha1.NodeSync) string {
 	case stateDeleted:
 		return nextOfDeletion(sync)
 	case stateSuspended:
-		return fmt.Sprintf("nothing, until `plumbline resume %s`", name)
+		return fmt.Sprintf("nothing, until `plumbline resume %s -n %s`", name, sync.Namespace)
 	case stateUnseen:
 		return "the daemon looks at it; where nothing comes, see whether it runs: kubectl get pods -n " + sync.Namespace
 	case stateUnknown:

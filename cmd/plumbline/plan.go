@@ -28,7 +28,7 @@ func newPlanCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		Long: `Show what would change, and what it would do to nodes, and change nothing.
 
 With a PATH, a folder of a checkout, the comparison is with nothing, offline:
-everything arrives. With --against NODESYNC it is with that NodeSync's cluster:
+everything arrives, and values of the chart are not checked. With --against NODESYNC it is with that NodeSync's cluster:
 what a push of this folder would do. With the name of a NodeSync, the revision
 that its source has now is fetched and compared. Where that changes Karpenter's
 version, it says of each pool what the upgrade does to its nodes. What the daemon
@@ -67,6 +67,9 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	isFolder := err == nil && info.IsDir()
 	if !isFolder && strings.ContainsRune(of, filepath.Separator) {
 		return nil, fmt.Errorf("%s is not a folder, and no name of a NodeSync", of)
+	}
+	if !isFolder && o.against != "" {
+		return nil, fmt.Errorf("%s is not a folder: --against compares a folder with the cluster of a NodeSync", of)
 	}
 	if !isFolder {
 		return planNodeSync(ctx, kubeconfig, of)
@@ -175,7 +178,7 @@ func newPlanReport(p *planned) planReport {
 // print shows the Plan to people.
 func (r planReport) print(out io.Writer) error {
 	for _, refusal := range r.Refusals {
-		fmt.Fprintln(out, "refused as a whole: "+printable(strings.TrimPrefix(refusal, "refused: ")))
+		fmt.Fprintln(out, "refused as a whole: "+printable(strings.TrimPrefix(strings.TrimPrefix(refusal, "refused: "), "refused, ")))
 	}
 	if r.Adoption != nil {
 		r.Adoption.printPlanned(out)

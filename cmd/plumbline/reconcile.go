@@ -58,7 +58,7 @@ func (c *cluster) requestReconcile(ctx context.Context, name string) (string, er
 		return "", err
 	}
 	if sync.Spec.Suspend {
-		return "", fmt.Errorf("nodesync/%s is suspended: `plumbline resume %s` first", name, name)
+		return "", fmt.Errorf("nodesync/%s is suspended: `plumbline resume %s -n %s` first", name, name, sync.Namespace)
 	}
 	requested, err := reconcile.Request(ctx, c, client.ObjectKeyFromObject(sync), time.Now())
 	if err != nil {

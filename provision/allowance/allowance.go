@@ -83,9 +83,9 @@ func (r Refusal) String() string {
 	case "":
 		return text + " (no setting allows that)"
 	case fieldVersions, fieldPodSecurity:
-		return fmt.Sprintf("%s (allowed by %s: %q)", text, r.Field, r.Entry)
+		return fmt.Sprintf("%s (to allow it: %s: %q)", text, r.Field, r.Entry)
 	}
-	return fmt.Sprintf("%s (allowed by %s: [%q])", text, r.Field, r.Entry)
+	return fmt.Sprintf("%s (to allow it: %s: [%q])", text, r.Field, r.Entry)
 }
 
 // RefusedError says that a commit asks for what the NodeSync does not allow.
