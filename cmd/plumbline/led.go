@@ -15,14 +15,14 @@ const pulse = 3 * retryPeriod
 
 // unled says that no daemon leads in a namespace, so that what statuses say there is of
 // before; empty where one does, or nobody can tell: without --leader-elect there is no
-// lease, and not everybody may read it.
+// lease or a released one of before, and not everybody may read it.
 func unled(ctx context.Context, c client.Reader, namespace string, now func() time.Time) string {
 	first, ok := readLease(ctx, c, namespace)
 	if !ok {
 		return ""
 	}
 	if holder := first.Spec.HolderIdentity; holder == nil || *holder == "" {
-		return fmt.Sprintf("no daemon leads: lease %s/%s was released%s", namespace, leaseName, renewed(first, now()))
+		return "" // who stopped in peace may have been followed by one without --leader-elect
 	}
 	if renew, lasts := first.Spec.RenewTime, first.Spec.LeaseDurationSeconds; renew == nil || lasts == nil || now().Before(renew.Add(time.Duration(*lasts)*time.Second)) {
 		return ""
