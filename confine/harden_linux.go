@@ -67,10 +67,10 @@ func landlock() error {
 	if errno != 0 {
 		return errno
 	}
-	attributes := unix.LandlockRulesetAttr{Access_fs: unix.LANDLOCK_ACCESS_FS_EXECUTE<<13 - 1}
-	size := unsafe.Sizeof(attributes.Access_fs)
+	attributes := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_EXECUTE<<13 - 1}
+	size := unsafe.Sizeof(attributes.Handled_access_fs)
 	if abi >= 3 {
-		attributes.Access_fs |= unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+		attributes.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
 	ruleset, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attributes)), size, 0)
 	if errno != 0 {
