@@ -10,7 +10,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
 
@@ -67,19 +66,13 @@ func (p *pass) servedOrGone(ctx context.Context) error {
 // drain takes everything away that is ours. It was said by name, so that no
 // guard weighs it.
 func (p *pass) drain(ctx context.Context) error {
-	all, err := p.nodeSyncs(ctx)
+	planning := p.policyStep()
+	var err error
+	p.plan, err = planning.MakeEmpty(ctx)
+	p.Join(planning.Findings)
 	if err != nil {
 		return err
 	}
-	p.seeSuspended(ctx, all)
-	policy, err := p.policy(ctx, all)
-	if err != nil {
-		return err
-	}
-	if p.plan, err = plan.Make(ctx, nil, p.live, policy, nil); err != nil {
-		return err
-	}
-	p.awaitOthers(all)
 	if err := p.takeBack(ctx); err != nil {
 		return err
 	}
@@ -124,15 +117,7 @@ func (p *pass) nothingLives(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	all, err := p.nodeSyncs(ctx)
-	if err != nil {
-		return false, err
-	}
-	policy, err := p.policy(ctx, all)
-	if err != nil {
-		return false, err
-	}
-	left, err := plan.Make(ctx, nil, live, policy, nil)
+	left, err := p.policyStep().Left(ctx, live)
 	if err != nil {
 		return false, err
 	}

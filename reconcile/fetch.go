@@ -48,7 +48,7 @@ func (p *pass) fetch(ctx context.Context) error {
 		m.fetchedFor, m.fetchedAt, m.failure = key, began, err
 		if err == nil {
 			if m.snapshot == nil || m.snapshot.Commit != snapshot.Commit {
-				m.commitAt = began
+				m.policy.Fetched(began)
 			}
 			m.snapshot, m.snapshotOf, m.snapshotAt = snapshot, p.sync.Generation, began
 		}

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/render"
@@ -32,7 +31,7 @@ func (p *pass) changing(ctx context.Context) []string {
 		return known.commits
 	}
 	*known = history{head: p.snapshot.Commit}
-	applied, inputs := commitOf(p.before.Status.LastAppliedRevision), p.inputs()
+	applied, inputs := render.CommitOf(p.before.Status.LastAppliedRevision), p.inputs()
 	if applied == "" || applied == p.snapshot.Commit || len(inputs) == 0 {
 		return nil
 	}
@@ -65,12 +64,4 @@ func (p *pass) inputs() render.Inputs {
 		return p.memory.desired.Set.Inputs
 	}
 	return nil
-}
-
-// commitOf is the commit of a revision.
-func commitOf(revision string) string {
-	if i := strings.LastIndex(revision, ":"); i >= 0 {
-		return revision[i+1:]
-	}
-	return ""
 }

@@ -58,7 +58,7 @@ func (b *bed) looksAtLaunches() (*v1alpha1.NodeSync, time.Duration) {
 func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "insufficient capacity, in zone a"), eventOn("cheap-2", "insufficient capacity, in zone b"))
 	b.memories.recall(b.pass().name(), "11")
-	b.memories.remember(b.pass().name(), &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "cheap"}}}}, 1, b.clock.now())
+	b.memories.registry.Remember(b.pass().name(), "11", &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "cheap"}}}}, 1, b.clock.now())
 	if woken := b.claimed(t.Context(), refusedLaunch("cheap-1")); len(woken) != 1 {
 		t.Fatalf("woken: %v", woken)
 	}

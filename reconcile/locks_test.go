@@ -81,7 +81,7 @@ func TestARevertWhoseRecordIsOvertaken(t *testing.T) {
 	b := newBed(t, sync, record)
 	p := b.pass()
 	p.sync.Status.Removals = []v1alpha1.Removal{removal}
-	p.plan = &plan.Plan{Returned: []v1alpha1.Removal{removal}}
+	p.plan.Plan = &plan.Plan{Returned: []v1alpha1.Removal{removal}}
 	b.Client = overtaken(b.client)
 	if err := p.takeBack(t.Context()); fault.Classify(err) == nil || fault.Classify(err).Class != fault.Superseded {
 		t.Errorf("overtaken: %v", err)

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -40,30 +39,15 @@ type memory struct {
 	snapshot   *render.Snapshot
 	snapshotOf int64
 	snapshotAt time.Time
-	// commitAt is when the fetch began that came first to that commit, and deletedAt
-	// when the NodeSync was first seen to be deleted.
-	commitAt, deletedAt time.Time
 	// pushedAt is when a host said last that there is something new. Whoever
 	// hears of it is no pass: memories guards it.
 	pushedAt time.Time
-
-	// What other NodeSyncs may know of it, whether this one waits to know that of
-	// another, and whether it holds something for the number of nodes: memories guards
-	// them.
-	heard  heard
-	awaits bool
-	weighs bool
-	// suspended is what suspended NodeSyncs have in the commit of the last Snapshot.
-	suspended map[types.UID]suspended
 
 	// forms are the definitions as each was in the cluster last.
 	forms forms
 
 	// mutated are the objects that something in the cluster changes at each write.
 	mutated mutated
-
-	// compared is what the last Plan has found as Git says.
-	compared plan.Memo
 
 	// applied is the revision that an event has said was applied, unless one said
 	// that something went wrong since.
@@ -79,6 +63,7 @@ type memory struct {
 	desired desired.Memory
 	install install.Memory
 	cluster cluster.Memory
+	policy  policy.Memory
 
 	// lostPools are the NodePools whose nodes were reported lost with them.
 	lostPools map[types.UID]bool
@@ -96,10 +81,8 @@ type memory struct {
 	// cloudAbsent are instances that its answers lack, and for how long.
 	cloudAbsent map[string]teardown.Absence
 
-	// The commits that the last revision brought, and when a host was asked how it stands
-	// to another one.
+	// The commits that the last revision brought.
 	history history
-	ordered ordered
 }
 
 // fetchKey is what makes a fetch due before its time.
@@ -123,6 +106,8 @@ func (m *memory) older(sync *v1alpha1.NodeSync) bool {
 type memories struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*memory
+	// registry is what each of them has in Git.
+	registry policy.Registry
 }
 
 // recall returns the NodeSync's memory, a new one where it was made anew.
@@ -137,6 +122,7 @@ func (m *memories) recall(name types.NamespacedName, uid types.UID) *memory {
 	}
 	fresh := &memory{uid: uid}
 	m.of[name] = fresh
+	m.registry.Forget(name) // of one that had the name before
 	return fresh
 }
 
@@ -144,6 +130,7 @@ func (m *memories) forget(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.of, name)
+	m.registry.Forget(name)
 }
 
 // push notes that a host has something new for a NodeSync. One that was never
@@ -164,105 +151,4 @@ func (m *memories) pushed(name types.NamespacedName) time.Time {
 		return known.pushedAt
 	}
 	return time.Time{}
-}
-
-// heard is what is known of a NodeSync's newest Set: its entries, of which
-// generation of the NodeSync it is, and when its fetch began.
-type heard struct {
-	refs       map[render.Ref]bool
-	generation int64
-	commit     string
-	at         time.Time
-}
-
-// heardOf is what is known of a NodeSync's newest Set; nothing before its first.
-func (m *memories) heardOf(name types.NamespacedName, uid types.UID) heard {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known, ok := m.of[name]; ok && known.uid == uid {
-		return known.heard
-	}
-	return heard{}
-}
-
-// wants says whether the last Set of a NodeSync has an entry of this name.
-func (m *memories) wants(name types.NamespacedName, ref render.Ref) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known, ok := m.of[name]
-	return ok && known.heard.refs[ref]
-}
-
-// await notes whether a NodeSync waits for what others have in Git.
-func (m *memories) await(name types.NamespacedName, awaits bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known, ok := m.of[name]; ok {
-		known.awaits = awaits
-	}
-}
-
-// weigh notes whether a NodeSync holds something for the number of nodes.
-func (m *memories) weigh(name types.NamespacedName, weighs bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known, ok := m.of[name]; ok {
-		known.weighs = weighs
-	}
-}
-
-// weighing says whether a NodeSync holds something for the number of nodes.
-func (m *memories) weighing(name types.NamespacedName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known, ok := m.of[name]
-	return ok && known.weighs
-}
-
-// awaiting says whether a NodeSync waits for what others have in Git.
-func (m *memories) awaiting(name types.NamespacedName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known, ok := m.of[name]
-	return ok && known.awaits
-}
-
-// remember notes a NodeSync's newest Set, and returns the NodeSyncs that wait to
-// know of it, where it is news.
-func (m *memories) remember(name types.NamespacedName, set *render.Set, generation int64, at time.Time) (waiting []types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known, ok := m.of[name]
-	if !ok {
-		return nil
-	}
-	same := known.heard.has(set)
-	if same && known.heard.generation == generation && known.heard.commit == set.Commit && known.heard.at.Equal(at) {
-		return nil
-	}
-	if !same {
-		known.heard.refs = entriesOf(set)
-	}
-	known.heard.generation, known.heard.commit, known.heard.at = generation, set.Commit, at
-	for other, memory := range m.of {
-		if memory.awaits && other != name {
-			waiting = append(waiting, other)
-		}
-	}
-	return waiting
-}
-
-// entriesOf are the entries of a Set.
-func entriesOf(set *render.Set) map[render.Ref]bool {
-	entries := make(map[render.Ref]bool, len(set.Objects))
-	for _, object := range set.Objects {
-		entries[object.Ref] = true
-	}
-	return entries
-}
-
-// has says whether just the entries of a Set are known.
-func (h heard) has(set *render.Set) bool {
-	return h.refs != nil && len(h.refs) == len(set.Objects) &&
-		!slices.ContainsFunc(set.Objects, func(o render.Object) bool { return !h.refs[o.Ref] })
 }

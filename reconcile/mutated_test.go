@@ -39,7 +39,7 @@ func TestWhatIsMutatedIsNotWrittenAgainAndAgain(t *testing.T) {
 			p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
 			p.want.Set = setWith("general")
 			change := plan.Change{Ref: ref, Action: plan.Update, Drift: true, Object: render.Object{Ref: ref, Defaulted: git}, Live: live(2)}
-			p.plan = &plan.Plan{Changes: []plan.Change{change}}
+			p.plan.Plan = &plan.Plan{Changes: []plan.Change{change}}
 			failed := &apply.MutatedError{Ref: ref, Fields: []plan.Field{{Path: "spec.limits.cpu", From: "77", To: "200"}}, Object: live(2)}
 			p.applied = apply.Result{Failed: []apply.Failure{{Ref: ref, Err: failed}}}
 			p.noteMutated()
@@ -47,7 +47,7 @@ func TestWhatIsMutatedIsNotWrittenAgainAndAgain(t *testing.T) {
 			b.clock.forward(c.after)
 			p.now, p.applied = b.clock.now(), apply.Result{}
 			change.Object.Defaulted, change.Live = c.object, c.live
-			p.plan = &plan.Plan{Changes: []plan.Change{change}}
+			p.plan.Plan = &plan.Plan{Changes: []plan.Change{change}}
 			if got := len(p.due()) == 1; got != c.writes {
 				t.Errorf("written again: %t", got)
 			}

@@ -35,7 +35,7 @@ func driftedClaim(name, pool string, since time.Time) *karpv1.NodeClaim {
 func (b *bed) watchesDrift(change func(*pass)) (*v1alpha1.NodeSync, time.Duration) {
 	b.t.Helper()
 	p := b.pass()
-	p.want.Set, p.plan = &render.Set{}, &plan.Plan{}
+	p.want.Set, p.plan.Plan = &render.Set{}, &plan.Plan{}
 	for _, name := range []string{"batch", "general"} {
 		p.want.Set.Objects = append(p.want.Set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
 	}
@@ -126,7 +126,7 @@ func TestNodeDriftWakes(t *testing.T) {
 	for want, sync := range map[int]*v1alpha1.NodeSync{0: nodeSync(unchanged), 1: upgraded(now)} {
 		b := newBed(t, sync)
 		b.memories.recall(b.pass().name(), "11")
-		b.memories.remember(b.pass().name(), &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}}, 1, b.clock.now())
+		b.memories.registry.Remember(b.pass().name(), "11", &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}}, 1, b.clock.now())
 		claim := driftedClaim("general-1", "general", now)
 		claim.Status.ProviderID = "aws:///a/i-1"
 		if woken := b.claimed(t.Context(), claim); len(woken) != want {

@@ -2,25 +2,11 @@ package reconcile
 
 import (
 	"testing"
-	"time"
-
-	"github.com/fluxcd/pkg/apis/meta"
-	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
-
-// another is a second NodeSync, on the repository of the first.
-func another(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
-	return nodeSync(func(n *v1alpha1.NodeSync) {
-		n.Name, n.UID = "gpu", "22"
-		change(n)
-	})
-}
 
 func setWith(names ...string) *render.Set {
 	set := &render.Set{}
@@ -30,138 +16,13 @@ func setWith(names ...string) *render.Set {
 	return set
 }
 
-// TestWhatIsKnownOfOthers: a NodeSync counts as heard when its newest revision was
-// rendered, and that is as new as ours.
-func TestWhatIsKnownOfOthers(t *testing.T) {
-	elsewhere := func(n *v1alpha1.NodeSync) {
-		n.Spec.Source.Git = &v1alpha1.GitSource{URL: "https://git.example.com/acme/other.git"}
-	}
-	cases := map[string]struct {
-		change func(*v1alpha1.NodeSync)
-		// heard is how long before our fetch the one began that it has rendered;
-		// negative where it has rendered none.
-		heard time.Duration
-		want  plan.OtherSync
-	}{
-		"never heard":                       {unchanged, -1, plan.OtherSync{Awaited: true}},
-		"as new as ours":                    {unchanged, 0, plan.OtherSync{Known: true, Awaited: true}},
-		"behind ours":                       {unchanged, time.Second, plan.OtherSync{Awaited: true}},
-		"behind ours, at the same commit":   {func(n *v1alpha1.NodeSync) { n.Labels = map[string]string{"commit": "same"} }, time.Second, plan.OtherSync{Known: true, Awaited: true}},
-		"of another repository":             {elsewhere, 0, plan.OtherSync{Known: true, Awaited: true}},
-		"of another, behind ours":           {elsewhere, time.Hour, plan.OtherSync{Awaited: true}},
-		"of another repository, not heard":  {elsewhere, -1, plan.OtherSync{Awaited: true}},
-		"its spec has changed since":        {func(n *v1alpha1.NodeSync) { n.Generation = 2 }, 0, plan.OtherSync{Awaited: true}},
-		"suspended":                         {func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, -1, plan.OtherSync{Suspended: true}},
-		"suspended since":                   {func(n *v1alpha1.NodeSync) { n.Spec.Suspend, n.Generation = true, 2 }, time.Hour, plan.OtherSync{Known: true, Suspended: true}},
-		"in a namespace that nobody serves": {func(n *v1alpha1.NodeSync) { n.Namespace = "elsewhere" }, -1, plan.OtherSync{}},
-		"being deleted": {func(n *v1alpha1.NodeSync) {
-			now := metav1.Now()
-			n.DeletionTimestamp = &now
-		}, 0, plan.OtherSync{Known: true}},
-		"it fails": {func(n *v1alpha1.NodeSync) {
-			n.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: "SourceFailed"}}
-		}, -1, plan.OtherSync{Awaited: true, Failure: "SourceFailed"}},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged))
-			p, other := b.pass(), another(c.change)
-			p.memory.commitAt = b.clock.now()
-			key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
-			b.memories.recall(key, other.UID)
-			p.memory.snapshot = &render.Snapshot{Commit: "same"}
-			set := setWith("a")
-			set.Commit = other.Labels["commit"]
-			if c.heard >= 0 {
-				b.memories.remember(key, set, 1, p.memory.commitAt.Add(-c.heard))
-			}
-			got := p.otherSyncs([]v1alpha1.NodeSync{*p.sync, *other})
-			c.want.Owner = plan.OwnerOf(other.Namespace, "gpu")
-			if c.want.Known && other.DeletionTimestamp == nil {
-				c.want.Entries = map[render.Ref]bool{{Kind: render.NodePool, Name: "a"}: true}
-			}
-			if len(got) == 1 && !got[0].Known {
-				got[0].Entries = nil // of no account
-			}
-			if diff := cmp.Diff([]plan.OtherSync{c.want}, got); diff != "" {
-				t.Errorf("others (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestADrainWaitsForWhatOthersHave: they are fetched for once it is seen, and a clock that
-// is put back makes nobody wait for it.
-func TestADrainWaitsForWhatOthersHave(t *testing.T) {
-	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
-		now := metav1.Now()
-		n.DeletionTimestamp, n.Finalizers = &now, []string{v1alpha1.Finalizer}
-	}))
-	p, other := b.pass(), another(unchanged)
-	key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
-	b.memories.recall(key, other.UID)
-	had := setWith("a")
-	had.Commit = "same"
-	p.memory.snapshot = &render.Snapshot{Commit: had.Commit}
-	b.memories.remember(key, had, 1, p.now.Add(-time.Second))
-	all := []v1alpha1.NodeSync{*p.sync, *other}
-	if got := p.otherSyncs(all)[0]; got.Known {
-		t.Error("what another had before the deletion counts as its newest")
-	}
-	b.memories.remember(key, setWith("a"), 1, p.now.Add(time.Second))
-	if got := p.otherSyncs(all)[0]; !got.Known {
-		t.Error("what another has fetched since is not known")
-	}
-	p.now = p.now.Add(-time.Hour)
-	b.memories.remember(key, setWith("a"), 1, p.now)
-	if got := p.otherSyncs(all)[0]; !got.Known {
-		t.Error("what another has fetched since the clock was put back is not known")
-	}
-}
-
-// TestOneThatWaitsIsWokenByNews: once for each that is new, and its neighbour on the
-// repository is fetched for.
-func TestOneThatWaitsIsWokenByNews(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged))
-	p, other := b.pass(), another(unchanged)
-	key, at := types.NamespacedName{Namespace: namespace, Name: "gpu"}, b.clock.now()
-	b.memories.recall(key, other.UID)
-	p.memory.commitAt = at
-
-	p.plan = &plan.Plan{Kept: []plan.Kept{{By: "plumbline-system/gpu"}}}
-	p.awaitOthers([]v1alpha1.NodeSync{*p.sync, *other})
-	if !b.memories.pushed(key).Equal(at) {
-		t.Error("the other, which is behind, is not fetched for")
-	}
-	for _, look := range []struct {
-		of    *render.Set
-		at    time.Time
-		wakes int
-	}{
-		{setWith("a"), at, 1},
-		{setWith("a"), at, 0},
-		{setWith("a", "b"), at, 1},
-		{setWith("a", "c"), at, 1},
-		{setWith("a", "c"), at.Add(1), 1},
-	} {
-		if got := b.memories.remember(key, look.of, 1, look.at); len(got) != look.wakes {
-			t.Errorf("%v: %v are woken, want %d", look.of.Objects, got, look.wakes)
-		}
-	}
-	p.plan = &plan.Plan{}
-	p.awaitOthers(nil)
-	if got := b.memories.remember(key, setWith("d"), 1, at); len(got) != 0 {
-		t.Errorf("%v are woken, and wait for nothing", got)
-	}
-}
-
 // TestWhatAnotherMayHaveIsNotRecorded: it waits, and is neither held nor begun.
 func TestWhatAnotherMayHaveIsNotRecorded(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
 	p.stages.CRDs.Ready = true
 	p.want.Set = setWith("stays")
-	p.plan = &plan.Plan{Kept: []plan.Kept{{Ref: render.Ref{Kind: render.NodePool, Name: "moves"}, UID: "1", By: "plumbline-system/gpu", Message: "it may be theirs"}}}
+	p.plan.Plan = &plan.Plan{Kept: []plan.Kept{{Ref: render.Ref{Kind: render.NodePool, Name: "moves"}, UID: "1", By: "plumbline-system/gpu", Message: "it may be theirs"}}}
 	if err := p.remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
@@ -37,11 +38,9 @@ type pass struct {
 	// namespaceGoes says that the NodeSync's namespace is being deleted.
 	namespaceGoes bool
 	// served says that Karpenter's kinds are, so that live has what there is.
-	served bool
-	live   plan.Live
-	plan   *plan.Plan
-	// doubt is why what HEAD lacks may not have been taken out of Git; nil where it was.
-	doubt   *v1alpha1.Withheld
+	served  bool
+	live    plan.Live
+	plan    policy.Planned
 	applied apply.Result
 	stages  stages
 

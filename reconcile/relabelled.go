@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -25,19 +26,19 @@ func (p *pass) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 	owner := plan.OwnerOf(p.sync.Namespace, p.sync.Name)
 	label, annotation := owner.Label()
 	found := map[render.Ref]types.UID{}
-	var all []v1alpha1.NodeSync
+	var goesTo func(*unstructured.Unstructured) string
 	for ref, uid := range p.memory.inventory.Record.Objects {
 		object := p.live.Objects[ref]
 		if object == nil || object.GetUID() != uid || bears(object, label) && (annotation == "" || owner.Owns(object)) || !plan.Applied(object) {
 			continue
 		}
-		if all == nil {
+		if goesTo == nil {
 			var err error
-			if all, err = p.nodeSyncs(ctx); err != nil {
+			if goesTo, err = p.policyStep().GoesTo(ctx); err != nil {
 				return nil, err
 			}
 		}
-		if p.goesTo(object, all) == "" {
+		if goesTo(object) == "" {
 			found[ref] = uid
 		}
 	}

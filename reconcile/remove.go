@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -182,7 +181,7 @@ func (p *pass) drive(ctx context.Context, on terms) error {
 		}
 		aws = impatient{client, p.cloudPatience()}
 	}
-	all, err := p.nodeSyncs(ctx)
+	goesTo, err := p.policyStep().GoesTo(ctx)
 	if err != nil {
 		return err
 	}
@@ -200,7 +199,7 @@ func (p *pass) drive(ctx context.Context, on terms) error {
 		Arrivals:    on.arrivals,
 		Successor:   on.successor,
 		Leader:      p.leaderGate,
-		GoesTo:      func(object *unstructured.Unstructured) string { return p.goesTo(object, all) },
+		GoesTo:      goesTo,
 		Pace:        on.pace,
 		Holds:       p.holds(),
 	}, driven)
@@ -258,4 +257,16 @@ func proof(r v1alpha1.Removal) string {
 		return ", and EC2 has ended every instance of it"
 	}
 	return ""
+}
+
+// waitForOthers notes what stays because of another NodeSync.
+func (p *pass) waitForOthers() {
+	for _, k := range p.plan.Kept {
+		p.Wait("NodeSync/"+k.By, k.Message)
+	}
+}
+
+// heldAsOlder says whether a candidate is held since HEAD is, or may be, older.
+func heldAsOlder(c plan.Candidate) bool {
+	return slices.Contains([]string{v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, c.Reason)
 }

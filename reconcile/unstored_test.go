@@ -127,12 +127,8 @@ func TestFiveHundredPoolsRemoved(t *testing.T) {
 	}
 	kept := appliedPool("kept")
 	p.want.Set = &render.Set{Revision: "main@sha1:1", Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "kept"}, Desired: kept, Defaulted: kept}}}
-	policy, err := p.policy(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy.NewRevision = true
-	if p.plan, err = plan.Make(t.Context(), p.want.Set, p.live, policy, validator); err != nil {
+	p.snapshot, p.want.Schema = &render.Snapshot{Revision: p.want.Set.Revision, Commit: "1"}, validator
+	if err := p.makePlan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.recordCandidates()

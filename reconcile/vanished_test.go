@@ -64,7 +64,7 @@ func TestAPoolThatVanishedBecomesARemoval(t *testing.T) {
 	if diff := cmp.Diff([]plan.Vanished{{Ref: general, UID: "p1"}}, p.live.Vanished); diff != "" {
 		t.Fatalf("vanished (-want +got):\n%s", diff)
 	}
-	p.plan = &plan.Plan{Removals: []plan.Candidate{{Ref: general, UID: "p1", Revision: "main@sha1:2", Nodes: 1, Vanished: true}}}
+	p.plan.Plan = &plan.Plan{Removals: []plan.Candidate{{Ref: general, UID: "p1", Revision: "main@sha1:2", Nodes: 1, Vanished: true}}}
 	p.recordCandidates()
 	if open := p.sync.Status.Removals; len(open) != 1 || open[0].UID != "p1" || open[0].Phase != v1alpha1.RemovalPacing || open[0].Reason != "Vanished" {
 		t.Errorf("removals: %+v", open)

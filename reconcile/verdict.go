@@ -64,7 +64,7 @@ func (p *pass) verdict() verdict {
 func (p *pass) stateVerdict() verdict {
 	s := p.sync.Status
 	switch {
-	case p.plan != nil && len(p.plan.InUse) > 0:
+	case p.plan.Plan != nil && len(p.plan.InUse) > 0:
 		return p.classInUse(p.plan.InUse[0])
 	case p.want.Unpulled != nil:
 		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", p.want.Unpulled)))

@@ -73,7 +73,7 @@ func (p *pass) toVerify(rules v1alpha1.GitVerification) v1alpha1.VerifiedRevisio
 
 // sameVerified says whether what was verified is what has to be, by the same rules.
 func sameVerified(known, wanted v1alpha1.VerifiedRevision) bool {
-	return wanted.Object != "" && known.Object == wanted.Object && commitOf(known.Revision) == commitOf(wanted.Revision) &&
+	return wanted.Object != "" && known.Object == wanted.Object && render.CommitOf(known.Revision) == render.CommitOf(wanted.Revision) &&
 		known.URL == wanted.URL && known.Mode == wanted.Mode && known.Secret == wanted.Secret
 }
 
@@ -91,7 +91,7 @@ func (p *pass) verifyNow(ctx context.Context, rules v1alpha1.GitVerification, wa
 	want := source.Signatures{Mode: rules.Mode, Commit: p.snapshot.Commit, Keys: keys, Now: p.now}
 	newest := newestVerified(p.sync.Status.LastVerified, wanted.URL)
 	if newest != nil {
-		want.Since, want.Newest = commitOf(p.sync.Status.LastVerified.Revision), commitOf(newest.Revision)
+		want.Since, want.Newest = render.CommitOf(p.sync.Status.LastVerified.Revision), render.CommitOf(newest.Revision)
 	}
 	found, err := p.Source.Verify(ctx, request, want)
 	var unknown *source.HistoryError
@@ -148,14 +148,14 @@ func (p *pass) setSourceVerified() {
 		conditions.Delete(p.sync, v1alpha1.SourceVerifiedCondition)
 	case p.unverified != nil:
 		conditions.MarkFalse(p.sync, v1alpha1.SourceVerifiedCondition, v1alpha1.ReasonVerificationError, "%s", finding.Bounded(fault.Classify(p.unverified).Error(), maxConditionMessage))
-	case last != nil && p.snapshot != nil && commitOf(last.Revision) == p.snapshot.Commit:
+	case last != nil && p.snapshot != nil && render.CommitOf(last.Revision) == p.snapshot.Commit:
 		conditions.MarkTrue(p.sync, v1alpha1.SourceVerifiedCondition, meta.SucceededReason, "%s", describeVerified(*last))
 	}
 }
 
 // describeVerified says what was verified and who has signed it.
 func describeVerified(v v1alpha1.VerifiedRevision) string {
-	what := "commit " + commitOf(v.Revision)
+	what := "commit " + render.CommitOf(v.Revision)
 	switch v.Mode {
 	case v1alpha1.VerifyTag:
 		what = "the tag of " + render.ShortRevision(v.Revision)

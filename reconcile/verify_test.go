@@ -176,8 +176,8 @@ func TestAnOlderSignedCommit(t *testing.T) {
 		if err := p.verify(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		p.seeWithheld()
-		if got := p.inDoubt(v1alpha1.ReasonOlderRevision); got != step.setBack {
+		doubt := p.policyStep().Doubt()
+		if got := doubt != nil && doubt.Reason == v1alpha1.ReasonOlderRevision; got != step.setBack {
 			t.Errorf("%s: set back: %t, last verified %+v", step.commit[:4], got, p.sync.Status.LastVerified)
 		}
 	}

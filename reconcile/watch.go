@@ -79,7 +79,7 @@ func (r *Reconciler) concerned(ctx context.Context, obj client.Object) []ctrlrec
 	ref := render.Ref{Kind: obj.GetObjectKind().GroupVersionKind().Kind, Name: obj.GetName()}
 	return r.where(ctx, func(sync *v1alpha1.NodeSync) bool {
 		name := client.ObjectKeyFromObject(sync)
-		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || r.memories.wants(name, ref) || r.memories.awaiting(name)
+		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || r.memories.registry.Wants(name, ref) || r.memories.registry.Awaits(name)
 	})
 }
 
@@ -95,7 +95,7 @@ func (r *Reconciler) claimed(ctx context.Context, obj client.Object) []ctrlrecon
 	pool := render.Ref{Kind: render.NodePool, Name: n.Pool}
 	return r.where(ctx, func(sync *v1alpha1.NodeSync) bool {
 		name, told := client.ObjectKeyFromObject(sync), news || watchesDrift(sync)
-		return removes(sync, n) || told && r.memories.wants(name, pool) || r.memories.weighing(name)
+		return removes(sync, n) || told && r.memories.registry.Wants(name, pool) || r.memories.registry.Holds(name)
 	})
 }
 

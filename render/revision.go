@@ -11,3 +11,11 @@ func ShortRevision(revision string) string {
 	}
 	return revision
 }
+
+// CommitOf is the commit of a revision; empty where it has none.
+func CommitOf(revision string) string {
+	if i := strings.LastIndex(revision, ":"); i >= 0 {
+		return revision[i+1:]
+	}
+	return ""
+}

@@ -20,3 +20,11 @@ func TestShortRevision(t *testing.T) {
 		}
 	}
 }
+
+func TestCommitOf(t *testing.T) {
+	for revision, want := range map[string]string{"main@sha1:5ad4": "5ad4", "sha1:5ad4": "5ad4", "folder": "", "": ""} {
+		if got := render.CommitOf(revision); got != want {
+			t.Errorf("%q: got %q, want %q", revision, got, want)
+		}
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	facts "github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
@@ -145,7 +144,7 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, of commit
 		return nil, explain(err, "read what lives")
 	}
 	live.Removals = sync.Status.Removals
-	policy := reconcile.PolicyOf(sync, all.Items, set)
+	policy := plan.PolicyOf(sync, all.Items, set)
 	var unread error
 	if k := sync.Status.Karpenter; k != nil && len(live.NodeClaims) > 0 {
 		policy.Hosts, unread = facts.ControllerHosts(ctx, c, k.Namespace, live.NodeClaims)

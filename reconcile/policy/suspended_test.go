@@ -1,4 +1,4 @@
-package reconcile
+package policy
 
 import (
 	"strings"
@@ -6,7 +6,6 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -16,9 +15,10 @@ import (
 // TestSuspendedNodeSyncsAreLookedInto: a commit that moves an entry into the folder of a
 // suspended NodeSync is not noticed by that.
 func TestSuspendedNodeSyncsAreLookedInto(t *testing.T) {
+	const karpenter = "apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: prod-eu, region: eu-west-1}\nversion: 1.14.1\n"
 	const pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: batch}\nspec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}}}\n"
 	folder := func(nodes string) fstest.MapFS {
-		return fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(karpenterYAML)}, "gpu/nodes.yaml": {Data: []byte(nodes)}}
+		return fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(karpenter)}, "gpu/nodes.yaml": {Data: []byte(nodes)}}
 	}
 	batch := map[render.Ref]bool{{Kind: render.NodePool, Name: "batch"}: true}
 	for name, c := range map[string]struct {
@@ -35,25 +35,22 @@ func TestSuspendedNodeSyncsAreLookedInto(t *testing.T) {
 		"in another repository": {func(n *v1alpha1.NodeSync) { n.Spec.Source.Git.URL = "https://git.example.com/other.git" }, folder(pool), plan.OtherSync{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(unchanged))
-			p, other := b.pass(), another(func(n *v1alpha1.NodeSync) {
+			s, other := step(nodeSync(unchanged)), another(func(n *v1alpha1.NodeSync) {
 				n.Spec.Suspend, n.Spec.Path = true, "./gpu"
 				c.change(n)
 			})
-			b.memories.recall(types.NamespacedName{Namespace: other.Namespace, Name: other.Name}, other.UID)
-			p.snapshot = &render.Snapshot{Commit: "1", FS: c.files}
-			p.memory.snapshot = p.snapshot
-			all := []v1alpha1.NodeSync{*p.sync, *other}
-			looked := p.seeSuspended(t.Context(), all)
-			if again := p.seeSuspended(t.Context(), all); again {
+			s.Snapshot = &render.Snapshot{Commit: "1", FS: c.files}
+			all := []v1alpha1.NodeSync{*s.Sync, *other}
+			looked := s.seeSuspended(t.Context(), all)
+			if again := s.seeSuspended(t.Context(), all); again {
 				t.Error("one commit is looked into twice")
 			}
 			c.want.Owner, c.want.Suspended = plan.OwnerOf(other.Namespace, other.Name), true
-			if diff := cmp.Diff([]plan.OtherSync{c.want}, p.otherSyncs(all)); diff != "" || looked != (c.want.Known || c.want.Awaited) {
+			if diff := cmp.Diff([]plan.OtherSync{c.want}, s.otherSyncs(all)); diff != "" || looked != (c.want.Known || c.want.Awaited) {
 				t.Errorf("looked: %t; others (-want +got):\n%s", looked, diff)
 			}
-			p.memory.snapshot = &render.Snapshot{Commit: "2"}
-			if got := p.otherSyncs(all); got[0].Known || got[0].Awaited {
+			s.Snapshot = &render.Snapshot{Commit: "2"}
+			if got := s.otherSyncs(all); got[0].Known || got[0].Awaited {
 				t.Errorf("known at another commit: %+v", got)
 			}
 		})

@@ -1,4 +1,4 @@
-package reconcile
+package policy
 
 import (
 	"context"
@@ -24,44 +24,44 @@ type suspended struct {
 
 // suspendedSync is what is known of a suspended NodeSync: what it has in the commit of
 // our Snapshot where that was looked at, and otherwise what it had last.
-func (p *pass) suspendedSync(sync *v1alpha1.NodeSync, other plan.OtherSync) plan.OtherSync {
-	if seen, ok := p.seenSuspended(sync); ok {
+func (s *Step) suspendedSync(sync *v1alpha1.NodeSync, other plan.OtherSync) plan.OtherSync {
+	if seen, ok := s.seenSuspended(sync); ok {
 		other.Entries, other.Failure = seen.refs, seen.failure
 		other.Known, other.Awaited = seen.failure == "", seen.failure != ""
 		return other
 	}
-	heard := p.memories.heardOf(client.ObjectKeyFromObject(sync), sync.UID)
-	other.Entries, other.Known = heard.refs, heard.refs != nil
+	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
+	other.Entries, other.Known = known.refs, known.refs != nil
 	return other
 }
 
 // seeSuspended looks into the folders of suspended NodeSyncs that follow the same branch
 // as this one: one commit may have moved an entry from here to there, and nobody else
 // would notice. It returns whether something new was seen; each commit is looked at once.
-func (p *pass) seeSuspended(ctx context.Context, all []v1alpha1.NodeSync) (news bool) {
-	ours := p.memory.snapshot
+func (s *Step) seeSuspended(ctx context.Context, all []v1alpha1.NodeSync) (news bool) {
+	ours := s.Snapshot
 	if ours == nil {
 		return false
 	}
 	for i := range all {
 		other := &all[i]
-		if !other.Spec.Suspend || other.UID == p.sync.UID || !sameBranch(other, p.sync) {
+		if !other.Spec.Suspend || other.UID == s.Sync.UID || !sameBranch(other, s.Sync) {
 			continue
 		}
-		if _, seen := p.seenSuspended(other); seen {
+		if _, seen := s.seenSuspended(other); seen {
 			continue
 		}
-		if p.memory.suspended == nil {
-			p.memory.suspended = map[types.UID]suspended{}
+		if s.Memory.suspended == nil {
+			s.Memory.suspended = map[types.UID]suspended{}
 		}
-		p.memory.suspended[other.UID], news = p.lookInto(ctx, ours, other.Spec.Path), true
+		s.Memory.suspended[other.UID], news = s.lookInto(ctx, ours, other.Spec.Path), true
 	}
 	return news
 }
 
 // seenSuspended is what was seen of a suspended NodeSync in the commit of our Snapshot.
-func (p *pass) seenSuspended(sync *v1alpha1.NodeSync) (suspended, bool) {
-	ours, seen := p.memory.snapshot, p.memory.suspended[sync.UID]
+func (s *Step) seenSuspended(sync *v1alpha1.NodeSync) (suspended, bool) {
+	ours, seen := s.Snapshot, s.Memory.suspended[sync.UID]
 	return seen, ours != nil && seen.refs != nil && seen.commit == ours.Commit && seen.path == sync.Spec.Path
 }
 
@@ -73,12 +73,12 @@ func sameBranch(a, b *v1alpha1.NodeSync) bool {
 
 // lookInto lists the entries of another folder of our Snapshot. Their schema does not
 // matter: only their names do.
-func (p *pass) lookInto(ctx context.Context, ours *render.Snapshot, path string) suspended {
+func (s *Step) lookInto(ctx context.Context, ours *render.Snapshot, path string) suspended {
 	seen := suspended{commit: ours.Commit, path: path, refs: map[render.Ref]bool{}}
 	karpenter, err := render.ReadKarpenter(*ours, path)
 	if err == nil {
 		var set *render.Set
-		if set, err = render.Render(ctx, *ours, path, karpenter, nil, render.WithConfinement(p.Confine)); err == nil {
+		if set, err = render.Render(ctx, *ours, path, karpenter, nil, render.WithConfinement(s.Confine)); err == nil {
 			seen.refs = entriesOf(set)
 			return seen
 		}

@@ -1,0 +1,57 @@
+package plan
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// PolicyOf is what a NodeSync allows for a Set; nil where it is deleted. all are the
+// NodeSyncs that exist, in every namespace: the label of one that exists counts,
+// wherever it lives. Nothing is known of what they have in Git.
+func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set) Policy {
+	policy := Policy{
+		Owner:       OwnerOf(sync.Namespace, sync.Name),
+		Adopt:       sync.Spec.Adopt,
+		Drift:       sync.Spec.Drift,
+		Guard:       sync.Spec.Guard,
+		NewRevision: set == nil || isNew(sync, set),
+		StatusLost:  sync.Status.LastAppliedRevision == "",
+		Released:    released(sync),
+		Deleting:    !sync.DeletionTimestamp.IsZero(),
+	}
+	if doubt := sync.Status.Withheld; doubt != nil && set != nil && render.CommitOf(doubt.Revision) == render.CommitOf(set.Revision) {
+		policy.StatusLost = policy.StatusLost || doubt.Reason == v1alpha1.ReasonStatusLost
+		policy.SetBack, policy.HistoryUnknown = doubt.Reason == v1alpha1.ReasonOlderRevision, doubt.Reason == v1alpha1.ReasonHistoryUnknown
+	}
+	for i := range all {
+		if owner := OwnerOf(all[i].Namespace, all[i].Name); owner != policy.Owner {
+			policy.OtherSyncs = append(policy.OtherSyncs, OtherSync{Owner: owner})
+		}
+	}
+	return policy
+}
+
+// isNew says whether a Set was made of anything else than the one that was applied
+// last. A status of before inputs were noted goes by the revision.
+func isNew(sync *v1alpha1.NodeSync, set *render.Set) bool {
+	if sync.Status.LastAppliedInputs == "" {
+		return sync.Status.LastAppliedRevision != set.Revision
+	}
+	return sync.Status.LastAppliedInputs != set.Inputs.Fingerprint()
+}
+
+// released are the removals that a person has let go by name, in an annotation
+// that holds UIDs between commas.
+func released(sync *v1alpha1.NodeSync) map[types.UID]bool {
+	uids := map[types.UID]bool{}
+	for uid := range strings.SplitSeq(sync.Annotations[v1alpha1.RemoveAnnotation], ",") {
+		if uid = strings.TrimSpace(uid); uid != "" {
+			uids[types.UID(uid)] = true
+		}
+	}
+	return uids
+}

@@ -1,0 +1,68 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/policy"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// makePlan weighs the Set against what lives.
+func (p *pass) makePlan(ctx context.Context) (err error) {
+	step := p.policyStep()
+	p.plan, err = step.Make(ctx)
+	p.Join(step.Findings)
+	return err
+}
+
+// policyStep is the planning, from what the steps before it have found.
+func (p *pass) policyStep() *policy.Step {
+	return &policy.Step{
+		Tools: policy.Tools{
+			Cached: p.Client, Registry: &p.memories.registry, Namespace: p.Settings.Namespace, Confine: p.Confine,
+			Fetch: p.fetchFor,
+		},
+		Sync: p.sync, Before: p.before.Status, Snapshot: cmp.Or(p.snapshot, p.memory.snapshot),
+		Set: p.want.Set, Schema: p.want.Schema, Live: p.live, Applied: p.memory.forms.of, Memory: &p.memory.policy,
+		Now: p.now, Retry: p.retryInterval(), StallAfter: p.stallAfter(),
+		Hosts:     p.poolHosts,
+		Order:     func(commit string) source.Order { return p.Source.Order(p.name().String(), commit) },
+		FindOrder: p.findOrder,
+	}
+}
+
+// fetchFor has a NodeSync fetch what is not newer than a time, with a pass of its own.
+func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
+	r.memories.push(name, at)
+	r.Look(name)
+}
+
+// findOrder asks the Git host how HEAD stands to a commit.
+func (p *pass) findOrder(ctx context.Context, commit string) (source.Order, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(p.timeout(), historyTimeout))
+	defer cancel()
+	request, err := p.request(ctx)
+	if err != nil {
+		return source.OrderUnknown, err
+	}
+	return p.Source.FindOrder(ctx, request, commit)
+}
+
+// noteWithheld keeps in the status what is in doubt.
+func (p *pass) noteWithheld() {
+	if p.plan.Plan != nil && p.snapshot != nil {
+		p.sync.Status.Withheld = p.plan.Withheld(p.sync)
+	}
+}
+
+// rendered notes what this NodeSync has in Git, and wakes those that wait for that.
+func (p *pass) rendered(set *render.Set) {
+	for _, name := range p.memories.registry.Remember(p.name(), p.sync.UID, set, p.memory.snapshotOf, p.memory.snapshotAt) {
+		p.Look(name)
+	}
+}

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// ordered is when a host was asked last how two commits stand to each other.
+type ordered struct {
+	head, other string
+	at          time.Time
+}
+
+// withhold says whether, and why, it is in doubt that what HEAD lacks was taken out of
+// Git: nothing is known to have been applied, or HEAD is older than what was, or may be.
+// known is what was in doubt before.
+func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit string) source.Order) *v1alpha1.Withheld {
+	if applied == "" || known != nil && known.Reason == v1alpha1.ReasonStatusLost {
+		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonStatusLost, Revision: head}
+	}
+	if known != nil {
+		same := render.CommitOf(known.Revision) == render.CommitOf(head)
+		if same && known.Reason == v1alpha1.ReasonOlderRevision {
+			return &v1alpha1.Withheld{Reason: known.Reason, Revision: head, From: known.From}
+		}
+		// One that is newer than the last, and still older than what was applied before that,
+		// lacks the same: a mirror catches up.
+		switch stands := order(render.CommitOf(known.From)); {
+		case stands == source.OrderOlder:
+			return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: head, From: known.From}
+		case stands == source.OrderUnknown && same:
+			return &v1alpha1.Withheld{Reason: v1alpha1.ReasonHistoryUnknown, Revision: head, From: known.From}
+		}
+	}
+	if render.CommitOf(head) == render.CommitOf(applied) {
+		return nil
+	}
+	switch order(render.CommitOf(applied)) {
+	case source.OrderOlder:
+		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: head, From: applied}
+	case source.OrderUnknown:
+		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonHistoryUnknown, Revision: head, From: applied}
+	case source.OrderNewer, source.OrderParted:
+	}
+	return nil
+}
+
+// Doubt says why what HEAD lacks may not have been taken out of Git, by what is at hand;
+// nil where it was.
+func (s *Step) Doubt() *v1alpha1.Withheld {
+	if last := s.Sync.Status.LastVerified; last != nil && last.Newer != nil && render.CommitOf(last.Revision) == s.Snapshot.Commit && s.Before.LastAppliedRevision != "" {
+		// Older by what its signature covers.
+		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: s.Snapshot.Revision, From: last.Newer.Revision}
+	}
+	return withhold(s.Before.Withheld, s.Snapshot.Revision, s.Before.LastAppliedRevision, s.Order)
+}
+
+// askForOrder asks the Git host for the history that is not at hand, where something
+// hangs on it, and returns what is in doubt by its answer.
+func (s *Step) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha1.Withheld, found bool) {
+	if !is(planned.Doubt, v1alpha1.ReasonHistoryUnknown) || len(planned.unrecorded(s.Sync, v1alpha1.ReasonHistoryUnknown)) == 0 {
+		return nil, false
+	}
+	head, other := s.Snapshot.Commit, render.CommitOf(planned.Doubt.From)
+	if asked := s.Memory.ordered; asked.head == head && asked.other == other && s.Now.Before(asked.at.Add(s.Retry)) {
+		s.WakeBy(asked.at.Add(s.Retry))
+		return nil, false
+	}
+	order, err := s.FindOrder(ctx, other)
+	s.Memory.ordered = ordered{head: head, other: other, at: s.Now}
+	if err != nil {
+		s.Warn("HistoryUnknown", fmt.Sprintf("removals are held, as %s may be older than what was applied: %v", render.ShortRevision(s.Snapshot.Revision), err))
+		s.WakeBy(s.Now.Add(s.Retry))
+		return nil, false
+	}
+	return withhold(s.Before.Withheld, s.Snapshot.Revision, s.Before.LastAppliedRevision, func(commit string) source.Order {
+		if commit == other {
+			return order
+		}
+		return s.Order(commit)
+	}), true
+}
+
+// is says whether what HEAD lacks is in doubt for a reason.
+func is(doubt *v1alpha1.Withheld, reason string) bool { return doubt != nil && doubt.Reason == reason }
+
+// unrecorded are the entries that HEAD lacks and that no removal is recorded of, and
+// those that are held for a reason. What another NodeSync keeps, or may keep, is among
+// them: it may leave under the same revision later.
+func (p Planned) unrecorded(sync *v1alpha1.NodeSync, held string) []types.UID {
+	recorded := map[types.UID]bool{}
+	for _, r := range sync.Status.Removals {
+		recorded[r.UID] = r.Reason != held || held == ""
+	}
+	var left []types.UID
+	for _, c := range p.Removals {
+		if !recorded[c.UID] {
+			left = append(left, c.UID)
+		}
+	}
+	for _, k := range p.Kept {
+		if !recorded[k.UID] {
+			left = append(left, k.UID)
+		}
+	}
+	return left
+}
+
+// Withheld is the doubt as the status keeps it, which is written with the revision as
+// applied: else nobody would know of it any more, and what is recorded later would leave.
+func (p Planned) Withheld(sync *v1alpha1.NodeSync) *v1alpha1.Withheld {
+	switch {
+	case p.Doubt == nil:
+	case p.Doubt.Reason == v1alpha1.ReasonStatusLost && (sync.Status.LastAppliedRevision == "" || len(p.unrecorded(sync, "")) == 0),
+		p.Doubt.Reason == v1alpha1.ReasonHistoryUnknown && len(p.unrecorded(sync, p.Doubt.Reason)) == 0:
+		return nil // what is missing says it by itself, and what is recorded keeps its reason
+	}
+	return p.Doubt
+}

@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Registry says of each NodeSync what it has in Git, and what it waits for, for the
+// passes over the others. Losing it costs a pass over each. The zero value knows none.
+type Registry struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]*entry
+}
+
+// entry is one NodeSync in a Registry.
+type entry struct {
+	uid types.UID
+	latest
+	// awaits says that it waits to know what others have in Git, and holds that it holds
+	// something for the number of nodes.
+	awaits, holds bool
+}
+
+// latest is what is known of a NodeSync's newest Set: its entries, of which
+// generation of the NodeSync it is, and when its fetch began.
+type latest struct {
+	refs       map[render.Ref]bool
+	generation int64
+	commit     string
+	at         time.Time
+}
+
+// has says whether exactly the entries of a Set are known.
+func (l latest) has(set *render.Set) bool {
+	return l.refs != nil && len(l.refs) == len(set.Objects) &&
+		!slices.ContainsFunc(set.Objects, func(o render.Object) bool { return !l.refs[o.Ref] })
+}
+
+// entriesOf are the entries of a Set.
+func entriesOf(set *render.Set) map[render.Ref]bool {
+	entries := make(map[render.Ref]bool, len(set.Objects))
+	for _, object := range set.Objects {
+		entries[object.Ref] = true
+	}
+	return entries
+}
+
+// Forget drops what is known of a NodeSync.
+func (r *Registry) Forget(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.of, name)
+}
+
+// Remember notes a NodeSync's newest Set, and returns the NodeSyncs that wait to
+// know of it, where it is news.
+func (r *Registry) Remember(name types.NamespacedName, uid types.UID, set *render.Set, generation int64, at time.Time) (waiting []types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.entry(name, uid)
+	same := known.has(set)
+	if same && known.generation == generation && known.commit == set.Commit && known.at.Equal(at) {
+		return nil
+	}
+	if !same {
+		known.refs = entriesOf(set)
+	}
+	known.generation, known.commit, known.at = generation, set.Commit, at
+	for other, of := range r.of {
+		if of.awaits && other != name {
+			waiting = append(waiting, other)
+		}
+	}
+	return waiting
+}
+
+// entry is that of a NodeSync, a new one where it was recreated.
+func (r *Registry) entry(name types.NamespacedName, uid types.UID) *entry {
+	if r.of == nil {
+		r.of = map[types.NamespacedName]*entry{}
+	}
+	if known, ok := r.of[name]; ok && known.uid == uid {
+		return known
+	}
+	fresh := &entry{uid: uid}
+	r.of[name] = fresh
+	return fresh
+}
+
+// latest is what is known of a NodeSync's newest Set; nothing before its first.
+func (r *Registry) latest(name types.NamespacedName, uid types.UID) latest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, ok := r.of[name]; ok && known.uid == uid {
+		return known.latest
+	}
+	return latest{}
+}
+
+// note notes what a NodeSync waits for.
+func (r *Registry) note(name types.NamespacedName, uid types.UID, awaits, holds bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.entry(name, uid)
+	known.awaits, known.holds = awaits, holds
+}
+
+// Wants says whether the last Set of a NodeSync has an entry of this name.
+func (r *Registry) Wants(name types.NamespacedName, ref render.Ref) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.of[name]
+	return ok && known.refs[ref]
+}
+
+// Awaits says whether a NodeSync waits to know what others have in Git.
+func (r *Registry) Awaits(name types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.of[name]
+	return ok && known.awaits
+}
+
+// Holds says whether a NodeSync holds something for the number of nodes.
+func (r *Registry) Holds(name types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.of[name]
+	return ok && known.holds
+}

@@ -1,0 +1,205 @@
+// Package policy completes what a NodeSync allows (plan.PolicyOf) by what lies outside of
+// it, and plans with that: what the other NodeSyncs of the cluster have in Git, and whether
+// HEAD may be older than what was applied. A Set, what lives and all NodeSyncs go in, a
+// Plan comes out. It writes nothing to the cluster; of the Git host it asks how two commits
+// stand to each other, and only where a removal hangs on that.
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// Tools are what a Step works with, the same for all NodeSyncs.
+type Tools struct {
+	// Cached reads the NodeSyncs.
+	Cached   client.Reader
+	Registry *Registry
+	// Namespace is where NodeSyncs are served.
+	Namespace string
+	// Confine builds kustomizations in child processes; nil builds them in this one.
+	Confine *confine.Runner
+	// Fetch has a pass made over a NodeSync that fetches what is not newer than a time.
+	Fetch func(name types.NamespacedName, at time.Time)
+}
+
+// Step is the planning of one pass over one NodeSync.
+type Step struct {
+	Tools
+	finding.Findings
+
+	// Sync is the NodeSync, which is only read, and Before its status before this pass.
+	Sync   *v1alpha1.NodeSync
+	Before v1alpha1.NodeSyncStatus
+	// Snapshot is the last one that was fetched; nil where there is none.
+	Snapshot *render.Snapshot
+	// Set is nil where the NodeSync is being deleted.
+	Set    *render.Set
+	Schema *schema.Validator
+	Live   plan.Live
+	// Applied are the definitions as each was in the cluster last.
+	Applied map[render.Ref]*unstructured.Unstructured
+	Memory  *Memory
+
+	Now time.Time
+	// Retry is how long a Git host that did not answer is left alone, and StallAfter how
+	// long an EC2NodeClass may be in use that was deleted.
+	Retry, StallAfter time.Duration
+
+	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
+	// a NodePool.
+	Hosts func(context.Context) ([]plan.Host, error)
+	// Order says how HEAD stands to a commit by what is at hand; FindOrder asks the Git
+	// host.
+	Order     func(commit string) source.Order
+	FindOrder func(ctx context.Context, commit string) (source.Order, error)
+}
+
+// Memory is what one pass leaves to the next so that unchanged things are not done
+// again. The zero value remembers nothing.
+type Memory struct {
+	// compared is what the last Plan has found as Git says.
+	compared plan.Memo
+	// commitAt is when the fetch began that came first to the commit, and deletedAt when
+	// the NodeSync was first seen to be deleted.
+	commitAt, deletedAt time.Time
+	// suspended is what suspended NodeSyncs have in the commit of the last Snapshot.
+	suspended map[types.UID]suspended
+	// ordered is when a host was asked last how two commits stand to each other.
+	ordered ordered
+}
+
+// Fetched notes when the fetch began that brought another commit.
+func (m *Memory) Fetched(at time.Time) { m.commitAt = at }
+
+// Planned is a Plan, and what is in doubt about it.
+type Planned struct {
+	*plan.Plan
+	// Doubt is why what HEAD lacks may not have been taken out of Git; nil where it was.
+	Doubt *v1alpha1.Withheld
+}
+
+// Make weighs the Set against what lives.
+func (s *Step) Make(ctx context.Context) (Planned, error) {
+	all, err := s.nodeSyncs(ctx)
+	if err != nil {
+		return Planned{}, err
+	}
+	planned, err := s.planWith(ctx, all, s.Doubt())
+	if err != nil {
+		return Planned{}, err
+	}
+	if doubt, found := s.askForOrder(ctx, planned); found {
+		if planned, err = s.planWith(ctx, all, doubt); err != nil {
+			return Planned{}, err
+		}
+	}
+	// What leaves our folder may be in that of a NodeSync that does not say so.
+	if len(planned.Removals) > 0 && s.seeSuspended(ctx, all) {
+		if planned, err = s.planWith(ctx, all, planned.Doubt); err != nil {
+			return Planned{}, err
+		}
+	}
+	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
+	for _, u := range planned.InUse {
+		if stalls := u.Since.Add(s.StallAfter); s.Now.Before(stalls) {
+			s.WakeBy(stalls)
+		}
+	}
+	return planned, nil
+}
+
+// planWith makes the Plan, by what is known of other NodeSyncs.
+func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
+	policy, err := s.policy(ctx, all, doubt)
+	if err != nil {
+		return Planned{}, err
+	}
+	live := s.Live
+	live.Memo = s.Memory.compared
+	made, err := plan.Make(ctx, s.Set, live, policy, s.Schema)
+	if err != nil {
+		return Planned{}, err
+	}
+	s.Memory.compared = made.Memo
+	return Planned{Plan: made, Doubt: doubt}, nil
+}
+
+// MakeEmpty plans for a NodeSync that is being deleted with its nodes: it has nothing in
+// Git any more.
+func (s *Step) MakeEmpty(ctx context.Context) (Planned, error) {
+	all, err := s.nodeSyncs(ctx)
+	if err != nil {
+		return Planned{}, err
+	}
+	s.seeSuspended(ctx, all)
+	made, err := s.empty(ctx, all, s.Live)
+	if err != nil {
+		return Planned{}, err
+	}
+	s.awaitOthers(made, all, s.Registry.Holds(s.name()))
+	return Planned{Plan: made}, nil
+}
+
+// Left plans likewise, for what was read past the cache.
+func (s *Step) Left(ctx context.Context, live plan.Live) (*plan.Plan, error) {
+	all, err := s.nodeSyncs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.empty(ctx, all, live)
+}
+
+func (s *Step) empty(ctx context.Context, all []v1alpha1.NodeSync, live plan.Live) (*plan.Plan, error) {
+	policy, err := s.policy(ctx, all, nil)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Make(ctx, nil, live, policy, nil)
+}
+
+// holdsNodes says whether something is held that may go when nodes have ended.
+func holdsNodes(made *plan.Plan) bool {
+	return slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Action == plan.Hold }) ||
+		slices.ContainsFunc(made.Removals, func(c plan.Candidate) bool {
+			return c.Reason == plan.ReasonMaxDisruptedNodes || c.Reason == plan.ReasonMaxRemovedPools
+		})
+}
+
+// nodeSyncs are all that exist, in every namespace. They are the cache's own and
+// read only.
+func (s *Step) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
+	all := &v1alpha1.NodeSyncList{}
+	if err := s.Cached.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("read the NodeSyncs: %w", err)
+	}
+	return all.Items, nil
+}
+
+// policy is what the NodeSync allows, beside all NodeSyncs that exist.
+func (s *Step) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (plan.Policy, error) {
+	policy := plan.PolicyOf(s.Sync, all, s.Set)
+	policy.Applied = s.Applied
+	policy.OtherSyncs, policy.Now = s.otherSyncs(all), s.Now
+	policy.StatusLost = policy.StatusLost || is(doubt, v1alpha1.ReasonStatusLost)
+	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
+	var err error
+	policy.Hosts, err = s.Hosts(ctx)
+	return policy, err
+}
+
+func (s *Step) name() types.NamespacedName { return client.ObjectKeyFromObject(s.Sync) }
