@@ -81,14 +81,14 @@ func (p *pass) desiredStep() *desired.Step {
 // readLabelled reads what holds values of the chart out of its watch cache, and past it
 // until that is filled.
 func (p *pass) readLabelled(ctx context.Context) (reader client.Reader, listed func(), err error) {
-	heard, err := p.watches.hearsLabelled(ctx)
+	heard, err := p.watches.HearsLabelled(ctx)
 	if err != nil || heard {
 		return p.Labelled, func() {}, err
 	}
 	return p.Uncached, func() {
 		// They may be listed, so that a watch of them will not be refused, which no
 		// pass would get past.
-		p.watches.wantLabelled()
+		p.watches.WantLabelled()
 		p.WakeBy(p.now.Add(finding.Soon))
 	}, nil
 }

@@ -59,7 +59,7 @@ func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "insufficient capacity, in zone a"), eventOn("cheap-2", "insufficient capacity, in zone b"))
 	b.memories.recall(b.pass().name(), "11")
 	b.memories.registry.Remember(b.pass().name(), "11", &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "cheap"}}}}, 1, b.clock.now())
-	if woken := b.claimed(t.Context(), refusedLaunch("cheap-1")); len(woken) != 1 {
+	if woken := b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1")); len(woken) != 1 {
 		t.Fatalf("woken: %v", woken)
 	}
 	sync, again := b.looksAtLaunches()
@@ -79,7 +79,7 @@ func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
 	}
 
 	b.clock.forward(3 * time.Minute)
-	b.claimed(t.Context(), refusedLaunch("cheap-2"))
+	b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-2"))
 	later, _ := b.looksAtLaunches()
 	if later.ResourceVersion != sync.ResourceVersion {
 		t.Errorf("written again: %+v", later.Status.Conditions)
@@ -90,13 +90,13 @@ func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
 
 	runs := refusedLaunch("cheap-3")
 	runs.DeletionTimestamp, runs.Status.ProviderID = nil, "aws:///a/i-1"
-	if woken := b.claimed(t.Context(), runs); len(woken) != 1 {
+	if woken := b.wakes().OnNodeClaim(t.Context(), runs); len(woken) != 1 {
 		t.Errorf("a launch that succeeds wakes %v", woken)
 	}
 	if sync, _ := b.looksAtLaunches(); conditions.Has(sync, v1alpha1.LaunchFailingCondition) {
 		t.Errorf("it is over, and says %+v", sync.Status.Conditions)
 	}
-	if woken := b.claimed(t.Context(), runs); len(woken) != 0 {
+	if woken := b.wakes().OnNodeClaim(t.Context(), runs); len(woken) != 0 {
 		t.Errorf("a NodeClaim that brings no news wakes %v", woken)
 	}
 }
@@ -105,7 +105,7 @@ func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
 // late, and then was none that failed.
 func TestALaunchOfWhichNothingIsSaid(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
-	b.claimed(t.Context(), refusedLaunch("cheap-1"))
+	b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1"))
 	sync, again := b.looksAtLaunches()
 	if conditions.Has(sync, v1alpha1.LaunchFailingCondition) || again > time.Second {
 		t.Errorf("again in %s, says %+v", again, sync.Status.Conditions)
@@ -119,7 +119,7 @@ func TestALaunchOfWhichNothingIsSaid(t *testing.T) {
 	}
 
 	b = newBed(t, nodeSync(unchanged))
-	b.claimed(t.Context(), refusedLaunch("cheap-1"))
+	b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1"))
 	b.looksAtLaunches()
 	b.clock.forward(5 * time.Second)
 	if _, again = b.looksAtLaunches(); again < time.Minute {
@@ -133,7 +133,7 @@ func TestALaunchOfWhichNothingIsSaid(t *testing.T) {
 // TestNobodyLooksWhileSuspended: then nothing is said that may be over.
 func TestNobodyLooksWhileSuspended(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "no capacity"))
-	b.claimed(t.Context(), refusedLaunch("cheap-1"))
+	b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1"))
 	b.looksAtLaunches()
 	p := b.pass()
 	p.suspended = true
@@ -146,7 +146,7 @@ func TestNobodyLooksWhileSuspended(t *testing.T) {
 // TestAPassThatFailsBeforeItLooks leaves what was said.
 func TestAPassThatFailsBeforeItLooks(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "no capacity"))
-	b.claimed(t.Context(), refusedLaunch("cheap-1"))
+	b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1"))
 	b.looksAtLaunches()
 	p := b.pass()
 	stopped(t, errUnreachable)(p)

@@ -1,9 +1,7 @@
 package reconcile
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,84 +9,23 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
-	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
-	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
+	"github.com/plumbline-dev/plumbline/reconcile/watch/watchtest"
 )
 
-// fakeWatching is a cache that notes what is watched.
-type fakeWatching struct {
-	cache.Cache
-	begun, ended []string
-	// empty are the kinds whose cache has not filled.
-	empty map[string]bool
-	// unlisted are the kinds that discovery does not list.
-	unlisted map[string]bool
-}
-
-// fakeDiscovery lists all kinds but the unlisted.
-type fakeDiscovery struct {
-	meta.RESTMapper
-	noted *fakeWatching
-}
-
-func (f fakeDiscovery) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	if f.noted.unlisted[kind.Kind] {
-		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
-	}
-	return &meta.RESTMapping{}, nil
-}
-
-func kindOf(object client.Object) string {
-	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
-		return kind
-	}
-	_, name, _ := strings.Cut(fmt.Sprintf("%T", object), ".")
-	return name
-}
-
-// fakeController notes the watches that begin.
-type fakeController struct {
-	controller.Controller
-	noted *fakeWatching
-}
-
-func (f fakeController) Watch(watch source.TypedSource[ctrlreconcile.Request]) error {
-	words := strings.FieldsFunc(fmt.Sprint(watch), func(r rune) bool { return r == '.' || r == ' ' || r == ']' })
-	f.noted.begun = append(f.noted.begun, words[len(words)-1])
-	return nil
-}
-
-func (f *fakeWatching) GetInformer(_ context.Context, object client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	if f.empty[kindOf(object)] {
-		return controllertest.NewFakeInformer(), nil
-	}
-	return controllertest.NewFakeInformer(controllertest.Synced), nil
-}
-
-func (f *fakeWatching) RemoveInformer(_ context.Context, object client.Object) error {
-	f.ended = append(f.ended, kindOf(object))
-	return nil
-}
-
 // listeningBed is a bed whose watches are played.
-func listeningBed(t *testing.T, objects ...client.Object) (*bed, *fakeWatching) {
+func listeningBed(t *testing.T, objects ...client.Object) (*bed, *watchtest.Cache) {
 	t.Helper()
 	b := newBed(t, nodeSync(unchanged), objects...)
 	b.source.files = files(karpenterYAML)
 	b.Refusals = &observe.Refusals{}
-	f := &fakeWatching{empty: map[string]bool{}, unlisted: map[string]bool{}}
-	b.watches = &watches{controller: fakeController{noted: f}, cache: f, kinds: fakeDiscovery{noted: f}, reconciler: b.Reconciler}
+	f := watchtest.NewCache()
+	b.watches = f.Watches(b.Client.Scheme(), b.wakes(), b.Refusals, b.clock.now)
 	return b, f
 }
 
@@ -101,98 +38,43 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 		before := b.read().ResourceVersion
 		b.memories = memories{}
 		result := b.reconcile()
-		if waits := result.RequeueAfter == listening; waits == want || waits && b.read().ResourceVersion != before {
+		if waits := result.RequeueAfter == watch.Filling; waits == want || waits && b.read().ResourceVersion != before {
 			t.Fatalf("%s: a pass %t, want %t", what, !waits, want)
 		}
 	}
-	f.empty["Deployment"] = true
+	f.Empty["Deployment"] = true
 	passes("the cache of Deployments is empty", false)
-	delete(f.empty, "Deployment")
+	delete(f.Empty, "Deployment")
 	passes("it has filled", true)
-	if want := []string{"Deployment", "CustomResourceDefinition"}; !slices.Equal(f.begun, want) {
-		t.Fatalf("begun: %v, want %v", f.begun, want)
+	if want := []string{"Deployment", "CustomResourceDefinition"}; !slices.Equal(f.Begun, want) {
+		t.Fatalf("begun: %v, want %v", f.Begun, want)
 	}
 	for _, name := range cluster.CRDNames() {
 		if err := b.client.Create(t.Context(), establishedCRD(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.empty["NodeClaim"] = true
+	f.Empty["NodeClaim"] = true
 	passes("the cache of NodeClaims is empty", false)
-	delete(f.empty, "NodeClaim")
+	delete(f.Empty, "NodeClaim")
 	passes("it has filled", true)
 	passes("once more", true)
-	if len(f.begun) != 5 || len(f.ended) != 0 {
-		t.Fatalf("begun: %v, ended: %v", f.begun, f.ended)
+	if len(f.Begun) != 5 || len(f.Ended) != 0 {
+		t.Fatalf("begun: %v, ended: %v", f.Begun, f.Ended)
 	}
 	if err := b.client.Delete(t.Context(), establishedCRD("nodepools.karpenter.sh")); err != nil {
 		t.Fatal(err)
 	}
 	passes("a CRD is gone", true)
-	if len(f.ended) != 3 {
-		t.Fatalf("ended: %v, want all of Karpenter's kinds", f.ended)
+	if len(f.Ended) != 3 {
+		t.Fatalf("ended: %v, want all of Karpenter's kinds", f.Ended)
 	}
 	if err := b.client.Create(t.Context(), establishedCRD("nodepools.karpenter.sh")); err != nil {
 		t.Fatal(err)
 	}
 	passes("it is back", true)
-	if len(f.begun) != 8 {
-		t.Errorf("begun: %v, want those of Karpenter's kinds again", f.begun)
-	}
-}
-
-// TestWatchesBeginWhenDiscoveryListsTheKinds: a CRD is Established a moment before
-// the API server's discovery lists its kind, and a watch that begins in between fails.
-func TestWatchesBeginWhenDiscoveryListsTheKinds(t *testing.T) {
-	b, f := listeningBed(t)
-	for _, name := range cluster.CRDNames() {
-		if err := b.client.Create(t.Context(), establishedCRD(name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	kubernetes := len(b.watches.kubernetes())
-	f.unlisted["EC2NodeClass"] = true
-	if result := b.reconcile(); result.RequeueAfter != listening || len(f.begun) != kubernetes {
-		t.Fatalf("not listed yet: next look after %s, begun: %v", result.RequeueAfter, f.begun)
-	}
-	b.clock.forward(discoveryLag)
-	b.reconcile()
-	if ready := conditions.Get(b.read(), fluxmeta.ReadyCondition); ready == nil || !strings.Contains(ready.Message, "discovery does not list") || len(f.begun) != kubernetes {
-		t.Fatalf("never listed: %+v, begun: %v", ready, f.begun)
-	}
-	delete(f.unlisted, "EC2NodeClass")
-	b.memories = memories{}
-	b.reconcile()
-	if len(f.begun) != kubernetes+3 {
-		t.Errorf("listed: begun: %v", f.begun)
-	}
-}
-
-// TestWhatTheChartMakesIsWatchedWhereItIsOurs: with management External there is
-// no right to it.
-func TestWhatTheChartMakesIsWatchedWhereItIsOurs(t *testing.T) {
-	for management, want := range map[render.Management]int{render.Managed: len(observe.ChartedKinds()), render.External: 0} {
-		t.Run(string(management), func(t *testing.T) {
-			b, f := listeningBed(t)
-			sync := b.read()
-			sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Management: string(management), Namespace: "kube-system"}
-			if err := b.client.Status().Update(t.Context(), sync); err != nil {
-				t.Fatal(err)
-			}
-			b.memories = memories{}
-			f.empty["RoleBinding"] = true
-			if waits := b.reconcile().RequeueAfter == listening; waits != (want > 0) {
-				t.Errorf("a pass over an empty cache: %t", !waits)
-			}
-			delete(f.empty, "RoleBinding")
-			b.memories = memories{}
-			if b.reconcile().RequeueAfter == listening {
-				t.Error("no pass over a cache that is filled")
-			}
-			if got := len(f.begun) - len(b.watches.kubernetes()); got != want {
-				t.Errorf("begun: %v, want %d more than Kubernetes' own", f.begun, want)
-			}
-		})
+	if len(f.Begun) != 8 {
+		t.Errorf("begun: %v, want those of Karpenter's kinds again", f.Begun)
 	}
 }
 

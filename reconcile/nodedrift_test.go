@@ -129,7 +129,7 @@ func TestNodeDriftWakes(t *testing.T) {
 		b.memories.registry.Remember(b.pass().name(), "11", &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}}, 1, b.clock.now())
 		claim := driftedClaim("general-1", "general", now)
 		claim.Status.ProviderID = "aws:///a/i-1"
-		if woken := b.claimed(t.Context(), claim); len(woken) != want {
+		if woken := b.wakes().OnNodeClaim(t.Context(), claim); len(woken) != want {
 			t.Errorf("woken: %v, want %d", woken, want)
 		}
 	}

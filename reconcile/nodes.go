@@ -75,11 +75,6 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 	return nil
 }
 
-// watchesDrift says whether what becomes of a NodeClaim is looked at.
-func watchesDrift(sync *v1alpha1.NodeSync) bool {
-	return sync.Status.Karpenter != nil && sync.Status.Karpenter.NodeDrift != nil
-}
-
 // setLaunchFailing tells of pools that get no nodes, for as long as that is so.
 func (p *pass) setLaunchFailing() {
 	switch {

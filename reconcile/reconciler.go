@@ -20,6 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -68,7 +69,7 @@ type Reconciler struct {
 	memories memories
 	schemas  schema.Cache
 	clouds   clouds
-	watches  *watches
+	watches  *watch.Watches
 	waker    waker
 	lanes    lanes
 }
@@ -112,9 +113,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	if !sync.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil // concluded; what keeps it is not ours
 	}
-	filled, unheard := r.watches.listen(ctx)
+	filled, unheard := r.watches.Listen(ctx)
 	if !filled && unheard == nil {
-		return ctrl.Result{RequeueAfter: listening}, nil
+		return ctrl.Result{RequeueAfter: watch.Filling}, nil
 	}
 	repository := sync.Spec.Source.Git.URL
 	if !r.lanes.enter(repository, req.NamespacedName) {

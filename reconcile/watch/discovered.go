@@ -1,4 +1,4 @@
-package reconcile
+package watch
 
 import (
 	"fmt"
@@ -8,24 +8,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// discoveryLag is how long the API server's discovery may take to list a kind whose
+// DiscoveryLag is how long the API server's discovery may take to list a kind whose
 // CRD is Established before it counts as a fault. It takes milliseconds on an idle
 // API server.
-const discoveryLag = 10 * time.Second
+const DiscoveryLag = 10 * time.Second
 
 // discovered says whether the API server's discovery lists Karpenter's kinds, which
 // it does a moment after their CRDs are Established. A watch that begins earlier
 // fails, and controller-runtime tries it again after ten seconds.
-func (w *watches) discovered() (bool, error) {
+func (w *Watches) discovered() (bool, error) {
 	if w.karpenter {
 		return true, nil
 	}
 	for _, each := range w.definitions() {
-		gvk, err := apiutil.GVKForObject(each.object, w.reconciler.Client.Scheme())
+		gvk, err := apiutil.GVKForObject(each.object, w.Scheme)
 		if err != nil {
 			return false, fmt.Errorf("find the kind of %T: %w", each.object, err)
 		}
-		_, err = w.kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+		_, err = w.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if meta.IsNoMatchError(err) {
 			return false, w.missing(err)
 		}
@@ -38,12 +38,12 @@ func (w *watches) discovered() (bool, error) {
 }
 
 // missing is an error once a kind has been missing from discovery for too long.
-func (w *watches) missing(err error) error {
-	now := w.reconciler.Settings.Now()
+func (w *Watches) missing(err error) error {
+	now := w.Now()
 	if w.missingSince.IsZero() {
 		w.missingSince = now
 	}
-	if now.Sub(w.missingSince) < discoveryLag {
+	if now.Sub(w.missingSince) < DiscoveryLag {
 		return nil
 	}
 	return fmt.Errorf("the CRD is Established, but the API server's discovery does not list its kind: check the API server's log: %w", err)

@@ -1,9 +1,11 @@
-package reconcile
+// Package watch begins the watches of a cluster that begin while the controller runs, and
+// says which NodeSyncs their events wake. It says also whether what is watched has filled its
+// cache: no pass goes by an empty one. It never writes, and decides nothing of a pass.
+package watch
 
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -20,19 +23,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// watches are those that begin while the controller runs. A Reconciler that no
-// manager runs has none.
-type watches struct {
-	controller controller.Controller
-	cache      cache.Cache
-	reconciler *Reconciler
-	pace       *observe.Pace
+// Watches are those that begin while the controller runs. A nil one has filled its cache:
+// a Reconciler that no manager runs has none.
+type Watches struct {
+	// Controller takes what the watches wake, and Cache is behind them.
+	Controller controller.Controller
+	Cache      cache.Cache
+	// Kinds is what the API server's discovery lists.
+	Kinds meta.RESTMapper
+	// Refusals are the watches that the API server refuses.
+	Refusals *observe.Refusals
+	// Wakes says whom events wake, and Pace how often.
+	Wakes  Wakes
+	Pace   *observe.Pace
+	Scheme *runtime.Scheme
+	Now    func() time.Time
 
 	mu sync.Mutex
 	// karpenter says that those of Karpenter's kinds have begun, charted those of
@@ -41,9 +51,8 @@ type watches struct {
 	always, charted, karpenter, labelled bool
 	// wanted says that a plumbline.yaml names an object that holds values.
 	wanted bool
-	// kinds is what the API server's discovery lists, and missingSince when it was
-	// first found not to list Karpenter's although their CRDs are Established.
-	kinds        meta.RESTMapper
+	// missingSince is when discovery was first found not to list Karpenter's kinds although
+	// their CRDs are Established.
 	missingSince time.Time
 }
 
@@ -54,19 +63,19 @@ type watched struct {
 	when   []predicate.Predicate
 }
 
-// listening is how long the caches are given to fill before the next look.
-const listening = 50 * time.Millisecond
+// Filling is how long the caches are given to fill before the next look.
+const Filling = 50 * time.Millisecond
 
-// listen begins the watches that can begin, and says whether what has begun has
+// Listen begins the watches that can begin, and says whether what has begun has
 // filled its cache: to a pass over an empty one everything is gone. A watch that
 // is refused never fills it, and is an error.
-func (w *watches) listen(ctx context.Context) (filled bool, err error) {
+func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 	if w == nil {
 		return true, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.reconciler.Refusals.Err(); err != nil {
+	if err := w.Refusals.Err(); err != nil {
 		return false, err
 	}
 	if err := w.begin(&w.always, w.kubernetes()); err != nil {
@@ -83,7 +92,7 @@ func (w *watches) listen(ctx context.Context) (filled bool, err error) {
 			return false, err
 		}
 	}
-	established, err := (&cluster.View{Cached: w.reconciler.Client}).Established(ctx)
+	established, err := (&cluster.View{Cached: w.Wakes.Cached}).Established(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -101,14 +110,14 @@ func (w *watches) listen(ctx context.Context) (filled bool, err error) {
 
 // listenToCharted begins the watches of what the main chart makes, where it is
 // plumbline that installs it: else it has no right to them.
-func (w *watches) listenToCharted(ctx context.Context) (filled bool, err error) {
-	managed, err := w.reconciler.managesCharts(ctx)
+func (w *Watches) listenToCharted(ctx context.Context) (filled bool, err error) {
+	managed, err := w.Wakes.managesCharts(ctx)
 	if err != nil || !managed {
 		return true, err
 	}
 	var all []watched
 	for _, kind := range observe.ChartedKinds() {
-		all = append(all, watched{observe.Charted(kind), w.reconciler.all, []predicate.Predicate{observe.Rewritten()}})
+		all = append(all, watched{observe.Charted(kind), w.Wakes.All, []predicate.Predicate{observe.Rewritten()}})
 	}
 	if err := w.begin(&w.charted, all); err != nil {
 		return false, err
@@ -116,44 +125,33 @@ func (w *watches) listenToCharted(ctx context.Context) (filled bool, err error) 
 	return w.filled(ctx, all)
 }
 
-// managesCharts says whether a NodeSync has begun to install Karpenter's charts.
-func (r *Reconciler) managesCharts(ctx context.Context) (bool, error) {
-	syncs := &v1alpha1.NodeSyncList{}
-	if err := r.Client.List(ctx, syncs, client.InNamespace(r.Settings.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("read the NodeSyncs: %w", err)
-	}
-	return slices.ContainsFunc(syncs.Items, func(sync v1alpha1.NodeSync) bool {
-		return sync.Status.Karpenter != nil && sync.Status.Karpenter.Management == string(render.Managed)
-	}), nil
-}
-
 // kubernetes are the watches that need nothing but Kubernetes.
-func (w *watches) kubernetes() []watched {
+func (w *Watches) kubernetes() []watched {
 	return []watched{
-		{&appsv1.Deployment{}, w.reconciler.all, nil},
-		{&apiextensionsv1.CustomResourceDefinition{}, w.reconciler.allOnCRD, []predicate.Predicate{observe.CRDChanged()}},
+		{&appsv1.Deployment{}, w.Wakes.All, nil},
+		{&apiextensionsv1.CustomResourceDefinition{}, w.Wakes.OnCRD, []predicate.Predicate{observe.CRDChanged()}},
 	}
 }
 
 // labelledObjects are the watches of what values of the chart may come from. They
 // begin with the first plumbline.yaml that names one: they need a right to list
 // Secrets, which nobody has to give who does not use it.
-func (w *watches) labelledObjects() []watched {
+func (w *Watches) labelledObjects() []watched {
 	return []watched{
-		{&corev1.Secret{}, w.reconciler.all, nil},
-		{&corev1.ConfigMap{}, w.reconciler.all, nil},
+		{&corev1.Secret{}, w.Wakes.All, nil},
+		{&corev1.ConfigMap{}, w.Wakes.All, nil},
 	}
 }
 
-// wantLabelled has what holds values watched from the next pass on.
-func (w *watches) wantLabelled() {
+// WantLabelled has what holds values watched from the next pass on.
+func (w *Watches) WantLabelled() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wanted = true
 }
 
-// hearsLabelled says whether what holds values is watched, and the cache is filled.
-func (w *watches) hearsLabelled(ctx context.Context) (bool, error) {
+// HearsLabelled says whether what holds values is watched, and the cache is filled.
+func (w *Watches) HearsLabelled(ctx context.Context) (bool, error) {
 	if w == nil {
 		return true, nil
 	}
@@ -166,23 +164,23 @@ func (w *watches) hearsLabelled(ctx context.Context) (bool, error) {
 }
 
 // definitions are the watches that need Karpenter's CRDs to be served.
-func (w *watches) definitions() []watched {
+func (w *Watches) definitions() []watched {
 	var all []watched
 	for _, kind := range render.Kinds() {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind.GVK)
-		all = append(all, watched{object, w.reconciler.concerned, []predicate.Predicate{observe.DefinitionChanged()}})
+		all = append(all, watched{object, w.Wakes.OnDefinition, []predicate.Predicate{observe.DefinitionChanged()}})
 	}
-	return append(all, watched{&karpv1.NodeClaim{}, w.reconciler.claimed, []predicate.Predicate{observe.NodeClaimChanged()}})
+	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{observe.NodeClaimChanged()}})
 }
 
 // begin begins watches, once.
-func (w *watches) begin(begun *bool, all []watched) error {
+func (w *Watches) begin(begun *bool, all []watched) error {
 	if *begun {
 		return nil
 	}
 	for _, each := range all {
-		if err := w.controller.Watch(source.Kind(w.cache, each.object, w.pace.Handler(each.wakes), each.when...)); err != nil {
+		if err := w.Controller.Watch(source.Kind(w.Cache, each.object, w.Pace.Handler(each.wakes), each.when...)); err != nil {
 			return fmt.Errorf("watch %T: %w", each.object, err)
 		}
 	}
@@ -192,12 +190,12 @@ func (w *watches) begin(begun *bool, all []watched) error {
 
 // end ends the watches of Karpenter's kinds when their CRDs are served no more.
 // They would fail, ever more seldom, and notice late that they are served again.
-func (w *watches) end(ctx context.Context) error {
+func (w *Watches) end(ctx context.Context) error {
 	if !w.karpenter {
 		return nil
 	}
 	for _, each := range w.definitions() {
-		if err := w.cache.RemoveInformer(ctx, each.object); err != nil {
+		if err := w.Cache.RemoveInformer(ctx, each.object); err != nil {
 			return fmt.Errorf("end the watch of %T: %w", each.object, err)
 		}
 	}
@@ -206,9 +204,9 @@ func (w *watches) end(ctx context.Context) error {
 }
 
 // filled says whether the caches of watches have what was there when they began.
-func (w *watches) filled(ctx context.Context, all []watched) (bool, error) {
+func (w *Watches) filled(ctx context.Context, all []watched) (bool, error) {
 	for _, each := range all {
-		informer, err := w.cache.GetInformer(ctx, each.object, cache.BlockUntilSynced(false))
+		informer, err := w.Cache.GetInformer(ctx, each.object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return false, fmt.Errorf("watch %T: %w", each.object, err)
 		}

@@ -1,0 +1,121 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/allowance"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Wakes finds the NodeSyncs that an event wakes.
+type Wakes struct {
+	// Cached is the watch cache, which the NodeSyncs are read from.
+	Cached client.Reader
+	// Namespace is the daemon's; NodeSyncs are served there only.
+	Namespace string
+	// Launches are the pools that get no nodes, as far as NodeClaims tell.
+	Launches  *observe.Launches
+	Interests Interests
+}
+
+// Interests are what is known of NodeSyncs beside their objects. They may be asked for at
+// any time.
+type Interests interface {
+	// Wants says whether the last Set of a NodeSync has an entry of this name.
+	Wants(name types.NamespacedName, ref render.Ref) bool
+	// Awaits says whether a NodeSync waits for what others have in Git.
+	Awaits(name types.NamespacedName) bool
+	// Holds says whether a NodeSync holds something for the number of nodes.
+	Holds(name types.NamespacedName) bool
+}
+
+// All wakes every NodeSync.
+func (w Wakes) All(ctx context.Context, _ client.Object) []ctrlreconcile.Request {
+	return w.where(ctx, func(*v1alpha1.NodeSync) bool { return true })
+}
+
+// OnCRD wakes every NodeSync when a CRD of Karpenter's changes.
+func (w Wakes) OnCRD(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
+	if slices.Contains(allowance.FromCharts().CRDs, obj.GetName()) {
+		return w.All(ctx, obj)
+	}
+	return nil
+}
+
+// OnDefinition wakes the NodeSync that owns a definition, those whose Git has an
+// entry of its name, and those that wait for another to take one over.
+func (w Wakes) OnDefinition(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
+	ref := render.Ref{Kind: obj.GetObjectKind().GroupVersionKind().Kind, Name: obj.GetName()}
+	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool {
+		name := client.ObjectKeyFromObject(sync)
+		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || w.Interests.Wants(name, ref) || w.Interests.Awaits(name)
+	})
+}
+
+// OnNodeClaim wakes the NodeSyncs whose open removals a NodeClaim belongs to, those of
+// whose pool it brings news, those that watch for node drift, and those that hold
+// something for the number of nodes.
+func (w Wakes) OnNodeClaim(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
+	claim, ok := obj.(*karpv1.NodeClaim)
+	if !ok {
+		return nil
+	}
+	n, news := observe.NodeClaim(claim), w.Launches.See(claim)
+	pool := render.Ref{Kind: render.NodePool, Name: n.Pool}
+	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool {
+		name, told := client.ObjectKeyFromObject(sync), news || watchesDrift(sync)
+		return removes(sync, n) || told && w.Interests.Wants(name, pool) || w.Interests.Holds(name)
+	})
+}
+
+// removes says whether an open removal of a NodeSync has to do with a NodeClaim.
+func removes(sync *v1alpha1.NodeSync, n plan.NodeClaim) bool {
+	return slices.ContainsFunc(sync.Status.Removals, func(r v1alpha1.Removal) bool {
+		return r.Kind == render.NodePool && r.Name == n.Pool || r.Kind == render.EC2NodeClass && r.Name == n.Class
+	})
+}
+
+// watchesDrift says whether what becomes of a NodeClaim is looked at.
+func watchesDrift(sync *v1alpha1.NodeSync) bool {
+	return sync.Status.Karpenter != nil && sync.Status.Karpenter.NodeDrift != nil
+}
+
+// where wakes the NodeSyncs for which wake says so. They are the cache's own and
+// read only.
+func (w Wakes) where(ctx context.Context, wake func(*v1alpha1.NodeSync) bool) []ctrlreconcile.Request {
+	list := &v1alpha1.NodeSyncList{}
+	if err := w.Cached.List(ctx, list, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		// The cache that this reads is the one that the event came from.
+		ctrl.LoggerFrom(ctx).Error(err, "list NodeSyncs in the cache")
+		return nil
+	}
+	var requests []ctrlreconcile.Request
+	for i := range list.Items {
+		if wake(&list.Items[i]) {
+			requests = append(requests, ctrlreconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// managesCharts says whether a NodeSync has begun to install Karpenter's charts.
+func (w Wakes) managesCharts(ctx context.Context) (bool, error) {
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := w.Cached.List(ctx, syncs, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("read the NodeSyncs: %w", err)
+	}
+	return slices.ContainsFunc(syncs.Items, func(sync v1alpha1.NodeSync) bool {
+		return sync.Status.Karpenter != nil && sync.Status.Karpenter.Management == string(render.Managed)
+	}), nil
+}

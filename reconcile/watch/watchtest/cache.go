@@ -1,0 +1,90 @@
+// Package watchtest plays the cache, the controller and the discovery that watches stand on.
+package watchtest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
+)
+
+// Cache is a cache that notes what is watched.
+type Cache struct {
+	cache.Cache
+	Begun, Ended []string
+	// Empty are the kinds whose cache has not filled.
+	Empty map[string]bool
+	// Unlisted are the kinds that discovery does not list.
+	Unlisted map[string]bool
+}
+
+// NewCache returns one that is filled, and in whose cluster all kinds are listed.
+func NewCache() *Cache { return &Cache{Empty: map[string]bool{}, Unlisted: map[string]bool{}} }
+
+// Watches are watches over the cache.
+func (f *Cache) Watches(scheme *runtime.Scheme, wakes watch.Wakes, refusals *observe.Refusals, now func() time.Time) *watch.Watches {
+	return &watch.Watches{
+		Controller: noting{noted: f}, Cache: f, Kinds: discovery{noted: f}, Scheme: scheme,
+		Refusals: refusals, Wakes: wakes, Pace: &observe.Pace{Now: now}, Now: now,
+	}
+}
+
+// GetInformer returns one that has synced unless its kind is one of Empty.
+func (f *Cache) GetInformer(_ context.Context, object client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	if f.Empty[kindOf(object)] {
+		return controllertest.NewFakeInformer(), nil
+	}
+	return controllertest.NewFakeInformer(controllertest.Synced), nil
+}
+
+// RemoveInformer notes that a watch ends.
+func (f *Cache) RemoveInformer(_ context.Context, object client.Object) error {
+	f.Ended = append(f.Ended, kindOf(object))
+	return nil
+}
+
+func kindOf(object client.Object) string {
+	if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return kind
+	}
+	_, name, _ := strings.Cut(fmt.Sprintf("%T", object), ".")
+	return name
+}
+
+// noting is a controller that notes the watches that begin.
+type noting struct {
+	controller.Controller
+	noted *Cache
+}
+
+func (f noting) Watch(watch source.TypedSource[ctrlreconcile.Request]) error {
+	words := strings.FieldsFunc(fmt.Sprint(watch), func(r rune) bool { return r == '.' || r == ' ' || r == ']' })
+	f.noted.Begun = append(f.noted.Begun, words[len(words)-1])
+	return nil
+}
+
+// discovery lists all kinds but the unlisted.
+type discovery struct {
+	meta.RESTMapper
+	noted *Cache
+}
+
+func (f discovery) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if f.noted.Unlisted[kind.Kind] {
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	return &meta.RESTMapping{}, nil
+}
