@@ -9,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -78,15 +80,12 @@ func (p *pass) tellWritten() {
 		}
 	}
 	if len(applied) > 0 {
-		p.Wrote(corev1.EventTypeNormal, reasonApplied, finding.Some(applied))
+		p.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonApplied, finding.Some(applied))
 	}
 	if len(warnings) > 0 {
 		p.Wrote(corev1.EventTypeWarning, "NodesDisrupted", finding.Some(warnings))
 	}
 }
-
-// reasonApplied is that of the one event on what a pass has written.
-const reasonApplied = "Applied"
 
 func editors(managers []string) string {
 	if len(managers) == 0 {
@@ -114,9 +113,9 @@ func (p *pass) noteUnwritten() {
 		case plan.Wait:
 			p.Wait(c.WaitsFor, c.Message)
 		case plan.Drifted:
-			p.drifted = append(p.drifted, c.Ref)
+			p.Drifted = append(p.Drifted, c.Ref)
 		case plan.Hold:
-			p.held = append(p.held, c)
+			p.Held = append(p.Held, conclude.Held{Ref: c.Ref, Message: c.Message})
 		case plan.Create:
 			if !p.stages.Controller.Ready {
 				p.Wait("Controller", c.Ref.String()+" arrives when the controller is there")
@@ -150,8 +149,8 @@ func (p *pass) failedWrites() error {
 			errs = append(errs, f.Err)
 		}
 	}
-	p.unwritten = fault.Several(errs)
-	if p.unwritten == nil && p.wholeWritten() {
+	p.Unwritten = fault.Several(errs)
+	if p.Unwritten == nil && p.wholeWritten() {
 		p.sync.Status.LastAppliedRevision, p.sync.Status.LastAppliedInputs = p.snapshot.Revision, p.want.Set.Inputs.Fingerprint()
 	}
 	return nil

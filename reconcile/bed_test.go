@@ -150,7 +150,7 @@ func (b *bed) told() []string {
 // takes has a pass take steps, under no name.
 func (p *pass) takes(ctx context.Context, steps ...func(context.Context) error) {
 	for _, take := range steps {
-		if p.fault == nil {
+		if p.Fault == nil {
 			p.run(ctx, step{take: take})
 		}
 	}

@@ -51,14 +51,14 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		"fought for": {func(p *pass) {
 			p.stages.Fought = []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
 		}, "corrected again and again, left as it is now"},
-		"drifted": {func(p *pass) { p.drifted = []render.Ref{{Kind: render.NodePool, Name: "a"}} }, "differs from Git, and drift is Report: NodePool/a"},
+		"drifted": {func(p *pass) { p.Drifted = []render.Ref{{Kind: render.NodePool, Name: "a"}} }, "differs from Git, and drift is Report: NodePool/a"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged)).pass()
 			c.found(p)
 			p.summarize()
-			got := p.verdict().commitText()
+			got := p.verdict().CommitText()
 			if n := utf8.RuneCountInString(got); n > fault.MaxBrief || !strings.Contains(got, c.want) {
 				t.Errorf("%d characters: %s\nwant %s", n, got, c.want)
 			}
@@ -70,10 +70,9 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 func TestABriefIsHiddenBeforeItIsCut(t *testing.T) {
 	secret := strings.Repeat("s3cret-", 12) + "end"
 	p := newBed(t, nodeSync(unchanged)).pass()
-	p.memory.hidden.addValues([]string{secret})
+	p.memory.conclude.HideValues([]string{secret})
 	stopped(t, &release.RejectedError{Rejections: []string{strings.Repeat("value ", 10) + secret}})(p)
-	p.hideSecrets()
-	if got := p.verdict().commitText(); strings.Contains(got, "s3cret") || !strings.Contains(got, redact.Mask) {
+	if got := p.summarize().Verdict().CommitText(); strings.Contains(got, "s3cret") || !strings.Contains(got, redact.Mask) {
 		t.Error(got)
 	}
 }

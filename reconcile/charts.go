@@ -24,7 +24,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 	}
 	p.fix()
 	p.noteCluster()
-	if p.notUpgraded != nil {
+	if p.NotUpgraded != nil {
 		return p.serveInForce(ctx)
 	}
 	charts := p.chartStep()
@@ -35,7 +35,7 @@ func (p *pass) installCharts(ctx context.Context) error {
 		return err
 	}
 	// The steps before this one are taken again, by what is in force.
-	p.notUpgraded = err
+	p.NotUpgraded = err
 	for _, again := range []func(context.Context) error{p.resolveInForce, p.render, p.makePlan} {
 		if err := again(ctx); err != nil {
 			return err
@@ -68,7 +68,7 @@ func (p *pass) chartStep() *install.Step {
 		},
 		Sync: p.sync, View: p.view, Live: p.live, Memory: &p.memory.install,
 		Now: p.now, Timeout: max(p.timeout(), leastRollout), Retry: p.retryInterval(), Insist: p.insists(),
-		Confirm: p.mayChangeCharts, Hide: p.memory.hidden.hide,
+		Confirm: p.mayChangeCharts, Hide: p.memory.conclude.Hide,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
@@ -231,10 +232,10 @@ func TestCollision(t *testing.T) {
 			}
 			p := b.atTheCharts(change)
 			v := p.verdict()
-			if got := v.reason == v1alpha1.ReasonClusterNameCollision; got != c.want {
+			if got := v.Reason == v1alpha1.ReasonClusterNameCollision; got != c.want {
 				t.Fatalf("verdict: %+v, want the collision: %t", v, c.want)
 			}
-			if c.want && (v.class != stuck || !strings.Contains(v.message, "kubectl scale deployment karpenter -n kube-system --replicas=0")) {
+			if c.want && (v.Class != conclude.Stuck || !strings.Contains(v.Message, "kubectl scale deployment karpenter -n kube-system --replicas=0")) {
 				t.Errorf("verdict: %+v", v)
 			}
 		})
@@ -268,7 +269,7 @@ func TestACollisionIsReportedOnce(t *testing.T) {
 	if err := b.client.Update(t.Context(), deployment); err != nil {
 		t.Fatal(err)
 	}
-	if v := b.atTheCharts(inForce).verdict(); v.reason == v1alpha1.ReasonClusterNameCollision {
+	if v := b.atTheCharts(inForce).verdict(); v.Reason == v1alpha1.ReasonClusterNameCollision {
 		t.Errorf("it is scaled to 0: %+v", v)
 	}
 }
@@ -327,7 +328,7 @@ func TestWhatIsKeptIsNotCorrectedElsewhere(t *testing.T) {
 	if err := p.installCharts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if v := p.verdict(); v.class != stuck || v.reason != v1alpha1.ReasonRefused || !strings.Contains(v.message, "left as it is") {
+	if v := p.verdict(); v.Class != conclude.Stuck || v.Reason != v1alpha1.ReasonRefused || !strings.Contains(v.Message, "left as it is") {
 		t.Errorf("verdict: %+v", v)
 	}
 	b.inAccount(prodEU("111122223333", "ours"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
@@ -104,7 +105,7 @@ func (p *pass) askAboutAccount(ctx context.Context) {
 	switch {
 	case err != nil:
 		p.WakeBy(p.now.Add(p.retryInterval()))
-		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, fault.Classify(err).Reason, "%s", finding.Bounded(err.Error(), maxConditionMessage))
+		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, fault.Classify(err).Reason, "%s", finding.Bounded(err.Error(), conclude.MaxMessage))
 	case !verdict.OK:
 		p.WakeBy(p.now.Add(p.retryInterval()))
 		conditions.MarkFalse(p.sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", verdict.Message)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +19,7 @@ import (
 // while it runs, whoever installed it. A cluster that was verified before under
 // another ARN is another matter: then plumbline's own role has changed accounts.
 func (p *pass) seeCollision(ctx context.Context) error {
-	p.sawAccount = true
+	p.SawAccount = true
 	verified := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
 	if verified == nil || verified.Reason != cloud.ReasonAuthorityDiffers || p.otherAccount() {
 		return nil
@@ -40,7 +39,7 @@ func (p *pass) seeCollision(ctx context.Context) error {
 			return err
 		}
 		if name := upgrade.ClusterName(containers); name == cluster || name == "" {
-			p.collision = collision(deployment, cluster, verified.Message)
+			p.Collision = collision(deployment, cluster, verified.Message)
 			return nil
 		}
 	}
@@ -58,17 +57,4 @@ func collision(deployment *appsv1.Deployment, cluster, why string) string {
 func (p *pass) otherAccount() bool {
 	k, last := p.sync.Status.Karpenter, p.memory.account
 	return k != nil && k.ClusterARN != "" && last.arn != "" && k.ClusterARN != last.arn
-}
-
-// openCollision is the emergency as this pass has seen it, or, where the pass
-// stopped before it could look, as the last one did.
-func (p *pass) openCollision() string {
-	before := conditions.Get(p.before, meta.ReadyCondition)
-	if p.sawAccount || p.fault == nil || before == nil || !p.sync.DeletionTimestamp.IsZero() {
-		return p.collision
-	}
-	if before.Reason != v1alpha1.ReasonClusterNameCollision {
-		return ""
-	}
-	return before.Message
 }

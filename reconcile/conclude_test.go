@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -128,8 +130,8 @@ func TestConclusionOfAStalePass(t *testing.T) {
 	if got := b.told(); len(got) > 0 {
 		t.Errorf("told what was not written: %q", got)
 	}
-	if !p.superseded() || again > time.Second || again == 0 {
-		t.Errorf("superseded %t, again in %s", p.superseded(), again)
+	if again > time.Second || again == 0 {
+		t.Errorf("again in %s", again)
 	}
 }
 
@@ -140,7 +142,7 @@ func TestLostRaceWakesAgain(t *testing.T) {
 		"finished": func(p *pass) { p.finish("") },
 		"suspended": func(p *pass) {
 			conditions.MarkTrue(p.sync, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
-			p.suspended = true
+			p.Suspended = true
 		},
 		"elsewhere": func(p *pass) { p.notWatched() },
 	} {
@@ -206,7 +208,7 @@ func TestWhenTheNextPassComes(t *testing.T) {
 		"failed, needs a person":  {[]found{stopped(t, &render.EmptyError{})}, 10 * time.Minute},
 		"one object, may go well": {[]found{unwritten(errors.New("odd"))}, time.Minute},
 		"a stale snapshot":        {[]found{stopped(t, &source.StaleError{})}, finding.Soon},
-		"suspended":               {[]found{func(p *pass) { p.suspended = true }}, 0},
+		"suspended":               {[]found{func(p *pass) { p.Suspended = true }}, 0},
 		"elsewhere":               {[]found{func(p *pass) { p.notWatched() }}, 0},
 	}
 	for name, c := range cases {
@@ -222,13 +224,39 @@ func TestWhenTheNextPassComes(t *testing.T) {
 func TestEventsCarryTheRevision(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
-	if got := p.eventAnnotations(); got != nil {
-		t.Errorf("before a fetch: %v", got)
-	}
+	annotated := &annotated{}
+	b.Events = annotated
+	p.Warn("Odd", "before a fetch")
+	b.concluded(p)
+	p = b.pass()
 	p.takes(t.Context(), p.fetch)
-	if diff := cmp.Diff(map[string]string{"plumbline.dev/revision": p.snapshot.Revision}, p.eventAnnotations()); diff != "" {
+	p.Warn("Odd", "after it")
+	b.concluded(p)
+	var got []map[string]string
+	for _, e := range annotated.events {
+		if e.reason == "Odd" {
+			got = append(got, e.annotations)
+		}
+	}
+	if diff := cmp.Diff([]map[string]string{nil, {"plumbline.dev/revision": p.snapshot.Revision}}, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// annotated records events with their annotations.
+type annotated struct {
+	record.FakeRecorder
+	events []struct {
+		reason      string
+		annotations map[string]string
+	}
+}
+
+func (a *annotated) AnnotatedEventf(_ runtime.Object, annotations map[string]string, _, reason, _ string, _ ...any) {
+	a.events = append(a.events, struct {
+		reason      string
+		annotations map[string]string
+	}{reason, annotations})
 }
 
 func TestSuspendedDoesNothing(t *testing.T) {

@@ -137,5 +137,5 @@ func (p *pass) nothingLives(ctx context.Context) (bool, error) {
 func (p *pass) finish(how string) {
 	controllerutil.RemoveFinalizer(p.sync, v1alpha1.Finalizer)
 	p.Event("Deleted", "the deletion is concluded: "+how)
-	p.finished = true
+	p.Finished = true
 }

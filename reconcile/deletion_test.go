@@ -19,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
@@ -236,7 +237,7 @@ func TestDrainWaitsForTheController(t *testing.T) {
 	b.clock.forward(15 * time.Minute)
 	b.reconcile()
 	v := b.pass().verdict()
-	if v.class != stuck || v.reason != v1alpha1.ReasonStalled || !strings.Contains(v.message, "NodePool/general stalled") {
+	if v.Class != conclude.Stuck || v.Reason != v1alpha1.ReasonStalled || !strings.Contains(v.Message, "NodePool/general stalled") {
 		t.Errorf("after 15 minutes: %+v", v)
 	}
 }

@@ -33,7 +33,7 @@ func (p *pass) resolveCharts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.notUpgraded = refused; refused != nil {
+	if p.NotUpgraded = refused; refused != nil {
 		return p.resolveInForce(ctx)
 	}
 	return p.desire(ctx, (*desired.Step).TakeSchema)
@@ -71,9 +71,9 @@ func (p *pass) desiredStep() *desired.Step {
 		Desired: &p.want, Snapshot: p.snapshot, Sync: p.sync, Observed: p.before.Status.ObservedGeneration,
 		View: p.view, Memory: &p.memory.desired,
 		Now: p.now, Timeout: p.timeout(), Retry: p.retryInterval(), Attempt: fmt.Sprint(p.memory.fetchedFor),
-		NotUpgraded: p.notUpgraded,
+		NotUpgraded: p.NotUpgraded,
 		Secret:      p.readSecret, Labelled: p.readLabelled,
-		HideValues:     p.memory.hidden.addValues,
+		HideValues:     p.memory.conclude.HideValues,
 		HideCredential: func(secret string) { p.credentials = append(p.credentials, secret) },
 	}
 }
@@ -121,5 +121,5 @@ func (p *pass) fix() {
 
 // inForceWords say why the charts are not changed, and what goes on meanwhile.
 func (p *pass) inForceWords() error {
-	return fmt.Errorf("%w; definitions go on under Karpenter %s, which is in force", p.notUpgraded, p.want.Serving)
+	return fmt.Errorf("%w; definitions go on under Karpenter %s, which is in force", p.NotUpgraded, p.want.Serving)
 }

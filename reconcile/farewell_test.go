@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
@@ -69,7 +70,7 @@ func TestTheLastWordIsPosted(t *testing.T) {
 					t.Errorf("told before it is so: %s", e)
 				}
 			}
-			if took := b.untilGone(); took > queue.FarewellPatience+farewellEvery {
+			if took := b.untilGone(); took > queue.FarewellPatience+time.Second {
 				t.Errorf("a host that is away keeps the NodeSync for %s", took)
 			}
 			if got := strings.Join(b.told(), "\n"); !strings.Contains(got, "Deleted") {
@@ -92,7 +93,7 @@ func TestALastWordThatCannotBeQueued(t *testing.T) {
 }
 
 // unqueued takes no last word.
-type unqueued struct{ Reports }
+type unqueued struct{ conclude.Reports }
 
 func (unqueued) Farewell(context.Context, *v1alpha1.NodeSync, queue.Farewell) (bool, error) {
 	return false, errors.New("the namespace is being deleted")

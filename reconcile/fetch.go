@@ -24,8 +24,10 @@ type Source interface {
 	// Verify says who has signed what the last Snapshot is of.
 	Verify(ctx context.Context, req source.Request, want source.Signatures) (source.Verified, error)
 	// Since lists the commits that the last Snapshot reaches and the applied one
-	// does not, and that changed an input, newest first.
-	Since(ctx context.Context, req source.Request, applied string, inputs render.Inputs, limit int) ([]string, error)
+	// does not, and that changed an input, newest first, where they are known without
+	// asking anybody; FindSince asks the host.
+	Since(key, applied string, inputs render.Inputs, limit int) (commits []string, known bool)
+	FindSince(ctx context.Context, req source.Request, applied string, inputs render.Inputs, limit int) ([]string, error)
 	// Order says how the last Snapshot stands to a commit, as far as that is known
 	// without asking anybody; FindOrder asks the host.
 	Order(key, commit string) source.Order
@@ -99,7 +101,7 @@ func (p *pass) withoutFetch(err error) error {
 	if m.snapshot == nil || m.snapshotOf != p.sync.Generation {
 		return err
 	}
-	p.snapshot, p.unfetched = m.snapshot, err
+	p.snapshot, p.Unfetched = m.snapshot, err
 	p.attempted()
 	return nil
 }

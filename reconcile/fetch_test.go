@@ -137,8 +137,8 @@ func TestFetchPolicy(t *testing.T) {
 					l.change(b, sync)
 				}
 				p, asked, err := b.fetched(sync.DeepCopy())
-				if asked != l.asks || (err != nil) != l.fails || (p.unfetched != nil) != l.goesOn {
-					t.Fatalf("look %d: asked %t, want %t; err %v, went on without %v", i, asked, l.asks, err, p.unfetched)
+				if asked != l.asks || (err != nil) != l.fails || (p.Unfetched != nil) != l.goesOn {
+					t.Fatalf("look %d: asked %t, want %t; err %v, went on without %v", i, asked, l.asks, err, p.Unfetched)
 				}
 				var wake time.Duration
 				if !p.WakeAt.IsZero() {
@@ -239,8 +239,8 @@ func TestUnreadableSnapshotIsFetchedAnew(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged))
 			p := b.pass()
 			p.takes(t.Context(), p.fetch, func(context.Context) error { return fmt.Errorf("render: %w", c.err) })
-			if p.fault.Class != c.class || p.result().RequeueAfter > c.again {
-				t.Errorf("%s, again in %s", p.fault.Class, p.result().RequeueAfter)
+			if again := b.concluded(p); p.Fault.Class != c.class || again > c.again {
+				t.Errorf("%s, again in %s", p.Fault.Class, again)
 			}
 			if _, asked, _ := b.fetched(b.read()); !asked {
 				t.Error("the snapshot is used again")

@@ -9,6 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -35,13 +36,13 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 		}
 		asked = b.install.Asked[charts.ControllerChart]
 		v := p.verdict()
-		if is := v.class == stuck && v.reason == v1alpha1.ReasonConflict; is != told {
+		if is := v.Class == conclude.Stuck && v.Reason == v1alpha1.ReasonConflict; is != told {
 			t.Errorf("%s: verdict %+v", what, v)
 		}
 		const words = "ClusterRole karpenter: rules was edited by argocd (Apply): it was corrected again and again, and is left as it is now: " +
 			"stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile prod corrects it once more"
-		if told && v.message != words {
-			t.Errorf("%s: it says %s", what, v.message)
+		if told && v.Message != words {
+			t.Errorf("%s: it says %s", what, v.Message)
 		}
 	}
 	nothing := func(*pass) {}

@@ -18,4 +18,4 @@ func (p *pass) addFinalizer(context.Context) error {
 
 // notWatched refuses a NodeSync of another namespace: its Secrets must not be
 // read.
-func (p *pass) notWatched() { p.elsewhere = true }
+func (p *pass) notWatched() { p.Elsewhere = true }

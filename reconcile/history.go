@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/render"
@@ -11,47 +10,32 @@ import (
 const (
 	// mostCommits is on how many commits one verdict is told.
 	mostCommits = 50
-	// historyTimeout bounds the look at the history: the conclusion waits for it,
-	// and with it the NodeSync's status.
+	// historyTimeout bounds a question about the history.
 	historyTimeout = 15 * time.Second
 )
 
-// history is which commits a revision brought, for the commit statuses.
-type history struct {
-	head    string
-	commits []string
+// branch is the history of what a pass has fetched.
+type branch struct{ *pass }
+
+// Known lists the commits since the applied one that changed an input, where the store
+// has all of them.
+func (b branch) Known(applied string) (commits []string, known bool) {
+	inputs := b.inputs()
+	if len(inputs) == 0 {
+		return nil, true
+	}
+	return b.Source.Since(b.name().String(), applied, inputs, mostCommits)
 }
 
-// changing are the commits since the last applied one that changed an input, the
-// newest first; none where there is none, or it cannot be known: then the verdict
-// is told on HEAD alone. Each revision is asked for once.
-func (p *pass) changing(ctx context.Context) []string {
-	known := &p.memory.history
-	if known.head == p.snapshot.Commit {
-		return known.commits
-	}
-	*known = history{head: p.snapshot.Commit}
-	applied, inputs := render.CommitOf(p.before.Status.LastAppliedRevision), p.inputs()
-	if applied == "" || applied == p.snapshot.Commit || len(inputs) == 0 {
-		return nil
-	}
-	commits, err := p.since(ctx, applied, inputs)
-	if err != nil {
-		p.Warn("HistoryUnknown", fmt.Sprintf("the commit status goes to %s alone: find the commits since %s: %v", render.ShortRevision(p.snapshot.Revision), applied, err))
-		return nil
-	}
-	known.commits = commits
-	return commits
-}
-
-func (p *pass) since(ctx context.Context, applied string, inputs render.Inputs) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, min(p.timeout(), historyTimeout))
+// Ask asks the Git host for them.
+func (b branch) Ask(ctx context.Context, applied string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(b.timeout(), historyTimeout))
 	defer cancel()
-	request, err := p.request(ctx)
+	request, err := b.request(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return p.Source.Since(ctx, request, applied, inputs, mostCommits)
+	return b.Source.FindSince(ctx, request, applied, b.inputs(), mostCommits)
 }
 
 // inputs are those of this revision, or where it does not render of the last that

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -58,15 +62,16 @@ func TestCommitsThatARevisionBrought(t *testing.T) {
 				}
 			}))
 			b.source.commits, b.source.unknown = c.commits, c.err
-			p := b.reports(b.read(), c.found...)
+			b.reports(b.read(), c.found...)
 			if diff := cmp.Diff(c.want, b.toldOn()); diff != "" {
 				t.Errorf("told on (-want +got):\n%s", diff)
 			}
 			if len(b.source.asked) != c.asked {
 				t.Errorf("asked for %v", b.source.asked)
 			}
-			if told := len(p.Notes) > 0; told != (c.event != "") || told && !strings.Contains(p.Notes[0].Message, c.event) {
-				t.Errorf("notes %v", p.Notes)
+			events := strings.Join(b.told(), "\n")
+			if told := strings.Contains(events, "HistoryUnknown"); told != (c.event != "") || !strings.Contains(events, c.event) {
+				t.Errorf("events %s", events)
 			}
 			b.reports(b.read(), c.found...)
 			if len(b.source.asked) != c.asked {
@@ -77,7 +82,7 @@ func TestCommitsThatARevisionBrought(t *testing.T) {
 }
 
 // deafReports take nothing.
-type deafReports struct{ Reports }
+type deafReports struct{ conclude.Reports }
 
 func (deafReports) Say(context.Context, *v1alpha1.NodeSync, queue.Saying) error {
 	return errUnreachable
@@ -94,6 +99,27 @@ func TestTheHistoryIsKeptUntilItIsSaid(t *testing.T) {
 	sync := b.read()
 	sync.Status.LastAppliedRevision = "main@sha1:" + commit
 	b.reports(sync, rendered)
+	if diff := cmp.Diff(b.source.commits, b.toldOn()); diff != "" {
+		t.Errorf("told on (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheStatusDoesNotWaitForTheHistory: it is saved before the Git host is asked, and
+// the commits are told of in the same pass.
+func TestTheStatusDoesNotWaitForTheHistory(t *testing.T) {
+	b := newBed(t, reporting(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:" + applied }))
+	b.source.commits = []string{commit, strings.Repeat("1", 40)}
+	saved := ""
+	b.source.before = func() { saved = conditions.GetReason(b.read(), meta.ReadyCondition) }
+	p := b.pass()
+	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
+	rendered(p)
+	if again := b.concluded(p); again > time.Second {
+		t.Errorf("what was told is shown in the status in %s", again)
+	}
+	if saved != v1alpha1.ReasonSucceeded {
+		t.Errorf("when the host was asked, Ready was %q", saved)
+	}
 	if diff := cmp.Diff(b.source.commits, b.toldOn()); diff != "" {
 		t.Errorf("told on (-want +got):\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -81,10 +82,10 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 			p := b.changing(c.spec)
 			c.change(b, p)
 			p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
-			if stops := p.fault != nil; stops != c.stops {
-				t.Fatalf("fault %v, want one %t", p.fault, c.stops)
+			if stops := p.Fault != nil; stops != c.stops {
+				t.Fatalf("fault %v, want one %t", p.Fault, c.stops)
 			}
-			if v := p.verdict(); v.class != stuck || v.reason != c.reason || !strings.Contains(v.message, c.words) {
+			if v := p.verdict(); v.Class != conclude.Stuck || v.Reason != c.reason || !strings.Contains(v.Message, c.words) {
 				t.Errorf("verdict %+v, want %s with %q", v, c.reason, c.words)
 			}
 			if c.stops {
@@ -113,8 +114,8 @@ func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 		}
 		p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
 		karpenter = p.sync.Status.Karpenter
-		if p.fault != nil || p.notUpgraded == nil || len(p.due()) != 1 {
-			t.Errorf("%s: fault %v, not upgraded for %v, due %v", what, p.fault, p.notUpgraded, p.due())
+		if p.Fault != nil || p.NotUpgraded == nil || len(p.due()) != 1 {
+			t.Errorf("%s: fault %v, not upgraded for %v, due %v", what, p.Fault, p.NotUpgraded, p.due())
 		}
 		if b.install.Rehearsed != rehearsals {
 			t.Errorf("%s: %d rehearsals, want %d", what, b.install.Rehearsed, rehearsals)

@@ -47,8 +47,8 @@ func (b *bed) looksAtLaunches() (*v1alpha1.NodeSync, time.Duration) {
 	}
 	p.takes(b.t.Context(), p.seeLaunches)
 	result, err := p.conclude(b.t.Context())
-	if err != nil || p.fault != nil {
-		b.t.Fatal(err, p.fault)
+	if err != nil || p.Fault != nil {
+		b.t.Fatal(err, p.Fault)
 	}
 	return b.read(), result.RequeueAfter
 }
@@ -136,7 +136,7 @@ func TestNobodyLooksWhileSuspended(t *testing.T) {
 	b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1"))
 	b.looksAtLaunches()
 	p := b.pass()
-	p.suspended = true
+	p.Suspended = true
 	p.summarize()
 	if conditions.Has(p.sync, v1alpha1.LaunchFailingCondition) {
 		t.Error("it is said")
@@ -172,11 +172,11 @@ func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged)).pass()
 			p.live.NodeClaims = c.nodes
-			p.looked, p.launchless = true, []nodes.Launchless{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
+			p.Looked, p.Launchless = true, []nodes.Launchless{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
 			p.summarize()
 			v := p.verdict()
-			if v.commitState() != c.state || v.commitText() != "applied; NodePool/cheap launches no node: insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
-				t.Errorf("%s: %s", v.commitState(), v.commitText())
+			if v.CommitState() != c.state || v.CommitText() != "applied; NodePool/cheap launches no node: insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
+				t.Errorf("%s: %s", v.CommitState(), v.CommitText())
 			}
 			if !conditions.IsReady(p.sync) {
 				t.Error("Ready hangs on it")
@@ -198,7 +198,7 @@ func TestNodesThatDoNotRegister(t *testing.T) {
 	p.live.Objects = map[render.Ref]*unstructured.Unstructured{ref: live}
 	p.takes(t.Context(), p.seeLaunches)
 	want := []nodes.Launchless{{Pool: "cheap", Why: "its nodes do not register: RegistrationFailed: Failed to register node"}}
-	if !slices.Equal(p.launchless, want) {
-		t.Errorf("%+v", p.launchless)
+	if !slices.Equal(p.Launchless, want) {
+		t.Errorf("%+v", p.Launchless)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
@@ -23,12 +24,8 @@ import (
 type memory struct {
 	uid types.UID
 
-	// saved is the resourceVersion of what the last pass wrote.
-	saved string
-	// behind is since when the watch cache has lacked that; zero where it does not.
+	// behind is since when the watch cache has lacked what the last pass wrote; zero where it does not.
 	behind time.Time
-	// haste bounds the passes that are wanted at once.
-	haste haste
 
 	// The last fetch: when it began, what for, and why it failed where it did.
 	fetchedAt  time.Time
@@ -49,21 +46,15 @@ type memory struct {
 	// mutated are the objects that something in the cluster changes at each write.
 	mutated mutated
 
-	// applied is the revision that an event has said was applied, unless one said
-	// that something went wrong since.
-	applied string
-
 	// The revision that could not be verified.
 	unverified unverified
 
-	// What came out of Secrets into the chart's values, and is not said.
-	hidden hidden
-
 	// What each step's room remembers.
-	desired desired.Memory
-	install install.Memory
-	cluster cluster.Memory
-	policy  policy.Memory
+	desired  desired.Memory
+	install  install.Memory
+	cluster  cluster.Memory
+	policy   policy.Memory
+	conclude conclude.Memory
 
 	// lostPools are the NodePools whose nodes were reported lost with them.
 	lostPools map[types.UID]bool
@@ -80,9 +71,6 @@ type memory struct {
 	diagnosedAt time.Time
 	// cloudAbsent are instances that its answers lack, and for how long.
 	cloudAbsent map[string]teardown.Absence
-
-	// The commits that the last revision brought.
-	history history
 }
 
 // fetchKey is what makes a fetch due before its time.
@@ -95,10 +83,10 @@ type fetchKey struct {
 // wrote. A pass over it would go by conditions and removals of before: it could
 // end nodes on an answer that has been taken back.
 func (m *memory) older(sync *v1alpha1.NodeSync) bool {
-	if m.saved == "" {
+	if m.conclude.Saved == "" {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, m.saved)
+	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, m.conclude.Saved)
 	return err == nil && order < 0
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -28,8 +29,8 @@ import (
 func metered(b *bed) *prometheus.Registry {
 	registry := prometheus.NewPedanticRegistry()
 	recorder := metrics.NewRecorder()
-	b.Meter = NewMeter(b.clock.now, func() map[types.NamespacedName]queue.Depth {
-		if len(b.Meter.syncs) == 0 {
+	b.Meter = conclude.NewMeter(b.clock.now, func() map[types.NamespacedName]queue.Depth {
+		if b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: "prod"}, &v1alpha1.NodeSync{}) != nil {
 			return nil // as the queue forgets a NodeSync that is gone
 		}
 		return map[types.NamespacedName]queue.Depth{{Namespace: namespace, Name: "prod"}: {Length: 3, Oldest: b.clock.at.Add(-time.Hour)}}
@@ -81,7 +82,7 @@ func TestMeterMeasuresAPass(t *testing.T) {
 		{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Create, Requests: 1},
 		{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Requests: 2},
 	}}
-	p.deeds = []teardown.Deed{
+	p.did.Removed = []teardown.Deed{
 		{Kind: render.NodePool, Name: "c", Action: teardown.StopGrowth{}},
 		{Kind: render.NodePool, Name: "d", Action: teardown.DeleteNodeClaim{Name: "d-1"}},
 		{Kind: render.NodePool, Name: "d", Action: teardown.DeleteNodeClaim{Name: "d-2"}},
@@ -175,13 +176,13 @@ func TestMetricsAreDocumented(t *testing.T) {
 	registry := metered(b)
 	p := b.pass()
 	p.run(t.Context(), step{stepSee, p.see})
-	p.deeds = []teardown.Deed{{Kind: render.NodePool, Action: teardown.StopGrowth{}}}
+	p.did.Removed = []teardown.Deed{{Kind: render.NodePool, Action: teardown.StopGrowth{}}}
 	if _, err := p.conclude(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.Meter.Fetched(1)
 	b.Meter.Answered("github", 202)
-	b.Meter.unwritten(b.pass().name(), errUnreachable)
+	b.Meter.Unwritten(b.pass().name(), errUnreachable)
 	registered := map[string]bool{}
 	for name := range series(t, registry) {
 		registered[name[:strings.IndexByte(name, '{')]] = true

@@ -54,8 +54,8 @@ func TestWhatIsMutatedIsNotWrittenAgainAndAgain(t *testing.T) {
 			if err := p.failedWrites(); err != nil {
 				t.Fatal(err)
 			}
-			if c.writes == (p.unwritten != nil) || !c.writes && p.sync.Status.LastAppliedRevision != "" {
-				t.Errorf("reported: %v, applied %q", p.unwritten, p.sync.Status.LastAppliedRevision)
+			if c.writes == (p.Unwritten != nil) || !c.writes && p.sync.Status.LastAppliedRevision != "" {
+				t.Errorf("reported: %v, applied %q", p.Unwritten, p.sync.Status.LastAppliedRevision)
 			}
 			if !c.writes && p.WakeAt.IsZero() {
 				t.Error("nothing wakes the next try")

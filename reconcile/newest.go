@@ -46,7 +46,7 @@ func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (syn
 	}
 	if m.older(sync) {
 		ctrl.LoggerFrom(ctx).Info("the API server has an older version of the NodeSync than was written: it was restored, and what is remembered is dropped",
-			"written", m.saved, "restored", sync.ResourceVersion)
+			"written", m.conclude.Saved, "restored", sync.ResourceVersion)
 		r.memories.forget(name)
 		r.Reports.Forget(name)
 	}

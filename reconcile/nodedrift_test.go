@@ -42,8 +42,8 @@ func (b *bed) watchesDrift(change func(*pass)) (*v1alpha1.NodeSync, time.Duratio
 	change(p)
 	p.takes(b.t.Context(), p.seeNodeDrift)
 	result, err := p.conclude(b.t.Context())
-	if err != nil || p.fault != nil {
-		b.t.Fatal(err, p.fault)
+	if err != nil || p.Fault != nil {
+		b.t.Fatal(err, p.Fault)
 	}
 	return b.read(), result.RequeueAfter
 }

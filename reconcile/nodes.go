@@ -3,12 +3,8 @@ package reconcile
 import (
 	"context"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
-	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -28,7 +24,7 @@ func (p *pass) seeLaunches(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.launchless, p.looked = nodes.PassedOver(launchless, passedOver), true
+	p.Launchless, p.Looked = nodes.PassedOver(launchless, passedOver), true
 	return nil
 }
 
@@ -71,45 +67,8 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 	replacing := nodes.Replacing(p.plan.Changes, written, p.live.NodeClaims)
 	k, drifting, found := nodes.UnexpectedDrift(*p.sync.Status.Karpenter, claims, nodes.Pools(p.want.Set, p.live.Objects), replacing, p.now)
 	p.Join(found)
-	p.sync.Status.Karpenter, p.drifting, p.watchedDrift = &k, drifting, true
+	p.sync.Status.Karpenter, p.Drifting, p.WatchedDrift = &k, drifting, true
 	return nil
-}
-
-// setLaunchFailing tells of pools that get no nodes, for as long as that is so.
-func (p *pass) setLaunchFailing() {
-	switch {
-	case !p.looked:
-	case len(p.launchless) == 0:
-		conditions.Delete(p.sync, v1alpha1.LaunchFailingCondition)
-	default:
-		words := make([]string, 0, len(p.launchless))
-		for _, l := range p.launchless {
-			words = append(words, render.NodePool+"/"+l.Pool+" gets no nodes: "+l.Why)
-		}
-		conditions.MarkTrue(p.sync, v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, "%s", finding.Bounded(finding.Few(words, "; "), maxConditionMessage))
-	}
-	p.warnOfCondition(v1alpha1.LaunchFailingCondition)
-}
-
-// setNodeDrift tells of unexpected node drift, for as long as it lasts. A pass
-// that has not come so far leaves what was told.
-func (p *pass) setNodeDrift() {
-	k := p.sync.Status.Karpenter
-	switch {
-	case p.drifting != "":
-		conditions.MarkTrue(p.sync, v1alpha1.NodeDriftCondition, v1alpha1.ReasonNotForetold, "%s", finding.Bounded(p.drifting, maxConditionMessage))
-	case p.watchedDrift || k == nil || k.NodeDrift == nil:
-		conditions.Delete(p.sync, v1alpha1.NodeDriftCondition)
-	}
-	p.warnOfCondition(v1alpha1.NodeDriftCondition)
-}
-
-// warnOfCondition has an event say what a condition says, once.
-func (p *pass) warnOfCondition(kind string) {
-	now, before := conditions.Get(p.sync, kind), conditions.Get(p.before, kind)
-	if now != nil && !sameWords(before, now) {
-		p.Notes = append(p.Notes, finding.Note{Type: corev1.EventTypeWarning, Reason: now.Reason, Message: now.Message})
-	}
 }
 
 // poolHosts are the pods of Karpenter's controller and of the daemon itself that run

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -26,7 +27,7 @@ func TestWhatAnotherMayHaveIsNotRecorded(t *testing.T) {
 	if err := p.remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if v := p.verdict(); v.class != working || v.message != "waiting for NodeSync/plumbline-system/gpu: it may be theirs" {
+	if v := p.verdict(); v.Class != conclude.Working || v.Message != "waiting for NodeSync/plumbline-system/gpu: it may be theirs" {
 		t.Errorf("verdict %+v", v)
 	}
 	if len(p.sync.Status.Removals) > 0 {

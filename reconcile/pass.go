@@ -4,20 +4,19 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -25,7 +24,7 @@ import (
 // it and for the conclusion.
 type pass struct {
 	*Reconciler
-	finding.Findings
+	conclude.Found
 	sync   *v1alpha1.NodeSync
 	before *v1alpha1.NodeSync
 	memory *memory
@@ -44,47 +43,13 @@ type pass struct {
 	applied apply.Result
 	stages  stages
 
-	// fault is what stopped the pass.
-	fault *fault.Error
-	// unfetched is why the source could not be fetched, where the pass goes on
-	// with the last Snapshot.
-	unfetched error
-	// unverified is why the revision does not have the signatures that it needs.
-	unverified error
-	// collision is the emergency of a controller that runs under another cluster's
-	// name; sawAccount says that it was looked for.
-	collision  string
-	sawAccount bool
-	// notUpgraded is why a change of the charts is not made, where the pass goes on
-	// under the release in force.
-	notUpgraded error
-	// unwritten joins the errors of objects that could not be written; the rest
-	// of the Plan was.
-	unwritten error
 	// returned are recorded removals that Git has an entry for again.
 	returned []v1alpha1.Removal
-	// drifted are objects that differ from Git and are left alone by `drift: Report`.
-	drifted []render.Ref
-	// held are the changes that would disrupt more nodes than the guard allows.
-	held []plan.Change
-	// launchless are the pools that get no nodes, each with why; looked says that
-	// they were looked for.
-	launchless []nodes.Launchless
-	looked     bool
-	// drifting says which nodes drift after a change of Karpenter that was not
-	// foretold to replace them; watchedDrift says that they were looked for.
-	drifting     string
-	watchedDrift bool
 	// credentials are what the Secrets of the source and of registries held, where
 	// this pass has read them.
 	credentials []string
-	// For metrics: how long each step took, what was done for removals, and how
-	// often the NodeSync itself was written.
-	took  []took
-	deeds []teardown.Deed
-	saves int
-
-	suspended, elsewhere, finished bool
+	// did is what was done, for metrics.
+	did conclude.Deeds
 }
 
 // begin starts a pass over a NodeSync.
@@ -130,9 +95,9 @@ func (p *pass) run(ctx context.Context, steps ...step) {
 		p.Points.Step(string(s.name))
 		began := p.Settings.Now()
 		err := s.take(ctx)
-		p.took = append(p.took, took{step: s.name, duration: p.Settings.Now().Sub(began)})
+		p.did.Took = append(p.did.Took, conclude.Took{Step: string(s.name), Duration: p.Settings.Now().Sub(began)})
 		if err != nil {
-			p.fault = fault.Classify(err)
+			p.Fault = fault.Classify(err)
 			p.stopped(err)
 			return
 		}
@@ -144,8 +109,8 @@ func (p *pass) stopped(err error) {
 	if source.Lost(err) {
 		p.memory.snapshot = nil // the next pass fetches it anew
 	}
-	if p.fault.Class == fault.Waiting {
-		p.Wait(p.fault.Reason, err.Error())
+	if p.Fault.Class == fault.Waiting {
+		p.Wait(p.Fault.Reason, err.Error())
 	}
 }
 
@@ -154,16 +119,17 @@ func (p *pass) wakeNow() { p.WakeBy(p.now) }
 
 func (p *pass) name() types.NamespacedName { return client.ObjectKeyFromObject(p.sync) }
 
-func (p *pass) timeout() time.Duration {
-	if p.sync.Spec.Timeout == nil {
-		return 2 * time.Minute
+func (p *pass) timeout() time.Duration { return p.sync.GetTimeout() }
+
+func (p *pass) retryInterval() time.Duration { return p.sync.GetRetryInterval() }
+
+// revision is the one that the pass is about, or that the last one was.
+func (p *pass) revision() string {
+	if p.snapshot == nil {
+		return p.sync.Status.LastAttemptedRevision
 	}
-	return p.sync.Spec.Timeout.Duration
+	return p.snapshot.Revision
 }
 
-func (p *pass) retryInterval() time.Duration {
-	if p.sync.Spec.RetryInterval == nil {
-		return p.sync.Spec.Interval.Duration
-	}
-	return p.sync.Spec.RetryInterval.Duration
-}
+// timestamp is the pass's time as status holds it.
+func (p *pass) timestamp() metav1.Time { return metav1.NewTime(p.now.Truncate(time.Second)) }

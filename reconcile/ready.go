@@ -40,7 +40,7 @@ const clocksDiffer = time.Minute
 // NodePool that came with it is Ready; if not, what is waited for. Nothing
 // leaves before what takes its place is there.
 func (p *pass) arrivalsDone(recorded time.Time) (done bool, waitingFor string) {
-	if p.unwritten != nil || p.sync.Status.LastAppliedRevision != p.snapshot.Revision {
+	if p.Unwritten != nil || p.sync.Status.LastAppliedRevision != p.snapshot.Revision {
 		return false, "the arrivals and changes of " + p.snapshot.Revision
 	}
 	for _, object := range p.want.Set.Objects {

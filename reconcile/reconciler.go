@@ -14,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
@@ -50,7 +51,7 @@ type Reconciler struct {
 	Source  Source
 	Charts  desired.Store
 	Install install.Helm
-	Reports Reports
+	Reports conclude.Reports
 	// Logs reads the end of a container's log. Nil where none can be read.
 	Logs upgrade.Logs
 	// Confine builds kustomizations in child processes, one at a time for each
@@ -61,7 +62,7 @@ type Reconciler struct {
 
 	Settings Settings
 	// Meter measures what passes do; nil measures nothing.
-	Meter *Meter
+	Meter *conclude.Meter
 	// Points are where a test may kill the daemon; none in a release.
 	Points steppoint.Points
 
@@ -101,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		if apierrors.IsNotFound(err) {
 			r.memories.forget(req.NamespacedName)
 			r.Reports.Forget(req.NamespacedName)
-			r.forgetMetrics(ctx, req.NamespacedName)
+			r.voice().Forget(ctx, req.NamespacedName)
 			return ctrl.Result{}, r.Source.Forget(req.String())
 		}
 		return ctrl.Result{}, err
@@ -134,11 +135,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		p.run(ctx, step{stepListen, func(context.Context) error { return unheard }})
 	case !sync.DeletionTimestamp.IsZero():
 		p.run(ctx, p.deletion()...)
-		p.farewell(ctx)
 	case !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer):
 		p.run(ctx, step{stepAddFinalizer, p.addFinalizer})
 	case sync.Spec.Suspend:
-		p.suspended = true
+		p.Suspended = true
 	default:
 		p.run(ctx, p.attempt()...)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -28,7 +29,7 @@ func TestWhatWasRelabelledIsNotForgotten(t *testing.T) {
 				if waits, err := p.awaitRelabelled(t.Context()); err != nil || !waits {
 					t.Fatalf("waits: %t, error %v", waits, err)
 				}
-				if v := p.verdict(); v.class != working || !strings.Contains(v.message, "NodePool/general") || !strings.Contains(v.message, "ConfigMap plumbline.applied-") {
+				if v := p.verdict(); v.Class != conclude.Working || !strings.Contains(v.Message, "NodePool/general") || !strings.Contains(v.Message, "ConfigMap plumbline.applied-") {
 					t.Errorf("verdict %+v", v)
 				}
 				if err := p.saveApplied(t.Context(), nil); err != nil {

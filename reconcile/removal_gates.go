@@ -20,12 +20,7 @@ const (
 	defaultPace       = "10%"
 )
 
-func (p *pass) stallAfter() time.Duration {
-	if after := p.sync.Spec.Removal.StallAfter; after != nil {
-		return after.Duration
-	}
-	return defaultStallAfter
-}
+func (p *pass) stallAfter() time.Duration { return p.sync.GetStallAfter() }
 
 // pace is how fast this NodeSync has NodeClaims ended.
 func (p *pass) pace() teardown.Pace {

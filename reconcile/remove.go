@@ -206,7 +206,7 @@ func (p *pass) drive(ctx context.Context, on terms) error {
 	p.memory.cloudAskedAt, p.memory.cloudAbsent = result.AskedAt, result.Absent
 	p.memory.diagnosedAt = result.DiagnosedAt
 	p.reachPhases(driven, result.Removals)
-	p.deeds = result.Deeds
+	p.did.Removed = result.Deeds
 	p.tellRemovals(result)
 	unforgotten := p.forgetGone(ctx, result.Removals)
 	p.sync.Status.Removals = append(kept, slices.DeleteFunc(result.Removals, func(r v1alpha1.Removal) bool {
@@ -243,7 +243,7 @@ func (p *pass) tellRemovals(result teardown.Result) {
 	}
 	for _, r := range result.Removals {
 		if r.Phase == v1alpha1.RemovalGone {
-			p.Event("Removed", removalName(r)+" is gone"+proof(r))
+			p.Event("Removed", (render.Ref{Kind: r.Kind, Name: r.Name}).String()+" is gone"+proof(r))
 		}
 	}
 	if result.Undiagnosed != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
@@ -35,7 +37,7 @@ func reporting(change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	})
 }
 
-// reports runs a pass that has fetched the commit, and its report alone.
+// reports runs a pass that has fetched the commit, and concludes it.
 func (b *bed) reports(sync *v1alpha1.NodeSync, f ...found) *pass {
 	p := b.begin(sync)
 	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
@@ -43,8 +45,9 @@ func (b *bed) reports(sync *v1alpha1.NodeSync, f ...found) *pass {
 	for _, f := range f {
 		f(p)
 	}
-	p.summarize()
-	p.report(b.t.Context())
+	if _, err := p.conclude(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
 	return p
 }
 
@@ -154,15 +157,16 @@ func TestReportThatCannotBeQueued(t *testing.T) {
 	if err := b.client.Create(t.Context(), inTheWay); err != nil {
 		t.Fatal(err)
 	}
-	p := b.reports(b.read())
-	if p.fault != nil || p.verdict().class != done {
+	p := b.pass()
+	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
+	if again := b.concluded(p); again != p.retryInterval() {
+		t.Errorf("again in %s, want %s", again, p.retryInterval())
+	}
+	if p.Fault != nil || p.verdict().Class != conclude.Done {
 		t.Errorf("a report that fails makes the verdict %v", p.verdict())
 	}
-	if len(p.Notes) != 1 || p.Notes[0].Reason != "ReportFailed" || !strings.Contains(p.Notes[0].Message, "in the way") {
-		t.Errorf("notes %v", p.Notes)
-	}
-	if want := b.clock.now().Add(p.retryInterval()); !p.WakeAt.Equal(want) {
-		t.Errorf("again at %s, want %s", p.WakeAt, want)
+	if got := b.told(); !slices.ContainsFunc(got, func(e string) bool { return strings.Contains(e, "ReportFailed") && strings.Contains(e, "in the way") }) {
+		t.Errorf("events %q", got)
 	}
 }
 
@@ -196,9 +200,9 @@ func TestNothingIsReported(t *testing.T) {
 	for name, f := range map[string]found{
 		"without a commit":  func(p *pass) { p.snapshot.Commit = "" },
 		"without a fetch":   func(p *pass) { p.snapshot = nil },
-		"suspended":         func(p *pass) { p.suspended = true },
+		"suspended":         func(p *pass) { p.Suspended = true },
 		"elsewhere":         func(p *pass) { p.notWatched() },
-		"an old snapshot":   func(p *pass) { p.unfetched = &source.UnreachableError{Err: errUnreachable} },
+		"an old snapshot":   func(p *pass) { p.Unfetched = &source.UnreachableError{Err: errUnreachable} },
 		"without a report":  func(p *pass) { p.sync.Spec.Report = nil },
 		"a busy API server": stopped(t, fmt.Errorf("install: %w", apierrors.NewTooManyRequests("later", 1))),
 		"a busy API server, for one object": unwritten(errors.Join(
@@ -246,7 +250,7 @@ func TestTheClusterIsNotKnownYet(t *testing.T) {
 
 // fakeReports says of hosts what a test wants.
 type fakeReports struct {
-	Reports
+	conclude.Reports
 	list []v1alpha1.Reported
 	said []queue.Saying
 }

@@ -21,6 +21,8 @@ type fakeSource struct {
 	deadline bool
 	// during is what happens while a fetch is under way.
 	during func()
+	// before is what happens before the history is asked for.
+	before func()
 	// commits answer Since, unless unknown says why they cannot; asked is since
 	// when.
 	commits []string
@@ -52,7 +54,13 @@ func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Sna
 	return &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: f.files}, began, nil
 }
 
-func (f *fakeSource) Since(_ context.Context, _ source.Request, applied string, _ render.Inputs, _ int) ([]string, error) {
+// Since knows nothing: the store was cloned since.
+func (f *fakeSource) Since(string, string, render.Inputs, int) ([]string, bool) { return nil, false }
+
+func (f *fakeSource) FindSince(_ context.Context, _ source.Request, applied string, _ render.Inputs, _ int) ([]string, error) {
+	if f.before != nil {
+		f.before()
+	}
 	f.asked = append(f.asked, applied)
 	return f.commits, f.unknown
 }

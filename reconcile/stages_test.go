@@ -2,12 +2,9 @@ package reconcile
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
@@ -44,38 +41,16 @@ func TestStages(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, s := range c.stages.list(setOf(class, general, batch), nil, metav1.Now()) {
-				got = append(got, s.Name+" "+string(s.State)+" "+s.Message)
+			for _, s := range c.stages.list(setOf(class, general, batch)) {
+				state := "Waiting"
+				if s.Ready {
+					state = "Done"
+				}
+				got = append(got, string(s.Name)+" "+state+" "+s.Message)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-func TestStagesKeepSince(t *testing.T) {
-	early, late := metav1.Unix(1000, 0), metav1.Unix(2000, 0)
-	yes := observe.Readiness{Ready: true}
-	before := stages{Installed: install.Installed{CRDs: yes, Controller: observe.Readiness{Message: "a"}}}.list(setOf(), nil, early)
-	after := stages{Installed: install.Installed{CRDs: yes, Controller: observe.Readiness{Message: "b"}}}.list(setOf(), before, late)
-	for i := range after {
-		if !after[i].Since.Equal(&early) {
-			t.Errorf("%s is %s since %s: only its words have changed", after[i].Name, after[i].State, after[i].Since)
-		}
-	}
-	after = stages{Installed: install.Installed{CRDs: yes, Controller: yes}}.list(setOf(), before, late)
-	for i, want := range []time.Time{early.Time, late.Time, early.Time, early.Time} {
-		if !after[i].Since.Time.Equal(want) {
-			t.Errorf("%s since %s, want %s", after[i].Name, after[i].Since, want)
-		}
-	}
-}
-
-// TestStagesOfABrokenCommit: where nothing was rendered, the stages stay.
-func TestStagesOfABrokenCommit(t *testing.T) {
-	before := []v1alpha1.StageStatus{{Name: "CRDs", State: v1alpha1.StageDone}}
-	if diff := cmp.Diff(before, stages{}.list(nil, before, metav1.Now())); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -51,7 +51,7 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 			if err := p.seeLaunches(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, p.launchless); diff != "" {
+			if diff := cmp.Diff(c.want, p.Launchless); diff != "" {
 				t.Errorf("pools without nodes (-want +got):\n%s", diff)
 			}
 		})

@@ -21,6 +21,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 	renderschema "github.com/plumbline-dev/plumbline/render/schema"
@@ -137,8 +138,8 @@ func TestFiveHundredPoolsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.sync.Status.Removals) != n || len(heldRemovals(p.sync.Status.Removals)) != n {
-		t.Errorf("%d removals, %d of them held", len(p.sync.Status.Removals), len(heldRemovals(p.sync.Status.Removals)))
+	if len(p.sync.Status.Removals) != n || p.sync.Status.OpenRemovals != 0 {
+		t.Errorf("%d removals, %d of them open", len(p.sync.Status.Removals), p.sync.Status.OpenRemovals)
 	}
 	if len(data) > 600<<10 {
 		t.Errorf("the NodeSync has %d bytes", len(data))
@@ -173,11 +174,11 @@ func TestATooLongMessageIsNoNews(t *testing.T) {
 	long := stopped(t, errors.New(strings.Repeat("a rather long line\n", 4000)))
 	b.concluded(b.pass(), long)
 	version := b.read().ResourceVersion
-	if got := len(conditions.GetMessage(b.read(), meta.ReadyCondition)); got > maxConditionMessage {
+	if got := len(conditions.GetMessage(b.read(), meta.ReadyCondition)); got > conclude.MaxMessage {
 		t.Errorf("the condition has %d bytes", got)
 	}
 	for _, e := range b.told() {
-		if len(e) > maxEventMessage+100 {
+		if len(e) > 1024+100 {
 			t.Errorf("an event has %d bytes", len(e))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
@@ -155,7 +156,7 @@ func TestInstalledChartsStayWhereValuesAreMissing(t *testing.T) {
 		t.Errorf("%v; Helm was asked %v", err, b.install.Asked)
 	}
 	v := p.verdict()
-	if v.class != working || v.reason != v1alpha1.ReasonWaiting || !strings.Contains(v.message, "secret gone, key values.yaml: it does not exist") {
+	if v.Class != conclude.Working || v.Reason != v1alpha1.ReasonWaiting || !strings.Contains(v.Message, "secret gone, key values.yaml: it does not exist") {
 		t.Errorf("verdict: %+v", v)
 	}
 }

@@ -31,7 +31,7 @@ func stopped(t *testing.T, err error) found {
 	return func(p *pass) { p.takes(t.Context(), func(context.Context) error { return err }) }
 }
 
-func unwritten(err error) found { return func(p *pass) { p.unwritten = err } }
+func unwritten(err error) found { return func(p *pass) { p.Unwritten = err } }
 
 // removals are those of NodePools a, b, …, one a phase.
 func removals(phases ...v1alpha1.RemovalPhase) found {
@@ -71,7 +71,7 @@ func TestVerdict(t *testing.T) {
 		"removing":             {[]found{removals(v1alpha1.RemovalDraining, v1alpha1.RemovalPacing)}, "Removing", "removing NodePool/a: why a; NodePool/b: why b", inProgress, report.Pending},
 		"held":                 {[]found{removals(v1alpha1.RemovalHeld, v1alpha1.RemovalHeld)}, "Held", "held: removal of NodePool/a, NodePool/b: why a", failed, report.Failure},
 		"stalled":              {[]found{stalls}, "Stalled", "removal of NodePool/a stalled: why a", failed, report.Failure},
-		"drifted":              {[]found{func(p *pass) { p.drifted = []render.Ref{{Kind: render.NodePool, Name: "a"}} }}, "Drifted", "differs from Git, and drift is Report: NodePool/a", failed, report.Failure},
+		"drifted":              {[]found{func(p *pass) { p.Drifted = []render.Ref{{Kind: render.NodePool, Name: "a"}} }}, "Drifted", "differs from Git, and drift is Report: NodePool/a", failed, report.Failure},
 		"elsewhere":            {[]found{func(p *pass) { p.notWatched() }}, "NamespaceNotWatched", "NodeSyncs are served in namespace plumbline-system only", failed, report.Failure},
 
 		"an error before what is held":       {[]found{removals(v1alpha1.RemovalHeld), stopped(t, errors.New("odd"))}, "Failed", "odd", inProgress, report.Failure},
@@ -88,11 +88,11 @@ func TestVerdict(t *testing.T) {
 			p.summarize()
 
 			v := p.verdict()
-			if v.reason != c.reason || !strings.Contains(v.message, c.words) {
-				t.Errorf("verdict %s: %q, want %s: …%q…", v.reason, v.message, c.reason, c.words)
+			if v.Reason != c.reason || !strings.Contains(v.Message, c.words) {
+				t.Errorf("verdict %s: %q, want %s: …%q…", v.Reason, v.Message, c.reason, c.words)
 			}
-			if v.commitState() != c.commit {
-				t.Errorf("commit status %s, want %s", v.commitState(), c.commit)
+			if v.CommitState() != c.commit {
+				t.Errorf("commit status %s, want %s", v.CommitState(), c.commit)
 			}
 			if got := compute(t, p.sync); got.Status != c.kstatus {
 				t.Errorf("kstatus %s (%s), want %s", got.Status, got.Message, c.kstatus)
@@ -136,7 +136,7 @@ func TestConditionsLeaveNothingBehind(t *testing.T) {
 		"stuck":     stopped(t, &render.EmptyError{}),
 		"stalled":   stalls,
 		"removing":  removals(v1alpha1.RemovalDraining),
-		"suspended": func(p *pass) { p.suspended = true },
+		"suspended": func(p *pass) { p.Suspended = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged))
@@ -173,7 +173,7 @@ func TestSuspendedKeepsItsVerdict(t *testing.T) {
 	stopped(t, &render.EmptyError{})(p)
 	p.summarize()
 	q := b.begin(p.sync.DeepCopy())
-	q.suspended = true
+	q.Suspended = true
 	q.summarize()
 	if got := compute(t, q.sync); got.Status != status.FailedStatus {
 		t.Errorf("kstatus %s (%s): a suspended failure is no success", got.Status, got.Message)
@@ -188,7 +188,7 @@ func TestBeforeTheFirstPass(t *testing.T) {
 		t.Errorf("new: kstatus %s (%s)", got.Status, got.Message)
 	}
 	p := newBed(t, fresh).begin(fresh)
-	p.suspended = true
+	p.Suspended = true
 	p.summarize()
 	if got := compute(t, p.sync); got.Status != status.InProgressStatus {
 		t.Errorf("suspended: kstatus %s (%s)", got.Status, got.Message)
@@ -259,7 +259,7 @@ func TestMessagesFitACommitStatus(t *testing.T) {
 		errs = append(errs, render.Error{File: fmt.Sprintf("clusters/prod/nodes/pool-%d.yaml", i), Line: i, Message: "unknown field spec.tempalte"})
 	}
 	stopped(t, errs)(p)
-	text := report.Truncate(p.verdict().commitText())
+	text := report.Truncate(p.verdict().CommitText())
 	if len([]rune(text)) > report.MaxDescription || !strings.Contains(text, "pool-0.yaml") {
 		t.Errorf("%d characters: %s", len([]rune(text)), text)
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
-	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -43,7 +41,7 @@ func (p *pass) verify(ctx context.Context) error {
 	failed := &p.memory.unverified
 	if failed.err != nil && failed.of == wanted && failed.by == p.memory.fetchedFor && !finding.Due(p.now, failed.at, p.retryInterval()) {
 		p.WakeBy(failed.at.Add(p.retryInterval()))
-		p.unverified = failed.err
+		p.Unverified = failed.err
 		return failed.err
 	}
 	verified, err := p.verifyNow(ctx, *rules, wanted)
@@ -54,7 +52,7 @@ func (p *pass) verify(ctx context.Context) error {
 		err = fmt.Errorf("verify %s: %w", render.ShortRevision(wanted.Revision), err)
 		*failed = unverified{of: wanted, by: p.memory.fetchedFor, at: p.now, err: err}
 		p.WakeBy(p.now.Add(p.retryInterval()))
-		p.unverified = err
+		p.Unverified = err
 		return err
 	}
 	*failed = unverified{}
@@ -137,31 +135,4 @@ func (p *pass) signers(ctx context.Context, name string) (signature.Keys, error)
 		return signature.Keys{}, err
 	}
 	return signature.KeysFromSecret(name, secret.Data)
-}
-
-// setSourceVerified says, as Flux does, whether the revision was verified. What was
-// verified before stands while nothing newer is known.
-func (p *pass) setSourceVerified() {
-	last := p.sync.Status.LastVerified
-	switch {
-	case p.sync.Spec.Source.Git.Verify == nil:
-		conditions.Delete(p.sync, v1alpha1.SourceVerifiedCondition)
-	case p.unverified != nil:
-		conditions.MarkFalse(p.sync, v1alpha1.SourceVerifiedCondition, v1alpha1.ReasonVerificationError, "%s", finding.Bounded(fault.Classify(p.unverified).Error(), maxConditionMessage))
-	case last != nil && p.snapshot != nil && render.CommitOf(last.Revision) == p.snapshot.Commit:
-		conditions.MarkTrue(p.sync, v1alpha1.SourceVerifiedCondition, meta.SucceededReason, "%s", describeVerified(*last))
-	}
-}
-
-// describeVerified says what was verified and who has signed it.
-func describeVerified(v v1alpha1.VerifiedRevision) string {
-	what := "commit " + render.CommitOf(v.Revision)
-	switch v.Mode {
-	case v1alpha1.VerifyTag:
-		what = "the tag of " + render.ShortRevision(v.Revision)
-	case v1alpha1.VerifyRange:
-		what += ", and of every commit since the last verified one"
-	case v1alpha1.VerifyHEAD:
-	}
-	return fmt.Sprintf("verified signature of %s: signed with %s", what, v.Signer)
 }

@@ -62,7 +62,7 @@ func TestWhatIsVerifiedOnce(t *testing.T) {
 	if last := b.source.wanted[1]; last.Since != one || last.Newest != one {
 		t.Errorf("since %s, newest %s", last.Since, last.Newest)
 	}
-	p.setSourceVerified()
+	p.summarize()
 	if c := conditions.Get(p.sync, v1alpha1.SourceVerifiedCondition); c == nil || c.Status != metav1.ConditionTrue || c.Reason != meta.SucceededReason || !strings.Contains(c.Message, two) || !strings.Contains(c.Message, "alice.sshpub") {
 		t.Errorf("SourceVerified = %+v", c)
 	}
@@ -82,14 +82,14 @@ func TestWhatIsVerifiedOnce(t *testing.T) {
 		if name == "url" && b.source.wanted[asked].Since != "" {
 			t.Error("what was verified in one repository counts for another")
 		}
-		if name == "secret" && p.unverified == nil {
+		if name == "secret" && p.Unverified == nil {
 			t.Error("another secret: not verified again")
 		}
-		p.sync.Spec.Source.Git, p.unverified = &before, nil
+		p.sync.Spec.Source.Git, p.Unverified = &before, nil
 	}
 	p.sync.Spec.Source.Git.Verify = nil
 	verify(two)
-	p.setSourceVerified()
+	p.summarize()
 	if p.sync.Status.LastVerified != nil || conditions.Has(p.sync, v1alpha1.SourceVerifiedCondition) {
 		t.Error("something is left of a verification that is not wanted any more")
 	}
@@ -192,7 +192,7 @@ func TestVerificationThatWasOvertaken(t *testing.T) {
 		t.Errorf("verify() = %v, remembered %v", err, p.memory.unverified.err)
 	}
 	b.source.unsigned = &source.UnreachableError{URL: "https://git.example.com", Err: errors.New("no route")}
-	if err := p.verify(t.Context()); err == nil || !p.saysNothingOfTheCommit() {
+	if err := p.verify(t.Context()); err == nil || !p.conclusion().SaysNothingOfTheCommit() {
 		t.Errorf("verify() = %v, and the commit is told so", err)
 	}
 	b.source.unsigned = &source.HistoryError{Since: "1", Reason: "HEAD has another history"}

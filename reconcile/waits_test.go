@@ -43,9 +43,9 @@ func TestNoWaitWithoutAReason(t *testing.T) {
 						t.Errorf("waits for %q: %q", w.On, w.Message)
 					}
 				}
-				if p.fault == nil {
-					for _, stage := range p.stages.list(p.want.Set, nil, p.timestamp()) {
-						if stage.State == v1alpha1.StageWaiting && stage.Message == "" {
+				if p.Fault == nil {
+					for _, stage := range p.stages.list(p.want.Set) {
+						if !stage.Ready && stage.Message == "" {
 							t.Errorf("Stage %s waits, and says no reason", stage.Name)
 						}
 					}

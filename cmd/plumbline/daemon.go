@@ -32,6 +32,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -193,7 +194,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		return nil, fmt.Errorf("make the event recorder: %w", err)
 	}
 	gauges := metrics.NewRecorder()
-	meter := reconcile.NewMeter(time.Now, reports.Depths)
+	meter := conclude.NewMeter(time.Now, reports.Depths)
 	for _, c := range append(gauges.Collectors(), meter) {
 		if err := ctrlmetrics.Registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)

@@ -14,17 +14,34 @@ import (
 
 // Since returns the full hashes of the commits that the key's last Snapshot
 // reaches and applied does not, and that changed an input against their first
-// parent, newest first. No more than limit commits are looked at.
+// parent, newest first. No more than limit commits are looked at. It waits for nobody:
+// known is false where the store does not have all of them.
 //
-// Most often they are in the store, since a fetch brings all that is new; then it
-// waits for nobody. A store that was cloned since applied is deepened by limit commits, once. There
-// is no commit where applied is HEAD or a later one: the branch was set back.
+// There is no commit where applied is HEAD or a later one: the branch was set back.
 // Where the two histories have parted, all of HEAD's side counts.
+func (g *Git) Since(key, applied string, inputs render.Inputs, limit int) (changed []string, known bool) {
+	g.mu.Lock()
+	held := g.holds[key]
+	g.mu.Unlock()
+	if held.using == nil || !plumbing.IsHash(applied) {
+		return nil, false
+	}
+	commits, whole := held.known(plumbing.NewHash(applied), limit)
+	if !whole {
+		return nil, false
+	}
+	changed, err := held.store.changing(commits, inputs)
+	return changed, err == nil
+}
+
+// FindSince is Since, and asks the host where the store does not know. Most often it
+// does, since a fetch brings all that is new. A store that was cloned since applied is
+// deepened by limit commits, once.
 //
 // The error is a *HistoryError where applied cannot be found, since it was
 // rewritten or lies further back, or where the host or the limits of the store
 // do not let the history be seen; the context's; or one of Fetch's.
-func (g *Git) Since(ctx context.Context, req Request, applied string, inputs render.Inputs, limit int) ([]string, error) {
+func (g *Git) FindSince(ctx context.Context, req Request, applied string, inputs render.Inputs, limit int) ([]string, error) {
 	ctx, cancel := g.bound(ctx)
 	defer cancel()
 	g.mu.Lock()

@@ -30,7 +30,7 @@ func inputsOf(t *testing.T, s *render.Snapshot, names ...string) render.Inputs {
 
 func (c *client) since(t *testing.T, applied string, inputs render.Inputs, limit int) ([]string, error) {
 	t.Helper()
-	return c.git.Since(t.Context(), c.request, applied, inputs, limit)
+	return c.git.FindSince(t.Context(), c.request, applied, inputs, limit)
 }
 
 func wantSince(t *testing.T, c *client, applied string, inputs render.Inputs, want ...string) {

@@ -1,4 +1,4 @@
-package reconcile
+package conclude
 
 import (
 	"context"
@@ -17,22 +17,22 @@ import (
 // status whenever it is tried: else the status of before would go on being believed.
 // What removals are recorded by is kept whole. Where that is what is too much, no new
 // removal is recorded, so that none of them begins.
-func (p *pass) saveLess(ctx context.Context, refused error) error {
-	whole := *p.sync.Status.DeepCopy()
-	p.Notes, p.WakeAt = nil, p.now.Add(p.retryInterval())
-	p.fault = notStored(refused, "the removals are recorded without their messages")
-	p.sync.Status = p.least(whole, whole.Removals)
-	err := p.writeStatus(ctx)
+func (s *Step) saveLess(ctx context.Context, refused error) error {
+	whole := *s.Sync.Status.DeepCopy()
+	s.Notes, s.WakeAt = nil, s.Began.Add(s.Sync.GetRetryInterval())
+	s.Fault = notStored(refused, "the removals are recorded without their messages")
+	s.Sync.Status = s.least(whole, whole.Removals)
+	err := s.writeStatus(ctx)
 	if fault.Unstorable(err) {
-		unrecorded := len(whole.Removals) - len(p.before.Status.Removals)
-		p.fault = notStored(refused, fmt.Sprintf("%d removals are not recorded, and none of them begins: remove fewer entries in one commit", max(unrecorded, 0)))
-		p.sync.Status = p.least(whole, p.before.Status.Removals)
+		unrecorded := len(whole.Removals) - len(s.Before.Status.Removals)
+		s.Fault = notStored(refused, fmt.Sprintf("%d removals are not recorded, and none of them begins: remove fewer entries in one commit", max(unrecorded, 0)))
+		s.Sync.Status = s.least(whole, s.Before.Status.Removals)
 		// What is not recorded is in doubt still, if it was.
-		p.sync.Status.LastAppliedRevision, p.sync.Status.Withheld = p.before.Status.LastAppliedRevision, p.before.Status.Withheld
-		err = p.writeStatus(ctx)
+		s.Sync.Status.LastAppliedRevision, s.Sync.Status.Withheld = s.Before.Status.LastAppliedRevision, s.Before.Status.Withheld
+		err = s.writeStatus(ctx)
 	}
-	p.report(ctx)
-	return p.stale(err)
+	s.report(ctx)
+	return s.stale(err)
 }
 
 // notStored says that a status was refused, and what is in the cluster instead.
@@ -43,7 +43,7 @@ func notStored(refused error, instead string) *fault.Error {
 
 // least is the least of a status that says the truth: what removals and charts go by,
 // and that the rest could not be written.
-func (p *pass) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal) v1alpha1.NodeSyncStatus {
+func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal) v1alpha1.NodeSyncStatus {
 	least := v1alpha1.NodeSyncStatus{
 		ReconcileRequestStatus: whole.ReconcileRequestStatus,
 		ObservedGeneration:     whole.ObservedGeneration,
@@ -53,23 +53,23 @@ func (p *pass) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		LastVerified:           whole.LastVerified,
 		Karpenter:              whole.Karpenter,
 		OpenRemovals:           whole.OpenRemovals,
-		Reported:               p.before.Status.Reported,
+		Reported:               s.Before.Status.Reported,
 	}
 	for _, r := range removals {
 		r.Message = ""
 		least.Removals = append(least.Removals, r)
 	}
 	// From the conditions of before, so that what stays keeps its time.
-	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Generation: p.sync.Generation}}
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Generation: s.Sync.Generation}}
 	for _, kind := range []string{meta.ReadyCondition, meta.ReconcilingCondition, v1alpha1.CloudVerifiedCondition} {
-		if c := conditions.Get(p.before, kind); c != nil {
+		if c := conditions.Get(s.Before, kind); c != nil {
 			c.Message = finding.Bounded(c.Message, maxRemovalMessage)
 			sync.Status.Conditions = append(sync.Status.Conditions, *c)
 		}
 	}
-	v := verdictOf(p.fault)
-	conditions.MarkFalse(sync, meta.ReadyCondition, v.reason, "%s", v.message)
-	conditions.MarkReconciling(sync, meta.ProgressingWithRetryReason, "%s", v.message)
+	v := verdictOf(s.Fault)
+	conditions.MarkFalse(sync, meta.ReadyCondition, v.Reason, "%s", v.Message)
+	conditions.MarkReconciling(sync, meta.ProgressingWithRetryReason, "%s", v.Message)
 	least.Conditions = sync.Status.Conditions
 	return least
 }

@@ -1,4 +1,4 @@
-package reconcile
+package conclude
 
 import (
 	"strconv"
@@ -137,9 +137,9 @@ func (m *Meter) Answered(host string, status int) {
 	m.webhooks.WithLabelValues(host, strconv.Itoa(status)).Inc()
 }
 
-// unwritten counts a status that could not be written. One that was overtaken, or whose
+// Unwritten counts a status that could not be written. One that was overtaken, or whose
 // NodeSync has gone, is no failure.
-func (m *Meter) unwritten(name types.NamespacedName, err error) {
+func (m *Meter) Unwritten(name types.NamespacedName, err error) {
 	if m == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return
 	}

@@ -1,4 +1,4 @@
-package reconcile
+package conclude
 
 import (
 	"context"
@@ -14,52 +14,46 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
 
-// took is how long one step of a pass took.
-type took struct {
-	step     stepName
-	duration time.Duration
-}
-
 // measure tells the Meter what a pass has done and found.
-func (m *Meter) measure(p *pass) {
+func (m *Meter) measure(s *Step) {
 	if m == nil {
 		return
 	}
-	for _, t := range p.took {
-		m.steps.WithLabelValues(string(t.step)).Observe(t.duration.Seconds())
+	for _, t := range s.Took {
+		m.steps.WithLabelValues(t.Step).Observe(t.Duration.Seconds())
 	}
-	for _, w := range p.applied.Written {
+	for _, w := range s.Written {
 		m.writes.WithLabelValues(w.Ref.Kind, strings.ToLower(string(w.Action))).Add(float64(w.Requests))
 	}
-	for _, deed := range p.deeds {
+	for _, deed := range s.Removed {
 		m.writes.WithLabelValues(written(deed)).Inc()
 	}
-	if p.saves > 0 {
-		m.writes.WithLabelValues(v1alpha1.NodeSyncKind, "patch").Add(float64(p.saves))
+	if s.Saves > 0 {
+		m.writes.WithLabelValues(v1alpha1.NodeSyncKind, "patch").Add(float64(s.Saves))
 	}
-	if p.finished {
-		m.forget(p.name())
+	if s.Finished {
+		m.forget(s.name())
 		return
 	}
-	l := departures{phases: map[v1alpha1.RemovalPhase]int{}, stalled: stalledSince(p.sync)}
-	for _, r := range p.sync.Status.Removals {
+	l := departures{phases: map[v1alpha1.RemovalPhase]int{}, stalled: stalledSince(s.Sync)}
+	for _, r := range s.Sync.Status.Removals {
 		l.phases[r.Phase]++
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.syncs[p.name()] = l
+	m.syncs[s.name()] = l
 }
 
-// forgetMetrics drops all series of a NodeSync that is gone, however it went.
-func (r *Reconciler) forgetMetrics(ctx context.Context, name types.NamespacedName) {
-	r.Meter.forget(name)
-	now := metav1.NewTime(r.Settings.Now())
+// Forget drops all series of a NodeSync that is gone, however it went.
+func (t Tools) Forget(ctx context.Context, name types.NamespacedName) {
+	t.Meter.forget(name)
+	now := metav1.NewTime(t.Now())
 	gone := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, DeletionTimestamp: &now}}
-	r.RecordDuration(ctx, gone, now.Time)
-	r.RecordSuspend(ctx, gone, false)
-	r.RecordReadiness(ctx, gone)
-	r.RecordReconciling(ctx, gone)
-	r.RecordStalled(ctx, gone)
+	t.Metrics.RecordDuration(ctx, gone, now.Time)
+	t.Metrics.RecordSuspend(ctx, gone, false)
+	t.Metrics.RecordReadiness(ctx, gone)
+	t.Metrics.RecordReconciling(ctx, gone)
+	t.Metrics.RecordStalled(ctx, gone)
 }
 
 // written is a deed for a removal, as a kind and an action.

@@ -1,4 +1,4 @@
-package reconcile
+package conclude
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -32,17 +31,17 @@ func filter(removals []v1alpha1.Removal, keep func(v1alpha1.Removal) bool) []v1a
 }
 
 // stalledVerdict says what stands still, and why the first of it does.
-func stalledVerdict(removals []v1alpha1.Removal) verdict {
+func stalledVerdict(removals []v1alpha1.Removal) Verdict {
 	r := removals[0]
-	return verdict{
-		class: stuck, reason: v1alpha1.ReasonStalled,
-		message: fmt.Sprintf("removal of %s stalled: %s", namesOf(removals), r.Message),
-		brief:   fault.Brief{What: fmt.Sprintf("%s: removal stalled: %s", firstName(removals), r.Message)},
+	return Verdict{
+		Class: Stuck, Reason: v1alpha1.ReasonStalled,
+		Message: fmt.Sprintf("removal of %s stalled: %s", namesOf(removals), r.Message),
+		Brief:   fault.Brief{What: fmt.Sprintf("%s: removal stalled: %s", firstName(removals), r.Message)},
 	}
 }
 
 // heldVerdict names what is held and what releases it.
-func heldVerdict(changes []plan.Change, removals []v1alpha1.Removal) verdict {
+func heldVerdict(changes []Held, removals []v1alpha1.Removal) Verdict {
 	var changed, what []string
 	why := ""
 	if len(removals) > 0 {
@@ -60,10 +59,10 @@ func heldVerdict(changes []plan.Change, removals []v1alpha1.Removal) verdict {
 	} else {
 		brief += firstName(removals)
 	}
-	return verdict{
-		class: stuck, reason: v1alpha1.ReasonHeld,
-		message: fmt.Sprintf("held: %s: %s", strings.Join(what, ", "), why),
-		brief:   fault.Brief{What: brief + ": " + why},
+	return Verdict{
+		Class: Stuck, Reason: v1alpha1.ReasonHeld,
+		Message: fmt.Sprintf("held: %s: %s", strings.Join(what, ", "), why),
+		Brief:   fault.Brief{What: brief + ": " + why},
 	}
 }
 

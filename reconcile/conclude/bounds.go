@@ -1,4 +1,4 @@
-package reconcile
+package conclude
 
 import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -9,9 +9,10 @@ import (
 // condition, and etcd 1.5 MB for the whole object, of which there may be hundreds of
 // removals.
 const (
-	maxConditionMessage = 8 << 10
-	maxMessage          = 2 << 10
-	maxRemovalMessage   = 512
+	// MaxMessage is that of a condition.
+	MaxMessage        = 8 << 10
+	maxText           = 2 << 10
+	maxRemovalMessage = 512
 	// maxEventMessage is what the API server takes for an event.
 	maxEventMessage = 1024
 )
@@ -29,15 +30,15 @@ func boundRemovals(removals []v1alpha1.Removal) {
 // counts as new.
 func bound(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.Stages {
-		s.Stages[i].Message = finding.Bounded(s.Stages[i].Message, maxMessage)
+		s.Stages[i].Message = finding.Bounded(s.Stages[i].Message, maxText)
 	}
 	for i := range s.Reported {
 		s.Reported[i].Failure = finding.Bounded(s.Reported[i].Failure, maxRemovalMessage)
 	}
 	if s.Waiting != nil {
-		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxMessage)
+		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxText)
 	}
 	if k := s.Karpenter; k != nil && k.Target != nil {
-		k.Target.Message = finding.Bounded(k.Target.Message, maxMessage)
+		k.Target.Message = finding.Bounded(k.Target.Message, maxText)
 	}
 }

@@ -1,0 +1,118 @@
+package conclude
+
+import (
+	"fmt"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// setConditions speaks kstatus: Ready True is done, Reconciling True is at
+// work, Stalled True needs a person.
+func (s *Step) setConditions(v Verdict) {
+	if s.Suspended {
+		conditions.Delete(s.Sync, meta.ReconcilingCondition)
+		conditions.Delete(s.Sync, v1alpha1.LaunchFailingCondition) // nobody looks
+		conditions.Delete(s.Sync, v1alpha1.NodeDriftCondition)
+		return
+	}
+	// A condition that stays is not taken off and set again: it would be new
+	// each time, and the status would be written at each pass.
+	switch v.Class {
+	case Done:
+		conditions.Delete(s.Sync, meta.ReconcilingCondition)
+		conditions.Delete(s.Sync, meta.StalledCondition)
+		conditions.MarkTrue(s.Sync, meta.ReadyCondition, v.Reason, "%s", v.Message)
+	case Working:
+		conditions.MarkUnknown(s.Sync, meta.ReadyCondition, v.Reason, "%s", v.Message)
+		conditions.MarkReconciling(s.Sync, v.Reason, "%s", v.Message)
+	case Retrying:
+		conditions.MarkFalse(s.Sync, meta.ReadyCondition, v.Reason, "%s", v.Message)
+		conditions.MarkReconciling(s.Sync, meta.ProgressingWithRetryReason, "%s", v.Message)
+	case Stuck:
+		conditions.MarkFalse(s.Sync, meta.ReadyCondition, v.Reason, "%s", v.Message)
+		conditions.MarkStalled(s.Sync, v.Reason, "%s", v.Message)
+	}
+	s.setSourceVerified()
+	s.setRemoving()
+	s.setLaunchFailing()
+	s.setNodeDrift()
+}
+
+func (s *Step) setRemoving() {
+	if len(s.Sync.Status.Removals) == 0 {
+		conditions.Delete(s.Sync, v1alpha1.RemovingCondition)
+		return
+	}
+	conditions.MarkTrue(s.Sync, v1alpha1.RemovingCondition, v1alpha1.ReasonRemoving, "%s", describeRemovals(s.Sync.Status.Removals))
+}
+
+// setLaunchFailing tells of pools that get no nodes, for as long as that is so.
+func (s *Step) setLaunchFailing() {
+	switch {
+	case !s.Looked:
+	case len(s.Launchless) == 0:
+		conditions.Delete(s.Sync, v1alpha1.LaunchFailingCondition)
+	default:
+		words := make([]string, 0, len(s.Launchless))
+		for _, l := range s.Launchless {
+			words = append(words, render.NodePool+"/"+l.Pool+" gets no nodes: "+l.Why)
+		}
+		conditions.MarkTrue(s.Sync, v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, "%s", finding.Bounded(finding.Few(words, "; "), MaxMessage))
+	}
+	s.warnOfCondition(v1alpha1.LaunchFailingCondition)
+}
+
+// setNodeDrift tells of unexpected node drift, for as long as it lasts. A pass
+// that has not come so far leaves what was told.
+func (s *Step) setNodeDrift() {
+	k := s.Sync.Status.Karpenter
+	switch {
+	case s.Drifting != "":
+		conditions.MarkTrue(s.Sync, v1alpha1.NodeDriftCondition, v1alpha1.ReasonNotForetold, "%s", finding.Bounded(s.Drifting, MaxMessage))
+	case s.WatchedDrift || k == nil || k.NodeDrift == nil:
+		conditions.Delete(s.Sync, v1alpha1.NodeDriftCondition)
+	}
+	s.warnOfCondition(v1alpha1.NodeDriftCondition)
+}
+
+// warnOfCondition has an event say what a condition says, once.
+func (s *Step) warnOfCondition(kind string) {
+	now, before := conditions.Get(s.Sync, kind), conditions.Get(s.Before, kind)
+	if now != nil && !sameWords(before, now) {
+		s.Notes = append(s.Notes, finding.Note{Type: corev1.EventTypeWarning, Reason: now.Reason, Message: now.Message})
+	}
+}
+
+// setSourceVerified says, as Flux does, whether the revision was verified. What was
+// verified before stands while nothing newer is known.
+func (s *Step) setSourceVerified() {
+	last := s.Sync.Status.LastVerified
+	switch {
+	case s.Sync.Spec.Source.Git.Verify == nil:
+		conditions.Delete(s.Sync, v1alpha1.SourceVerifiedCondition)
+	case s.Unverified != nil:
+		conditions.MarkFalse(s.Sync, v1alpha1.SourceVerifiedCondition, v1alpha1.ReasonVerificationError, "%s", finding.Bounded(fault.Classify(s.Unverified).Error(), MaxMessage))
+	case last != nil && s.Commit != "" && render.CommitOf(last.Revision) == s.Commit:
+		conditions.MarkTrue(s.Sync, v1alpha1.SourceVerifiedCondition, meta.SucceededReason, "%s", describeVerified(*last))
+	}
+}
+
+// describeVerified says what was verified and who has signed it.
+func describeVerified(v v1alpha1.VerifiedRevision) string {
+	what := "commit " + render.CommitOf(v.Revision)
+	switch v.Mode {
+	case v1alpha1.VerifyTag:
+		what = "the tag of " + render.ShortRevision(v.Revision)
+	case v1alpha1.VerifyRange:
+		what += ", and of every commit since the last verified one"
+	case v1alpha1.VerifyHEAD:
+	}
+	return fmt.Sprintf("verified signature of %s: signed with %s", what, v.Signer)
+}

@@ -1,0 +1,50 @@
+package conclude
+
+import (
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+)
+
+// tell sends the pass's events, and one for a verdict that nothing else has told.
+func (s *Step) tell() {
+	for _, n := range s.Notes {
+		if n.Reason == v1alpha1.ReasonApplied {
+			s.Memory.applied = s.revision()
+		}
+		s.Events.AnnotatedEventf(s.Sync, s.eventAnnotations(), n.Type, n.Reason, "%s", finding.Bounded(s.Memory.Hide(n.Message), maxEventMessage))
+	}
+	after, before := conditions.Get(s.Sync, meta.ReadyCondition), conditions.Get(s.Before, meta.ReadyCondition)
+	if after == nil || s.superseded() || s.Finished || sameWords(before, after) {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	switch {
+	case after.Status == metav1.ConditionUnknown:
+		return // at work: the status says on what, and each deed has its event
+	case after.Status == metav1.ConditionFalse:
+		kind, s.Memory.applied = corev1.EventTypeWarning, ""
+	case s.Memory.applied != "" && s.Memory.applied == s.revision():
+		return // as was to be expected of what was applied
+	case before != nil && before.Status == metav1.ConditionTrue:
+		return // a commit that changed nothing of it
+	}
+	s.Events.AnnotatedEventf(s.Sync, s.eventAnnotations(), kind, after.Reason, "%s", finding.Bounded(after.Message, maxEventMessage))
+}
+
+// sameWords says whether two conditions, of which the first may be missing, say
+// the same.
+func sameWords(a, b *metav1.Condition) bool {
+	return a != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
+}
+
+func (s *Step) eventAnnotations() map[string]string {
+	if s.Sync.Status.LastAttemptedRevision == "" {
+		return nil
+	}
+	return map[string]string{v1alpha1.GroupVersion.Group + "/revision": s.Sync.Status.LastAttemptedRevision}
+}

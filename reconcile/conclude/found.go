@@ -1,0 +1,146 @@
+// Package conclude says what a pass has found: it is the one place where findings
+// become status, conditions, events, metrics, commit statuses and the time of the next
+// pass. Whatever came out of a Secret is redacted first.
+package conclude
+
+import (
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/controller"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Found is what a pass has found, the words of it not redacted yet. Every string and
+// every error in it is redacted, however deep it lies, but for what is tagged
+// `redact:"-"`: names, by which an object is known.
+type Found struct {
+	finding.Findings
+
+	// Revision is the one that the pass is about, and Commit its commit; both empty
+	// where no pass has fetched one since the daemon started.
+	Revision string `redact:"-"`
+	Commit   string `redact:"-"`
+	// Cluster is the name of the EKS cluster; empty while it is not known.
+	Cluster string `redact:"-"`
+
+	// Suspended, Elsewhere and Finished say that nothing was looked at: the NodeSync is
+	// suspended, is in a namespace that is not watched, or its deletion is concluded.
+	Suspended, Elsewhere, Finished bool
+
+	// Fault is what stopped the pass.
+	Fault *fault.Error
+	// Unfetched is why the source could not be fetched, where the pass went on with the
+	// last Snapshot, and Unverified why the revision lacks a signature that it needs.
+	Unfetched, Unverified error
+	// Unpulled is why the charts could not be pulled, Unkept why what they made may not
+	// be corrected, and NotUpgraded why they are not changed; the pass went on under
+	// what is installed.
+	Unpulled, Unkept, NotUpgraded error
+	// Unwritten joins the errors of objects that could not be written.
+	Unwritten error
+
+	// Collision is the emergency of a controller that runs under another cluster's name.
+	// SawAccount says that it was looked for.
+	Collision  string
+	SawAccount bool
+
+	// Stages are how far each has come; nil where none was looked at.
+	Stages []Stage
+	// InUse are the classes that were deleted while something names them.
+	InUse []plan.InUse `redact:"-"`
+	// Fought is what the charts made and somebody changes again and again, in words.
+	Fought string
+	// Drifted are the objects that differ from Git where the NodeSync only reports it.
+	Drifted []render.Ref `redact:"-"`
+	// Held are the changes that would disrupt more nodes than the guard allows.
+	Held []Held
+	// Launchless are the pools that get no nodes, each with why, and Noded those that
+	// have a node. Looked says that they were looked for.
+	Launchless []nodes.Launchless
+	Noded      map[string]bool
+	Looked     bool
+	// Drifting says which nodes drift unexpectedly after a change of Karpenter.
+	// WatchedDrift says that they were looked for.
+	Drifting     string
+	WatchedDrift bool
+}
+
+// Stage is how far one Stage has come, and why no further.
+type Stage struct {
+	Name    render.Stage
+	Ready   bool
+	Message string
+}
+
+// Held is a change that the guard holds, and why.
+type Held struct {
+	Ref     render.Ref `redact:"-"`
+	Message string
+}
+
+// Deeds are what a pass has done, for metrics.
+type Deeds struct {
+	// Took is how long each step took.
+	Took []Took
+	// Written are the definitions that were written, Removed what was done for removals.
+	Written []apply.Written
+	Removed []teardown.Deed
+	// Saves is how often the NodeSync itself was written.
+	Saves int
+}
+
+// Took is how long one step of a pass took.
+type Took struct {
+	Step     string
+	Duration time.Duration
+}
+
+// Tools are what a conclusion speaks to.
+type Tools struct {
+	// Client writes the NodeSync.
+	Client  client.Client
+	Events  record.EventRecorder
+	Metrics controller.Metrics
+	Meter   *Meter
+	Reports Reports
+	History History
+	// Now tells the time.
+	Now func() time.Time
+	// Namespace is the daemon's.
+	Namespace string
+}
+
+// Step concludes one pass.
+type Step struct {
+	Tools
+	Found
+	Deeds
+	// Sync is the NodeSync as the pass leaves it, Before as it was read.
+	Sync, Before *v1alpha1.NodeSync
+	Memory       *Memory
+	// Began is the pass's time.
+	Began time.Time
+}
+
+// Memory is what one conclusion leaves to the next. Losing it costs time and nothing
+// else.
+type Memory struct {
+	// Saved is the resourceVersion of what was written last; empty where nothing was.
+	Saved string
+	// applied is the revision that an event has said was applied, unless one said that
+	// something went wrong since.
+	applied string
+	history history
+	haste   haste
+	hidden  hidden
+}

@@ -1,0 +1,133 @@
+package conclude
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/redact"
+)
+
+// hidden is what came out of Secrets, which no message repeats. The zero value hides
+// nothing.
+type hidden struct {
+	values, credentials remembered
+}
+
+// remembered are the secrets of the last pass that had other ones, and of the one
+// before: a controller that runs with the latter may still be reported.
+type remembered struct {
+	last     []string
+	redactor redact.Redactor
+}
+
+// addValues hides what came into the chart's values.
+func (h *hidden) addValues(secrets []string) { h.values.add(secrets, redact.Values) }
+
+// addCredentials hides what opens the source and the registries.
+func (h *hidden) addCredentials(secrets []string) { h.credentials.add(secrets, redact.Credentials) }
+
+func (r *remembered) add(secrets []string, hide func(...string) redact.Redactor) {
+	if slices.Equal(r.last, secrets) {
+		return
+	}
+	r.redactor = hide(append(slices.Clone(r.last), secrets...)...)
+	r.last = slices.Clone(secrets)
+}
+
+// hide takes all of them out of a message.
+func (h *hidden) hide(message string) string {
+	return h.values.redactor.Hide(h.credentials.redactor.Hide(message))
+}
+
+func (h *hidden) empty() bool { return h.values.redactor.Empty() && h.credentials.redactor.Empty() }
+
+// fault is an error without what is hidden, of the class that it had.
+func (h *hidden) fault(err *fault.Error) *fault.Error {
+	if err == nil || h.hide(err.Error()) == err.Error() {
+		return err
+	}
+	brief := err.Brief().Map(h.hide)
+	return &fault.Error{Class: err.Class, Reason: err.Reason, Err: errors.New(h.hide(err.Error())), Short: &brief}
+}
+
+// error is an error without what is hidden, classified as it was.
+func (h *hidden) error(err error) error {
+	if err == nil || h.hide(err.Error()) == err.Error() {
+		return err
+	}
+	return h.fault(fault.Classify(err))
+}
+
+// HideValues hides what came into the chart's values, from now on.
+func (m *Memory) HideValues(secrets []string) { m.hidden.addValues(secrets) }
+
+// HideCredentials hides what opens the source and the registries, from now on.
+func (m *Memory) HideCredentials(secrets []string) { m.hidden.addCredentials(secrets) }
+
+// Hide takes all of them out of a message.
+func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
+
+// Redact takes what came out of Secrets from all that a pass is going to say. It is the
+// one place, and comes before any of it is said.
+func (s *Step) Redact() {
+	if s.Memory.hidden.empty() {
+		return
+	}
+	s.Memory.hidden.found(reflect.ValueOf(&s.Found).Elem())
+	s.Memory.hidden.status(reflect.ValueOf(&s.Sync.Status).Elem())
+}
+
+// notRedacted is the tag of names, by which an object is known: a Secret may hold
+// their very words.
+const notRedacted = "-"
+
+// found redacts every string and every error in a value, whatever fields it has.
+func (h *hidden) found(v reflect.Value) {
+	switch {
+	case v.Type() == reflect.TypeFor[*fault.Error]():
+		v.Set(reflect.ValueOf(h.fault(v.Interface().(*fault.Error))))
+	case v.Type() == reflect.TypeFor[error]():
+		if err, ok := v.Interface().(error); ok {
+			v.Set(reflect.ValueOf(h.error(err)))
+		}
+	case v.Type() == reflect.TypeFor[string]():
+		v.SetString(h.hide(v.String()))
+	default:
+		h.within(v, h.found, func(f reflect.StructField) bool { return f.Tag.Get("redact") != notRedacted })
+	}
+}
+
+// status redacts the messages of a NodeSync's status. What identifies something is
+// never redacted there: removals go by it.
+func (h *hidden) status(v reflect.Value) {
+	if v.Type() == reflect.TypeFor[string]() {
+		v.SetString(h.hide(v.String()))
+		return
+	}
+	h.within(v, h.status, func(f reflect.StructField) bool {
+		return f.Type != reflect.TypeFor[string]() || f.Name == "Message" || f.Name == "Failure"
+	})
+}
+
+// within redacts what a value is made of; of a struct the exported fields that are
+// chosen.
+func (h *hidden) within(v reflect.Value, redact func(reflect.Value), chosen func(reflect.StructField) bool) {
+	switch v.Kind() { //nolint:exhaustive // the others hold no words
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && chosen(f) {
+				redact(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			redact(v.Index(i))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			redact(v.Elem())
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package conclude
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+)
+
+// Reports keeps what the Git hosts are to be told until they have been. It
+// speaks to no host while a pass waits.
+type Reports interface {
+	// Head is the commit that was spoken of last.
+	Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error)
+	// Say notes a verdict; it stands in the cluster when Say returns.
+	Say(ctx context.Context, sync *v1alpha1.NodeSync, s queue.Saying) error
+	// Reported is what was said last, and what the hosts are in trouble with.
+	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
+	// Farewell notes the last word on a NodeSync that is being deleted, and says whether
+	// there is nothing more to wait for.
+	Farewell(ctx context.Context, sync *v1alpha1.NodeSync, f queue.Farewell) (done bool, err error)
+	// Forget drops what is held of a NodeSync that is gone.
+	Forget(name types.NamespacedName)
+}
+
+// report has the verdict told as a commit status. What fails there never fails
+// the pass: an event and the status say why. It returns false where a host has to be
+// asked first which commits the revision brought: the status does not wait for that.
+func (s *Step) report(ctx context.Context) bool {
+	told, err := s.say(ctx)
+	s.warnOfReport(err)
+	s.noteReported()
+	return told
+}
+
+// reportHistory asks which commits the revision brought, and reports on them.
+func (s *Step) reportHistory(ctx context.Context) {
+	s.askHistory(ctx)
+	_, err := s.say(ctx)
+	s.warnOfReport(err)
+	s.WakeBy(s.Began) // the next pass shows in the status what was told
+}
+
+func (s *Step) warnOfReport(err error) {
+	if err != nil {
+		s.Warn("ReportFailed", fmt.Sprintf("commit status: %v", err))
+		s.WakeBy(s.Began.Add(s.Sync.GetRetryInterval()))
+	}
+}
+
+// say notes the verdict, and returns false where it is not known on which commits.
+func (s *Step) say(ctx context.Context) (bool, error) {
+	if s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || s.SaysNothingOfTheCommit() {
+		return true, nil
+	}
+	if len(s.Sync.Spec.Report) == 0 && len(s.Sync.Status.Reported) == 0 {
+		return true, nil // nobody has ever been told
+	}
+	head, err := s.Reports.Head(ctx, s.Sync)
+	if err != nil {
+		return true, err
+	}
+	v := s.Verdict()
+	saying := queue.Saying{
+		Hosts:       s.hosts(),
+		Context:     s.statusContext(),
+		Fallback:    s.contextIn(s.Sync.Namespace),
+		Head:        s.Commit,
+		State:       v.CommitState(),
+		Description: v.CommitText(),
+		Retry:       s.Sync.Status.LastHandledReconcileAt != s.Before.Status.LastHandledReconcileAt,
+		At:          s.Began,
+	}
+	if head != s.Commit {
+		commits, known := s.commits()
+		if !known {
+			return false, nil
+		}
+		saying.Commits = commits
+	}
+	return true, s.Reports.Say(ctx, s.Sync, saying)
+}
+
+// SaysNothingOfTheCommit says whether the pass came to no end for a Git host that
+// cannot be reached, or an API server that is busy or away. What was told of the
+// commit stands: a failure would be a final word.
+func (s *Step) SaysNothingOfTheCommit() bool {
+	for _, err := range []error{s.Unfetched, s.Unverified} {
+		if f := fault.Classify(err); f != nil && f.Class == fault.Transient {
+			return true
+		}
+	}
+	return slices.ContainsFunc([]*fault.Error{s.Fault, fault.Classify(s.Unwritten)}, func(f *fault.Error) bool {
+		return f != nil && (f.Reason == v1alpha1.ReasonAPIServerBusy || f.Reason == v1alpha1.ReasonAPIServerAway)
+	})
+}
+
+// hosts are those that are to be told, each with the page that a status links to.
+func (s *Step) hosts() []queue.Target {
+	var hosts []queue.Target
+	for _, to := range s.Sync.Spec.Report {
+		repository := report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Git.URL))
+		hosts = append(hosts, queue.Target{
+			Host: queue.Host{Provider: to.Provider, URL: repository, Secret: to.SecretRef.Name},
+			Page: cmp.Or(to.TargetURL, report.Page(to.Provider, repository, s.Commit, s.Sync.Spec.Path)),
+		})
+	}
+	return hosts
+}
+
+// statusContext is plumbline/<cluster>/<name>, so that clusters on one
+// repository never overwrite each other. Empty while the cluster's name is not
+// known.
+func (s *Step) statusContext() string {
+	if s.Cluster == "" {
+		return ""
+	}
+	return s.contextIn(s.Cluster)
+}
+
+func (s *Step) contextIn(cluster string) string { return "plumbline/" + cluster + "/" + s.Sync.Name }
+
+// noteReported shows in the status what was told, and tells of trouble that is
+// new.
+func (s *Step) noteReported() {
+	list, known := s.Reports.Reported(s.Sync)
+	if !known {
+		return
+	}
+	for i := range list {
+		list[i].Failure = s.Memory.Hide(list[i].Failure)
+	}
+	for _, r := range list {
+		told := slices.ContainsFunc(s.Before.Status.Reported, func(before v1alpha1.Reported) bool {
+			return before.Provider == r.Provider && before.URL == r.URL && before.Failure == r.Failure
+		})
+		if r.Failure != "" && !told {
+			s.Warn("ReportFailed", r.Failure)
+		}
+	}
+	s.Sync.Status.Reported = list
+}

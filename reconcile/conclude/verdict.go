@@ -1,0 +1,192 @@
+package conclude
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// State is what a pass comes to, in kstatus' sense.
+type State int
+
+const (
+	// The states, the gravest last.
+	Done     State = iota // as Git says
+	Working               // on the way; a watch or a time wakes us
+	Retrying              // went wrong, tried again by itself
+	Stuck                 // a person has to do something
+)
+
+// Verdict is what a pass comes to, in the words that the condition, the event
+// and the commit status share. No word in it changes while nothing changes.
+type Verdict struct {
+	Class           State
+	Reason, Message string
+	// Brief is the message for a commit status, which holds little; the message
+	// itself where there is none.
+	Brief fault.Brief
+	// nodeless says that a pool of Git launches no node and has none: nothing is wrong
+	// with the definitions, and the commit is not done all the same.
+	nodeless bool
+}
+
+// Verdict weighs what was found: the gravest speaks.
+func (s *Step) Verdict() Verdict {
+	status := s.Sync.Status
+	switch {
+	case s.Elsewhere:
+		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonNamespaceNotWatched, Message: fmt.Sprintf("NodeSyncs are served in namespace %s only: move it there", s.Namespace)}
+	case s.openCollision() != "":
+		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonClusterNameCollision, Message: s.openCollision()}
+	case s.Fault != nil:
+		return verdictOf(s.Fault)
+	case s.Unfetched != nil:
+		return verdictOf(fault.Classify(s.Unfetched))
+	case s.NotUpgraded != nil:
+		return verdictOf(fault.Classify(fault.Several(append([]error{s.NotUpgraded}, fault.Apart(s.Unwritten)...))))
+	case s.Unwritten != nil:
+		return verdictOf(fault.Classify(s.Unwritten))
+	case len(stalled(status.Removals)) > 0:
+		return stalledVerdict(stalled(status.Removals))
+	case len(s.Held)+len(heldRemovals(status.Removals)) > 0:
+		return heldVerdict(s.Held, heldRemovals(status.Removals))
+	}
+	return s.stateVerdict()
+}
+
+// stateVerdict weighs what was found by a pass in which nothing failed.
+func (s *Step) stateVerdict() Verdict {
+	status := s.Sync.Status
+	switch {
+	case len(s.InUse) > 0:
+		return s.classInUse(s.InUse[0])
+	case s.Unpulled != nil:
+		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", s.Unpulled)))
+	case s.Unkept != nil:
+		return verdictOf(fault.Classify(fmt.Errorf("%w; what the charts made is left as it is, and definitions are applied", s.Unkept)))
+	case s.Fought != "":
+		return s.fight()
+	case len(s.Drifted) > 0:
+		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf("differs from Git, and drift is Report: %s", finding.SomeOf(s.Drifted))}
+	case len(s.Waits) > 0:
+		return waitingVerdict(s.Waits[0])
+	case status.OpenRemovals > 0:
+		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: describeRemovals(status.Removals), Brief: briefOfRemovals(status.Removals)}
+	}
+	return s.doneVerdict()
+}
+
+// doneVerdict says that all is applied, and in a commit status which pool launches no
+// node: Ready does not hang on it, as its pods may fit elsewhere.
+func (s *Step) doneVerdict() Verdict {
+	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
+	if len(s.Launchless) == 0 {
+		return v
+	}
+	first := s.Launchless[0]
+	for _, l := range s.Launchless {
+		if !s.Noded[l.Pool] {
+			first, v.nodeless = l, true
+			break
+		}
+	}
+	v.Brief = fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, first.Pool), Cause: first.Why}
+	return v
+}
+
+func verdictOf(f *fault.Error) Verdict {
+	v := Verdict{Class: Retrying, Reason: f.Reason, Message: f.Error(), Brief: f.Brief()}
+	switch f.Class {
+	case fault.Terminal:
+		v.Class = Stuck
+	case fault.Waiting, fault.Superseded:
+		v.Class = Working
+	case fault.Transient:
+	}
+	return v
+}
+
+// waitingVerdict says what is waited for, once: most messages begin with it.
+func waitingVerdict(w finding.Wait) Verdict {
+	v := Verdict{Class: Working, Reason: v1alpha1.ReasonWaiting, Message: "waiting for " + w.On}
+	switch {
+	case w.Message == "":
+	case strings.HasPrefix(w.Message, w.On+" "), strings.HasPrefix(w.Message, w.On+":"):
+		v.Message = "waiting: " + w.Message
+	default:
+		v.Message += ": " + w.Message
+	}
+	return v
+}
+
+// classInUse says who keeps a class that was deleted, and the way out. It is a person's
+// to take from the start; it counts as stalled after as long as a removal does.
+func (s *Step) classInUse(u plan.InUse) Verdict {
+	v := Verdict{Class: Retrying, Reason: v1alpha1.ReasonClassTerminating, Message: u.Message(), Brief: fault.Brief{What: u.Brief()}}
+	if !s.Began.Before(u.Since.Add(s.Sync.GetStallAfter())) {
+		v.Class = Stuck
+	}
+	return v
+}
+
+// revision is the one that the pass is about, or that the last one was.
+func (s *Step) revision() string { return cmp.Or(s.Revision, s.Sync.Status.LastAttemptedRevision) }
+
+// CommitState is the verdict as a commit status.
+func (v Verdict) CommitState() report.State {
+	switch v.Class {
+	case Done:
+		if v.nodeless {
+			return report.Pending
+		}
+		return report.Success
+	case Working:
+		return report.Pending
+	case Retrying, Stuck:
+	}
+	return report.Failure
+}
+
+// CommitText is the verdict for a commit status, the most important first.
+func (v Verdict) CommitText() string {
+	switch {
+	case v.Brief != fault.Brief{}:
+		return v.Brief.String()
+	case v.Class == Done:
+		return "applied, Ready, no removal open; node rollouts are not tracked yet"
+	}
+	return fault.Brief{What: v.Message}.String()
+}
+
+// fight is what is said of it until Git changes, the fight ends, or a person asks.
+func (s *Step) fight() Verdict {
+	return Verdict{
+		Class: Stuck, Reason: v1alpha1.ReasonConflict,
+		Message: fmt.Sprintf("%s: it was corrected again and again, and is left as it is now: stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile %s corrects it once more",
+			s.Fought, s.Sync.Name),
+		Brief: fault.Brief{What: s.Fought + ": corrected again and again, left as it is now: stop what changes it, or use ignoreDifferences"},
+	}
+}
+
+// openCollision is the emergency as this pass has seen it, or, where the pass
+// stopped before it could look, as the last one did.
+func (s *Step) openCollision() string {
+	before := conditions.Get(s.Before, meta.ReadyCondition)
+	if s.SawAccount || s.Fault == nil || before == nil || !s.Sync.DeletionTimestamp.IsZero() {
+		return s.Collision
+	}
+	if before.Reason != v1alpha1.ReasonClusterNameCollision {
+		return ""
+	}
+	return before.Message
+}
