@@ -94,7 +94,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 			if p.stages.Changing || !p.stages.CRDs.Ready || !p.stages.Controller.Ready {
 				t.Errorf("stages %+v", p.stages)
 			}
-			if got := p.due(); len(got) != 1 || got[0].Action != plan.Create {
+			if got := p.changesStep().Due(); len(got) != 1 || got[0].Action != plan.Create {
 				t.Errorf("due %+v, want the new pool", got)
 			}
 		})
@@ -114,8 +114,8 @@ func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 		}
 		p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
 		karpenter = p.sync.Status.Karpenter
-		if p.Fault != nil || p.NotUpgraded == nil || len(p.due()) != 1 {
-			t.Errorf("%s: fault %v, not upgraded for %v, due %v", what, p.Fault, p.NotUpgraded, p.due())
+		if p.Fault != nil || p.NotUpgraded == nil || len(p.changesStep().Due()) != 1 {
+			t.Errorf("%s: fault %v, not upgraded for %v, due %v", what, p.Fault, p.NotUpgraded, p.changesStep().Due())
 		}
 		if b.install.Rehearsed != rehearsals {
 			t.Errorf("%s: %d rehearsals, want %d", what, b.install.Rehearsed, rehearsals)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
@@ -40,17 +41,12 @@ type memory struct {
 	// hears of it is no pass: memories guards it.
 	pushedAt time.Time
 
-	// forms are the definitions as each was in the cluster last.
-	forms forms
-
-	// mutated are the objects that something in the cluster changes at each write.
-	mutated mutated
-
 	// The revision that could not be verified.
 	unverified unverified
 
 	// What each step's room remembers.
 	desired  desired.Memory
+	changes  changes.Memory
 	install  install.Memory
 	cluster  cluster.Memory
 	policy   policy.Memory

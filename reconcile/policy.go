@@ -28,7 +28,7 @@ func (p *pass) policyStep() *policy.Step {
 			Fetch: p.fetchFor,
 		},
 		Sync: p.sync, Before: p.before.Status, Snapshot: cmp.Or(p.snapshot, p.memory.snapshot),
-		Set: p.want.Set, Schema: p.want.Schema, Live: p.live, Applied: p.memory.forms.of, Memory: &p.memory.policy,
+		Set: p.want.Set, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
 		Now: p.now, Retry: p.retryInterval(), StallAfter: p.stallAfter(),
 		Hosts:     p.poolHosts,
 		Order:     func(commit string) source.Order { return p.Source.Order(p.name().String(), commit) },

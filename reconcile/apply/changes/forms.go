@@ -1,4 +1,4 @@
-package reconcile
+package changes
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,20 +17,23 @@ type forms struct {
 	behind map[render.Ref]bool
 }
 
+// Forms are the definitions that are, or were last, in the cluster as Git has them.
+func (m *Memory) Forms() map[render.Ref]*unstructured.Unstructured { return m.forms.of }
+
 // noteForms notes each definition that is in the cluster as Git has it now, or was
 // until another controller changed it. For a Set that was noted before, it costs what
 // differs, not what the Set has.
-func (p *pass) noteForms() {
+func (s *Step) noteForms() {
 	behind := map[render.Ref]bool{}
-	for i := range p.plan.Changes {
-		if !p.plan.Changes[i].Drift {
-			behind[p.plan.Changes[i].Ref] = true
+	for i := range s.Plan.Changes {
+		if !s.Plan.Changes[i].Drift {
+			behind[s.Plan.Changes[i].Ref] = true
 		}
 	}
-	for _, w := range p.applied.Written {
+	for _, w := range s.applied.Written {
 		delete(behind, w.Ref)
 	}
-	p.memory.forms = p.memory.forms.next(p.want.Set, behind)
+	s.Memory.forms = s.Memory.forms.next(s.Set, behind)
 }
 
 // next are the forms after a pass over a Set, of which some are behind.

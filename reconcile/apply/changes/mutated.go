@@ -1,4 +1,4 @@
-package reconcile
+package changes
 
 import (
 	"errors"
@@ -25,39 +25,39 @@ type mutation struct {
 
 // noteMutated notes what came back otherwise than it was written. It is not written again
 // before the retry interval is over, as long as neither Git nor the object changes.
-func (p *pass) noteMutated() {
+func (s *Step) noteMutated() {
 	planned := map[render.Ref]plan.Change{}
 	next := mutated{}
-	for _, c := range p.plan.Changes {
+	for _, c := range s.Plan.Changes {
 		planned[c.Ref] = c
-		if known, ok := p.memory.mutated[c.Ref]; ok && p.stillMutated(c) != nil {
+		if known, ok := s.Memory.mutated[c.Ref]; ok && s.stillMutated(c) != nil {
 			next[c.Ref] = known
 		}
 	}
-	for _, f := range p.applied.Failed {
+	for _, f := range s.applied.Failed {
 		var changed *apply.MutatedError
 		if errors.As(f.Err, &changed) {
-			next[f.Ref] = mutation{written: planned[f.Ref].Object.Defaulted, generation: changed.Object.GetGeneration(), at: p.now, err: f.Err}
+			next[f.Ref] = mutation{written: planned[f.Ref].Object.Defaulted, generation: changed.Object.GetGeneration(), at: s.Now, err: f.Err}
 		}
 	}
-	p.memory.mutated = next
+	s.Memory.mutated = next
 }
 
 // stillMutated says why a Change is not written now: it was a moment ago, and something
 // in the cluster has changed it. Nil where it is to be written.
-func (p *pass) stillMutated(c plan.Change) error {
-	known, ok := p.memory.mutated[c.Ref]
+func (s *Step) stillMutated(c plan.Change) error {
+	known, ok := s.Memory.mutated[c.Ref]
 	switch {
-	case !ok, c.Live == nil, p.insists():
+	case !ok, c.Live == nil, s.Insist:
 		return nil
-	case known.written != c.Object.Defaulted, known.generation != c.Live.GetGeneration(), !p.now.Before(known.at.Add(p.retryInterval())):
+	case known.written != c.Object.Defaulted, known.generation != c.Live.GetGeneration(), !s.Now.Before(known.at.Add(s.Retry)):
 		return nil
 	}
-	p.WakeBy(known.at.Add(p.retryInterval()))
+	s.WakeBy(known.at.Add(s.Retry))
 	return known.err
 }
 
 // attemptedNow says whether this pass has tried to write an object.
-func (p *pass) attemptedNow(ref render.Ref) bool {
-	return slices.ContainsFunc(p.applied.Failed, func(f apply.Failure) bool { return f.Ref == ref })
+func (s *Step) attemptedNow(ref render.Ref) bool {
+	return slices.ContainsFunc(s.applied.Failed, func(f apply.Failure) bool { return f.Ref == ref })
 }
