@@ -13,6 +13,7 @@ func FuzzReadValues(f *testing.F) {
 	f.Add("replicas: 2\nsettings: {clusterName: null}\n")
 	f.Add("a: &a {b: 1}\nc: {<<: *a}\n")
 	f.Add("- 1\n")
+	f.Add("a: 9999999999999999999999999999999999999999\nb: 1e1000000000\nc: -0x1p-99999\nd: 9_9.9e+99\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		snap := render.Snapshot{FS: fstest.MapFS{"values.yaml": {Data: []byte(text)}}}
 		k := &render.Karpenter{ValuesFiles: []string{"values.yaml"}}

@@ -59,6 +59,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	dropEmpty(content)
 	content, problems := m.substitute(kind, content)
 	problems = append(problems, checkMetadata(kind, content)...)
+	problems = append(problems, checkQuantities(kind, content)...)
 	if len(problems) > 0 {
 		return Object{}, problems
 	}
@@ -73,13 +74,15 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		Defaulted: desired.DeepCopy(),
 	}
 	problems = checkDefinition(made)
-	if m.validator == nil {
-		return made, problems
+	if m.validator != nil {
+		m.validator.Default(made.Defaulted)
+		share(desired.Object, made.Defaulted.Object)
+		for _, err := range m.validator.Validate(ctx, desired) {
+			problems = append(problems, problem{err.Field, fieldMessage(made.Ref, err)})
+		}
 	}
-	m.validator.Default(made.Defaulted)
-	share(desired.Object, made.Defaulted.Object)
-	for _, err := range m.validator.Validate(ctx, desired) {
-		problems = append(problems, problem{err.Field, fieldMessage(made.Ref, err)})
+	if len(problems) == 0 {
+		problems = checkReadable(made)
 	}
 	return made, problems
 }
@@ -121,8 +124,13 @@ func fieldMessage(ref Ref, err *field.Error) string {
 		// The schema's own messages begin with the field once more.
 		body = err.Field + ": " + strings.Replace(body, ": "+err.Field+" in body ", ": ", 1)
 	}
-	if runes := []rune(body); len(runes) > maxMessage {
-		body = string(runes[:maxMessage]) + "…"
+	return fmt.Sprintf("%s: %s", ref, cut(body))
+}
+
+// cut shortens a message.
+func cut(message string) string {
+	if runes := []rune(message); len(runes) > maxMessage {
+		return string(runes[:maxMessage]) + "…"
 	}
-	return fmt.Sprintf("%s: %s", ref, body)
+	return message
 }

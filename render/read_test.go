@@ -158,6 +158,7 @@ func TestReadKarpenterOfNothing(t *testing.T) {
 func FuzzReadKarpenter(f *testing.F) {
 	f.Add([]byte(plumblineYAML))
 	f.Add([]byte("apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\nvalues: {settings: 1, controller: {env: [1, {name: CLUSTER_NAME}]}}\nnodes: [..]\n"))
+	f.Add([]byte(plumblineYAML + "\nvalues: {replicas: 99999999999999999999999, controller: {resources: {limits: {cpu: 1e1000000000}}}}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		karpenter, err := render.ReadKarpenter(folder(map[string]string{"plumbline.yaml": string(data)}), ".")
 		var errs render.Errors

@@ -63,6 +63,26 @@ func TestRefused(t *testing.T) {
 			strings.Replace(pool("a"), "requirements: []", "requirements:\n        - {key: kubernetes.io/arch, operator: In, values: [x86_64, s390x]}", 1),
 			[]string{`a.yaml:10: NodePool/a: no instance type has kubernetes.io/arch in [x86_64, s390x]: the known values are amd64, arm64`},
 		},
+		"a quantity of many digits": {
+			strings.Replace(pool("a"), "requirements: []", "requirements: []\n  limits:\n    cpu: 10\n    memory: "+strings.Repeat("9", 900_000), 1),
+			[]string{`a.yaml:12: NodePool/a: spec.limits.memory: a quantity has no more than 64 characters, and this one has 900000`},
+		},
+		"a quantity with a large exponent": {
+			strings.Replace(pool("a"), "requirements: []", "requirements: []\n  limits: {cpu: '1e1000000000'}", 1),
+			[]string{`a.yaml:10: NodePool/a: spec.limits.cpu: the exponent of a quantity is at most 99, and this one is "1e1000000000"`},
+		},
+		"a duration that is too long": {
+			strings.Replace(pool("a"), "requirements: []", "requirements: []\n      expireAfter: 9999999999h", 1),
+			[]string{`a.yaml:5: NodePool/a: Karpenter cannot read it: time: invalid duration "9999999999h"`},
+		},
+		"the duration of a budget that is too long": {
+			strings.Replace(pool("a"), "requirements: []", "requirements: []\n  disruption:\n    consolidateAfter: 0s\n    budgets: [{nodes: 10%, schedule: '@daily', duration: 9999999999h}]", 1),
+			[]string{`a.yaml:5: NodePool/a: Karpenter cannot read it: time: invalid duration "9999999999h"`},
+		},
+		"more pods than a number holds": {
+			strings.Replace(class("a"), "spec:\n", "spec:\n  kubelet: {maxPods: 4294967297}\n", 1),
+			[]string{`a.yaml:1: EC2NodeClass/a: Invalid value: "": Checked value must be of type integer with format int32 in spec.kubelet.maxPods`},
+		},
 		"a name that is no label": {
 			pool(strings.Repeat("n", 64)),
 			[]string{"a.yaml:4: NodePool/" + strings.Repeat("n", 64) + ": the name has 64 characters, and no more than 63"},
@@ -78,6 +98,61 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": tc.text}), ".", embedded(t))
 			expectErrors(t, err, tc.want)
+		})
+	}
+}
+
+// TestLongTextsAreCheap: whatever is read of a text as long as a file may be takes little
+// time, and what is said of it is short.
+func TestLongTextsAreCheap(t *testing.T) {
+	digits := strings.Repeat("9", 900_000)
+	in := func(field string) string {
+		return strings.Replace(pool("a"), "requirements: []", "requirements: []\n  "+field, 1)
+	}
+	budget := func(field string) string {
+		return in("disruption:\n    consolidateAfter: 0s\n    budgets: [{nodes: 10%, " + field + "}]")
+	}
+	requirement := func(rest string) string {
+		return strings.Replace(pool("a"), "requirements: []", "requirements: [{key: "+rest+"}]", 1)
+	}
+	kubelet := func(field string) string {
+		return strings.Replace(class("a"), "spec:\n", "spec:\n  kubelet: {"+field+"}\n", 1)
+	}
+	for name, text := range map[string]string{
+		"a quantity":                in("limits: {cpu: " + digits + "}"),
+		"a fraction":                in("limits: {cpu: 0." + digits + "}"),
+		"a quantity as text":        in("limits: {cpu: '" + digits + "'}"),
+		"what is reserved":          kubelet("kubeReserved: {cpu: '" + digits + "'}"),
+		"a size":                    strings.Replace(class("a"), "spec:\n", "spec:\n  blockDeviceMappings: [{deviceName: a, ebs: {volumeSize: "+digits+"Gi}}]\n", 1),
+		"a whole number":            in("weight: " + digits),
+		"an exponent":               in("weight: 1e" + digits),
+		"a hexadecimal number":      in("weight: 0x" + digits),
+		"a float by its tag":        in("weight: !!float " + digits),
+		"a number by its tag":       in("weight: !!int " + digits),
+		"a date":                    in("weight: !!timestamp " + digits),
+		"a percentage":              budget("reasons: [], nodes: " + digits + "%"),
+		"a duration":                in("disruption: {consolidateAfter: " + strings.Repeat("9h", 450_000) + "}"),
+		"the duration of a budget":  budget("schedule: '@daily', duration: " + digits + "h"),
+		"a cron schedule of digits": budget("duration: 1h, schedule: '" + digits + " * * * *'"),
+		"a cron schedule of ranges": budget("duration: 1h, schedule: '" + strings.Repeat("0-59/1,", 120_000) + "0 * * * *'"),
+		"a time zone":               budget("duration: 1h, schedule: 'TZ=" + digits + " * * * * *'"),
+		"a bound":                   requirement("karpenter.k8s.aws/instance-cpu, operator: Gt, values: ['" + digits + "']"),
+		"a CIDR":                    kubelet("clusterDNS: ['" + digits + ".0.0.0/8']"),
+		"a label":                   requirement("kubernetes.io/arch, operator: In, values: ['" + digits + "']"),
+		"a variable":                in("weight: ${" + strings.Repeat("A", 900_000) + "}"),
+		"a name":                    pool(strings.Repeat("n", 900_000)),
+		"a kind":                    "apiVersion: v1\nkind: " + digits + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			validator := embedded(t)
+			began := time.Now()
+			_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": text}), ".", validator)
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			if err != nil && len(err.Error()) > 16<<10 {
+				t.Errorf("the error has %d characters: %.200s…", len(err.Error()), err.Error())
+			}
 		})
 	}
 }

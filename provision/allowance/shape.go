@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
 
 // shape is what an open value may be. The chart writes most of them into YAML as
@@ -45,13 +47,13 @@ func pattern(is, expression string) shape {
 
 var (
 	flag     = pattern("true or false", `true|false`)
-	number   = pattern("a number", `[0-9]+(\.[0-9]+)?`)
+	number   = pattern("a number", `[0-9]{1,15}(\.[0-9]{1,20})?`)
 	share    = pattern("a number or a percentage", `[0-9]{1,9}%?`)
 	word     = pattern("a word", `[A-Za-z0-9][A-Za-z0-9._-]{0,252}`)
 	endpoint = pattern("a URL", `https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._/-]*)?`)
 	gates    = pattern("a list of Name=true or Name=false", `[A-Za-z]+=(true|false)(,[A-Za-z]+=(true|false))*`)
 	duration = text("a duration", func(s string) bool { _, err := time.ParseDuration(s); return err == nil })
-	amount   = text("a quantity", func(s string) bool { _, err := resource.ParseQuantity(s); return err == nil })
+	amount   = text("a quantity", isQuantity)
 	bundle   = text("certificates in base64", isBundle)
 
 	outputs = shape{is: "a list of stdout and stderr", fits: func(value any) bool {
@@ -92,6 +94,15 @@ func each(value any, holds func(key string, value any) bool) bool {
 		}
 	}
 	return true
+}
+
+// isQuantity reads no text that takes long to read.
+func isQuantity(s string) bool {
+	if weigh.Quantity(s) != nil {
+		return false
+	}
+	_, err := resource.ParseQuantity(s)
+	return err == nil
 }
 
 // isBundle takes PEM in base64, as the API server's certificate authority is given.

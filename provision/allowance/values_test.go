@@ -87,6 +87,8 @@ func TestValuesThatMayNot(t *testing.T) {
 		"YAML in a number":                    {"replicas: \"1\\n  template: {}\"", []string{"replicas"}},
 		"YAML in a word":                      {"dnsPolicy: \"Default\\n      hostPID: true\"\ncontroller: {containerName: \"a\\n          securityContext: {privileged: true}\"}", []string{"controller.containerName", "dnsPolicy"}},
 		"a log in a file":                     {"logOutputPaths: [/host/etc/cron.d/evil]", []string{"logOutputPaths"}},
+		"a quantity with a large exponent":    {"controller: {resources: {limits: {cpu: \"1e1000000000\"}}}", []string{"controller.resources.limits.cpu"}},
+		"a quantity of many digits":           {"controller: {resources: {requests: {memory: \"" + strings.Repeat("9", 100) + "\"}}}", []string{"controller.resources.requests.memory"}},
 		"what no chart has":                   {"hostPID: true\nsettings: {brandNew: 1}", []string{"hostPID", "settings.brandNew"}},
 		"dots in a key":                       {"settings.clusterName: x\ncontroller: {resources.limits.cpu: 1}", []string{"controller[resources.limits.cpu]", "[settings.clusterName]"}},
 	} {

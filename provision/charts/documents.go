@@ -37,6 +37,9 @@ func (d Documents) Objects() ([]*unstructured.Unstructured, error) {
 		if err := one.decode(&object.Object); err != nil {
 			return nil, err
 		}
+		if unfit := weigh.Quantities(object.Object); len(unfit) > 0 {
+			return nil, fmt.Errorf("%s renders to a quantity that is too much to read: %s", one.Source, unfit[0].Path)
+		}
 		if len(object.Object) > 0 {
 			objects = append(objects, object)
 		}

@@ -1,0 +1,25 @@
+package charts
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestQuantitiesOfADocument: what takes too long to read is refused before Helm or a type
+// reads it, and not repeated.
+func TestQuantitiesOfADocument(t *testing.T) {
+	deployment := func(cpu string) Documents {
+		return Documents{{Source: "karpenter/templates/deployment.yaml", Text: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: karpenter}\nspec:\n  template:\n    spec:\n      containers:\n      - resources: {limits: {cpu: '" + cpu + "'}}\n"}}
+	}
+	if objects, err := deployment("500m").Objects(); err != nil || len(objects) != 1 {
+		t.Errorf("%d objects, error %v, want 1 object", len(objects), err)
+	}
+	for name, cpu := range map[string]string{"digits": strings.Repeat("9", 900_000), "an exponent": "1e1000000000"} {
+		t.Run(name, func(t *testing.T) {
+			const want = "karpenter/templates/deployment.yaml renders to a quantity that is too much to read: spec.template.spec.containers[0].resources.limits.cpu"
+			if _, err := deployment(cpu).Objects(); err == nil || err.Error() != want {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		})
+	}
+}
