@@ -5,7 +5,7 @@ import (
 
 	aws "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
 // checkReadable refuses what the CRD's schema lets through and Karpenter's own type cannot
@@ -15,7 +15,7 @@ func checkReadable(object Object) []problem {
 	var into any
 	switch object.Ref.Kind {
 	case NodePool:
-		into = &karpenter.NodePool{}
+		into = &karpv1.NodePool{}
 	case EC2NodeClass:
 		into = &aws.EC2NodeClass{}
 	default:

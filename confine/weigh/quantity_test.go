@@ -13,7 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	karpenter "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
@@ -78,8 +78,13 @@ func TestQuantities(t *testing.T) {
 // has a quantity, one that is too much is found.
 func TestEveryQuantityIsWeighed(t *testing.T) {
 	for _, read := range []any{
-		karpenter.NodePool{}, aws.EC2NodeClass{},
-		appsv1.Deployment{}, corev1.Service{}, corev1.ServiceAccount{}, policyv1.PodDisruptionBudget{}, rbacv1.ClusterRole{},
+		karpv1.NodePool{},
+		aws.EC2NodeClass{},
+		appsv1.Deployment{},
+		corev1.Service{},
+		corev1.ServiceAccount{},
+		policyv1.PodDisruptionBudget{},
+		rbacv1.ClusterRole{},
 	} {
 		kind := reflect.TypeOf(read)
 		objects := heavy(kind, nil)

@@ -71,7 +71,7 @@ func (g *Git) increment(ctx context.Context, store *store, c *conversation) erro
 	if len(res.ACKs) == 0 {
 		return errAnew // the host does not know the old tip any more
 	}
-	err = store.ingest(unpacked(r, res), limit)
+	err = store.ingest(ctx, unpacked(r, res), limit)
 	var large *LimitError
 	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
 		return errAnew // it may be in a commit on the way alone
@@ -90,7 +90,7 @@ func (g *Git) clone(ctx context.Context, s *slot, req Request) (*render.Snapshot
 	if err := s.refuses(c.target); err != nil {
 		return nil, target{}, err
 	}
-	fresh, err := newStore(g.nextDir())
+	fresh, err := newStore(g.nextDir(), g.room)
 	if err != nil {
 		return nil, target{}, err
 	}
@@ -122,7 +122,7 @@ func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Reque
 	}
 	defer func() { _ = res.Close() }()
 	fresh.shallow = res.Shallows
-	err = fresh.ingest(unpacked(r, res), g.limits())
+	err = fresh.ingest(ctx, unpacked(r, res), g.limits())
 	if errors.Is(err, errTooMuch) {
 		return &LimitError{What: "the repository " + bare(req.URL), Limit: g.options.MaxBytes}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // packOf is a pack of blobs and of a tree with nothing in it.
-func packOf(f *testing.F, texts ...string) []byte {
+func packOf(f testing.TB, texts ...string) []byte {
 	f.Helper()
 	objects := memory.NewStorage()
 	var hashes []plumbing.Hash
@@ -52,13 +52,13 @@ func FuzzIngest(f *testing.F) {
 	f.Add([]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, pack []byte) {
-		s, err := newStore(t.TempDir())
+		s, err := newStore(t.TempDir(), newRoom())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = s.remove() }()
 		most := limits{pack: 1 << 20, object: 64 << 10, content: 1 << 20, objects: 100}
-		if err := s.ingest(bytes.NewReader(pack), most); err != nil {
+		if err := s.ingest(t.Context(), bytes.NewReader(pack), most); err != nil {
 			left, err := os.ReadDir(s.packDir())
 			if err != nil || len(left) > 0 {
 				t.Fatalf("%d files are left, %v", len(left), err)

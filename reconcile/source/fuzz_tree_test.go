@@ -42,12 +42,12 @@ func FuzzTree(f *testing.F) {
 		if _, err := packfile.NewEncoder(&pack, objects, false).Encode([]plumbing.Hash{hash}, 10); err != nil {
 			t.Fatal(err)
 		}
-		s, err := newStore(t.TempDir())
+		s, err := newStore(t.TempDir(), newRoom())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = s.remove() }()
-		if err := s.ingest(&pack, limits{pack: 1 << 20, object: 64 << 10, content: 1 << 20, objects: 100}); err != nil {
+		if err := s.ingest(t.Context(), &pack, limits{pack: 1 << 20, object: 64 << 10, content: 1 << 20, objects: 100}); err != nil {
 			return
 		}
 		read := &tree{store: s, listings: newListings()}

@@ -53,6 +53,7 @@ type FetchStats struct {
 // with the same credentials shares one store; its fetches go one after another.
 type Git struct {
 	options Options
+	room    *room
 
 	mu     sync.Mutex
 	slots  map[identity]*slot
@@ -94,7 +95,7 @@ func NewGit(o Options) *Git {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Git{options: o, slots: map[identity]*slot{}, holds: map[string]hold{}}
+	return &Git{options: o, room: newRoom(), slots: map[identity]*slot{}, holds: map[string]hold{}}
 }
 
 // Fetch returns the newest revision of a reference, and when the fetch began

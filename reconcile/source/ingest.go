@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,8 +33,9 @@ type limits struct {
 //
 // go-git could write it too, but then reads it at the same time: an object that
 // says it has a gigabyte is in memory before anyone can refuse it, and a
-// connection that breaks leaves files open and on disk.
-func (s *store) ingest(pack io.Reader, limit limits) (err error) {
+// connection that breaks leaves files open and on disk. A large pack waits until there is
+// room for it.
+func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err error) {
 	f, err := os.CreateTemp(s.packDir(), "incoming-")
 	if err != nil {
 		return &StoreError{Err: err}
@@ -49,9 +51,15 @@ func (s *store) ingest(pack io.Reader, limit limits) (err error) {
 	if n == 0 {
 		return fmt.Errorf("the host sent an empty pack: %w", io.ErrUnexpectedEOF)
 	}
-	if err := weigh(f, limit); err != nil {
+	found, err := weigh(f, limit)
+	if err != nil {
 		return err
 	}
+	back, err := s.room.take(ctx, found)
+	if err != nil {
+		return err
+	}
+	defer back()
 	index, written, err := s.index(f)
 	if err != nil {
 		return err
@@ -111,9 +119,9 @@ func (d disk) Write(p []byte) (int, error) {
 }
 
 // weigh reads only the sizes that a pack's objects say they have.
-func weigh(f io.ReadSeeker, limit limits) error {
-	var total int64
-	return scan(f, limit.objects, func(s *packfile.Scanner, h *packfile.ObjectHeader) error {
+func weigh(f io.ReadSeeker, limit limits) (load, error) {
+	var found load
+	err := scan(f, limit.objects, func(s *packfile.Scanner, h *packfile.ObjectHeader) error {
 		size, err := expanded(s, h)
 		if err != nil {
 			return err
@@ -121,11 +129,14 @@ func weigh(f io.ReadSeeker, limit limits) error {
 		if size > limit.object {
 			return &LimitError{What: nameOf(f, limit.objects, s, h, size), Limit: limit.object}
 		}
-		if total += size; total > limit.content {
+		found.objects++
+		found.largest, found.deltas = max(found.largest, size), found.deltas || h.Type.IsDelta()
+		if found.content += size; found.content > limit.content {
 			return &LimitError{What: "the content of the repository", Limit: limit.content}
 		}
 		return nil
 	})
+	return found, err
 }
 
 // scan calls visit at the head of each object of a pack that has no more than most.

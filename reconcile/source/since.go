@@ -145,7 +145,7 @@ func (g *Git) bring(ctx context.Context, s *store, req Request, commit plumbing.
 		return err
 	}
 	defer func() { _ = res.Close() }()
-	err = s.ingest(unpacked(r, res), limit)
+	err = s.ingest(ctx, unpacked(r, res), limit)
 	var large *LimitError
 	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
 		err = refused("the commits before it are larger than the store may grow")

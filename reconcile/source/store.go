@@ -31,6 +31,8 @@ const (
 // out as git's objects folder. Snapshots read it while it grows.
 type store struct {
 	dir string
+	// room is for what is indexed, here and in other stores.
+	room *room
 
 	// What follows belongs to the one fetch at a time.
 	shallow []plumbing.Hash            // where the history was cut off
@@ -50,8 +52,8 @@ type store struct {
 	broken  bool // an object was missed: do not build on this store
 }
 
-func newStore(dir string) (*store, error) {
-	s := &store{dir: dir, proven: map[plumbing.Hash]struct{}{}}
+func newStore(dir string, shared *room) (*store, error) {
+	s := &store{dir: dir, room: shared, proven: map[plumbing.Hash]struct{}{}}
 	if err := os.MkdirAll(s.packDir(), 0o750); err != nil {
 		return nil, &StoreError{Err: err}
 	}
