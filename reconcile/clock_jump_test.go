@@ -4,12 +4,7 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/apply"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // jumps are what happens to clocks.
@@ -46,37 +41,5 @@ func TestTheClockJumpsAmidARemoval(t *testing.T) {
 				b.passes("the NodeSync goes", func() bool { return !b.exists() })
 			})
 		}
-	}
-}
-
-// TestWhatIsMadeWhileARemovalStandsIsNewToIt: by whichever clock. A removal that
-// was recorded by one that runs a day ahead would not wait for it.
-func TestWhatIsMadeWhileARemovalStandsIsNewToIt(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged))
-	p := b.pass()
-	made := metav1.NewTime(b.clock.now())
-	object := func() *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{}}
-		u.SetCreationTimestamp(made)
-		return u
-	}
-	cases := map[string]struct {
-		action   plan.Action
-		recorded time.Duration
-		want     time.Duration
-	}{
-		"by a clock ahead":  {plan.Create, 24 * time.Hour, 0},
-		"before":            {plan.Create, -time.Minute, -time.Minute},
-		"an update is none": {plan.Update, 24 * time.Hour, 24 * time.Hour},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			p.sync.Status.Removals = []v1alpha1.Removal{{RecordedAt: metav1.NewTime(made.Add(c.recorded))}}
-			p.applied = apply.Result{Written: []apply.Written{{Action: c.action, Object: object()}}}
-			p.predate()
-			if got := p.sync.Status.Removals[0].RecordedAt.Sub(made.Time); got != c.want {
-				t.Errorf("recorded %s after it was made, want %s", got, c.want)
-			}
-		})
 	}
 }

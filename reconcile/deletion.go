@@ -4,13 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
 
 // deletion is what concludes a NodeSync that is being deleted: its nodes are
@@ -61,81 +57,4 @@ func (p *pass) servedOrGone(ctx context.Context) error {
 	}
 	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf(
 		"drain the nodes: %s: install Karpenter's CRDs again, or set onDelete: Orphan to leave the nodes alone", established.Message)}
-}
-
-// drain takes everything away that is ours. It was said by name, so that no
-// guard weighs it.
-func (p *pass) drain(ctx context.Context) error {
-	planning := p.policyStep()
-	var err error
-	p.plan, err = planning.MakeEmpty(ctx)
-	p.Join(planning.Findings)
-	if err != nil {
-		return err
-	}
-	if err := p.takeBack(ctx); err != nil {
-		return err
-	}
-	p.waitForOthers()
-	p.recordCandidates()
-	// Everything goes, so that nothing arrives, no pool takes the pods, and there is
-	// nothing to wait for between one node and the next.
-	open := func(v1alpha1.Removal) teardown.Gate { return teardown.Gate{Open: true} }
-	return p.drive(ctx, terms{arrivals: open, successor: open, pace: teardown.Pace{AtOnce: true}})
-}
-
-// finishDrained lets the NodeSync go once nothing of it is left: no object, seen
-// past the cache, and no instance in EC2.
-func (p *pass) finishDrained(ctx context.Context) error {
-	if len(p.sync.Status.Removals) > 0 {
-		return nil
-	}
-	if waits, err := p.awaitRelabelled(ctx); err != nil || waits {
-		return err
-	}
-	if done, err := p.nothingLives(ctx); err != nil || !done {
-		return err
-	}
-	how, err := p.nothingRuns(ctx)
-	if err != nil || how == "" {
-		return err
-	}
-	if err := p.memory.inventory.Drop(ctx, p.Client); err != nil {
-		p.memory.inventory = nil
-		return err
-	}
-	p.finish(how)
-	return nil
-}
-
-// nothingLives says whether every object is gone, seen past the cache.
-func (p *pass) nothingLives(ctx context.Context) (bool, error) {
-	if !p.served {
-		return true, nil
-	}
-	live, err := observe.Live(ctx, p.Uncached)
-	if err != nil {
-		return false, err
-	}
-	left, err := p.policyStep().Left(ctx, live)
-	if err != nil {
-		return false, err
-	}
-	if len(left.Kept) > 0 {
-		p.Wait("NodeSync/"+left.Kept[0].By, left.Kept[0].Message)
-		return false, nil
-	}
-	if len(left.Removals) > 0 {
-		p.Wait(left.Removals[0].Ref.String(), "it is still there")
-		p.wakeNow()
-		return false, nil
-	}
-	return true, nil
-}
-
-// finish takes our finalizer off: the deletion is concluded.
-func (p *pass) finish(how string) {
-	controllerutil.RemoveFinalizer(p.sync, v1alpha1.Finalizer)
-	p.Event("Deleted", "the deletion is concluded: "+how)
-	p.Finished = true
 }

@@ -81,16 +81,17 @@ func TestARevertWhoseRecordIsOvertaken(t *testing.T) {
 	b := newBed(t, sync, record)
 	p := b.pass()
 	p.sync.Status.Removals = []v1alpha1.Removal{removal}
+	p.stages.CRDs.Ready, p.want.Set = true, &render.Set{}
 	p.plan.Plan = &plan.Plan{Returned: []v1alpha1.Removal{removal}}
 	b.Client = overtaken(b.client)
-	if err := p.takeBack(t.Context()); fault.Classify(err) == nil || fault.Classify(err).Class != fault.Superseded {
+	if err := p.remove(t.Context()); fault.Classify(err) == nil || fault.Classify(err).Class != fault.Superseded {
 		t.Errorf("overtaken: %v", err)
 	}
 	if len(p.sync.Status.Removals) != 1 || len(p.Notes) > 0 {
 		t.Errorf("left: %v; told: %v", p.sync.Status.Removals, p.Notes)
 	}
 	b.Client = b.client
-	if err := p.takeBack(t.Context()); err != nil {
+	if err := p.remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.sync.Status.Removals) != 0 || len(p.Notes) != 1 {

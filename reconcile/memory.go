@@ -13,9 +13,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -50,23 +49,13 @@ type memory struct {
 	install  install.Memory
 	cluster  cluster.Memory
 	policy   policy.Memory
+	removal  removal.Memory
 	conclude conclude.Memory
 
-	// lostPools are the NodePools whose nodes were reported lost with them.
-	lostPools map[types.UID]bool
-	// inventory is the record of what was applied; nil until it is read.
-	inventory *inventory.Store
-
-	// What AWS said last about the account, and when EC2 was asked last about
-	// removals.
-	account      account
-	cloudAskedAt time.Time
+	// What AWS said last about the account.
+	account account
 	// foreign are the NodeClaims, by name, that were reported not to be EC2's.
 	foreign map[string]bool
-	// diagnosedAt is when what keeps the nodes of removals was looked for.
-	diagnosedAt time.Time
-	// cloudAbsent are instances that its answers lack, and for how long.
-	cloudAbsent map[string]teardown.Absence
 }
 
 // fetchKey is what makes a fetch due before its time.

@@ -43,8 +43,6 @@ type pass struct {
 	applied apply.Result
 	stages  stages
 
-	// returned are recorded removals that Git has an entry for again.
-	returned []v1alpha1.Removal
 	// credentials are what the Secrets of the source and of registries held, where
 	// this pass has read them.
 	credentials []string

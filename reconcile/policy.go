@@ -29,7 +29,7 @@ func (p *pass) policyStep() *policy.Step {
 		},
 		Sync: p.sync, Before: p.before.Status, Snapshot: cmp.Or(p.snapshot, p.memory.snapshot),
 		Set: p.want.Set, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
-		Now: p.now, Retry: p.retryInterval(), StallAfter: p.stallAfter(),
+		Now: p.now, Retry: p.retryInterval(),
 		Hosts:     p.poolHosts,
 		Order:     func(commit string) source.Order { return p.Source.Order(p.name().String(), commit) },
 		FindOrder: p.findOrder,

@@ -116,12 +116,15 @@ func TestRemovalsThatCannotBeRecordedDoNotBegin(t *testing.T) {
 // takes, and nothing in it grows with the square of them.
 func TestFiveHundredPoolsRemoved(t *testing.T) {
 	const n = 500
-	p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:0" })).pass()
-	p.live = plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
+	live := plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
+	var pools []client.Object
 	for i := range n {
 		pool := appliedPool(fmt.Sprintf("general-purpose-with-a-rather-long-name-%03d", i))
-		p.live.Objects[render.Ref{Kind: render.NodePool, Name: pool.GetName()}] = pool
+		live.Objects[render.Ref{Kind: render.NodePool, Name: pool.GetName()}] = pool
+		pools = append(pools, pool)
 	}
+	p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:0" }), pools...).pass()
+	p.live = live
 	validator, err := renderschema.New(applytest.CRDs())
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +135,10 @@ func TestFiveHundredPoolsRemoved(t *testing.T) {
 	if err := p.makePlan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.recordCandidates()
+	p.stages.CRDs.Ready = true
+	if err := p.remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	p.summarize()
 	data, err := json.Marshal(p.sync)
 	if err != nil {

@@ -20,11 +20,13 @@ func TestDoubtOutlivesTheRevision(t *testing.T) {
 		v1alpha1.ReasonHistoryUnknown: {},
 	} {
 		t.Run(reason, func(t *testing.T) {
+			live := appliedPool(pool.Name)
+			live.SetUID("1")
 			b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
 				if reason != v1alpha1.ReasonStatusLost {
 					n.Status.LastAppliedRevision = "main@sha1:" + applied
 				}
-			}))
+			}), live)
 			b.source.orders = orders
 			look := func(left plan.Plan) *pass {
 				p := b.pass()
@@ -39,7 +41,9 @@ func TestDoubtOutlivesTheRevision(t *testing.T) {
 				if err := p.applyPlan(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				p.recordCandidates()
+				if err := p.remove(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 				if _, err := p.conclude(t.Context()); err != nil {
 					t.Fatal(err)
 				}

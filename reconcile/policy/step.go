@@ -56,9 +56,8 @@ type Step struct {
 	Memory  *Memory
 
 	Now time.Time
-	// Retry is how long a Git host that did not answer is left alone, and StallAfter how
-	// long an EC2NodeClass may be in use that was deleted.
-	Retry, StallAfter time.Duration
+	// Retry is how long a Git host that did not answer is left alone.
+	Retry time.Duration
 
 	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
 	// a NodePool.
@@ -116,7 +115,7 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 	}
 	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
 	for _, u := range planned.InUse {
-		if stalls := u.Since.Add(s.StallAfter); s.Now.Before(stalls) {
+		if stalls := u.Since.Add(s.Sync.GetStallAfter()); s.Now.Before(stalls) {
 			s.WakeBy(stalls)
 		}
 	}

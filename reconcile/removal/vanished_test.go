@@ -1,7 +1,6 @@
-package reconcile
+package removal
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -17,73 +16,39 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-var general = render.Ref{Kind: render.NodePool, Name: "general"}
-
-// living is a cluster with a pool of ours, its node, and a NodeSync that stays.
-func living(t *testing.T) *bed {
-	t.Helper()
-	b := leaving(t, func(n *v1alpha1.NodeSync) { n.DeletionTimestamp = nil })
-	b.recordPool("general", "p1")
-	return b
-}
-
-// looks runs the steps that look for what has vanished.
-func (b *bed) looks(wanted ...render.Ref) *pass {
-	b.t.Helper()
-	p := b.pass()
-	p.want.Set = &render.Set{}
-	for _, ref := range wanted {
-		p.want.Set.Objects = append(p.want.Set.Objects, render.Object{Ref: ref})
-	}
-	for _, s := range []func(context.Context) error{p.see, p.seeVanished} {
-		if err := s(b.t.Context()); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	return p
-}
-
-func warnings(p *pass) string {
-	var all []string
-	for _, n := range p.Notes {
-		all = append(all, n.Reason+": "+n.Message)
-	}
-	return strings.Join(all, "\n")
-}
-
 // TestAPoolThatVanishedBecomesARemoval: kubectl delete, and then git rm.
 func TestAPoolThatVanishedBecomesARemoval(t *testing.T) {
 	b := living(t)
-	if p := b.looks(); len(p.live.Vanished) > 0 {
-		t.Errorf("it lives, and counts as vanished: %v", p.live.Vanished)
+	if s := b.looks(); len(s.Live.Vanished) > 0 {
+		t.Errorf("it lives, and counts as vanished: %v", s.Live.Vanished)
 	}
 	if err := b.client.Delete(t.Context(), b.livePool()); err != nil {
 		t.Fatal(err)
 	}
-	p := b.looks(render.Ref{Kind: render.NodePool, Name: "other"})
-	if diff := cmp.Diff([]plan.Vanished{{Ref: general, UID: "p1"}}, p.live.Vanished); diff != "" {
+	s := b.looks(render.Ref{Kind: render.NodePool, Name: "other"})
+	if diff := cmp.Diff([]plan.Vanished{{Ref: general, UID: "p1"}}, s.Live.Vanished); diff != "" {
 		t.Fatalf("vanished (-want +got):\n%s", diff)
 	}
-	p.plan.Plan = &plan.Plan{Removals: []plan.Candidate{{Ref: general, UID: "p1", Revision: "main@sha1:2", Nodes: 1, Vanished: true}}}
-	p.recordCandidates()
-	if open := p.sync.Status.Removals; len(open) != 1 || open[0].UID != "p1" || open[0].Phase != v1alpha1.RemovalPacing || open[0].Reason != "Vanished" {
+	s.Plan = &plan.Plan{Removals: []plan.Candidate{{Ref: general, UID: "p1", Revision: "main@sha1:2", Nodes: 1, Vanished: true}}}
+	s.recordCandidates()
+	if open := s.Sync.Status.Removals; len(open) != 1 || open[0].UID != "p1" || open[0].Phase != v1alpha1.RemovalPacing || open[0].Reason != "Vanished" {
 		t.Errorf("removals: %+v", open)
 	}
-	if got := warnings(p); !strings.Contains(got, "Vanished: NodePool/general was deleted by hand") {
+	if got := warnings(s); !strings.Contains(got, "Vanished: NodePool/general was deleted by hand") {
 		t.Errorf("it tells %q", got)
 	}
-	if p := b.looks(general); len(p.live.Vanished) > 0 {
-		t.Errorf("Git has it, and its removal is begun: %v", p.live.Vanished)
+	if s := b.looks(general); len(s.Live.Vanished) > 0 {
+		t.Errorf("Git has it, and its removal is begun: %v", s.Live.Vanished)
 	}
 }
 
 // TestTheCacheIsNotBelieved: what was applied a moment ago may not be in it yet.
 func TestTheCacheIsNotBelieved(t *testing.T) {
 	b := living(t)
-	p := b.pass()
-	p.want.Set, p.served = &render.Set{}, true // and no live object
-	if err := p.seeVanished(t.Context()); err != nil || len(p.live.Vanished) > 0 {
-		t.Errorf("the API server has it, and it counts as vanished: %v, error %v", p.live.Vanished, err)
+	s := b.step()
+	s.Live = plan.Live{}
+	if vanished, err := s.Vanished(t.Context()); err != nil || len(vanished) > 0 {
+		t.Errorf("the API server has it, and it counts as vanished: %v, error %v", vanished, err)
 	}
 }
 
@@ -98,11 +63,7 @@ func TestNodesThatGoWithAPoolAreNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := living(t)
-			sync := b.read()
-			sync.Spec.Drift = c.drift
-			if err := b.client.Update(t.Context(), sync); err != nil {
-				t.Fatal(err)
-			}
+			b.sync.Spec.Drift = c.drift
 			if got := warnings(b.looks(general)); got != "" {
 				t.Errorf("all is there, and it tells %q", got)
 			}
@@ -138,8 +99,8 @@ func TestNodesOfATerminatingPoolAreNamed(t *testing.T) {
 		t.Errorf("it tells %q", got)
 	}
 	removal := b.looks(general)
-	removal.memory.lostPools = nil
-	removal.sync.Status.Removals = []v1alpha1.Removal{{Kind: render.NodePool, Name: "general", UID: "p1", Phase: v1alpha1.RemovalFinalizing}}
+	removal.Memory.lost = nil
+	removal.Sync.Status.Removals = []v1alpha1.Removal{{Kind: render.NodePool, Name: "general", UID: "p1", Phase: v1alpha1.RemovalFinalizing}}
 	if len(removal.terminating()) > 0 {
 		t.Error("a removal's own delete counts as one by hand")
 	}
@@ -148,21 +109,16 @@ func TestNodesOfATerminatingPoolAreNamed(t *testing.T) {
 // TestTheRecordFollowsWhatLives: it is written where an object comes or goes, and not
 // for anything else.
 func TestTheRecordFollowsWhatLives(t *testing.T) {
-	b := leaving(t, func(n *v1alpha1.NodeSync) { n.DeletionTimestamp = nil })
+	b := newBed(t)
 	records := func(what string, want map[string]string, written bool) {
 		t.Helper()
 		before := b.appliedVersion()
-		p := b.looks(general)
-		p.stages.CRDs.Ready = true
-		if err := p.recordApplied(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		store, err := inventory.Load(t.Context(), b.client, b.read())
-		if err != nil {
+		s := b.looks(general)
+		if err := s.RecordApplied(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]string{}
-		for ref, uid := range store.Record.Objects {
+		for ref, uid := range b.record().Record.Objects {
 			got[ref.String()] = string(uid)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -185,8 +141,8 @@ func TestTheRecordFollowsWhatLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	records("it vanished", one, false)
-	p := b.looks()
-	if err := p.forgetGone(t.Context(), []v1alpha1.Removal{{UID: "p1", Phase: v1alpha1.RemovalGone}}); err != nil {
+	s := b.looks()
+	if err := s.forgetGone(t.Context(), []v1alpha1.Removal{{UID: "p1", Phase: v1alpha1.RemovalGone}}); err != nil {
 		t.Fatal(err)
 	}
 	records("it was verified gone", map[string]string{}, false)
@@ -223,17 +179,18 @@ func TestNodesThatAPoolLeavesBehind(t *testing.T) {
 		"that end with the others": {nil, plan.NodeClaim{Name: "a", Pool: "general", PoolUID: "p1", Deleting: true}, "NodesLost"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := living(t).pass()
-			p.live.NodeClaims = []plan.NodeClaim{c.claim}
+			s := living(t).step()
+			s.Live.Objects = nil
+			s.Live.NodeClaims = []plan.NodeClaim{c.claim}
 			if c.pool != nil {
-				p.live.Objects = map[render.Ref]*unstructured.Unstructured{general: c.pool}
+				s.Live.Objects = map[render.Ref]*unstructured.Unstructured{general: c.pool}
 			}
 			for range 2 {
-				if err := p.tellLostPools(t.Context(), []inventory.Entry{{Ref: general, UID: "p1"}}); err != nil {
+				if err := s.reportLostPools(t.Context(), []inventory.Entry{{Ref: general, UID: "p1"}}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if got := warnings(p); !strings.HasPrefix(got, c.want+": ") || strings.Count(got, "\n") != 0 {
+			if got := warnings(s); !strings.HasPrefix(got, c.want+": ") || strings.Count(got, "\n") != 0 {
 				t.Errorf("it tells %q, want %s", got, c.want)
 			}
 		})

@@ -1,4 +1,4 @@
-package reconcile
+package removal
 
 import (
 	"context"
@@ -22,39 +22,38 @@ const reasonInstancesLeft = "InstancesLeft"
 // that Karpenter has launched. One of a pool of this NodeSync that lives, and whose
 // pool is gone, becomes a removal of its own: it is recorded, and waited for like
 // any other. It returns how the drain has ended; nothing while it has not.
-func (p *pass) nothingRuns(ctx context.Context) (how string, err error) {
-	store := p.memory.inventory
-	name, region := p.clusterName()
-	if store.Exists() && len(store.Record.Pools) == 0 || !store.Exists() && name == "" {
+func (s *Step) nothingRuns(ctx context.Context) (how string, err error) {
+	store := s.Memory.applied
+	if store.Exists() && len(store.Record.Pools) == 0 || !store.Exists() && s.Cluster == "" {
 		return "it has applied no NodePool", nil
 	}
-	if name == "" {
-		p.Wait("EC2", "which cluster the NodePools were of is not known any more, so EC2 cannot be asked whether their instances have ended: set onDelete: Orphan to leave them")
+	if s.Cluster == "" {
+		s.Wait("EC2", "which cluster the NodePools were of is not known any more, so EC2 cannot be asked whether their instances have ended: set onDelete: Orphan to leave them")
 		return "", nil
 	}
-	if gate := p.cloudGate(); !gate.Open {
-		p.Wait("EC2", "whether an instance is left cannot be verified: "+gate.Message+"; set onDelete: Orphan to leave the nodes")
+	if gate := s.cloudGate(); !gate.Open {
+		s.Wait("EC2", "whether an instance is left cannot be verified: "+gate.Message+"; set onDelete: Orphan to leave the nodes")
 		return "", nil
 	}
-	if !finding.Due(p.now, p.memory.cloudAskedAt, p.Settings.CloudInterval) {
-		p.Wait("EC2", "EC2 is asked whether an instance is left")
-		p.WakeBy(p.memory.cloudAskedAt.Add(p.Settings.CloudInterval))
+	if !finding.Due(s.Now, s.Memory.askedAt, s.AskEvery) {
+		s.Wait("EC2", "EC2 is asked whether an instance is left")
+		s.WakeBy(s.Memory.askedAt.Add(s.AskEvery))
 		return "", nil
 	}
-	p.memory.cloudAskedAt = p.now
-	aws, err := p.clouds.in(ctx, region, p.DialCloud)
+	s.Memory.askedAt = s.Now
+	ec2, err := s.EC2(ctx, s.Region)
 	if err != nil {
 		return "", err
 	}
-	found, err := impatient{aws, p.cloudPatience()}.Instances(ctx, cloud.Query{Cluster: name, AllPools: true})
-	left := leftover(found, p.countedPools())
+	found, err := ec2.Instances(ctx, cloud.Query{Cluster: s.Cluster, AllPools: true})
+	left := leftover(found, s.countedPools())
 	switch {
 	case len(left) > 0:
-		p.recordLeftover(left)
+		s.recordLeftover(left)
 		return "", nil
 	case err != nil:
-		p.Wait("EC2", fmt.Sprintf("ask EC2 whether an instance is left: %s", err))
-		p.WakeBy(p.now.Add(p.Settings.CloudInterval))
+		s.Wait("EC2", fmt.Sprintf("ask EC2 whether an instance is left: %s", err))
+		s.WakeBy(s.Now.Add(s.AskEvery))
 		return "", nil
 	}
 	return "EC2 has ended every instance of it", nil
@@ -63,11 +62,11 @@ func (p *pass) nothingRuns(ctx context.Context) (how string, err error) {
 // countedPools says of which pools an instance keeps a drain from its end: those
 // that this NodeSync has applied and that nobody else has now. Where no record says
 // which these are, all that no living NodePool has.
-func (p *pass) countedPools() func(pool string) bool {
-	recorded := p.memory.inventory.Exists()
-	pools := p.memory.inventory.Record.Pools
+func (s *Step) countedPools() func(pool string) bool {
+	recorded := s.Memory.applied.Exists()
+	pools := s.Memory.applied.Record.Pools
 	return func(pool string) bool {
-		living := p.live.Objects[render.Ref{Kind: render.NodePool, Name: pool}] != nil
+		living := s.Live.Objects[render.Ref{Kind: render.NodePool, Name: pool}] != nil
 		return !living && (pools[pool] || !recorded)
 	}
 }
@@ -85,15 +84,15 @@ func leftover(found []cloud.Instance, counts func(pool string) bool) map[string]
 
 // recordLeftover records a removal for each pool of which instances are left. Its
 // object is gone, and with it its UID.
-func (p *pass) recordLeftover(left map[string]int) {
-	now := p.timestamp()
+func (s *Step) recordLeftover(left map[string]int) {
+	now := s.timestamp()
 	for _, pool := range slices.Sorted(maps.Keys(left)) {
-		p.sync.Status.Removals = append(p.sync.Status.Removals, v1alpha1.Removal{
+		s.Sync.Status.Removals = append(s.Sync.Status.Removals, v1alpha1.Removal{
 			Kind: render.NodePool, Name: pool, UID: types.UID("instances-of-" + pool), Revision: plan.RevisionDeleted,
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
 			Remaining: int32(left[pool]), Reason: reasonInstancesLeft, Message: "its NodePool is gone, and EC2 has instances of it that run",
 		})
-		p.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is gone, and EC2 has %d instances of it that have not ended", pool, left[pool]))
-		p.wakeNow()
+		s.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is gone, and EC2 has %d instances of it that have not ended", pool, left[pool]))
+		s.wakeNow()
 	}
 }

@@ -1,11 +1,10 @@
-package reconcile
+package removal
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -25,19 +24,19 @@ func TestWhatWasRelabelledIsNotForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				p := b.looks(render.Ref{Kind: render.NodePool, Name: "other"})
-				if waits, err := p.awaitRelabelled(t.Context()); err != nil || !waits {
+				s := b.looks(render.Ref{Kind: render.NodePool, Name: "other"})
+				if waits, err := s.awaitRelabelled(t.Context()); err != nil || !waits {
 					t.Fatalf("waits: %t, error %v", waits, err)
 				}
-				if v := p.verdict(); v.Class != conclude.Working || !strings.Contains(v.Message, "NodePool/general") || !strings.Contains(v.Message, "ConfigMap plumbline.applied-") {
-					t.Errorf("verdict %+v", v)
+				if len(s.Waits) != 1 || s.Waits[0].On != "NodePool/general" || !strings.Contains(s.Waits[0].Message, "ConfigMap plumbline.applied-") {
+					t.Errorf("waits %+v", s.Waits)
 				}
-				if err := p.saveApplied(t.Context(), nil); err != nil {
+				if err := s.saveApplied(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
-			p := b.looks(general)
-			if waits, err := p.awaitRelabelled(t.Context()); err != nil || waits {
+			s := b.looks(general)
+			if waits, err := s.awaitRelabelled(t.Context()); err != nil || waits {
 				t.Errorf("Git has it, and it waits: %t, error %v", waits, err)
 			}
 		})

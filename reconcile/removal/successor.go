@@ -1,4 +1,4 @@
-package reconcile
+package removal
 
 import (
 	"slices"
@@ -13,16 +13,16 @@ import (
 // successorGate is open while a NodePool of the Set could take the pods of one
 // that leaves: Ready, with room to grow, and with nodes that can be launched.
 // Whether each pod fits into it is Karpenter's to find out.
-func (p *pass) successorGate(r v1alpha1.Removal) teardown.Gate {
-	if r.Kind != render.NodePool || !p.successorWanted() {
+func (s *Step) successorGate(r v1alpha1.Removal) teardown.Gate {
+	if r.Kind != render.NodePool || !s.successorWanted() {
 		return teardown.Gate{Open: true}
 	}
 	var unfit []string
-	for _, object := range p.want.Set.Objects {
+	for _, object := range s.Set.Objects {
 		if object.Ref.Kind != render.NodePool {
 			continue
 		}
-		why := p.unfit(object.Ref)
+		why := s.unfit(object.Ref)
 		if why == "" {
 			return teardown.Gate{Open: true}
 		}
@@ -37,22 +37,22 @@ func (p *pass) successorGate(r v1alpha1.Removal) teardown.Gate {
 
 // successorWanted says whether pods have to find a place elsewhere. They have not
 // where Git has no NodePool left that may grow and guard.allowLastPool says so.
-func (p *pass) successorWanted() bool {
-	if !p.sync.Spec.Guard.AllowLastPool {
+func (s *Step) successorWanted() bool {
+	if !s.Sync.Spec.Guard.AllowLastPool {
 		return true
 	}
-	return slices.ContainsFunc(p.want.Set.Objects, func(object render.Object) bool {
+	return slices.ContainsFunc(s.Set.Objects, func(object render.Object) bool {
 		return object.Ref.Kind == render.NodePool && plan.MayGrow(object.Desired)
 	})
 }
 
 // unfit says why a NodePool of the Set can take no pods; empty where it can.
-func (p *pass) unfit(ref render.Ref) string {
-	live := p.live.Objects[ref]
+func (s *Step) unfit(ref render.Ref) string {
+	live := s.Live.Objects[ref]
 	if live == nil {
 		return "is not in the cluster"
 	}
-	if ready := p.stages.objects[ref]; !ready.Ready {
+	if ready := s.Ready[ref]; !ready.Ready {
 		return "is not Ready"
 	}
 	if !plan.MayGrow(live) {
@@ -61,7 +61,7 @@ func (p *pass) unfit(ref render.Ref) string {
 	if limit := plan.LimitReached(live); limit != "" {
 		return "has reached its limit of " + limit
 	}
-	if _, failing := p.Launches.Failed(ref.Name); failing {
+	if _, failing := s.Launches.Failed(ref.Name); failing {
 		return "fails to launch nodes"
 	}
 	return ""

@@ -1,4 +1,4 @@
-package reconcile
+package removal
 
 import (
 	"cmp"
@@ -19,22 +19,22 @@ import (
 // relabelled are the live objects that this NodeSync has applied and whose ownership
 // label was changed by hand, by name: they are not plumbline's to take away, and not
 // another NodeSync's either.
-func (p *pass) relabelled(ctx context.Context) (map[render.Ref]types.UID, error) {
-	if p.memory.inventory == nil {
+func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error) {
+	if s.Memory.applied == nil {
 		return nil, nil
 	}
-	owner := plan.OwnerOf(p.sync.Namespace, p.sync.Name)
+	owner := s.owner()
 	label, annotation := owner.Label()
 	found := map[render.Ref]types.UID{}
 	var goesTo func(*unstructured.Unstructured) string
-	for ref, uid := range p.memory.inventory.Record.Objects {
-		object := p.live.Objects[ref]
+	for ref, uid := range s.Memory.applied.Record.Objects {
+		object := s.Live.Objects[ref]
 		if object == nil || object.GetUID() != uid || bears(object, label) && (annotation == "" || owner.Owns(object)) || !plan.Applied(object) {
 			continue
 		}
 		if goesTo == nil {
 			var err error
-			if goesTo, err = p.policyStep().GoesTo(ctx); err != nil {
+			if goesTo, err = s.GoesTo(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -47,19 +47,19 @@ func (p *pass) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 
 // awaitRelabelled notes what has left Git and is relabelled, and says whether there is
 // anything. What is being deleted ends by itself.
-func (p *pass) awaitRelabelled(ctx context.Context) (waits bool, err error) {
-	found, err := p.relabelled(ctx)
+func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
+	found, err := s.relabelled(ctx)
 	if err != nil {
 		return false, err
 	}
-	label, _ := plan.OwnerOf(p.sync.Namespace, p.sync.Name).Label()
+	label, _ := s.owner().Label()
 	for _, ref := range slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.String(), b.String()) }) {
-		if p.wants(ref) || p.live.Objects[ref].GetDeletionTimestamp() != nil {
+		if s.wants(ref) || s.Live.Objects[ref].GetDeletionTimestamp() != nil {
 			continue
 		}
 		waits = true
-		p.Wait(ref.String(), fmt.Sprintf("it has left Git, and its label %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s",
-			v1alpha1.OwnerLabel, label, inventory.ObjectName(p.sync.Name)))
+		s.Wait(ref.String(), fmt.Sprintf("it has left Git, and its label %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s",
+			v1alpha1.OwnerLabel, label, inventory.ObjectName(s.Sync.Name)))
 	}
 	return waits, nil
 }

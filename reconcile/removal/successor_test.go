@@ -1,4 +1,4 @@
-package reconcile
+package removal
 
 import (
 	"strings"
@@ -58,18 +58,16 @@ func TestSuccessorGate(t *testing.T) {
 		"a class needs none":                   {none: true, want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.AllowLastPool = c.allowed }))
-			p := b.pass()
-			p.want.Set, p.live.Objects = &render.Set{}, map[render.Ref]*unstructured.Unstructured{}
-			p.stages.objects = map[render.Ref]observe.Readiness{}
+			s := newBed(t).step()
+			s.Sync.Spec.Guard.AllowLastPool = c.allowed
 			if pool := growingPool("new"); !c.none {
 				if c.change != nil {
 					c.change(pool)
 				}
 				ref := render.Ref{Kind: render.NodePool, Name: "new"}
-				p.want.Set.Objects = []render.Object{{Ref: ref, Desired: pool}}
+				s.Set.Objects = []render.Object{{Ref: ref, Desired: pool}}
 				if !c.missing {
-					p.live.Objects[ref], p.stages.objects[ref] = pool, observe.Ready(pool)
+					s.Live.Objects[ref], s.Ready[ref] = pool, observe.Ready(pool)
 				}
 			}
 			if c.failing {
@@ -77,13 +75,13 @@ func TestSuccessorGate(t *testing.T) {
 				claim.Name, claim.Labels = "new-1", map[string]string{karpv1.NodePoolLabelKey: "new"}
 				now := metav1.Now()
 				claim.DeletionTimestamp = &now
-				p.Launches.See(claim)
+				s.Launches.See(claim)
 			}
 			kind := render.NodePool
 			if name == "a class needs none" {
 				kind = render.EC2NodeClass
 			}
-			gate := p.successorGate(v1alpha1.Removal{Kind: kind, Name: "old"})
+			gate := s.successorGate(v1alpha1.Removal{Kind: kind, Name: "old"})
 			if gate.Open != (c.want == "") || !strings.Contains(gate.Message, c.want) {
 				t.Errorf("gate %+v, want %q", gate, c.want)
 			}

@@ -1,0 +1,55 @@
+package removal
+
+import (
+	"context"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// FinishDrained ends a drain once nothing of the NodeSync is left: no object, seen past
+// the cache, and no instance in EC2.
+func (s *Step) FinishDrained(ctx context.Context) (Result, error) {
+	if len(s.Sync.Status.Removals) > 0 {
+		return Result{}, nil
+	}
+	if waits, err := s.awaitRelabelled(ctx); err != nil || waits {
+		return Result{}, err
+	}
+	if done, err := s.nothingLives(ctx); err != nil || !done {
+		return Result{}, err
+	}
+	how, err := s.nothingRuns(ctx)
+	if err != nil || how == "" {
+		return Result{}, err
+	}
+	if err := s.Memory.applied.Drop(ctx, s.Client); err != nil {
+		s.Memory.applied = nil
+		return Result{}, err
+	}
+	return Result{Ended: how}, nil
+}
+
+// nothingLives says whether every object is gone, seen past the cache.
+func (s *Step) nothingLives(ctx context.Context) (bool, error) {
+	if !s.Served {
+		return true, nil
+	}
+	live, err := observe.Live(ctx, s.Uncached)
+	if err != nil {
+		return false, err
+	}
+	left, err := s.Left(ctx, live)
+	if err != nil {
+		return false, err
+	}
+	if len(left.Kept) > 0 {
+		s.Wait("NodeSync/"+left.Kept[0].By, left.Kept[0].Message)
+		return false, nil
+	}
+	if len(left.Removals) > 0 {
+		s.Wait(left.Removals[0].Ref.String(), "it is still there")
+		s.wakeNow()
+		return false, nil
+	}
+	return true, nil
+}

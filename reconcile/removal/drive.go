@@ -1,0 +1,123 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+)
+
+// Run records what has left the repository, and takes what an earlier pass has recorded
+// one step further.
+func (s *Step) Run(ctx context.Context) (Result, error) {
+	if err := s.takeBack(ctx); err != nil {
+		return Result{}, err
+	}
+	s.waitForOthers()
+	if _, err := s.awaitRelabelled(ctx); err != nil {
+		return Result{}, err
+	}
+	s.recordCandidates()
+	s.predate()
+	return s.drive(ctx, terms{arrivals: s.arrivalsGate, successor: s.successorGate, pace: s.pace()})
+}
+
+// Drain takes everything away that is ours. It was said by name, so that no
+// guard weighs it.
+func (s *Step) Drain(ctx context.Context) (Result, error) {
+	if err := s.takeBack(ctx); err != nil {
+		return Result{}, err
+	}
+	s.waitForOthers()
+	s.recordCandidates()
+	// Everything goes, so that nothing arrives, no pool takes the pods, and there is
+	// nothing to wait for between one node and the next.
+	open := func(v1alpha1.Removal) teardown.Gate { return teardown.Gate{Open: true} }
+	return s.drive(ctx, terms{arrivals: open, successor: open, pace: teardown.Pace{AtOnce: true}})
+}
+
+// terms are on which removals go on.
+type terms struct {
+	arrivals, successor func(v1alpha1.Removal) teardown.Gate
+	pace                teardown.Pace
+}
+
+// drive takes all removals that Git has not taken back one step further.
+func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
+	var driven, kept []v1alpha1.Removal
+	for _, r := range s.Sync.Status.Removals {
+		if s.notDriven(r) {
+			kept = append(kept, r)
+			continue
+		}
+		driven = append(driven, r)
+	}
+	if len(driven) == 0 {
+		return Result{}, nil
+	}
+	world := s.world()
+	if s.Region != "" {
+		var err error
+		if world.EC2, err = s.EC2(ctx, s.Region); err != nil {
+			return Result{}, err
+		}
+	}
+	goesTo, err := s.GoesTo(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	result, err := teardown.Drive(ctx, world, teardown.Pass{
+		Now:         s.Now,
+		Sync:        s.Before,
+		Cluster:     s.Cluster,
+		StallAfter:  s.Sync.GetStallAfter(),
+		AskEvery:    s.AskEvery,
+		AskedAt:     s.Memory.askedAt,
+		DiagnosedAt: s.Memory.diagnosedAt,
+		Absent:      s.Memory.absent,
+		Controller:  s.controllerGate(),
+		Cloud:       s.cloudGate(),
+		Arrivals:    on.arrivals,
+		Successor:   on.successor,
+		Leader:      s.leaderGate,
+		GoesTo:      goesTo,
+		Pace:        on.pace,
+		Holds:       s.holds(),
+	}, driven)
+	s.Memory.askedAt, s.Memory.absent = result.AskedAt, result.Absent
+	s.Memory.diagnosedAt = result.DiagnosedAt
+	s.reachPhases(driven, result.Removals)
+	s.reportDriven(result)
+	unforgotten := s.forgetGone(ctx, result.Removals)
+	s.Sync.Status.Removals = append(kept, slices.DeleteFunc(result.Removals, func(r v1alpha1.Removal) bool {
+		return r.Phase == v1alpha1.RemovalGone
+	})...)
+	if !result.Again.IsZero() {
+		s.WakeBy(result.Again)
+	}
+	return Result{Deeds: result.Deeds}, errors.Join(err, unforgotten)
+}
+
+// reachPhases reports each phase that a removal came to.
+func (s *Step) reachPhases(before, after []v1alpha1.Removal) {
+	for i, r := range after {
+		if r.Phase != before[i].Phase {
+			s.Reached(r.Kind, string(r.Phase))
+		}
+	}
+}
+
+// holds are the removals that a person has to let go, by the object's UID.
+func (s *Step) holds() map[types.UID]teardown.Hold {
+	holds := map[types.UID]teardown.Hold{}
+	for _, c := range s.Plan.Removals {
+		if c.Held {
+			holds[c.UID] = teardown.Hold{Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return holds
+}

@@ -1,0 +1,100 @@
+package removal
+
+import (
+	"context"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// What spec.removal says where it says nothing: the defaults of the CRD, for a
+// NodeSync that is older than they are.
+const (
+	defaultGrace = 30 * time.Second
+	defaultPace  = "10%"
+)
+
+// pace is how fast this NodeSync has NodeClaims ended.
+func (s *Step) pace() teardown.Pace {
+	policy := s.Sync.Spec.Removal
+	pace := teardown.Pace{
+		Grace:          defaultGrace,
+		AtOnce:         policy.Strategy == v1alpha1.RemovalAtOnce,
+		MaxUnavailable: intstr.FromString(defaultPace),
+		AwaitPods:      s.successorWanted(),
+	}
+	if policy.Grace != nil {
+		pace.Grace = policy.Grace.Duration
+	}
+	if policy.MaxUnavailable != nil {
+		pace.MaxUnavailable = *policy.MaxUnavailable
+	}
+	return pace
+}
+
+// controllerGate is open while Karpenter's controller has a ready replica: only
+// it can end what is deleted.
+func (s *Step) controllerGate() teardown.Gate {
+	message := s.Controller.Message
+	if message == "" {
+		message = "Karpenter's controller has no ready replica"
+	}
+	return teardown.Gate{Open: s.Alive, Message: message}
+}
+
+// leaderGate is open while a pod of Karpenter's controller leads, as the API
+// server itself says: a deletionTimestamp cannot be taken back, and a Deployment
+// tells late that its pods are gone.
+func (s *Step) leaderGate(ctx context.Context) teardown.Gate {
+	deployments, err := s.View.Controllers(ctx, s.Sync.Status.Karpenter.Namespace)
+	if err != nil {
+		return teardown.Gate{Message: err.Error()}
+	}
+	leads, err := upgrade.Alive(ctx, s.Uncached, s.Sync.Status.Karpenter.Namespace, deployments, s.Now)
+	if err != nil {
+		return teardown.Gate{Message: err.Error()}
+	}
+	return teardown.Gate{Open: leads.Ready, Message: leads.Message}
+}
+
+func (s *Step) cloudGate() teardown.Gate {
+	verified := conditions.Get(s.Sync, v1alpha1.CloudVerifiedCondition)
+	if verified == nil {
+		return teardown.Gate{Message: "EC2 was not asked yet"}
+	}
+	return teardown.Gate{Open: conditions.IsTrue(s.Sync, v1alpha1.CloudVerifiedCondition), Message: verified.Message}
+}
+
+func (s *Step) arrivalsGate(r v1alpha1.Removal) teardown.Gate {
+	done, waitingFor := s.arrivalsDone(r.RecordedAt.Time)
+	return teardown.Gate{Open: done, Message: "waiting for " + waitingFor}
+}
+
+// clocksDiffer is by how much the API server's clock may differ from ours.
+const clocksDiffer = time.Minute
+
+// arrivalsDone says whether everything of the revision is applied and each
+// NodePool that came with it is Ready; if not, what is waited for. Nothing
+// leaves before what takes its place is there.
+func (s *Step) arrivalsDone(recorded time.Time) (done bool, waitingFor string) {
+	if !s.Applied {
+		return false, "the arrivals and changes of " + s.Revision
+	}
+	for _, object := range s.Set.Objects {
+		live := s.Live.Objects[object.Ref]
+		if object.Ref.Kind != render.NodePool || live == nil {
+			continue
+		}
+		isNew := live.GetCreationTimestamp().After(recorded.Add(-clocksDiffer))
+		if isNew && !s.Ready[object.Ref].Ready {
+			return false, "the new " + object.Ref.String()
+		}
+	}
+	return true, ""
+}

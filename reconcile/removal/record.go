@@ -1,0 +1,68 @@
+package removal
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// reasonVanished is that of a removal whose object somebody else has deleted.
+const reasonVanished = "Vanished"
+
+// recordCandidates writes down what leaves, held or not. It is acted on once the
+// record is read back.
+func (s *Step) recordCandidates() {
+	now := s.timestamp()
+	for _, c := range s.Plan.Removals {
+		if c.Recorded {
+			s.noteRevision(c)
+			continue
+		}
+		removal := v1alpha1.Removal{
+			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision,
+			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
+			Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message,
+		}
+		if c.Held {
+			removal.Phase = v1alpha1.RemovalHeld
+		}
+		if c.Vanished {
+			removal.Reason = reasonVanished
+			s.Warn(reasonVanished, fmt.Sprintf("%s was deleted by hand, and Git has no entry for it: its %d NodeClaims have to end, and EC2 is asked for its instances", c.Ref, c.Nodes))
+		}
+		s.Sync.Status.Removals = append(s.Sync.Status.Removals, removal)
+		s.wakeNow()
+	}
+}
+
+// noteRevision notes for what is held since the branch was, or may have been, set back which revision
+// lacks it, where it was set back once more.
+func (s *Step) noteRevision(c plan.Candidate) {
+	for i := range s.Sync.Status.Removals {
+		if r := &s.Sync.Status.Removals[i]; r.UID == c.UID && heldAsOlder(c) {
+			r.Revision = c.Revision
+		}
+	}
+}
+
+// heldAsOlder says whether a candidate is held since HEAD is, or may be, older.
+func heldAsOlder(c plan.Candidate) bool {
+	return slices.Contains([]string{v1alpha1.ReasonOlderRevision, v1alpha1.ReasonHistoryUnknown}, c.Reason)
+}
+
+// predate lets no removal be younger than what this pass has made: that is new to
+// each of them. The times are those of two clocks, one of which may have jumped.
+func (s *Step) predate() {
+	for _, w := range s.Written {
+		if !w.New {
+			continue
+		}
+		for i := range s.Sync.Status.Removals {
+			if r := &s.Sync.Status.Removals[i]; w.CreatedAt.Before(&r.RecordedAt) {
+				r.RecordedAt = w.CreatedAt
+			}
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package removal
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// TestWhatIsMadeWhileARemovalStandsIsNewToIt: by whichever clock. A removal that
+// was recorded by one that runs a day ahead would not wait for it.
+func TestWhatIsMadeWhileARemovalStandsIsNewToIt(t *testing.T) {
+	made := metav1.NewTime(now)
+	cases := map[string]struct {
+		isNew    bool
+		recorded time.Duration
+		want     time.Duration
+	}{
+		"by a clock ahead":  {true, 24 * time.Hour, 0},
+		"before":            {true, -time.Minute, -time.Minute},
+		"an update is none": {false, 24 * time.Hour, 24 * time.Hour},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newBed(t).step()
+			s.Sync.Status.Removals = []v1alpha1.Removal{{RecordedAt: metav1.NewTime(made.Add(c.recorded))}}
+			s.Written = []Write{{New: c.isNew, CreatedAt: made}}
+			s.predate()
+			if got := s.Sync.Status.Removals[0].RecordedAt.Sub(made.Time); got != c.want {
+				t.Errorf("recorded %s after it was made, want %s", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package removal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// takeBack ends the removals of entries that Git has again. One whose object is
+// not written yet keeps its record, and is not driven on.
+func (s *Step) takeBack(ctx context.Context) error {
+	pending := map[render.Ref]bool{}
+	for _, c := range s.Plan.Changes {
+		pending[c.Ref] = true
+	}
+	for _, w := range s.Written {
+		delete(pending, w.Ref)
+	}
+	var back []types.UID
+	for _, r := range s.Plan.Returned {
+		if pending[refOf(r)] {
+			continue
+		}
+		back = append(back, r.UID)
+	}
+	// The record goes first: once the status lacks the removal, nobody would look
+	// for it.
+	if err := teardown.Unrecord(ctx, s.world(), s.Sync, back...); err != nil {
+		return err
+	}
+	s.Sync.Status.Removals = slices.DeleteFunc(s.Sync.Status.Removals, func(open v1alpha1.Removal) bool {
+		if !slices.Contains(back, open.UID) {
+			return false
+		}
+		s.Event("RemovalReverted", s.whyReturned(open))
+		return true
+	})
+	return nil
+}
+
+// whyReturned says why a removal has ended before its time.
+func (s *Step) whyReturned(r v1alpha1.Removal) string {
+	ref := refOf(r)
+	for _, k := range s.Plan.Kept {
+		if k.Ref == ref {
+			return k.Message
+		}
+	}
+	if s.wants(ref) {
+		return fmt.Sprintf("%s is in Git again and stays", ref)
+	}
+	return fmt.Sprintf("%s is another NodeSync's now, and stays", ref)
+}
+
+// notDriven says whether a removal stands still: Git has its entry again, or another
+// NodeSync has it, or may have it.
+func (s *Step) notDriven(r v1alpha1.Removal) bool {
+	return slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||
+		slices.ContainsFunc(s.Plan.Kept, func(k plan.Kept) bool { return k.UID == r.UID })
+}
+
+// waitForOthers notes what stays because of another NodeSync.
+func (s *Step) waitForOthers() {
+	for _, k := range s.Plan.Kept {
+		s.Wait("NodeSync/"+k.By, k.Message)
+	}
+}

@@ -1,0 +1,43 @@
+package removal
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// reportDriven reports what was done for removals, NodeClaims by their number.
+func (s *Step) reportDriven(result teardown.Result) {
+	ended := map[render.Ref]int{}
+	for _, deed := range result.Deeds {
+		ref := render.Ref{Kind: deed.Kind, Name: deed.Name}
+		if _, isClaim := deed.Action.(teardown.DeleteNodeClaim); isClaim {
+			ended[ref]++
+			continue
+		}
+		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %s", ref, deed.Action))
+	}
+	for ref, n := range ended {
+		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %d NodeClaims are deleted and drain", ref, n))
+	}
+	for _, r := range result.Removals {
+		if r.Phase == v1alpha1.RemovalGone {
+			s.Event("Removed", refOf(r).String()+" is gone"+proof(r))
+		}
+	}
+	if result.Undiagnosed != nil {
+		s.Warn("DiagnosisFailed", result.Undiagnosed.Error())
+	}
+}
+
+// proof says what "gone" was proven by.
+func proof(r v1alpha1.Removal) string {
+	if r.Kind == render.NodePool {
+		return ", and EC2 has ended every instance of it"
+	}
+	return ""
+}

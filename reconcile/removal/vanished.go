@@ -1,0 +1,148 @@
+package removal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Vanished finds the NodePools that were applied and that somebody else has
+// deleted. One that Git has is recreated, and its nodes are lost; of one that
+// Git does not have any more, nobody has asked EC2 yet: it becomes a removal.
+func (s *Step) Vanished(ctx context.Context) ([]plan.Vanished, error) {
+	if !s.Served && s.Sync.DeletionTimestamp.IsZero() {
+		return nil, nil // with the CRDs everything is gone; what comes back is looked at then
+	}
+	if err := s.recallApplied(ctx); err != nil {
+		return nil, err
+	}
+	var wanted, left []inventory.Entry
+	for _, e := range inventory.Vanished(s.Memory.applied.Record, s.Live.Objects) {
+		switch {
+		case e.Ref.Kind != render.NodePool, s.leaves(e.UID):
+		case s.wants(e.Ref):
+			wanted = append(wanted, e)
+		default:
+			left = append(left, e)
+		}
+	}
+	missing, err := inventory.Missing(ctx, s.Uncached, left)
+	if err != nil {
+		return nil, err
+	}
+	var vanished []plan.Vanished
+	for _, e := range missing {
+		vanished = append(vanished, plan.Vanished{Ref: e.Ref, UID: e.UID})
+	}
+	return vanished, s.reportLostPools(ctx, append(wanted, s.terminating()...))
+}
+
+// leaves says whether the removal of an object has begun: it is held no more.
+func (s *Step) leaves(uid types.UID) bool {
+	return slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool {
+		return r.UID == uid && r.Phase != v1alpha1.RemovalHeld
+	})
+}
+
+// terminating are the NodePools of Git that somebody else has deleted in the
+// foreground: they are there until their nodes are gone.
+func (s *Step) terminating() []inventory.Entry {
+	if s.Set == nil {
+		return nil
+	}
+	var found []inventory.Entry
+	for _, object := range s.Set.Objects {
+		live := s.Live.Objects[object.Ref]
+		if object.Ref.Kind != render.NodePool || live == nil || s.leaves(live.GetUID()) {
+			continue
+		}
+		if _, deleted, _ := unstructured.NestedString(live.Object, "metadata", "deletionTimestamp"); deleted {
+			found = append(found, inventory.Entry{Ref: object.Ref, UID: live.GetUID()})
+		}
+	}
+	return found
+}
+
+// reportLostPools reports once which nodes end with a NodePool of Git that was deleted
+// by hand. What goes with a CRD was reported with it.
+func (s *Step) reportLostPools(ctx context.Context, pools []inventory.Entry) error {
+	var names []string
+	nodes := 0
+	for _, e := range pools {
+		if s.Memory.lost[e.UID] {
+			continue
+		}
+		if s.Memory.lost == nil {
+			s.Memory.lost = map[types.UID]bool{}
+		}
+		if orphans := s.orphans(e); len(orphans) > 0 {
+			s.Memory.lost[e.UID] = true
+			s.Warn("NodesOrphaned", fmt.Sprintf("a NodePool was deleted by hand with --cascade=orphan, and %d NodeClaims run on without an owner: %s: delete those that are not wanted", len(orphans), finding.Some(orphans)))
+			continue
+		}
+		lost := s.nodesLost(e)
+		if len(lost) == 0 {
+			continue
+		}
+		s.Memory.lost[e.UID] = true
+		nodes += len(lost)
+		names = append(names, lost...)
+	}
+	if nodes == 0 {
+		return nil
+	}
+	kind, _ := render.KindOf(render.NodePool)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read crd %s: %w", kind.CRD, err)
+	}
+	if crd.DeletionTimestamp != nil {
+		return nil
+	}
+	after := "it is recreated from Git, its nodes end all the same"
+	if s.Sync.Spec.Drift == v1alpha1.DriftReport {
+		after = "it is not recreated, since drift is Report"
+	}
+	slices.Sort(names)
+	s.Warn("NodesLost", fmt.Sprintf("a NodePool was deleted by hand, and %d NodeClaims end with it: %s: %s", nodes, finding.Some(names), after))
+	return nil
+}
+
+// nodesLost are the NodeClaims, with their nodes, that end with a pool.
+func (s *Step) nodesLost(pool inventory.Entry) []string {
+	var lost []string
+	for _, n := range s.Live.NodeClaims {
+		if n.PoolUID == pool.UID || n.PoolUID == "" && n.Pool == pool.Ref.Name && n.Deleting {
+			lost = append(lost, strings.TrimSuffix(fmt.Sprintf("%s: %s (%s)", pool.Ref, n.Name, n.Node), " ()"))
+		}
+	}
+	return lost
+}
+
+// orphans are the NodeClaims, with their nodes, that a pool leaves behind: those of one that is
+// being deleted with --cascade=orphan, and those that have lost their owner and do not end.
+func (s *Step) orphans(pool inventory.Entry) []string {
+	live := s.Live.Objects[pool.Ref]
+	leaving := live != nil && live.GetUID() == pool.UID && slices.Contains(live.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	var left []string
+	for _, n := range s.Live.NodeClaims {
+		if leaving && n.PoolUID == pool.UID || n.PoolUID == "" && n.Pool == pool.Ref.Name && !n.Deleting {
+			left = append(left, strings.TrimSuffix(fmt.Sprintf("%s: %s (%s)", pool.Ref, n.Name, n.Node), " ()"))
+		}
+	}
+	slices.Sort(left)
+	return left
+}
