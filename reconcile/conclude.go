@@ -7,6 +7,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // conclude says what the pass has found.
@@ -14,6 +15,36 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 	p.memory.conclude.HideCredentials(p.credentials)
 	p.noteWithheld()
 	return p.conclusion().Conclude(ctx)
+}
+
+// manyWrites is from how many changes on they are announced: fewer are written at once.
+const manyWrites = 8
+
+// announce says that many changes are about to be written.
+func (p *pass) announce(ctx context.Context) error {
+	if !p.stages.CRDs.Ready || p.stages.Changing {
+		return nil
+	}
+	writes := 0
+	for _, c := range p.plan.Changes {
+		switch c.Action {
+		case plan.Update, plan.Adopt, plan.TakeBack:
+			writes++
+		case plan.Create:
+			if p.stages.Controller.Ready {
+				writes++
+			}
+		case plan.None, plan.Wait, plan.Drifted, plan.Hold, plan.Conflict, plan.Refuse:
+		}
+	}
+	if writes <= manyWrites {
+		return nil
+	}
+	step := p.conclusion()
+	step.Applying = writes
+	err := step.Announce(ctx)
+	p.stored, p.did.Saves = step.Stored, step.Saves
+	return err
 }
 
 // conclusion is the pass as it is concluded.
@@ -44,7 +75,7 @@ func (p *pass) conclusion() *conclude.Step {
 	did.Written = p.applied.Written
 	return &conclude.Step{
 		Tools: p.voice(), Found: found, Deeds: did,
-		Sync: p.sync, Before: p.before, Memory: &p.memory.conclude, Began: p.now,
+		Sync: p.sync, Before: p.before, Stored: p.stored, Memory: &p.memory.conclude, Began: p.now,
 	}
 }
 

@@ -27,6 +27,8 @@ type pass struct {
 	conclude.Found
 	sync   *v1alpha1.NodeSync
 	before *v1alpha1.NodeSync
+	// stored is the NodeSync as this pass has written it meanwhile.
+	stored *v1alpha1.NodeSync
 	memory *memory
 	view   *cluster.View
 	now    time.Time
@@ -77,6 +79,7 @@ func (p *pass) attempt() []step {
 		{stepSeeVanished, p.seeVanished},
 		{stepMakePlan, p.makePlan},
 		{stepInstallCharts, p.installCharts},
+		{stepAnnounce, p.announce},
 		{stepApplyPlan, p.applyPlan},
 		{stepObserve, p.observe},
 		{stepRecordApplied, p.recordApplied},

@@ -27,6 +27,7 @@ const (
 	stepSeeVanished   stepName = "seeVanished"
 	stepMakePlan      stepName = "makePlan"
 	stepInstallCharts stepName = "installCharts"
+	stepAnnounce      stepName = "announce"
 	stepApplyPlan     stepName = "applyPlan"
 	stepObserve       stepName = "observe"
 	stepRecordApplied stepName = "recordApplied"

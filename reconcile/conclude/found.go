@@ -49,6 +49,9 @@ type Found struct {
 	// Unwritten joins the errors of objects that could not be written.
 	Unwritten error
 
+	// Applying is how many changes are about to be written; 0 once they have been.
+	Applying int
+
 	// Collision is the emergency of a controller that runs under another cluster's name.
 	// SawAccount says that it was looked for.
 	Collision  string
@@ -125,9 +128,10 @@ type Step struct {
 	Tools
 	Found
 	Deeds
-	// Sync is the NodeSync as the pass leaves it, Before as it was read.
-	Sync, Before *v1alpha1.NodeSync
-	Memory       *Memory
+	// Sync is the NodeSync as the pass leaves it, Before as it was read. Stored is what
+	// this pass has written of it meanwhile; nil where nothing.
+	Sync, Before, Stored *v1alpha1.NodeSync
+	Memory               *Memory
 	// Began is the pass's time.
 	Began time.Time
 }

@@ -1,6 +1,7 @@
 package conclude
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -18,20 +19,16 @@ import (
 // status goes with the resourceVersion it was made from: it is the record of
 // removals, and a stale pass must not overwrite one.
 func (s *Step) save(ctx context.Context) error {
-	if !equality.Semantic.DeepEqual(s.Before.Finalizers, s.Sync.Finalizers) {
-		patch := client.MergeFromWithOptions(s.Before, client.MergeFromWithOptimisticLock{})
-		meta := s.Before.DeepCopy()
-		meta.Finalizers = s.Sync.Finalizers
-		if err := s.Client.Patch(ctx, meta, patch); err != nil {
+	if !equality.Semantic.DeepEqual(s.stored().Finalizers, s.Sync.Finalizers) {
+		after := s.stored().DeepCopy()
+		after.Finalizers = s.Sync.Finalizers
+		if err := s.Client.Patch(ctx, after, s.patch()); err != nil {
 			return s.stale(err)
 		}
-		s.Saves++
-		if !controllerutil.ContainsFinalizer(meta, v1alpha1.Finalizer) {
+		s.written(after)
+		if !controllerutil.ContainsFinalizer(after, v1alpha1.Finalizer) {
 			return nil
 		}
-		s.Before.ResourceVersion = meta.ResourceVersion
-		s.Sync.ResourceVersion = meta.ResourceVersion
-		s.Memory.Saved = meta.ResourceVersion
 	}
 	return s.stale(s.writeStatus(ctx))
 }
@@ -39,19 +36,31 @@ func (s *Step) save(ctx context.Context) error {
 // writeStatus writes the status where it has changed.
 func (s *Step) writeStatus(ctx context.Context) error {
 	status := s.Sync.Status.DeepCopy()
-	if equality.Semantic.DeepEqual(&s.Before.Status, status) {
+	if equality.Semantic.DeepEqual(&s.stored().Status, status) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(s.Before, client.MergeFromWithOptimisticLock{})
-	after := s.Before.DeepCopy()
+	after := s.stored().DeepCopy()
 	after.Status = *status
-	if err := s.Client.Status().Patch(ctx, after, patch); err != nil {
+	if err := s.Client.Status().Patch(ctx, after, s.patch()); err != nil {
 		s.Meter.Unwritten(s.name(), err)
 		return err
 	}
-	s.Saves++
-	s.Memory.Saved = after.ResourceVersion
+	s.written(after)
 	return nil
+}
+
+// stored is the NodeSync as the API server has it, as far as this pass knows.
+func (s *Step) stored() *v1alpha1.NodeSync { return cmp.Or(s.Stored, s.Before) }
+
+func (s *Step) patch() client.Patch {
+	return client.MergeFromWithOptions(s.stored(), client.MergeFromWithOptimisticLock{})
+}
+
+// written notes what the API server has now.
+func (s *Step) written(after *v1alpha1.NodeSync) {
+	s.Saves++
+	s.Stored, s.Memory.Saved = after, after.ResourceVersion
+	s.Sync.ResourceVersion = after.ResourceVersion
 }
 
 // stale turns a lost race into another look: no status was written. Events about what the

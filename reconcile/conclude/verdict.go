@@ -19,8 +19,8 @@ import (
 // State is what a pass comes to, in kstatus' sense.
 type State int
 
+// The states, the gravest last.
 const (
-	// The states, the gravest last.
 	Done     State = iota // as Git says
 	Working               // on the way; a watch or a time wakes us
 	Retrying              // went wrong, tried again by itself
@@ -68,6 +68,8 @@ func (s *Step) Verdict() Verdict {
 func (s *Step) stateVerdict() Verdict {
 	status := s.Sync.Status
 	switch {
+	case s.Applying > 0:
+		return s.applying()
 	case len(s.InUse) > 0:
 		return s.classInUse(s.InUse[0])
 	case s.Unpulled != nil:
@@ -102,6 +104,12 @@ func (s *Step) doneVerdict() Verdict {
 	}
 	v.Brief = fault.Brief{What: fmt.Sprintf("applied; %s/%s launches no node", render.NodePool, first.Pool), Cause: first.Why}
 	return v
+}
+
+// applying says what is about to be written.
+func (s *Step) applying() Verdict {
+	words := fmt.Sprintf("applying %d changes of %s", s.Applying, render.ShortRevision(s.revision()))
+	return Verdict{Class: Working, Reason: meta.ProgressingReason, Message: words, Brief: fault.Brief{What: words}}
 }
 
 func verdictOf(f *fault.Error) Verdict {

@@ -1,0 +1,96 @@
+package reconcile
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// writing is a pass over a NodeSync that is Ready, at so many changes of a new commit.
+func (b *bed) writing(action plan.Action, changes int) *pass {
+	p := b.pass()
+	p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
+	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
+	p.attempted()
+	p.plan.Plan = &plan.Plan{}
+	for i := range changes {
+		p.plan.Changes = append(p.plan.Changes, plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: fmt.Sprint("pool-", i)}, Action: action})
+	}
+	return p
+}
+
+// readyBefore is a NodeSync that is Ready at another revision.
+func readyBefore(n *v1alpha1.NodeSync) {
+	n.Status.LastAttemptedRevision = "main@sha1:" + applied
+	conditions.MarkTrue(n, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
+}
+
+// TestManyChangesAreAnnounced: while they are written, the status does not say Ready of
+// the commit before, nor do the Git hosts know nothing. A few are written at once.
+func TestManyChangesAreAnnounced(t *testing.T) {
+	for name, c := range map[string]struct {
+		action    plan.Action
+		changes   int
+		controls  bool
+		announced bool
+	}{
+		"many":                          {plan.Update, 9, true, true},
+		"a few":                         {plan.Update, 8, true, false},
+		"many that write nothing":       {plan.Hold, 300, true, false},
+		"arrivals without a controller": {plan.Create, 300, false, false},
+		"arrivals":                      {plan.Create, 300, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, reporting(readyBefore))
+			p := b.writing(c.action, c.changes)
+			p.stages.Controller.Ready = c.controls
+			if err := p.announce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ready := conditions.Get(b.read(), meta.ReadyCondition)
+			if !c.announced {
+				if ready.Status != metav1.ConditionTrue || *b.patches != 0 {
+					t.Errorf("%d writes: %v", *b.patches, ready)
+				}
+				return
+			}
+			want := fmt.Sprintf("applying %d changes of main@sha1:%s", c.changes, commit[:8])
+			if ready.Status != metav1.ConditionUnknown || ready.Reason != meta.ProgressingReason || ready.Message != want || !conditions.IsTrue(b.read(), meta.ReconcilingCondition) {
+				t.Errorf("Ready = %v", ready)
+			}
+			if got := b.read().Status.LastAttemptedRevision; got != p.snapshot.Revision {
+				t.Errorf("attempted: %s", got)
+			}
+			if got := b.ledger().Commits; len(got) != 1 || got[0].ID != commit || got[0].State != "pending" {
+				t.Errorf("the Git hosts are told %+v", got)
+			}
+			writes := *b.patches
+			b.concluded(p)
+			if after := b.read(); !conditions.IsTrue(after, meta.ReadyCondition) || *b.patches != writes+1 {
+				t.Errorf("after %d writes: %v", *b.patches-writes, after.Status.Conditions)
+			}
+		})
+	}
+}
+
+// TestAnOldPassAnnouncesNothing, and writes nothing: somebody has changed the NodeSync.
+func TestAnOldPassAnnouncesNothing(t *testing.T) {
+	b := newBed(t, nodeSync(readyBefore))
+	p := b.writing(plan.Update, 9)
+	other := b.read()
+	other.Labels = map[string]string{"a": "b"}
+	if err := b.client.Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.announce(t.Context()); err == nil || fault.Classify(err).Class != fault.Superseded {
+		t.Errorf("announce() = %v", err)
+	}
+}
