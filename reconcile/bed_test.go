@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -77,7 +78,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	b.Reconciler = &Reconciler{
 		Launches: &observe.Launches{Now: clock.now},
 		Client:   c, Standby: c, Uncached: c, Labelled: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
-		DialCloud: func(_ context.Context, region string) (Cloud, error) {
+		DialCloud: func(_ context.Context, region string) (account.Cloud, error) {
 			if region == "" {
 				return nil, errors.New("no region")
 			}

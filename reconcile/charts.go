@@ -4,9 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
-
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -92,27 +89,4 @@ func (p *pass) settleCharts(context.Context) error {
 	settled := upgrade.Settle(*p.sync.Status.Karpenter, observe.Readiness{Ready: true})
 	p.sync.Status.Karpenter = &settled
 	return nil
-}
-
-// mayChangeCharts is asked before each change of the charts, and whether one is
-// needed. It goes by an answer of AWS that is no older than the interval of
-// questions: the account may have become another one since.
-func (p *pass) mayChangeCharts(ctx context.Context) error {
-	if conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition) && !p.accountKnown(p.Settings.CloudInterval) {
-		p.askAboutAccount(ctx)
-	}
-	verified := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
-	if barrier := install.Barrier(*p.sync.Status.Karpenter, verified, p.sync.Spec.Guard.AllowUnverifiedAccount); barrier != nil {
-		return barrier
-	}
-	return nil
-}
-
-// noteCluster records which EKS cluster was verified to be this one.
-func (p *pass) noteCluster() {
-	last, k := p.memory.account, p.sync.Status.Karpenter
-	verified := conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition)
-	if verified && last.arn != "" && last.name == k.Cluster && last.region == k.Region {
-		k.ClusterARN = last.arn
-	}
 }

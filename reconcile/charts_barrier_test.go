@@ -18,52 +18,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
-
-func TestChartsBarrier(t *testing.T) {
-	verified := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
-		return &metav1.Condition{Status: status, Reason: reason, Message: "AWS says so"}
-	}
-	at := func(step v1alpha1.ChartStep) *v1alpha1.ChartTarget { return &v1alpha1.ChartTarget{Step: step} }
-	cases := map[string]struct {
-		verified *metav1.Condition
-		identity string
-		target   *v1alpha1.ChartTarget
-		allow    bool
-		class    fault.Class
-		// want is in the message; empty: no barrier.
-		want string
-	}{
-		"the cluster":                                 {verified: verified("True", cloud.ReasonVerified)},
-		"another cluster, first install":              {verified: verified("False", cloud.ReasonAuthorityDiffers), class: fault.Terminal, want: "another cluster's"},
-		"another cluster, allowed":                    {verified: verified("False", cloud.ReasonAuthorityDiffers), allow: true, class: fault.Terminal, want: "another cluster's"},
-		"another cluster, upgrade":                    {verified: verified("False", cloud.ReasonAuthorityDiffers), identity: "i", target: at(v1alpha1.ChartChecking), class: fault.Terminal, want: "another cluster's"},
-		"another cluster, way back":                   {verified: verified("False", cloud.ReasonAuthorityDiffers), identity: "i", target: at(v1alpha1.ChartRollingBack), class: fault.Terminal, want: "another cluster's"},
-		"no answer, first install":                    {verified: verified("False", "Unreachable"), class: fault.Waiting, want: "AWS says so"},
-		"no answer, adoption is being checked":        {verified: verified("False", "Denied"), target: at(v1alpha1.ChartChecking), class: fault.Waiting, want: "AWS says so"},
-		"no answer, the controller is to come":        {verified: verified("False", "Denied"), target: at(v1alpha1.ChartController), class: fault.Waiting, want: "AWS says so"},
-		"no answer, the controller was brought":       {verified: verified("False", "Denied"), target: at(v1alpha1.ChartRollingOut)},
-		"no answer, upgrade":                          {verified: verified("False", "Unreachable"), identity: "i", target: at(v1alpha1.ChartChecking)},
-		"no answer, allowed":                          {verified: verified("False", "Unreachable"), allow: true},
-		"no such cluster, first install":              {verified: verified("False", "ClusterNotFound"), class: fault.Waiting, want: "AWS says so"},
-		"no authority to compare with, first install": {verified: verified("False", cloud.ReasonAuthorityUnknown), class: fault.Waiting, want: "AWS says so"},
-		"the cluster, whose instances are not seen":   {verified: verified("False", cloud.ReasonInstancesInvisible)},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			got := install.Barrier(v1alpha1.KarpenterStatus{Cluster: "prod-eu", Identity: c.identity, Target: c.target}, c.verified, c.allow)
-			switch {
-			case (got == nil) != (c.want == ""):
-				t.Errorf("Barrier() = %v, want %q", got, c.want)
-			case got != nil && (got.Class != c.class || !strings.Contains(got.Error(), c.want) || !strings.Contains(got.Error(), "prod-eu")):
-				t.Errorf("Barrier() = %s %v, want %s %q", got.Class, got, c.class, c.want)
-			}
-		})
-	}
-}
 
 // prodEU is the EKS cluster prod-eu of an account; authority is what is in its
 // certificate authority.
@@ -167,8 +124,8 @@ func TestChartsAreChangedOnAFreshAnswer(t *testing.T) {
 	b.Settings.CloudInterval = 10 * time.Second
 	b.inAccount(prodEU("111122223333", "ours"))
 	p := b.atTheCharts(inForce)
-	if !conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition) {
-		t.Fatalf("not verified: %v", p.sync.Status.Conditions)
+	if !p.verified() {
+		t.Fatalf("not verified: %+v", p.account)
 	}
 	b.concluded(p)
 	b.inAccount(prodEU("999988887777", "theirs"))

@@ -54,6 +54,10 @@ func (p *pass) conclusion() *conclude.Step {
 		found.Revision, found.Commit = p.snapshot.Revision, p.snapshot.Commit
 	}
 	found.Cluster, _ = p.clusterName()
+	if p.account != nil {
+		verdict := *p.account
+		found.CloudVerified = &verdict
+	}
 	found.Unpulled, found.Unkept = p.want.Unpulled, p.stages.Unkept
 	if p.NotUpgraded != nil {
 		found.NotUpgraded = p.inForceWords()

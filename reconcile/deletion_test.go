@@ -17,6 +17,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
@@ -281,7 +282,7 @@ func TestDrainOfNothing(t *testing.T) {
 				c.change(n)
 			})
 			c.prepare(b)
-			b.DialCloud = func(context.Context, string) (Cloud, error) { return nil, errUnreachable }
+			b.DialCloud = func(context.Context, string) (account.Cloud, error) { return nil, errUnreachable }
 			pool := b.livePool()
 			pool.SetLabels(nil)
 			if err := b.client.Update(t.Context(), pool); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -95,7 +94,7 @@ func (p *pass) readLabelled(ctx context.Context) (reader client.Reader, listed f
 
 // checkRename refuses a new name of the cluster that AWS does not confirm.
 func (p *pass) checkRename() error {
-	if p.want.Renamed == nil || conditions.IsTrue(p.sync, v1alpha1.CloudVerifiedCondition) {
+	if p.want.Renamed == nil || p.verified() {
 		return nil
 	}
 	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: p.want.Renamed}

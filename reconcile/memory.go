@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
@@ -48,14 +49,10 @@ type memory struct {
 	changes  changes.Memory
 	install  install.Memory
 	cluster  cluster.Memory
+	account  account.Memory
 	policy   policy.Memory
 	removal  removal.Memory
 	conclude conclude.Memory
-
-	// What AWS said last about the account.
-	account account
-	// foreign are the NodeClaims, by name, that were reported not to be EC2's.
-	foreign map[string]bool
 }
 
 // fetchKey is what makes a fetch due before its time.

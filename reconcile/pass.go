@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
@@ -39,7 +40,9 @@ type pass struct {
 	// namespaceGoes says that the NodeSync's namespace is being deleted.
 	namespaceGoes bool
 	// served says that Karpenter's kinds are, so that live has what there is.
-	served  bool
+	served bool
+	// account is what AWS says of the account; nil before it was asked.
+	account *cloud.Verdict
 	live    plan.Live
 	plan    policy.Planned
 	applied apply.Result

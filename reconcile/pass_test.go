@@ -89,13 +89,34 @@ func TestCloudIsAskedNowAndThen(t *testing.T) {
 	b.clock.forward(b.pass().retryInterval())
 	b.cloud.err, b.cloud.cluster = nil, cloud.Cluster{Name: "prod-eu", CertificateAuthority: []byte(certificate)}
 	looks(3, "True", "Verified")
-	b.clock.forward(cloudCheckInterval - 1)
+	b.clock.forward(10*time.Minute - 1)
 	looks(3, "True", "Verified")
 	b.clock.forward(1)
 	b.cloud.cluster.CertificateAuthority = []byte("-----BEGIN CERTIFICATE-----\nBBBB\n-----END CERTIFICATE-----\n")
 	looks(4, "False", "CertificateAuthorityDiffers")
 	b.clock.forward(-time.Hour)
 	looks(5, "False", "CertificateAuthorityDiffers")
+}
+
+// TestAnAnswerOutlivesAnOvertakenStatus: the next pass goes by what AWS said last, though
+// the status still has the answer of before.
+func TestAnAnswerOutlivesAnOvertakenStatus(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.source.files = files(karpenterYAML)
+	b.inAccount(prodEU("111122223333", "ours"))
+	b.reconcile()
+	b.inAccount(prodEU("999988887777", "theirs"))
+	b.clock.forward(10 * time.Minute)
+	b.Client = overtaken(b.client)
+	b.reconcile()
+	if !conditions.IsTrue(b.read(), v1alpha1.CloudVerifiedCondition) {
+		t.Fatal("the status was written")
+	}
+	b.Client = b.client
+	b.reconcile()
+	if got := conditions.Get(b.read(), v1alpha1.CloudVerifiedCondition); b.cloud.asked != 2 || got.Reason != cloud.ReasonAuthorityDiffers {
+		t.Errorf("asked %d times; %+v", b.cloud.asked, got)
+	}
 }
 
 // TestChildrenWorkForTheRepository: NodeSyncs of one repository share its place among

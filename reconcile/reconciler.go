@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
@@ -58,7 +59,7 @@ type Reconciler struct {
 	// repository; nil builds them in this one.
 	Confine *confine.Runner
 	// DialCloud makes the client of a region. It makes no request.
-	DialCloud func(ctx context.Context, region string) (Cloud, error)
+	DialCloud func(ctx context.Context, region string) (account.Cloud, error)
 
 	Settings Settings
 	// Meter measures what passes do; nil measures nothing.
@@ -69,7 +70,7 @@ type Reconciler struct {
 	arrivals apply.Arrivals
 	memories memories
 	schemas  schema.Cache
-	clouds   clouds
+	clouds   account.Clouds
 	watches  *watch.Watches
 	waker    waker
 	lanes    lanes

@@ -90,7 +90,7 @@ func (p *pass) removalStep() *removal.Step {
 		Revision: p.revision(), Applied: p.Unwritten == nil && p.sync.Status.LastAppliedRevision == p.revision(),
 		Written: p.writes(), Ready: p.stages.objects,
 		Controller: p.stages.Controller, Alive: p.stages.Alive,
-		Cluster: cluster, Region: region, NamespaceGoes: p.namespaceGoes,
+		Cluster: cluster, Region: region, Account: p.account, NamespaceGoes: p.namespaceGoes,
 		GoesTo: planning.GoesTo, Left: planning.Left,
 	}
 }
@@ -106,9 +106,5 @@ func (p *pass) writes() []removal.Write {
 
 // ec2 asks for instances in a region, and does not wait long.
 func (p *pass) ec2(ctx context.Context, region string) (teardown.EC2, error) {
-	client, err := p.clouds.in(ctx, region, p.DialCloud)
-	if err != nil {
-		return nil, err
-	}
-	return impatient{client, p.cloudPatience()}, nil
+	return p.dial(ctx, region)
 }

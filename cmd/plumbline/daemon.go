@@ -31,6 +31,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile"
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -231,7 +232,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Install:  installer,
 		Reports:  reports,
 		Logs:     logs,
-		DialCloud: func(ctx context.Context, region string) (reconcile.Cloud, error) {
+		DialCloud: func(ctx context.Context, region string) (account.Cloud, error) {
 			return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
 		},
 		Meter: meter,

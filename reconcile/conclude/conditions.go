@@ -40,9 +40,22 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.MarkStalled(s.Sync, v.Reason, "%s", v.Message)
 	}
 	s.setSourceVerified()
+	s.setCloudVerified()
 	s.setRemoving()
 	s.setLaunchFailing()
 	s.setNodeDrift()
+}
+
+// setCloudVerified says whether EC2 can be asked, and is the account that this cluster's
+// nodes are in. A pass that has not come so far leaves what was said.
+func (s *Step) setCloudVerified() {
+	switch verdict := s.CloudVerified; {
+	case verdict == nil:
+	case verdict.OK:
+		conditions.MarkTrue(s.Sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", verdict.Message)
+	default:
+		conditions.MarkFalse(s.Sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", finding.Bounded(verdict.Message, MaxMessage))
+	}
 }
 
 func (s *Step) setRemoving() {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -52,6 +53,8 @@ type Found struct {
 	// Applying is how many changes are about to be written; 0 once they have been.
 	Applying int
 
+	// CloudVerified is what AWS says of the account; nil where it was not asked.
+	CloudVerified *cloud.Verdict
 	// Collision is the emergency of a controller that runs under another cluster's name.
 	// SawAccount says that it was looked for.
 	Collision  string

@@ -3,33 +3,29 @@ package install
 import (
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// Barrier says why the charts may not be changed, given CloudVerified; nil
+// Barrier says why the charts may not be changed, given what AWS says of the account; nil
 // where they may. Karpenter's controller terminates every instance with its
 // cluster's tag that has no NodeClaim here, so none is installed or changed under
 // the name of another cluster, and none is installed for the first time, or
 // adopted, while AWS cannot confirm the name.
-func Barrier(k v1alpha1.KarpenterStatus, verified *metav1.Condition, allowUnverified bool) *fault.Error {
+func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified bool) *fault.Error {
 	switch {
-	case verified == nil:
-		return nil // the step that sets it has not run: a deletion changes no charts
-	case verified.Reason == cloud.ReasonAuthorityDiffers:
+	case verdict.Reason == cloud.ReasonAuthorityDiffers:
 		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: fmt.Errorf(
-			"cluster.name %s is another cluster's, so Karpenter's charts are not changed: %s; a controller of that name terminates the other cluster's instances", k.Cluster, verified.Message)}
-	case verified.Status == metav1.ConditionTrue, verified.Reason == cloud.ReasonInstancesInvisible:
+			"cluster.name %s is another cluster's, so Karpenter's charts are not changed: %s; a controller of that name terminates the other cluster's instances", k.Cluster, verdict.Message)}
+	case verdict.OK, verdict.Reason == cloud.ReasonInstancesInvisible:
 		return nil // the certificate authority is that of the cluster
 	case allowUnverified || !firstInstall(k):
 		return nil
 	}
 	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonCloudUnverified, Err: fmt.Errorf(
-		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verified.Message)}
+		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verdict.Message)}
 }
 
 // firstInstall says that no controller of plumbline's was ever brought.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -64,11 +63,10 @@ func (s *Step) leaderGate(ctx context.Context) teardown.Gate {
 }
 
 func (s *Step) cloudGate() teardown.Gate {
-	verified := conditions.Get(s.Sync, v1alpha1.CloudVerifiedCondition)
-	if verified == nil {
+	if s.Account == nil {
 		return teardown.Gate{Message: "EC2 was not asked yet"}
 	}
-	return teardown.Gate{Open: conditions.IsTrue(s.Sync, v1alpha1.CloudVerifiedCondition), Message: verified.Message}
+	return teardown.Gate{Open: s.Account.OK, Message: s.Account.Message}
 }
 
 func (s *Step) arrivalsGate(r v1alpha1.Removal) teardown.Gate {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -74,6 +75,8 @@ type Step struct {
 	Alive      bool
 	// Cluster is the name by which Karpenter tags instances, and Region where they are.
 	Cluster, Region string
+	// Account is what AWS says of the account; nil where it was not asked.
+	Account *cloud.Verdict
 	// NamespaceGoes says that the NodeSync's namespace is being deleted.
 	NamespaceGoes bool
 

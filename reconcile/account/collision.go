@@ -1,49 +1,43 @@
-package reconcile
+package account
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// seeCollision looks for Karpenter's controller where CloudVerified says that this
+// Collides looks for Karpenter's controller where the verdict is that this
 // is not the cluster of that name: it terminates the other cluster's instances
 // while it runs, whoever installed it. A cluster that was verified before under
 // another ARN is another matter: then plumbline's own role has changed accounts.
-func (p *pass) seeCollision(ctx context.Context) error {
-	p.SawAccount = true
-	verified := conditions.Get(p.sync, v1alpha1.CloudVerifiedCondition)
-	if verified == nil || verified.Reason != cloud.ReasonAuthorityDiffers || p.otherAccount() {
-		return nil
+func (s *Step) Collides(ctx context.Context, verdict cloud.Verdict) (emergency string, err error) {
+	if verdict.Reason != cloud.ReasonAuthorityDiffers || s.otherAccount() {
+		return "", nil
 	}
 	found := &appsv1.DeploymentList{}
-	if err := p.Client.List(ctx, found, client.MatchingLabels(observe.ControllerLabels())); err != nil {
-		return fmt.Errorf("find Karpenter's Deployments: %w", err)
+	if err := s.View.Cached.List(ctx, found, client.MatchingLabels(observe.ControllerLabels())); err != nil {
+		return "", fmt.Errorf("find Karpenter's Deployments: %w", err)
 	}
-	cluster, _ := p.clusterName()
 	for i := range found.Items {
 		deployment := &found.Items[i]
 		if !observe.Running(deployment) {
 			continue
 		}
-		containers, err := p.view.Containers(ctx, deployment)
+		containers, err := s.View.Containers(ctx, deployment)
 		if err != nil {
-			return err
+			return "", err
 		}
-		if name := upgrade.ClusterName(containers); name == cluster || name == "" {
-			p.Collision = collision(deployment, cluster, verified.Message)
-			return nil
+		if name := upgrade.ClusterName(containers); name == s.Name || name == "" {
+			return collision(deployment, s.Name, verdict.Message), nil
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // collision is what is said of a controller that runs under another cluster's name.
@@ -54,7 +48,6 @@ func collision(deployment *appsv1.Deployment, cluster, why string) string {
 
 // otherAccount says that AWS has shown another EKS cluster than the one that was
 // verified to be this one.
-func (p *pass) otherAccount() bool {
-	k, last := p.sync.Status.Karpenter, p.memory.account
-	return k != nil && k.ClusterARN != "" && last.arn != "" && k.ClusterARN != last.arn
+func (s *Step) otherAccount() bool {
+	return s.ClusterARN != "" && s.Memory.arn != "" && s.ClusterARN != s.Memory.arn
 }

@@ -1,0 +1,333 @@
+package account
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+var errUnreachable = errors.New("no route")
+
+// aws is an account, or the errors that it answers with.
+type aws struct {
+	cluster cloud.Cluster
+	err     error
+	running []cloud.Instance
+	// silence is why EC2 gives no whole answer.
+	silence error
+	asked   int
+	// patience is how long the callers would have waited, in the order of the
+	// questions; 0: for ever.
+	patience []time.Duration
+}
+
+func (f *aws) Cluster(ctx context.Context, _ string) (cloud.Cluster, error) {
+	f.asked++
+	f.note(ctx)
+	return f.cluster, f.err
+}
+
+func (f *aws) Instances(ctx context.Context, _ cloud.Query) ([]cloud.Instance, error) {
+	f.note(ctx)
+	return f.running, f.silence
+}
+
+func (f *aws) note(ctx context.Context) {
+	patience := time.Duration(0)
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = time.Until(deadline)
+	}
+	f.patience = append(f.patience, patience)
+}
+
+func pemOf(der string) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})
+}
+
+// prodEU is the EKS cluster prod-eu; authority is what is in its certificate authority.
+func prodEU(authority string) cloud.Cluster {
+	return cloud.Cluster{Name: "prod-eu", ARN: "arn:" + authority, CertificateAuthority: pemOf(authority)}
+}
+
+// asker makes the Steps of one NodeSync, whose API server has the authority "ours".
+type asker struct {
+	aws    *aws
+	memory Memory
+	now    time.Time
+}
+
+func newAsker(f *aws) *asker {
+	return &asker{aws: f, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+}
+
+func (a *asker) step() *Step {
+	return &Step{
+		Cloud:                func(context.Context, string) (Cloud, error) { return a.aws, nil },
+		CertificateAuthority: pemOf("ours"), Memory: &a.memory,
+		Name: "prod-eu", Region: "eu-west-1", Generation: 1,
+		Now: a.now, Interval: 10 * time.Second, Retry: time.Minute, Patience: time.Second,
+	}
+}
+
+// TestWhenAWSIsAskedAgain: a bad answer is asked for again soon, a good one holds for a
+// while, and an answer about something else says nothing.
+func TestWhenAWSIsAskedAgain(t *testing.T) {
+	good, bad := prodEU("ours"), prodEU("theirs")
+	draining := func(s *Step) { s.Removals = []v1alpha1.Removal{{Phase: v1alpha1.RemovalDraining}} }
+	for name, c := range map[string]struct {
+		answer cloud.Cluster
+		after  time.Duration
+		change func(*Step)
+		asked  bool
+	}{
+		"bad, soon after":                   {answer: bad, after: time.Minute - 1},
+		"bad, a minute after":               {answer: bad, after: time.Minute, asked: true},
+		"good, minutes after":               {answer: good, after: goodFor - 1},
+		"good, long after":                  {answer: good, after: goodFor, asked: true},
+		"good, while nodes end":             {answer: good, after: 10 * time.Second, change: draining, asked: true},
+		"good, while nodes end, soon after": {answer: good, after: 9 * time.Second, change: draining},
+		"of another name":                   {answer: good, change: func(s *Step) { s.Name = "prod-us" }, asked: true},
+		"of another region":                 {answer: good, change: func(s *Step) { s.Region = "eu-west-2" }, asked: true},
+		"of another spec":                   {answer: good, change: func(s *Step) { s.Generation = 2 }, asked: true},
+		"the clock was put back":            {answer: good, after: -time.Hour, asked: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAsker(&aws{cluster: c.answer})
+			first := a.step()
+			if verdict := first.Verify(t.Context()); a.aws.asked != 1 || verdict.OK != (c.answer.ARN == good.ARN) || first.WakeAt.IsZero() != verdict.OK {
+				t.Fatalf("asked %d times: %+v, again at %s", a.aws.asked, verdict, first.WakeAt)
+			}
+			a.now = a.now.Add(c.after)
+			s := a.step()
+			if c.change != nil {
+				c.change(s)
+			}
+			verdict := s.Verify(t.Context())
+			if asked := a.aws.asked == 2; asked != c.asked {
+				t.Errorf("asked again: %t", asked)
+			}
+			if want := first.Now.Add(time.Minute); !c.asked && !verdict.OK && !s.WakeAt.Equal(want) {
+				t.Errorf("again at %s, want %s", s.WakeAt, want)
+			}
+		})
+	}
+}
+
+// TestAChangeNeedsAFreshAnswer where the last one was good; a bad one is not asked for
+// sooner than its time.
+func TestAChangeNeedsAFreshAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer cloud.Cluster
+		after  time.Duration
+		asked  int
+	}{
+		"good, within the interval": {prodEU("ours"), 5 * time.Second, 1},
+		"good, after the interval":  {prodEU("ours"), 10 * time.Second, 2},
+		"bad, after the interval":   {prodEU("theirs"), 10 * time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAsker(&aws{cluster: c.answer})
+			a.step().Verify(t.Context())
+			a.now, a.aws.cluster = a.now.Add(c.after), prodEU("theirs")
+			verdict := a.step().Confirm(t.Context())
+			if a.aws.asked != c.asked || verdict.OK != (c.asked == 1 && c.answer.ARN == "arn:ours") {
+				t.Errorf("asked %d times, want %d: %+v", a.aws.asked, c.asked, verdict)
+			}
+		})
+	}
+}
+
+// TestTheClustersARN is that of the name that was asked about, if AWS had one.
+func TestTheClustersARN(t *testing.T) {
+	a := newAsker(&aws{cluster: prodEU("ours")})
+	a.step().Verify(t.Context())
+	if got := a.memory.ARN("prod-eu", "eu-west-1"); got != "arn:ours" {
+		t.Errorf("ARN %q", got)
+	}
+	if got := a.memory.ARN("prod-us", "eu-west-1"); got != "" {
+		t.Errorf("of another name: %q", got)
+	}
+	a.aws.err, a.now = errUnreachable, a.now.Add(time.Hour)
+	a.step().Verify(t.Context())
+	if got := a.memory.ARN("prod-eu", "eu-west-1"); got != "" {
+		t.Errorf("AWS does not answer: %q", got)
+	}
+}
+
+// TestACloudThatHangsHoldsUpNoPass: its two questions together have no longer
+// than the pass may take, and never longer than a quarter of a minute.
+func TestACloudThatHangsHoldsUpNoPass(t *testing.T) {
+	for name, c := range map[string]struct{ timeout, most time.Duration }{
+		"a long timeout":  {time.Hour, maxPatience},
+		"a short timeout": {4 * time.Second, 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAsker(&aws{err: errUnreachable})
+			s := a.step()
+			s.Patience = Patience(c.timeout)
+			s.Verify(t.Context())
+			if _, err := Within(a.aws, s.Patience).Instances(t.Context(), cloud.Query{}); err != nil {
+				t.Fatal(err)
+			}
+			var sum time.Duration
+			for _, patience := range a.aws.patience {
+				if patience == 0 {
+					t.Error("a question is waited for without end")
+				}
+				sum += patience
+			}
+			if len(a.aws.patience) != 2 || sum > c.most {
+				t.Errorf("questions may take %s, in all at most %s", a.aws.patience, c.most)
+			}
+		})
+	}
+}
+
+// TestWhatCannotBeTakenBackNeedsAFreshAnswer: in the phases in which a removal
+// deletes NodeClaims or believes EC2, the account is asked about each time.
+func TestWhatCannotBeTakenBackNeedsAFreshAnswer(t *testing.T) {
+	fresh := map[v1alpha1.RemovalPhase]bool{v1alpha1.RemovalPacing: true, v1alpha1.RemovalDraining: true, v1alpha1.RemovalVerifyingCloud: true}
+	for _, phase := range []v1alpha1.RemovalPhase{
+		v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalDraining, v1alpha1.RemovalVerifyingCloud, v1alpha1.RemovalFinalizing,
+	} {
+		if got := aboutToEnd([]v1alpha1.Removal{{Phase: phase}}); got != fresh[phase] {
+			t.Errorf("%s: fresh = %t, want %t", phase, got, fresh[phase])
+		}
+	}
+}
+
+// TestTheAccountIsAskedAboutTheSameInstances: a cache lists in no order, and a
+// condition may not change with it.
+func TestTheAccountIsAskedAboutTheSameInstances(t *testing.T) {
+	var claims []plan.NodeClaim
+	for i := range 3 * maxProviderIDs {
+		claims = append(claims, plan.NodeClaim{ProviderID: fmt.Sprintf("aws:///eu-west-1a/i-%03d", i), Deleting: i == 1})
+	}
+	var want []string
+	for range 3 {
+		got := providerIDs(claims)
+		if len(got) != maxProviderIDs || slices.Contains(got, "aws:///eu-west-1a/i-001") {
+			t.Errorf("asked about %v", got)
+		}
+		if diff := cmp.Diff(want, got); want != nil && diff != "" {
+			t.Errorf("the order of the NodeClaims changes the question (-before +after):\n%s", diff)
+		}
+		want = got
+		claims = append(claims[len(claims)/2:], claims[:len(claims)/2]...)
+		slices.Reverse(claims[:10])
+	}
+}
+
+// TestAccountOfADisruptedZone: EC2 fails, and shows one of the live instances all the
+// same. It is this account.
+func TestAccountOfADisruptedZone(t *testing.T) {
+	for shown, want := range map[string]string{"i-1": cloud.ReasonVerified, "": "Failed"} {
+		a := newAsker(&aws{cluster: prodEU("ours"), silence: errUnreachable})
+		if shown != "" {
+			a.aws.running = []cloud.Instance{{ID: shown}}
+		}
+		s := a.step()
+		s.Claims = []plan.NodeClaim{{Name: "a", ProviderID: "aws:///eu-west-1a/i-1"}, {Name: "b", ProviderID: "aws:///eu-west-1b/i-2"}}
+		if got := s.Verify(t.Context()); got.Reason != want {
+			t.Errorf("with %q shown: %+v, want %s", shown, got, want)
+		}
+	}
+}
+
+// TestForeignProviderIDs are left out of the question, and reported once.
+func TestForeignProviderIDs(t *testing.T) {
+	claims := []plan.NodeClaim{
+		{Name: "a", Pool: "batch", ProviderID: "aws:///eu-west-1a/i-1"},
+		{Name: "b", Pool: "batch", ProviderID: "kwok://node"},
+		{Name: "c", Pool: "batch", ProviderID: "aws:////i-3"},
+		{Name: "new", Pool: "batch"},
+	}
+	if diff := cmp.Diff([]string{"aws:///eu-west-1a/i-1"}, providerIDs(claims)); diff != "" {
+		t.Errorf("asked about (-want +got):\n%s", diff)
+	}
+	a := newAsker(&aws{err: errUnreachable})
+	for round := range 2 {
+		s := a.step()
+		s.Claims = claims
+		s.Verify(t.Context())
+		want := []finding.Note{{Type: "Warning", Reason: "ProviderIDForeign", Message: "NodeClaim/b of NodePool/batch (kwok://node), NodeClaim/c of NodePool/batch (aws:////i-3): not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself"}}
+		if round > 0 {
+			want = nil
+		}
+		if diff := cmp.Diff(want, s.Notes); diff != "" {
+			t.Errorf("reported (-want +got):\n%s", diff)
+		}
+		a.now = a.now.Add(time.Hour)
+	}
+	if a.aws.asked != 2 {
+		t.Errorf("asked %d times, want 2", a.aws.asked)
+	}
+}
+
+// TestCollides: only a controller that runs, under the name of the cluster that this one
+// is not, is an emergency; and none is one where plumbline's role has changed accounts.
+func TestCollides(t *testing.T) {
+	differs := cloud.Verdict{Reason: cloud.ReasonAuthorityDiffers, Message: "AWS says so"}
+	for name, c := range map[string]struct {
+		verdict  cloud.Verdict
+		as       string
+		replicas int32
+		// before is the ARN of the cluster that was verified to be this one.
+		before string
+		want   bool
+	}{
+		"it runs as that cluster":            {verdict: differs, as: "prod-eu", replicas: 1, want: true},
+		"under a name that is not known":     {verdict: differs, replicas: 1, want: true},
+		"it runs as another cluster":         {verdict: differs, as: "prod-us", replicas: 1},
+		"it is scaled to 0":                  {verdict: differs, as: "prod-eu"},
+		"AWS does not answer":                {verdict: cloud.Verdict{Reason: "Failed"}, as: "prod-eu", replicas: 1},
+		"plumbline's role changed accounts":  {verdict: differs, as: "prod-eu", replicas: 1, before: "arn:ours"},
+		"that cluster was the verified one":  {verdict: differs, as: "prod-eu", replicas: 1, before: "arn:theirs", want: true},
+		"it is the cluster that it is to be": {verdict: cloud.Verdict{OK: true, Reason: cloud.ReasonVerified}, as: "prod-eu", replicas: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := appsv1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: observe.ControllerLabels()}}
+			deployment.Spec.Replicas = &c.replicas
+			container := corev1.Container{Name: "controller"}
+			if c.as != "" {
+				container.Env = []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: c.as}}
+			}
+			deployment.Spec.Template.Spec.Containers = []corev1.Container{container}
+			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(deployment).Build()
+			a := newAsker(&aws{cluster: prodEU("theirs")})
+			s := a.step()
+			s.View, s.ClusterARN = &cluster.View{Cached: reader, Uncached: reader, Memory: &cluster.Memory{}}, c.before
+			s.Verify(t.Context())
+			emergency, err := s.Collides(t.Context(), c.verdict)
+			if err != nil || (emergency != "") != c.want {
+				t.Fatalf("%q, error %v", emergency, err)
+			}
+			if c.want && (!strings.Contains(emergency, "kubectl scale deployment karpenter -n kube-system --replicas=0") || !strings.HasSuffix(emergency, "AWS says so")) {
+				t.Errorf("it says %q", emergency)
+			}
+		})
+	}
+}

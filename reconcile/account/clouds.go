@@ -1,0 +1,62 @@
+package account
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+)
+
+// Cloud is what is asked of AWS.
+type Cloud interface {
+	Cluster(ctx context.Context, name string) (cloud.Cluster, error)
+	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+}
+
+// Clouds are the clients in use, by region. The zero value has none yet.
+type Clouds struct {
+	mu sync.Mutex
+	of map[string]Cloud
+}
+
+// In returns the client of a region, dialled the first time.
+func (c *Clouds) In(ctx context.Context, region string, dial func(context.Context, string) (Cloud, error)) (Cloud, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.of[region]; ok {
+		return known, nil
+	}
+	client, err := dial(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	if c.of == nil {
+		c.of = map[string]Cloud{}
+	}
+	c.of[region] = client
+	return client, nil
+}
+
+// maxPatience is the longest that AWS may hold up a pass: a push or a drift
+// must not wait for a cloud that does not answer.
+const maxPatience = 15 * time.Second
+
+// Patience is how long one of a pass's two questions may take, that about the account
+// and that about removals, given how long a pass may take.
+func Patience(timeout time.Duration) time.Duration { return min(timeout, maxPatience) / 2 }
+
+// Within returns a Cloud whose answers about instances are waited for no longer than
+// patience.
+func Within(c Cloud, patience time.Duration) Cloud { return impatient{Cloud: c, patience: patience} }
+
+type impatient struct {
+	Cloud
+	patience time.Duration
+}
+
+func (c impatient) Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	return c.Cloud.Instances(ctx, query)
+}
