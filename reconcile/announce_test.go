@@ -19,7 +19,7 @@ func (b *bed) writing(action plan.Action, changes int) *pass {
 	p := b.pass()
 	p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
 	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
-	p.attempted()
+	p.sync.Status.LastAttemptedRevision = p.snapshot.Revision
 	p.plan.Plan = &plan.Plan{}
 	for i := range changes {
 		p.plan.Changes = append(p.plan.Changes, plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: fmt.Sprint("pool-", i)}, Action: action})

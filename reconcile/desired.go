@@ -69,7 +69,7 @@ func (p *pass) desiredStep() *desired.Step {
 		},
 		Desired: &p.want, Snapshot: p.snapshot, Sync: p.sync, Observed: p.before.Status.ObservedGeneration,
 		View: p.view, Memory: &p.memory.desired,
-		Now: p.now, Timeout: p.timeout(), Retry: p.retryInterval(), Attempt: fmt.Sprint(p.memory.fetchedFor),
+		Now: p.now, Timeout: p.timeout(), Retry: p.retryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),
 		NotUpgraded: p.NotUpgraded,
 		Secret:      p.readSecret, Labelled: p.readLabelled,
 		HideValues:     p.memory.conclude.HideValues,

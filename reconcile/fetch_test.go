@@ -205,7 +205,7 @@ func TestFetchIsDueSince(t *testing.T) {
 			asked = b.clock.now()
 			sync.Annotations = map[string]string{meta.ReconcileRequestAnnotation: "t1"}
 		}, func() time.Time { return asked }},
-		{"a store that is gone", func() { b.memories.recall(name, sync.UID).snapshot = nil }, func() time.Time { return created.Time }},
+		{"a store that is gone", func() { b.memories.recall(name, sync.UID).fetch.Lose() }, func() time.Time { return created.Time }},
 		{"a failure", func() {
 			b.source.err = errors.New("no route")
 			b.clock.forward(10 * time.Minute)
@@ -264,13 +264,14 @@ func TestASecretIsSentToItsHostsOnly(t *testing.T) {
 	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Spec.Source.Git.SecretRef = &v1alpha1.LocalReference{Name: "token"}
 	}))
-	if request, err := b.pass().request(t.Context()); err != nil || request.Credentials.Password != "s3cret" {
-		t.Fatalf("its own host: %v, %v", request.URL, err)
+	sync := b.read()
+	if _, asked, err := b.fetched(sync); err != nil || !asked || b.source.requests[0].Credentials.Password != "s3cret" {
+		t.Fatalf("its own host: asked %t, %v", asked, err)
 	}
-	p := b.pass()
-	p.sync.Spec.Source.Git.URL = "https://evil.example.com/acme/fleet.git"
-	request, err := p.request(t.Context())
-	if f := fault.Classify(err); f == nil || f.Class != fault.Terminal || f.Reason != v1alpha1.ReasonSecretRefused || request.Credentials.Password != "" {
-		t.Errorf("another host: %+v, %v", f, err)
+	sync.Spec.Source.Git.URL = "https://evil.example.com/acme/fleet.git"
+	sync.Generation++
+	_, asked, err := b.fetched(sync)
+	if f := fault.Classify(err); asked || f == nil || f.Class != fault.Terminal || f.Reason != v1alpha1.ReasonSecretRefused {
+		t.Errorf("another host: asked %t, %+v", asked, f)
 	}
 }

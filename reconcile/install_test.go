@@ -164,7 +164,12 @@ func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	asks("for another version", "1.14.0", 2)
 	b.clock.forward(b.pass().retryInterval())
 	asks("when a retry is due", "1.14.0", 3)
-	b.begin(b.read()).memory.fetchedFor.generation++
+	sync := b.read()
+	sync.Generation++
+	b.source.files = files(karpenterYAML)
+	if _, asked, err := b.fetched(sync); !asked || err != nil {
+		t.Fatalf("asked %t, %v", asked, err)
+	}
 	asks("for a NodeSync that was changed", "1.14.0", 4)
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // memory is what one pass leaves to the next so that unchanged things are not
@@ -28,23 +28,12 @@ type memory struct {
 	// behind is since when the watch cache has lacked what the last pass wrote; zero where it does not.
 	behind time.Time
 
-	// The last fetch: when it began, what for, and why it failed where it did.
-	fetchedAt  time.Time
-	fetchedFor fetchKey
-	failure    error
-	// The last Snapshot, the generation of the NodeSync that it is of, and when its
-	// fetch began.
-	snapshot   *render.Snapshot
-	snapshotOf int64
-	snapshotAt time.Time
 	// pushedAt is when a host said last that there is something new. Whoever
 	// hears of it is no pass: memories guards it.
 	pushedAt time.Time
 
-	// The revision that could not be verified.
-	unverified unverified
-
 	// What each step's room remembers.
+	fetch    fetch.Memory
 	desired  desired.Memory
 	changes  changes.Memory
 	install  install.Memory
@@ -53,12 +42,6 @@ type memory struct {
 	policy   policy.Memory
 	removal  removal.Memory
 	conclude conclude.Memory
-}
-
-// fetchKey is what makes a fetch due before its time.
-type fetchKey struct {
-	generation int64
-	requested  string
 }
 
 // older says that a NodeSync, out of the cache, is older than what the last pass

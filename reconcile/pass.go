@@ -111,7 +111,7 @@ func (p *pass) run(ctx context.Context, steps ...step) {
 // stopped draws from an error what the next pass has to know.
 func (p *pass) stopped(err error) {
 	if source.Lost(err) {
-		p.memory.snapshot = nil // the next pass fetches it anew
+		p.memory.fetch.Lose()
 	}
 	if p.Fault.Class == fault.Waiting {
 		p.Wait(p.Fault.Reason, err.Error())

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
-	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -22,17 +21,19 @@ func (p *pass) makePlan(ctx context.Context) (err error) {
 
 // policyStep is the planning, from what the steps before it have found.
 func (p *pass) policyStep() *policy.Step {
+	last, _, _ := p.memory.fetch.Last()
+	branch := p.fetchStep()
 	return &policy.Step{
 		Tools: policy.Tools{
 			Cached: p.Client, Registry: &p.memories.registry, Namespace: p.Settings.Namespace, Confine: p.Confine,
 			Fetch: p.fetchFor,
 		},
-		Sync: p.sync, Before: p.before.Status, Snapshot: cmp.Or(p.snapshot, p.memory.snapshot),
+		Sync: p.sync, Before: p.before.Status, Snapshot: cmp.Or(p.snapshot, last),
 		Set: p.want.Set, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
 		Now: p.now, Retry: p.retryInterval(),
 		Hosts:     p.poolHosts,
-		Order:     func(commit string) source.Order { return p.Source.Order(p.name().String(), commit) },
-		FindOrder: p.findOrder,
+		Order:     branch.Order,
+		FindOrder: branch.FindOrder,
 	}
 }
 
@@ -40,17 +41,6 @@ func (p *pass) policyStep() *policy.Step {
 func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
 	r.memories.push(name, at)
 	r.Look(name)
-}
-
-// findOrder asks the Git host how HEAD stands to a commit.
-func (p *pass) findOrder(ctx context.Context, commit string) (source.Order, error) {
-	ctx, cancel := context.WithTimeout(ctx, min(p.timeout(), historyTimeout))
-	defer cancel()
-	request, err := p.request(ctx)
-	if err != nil {
-		return source.OrderUnknown, err
-	}
-	return p.Source.FindOrder(ctx, request, commit)
 }
 
 // noteWithheld keeps in the status what is in doubt.
@@ -62,7 +52,8 @@ func (p *pass) noteWithheld() {
 
 // rendered notes what this NodeSync has in Git, and wakes those that wait for that.
 func (p *pass) rendered(set *render.Set) {
-	for _, name := range p.memories.registry.Remember(p.name(), p.sync.UID, set, p.memory.snapshotOf, p.memory.snapshotAt) {
+	_, generation, began := p.memory.fetch.Last()
+	for _, name := range p.memories.registry.Remember(p.name(), p.sync.UID, set, generation, began) {
 		p.Look(name)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -49,7 +50,7 @@ type Reconciler struct {
 	// Launches are the pools that get no nodes, as far as NodeClaims tell.
 	Launches *observe.Launches
 
-	Source  Source
+	Source  fetch.Source
 	Charts  desired.Store
 	Install install.Helm
 	Reports conclude.Reports

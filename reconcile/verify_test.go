@@ -188,15 +188,16 @@ func TestVerificationThatWasOvertaken(t *testing.T) {
 	b := newBed(t, nodeSync(verifying(v1alpha1.VerifyRange)), signers(func(*corev1.Secret) {}))
 	b.source.unsigned = &source.StaleError{Revision: "main@sha1:1"}
 	p := b.at(commit)
-	if err := p.verify(t.Context()); err == nil || p.memory.unverified.err != nil {
-		t.Errorf("verify() = %v, remembered %v", err, p.memory.unverified.err)
+	if err := p.verify(t.Context()); err == nil || p.Unverified != nil {
+		t.Errorf("verify() = %v, unverified: %v", err, p.Unverified)
 	}
 	b.source.unsigned = &source.UnreachableError{URL: "https://git.example.com", Err: errors.New("no route")}
 	if err := p.verify(t.Context()); err == nil || !p.conclusion().SaysNothingOfTheCommit() {
 		t.Errorf("verify() = %v, and the commit is told so", err)
 	}
 	b.source.unsigned = &source.HistoryError{Since: "1", Reason: "HEAD has another history"}
-	p.memory.unverified = unverified{}
+	b.clock.forward(p.retryInterval())
+	p.now = b.clock.now()
 	if err := p.verify(t.Context()); err == nil || !strings.Contains(err.Error(), "set spec.source.git.verify.mode to HEAD until SourceVerified is True") {
 		t.Errorf("verify() = %v", err)
 	}

@@ -1,4 +1,4 @@
-package reconcile
+package fetch
 
 import (
 	"context"
@@ -20,53 +20,53 @@ import (
 // unverified is a verification that failed, when, and what was tried by whom.
 type unverified struct {
 	of  v1alpha1.VerifiedRevision
-	by  fetchKey
+	by  Attempt
 	at  time.Time
 	err error
 }
 
-// verify checks that the revision has the signatures that the NodeSync asks for,
+// Verify checks that the revision has the signatures that the NodeSync asks for,
 // before anything of it is read. What has them is noted, and not verified again.
-func (p *pass) verify(ctx context.Context) error {
-	rules := p.sync.Spec.Source.Git.Verify
+func (s *Step) Verify(ctx context.Context, snapshot *render.Snapshot) error {
+	rules := s.Sync.Spec.Source.Git.Verify
 	if rules == nil {
-		p.sync.Status.LastVerified = nil
+		s.Sync.Status.LastVerified = nil
 		return nil
 	}
-	wanted := p.toVerify(*rules)
-	if known := p.sync.Status.LastVerified; known != nil && sameVerified(*known, wanted) {
+	wanted := s.toVerify(*rules, snapshot)
+	if known := s.Sync.Status.LastVerified; known != nil && sameVerified(*known, wanted) {
 		known.Revision = wanted.Revision // the branch may have been renamed
 		return nil
 	}
-	failed := &p.memory.unverified
-	if failed.err != nil && failed.of == wanted && failed.by == p.memory.fetchedFor && !finding.Due(p.now, failed.at, p.retryInterval()) {
-		p.WakeBy(failed.at.Add(p.retryInterval()))
-		p.Unverified = failed.err
+	failed := &s.Memory.unverified
+	if failed.err != nil && failed.of == wanted && failed.by == s.Memory.fetchedFor && !finding.Due(s.Now, failed.at, s.Sync.GetRetryInterval()) {
+		s.WakeBy(failed.at.Add(s.Sync.GetRetryInterval()))
+		s.Unverified = failed.err
 		return failed.err
 	}
-	verified, err := p.verifyNow(ctx, *rules, wanted)
+	verified, err := s.verifyNow(ctx, *rules, wanted, snapshot.Commit)
 	switch {
 	case err != nil && (source.Lost(err) || fault.Classify(err).Class == fault.Superseded):
 		return err // it is fetched, and tried, once more
 	case err != nil:
 		err = fmt.Errorf("verify %s: %w", render.ShortRevision(wanted.Revision), err)
-		*failed = unverified{of: wanted, by: p.memory.fetchedFor, at: p.now, err: err}
-		p.WakeBy(p.now.Add(p.retryInterval()))
-		p.Unverified = err
+		*failed = unverified{of: wanted, by: s.Memory.fetchedFor, at: s.Now, err: err}
+		s.WakeBy(s.Now.Add(s.Sync.GetRetryInterval()))
+		s.Unverified = err
 		return err
 	}
 	*failed = unverified{}
-	p.sync.Status.LastVerified = &verified
+	s.Sync.Status.LastVerified = &verified
 	return nil
 }
 
 // toVerify is what has to be verified, and by which rules.
-func (p *pass) toVerify(rules v1alpha1.GitVerification) v1alpha1.VerifiedRevision {
-	object := p.snapshot.Commit
+func (s *Step) toVerify(rules v1alpha1.GitVerification, snapshot *render.Snapshot) v1alpha1.VerifiedRevision {
+	object := snapshot.Commit
 	if rules.Mode == v1alpha1.VerifyTag {
-		object = p.snapshot.Tag
+		object = snapshot.Tag
 	}
-	return v1alpha1.VerifiedRevision{Revision: p.snapshot.Revision, Object: object, URL: p.sync.Spec.Source.Git.URL, Mode: rules.Mode, Secret: rules.SecretRef.Name}
+	return v1alpha1.VerifiedRevision{Revision: snapshot.Revision, Object: object, URL: s.Sync.Spec.Source.Git.URL, Mode: rules.Mode, Secret: rules.SecretRef.Name}
 }
 
 // sameVerified says whether what was verified is what has to be, by the same rules.
@@ -75,23 +75,23 @@ func sameVerified(known, wanted v1alpha1.VerifiedRevision) bool {
 		known.URL == wanted.URL && known.Mode == wanted.Mode && known.Secret == wanted.Secret
 }
 
-func (p *pass) verifyNow(ctx context.Context, rules v1alpha1.GitVerification, wanted v1alpha1.VerifiedRevision) (v1alpha1.VerifiedRevision, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout())
+func (s *Step) verifyNow(ctx context.Context, rules v1alpha1.GitVerification, wanted v1alpha1.VerifiedRevision, commit string) (v1alpha1.VerifiedRevision, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Sync.GetTimeout())
 	defer cancel()
-	keys, err := p.signers(ctx, rules.SecretRef.Name)
+	keys, err := s.signers(ctx, rules.SecretRef.Name)
 	if err != nil {
 		return wanted, err
 	}
-	request, err := p.request(ctx)
+	request, err := s.request(ctx)
 	if err != nil {
 		return wanted, err
 	}
-	want := source.Signatures{Mode: rules.Mode, Commit: p.snapshot.Commit, Keys: keys, Now: p.now}
-	newest := newestVerified(p.sync.Status.LastVerified, wanted.URL)
+	want := source.Signatures{Mode: rules.Mode, Commit: commit, Keys: keys, Now: s.Now}
+	newest := newestVerified(s.Sync.Status.LastVerified, wanted.URL)
 	if newest != nil {
-		want.Since, want.Newest = render.CommitOf(p.sync.Status.LastVerified.Revision), render.CommitOf(newest.Revision)
+		want.Since, want.Newest = render.CommitOf(s.Sync.Status.LastVerified.Revision), render.CommitOf(newest.Revision)
 	}
-	found, err := p.Source.Verify(ctx, request, want)
+	found, err := s.Source.Verify(ctx, request, want)
 	var unknown *source.HistoryError
 	if errors.As(err, &unknown) {
 		err = fmt.Errorf("%w: to start over with a signed HEAD, set spec.source.git.verify.mode to HEAD until %s is True", err, v1alpha1.SourceVerifiedCondition)
@@ -125,13 +125,13 @@ func newestVerified(last *v1alpha1.VerifiedRevision, url string) *v1alpha1.Newer
 }
 
 // signers reads the public keys that are trusted.
-func (p *pass) signers(ctx context.Context, name string) (signature.Keys, error) {
-	secret, err := p.readSecret(ctx, name)
+func (s *Step) signers(ctx context.Context, name string) (signature.Keys, error) {
+	secret, err := s.Secret(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("read secret %s, which spec.source.git.verify names: %w", name, err)
 		return signature.Keys{}, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonVerificationError, Err: err}
 	}
-	if err := grant.CheckKeys(secret, p.sync.Name); err != nil {
+	if err := grant.CheckKeys(secret, s.Sync.Name); err != nil {
 		return signature.Keys{}, err
 	}
 	return signature.KeysFromSecret(name, secret.Data)
