@@ -90,8 +90,9 @@ func unfitText(path string, value any) []Unfit {
 	return nil
 }
 
-// free are the fields of which the keys below are the user's own.
-func free() []string { return []string{"metadata", "tags"} }
+// free are the fields of which the keys below are the user's own, or name the fields of
+// other objects: a CRD's schema has a field "limits", and a description of it.
+func free() []string { return []string{"metadata", "tags", "openAPIV3Schema"} }
 
 // amounts are the fields that hold a quantity.
 func amounts() []string { return []string{"volumeSize", "sizeLimit", "divisor"} }

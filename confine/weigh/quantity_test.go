@@ -2,10 +2,12 @@ package weigh_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	aws "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,6 +15,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	core "sigs.k8s.io/karpenter/pkg/apis"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/confine/weigh"
@@ -95,6 +99,20 @@ func TestEveryQuantityIsWeighed(t *testing.T) {
 			if len(weigh.Quantities(object.(map[string]any))) == 0 {
 				t.Errorf("%s: a quantity in %s is not weighed", kind.Name(), path)
 			}
+		}
+	}
+}
+
+// TestACRDHasNoQuantities: its schema has fields that are named like those of a quantity,
+// and a description of each.
+func TestACRDHasNoQuantities(t *testing.T) {
+	for _, crd := range slices.Concat(core.CRDs, awsapis.CRDs) {
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if unfit := weigh.Quantities(object); len(unfit) > 0 {
+			t.Errorf("%s: %+v", crd.Name, unfit[0])
 		}
 	}
 }
