@@ -7,8 +7,9 @@
 // function made of the child's answers, or a *LimitError where the child took more than
 // it may.
 //
-// A few children run at a time, and of one owner, which is named by For, only one: the
-// others' work does not wait for it.
+// A few children run at a time, and of one owner, which is named by For, only one. One of
+// their places is for owners whose children have not taken long lately: their work waits
+// for no heavy one.
 //
 // A Runner is made once, at the start of main, since the child is started there, too:
 // Serve runs the job where this process is a child, and never returns then. What the

@@ -2,8 +2,10 @@ package confine
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
+	"time"
 )
 
 type ownerKey struct{}
@@ -21,14 +23,18 @@ func OwnerOf(ctx context.Context) string {
 }
 
 // places are given to owners in turn: one that has held a place and wants another
-// queues behind all others, however much work it has. Work without an owner counts as
-// that of an owner of its own.
+// queues behind all others, however much work it has. Owners that have held places for long
+// lately, the heavy ones, never have all of them: one place is for the others, who then wait
+// for one another alone. Work without an owner counts as that of an owner of its own.
 type places struct {
+	now func() time.Time
+
 	mu   sync.Mutex
+	all  int
 	free int
 	// queue are the owners that wait and hold no place.
 	queue []*owner
-	// named are the owners that wait or hold a place.
+	// named are the owners that wait or hold a place, or have held one lately.
 	named map[string]*owner
 }
 
@@ -37,6 +43,18 @@ type owner struct {
 	name    string
 	holds   bool
 	waiting []*claim
+	// since is when it was given the place that it holds.
+	since  time.Time
+	lately lately
+}
+
+// heavy says whether it has held places for long lately, the one that it holds included.
+func (o *owner) heavy(now time.Time) bool {
+	held := o.lately.now(now)
+	if o.holds {
+		held += now.Sub(o.since)
+	}
+	return held >= heavyFrom
 }
 
 // claim is one child's for a place.
@@ -46,7 +64,17 @@ type claim struct {
 	given chan struct{}
 }
 
-func newPlaces(n int) *places { return &places{free: n, named: map[string]*owner{}} }
+func newPlaces(n int, now func() time.Time) *places {
+	return &places{now: now, all: n, free: n, named: map[string]*owner{}}
+}
+
+// heavy says whether an owner has held places for long lately.
+func (p *places) heavy(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.named[name]
+	return o != nil && o.heavy(p.now())
+}
 
 // take waits for a place, and returns what gives it back.
 func (p *places) take(ctx context.Context) (back func(), err error) {
@@ -75,7 +103,7 @@ func (p *places) claim(name string) *claim {
 	if o.waiting = append(o.waiting, c); !o.holds && len(o.waiting) == 1 {
 		p.queue = append(p.queue, o)
 	}
-	p.give()
+	p.give(p.now())
 	return c
 }
 
@@ -83,34 +111,57 @@ func (p *places) claim(name string) *claim {
 func (p *places) release(c *claim) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := c.owner
+	o, now := c.owner, p.now()
 	if i := slices.Index(o.waiting, c); i >= 0 {
 		o.waiting = slices.Delete(o.waiting, i, i+1)
 		if len(o.waiting) == 0 {
 			p.queue = slices.DeleteFunc(p.queue, func(other *owner) bool { return other == o })
 		}
 	} else {
-		o.holds = false
+		o.holds, o.lately = false, o.lately.and(now.Sub(o.since), now)
 		p.free++
 		if len(o.waiting) > 0 {
 			p.queue = append(p.queue, o)
 		}
 	}
-	if !o.holds && len(o.waiting) == 0 && o.name != "" {
-		delete(p.named, o.name)
-	}
-	p.give()
+	p.forget(now)
+	p.give(now)
 }
 
-// give hands free places to the owners at the front.
-func (p *places) give() {
-	for p.free > 0 && len(p.queue) > 0 {
-		o := p.queue[0]
-		p.queue = p.queue[1:]
+// forget drops the owners that have no work and had little lately.
+func (p *places) forget(now time.Time) {
+	maps.DeleteFunc(p.named, func(_ string, o *owner) bool {
+		return !o.holds && len(o.waiting) == 0 && o.lately.now(now) == 0
+	})
+}
+
+// give hands free places to the owners at the front, past heavy ones that have their share.
+func (p *places) give(now time.Time) {
+	for p.free > 0 {
+		i := slices.IndexFunc(p.queue, func(o *owner) bool { return p.mayHave(o, now) })
+		if i < 0 {
+			return
+		}
+		o := p.queue[i]
+		p.queue = slices.Delete(p.queue, i, i+1)
 		first := o.waiting[0]
 		o.waiting = o.waiting[1:]
-		o.holds = true
+		o.holds, o.since = true, now
 		p.free--
 		close(first.given)
 	}
+}
+
+// mayHave says whether an owner may have a place that is free.
+func (p *places) mayHave(o *owner, now time.Time) bool {
+	if !o.heavy(now) {
+		return true
+	}
+	have := 0
+	for _, other := range p.named {
+		if other.holds && other.heavy(now) {
+			have++
+		}
+	}
+	return have < max(1, p.all-1)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -26,30 +28,38 @@ func TestPlaces(t *testing.T) {
 		"nobody's may have all":                    {"_ _ _ a -_ -_", "_ __ __ __ __ _a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPlaces(2)
-			claims := map[string][]*claim{}
-			var got []string
-			for _, step := range strings.Fields(tc.script) {
-				who := strings.TrimLeft(step, "-/")
-				owner := strings.Trim(who, "_")
-				switch mine := claims[who]; step[0] {
-				case '-':
-					i := slices.IndexFunc(mine, (*claim).has)
-					p.release(mine[i])
-					claims[who] = slices.Delete(mine, i, i+1)
-				case '/':
-					p.release(mine[len(mine)-1])
-					claims[who] = mine[:len(mine)-1]
-				default:
-					claims[who] = append(mine, p.claim(owner))
-				}
-				got = append(got, held(claims))
-			}
-			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
+			p := newPlaces(2, func() time.Time { return time.Time{} })
+			got := play(p, tc.script, nil)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("held after each step of %q (-want +got):\n%s", tc.script, diff)
 			}
 		})
 	}
+}
+
+// play returns who has a place after each step of a script.
+func play(p *places, script string, pass func(time.Duration)) string {
+	claims := map[string][]*claim{}
+	var got []string
+	for _, step := range strings.Fields(script) {
+		who := strings.TrimLeft(step, "-/")
+		switch mine := claims[who]; step[0] {
+		case '+':
+			seconds, _ := strconv.Atoi(step[1:])
+			pass(time.Duration(seconds) * time.Second)
+		case '-':
+			i := slices.IndexFunc(mine, (*claim).has)
+			p.release(mine[i])
+			claims[who] = slices.Delete(mine, i, i+1)
+		case '/':
+			p.release(mine[len(mine)-1])
+			claims[who] = mine[:len(mine)-1]
+		default:
+			claims[who] = append(mine, p.claim(strings.Trim(who, "_")))
+		}
+		got = append(got, held(claims))
+	}
+	return strings.Join(got, " ")
 }
 
 func (c *claim) has() bool {
@@ -74,9 +84,43 @@ func held(claims map[string][]*claim) string {
 	return strings.Join(all, "")
 }
 
-// TestPlacesAreForgotten: whoever has no work costs nothing.
+// TestHeavyOwnersLeaveAPlace plays scripts like those of TestPlaces, in which "+30" lets so many
+// seconds pass.
+func TestHeavyOwnersLeaveAPlace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		places       int
+		script, want string
+	}{
+		"two that were heavy share one":      {2, "a b +30 -a -b a b", "a ab ab b  a a"},
+		"a third waits for neither":          {2, "a b +30 -a -b a b c", "a ab ab b  a a ac"},
+		"nor for one that queued before it":  {2, "a +30 b +30 a b -a -b c", "a a ab ab ab ab b a ac"},
+		"nor for several":                    {2, "a b +30 -a -b d +30 -d a b d c -c e", "a ab ab b  d d  a a a ac a ae"},
+		"they take turns":                    {2, "a b +30 -a -b a b a -a", "a ab ab b  a a a b"},
+		"the only one has a place":           {2, "a +30 -a a", "a a  a"},
+		"of one place":                       {1, "a +30 -a a b -a", "a a  a a b"},
+		"three places":                       {3, "a b d +30 -a -b -d a b d c", "a ab abd abd bd d  a ab ab abc"},
+		"while it holds its first":           {2, "a +30 b +30 -b b", "a a ab ab a a"},
+		"short work is not heavy":            {2, "a b +5 -a -b a b", "a ab ab b  a ab"},
+		"short work adds up":                 {2, "a b +5 -a -b a b +6 -a -b a b", "a ab ab b  a ab ab b  a a"},
+		"what was long ago is not heavy":     {2, "a b +30 -a -b +600 a b", "a ab ab b   a ab"},
+		"what was a while ago is heavy":      {2, "a b +30 -a -b +60 a b", "a ab ab b   a a"},
+		"twenty minutes after hours of work": {2, "a b +9999 -a -b +1200 a b", "a ab ab b   a ab"},
+		"nobody's is not heavy":              {2, "_ _ +30 -_ -_ _ _", "_ __ __ _  _ __"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(0, 0)
+			p := newPlaces(tc.places, func() time.Time { return now })
+			if got := play(p, tc.script, func(d time.Duration) { now = now.Add(d) }); got != tc.want {
+				t.Errorf("held after each step of %q: %q, want %q", tc.script, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPlacesAreForgotten: whoever has no work, and had none lately, costs nothing.
 func TestPlacesAreForgotten(t *testing.T) {
-	p := newPlaces(1)
+	now := time.Now()
+	p := newPlaces(1, func() time.Time { return now })
 	ended, cancel := context.WithCancel(For(t.Context(), "b"))
 	cancel()
 	back, err := p.take(For(t.Context(), "a"))
@@ -85,6 +129,15 @@ func TestPlacesAreForgotten(t *testing.T) {
 	}
 	if _, err := p.take(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	now = now.Add(time.Minute)
+	back()
+	if len(p.named) != 1 {
+		t.Errorf("%d owners, want the one that has held a place for a minute", len(p.named))
+	}
+	now = now.Add(10 * time.Minute)
+	if back, err = p.take(For(t.Context(), "c")); err != nil {
+		t.Fatal(err)
 	}
 	back()
 	if len(p.named) != 0 || len(p.queue) != 0 || p.free != 1 {

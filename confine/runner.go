@@ -58,8 +58,12 @@ func Serve(arguments []string, options Options) *Runner {
 	if len(arguments) == 3 && arguments[1] == marker {
 		serve(options.Jobs[arguments[2]], options.Limits)
 	}
-	return &Runner{options: options, places: newPlaces(options.AtOnce), told: &sync.Once{}, failed: &failures{}}
+	return &Runner{options: options, places: newPlaces(options.AtOnce, time.Now), told: &sync.Once{}, failed: &failures{}}
 }
+
+// Heavy says whether the children of an owner (For) have taken long lately. All such owners
+// together leave one of the places to the others. A nil Runner knows none.
+func (r *Runner) Heavy(owner string) bool { return r != nil && r.places.heavy(owner) }
 
 // Within returns the same Runner for work that may take so much processor time
 // altogether.

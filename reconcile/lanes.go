@@ -12,21 +12,27 @@ import (
 // that waits longest is woken as soon as there is one.
 const crowded = 10 * time.Second
 
-// lanes bound how many passes over NodeSyncs of one repository run at a time. A pass may
-// wait for a child process while another one of its repository has the place: a heavy
-// commit that all of them follow must not hold every worker. The zero value bounds nothing.
+// lanes bound how many passes over NodeSyncs of one repository run at a time, and how many
+// of all heavy repositories together. A pass may wait for a child process while another one
+// has the place: heavy commits must not hold every worker. The zero value bounds nothing.
 type lanes struct {
-	// most passes of one repository; 0 for any number.
+	// most passes of one repository, and of all heavy ones; 0 for any number.
 	most int
+	// heavy says whether the children of a repository have taken long lately; nil where
+	// none has.
+	heavy func(repository string) bool
 
-	mu    sync.Mutex
-	known map[string]*lane
+	mu sync.Mutex
+	// running are the passes of each repository.
+	running map[string]int
+	// waiting are the NodeSyncs that found no lane, the longest first.
+	waiting []waiter
 }
 
-// lane is of one repository.
-type lane struct {
-	running int
-	waiting []types.NamespacedName
+// waiter is a NodeSync that found no lane.
+type waiter struct {
+	repository string
+	who        types.NamespacedName
 }
 
 // among leaves one of so many workers to other repositories.
@@ -37,36 +43,56 @@ func (l *lanes) among(workers int) { l.most = max(1, workers-1) }
 func (l *lanes) enter(repository string, who types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known == nil {
-		l.known = map[string]*lane{}
+	if l.running == nil {
+		l.running = map[string]int{}
 	}
-	if l.known[repository] == nil {
-		l.known[repository] = &lane{}
-	}
-	one := l.known[repository]
-	if l.most > 0 && one.running >= l.most {
-		if !slices.Contains(one.waiting, who) {
-			one.waiting = append(one.waiting, who)
+	one := waiter{repository: repository, who: who}
+	if !l.open(repository) {
+		if !slices.Contains(l.waiting, one) {
+			l.waiting = append(l.waiting, one)
 		}
 		return false
 	}
-	one.running++
+	l.waiting = slices.DeleteFunc(l.waiting, func(other waiter) bool { return other == one })
+	l.running[repository]++
 	return true
 }
 
-// leave ends a pass. It returns the NodeSync that waits longest, if any.
+// open says whether there is a lane for one more pass of a repository.
+func (l *lanes) open(repository string) bool {
+	if l.most == 0 {
+		return true
+	}
+	if l.running[repository] >= l.most {
+		return false
+	}
+	if l.heavy == nil || !l.heavy(repository) {
+		return true
+	}
+	running := 0
+	for other, passes := range l.running {
+		if l.heavy(other) {
+			running += passes
+		}
+	}
+	return running < l.most
+}
+
+// leave ends a pass. It returns the NodeSync that waits longest of those that have a lane
+// now, if any.
 func (l *lanes) leave(repository string) (next types.NamespacedName, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one := l.known[repository]
-	one.running--
-	if len(one.waiting) > 0 {
-		next, one.waiting, waits = one.waiting[0], one.waiting[1:], true
+	if l.running[repository]--; l.running[repository] == 0 {
+		delete(l.running, repository)
 	}
-	if one.running == 0 && len(one.waiting) == 0 {
-		delete(l.known, repository)
+	i := slices.IndexFunc(l.waiting, func(w waiter) bool { return l.open(w.repository) })
+	if i < 0 {
+		return next, false
 	}
-	return next, waits
+	next = l.waiting[i].who
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	return next, true
 }
 
 // endLane ends a pass, and wakes the one that waits for that.

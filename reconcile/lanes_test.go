@@ -35,6 +35,44 @@ func TestOneRepositoryLeavesAWorker(t *testing.T) {
 	}
 }
 
+// TestHeavyRepositoriesLeaveAWorker: all of them together have the workers less one, and the
+// NodeSync that waits longest is woken, of whichever repository it is.
+func TestHeavyRepositoriesLeaveAWorker(t *testing.T) {
+	who := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: namespace, Name: name} }
+	heavy := map[string]bool{"a": true, "b": true}
+	l := lanes{heavy: func(repository string) bool { return heavy[repository] }}
+	l.among(4)
+	enter := func(repository, name string, want bool) {
+		t.Helper()
+		if got := l.enter(repository, who(name)); got != want {
+			t.Errorf("%s of %s has begun: %t, want %t", name, repository, got, want)
+		}
+	}
+	enter("a", "a1", true)
+	enter("a", "a2", true)
+	enter("b", "b1", true)
+	enter("b", "b2", false)
+	enter("a", "a3", false)
+	enter("b", "b2", false)
+	enter("c", "c1", true)
+	if next, waits := l.leave("c"); waits {
+		t.Errorf("%v is woken for a worker that is not for it", next)
+	}
+	for _, want := range []string{"b2", "a3"} {
+		if next, waits := l.leave("a"); !waits || next != who(want) {
+			t.Errorf("%v is next, %t, want %s", next, waits, want)
+		}
+	}
+	if next, waits := l.leave("b"); waits {
+		t.Errorf("%v is woken a second time", next)
+	}
+	delete(heavy, "b")
+	enter("a", "a1", true)
+	enter("a", "a2", true)
+	enter("a", "a3", true)
+	enter("b", "b1", true)
+}
+
 // TestAPassWithoutALaneIsWoken, once, when there is one, and has done nothing until then.
 func TestAPassWithoutALaneIsWoken(t *testing.T) {
 	const repository = "https://git.example.com/acme/fleet.git"
@@ -58,7 +96,7 @@ func TestAPassWithoutALaneIsWoken(t *testing.T) {
 	if b.reconcile(); *b.patches == before {
 		t.Error("no pass when there was a lane")
 	}
-	if len(b.lanes.known) > 0 || len(b.waker.events) > 0 {
-		t.Errorf("passes that have ended count: %v, and wake %d", b.lanes.known, len(b.waker.events))
+	if len(b.lanes.running) > 0 || len(b.lanes.waiting) > 0 || len(b.waker.events) > 0 {
+		t.Errorf("passes that have ended count: %v, %v waits, %d are woken", b.lanes.running, b.lanes.waiting, len(b.waker.events))
 	}
 }

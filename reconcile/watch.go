@@ -33,6 +33,7 @@ const (
 // is refused.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
 	r.lanes.among(concurrent)
+	r.lanes.heavy = r.Confine.Heavy
 	r.waker = waker{elected: mgr.Elected(), events: make(chan event.GenericEvent, wakeUps)}
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named("nodesync").
