@@ -21,10 +21,12 @@ const (
 // its digits in time, and with an exponent those that are not written count, too.
 // Errors: *Error.
 func Quantity(text string) error {
+	if text = strings.TrimSpace(text); text == "" || !strings.ContainsRune("+-.0123456789", rune(text[0])) {
+		return nil // no quantity, as every reader sees at once
+	}
 	if n := len(text); n > longestQuantity {
 		return &Error{Message: fmt.Sprintf("a quantity has no more than %d characters, and this one has %d", longestQuantity, n)}
 	}
-	text = strings.TrimSpace(text)
 	at := strings.LastIndexAny(text, "eE")
 	if at < 0 {
 		return nil

@@ -36,6 +36,7 @@ func TestQuantity(t *testing.T) {
 		"the largest":                {"9223372036854775807.999999999Ki", ""},
 		"no quantity":                {"one", ""},
 		"a word that ends in digits": {"node1", ""},
+		"a sentence":                 {"The limits of a pool, which say how large it may grow at the most: none by default.", ""},
 		"digits":                     {strings.Repeat("9", 900_000), "this one has 900000"},
 		"leading zeros":              {strings.Repeat("0", 900_000) + "1", "this one has 900001"},
 		"digits of a fraction":       {"0." + strings.Repeat("9", 100), "this one has 102"},
@@ -66,6 +67,9 @@ func TestQuantities(t *testing.T) {
 			},
 			"kubelet": map[string]any{"kubeReserved": map[string]any{"cpu": "1e300"}},
 			"role":    "12e4567",
+			"versions": []any{map[string]any{"schema": map[string]any{"openAPIV3Schema": map[string]any{
+				"limits": map[string]any{"description": "1 and more of " + strings.Repeat("x", 100)},
+			}}}},
 		},
 	}
 	want := []string{"spec.blockDeviceMappings[1].ebs.volumeSize", "spec.kubelet.kubeReserved.cpu", "spec.limits.cpu"}

@@ -23,3 +23,17 @@ func TestQuantitiesOfADocument(t *testing.T) {
 		})
 	}
 }
+
+// TestUpstreamsDocumentsAreObjects: what Karpenter's own charts render to is read.
+func TestUpstreamsDocumentsAreObjects(t *testing.T) {
+	charts := upstream(t)
+	for _, name := range []string{CRDChart, ControllerChart} {
+		documents, err := charts.template(t.Context(), name, Installation{Namespace: "kube-system", Cluster: "prod-eu", Region: "eu-west-1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if objects, err := documents.Objects(); err != nil || len(objects) == 0 {
+			t.Errorf("%s: %d objects, error %v", name, len(objects), err)
+		}
+	}
+}
