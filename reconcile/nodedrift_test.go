@@ -53,21 +53,21 @@ func upgraded(at time.Time) *v1alpha1.NodeSync {
 	until := metav1.NewTime(at.Add(5 * time.Minute))
 	return nodeSync(func(sync *v1alpha1.NodeSync) {
 		sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Version: "1.14.1", NodeDrift: &v1alpha1.NodeDriftWatch{
-			From: "1.8.6", To: "1.14.1", Since: metav1.NewTime(at), Until: &until, Foretold: []string{"batch"},
+			From: "1.8.6", To: "1.14.1", Since: metav1.NewTime(at), Until: &until, ExpectedPools: []string{"batch"},
 		}}
 	})
 }
 
-// TestUnforetoldNodeDriftIsTold with the nodes, and what keeps them: once, beside a
+// TestUnexpectedNodeDriftIsReported with the nodes, and what keeps them: once, beside a
 // Ready that stays, and no more when it is over.
-func TestUnforetoldNodeDriftIsTold(t *testing.T) {
+func TestUnexpectedNodeDriftIsReported(t *testing.T) {
 	now := newClock().now()
 	general := driftedClaim("general-1", "general", now)
 	b := newBed(t, upgraded(now), append(installtest.Installed()[1:], general, driftedClaim("batch-1", "batch", now), driftedClaim("general-0", "general", now.Add(-time.Hour)), driftedClaim("else-1", "elsewhere", now))...)
 	as := func(*pass) {}
 	sync, again := b.watchesDrift(as)
 	drift := conditions.Get(sync, v1alpha1.NodeDriftCondition)
-	if drift == nil || drift.Status != "True" || drift.Reason != v1alpha1.ReasonNotForetold {
+	if drift == nil || drift.Status != "True" || drift.Reason != v1alpha1.ReasonUnexpectedNodeDrift {
 		t.Fatalf("condition: %+v", drift)
 	}
 	for _, words := range []string{"unexpected node drift since Karpenter went from 1.8.6 to 1.14.1", "ip-general-1 of general (NodeClaim general-1: NodePoolDrifted);", "karpenter.sh/do-not-disrupt", "git revert"} {
@@ -79,7 +79,7 @@ func TestUnforetoldNodeDriftIsTold(t *testing.T) {
 		t.Errorf("ready: %t; looked at again in %s", conditions.IsReady(sync), again)
 	}
 	warned := func() int {
-		return len(slices.DeleteFunc(b.told(), func(e string) bool { return !strings.HasPrefix(e, "Warning NotForetold") }))
+		return len(slices.DeleteFunc(b.told(), func(e string) bool { return !strings.HasPrefix(e, "Warning UnexpectedNodeDrift") }))
 	}
 	if n := warned(); n != 1 {
 		t.Errorf("told %d times", n)
@@ -113,7 +113,7 @@ func TestNodeDriftThatACommitWants(t *testing.T) {
 			if told := conditions.Get(sync, v1alpha1.NodeDriftCondition); told != nil {
 				t.Errorf("told: %s", told.Message)
 			}
-			if diff := cmp.Diff([]string{"batch", "general"}, sync.Status.Karpenter.NodeDrift.Foretold); diff != "" {
+			if diff := cmp.Diff([]string{"batch", "general"}, sync.Status.Karpenter.NodeDrift.ExpectedPools); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -80,10 +80,10 @@ func launchesFail(n *v1alpha1.NodeSync) {
 	})
 }
 
-// nodesDrift though an upgrade was not foretold to replace them.
+// nodesDrift though an upgrade was not expected to replace them.
 func nodesDrift(n *v1alpha1.NodeSync) {
 	n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.NodeDriftCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNotForetold,
+		Type: v1alpha1.NodeDriftCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnexpectedNodeDrift,
 		Message: "unexpected node drift since Karpenter went from 1.8.6 to 1.14.1: ip-10-0-0-1 of general",
 	})
 }

@@ -44,5 +44,5 @@ func (s *Step) tellForeign() {
 		return
 	}
 	slices.Sort(fresh)
-	s.Warn("ProviderIDForeign", finding.Some(fresh)+": not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself")
+	s.Warn("UnknownProviderID", finding.Some(fresh)+": not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself")
 }

@@ -88,7 +88,7 @@ func (s *Step) setNodeDrift() {
 	k := s.Sync.Status.Karpenter
 	switch {
 	case s.Drifting != "":
-		conditions.MarkTrue(s.Sync, v1alpha1.NodeDriftCondition, v1alpha1.ReasonNotForetold, "%s", finding.Bounded(s.Drifting, MaxMessage))
+		conditions.MarkTrue(s.Sync, v1alpha1.NodeDriftCondition, v1alpha1.ReasonUnexpectedNodeDrift, "%s", finding.Bounded(s.Drifting, MaxMessage))
 	case s.WatchedDrift || k == nil || k.NodeDrift == nil:
 		conditions.Delete(s.Sync, v1alpha1.NodeDriftCondition)
 	}

@@ -151,6 +151,6 @@ func ofRequests() []rule {
 		is(conflict, Superseded, "Conflict"),
 		is(forbidden, Terminal, "Forbidden"),
 		is(busy, Transient, v1alpha1.ReasonAPIServerBusy),
-		is(away, Transient, v1alpha1.ReasonAPIServerAway),
+		is(away, Transient, v1alpha1.ReasonAPIServerUnavailable),
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// foretell finds the pools whose nodes a change of the version may replace, while
+// forecast finds the pools whose nodes a change of the version may replace, while
 // the CRDs of both versions are at hand.
-func (s *Step) foretell(seen *upgrade.Seen, live, next []*apiextensionsv1.CustomResourceDefinition) error {
+func (s *Step) forecast(seen *upgrade.Seen, live, next []*apiextensionsv1.CustomResourceDefinition) error {
 	effects, err := karpenter.Effects(karpenter.Upgrade{
 		From: s.k().Version, To: s.Charts.Version, Old: live, New: next,
 		Classes: s.Live.OfKind(render.EC2NodeClass), Pools: s.Live.OfKind(render.NodePool),
@@ -24,7 +24,7 @@ func (s *Step) foretell(seen *upgrade.Seen, live, next []*apiextensionsv1.Custom
 	var words []string
 	for _, effect := range effects {
 		if effect.MayReplace() {
-			seen.Foretold = append(seen.Foretold, effect.Pool)
+			seen.ExpectedPools = append(seen.ExpectedPools, effect.Pool)
 			words = append(words, fmt.Sprintf("nodes of %s %s", effect.Pool, effect))
 		}
 	}

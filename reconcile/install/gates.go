@@ -111,7 +111,7 @@ func (s *Step) passGates(ctx context.Context, seen *upgrade.Seen) error {
 		if seen.NoWayBack, err = s.noWayBack(ctx, live, next); err != nil {
 			return err
 		}
-		if err := s.foretell(seen, live, next); err != nil {
+		if err := s.forecast(seen, live, next); err != nil {
 			return err
 		}
 	}

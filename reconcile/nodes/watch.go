@@ -24,7 +24,7 @@ const watched = 10 * time.Minute
 func Watch(k v1alpha1.KarpenterStatus, to string, expected []string, claims []observe.Claim, now time.Time) v1alpha1.KarpenterStatus {
 	if w := k.NodeDrift; w != nil && w.Until == nil {
 		going := *w
-		going.To, going.Foretold = to, union(w.Foretold, expected)
+		going.To, going.ExpectedPools = to, union(w.ExpectedPools, expected)
 		k.NodeDrift = &going
 		return k
 	}
@@ -32,7 +32,7 @@ func Watch(k v1alpha1.KarpenterStatus, to string, expected []string, claims []ob
 	if k.Controller == nil && k.Version == "" && len(claims) == 0 {
 		return k
 	}
-	w := &v1alpha1.NodeDriftWatch{From: k.Version, To: to, Since: metav1.NewTime(now).Rfc3339Copy(), Foretold: expected}
+	w := &v1alpha1.NodeDriftWatch{From: k.Version, To: to, Since: metav1.NewTime(now).Rfc3339Copy(), ExpectedPools: expected}
 	for _, claim := range claims {
 		if claim.Ending {
 			continue
@@ -64,7 +64,7 @@ func Expect(k v1alpha1.KarpenterStatus, pools []string) v1alpha1.KarpenterStatus
 		return k
 	}
 	noted := *k.NodeDrift
-	noted.Foretold = union(noted.Foretold, pools)
+	noted.ExpectedPools = union(noted.ExpectedPools, pools)
 	k.NodeDrift = &noted
 	return k
 }
@@ -76,7 +76,7 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-// Drifted finds those of the drifted NodeClaims of pools that nothing has foretold,
+// Drifted finds those of the drifted NodeClaims of pools where none was expected,
 // by name, and notes what was touched of all that were there before. The watch ends
 // with its time, or once the last that it has found is gone or drifted no more.
 func Drifted(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools []string, now time.Time) (v1alpha1.KarpenterStatus, []observe.Claim) {
@@ -87,7 +87,7 @@ func Drifted(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools []string,
 	w := k.NodeDrift
 	var found []observe.Claim
 	for _, c := range claims {
-		if !c.Ending && drifts(w, c) && slices.Contains(pools, c.Pool) && !slices.Contains(w.Foretold, c.Pool) {
+		if !c.Ending && drifts(w, c) && slices.Contains(pools, c.Pool) && !slices.Contains(w.ExpectedPools, c.Pool) {
 			found = append(found, c)
 		}
 	}

@@ -21,7 +21,7 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 			k.Target = nil
 			return nodes.EndWatch(k, now), Keep{}
 		}
-		// What an overtaken change was foretold to do it may have done: its CRDs stay.
+		// What an overtaken change was expected to do it may have done: its CRDs stay.
 		k = at(k, v1alpha1.ChartChecking, now)
 		k.Target.Version, k.Target.Identity = want.Version, want.Identity
 	}
@@ -77,9 +77,9 @@ func check(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.Karpente
 		return k, Hold{Message: s.NoWayBack}
 	}
 	k = at(k, v1alpha1.ChartChecking, now)
-	expected := slices.Sorted(slices.Values(slices.Concat(k.Target.Foretold, s.Foretold)))
-	k.Target.Foretold = slices.Compact(expected)
-	k = nodes.Watch(k, k.Target.Version, k.Target.Foretold, s.Claims, now)
+	expected := slices.Sorted(slices.Values(slices.Concat(k.Target.ExpectedPools, s.ExpectedPools)))
+	k.Target.ExpectedPools = slices.Compact(expected)
+	k = nodes.Watch(k, k.Target.Version, k.Target.ExpectedPools, s.Claims, now)
 	if !s.Migrated {
 		return at(k, v1alpha1.ChartMigrating, now), Record{}
 	}

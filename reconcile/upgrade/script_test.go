@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 //	after DURATION              let time pass
 //	pass WORD…                  one pass; what is not said is as it should be
 //	settled                     and all definitions are Ready at its end
-//	foretold POOL…|nothing      whose nodes the change may have replaced, as far as is known
+//	expected POOL…|nothing      whose nodes the change may have replaced, as far as is known
 //	wanted POOL…                a commit has their nodes replaced
 //	node NODECLAIM POOL         it is created
 //	drifts NODECLAIM POOL       Karpenter calls it drifted from now on
@@ -74,7 +74,7 @@ type player struct {
 	// revisions of the two releases, and the version of the controller.
 	crds, controller int32
 	running          string
-	foretold         []string
+	expected         []string
 	claims           []observe.Claim
 }
 
@@ -120,10 +120,10 @@ func (p *player) act(t *testing.T, line string) string {
 			t.Fatal(err)
 		}
 		p.now = p.now.Add(d)
-	case "foretold":
-		p.foretold = nil
+	case "expected":
+		p.expected = nil
 		if words[1] != "nothing" {
-			p.foretold = words[1:]
+			p.expected = words[1:]
 		}
 	case "wanted":
 		p.status = nodes.Expect(p.status, words[1:])
@@ -168,7 +168,7 @@ func (p *player) pass(t *testing.T, words []string) string {
 		said[word] = true
 	}
 	s := Seen{
-		Foretold: p.foretold, Approved: said["approved"], Migrated: !said["unmigrated"], Again: said["again"],
+		ExpectedPools: p.expected, Approved: said["approved"], Migrated: !said["unmigrated"], Again: said["again"],
 		Established: observe.Readiness{Ready: !said["establishing"], Message: "a CRD is not Established yet"},
 		Rollout:     observe.Readiness{Ready: !said["starting"], Message: "0 of 2 replicas"},
 	}
@@ -184,10 +184,10 @@ func (p *player) pass(t *testing.T, words []string) string {
 		}
 		p.status = next
 		if !p.do(action, &s, said) {
-			var unforetold []observe.Claim
-			p.status, unforetold = nodes.Drifted(p.status, p.claims, []string{"batch", "general"}, p.now)
+			var unexpected []observe.Claim
+			p.status, unexpected = nodes.Drifted(p.status, p.claims, []string{"batch", "general"}, p.now)
 			p.status = Settle(p.status, observe.Readiness{Ready: words[0] == "settled"})
-			return out + p.describe(action) + describeDrift(p.status, unforetold)
+			return out + p.describe(action) + describeDrift(p.status, unexpected)
 		}
 		out += "  " + action.String() + "\n"
 	}
@@ -258,7 +258,7 @@ func (p *player) describe(last Action) string {
 func describeDrift(k v1alpha1.KarpenterStatus, found []observe.Claim) string {
 	var out strings.Builder
 	for _, d := range found {
-		fmt.Fprintf(&out, "drifted unforetold since %s: %s of %s\n", k.NodeDrift.From, d.NodeClaim, d.Pool)
+		fmt.Fprintf(&out, "drifted unexpectedly since %s: %s of %s\n", k.NodeDrift.From, d.NodeClaim, d.Pool)
 	}
 	return out.String()
 }

@@ -21,8 +21,8 @@ type Seen struct {
 	// empty where it can. Approved says that a person has accepted that.
 	NoWayBack string
 	Approved  bool
-	// Foretold are the NodePools whose nodes the change may have Karpenter replace.
-	Foretold []string
+	// ExpectedPools are the NodePools whose nodes the change may have Karpenter replace.
+	ExpectedPools []string
 	// Claims are the NodeClaims that live, as Check and RollBack have found them.
 	Claims []observe.Claim
 	// Migrated says that the new CRDs lose no stored version.

@@ -44,7 +44,7 @@ const (
 	// LaunchFailingCondition is True while a pool gets no nodes.
 	LaunchFailingCondition = "LaunchFailing"
 	// NodeDriftCondition is True while nodes drift after a change of Karpenter that
-	// was foretold to replace none of them.
+	// was expected to replace none of them.
 	NodeDriftCondition = "NodeDrift"
 )
 
@@ -76,9 +76,9 @@ const (
 	// ReasonNamespaceTerminating: the NodeSync's namespace is being deleted.
 	ReasonNamespaceTerminating = "NamespaceTerminating"
 	ReasonAPIServerBusy        = "APIServerBusy"
-	ReasonAPIServerAway        = "APIServerAway"
+	ReasonAPIServerUnavailable = "APIServerUnavailable"
 	ReasonLaunchFailed         = "LaunchFailed"
-	ReasonNotForetold          = "NotForetold"
+	ReasonUnexpectedNodeDrift  = "UnexpectedNodeDrift"
 	ReasonStatusNotWritten     = "StatusNotWritten"
 	ReasonClassTerminating     = "NodeClassTerminating"
 )

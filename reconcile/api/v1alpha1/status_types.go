@@ -142,7 +142,7 @@ type KarpenterStatus struct {
 }
 
 // NodeDriftWatch looks for NodeClaims that drift after a change of the controller,
-// though nothing has foretold it, and for what becomes of nodes meanwhile.
+// against what was expected, and for what becomes of nodes meanwhile.
 type NodeDriftWatch struct {
 	// From is the version that was in force before, and To that of the change.
 	// +optional
@@ -154,10 +154,10 @@ type NodeDriftWatch struct {
 	Since metav1.Time `json:"since"`
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
-	// Foretold are the NodePools whose nodes may be replaced, as the change was
-	// foretold, or as a commit has wanted since.
+	// ExpectedPools are the NodePools whose nodes may be replaced, as the change is
+	// expected to, or as a commit has wanted since.
 	// +optional
-	Foretold []string `json:"foretold,omitempty"`
+	ExpectedPools []string `json:"expectedPools,omitempty"`
 	// Claims is how many NodeClaims there were when the change began, and Newest when
 	// the last of them was created.
 	// +optional
@@ -196,9 +196,9 @@ type ChartTarget struct {
 	// Message says why it was rolled back.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Foretold are the NodePools whose nodes the change may have Karpenter replace.
+	// ExpectedPools are the NodePools whose nodes the change may have Karpenter replace.
 	// +optional
-	Foretold []string `json:"foretold,omitempty"`
+	ExpectedPools []string `json:"expectedPools,omitempty"`
 }
 
 // ChartStep is how far a change of the charts has come.

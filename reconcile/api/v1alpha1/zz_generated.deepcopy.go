@@ -81,8 +81,8 @@ func (in *ChartAllow) DeepCopy() *ChartAllow {
 func (in *ChartTarget) DeepCopyInto(out *ChartTarget) {
 	*out = *in
 	in.Since.DeepCopyInto(&out.Since)
-	if in.Foretold != nil {
-		in, out := &in.Foretold, &out.Foretold
+	if in.ExpectedPools != nil {
+		in, out := &in.ExpectedPools, &out.ExpectedPools
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
@@ -270,8 +270,8 @@ func (in *NodeDriftWatch) DeepCopyInto(out *NodeDriftWatch) {
 		in, out := &in.Until, &out.Until
 		*out = (*in).DeepCopy()
 	}
-	if in.Foretold != nil {
-		in, out := &in.Foretold, &out.Foretold
+	if in.ExpectedPools != nil {
+		in, out := &in.ExpectedPools, &out.ExpectedPools
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
