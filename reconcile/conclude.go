@@ -55,7 +55,7 @@ func (p *pass) conclusion() *conclude.Step {
 	}
 	found.Cluster, _ = p.clusterName()
 	if p.account != nil {
-		verdict := *p.account
+		verdict := conclude.CloudVerified(*p.account)
 		found.CloudVerified = &verdict
 	}
 	found.Unpulled, found.Unkept = p.want.Unpulled, p.stages.Unkept

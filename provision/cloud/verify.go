@@ -10,8 +10,8 @@ import (
 // cluster's nodes.
 type Verdict struct {
 	OK bool
-	// Reason is a word for a condition, which is never redacted.
-	Reason  string `redact:"-"`
+	// Reason is a word for a condition.
+	Reason  string
 	Message string
 }
 

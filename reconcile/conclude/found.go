@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -54,7 +53,7 @@ type Found struct {
 	Applying int
 
 	// CloudVerified is what AWS says of the account; nil where it was not asked.
-	CloudVerified *cloud.Verdict
+	CloudVerified *CloudVerified
 	// Collision is the emergency of a controller that runs under another cluster's name.
 	// SawAccount says that it was looked for.
 	Collision  string
@@ -85,6 +84,14 @@ type Found struct {
 type Stage struct {
 	Name    render.Stage
 	Ready   bool
+	Message string
+}
+
+// CloudVerified says whether EC2 can be asked, and is the account that this cluster's
+// nodes are in, and why.
+type CloudVerified struct {
+	OK      bool
+	Reason  string `redact:"-"`
 	Message string
 }
 
