@@ -60,7 +60,7 @@ func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err e
 		return err
 	}
 	defer back()
-	index, written, err := s.index(f)
+	index, written, err := s.index(f, found.deltas)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err e
 
 // index writes the pack's index and gives both their names, the pack last: git
 // takes a pack without an index for unfinished, and so do we.
-func (s *store) index(f *os.File) (*idxfile.MemoryIndex, int64, error) {
+func (s *store) index(f *os.File, made deltas) (*idxfile.MemoryIndex, int64, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, 0, &StoreError{Err: err}
 	}
@@ -87,6 +87,9 @@ func (s *store) index(f *os.File) (*idxfile.MemoryIndex, int64, error) {
 	index, err := observer.Index()
 	if err != nil {
 		return nil, 0, fmt.Errorf("index the pack: %w", err)
+	}
+	if err := made.check(index); err != nil {
+		return nil, 0, err
 	}
 	base := filepath.Join(s.packDir(), "pack-"+checksum.String())
 	idx, err := os.Create(base + ".idx")
@@ -130,7 +133,8 @@ func weigh(f io.ReadSeeker, limit limits) (load, error) {
 			return &LimitError{What: nameOf(f, limit.objects, s, h, size), Limit: limit.object}
 		}
 		found.objects++
-		found.largest, found.deltas = max(found.largest, size), found.deltas || h.Type.IsDelta()
+		found.largest = max(found.largest, size)
+		found.deltas.add(h)
 		if found.content += size; found.content > limit.content {
 			return &LimitError{What: "the content of the repository", Limit: limit.content}
 		}

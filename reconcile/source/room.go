@@ -31,14 +31,14 @@ type load struct {
 	objects int64
 	// content is the sum of all objects, and largest the largest of them, in bytes.
 	content, largest int64
-	// deltas says that some are made of others.
-	deltas bool
+	// deltas are the objects that are made of others.
+	deltas deltas
 }
 
 // memory is about what it takes to index a pack, in bytes.
 func (l load) memory() int64 {
 	taken := perObject*l.objects + l.largest
-	if l.deltas {
+	if len(l.deltas) > 0 {
 		taken += (perContent-1)*l.largest + min(l.content, mostKept)
 	}
 	return taken

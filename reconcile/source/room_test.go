@@ -17,11 +17,11 @@ func TestLoadOfAPack(t *testing.T) {
 	}{
 		"nothing":                     {load{}, 0},
 		"a push":                      {load{objects: 10, content: 20_000, largest: 4000}, 8000},
-		"with deltas":                 {load{objects: 10, content: 20_000, largest: 4000, deltas: true}, 36_000},
+		"with deltas":                 {load{objects: 10, content: 20_000, largest: 4000, deltas: deltas{{}}}, 36_000},
 		"many objects":                {load{objects: DefaultMaxObjects, content: 1 << 20}, 100_000_000},
 		"a large file":                {load{objects: 3, content: 64 << 20, largest: 64 << 20}, 64<<20 + 1200},
-		"deltas of a large file":      {load{content: 1 << 30, largest: 64 << 20, deltas: true}, (3*64 + 96) << 20},
-		"no more than there is of it": {load{content: 30 << 20, largest: 10 << 20, deltas: true}, 60 << 20},
+		"deltas of a large file":      {load{content: 1 << 30, largest: 64 << 20, deltas: deltas{{}}}, (3*64 + 96) << 20},
+		"no more than there is of it": {load{content: 30 << 20, largest: 10 << 20, deltas: deltas{{}}}, 60 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.load.memory(); got != c.want {
@@ -49,7 +49,7 @@ func TestLargeFetchesTakeTurns(t *testing.T) {
 	}
 	large, push := packOf(t, strings.Repeat("0", 32<<20)), packOf(t, texts...)
 
-	back, err := shared.take(t.Context(), load{objects: DefaultMaxObjects, content: 1 << 30, largest: DefaultMaxObjectBytes, deltas: true})
+	back, err := shared.take(t.Context(), load{objects: DefaultMaxObjects, content: 1 << 30, largest: DefaultMaxObjectBytes, deltas: deltas{{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
