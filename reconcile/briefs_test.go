@@ -50,7 +50,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		"waits, no word": {func(p *pass) { p.Wait("Controller", "") }, "waiting for Controller"},
 		"fought for": {func(p *pass) {
 			p.stages.Fought = []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
-		}, "corrected again and again, left as it is now"},
+		}, "reverted 3 times within an hour; correction is paused"},
 		"drifted": {func(p *pass) { p.Drifted = []render.Ref{{Kind: render.NodePool, Name: "a"}} }, "differs from Git, and drift is Report: NodePool/a"},
 	}
 	for name, c := range cases {

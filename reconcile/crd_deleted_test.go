@@ -44,7 +44,7 @@ func TestNodesThatGoWithACRDAreNamed(t *testing.T) {
 	if err := b.client.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	tells("it is being deleted", "NodesLost: somebody deleted crd nodepools.karpenter.sh, and with it go the nodes of "+
-		"NodePool/batch: batch-1, NodePool/general: general-1 (ip-10-0-0-1): the CRD and Git's definitions are made anew once it is gone")
+	tells("it is being deleted", "NodesLost: crd nodepools.karpenter.sh was deleted, and with it go the nodes of "+
+		"NodePool/batch: batch-1, NodePool/general: general-1 (ip-10-0-0-1): the CRD and Git's definitions are recreated once it is gone")
 	tells("and was told")
 }

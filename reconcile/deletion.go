@@ -56,5 +56,5 @@ func (p *pass) servedOrGone(ctx context.Context) error {
 		return nil
 	}
 	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf(
-		"drain the nodes: %s: install Karpenter's CRDs again, or set onDelete: Orphan to leave the nodes alone", established.Message)}
+		"drain the nodes: %s: install Karpenter's CRDs again, or set onDelete: Orphan to keep the nodes", established.Message)}
 }

@@ -120,5 +120,5 @@ func (p *pass) fix() {
 
 // inForceWords say why the charts are not changed, and what goes on meanwhile.
 func (p *pass) inForceWords() error {
-	return fmt.Errorf("%w; definitions go on under Karpenter %s, which is in force", p.NotUpgraded, p.want.Serving)
+	return fmt.Errorf("%w; definitions are still applied under Karpenter %s, which is in force", p.NotUpgraded, p.want.Serving)
 }

@@ -39,8 +39,8 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 		if is := v.Class == conclude.Stuck && v.Reason == v1alpha1.ReasonConflict; is != told {
 			t.Errorf("%s: verdict %+v", what, v)
 		}
-		const words = "ClusterRole karpenter: rules was edited by argocd (Apply): it was corrected again and again, and is left as it is now: " +
-			"stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile prod corrects it once more"
+		const words = "ClusterRole karpenter: rules was edited by argocd (Apply): it was reverted 3 times within an hour; correction is paused: " +
+			"stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile prod corrects it again"
 		if told && v.Message != words {
 			t.Errorf("%s: it says %s", what, v.Message)
 		}

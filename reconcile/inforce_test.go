@@ -68,8 +68,8 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 		words string
 		stops bool
 	}{
-		"refused":                            {change: refused, reason: "Forbidden", words: "rule x; definitions go on under Karpenter 1.8.6, which is in force"},
-		"rolled back":                        {change: rolledBack, reason: "UpgradeFailed", words: "did not come up; definitions go on under Karpenter 1.8.6"},
+		"refused":                            {change: refused, reason: "Forbidden", words: "rule x; definitions are still applied under Karpenter 1.8.6, which is in force"},
+		"rolled back":                        {change: rolledBack, reason: "UpgradeFailed", words: "did not come up; definitions are still applied under Karpenter 1.8.6"},
 		"mistyped":                           {change: mistyped, reason: "ChartFailed", words: "the charts stay as they are installed, and definitions are applied"},
 		"refused, with a field of the new":   {change: refused, spec: "{depth: 1}", reason: "Forbidden", words: "rule x; Karpenter 1.8.6 stays in force, and under it definitions wait: prod/pool.yaml", stops: true},
 		"rolled back, with one of the new":   {change: rolledBack, spec: "{height: 1}", reason: "UpgradeFailed", words: "under it definitions wait: prod/pool.yaml", stops: true},

@@ -123,7 +123,7 @@ func (k *Karpenter) checkExternal() []problem {
 		}
 	}
 	if k.Adopt {
-		found = append(found, problem{"adopt", "adopt cannot be given with management External: nothing is taken over then"})
+		found = append(found, problem{"adopt", "adopt cannot be given with management External: nothing is adopted then"})
 	}
 	for _, set := range []struct {
 		field string
@@ -138,7 +138,7 @@ func (k *Karpenter) checkExternal() []problem {
 		{"cluster.controllerRole", k.Cluster.ControllerRole != ""},
 	} {
 		if set.given {
-			found = append(found, problem{set.field, set.field + " cannot be given with management External: whoever installs Karpenter decides it"})
+			found = append(found, problem{set.field, set.field + " cannot be given with management External: the tool that installs Karpenter decides it"})
 		}
 	}
 	return found

@@ -9,7 +9,7 @@ import (
 
 // Why a contradiction matters.
 const (
-	whyName = "Karpenter knows its instances by this name alone, so that of two clusters of one name each ends the other's nodes as its own orphans within seconds"
+	whyName = "Karpenter knows its instances by this name only, so that of two clusters with the same name each ends the other's nodes within seconds, as orphans of its own"
 	whyElse = "both cannot hold"
 )
 

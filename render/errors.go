@@ -130,5 +130,5 @@ type EmptyError struct {
 
 // Error says what an empty render would mean.
 func (e *EmptyError) Error() string {
-	return fmt.Sprintf("path %q holds no NodePool and no EC2NodeClass: refused, since it would take away every node; to let go of the nodes, delete the NodeSync", e.Path)
+	return fmt.Sprintf("path %q holds no NodePool and no EC2NodeClass: refused, since it would remove every node; to release the nodes, delete the NodeSync", e.Path)
 }

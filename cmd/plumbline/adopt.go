@@ -27,18 +27,18 @@ func newAdoptCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	o := &adoptOptions{}
 	cmd := &cobra.Command{
 		Use:   "adopt [PATH]",
-		Short: "Show what a cluster has of Karpenter already, and ask to take it over",
-		Long: `Look for what somebody else has installed of Karpenter in the cluster of the
+		Short: "Show what a cluster has of Karpenter already, and ask to adopt it",
+		Long: `Look for what other tools have installed of Karpenter in the cluster of the
 kubeconfig: Helm releases, CRDs, controllers, each with its owner; and say what
-the plumbline.yaml of a folder has to say so that plumbline takes it over, with
-nothing deleted and nothing made anew. It only reads. PATH is the current folder
+the plumbline.yaml of a folder has to say so that plumbline adopts it, with
+nothing deleted and nothing recreated. It only reads. PATH is the current folder
 by default.
 
-With --write it is said at once: adopt: true, and namespace and version where
-they have to be others; every other byte stays as it is. Commit it.
+With --write it is written into plumbline.yaml: adopt: true, and namespace and
+version where they have to differ; every other byte stays as it is. Commit it.
 
-Exit codes: 0 nothing to take over, or written; 1 something stands in the way;
-2 there is something to take over.`,
+Exit codes: 0 nothing to adopt, or written; 1 something stands in the way;
+2 there is something to adopt.`,
 		Example: "  plumbline adopt ./clusters/prod-eu --write",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -65,7 +65,7 @@ func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.
 	}
 	git := at.karpenter
 	if git.Management == render.External {
-		return nil, fmt.Errorf("management is External in %s: nothing is taken over then", folder)
+		return nil, fmt.Errorf("management is External in %s: nothing is adopted then", folder)
 	}
 	c, err := connect(kubeconfig)
 	if err != nil {

@@ -46,7 +46,7 @@ func (r *adoptReport) exit() error {
 // print shows what is there to people, and what is left to do.
 func (r *adoptReport) print(out io.Writer) error {
 	if r.Empty() {
-		fmt.Fprintln(out, "nothing of Karpenter is here that somebody else has installed")
+		fmt.Fprintln(out, "no other tool has installed anything of Karpenter here")
 		return nil
 	}
 	printFound(out, r.Found)
@@ -56,7 +56,7 @@ func (r *adoptReport) print(out io.Writer) error {
 	}
 	switch {
 	case r.Refused != "":
-		fmt.Fprintf(out, "\nNot taken over: %s\n", r.Refused)
+		fmt.Fprintf(out, "\nNot adopted: %s\n", r.Refused)
 	case r.Written:
 		fmt.Fprintf(out, "\nplumbline.yaml says so now:\n\n%s\nCommit it.\n", r.Set)
 	case r.Set != nil:
@@ -83,7 +83,7 @@ func (r *adoptReport) printPlanned(out io.Writer) {
 	case r.Set != nil:
 		fmt.Fprintf(out, "Refused, until plumbline.yaml says\n%s", r.Set)
 	default:
-		fmt.Fprintf(out, "Taken over, at version %s: nothing of it is deleted or made anew.\n", r.Git)
+		fmt.Fprintf(out, "Adopted at version %s: nothing is deleted or recreated.\n", r.Git)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestAdopt(t *testing.T) {
 		// written is the file with --write; empty where it stays as it is.
 		written string
 	}{
-		"nothing": {git: git, code: exitDone, says: []string{"nothing of Karpenter is here"}},
+		"nothing": {git: git, code: exitDone, says: []string{"no other tool has installed anything of Karpenter here"}},
 		"as Git has it": {
 			git: git, there: theirs("kube-system", "1.14.1", nil), code: exitChanges,
 			says:    []string{"helm release kube-system/karpenter-crd", "helm release kube-system/karpenter ", "revision 1", "adopt: true"},
@@ -77,7 +77,7 @@ func TestAdopt(t *testing.T) {
 			says: []string{"helm release karpenter/karpenter", "namespace: karpenter"}, written: git + "adopt: true\nnamespace: karpenter\n",
 		},
 		"not asked for": {git: git + "adopt: false\n", there: theirs("kube-system", "1.14.1", nil), code: exitChanges, written: git + "adopt: true\n"},
-		"Flux":          {git: git, there: theirs("kube-system", "1.14.1", flux), code: exitFailed, says: []string{"Not taken over: Flux's HelmRelease flux-system/karpenter reconciles"}},
+		"Flux":          {git: git, there: theirs("kube-system", "1.14.1", flux), code: exitFailed, says: []string{"Not adopted: Flux's HelmRelease flux-system/karpenter reconciles"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestPlanShowsWhatIsTakenOver(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"asked for":         {adopt: true, there: theirs("kube-system", "1.14.1", nil), code: exitChanges, says: "Taken over, at version 1.14.1"},
+		"asked for":         {adopt: true, there: theirs("kube-system", "1.14.1", nil), code: exitChanges, says: "Adopted at version 1.14.1"},
 		"not asked for":     {there: theirs("kube-system", "1.14.1", nil), code: exitFailed, says: "Refused, until plumbline.yaml says\nadopt: true"},
 		"Flux":              {adopt: true, there: theirs("kube-system", "1.14.1", flux), code: exitFailed, says: "Refused: Flux's HelmRelease flux-system/karpenter"},
 		"nothing":           {adopt: true, code: exitDone},

@@ -120,7 +120,7 @@ func election(config *rest.Config, o *runOptions) (lease resourcelock.Interface,
 	if !o.leaderElect {
 		return lease, func(context.Context) error { return nil }, nil
 	}
-	ctrl.Log.Info("stands for election", "identity", identity)
+	ctrl.Log.Info("waiting for the lease", "identity", identity)
 	asked, err := newLease(config, o.namespace, identity, seen)
 	if err != nil {
 		return nil, nil, err

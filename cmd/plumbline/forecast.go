@@ -69,7 +69,7 @@ func upgrades(sync *v1alpha1.NodeSync, git *render.Karpenter) bool {
 
 // noCRDs says what is not known without the CRDs of a version.
 func noCRDs(version string, err error) string {
-	return fmt.Sprintf("the CRDs of Karpenter %s are not to be had, so definitions are checked against others, and what they fill in otherwise is not known: %v", version, err)
+	return fmt.Sprintf("the CRDs of Karpenter %s are unavailable, so definitions are checked against others, and defaults that differ are not known: %v", version, err)
 }
 
 // forecastPools says of each live NodePool what becomes of its nodes, by name.

@@ -66,9 +66,9 @@ func TestForecastUpgrade(t *testing.T) {
 		want         map[string]string // by pool; nil: no upgrade
 		refused      string
 	}{
-		"another hash":       {inForce: "1.8.6", git: "1.14.1", want: map[string]string{"on-newest": latest, "on-pinned": "annotated anew, not replaced"}},
+		"another hash":       {inForce: "1.8.6", git: "1.14.1", want: map[string]string{"on-newest": latest, "on-pinned": "annotated again, not replaced"}},
 		"the same hash":      {inForce: "1.12.1", git: "1.14.1", want: map[string]string{"on-newest": latest, "on-pinned": "untouched"}},
-		"a hop is skipped":   {inForce: "1.0.1", git: "1.14.1", want: map[string]string{"on-newest": latest, "on-pinned": "annotated anew, not replaced"}, refused: "set version 1.0.14"},
+		"a hop is skipped":   {inForce: "1.0.1", git: "1.14.1", want: map[string]string{"on-newest": latest, "on-pinned": "annotated again, not replaced"}, refused: "set version 1.0.14"},
 		"the version stays":  {inForce: "1.14.1", git: "1.14.1"},
 		"nothing in force":   {git: "1.14.1"},
 		"somebody else's is": {inForce: "1.8.6", external: true},

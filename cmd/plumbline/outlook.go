@@ -114,7 +114,7 @@ func nextOf(sync *v1alpha1.NodeSync) string {
 	case stateHeld:
 		return "nothing leaves until you revert the commit, raise the limit in spec.guard, or release it as the message says"
 	case stateStalled:
-		return "goes on by itself once what it names is out of the way; nothing is forced"
+		return "continues by itself once what it names is out of the way; nothing is forced"
 	case stateDrifted:
 		return "nothing is written while spec.drift is Report: put the objects right, or set spec.drift to Correct"
 	case stateFailed:
@@ -125,7 +125,7 @@ func nextOf(sync *v1alpha1.NodeSync) string {
 		return nextOfRemoval(sync.Status.Removals)
 	case stateWaiting:
 	}
-	return "goes on by itself as soon as that is there"
+	return "continues by itself as soon as that is there"
 }
 
 // nextOfDeletion says what a deletion does before the NodeSync goes.
@@ -152,14 +152,14 @@ func nextOfRemoval(removals []v1alpha1.Removal) string {
 		case v1alpha1.RemovalHeld, v1alpha1.RemovalGone:
 		}
 	}
-	return "goes on by itself"
+	return "continues by itself"
 }
 
 func atDrift(sync *v1alpha1.NodeSync) string {
 	if sync.Spec.Drift == v1alpha1.DriftReport {
 		return "reported"
 	}
-	return "put right at once"
+	return "reverted at once"
 }
 
 func interval(sync *v1alpha1.NodeSync) string { return short(sync.Spec.Interval.Duration) }

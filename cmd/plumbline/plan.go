@@ -33,7 +33,7 @@ what a push of this folder would do. With the name of a NodeSync, the revision
 that its source has now is fetched and compared. Where that changes Karpenter's
 version, it says of each pool what the upgrade does to its nodes. What the daemon
 would refuse as a whole (another cluster's name, values that no chart has, what
-spec.charts.allow does not allow) is said first.
+spec.charts.allow does not allow) is printed first.
 
 Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system",

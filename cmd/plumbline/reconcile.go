@@ -91,9 +91,9 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 	case err == nil:
 		return exitOf(last)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &exitError{code: exitStalled, message: fmt.Sprintf("nodesync/%s is not done after %s; the daemon goes on", name, timeout)}
+		return &exitError{code: exitStalled, message: fmt.Sprintf("nodesync/%s is not done after %s; the daemon continues", name, timeout)}
 	case errors.Is(err, context.Canceled):
-		return &exitError{code: exitFailed, message: "stopped waiting; the daemon goes on"}
+		return &exitError{code: exitFailed, message: "stopped waiting; the daemon continues"}
 	}
 	return err
 }

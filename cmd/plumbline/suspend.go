@@ -23,7 +23,7 @@ func newSuspendCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 func newResumeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "resume NODESYNC",
-		Short:             "Let a suspended NodeSync go on",
+		Short:             "Resume a suspended NodeSync",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig),
 		RunE: func(cmd *cobra.Command, args []string) error {

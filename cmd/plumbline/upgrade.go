@@ -34,8 +34,8 @@ done first, and what it does to nodes. PATH is the current folder by default.
 With --from no folder is read, and values that are gone are named whether they
 are used or not. Neither a cluster nor a network is asked, unless --against names
 a NodeSync: then the NodePools in its cluster are looked at, and each hop says of
-each of them what becomes of its nodes: annotated anew, replaced, or why nobody
-can know.
+each of them what happens to its nodes: annotated again, replaced, or why that
+cannot be known.
 
 With --write the version of the next hop is written into plumbline.yaml, every
 other byte stays as it is. Commit it, wait until it has succeeded, go on.
@@ -82,7 +82,7 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 	}
 	git := at.karpenter
 	if git.Management == render.External {
-		return nil, fmt.Errorf("management is External in %s: whoever installs Karpenter upgrades it; --from VERSION prints the way", folder)
+		return nil, fmt.Errorf("management is External in %s: the tool that installs Karpenter upgrades it; --from VERSION prints the way", folder)
 	}
 	report, err := newUpgradeReport(git.Version, o.to, at.values)
 	if err != nil {

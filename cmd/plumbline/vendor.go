@@ -29,7 +29,7 @@ func newVendorCommand() *cobra.Command {
 		Long: `Pull both charts of the version in PATH/plumbline.yaml, write them into a folder
 of the checkout, and print their digests and what plumbline.yaml has to say to
 have them installed from there, by clusters that reach no registry. With --write
-it is said at once; every other byte of the file stays as it is. Commit both.
+plumbline.yaml is edited at once; every other byte stays as it is. Commit both.
 
 The charts come from the repository that plumbline.yaml names or, where that is a
 folder already, from ` + render.DefaultRepository + `. Credentials are those of
@@ -60,7 +60,7 @@ func (o *vendorOptions) vendor(ctx context.Context, folder string) (*vendorRepor
 	}
 	karpenter := at.karpenter
 	if karpenter.Management != render.Managed {
-		return nil, fmt.Errorf("management is %s in %s: whoever installs Karpenter has its charts", karpenter.Management, render.FileName)
+		return nil, fmt.Errorf("management is %s in %s: the tool that installs Karpenter has its charts", karpenter.Management, render.FileName)
 	}
 	dir, repository, err := o.place(at.root, at.name)
 	if err != nil {
@@ -231,6 +231,6 @@ func (r *vendorReport) printAllow(out io.Writer) {
 	for _, one := range r.Charts {
 		digests = append(digests, one.Digest)
 	}
-	fmt.Fprintf(out, "\nLet the NodeSync take charts from there, of these digests alone:\n\nspec: {charts: {allow: {repositories: [%s], digests: [%s]}}}\n",
+	fmt.Fprintf(out, "\nLet the NodeSync take charts from there, of these digests only:\n\nspec: {charts: {allow: {repositories: [%s], digests: [%s]}}}\n",
 		r.Repository, strings.Join(digests, ", "))
 }

@@ -62,7 +62,7 @@ func (e *ValuesError) Error() string { return fmt.Sprintf("values.%s %s", e.Valu
 
 // Why a contradiction matters.
 const (
-	whyName = "Karpenter knows its instances by this name alone, so that of two clusters of one name each ends the other's nodes as its own orphans within seconds"
+	whyName = "Karpenter knows its instances by this name only, so that of two clusters with the same name each ends the other's nodes within seconds, as orphans of its own"
 	whyElse = "both cannot hold"
 	whyAWS  = "the controller would launch nodes where plumbline does not look for them"
 )

@@ -46,7 +46,7 @@ type PartialError struct {
 }
 
 func (e *PartialError) Error() string {
-	return fmt.Sprintf("AWS's answer to %s has more pages than one pass reads; the next pass goes on with it", e.Action)
+	return fmt.Sprintf("AWS's answer to %s has more pages than one pass reads; the next pass continues with it", e.Action)
 }
 
 // Unwrap returns why the page that was asked for last did not come.

@@ -33,7 +33,7 @@ func Verify(cluster Cluster, apiServerCA []byte, live []string, visible []Instan
 	ours, theirs := certificates(apiServerCA), certificates(cluster.CertificateAuthority)
 	switch {
 	case len(ours) == 0:
-		return Verdict{Reason: ReasonAuthorityUnknown, Message: "the certificate authority of the API server is not known here, so EKS cluster " + cluster.Name + " cannot be told from another; connect with a kubeconfig or service account that has one"}
+		return Verdict{Reason: ReasonAuthorityUnknown, Message: "the certificate authority of the API server is not known here, so EKS cluster " + cluster.Name + " cannot be distinguished from another one; connect with a kubeconfig or service account that has one"}
 	case len(theirs) == 0:
 		return Verdict{Reason: ReasonAuthorityUnknown, Message: "EKS cluster " + cluster.Name + " has no certificate authority yet"}
 	case !overlap(ours, theirs):

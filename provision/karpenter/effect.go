@@ -48,7 +48,7 @@ func (e Effect) String() string {
 	case len(e.Unknown) > 0:
 		return "cannot be known: " + strings.Join(e.Unknown, "; ")
 	case e.Annotated:
-		return "annotated anew, not replaced"
+		return "annotated again, not replaced"
 	}
 	return "untouched"
 }

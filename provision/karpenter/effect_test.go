@@ -146,9 +146,9 @@ func TestEffectsEachPool(t *testing.T) {
 func TestEffectWords(t *testing.T) {
 	why, unsure := Outlook{Replaced: []string{"a default"}}, unknown("the AMI")
 	for want, e := range map[string]Effect{
-		"untouched":                    {},
-		"annotated anew, not replaced": {Annotated: true},
-		"cannot be known: the AMI":     {Annotated: true, Outlook: unsure},
+		"untouched":                     {},
+		"annotated again, not replaced": {Annotated: true},
+		"cannot be known: the AMI":      {Annotated: true, Outlook: unsure},
 		"replaced at the pace of the budgets: a default; the AMI": {Outlook: why.and(unsure)},
 	} {
 		if e.String() != want {

@@ -18,7 +18,7 @@ type HashChange struct {
 
 // String says what happens to nodes.
 func (c HashChange) String() string {
-	return fmt.Sprintf("hash of %s %s → %s: nodes are annotated anew, not replaced; those drifted already stay so", c.Kind, c.From, c.To)
+	return fmt.Sprintf("hash of %s %s → %s: nodes are annotated again, not replaced; those drifted already stay so", c.Kind, c.From, c.To)
 }
 
 const (

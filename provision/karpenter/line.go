@@ -46,7 +46,7 @@ var lines = []line{
 	{
 		least: "1.1.0", leave: "1.1.0", stop: newest,
 		before: []string{
-			"status.storedVersions of no CRD lists v1beta1: each object is written once more as v1",
+			"status.storedVersions of no CRD lists v1beta1: each object is rewritten as v1",
 			"definitions are v1, with nodeClassRef.group and nodeClassRef.kind in each",
 			"kubelet settings are in the EC2NodeClasses, and the annotation compatibility.karpenter.sh/v1beta1-kubelet-conversion is gone from the NodePools",
 		},

@@ -93,7 +93,7 @@ func TestHop(t *testing.T) {
 	}{
 		"the last known step": {"1.12.1", "1.14.1", Hop{
 			Kubernetes: Kubernetes{26, 36},
-			Notes:      []string{"since 1.14.0 karpenter-crd brings a fifth CRD, capacitybuffers.autoscaling.x-k8s.io"},
+			Notes:      []string{"since 1.14.0 karpenter-crd adds a fifth CRD, capacitybuffers.autoscaling.x-k8s.io"},
 		}},
 		"permissions and a hash": {"1.8.6", "1.12.1", Hop{
 			Kubernetes: Kubernetes{26, 35},

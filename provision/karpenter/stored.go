@@ -31,7 +31,7 @@ type LostVersionError struct {
 
 // Error says why there is no way, and what the way is.
 func (e *LostVersionError) Error() string {
-	return fmt.Sprintf("crd %s stores objects as %s, and the new one knows %s alone: go by a version of karpenter whose CRDs know both",
+	return fmt.Sprintf("crd %s stores objects as %s, and the new one knows only %s: upgrade by way of a version of karpenter whose CRDs know both",
 		e.CRD, strings.Join(e.Versions, " and "), strings.Join(e.Has, ", "))
 }
 

@@ -80,7 +80,7 @@ func TestMigrations(t *testing.T) {
 		})
 	}
 	lost := &LostVersionError{CRD: "a", Versions: []string{"v2"}, Has: []string{"v1"}}
-	if want := "crd a stores objects as v2, and the new one knows v1 alone: go by a version of karpenter whose CRDs know both"; lost.Error() != want {
+	if want := "crd a stores objects as v2, and the new one knows only v1: upgrade by way of a version of karpenter whose CRDs know both"; lost.Error() != want {
 		t.Errorf("says %s", lost)
 	}
 }

@@ -77,7 +77,7 @@ type ValuesError struct {
 
 // Error names each of them.
 func (e *ValuesError) Error() string {
-	return fmt.Sprintf("values in plumbline.yaml that chart karpenter %s would not heed: %s", e.Version, strings.Join(e.Words, "; "))
+	return fmt.Sprintf("values in plumbline.yaml that chart karpenter %s does not use: %s", e.Version, strings.Join(e.Words, "; "))
 }
 
 type walk struct {

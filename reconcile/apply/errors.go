@@ -52,7 +52,7 @@ type AdmissionError struct {
 
 // Error names the object; the API server's words name who denies it, and why.
 func (e *AdmissionError) Error() string {
-	return fmt.Sprintf("apply %s: %v: change it in Git, or whoever denies it", e.Ref, e.Err)
+	return fmt.Sprintf("apply %s: %v: change it in Git, or the webhook or policy that denies it", e.Ref, e.Err)
 }
 
 // Unwrap returns the API server's answer.
@@ -123,7 +123,7 @@ type TerminatingError struct{ Ref render.Ref }
 
 // Error names the object.
 func (e *TerminatingError) Error() string {
-	return fmt.Sprintf("apply %s: it is being deleted, and is created anew when it is gone", e.Ref)
+	return fmt.Sprintf("apply %s: it is being deleted, and is recreated when it is gone", e.Ref)
 }
 
 // WaitingError says that an object was left out because what it names could

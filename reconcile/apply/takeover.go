@@ -74,7 +74,7 @@ func (a *applier) whole(ctx context.Context, change *plan.Change) (*unstructured
 	return live, nil
 }
 
-var errChanged = errors.New("someone has written to it")
+var errChanged = errors.New("another client has changed it")
 
 // takenOver moves the spec fields of interactive managers into our entry.
 // Their labels and annotations stay theirs. (fluxcd/pkg/ssa moves whole

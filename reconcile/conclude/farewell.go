@@ -38,7 +38,7 @@ func (s *Step) farewell(ctx context.Context) {
 	s.Finished = false
 	s.Sync.Finalizers = slices.Clone(s.Before.Finalizers)
 	s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return n.Reason == v1alpha1.ReasonDeleted })
-	s.Wait("commit statuses", fmt.Sprintf("the Git hosts are told how the deletion ended, for %s at most", queue.FarewellPatience))
+	s.Wait("commit statuses", fmt.Sprintf("reporting to the Git hosts how the deletion ended, for %s at most", queue.FarewellPatience))
 	s.WakeBy(s.Began.Add(farewellEvery))
 }
 

@@ -47,7 +47,7 @@ func (s *Step) askHistory(ctx context.Context) {
 	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
 	commits, err := s.History.Ask(ctx, applied)
 	if err != nil {
-		s.Warn("HistoryUnknown", fmt.Sprintf("the commit status goes to %s alone: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
+		s.Warn("HistoryUnknown", fmt.Sprintf("the commit status goes only to %s: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
 	}
 	s.Memory.history = history{head: s.Commit, commits: commits}
 }

@@ -180,9 +180,9 @@ func (v Verdict) CommitText() string {
 func (s *Step) fight() Verdict {
 	return Verdict{
 		Class: Stuck, Reason: v1alpha1.ReasonConflict,
-		Message: fmt.Sprintf("%s: it was corrected again and again, and is left as it is now: stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile %s corrects it once more",
+		Message: fmt.Sprintf("%s: it was reverted 3 times within an hour; correction is paused: stop what changes it, or name the fields under ignoreDifferences in plumbline.yaml; plumbline reconcile %s corrects it again",
 			s.Fought, s.Sync.Name),
-		Brief: fault.Brief{What: s.Fought + ": corrected again and again, left as it is now: stop what changes it, or use ignoreDifferences"},
+		Brief: fault.Brief{What: s.Fought + ": reverted 3 times within an hour; correction is paused: stop what changes it, or use ignoreDifferences"},
 	}
 }
 

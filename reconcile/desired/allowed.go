@@ -72,6 +72,6 @@ func (s *Step) warnOfEverything() {
 		return
 	}
 	s.Warn("AllowsEverything", fmt.Sprintf(
-		"spec.charts.allow.values of NodeSync %s/%s has %q: whoever commits may choose the image, the identity, the volumes and the Secrets of Karpenter's controller; name the values that are needed",
+		"spec.charts.allow.values of NodeSync %s/%s has %q: everyone who can push commits may choose the image, the identity, the volumes and the Secrets of Karpenter's controller; name the values that are needed",
 		s.Sync.Namespace, s.Sync.Name, allowance.Everything))
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // Theirs says who brings what is not there with management External.
-const Theirs = "management is External, so that is for whoever installs Karpenter"
+const Theirs = "management is External, so the tool that installs Karpenter has to provide it"
 
 // Resolve finds the charts of the version in Git. Where Git has no version, or the
 // charts are unavailable over a release that is in force, it takes the schema of the
@@ -197,7 +197,7 @@ func (s *Step) lacks(crd string) error {
 	switch {
 	case s.Karpenter.Management != render.Managed:
 	case s.Unpulled != nil:
-		return fmt.Errorf("waiting for the schema: crd %s is gone, and its chart brings it again: %w", crd, s.Unpulled)
+		return fmt.Errorf("waiting for the schema: crd %s is gone, and its chart installs it again: %w", crd, s.Unpulled)
 	default:
 		return fmt.Errorf("waiting for the schema: crd %s is gone, and is reinstalled with the next change of the charts that is made", crd)
 	}

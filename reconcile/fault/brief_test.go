@@ -80,7 +80,7 @@ func briefsOfSources() []brief {
 		{&source.SecretError{Key: "identity"}, []string{"identity"}},
 		{&signature.Error{Object: "commit 1a2b3c4d5e6f", Problem: "is signed with OpenPGP key 5982D0279C227FFD, which is not in secret signers", Remedy: "sign it with one of the keys there"}, []string{"commit 1a2b3c4d5e6f is signed with OpenPGP key 5982D0279C227FFD, which is not in secret signers"}},
 		{&signature.KeysError{Secret: "signers", Reason: "it has no entry"}, []string{"secret signers has no key of a signer: it has no entry"}},
-		{&source.HistoryError{Since: "1a2b3c4d5e6f", Reason: "HEAD has another history"}, []string{"the commits since 1a2b3c4d cannot be told: HEAD has another history"}},
+		{&source.HistoryError{Since: "1a2b3c4d5e6f", Reason: "HEAD has another history"}, []string{"the commits since 1a2b3c4d cannot be listed: HEAD has another history"}},
 		{&grant.RefusedError{Secret: "fleet-auth", Host: "git.internal.example.com", Reason: "its annotation plumbline.dev/hosts names github.com only: add the host there"}, []string{"secret fleet-auth is not used for git.internal.example.com: its annotation"}},
 	}
 }

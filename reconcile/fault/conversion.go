@@ -23,7 +23,7 @@ func conversion(message string) string {
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	crd := resource.GroupResource().String()
-	return fmt.Sprintf("nobody serves the conversion webhook of crd %s, so that its objects stored as %s can be neither read nor written: "+
+	return fmt.Sprintf("no controller serves the conversion webhook of crd %s, so that its objects stored as %s can be neither read nor written: "+
 		"start the controller that serves it, or, where these objects are as the storage version has them, take it out: "+
 		`kubectl patch crd %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, crd, kind.Version, crd)
 }

@@ -21,7 +21,7 @@ func TestAConversionWebhookIsNamed(t *testing.T) {
 	} {
 		got := fault.Classify(fmt.Errorf("watch: %w", failed(kind)))
 		said := got.Error()
-		if got.Class != fault.Terminal || !strings.Contains(said, `service "karpenter" not found: nobody serves the conversion webhook of crd `+crd) || !strings.Contains(said, "kubectl patch crd "+crd+" ") {
+		if got.Class != fault.Terminal || !strings.Contains(said, `service "karpenter" not found: no controller serves the conversion webhook of crd `+crd) || !strings.Contains(said, "kubectl patch crd "+crd+" ") {
 			t.Errorf("%s: %v %s", kind, got.Class, said)
 		}
 		if again := fault.Classify(fmt.Errorf("see: %w", got)).Error(); strings.Count(again, "kubectl patch") != 1 {

@@ -84,9 +84,9 @@ func (s *Step) tellBrought(chart string, result release.Result) {
 		s.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is installed again (revision %d)", chart, chart, result.Version, result.Revision))
 	case result.Step == release.Repair:
 		s.Memory.repairedAt = s.Now
-		s.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("chart %s %s is installed anew (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))
+		s.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("chart %s %s is reinstalled (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))
 	case result.Step == release.Adopt:
-		s.Wrote(corev1.EventTypeNormal, "ChartAdopted", fmt.Sprintf("helm release %s of somebody else's is taken over: chart %s is installed over it (revision %d)", chart, result.Version, result.Revision))
+		s.Wrote(corev1.EventTypeNormal, "ChartAdopted", fmt.Sprintf("adopted existing Helm release %s: upgraded to chart %s (revision %d)", chart, result.Version, result.Revision))
 	case result.Changed:
 		s.Wrote(corev1.EventTypeNormal, "ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
 	}

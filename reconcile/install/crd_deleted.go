@@ -34,7 +34,7 @@ func (s *Step) tellLost(ctx context.Context) error {
 		}
 		s.Memory.lost = crd.UID
 		if len(claims.Items) > 0 {
-			s.Warn("NodesLost", fmt.Sprintf("somebody deleted crd %s, and with it go the nodes of %s: the CRD and Git's definitions are made anew once it is gone", name, byPool(claims.Items)))
+			s.Warn("NodesLost", fmt.Sprintf("crd %s was deleted, and with it go the nodes of %s: the CRD and Git's definitions are recreated once it is gone", name, byPool(claims.Items)))
 		}
 	}
 	return nil

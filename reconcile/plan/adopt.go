@@ -15,7 +15,7 @@ func (m *maker) adopt(change *Change, j judgement) {
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
 	case m.policy.Adopt == v1alpha1.AdoptAlways:
 		change.Action, change.Reason, change.Force = Adopt, ReasonUnowned, true
-		change.Message = fmt.Sprintf("%s exists without an owner and is taken over", change.Ref)
+		change.Message = fmt.Sprintf("%s exists without an owner and is adopted", change.Ref)
 	case len(j.specChanges()) > 0:
 		change.conflict(ReasonNotAdopted, &ConflictError{Ref: change.Ref, Adopt: v1alpha1.AdoptIfIdentical, Fields: paths(j.specChanges())})
 	default:

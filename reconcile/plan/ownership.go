@@ -155,7 +155,7 @@ func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
 		if j.residue {
 			change.Action = TakeBack // its removal had begun
 		}
-		change.Message = fmt.Sprintf("%s is handed over by NodeSync %s, whose Git has it no more", change.Ref, other.Owner)
+		change.Message = fmt.Sprintf("%s is handed over by NodeSync %s, whose Git no longer has it", change.Ref, other.Owner)
 	}
 }
 
@@ -169,7 +169,7 @@ func (m *maker) relabel(change *Change, j judgement) {
 		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
 	case unheard:
 		change.Action, change.Reason, change.WaitsFor = Wait, ReasonOtherSync, "NodeSync/"+waitsFor.Name
-		change.Message = fmt.Sprintf("somebody has changed the label %s of %s: waiting for %s", v1alpha1.OwnerLabel, change.Ref, waitsFor.waiting())
+		change.Message = fmt.Sprintf("another client has changed the label %s of %s: waiting for %s", v1alpha1.OwnerLabel, change.Ref, waitsFor.waiting())
 	case j.foreign != nil:
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
 	default:

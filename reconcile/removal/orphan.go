@@ -18,7 +18,7 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if !done {
-		s.Wait("objects", "they are let go: our label is taken off")
+		s.Wait("objects", "they are released: the label of plumbline is removed")
 		s.wakeNow()
 		return Result{}, nil
 	}

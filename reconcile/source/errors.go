@@ -163,7 +163,7 @@ type HistoryError struct {
 
 // Error says why.
 func (e *HistoryError) Error() string {
-	return fmt.Sprintf("the commits since %.8s cannot be told: %s", e.Since, e.Reason)
+	return fmt.Sprintf("the commits since %.8s cannot be listed: %s", e.Since, e.Reason)
 }
 
 // StaleError says that a Snapshot is read whose store was replaced by a newer one.

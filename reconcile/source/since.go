@@ -80,7 +80,7 @@ func (h hold) known(applied plumbing.Hash, limit int) (commits []*visit, whole b
 // store deepened where it does not know.
 func (g *Git) between(ctx context.Context, s *slot, req Request, head, applied plumbing.Hash, limit int) ([]*visit, error) {
 	if s.store == nil || !s.store.usable() {
-		return nil, &HistoryError{Since: applied.String(), Reason: "the store is to be cloned anew"}
+		return nil, &HistoryError{Since: applied.String(), Reason: "the store has to be cloned again"}
 	}
 	for {
 		commits, whole, err := s.store.since(head, applied, limit)

@@ -119,7 +119,7 @@ func refusedToServe(said string) error {
 	has := func(phrase string) bool { return strings.Contains(lower, phrase) }
 	switch {
 	case said == "":
-		return errors.New("the host has ended the conversation without a word")
+		return errors.New("the host closed the connection without an answer")
 	case slices.ContainsFunc([]string{"not found", "not exist", "not appear", "not be found", "cannot find", "no such", "not a git repository"}, has):
 		return transport.ErrRepositoryNotFound
 	case slices.ContainsFunc([]string{"denied", "unauthorized", "not authorized", "permission"}, has):

@@ -106,7 +106,7 @@ func (n NodeEvidence) waitsFor(budgets []policyv1.PodDisruptionBudget) (what str
 		return names(volumes), true
 	}
 	if !n.Claim.Drained.IsZero() {
-		return fmt.Sprintf("EC2 to take the termination of %s: it is drained, so EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its words",
+		return fmt.Sprintf("EC2 to take the termination of %s: it is drained, so EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message",
 			instanceID(n.Claim.ProviderID)), false
 	}
 	if len(n.Claim.Waits) > 0 {

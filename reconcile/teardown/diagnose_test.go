@@ -85,7 +85,7 @@ func TestDiagnose(t *testing.T) {
 		},
 		"EC2 refuses its termination": {
 			node: NodeEvidence{Claim: Claim{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)}},
-			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, so EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its words",
+			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, so EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message",
 		},
 		"only Karpenter knows": {
 			node: NodeEvidence{Claim: Claim{Waits: []string{"InstanceTerminating: the instance is shutting down"}}},

@@ -213,7 +213,7 @@ func TestDriveWithoutAnAnswer(t *testing.T) {
 	s.silence = errors.New("AWS throttles ec2:DescribeInstances")
 	s.pass()
 	r := s.sync.Status.Removals[0]
-	if r.Reason != ReasonEC2Silent || r.Message != s.silence.Error() || !s.exists(pool("batch", "", nil)) {
+	if r.Reason != ReasonEC2NotAnswering || r.Message != s.silence.Error() || !s.exists(pool("batch", "", nil)) {
 		t.Errorf("without EC2's answer: %+v", r)
 	}
 }

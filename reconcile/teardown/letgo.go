@@ -95,7 +95,7 @@ func ownedBy(ctx context.Context, reader client.Reader, owner Owner) ([]*unstruc
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("read the %ss to let go: %w", kind.GVK.Kind, err)
+			return nil, fmt.Errorf("read the %ss to release: %w", kind.GVK.Kind, err)
 		}
 		for i := range list.Items {
 			if owner.Owns(&list.Items[i]) {

@@ -48,11 +48,11 @@ const unansweredSince = "; EC2 gave no answer since: "
 // this pass, gave no answer. What it answered last, an instance that lives above
 // all, is not forgotten for that.
 func (o Observation) unanswered(r v1alpha1.Removal) (reason, message string) {
-	if r.Reason != ReasonInstancesLeaving && r.Reason != ReasonUnaskable {
+	if r.Reason != ReasonInstancesLeaving && r.Reason != ReasonUnverifiable {
 		if recorded := o.recorded(); recorded != "" {
-			return ReasonEC2Silent, o.silence() + "; not verified" + recorded
+			return ReasonEC2NotAnswering, o.silence() + "; not verified" + recorded
 		}
-		return ReasonEC2Silent, o.silence()
+		return ReasonEC2NotAnswering, o.silence()
 	}
 	last, _, _ := strings.Cut(r.Message, unansweredSince)
 	return r.Reason, last + unansweredSince + o.silence()

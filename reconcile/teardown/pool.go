@@ -189,13 +189,13 @@ func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 		s.reason, s.message = o.unanswered(r)
 	case o.EC2 == nil:
 		s.reason, s.message = ReasonAskingEC2, "EC2 is asked whether every instance has ended"+o.recorded()
-		if r.Reason == ReasonInstancesLeaving || r.Reason == ReasonEC2Silent || r.Reason == ReasonUnaskable {
+		if r.Reason == ReasonInstancesLeaving || r.Reason == ReasonEC2NotAnswering || r.Reason == ReasonUnverifiable {
 			// The last answer stands until the next one: it may not be time to ask.
 			s.reason, s.message = r.Reason, r.Message
 		}
 		s.actions = []Action{AskEC2{}}
 	case len(left) > 0 && len(left) == len(o.Unaskable):
-		s.reason, s.remaining = ReasonUnaskable, len(left)
+		s.reason, s.remaining = ReasonUnverifiable, len(left)
 		s.message = names(o.Unaskable) + ": not an instance of EC2, which cannot say whether it has ended: check that it has, then delete it from the removal's record in ConfigMap plumbline-<name of the NodeSync>"
 	case len(left) > 0:
 		s.reason, s.message, s.remaining = ReasonInstancesLeaving, "EC2 has not ended every instance yet: "+describe(left), len(left)

@@ -69,7 +69,7 @@ func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeS
 	for uid, data := range stored.Data {
 		var entry record
 		if err := json.Unmarshal([]byte(data), &entry); err != nil {
-			return nil, fmt.Errorf("read the record of removal %s in ConfigMap %s: %w; delete the key to have it written anew", uid, name, err)
+			return nil, fmt.Errorf("read the record of removal %s in ConfigMap %s: %w; delete the key to have it recreated", uid, name, err)
 		}
 		r.entries[types.UID(uid)] = entry
 	}

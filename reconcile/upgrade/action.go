@@ -62,10 +62,10 @@ func (Fail) action()            {}
 
 func (Keep) String() string            { return "keep" }
 func (Check) String() string           { return "check" }
-func (Record) String() string          { return "write it down" }
+func (Record) String() string          { return "record it" }
 func (Migrate) String() string         { return "migrate stored objects" }
-func (BringCRDs) String() string       { return "bring the CRD chart" }
-func (BringController) String() string { return "bring the main chart" }
+func (BringCRDs) String() string       { return "install the CRD chart" }
+func (BringController) String() string { return "install the main chart" }
 func (Diagnose) String() string        { return "ask the pods" }
 func (r RollBack) String() string      { return fmt.Sprintf("roll back to revision %d", r.Revision) }
 func (w Wait) String() string          { return fmt.Sprintf("wait for %s: %s", w.On, w.Message) }

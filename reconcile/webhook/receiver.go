@@ -84,7 +84,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(req.Context(), patience)
 	defer cancel()
 	from, known := senderOf(req.Header)
-	a := answer{status: http.StatusBadRequest, Message: "no header tells the event: GitHub, GitLab, Gitea and Forgejo are understood"}
+	a := answer{status: http.StatusBadRequest, Message: "no header names the event: GitHub, GitLab, Gitea and Forgejo are understood"}
 	if known {
 		a = r.receive(ctx, from, w, req)
 	}

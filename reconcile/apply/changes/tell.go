@@ -40,7 +40,7 @@ func (s *Step) tellWritten() {
 
 func editors(managers []string) string {
 	if len(managers) == 0 {
-		return "someone"
+		return "another client"
 	}
 	return strings.Join(managers, ", ")
 }

@@ -41,7 +41,7 @@ func (l *Ledger) letGo(s Saying) {
 		}
 		for j := range lane.Moved {
 			if c := &lane.Moved[j]; c.State != s.State {
-				c.Word = Word{State: s.State, Description: report.Truncate(fmt.Sprintf("told as %s now: %s", l.Context, s.Description))}
+				c.Word = Word{State: s.State, Description: report.Truncate(fmt.Sprintf("reported as %s now: %s", l.Context, s.Description))}
 				lane.put(c.ID, c.Word, s.page(lane.Host), s.At)
 			}
 		}

@@ -55,7 +55,7 @@ func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Saying) erro
 		return err
 	}
 	for _, lane := range dropped {
-		ctrl.LoggerFrom(ctx).Info("spec.report names a host no more: what waited for it is dropped", "provider", lane.Provider, "url", lane.URL, "statuses", len(lane.Waiting))
+		ctrl.LoggerFrom(ctx).Info("spec.report no longer names a host: what waited for it is dropped", "provider", lane.Provider, "url", lane.URL, "statuses", len(lane.Waiting))
 	}
 	q.wake()
 	return nil

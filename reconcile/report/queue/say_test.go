@@ -209,7 +209,7 @@ func TestTheContextBecomesKnown(t *testing.T) {
 		s.says("a", report.Pending, "waiting")
 		s.posts("a pending waiting")
 		s.says("a", report.Success, "applied")
-		s.posts("plumbline/ns/x a success told as plumbline/prod/x now: applied", "a success applied")
+		s.posts("plumbline/ns/x a success reported as plumbline/prod/x now: applied", "a success applied")
 		s.says("a", report.Success, "applied")
 		if len(s.l.Lanes) != 1 {
 			t.Errorf("lanes %+v", s.l.Lanes)
@@ -230,7 +230,7 @@ func TestTheContextBecomesKnown(t *testing.T) {
 		s.with(unknown("a", report.Pending, "waiting"))
 		s.posts("a pending waiting")
 		s.says("b", report.Failure, "broken")
-		s.posts("plumbline/ns/x a failure told as plumbline/prod/x now: broken", "b failure broken")
+		s.posts("plumbline/ns/x a failure reported as plumbline/prod/x now: broken", "b failure broken")
 		s.says("b", report.Success, "applied")
 		s.posts("b success applied")
 		if len(s.l.Lanes) != 1 {

@@ -40,7 +40,7 @@ func ownerOf(sync *v1alpha1.NodeSync) owner {
 }
 
 // errOvertaken is a write over something that somebody else has changed.
-var errOvertaken = errors.New("somebody else has changed it")
+var errOvertaken = errors.New("another client has changed it")
 
 // store reads and writes the ledger of one NodeSync.
 type store struct {
@@ -83,7 +83,7 @@ func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 func decode(object *corev1.ConfigMap) (Ledger, error) {
 	var l Ledger
 	if err := json.Unmarshal([]byte(object.Data[dataKey]), &l); err != nil {
-		return Ledger{}, fmt.Errorf("read the queue of commit statuses in ConfigMap %s/%s: %w; delete the ConfigMap to have it written anew", object.Namespace, object.Name, err)
+		return Ledger{}, fmt.Errorf("read the queue of commit statuses in ConfigMap %s/%s: %w; delete the ConfigMap to have it recreated", object.Namespace, object.Name, err)
 	}
 	return l, nil
 }

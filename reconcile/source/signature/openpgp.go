@@ -88,7 +88,7 @@ func untrusted(r ring, entity *openpgp.Entity, sig *packet.Signature, err error,
 	case errors.Is(err, pgperrors.ErrKeyRevoked):
 		problem = fmt.Sprintf("is signed with %s, which was revoked", key)
 	case errors.Is(err, pgperrors.ErrSignatureExpired) && sig.CreationTime.After(now):
-		problem, remedy = fmt.Sprintf("is signed with %s at a time that has not come yet", key), "correct the clock of whoever has signed it"
+		problem, remedy = fmt.Sprintf("is signed with %s at a time that has not come yet", key), "correct the clock of the machine that signed it"
 	case errors.Is(err, pgperrors.ErrSignatureExpired):
 		problem = fmt.Sprintf("has a signature of %s that has expired", key)
 	case err == nil:

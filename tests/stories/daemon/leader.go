@@ -14,7 +14,7 @@ import (
 const leaseName = "plumbline"
 
 // stands is what a daemon logs of itself before an election.
-var stands = regexp.MustCompile(`"stands for election".*"identity":"([^"]+)"`)
+var stands = regexp.MustCompile(`"waiting for the lease".*"identity":"([^"]+)"`)
 
 // Leads returns an error unless the daemon, as it was started last, holds the lease.
 func (d *Daemon) Leads(ctx context.Context) error {
