@@ -21,9 +21,6 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 // mayChangeCharts is asked before each change of the charts, and whether one is
 // needed.
 func (p *pass) mayChangeCharts(ctx context.Context) error {
-	if p.account == nil {
-		return nil // the step that asks has not run: a deletion changes no charts
-	}
 	step := p.accountStep()
 	verdict := step.Confirm(ctx)
 	p.Join(step.Findings)

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 
-	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -14,8 +13,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	step := p.changesStep()
 	result := step.Run(ctx)
 	p.Join(step.Findings)
-	p.applied = apply.Result{Written: result.Written}
-	p.Drifted, p.Unwritten = result.Drifted, result.Unwritten
+	p.did.Written, p.Drifted, p.Unwritten = result.Written, result.Drifted, result.Unwritten
 	for _, c := range result.Held {
 		p.Held = append(p.Held, conclude.Held{Ref: c.Ref, Message: c.Message})
 	}
@@ -40,7 +38,7 @@ func (p *pass) changesStep() *changes.Step {
 func (p *pass) observe(context.Context) error {
 	p.stages.objects = nil
 	if p.stages.CRDs.Ready {
-		ready, found := changes.Ready(p.want.Set, p.live, p.applied.Written)
+		ready, found := changes.Ready(p.want.Set, p.live, p.did.Written)
 		p.Join(found)
 		p.stages.objects = ready
 	}

@@ -97,6 +97,20 @@ func TestChartsOfAnotherClusterStay(t *testing.T) {
 	}
 }
 
+// TestNoQuestionIsNoAnswer: where the account was not asked about, nothing is installed for
+// the first time.
+func TestNoQuestionIsNoAnswer(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	p := b.installing()
+	first(p.sync.Status.Karpenter)
+	if f := fault.Classify(p.installCharts(t.Context())); f == nil || f.Reason != v1alpha1.ReasonCloudUnverified {
+		t.Errorf("it says %v", f)
+	}
+	if len(b.install.Asked) > 0 || b.install.Rehearsed > 0 {
+		t.Errorf("Helm was asked: %v", b.install.Asked)
+	}
+}
+
 // TestAFirstInstallWaitsForTheAccount, and goes on by itself, or where the NodeSync
 // allows it.
 func TestAFirstInstallWaitsForTheAccount(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 
 // conclude says what the pass has found.
 func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
-	p.memory.conclude.HideCredentials(p.credentials)
 	p.noteWithheld()
 	return p.conclusion().Conclude(ctx)
 }
@@ -43,7 +42,7 @@ func (p *pass) announce(ctx context.Context) error {
 	step := p.conclusion()
 	step.Applying = writes
 	err := step.Announce(ctx)
-	p.stored, p.did.Saves = step.Stored, step.Saves
+	p.did.Stored, p.did.Saves = step.Stored, step.Saves
 	return err
 }
 
@@ -75,11 +74,9 @@ func (p *pass) conclusion() *conclude.Step {
 			found.Noded[claim.Pool] = true
 		}
 	}
-	did := p.did
-	did.Written = p.applied.Written
 	return &conclude.Step{
-		Tools: p.voice(), Found: found, Deeds: did,
-		Sync: p.sync, Before: p.before, Stored: p.stored, Memory: &p.memory.conclude, Began: p.now,
+		Tools: p.voice(), Found: found, Deeds: p.did,
+		Sync: p.sync, Before: p.before, Memory: &p.memory.conclude, Began: p.now,
 	}
 }
 

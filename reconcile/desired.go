@@ -73,7 +73,7 @@ func (p *pass) desiredStep() *desired.Step {
 		NotUpgraded: p.NotUpgraded,
 		Secret:      p.readSecret, Labelled: p.readLabelled,
 		HideValues:     p.memory.conclude.HideValues,
-		HideCredential: func(secret string) { p.credentials = append(p.credentials, secret) },
+		HideCredential: p.memory.conclude.HideCredential,
 	}
 }
 

@@ -35,7 +35,9 @@ func (p *pass) verify(ctx context.Context) error {
 // fetched takes what a step has found.
 func (p *pass) fetched(step *fetch.Step) {
 	p.Join(step.Findings)
-	p.credentials = append(p.credentials, step.Credentials...)
+	for _, secret := range step.Credentials {
+		p.memory.conclude.HideCredential(secret)
+	}
 }
 
 func (p *pass) fetchStep() *fetch.Step {

@@ -4,7 +4,7 @@ import "context"
 
 // see reads what lives from the watch cache.
 func (p *pass) see(ctx context.Context) (err error) {
-	if p.live, p.served, err = p.view.Live(ctx); err != nil {
+	if p.live, err = p.view.Live(ctx); err != nil {
 		return err
 	}
 	p.live.Removals = p.sync.Status.Removals

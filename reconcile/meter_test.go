@@ -78,10 +78,10 @@ func TestMeterMeasuresAPass(t *testing.T) {
 	registry := metered(b)
 	p := b.pass()
 	p.run(t.Context(), step{stepAddFinalizer, p.addFinalizer}, step{stepSee, p.see})
-	p.applied = apply.Result{Written: []apply.Written{
+	p.did.Written = []apply.Written{
 		{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Create, Requests: 1},
 		{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Requests: 2},
-	}}
+	}
 	p.did.Removed = []teardown.Deed{
 		{Kind: render.NodePool, Name: "c", Action: teardown.StopGrowth{}},
 		{Kind: render.NodePool, Name: "d", Action: teardown.DeleteNodeClaim{Name: "d-1"}},

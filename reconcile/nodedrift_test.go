@@ -107,7 +107,7 @@ func TestNodeDriftThatACommitWants(t *testing.T) {
 			b := newBed(t, upgraded(now), append(installtest.Installed()[1:], driftedClaim("general-1", "general", now))...)
 			sync, _ := b.watchesDrift(func(p *pass) {
 				p.plan.Changes = []plan.Change{{Ref: ref, Action: plan.Update, Effect: plan.EffectReplace}, {Ref: render.Ref{Kind: render.NodePool, Name: "held"}, Effect: plan.EffectReplace}}
-				p.applied = apply.Result{Written: []apply.Written{{Ref: ref}}}
+				p.did.Written = []apply.Written{{Ref: ref}}
 				p.live.NodeClaims = []plan.NodeClaim{{Pool: "general", Class: "default"}}
 			})
 			if told := conditions.Get(sync, v1alpha1.NodeDriftCondition); told != nil {

@@ -61,7 +61,7 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 		return err
 	}
 	written := map[render.Ref]bool{}
-	for _, w := range p.applied.Written {
+	for _, w := range p.did.Written {
 		written[w.Ref] = true
 	}
 	replacing := nodes.Replacing(p.plan.Changes, written, p.live.NodeClaims)

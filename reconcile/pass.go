@@ -10,7 +10,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
@@ -28,8 +27,6 @@ type pass struct {
 	conclude.Found
 	sync   *v1alpha1.NodeSync
 	before *v1alpha1.NodeSync
-	// stored is the NodeSync as this pass has written it meanwhile.
-	stored *v1alpha1.NodeSync
 	memory *memory
 	view   *cluster.View
 	now    time.Time
@@ -39,19 +36,13 @@ type pass struct {
 	want desired.Desired
 	// namespaceGoes says that the NodeSync's namespace is being deleted.
 	namespaceGoes bool
-	// served says that Karpenter's kinds are, so that live has what there is.
-	served bool
 	// account is what AWS says of the account; nil before it was asked.
 	account *cloud.Verdict
 	live    plan.Live
 	plan    policy.Planned
-	applied apply.Result
 	stages  stages
 
-	// credentials are what the Secrets of the source and of registries held, where
-	// this pass has read them.
-	credentials []string
-	// did is what was done, for metrics.
+	// did is what was written and how long it took.
 	did conclude.Deeds
 }
 

@@ -73,7 +73,7 @@ func (p *pass) removes(ctx context.Context, take func(*removal.Step, context.Con
 // finish takes our finalizer off: the deletion is concluded.
 func (p *pass) finish(how string) {
 	controllerutil.RemoveFinalizer(p.sync, v1alpha1.Finalizer)
-	p.Event("Deleted", "the deletion is concluded: "+how)
+	p.Event(v1alpha1.ReasonDeleted, "the deletion is concluded: "+how)
 	p.Finished = true
 }
 
@@ -86,7 +86,7 @@ func (p *pass) removalStep() *removal.Step {
 			AskEvery: p.Settings.CloudInterval, StillLeader: p.Settings.StillLeader, Reached: p.Points.Phase,
 		},
 		Sync: p.sync, Before: p.before, View: p.view, Memory: &p.memory.removal, Now: p.now,
-		Set: p.want.Set, Live: p.live, Served: p.served, Plan: p.plan.Plan,
+		Set: p.want.Set, Live: p.live, Served: p.live.Served, Plan: p.plan.Plan,
 		Revision: p.revision(), Applied: p.Unwritten == nil && p.sync.Status.LastAppliedRevision == p.revision(),
 		Written: p.writes(), Ready: p.stages.objects,
 		Controller: p.stages.Controller, Alive: p.stages.Alive,
@@ -97,8 +97,8 @@ func (p *pass) removalStep() *removal.Step {
 
 // writes are the definitions that this pass has written.
 func (p *pass) writes() []removal.Write {
-	writes := make([]removal.Write, 0, len(p.applied.Written))
-	for _, w := range p.applied.Written {
+	writes := make([]removal.Write, 0, len(p.did.Written))
+	for _, w := range p.did.Written {
 		writes = append(writes, removal.Write{Ref: w.Ref, New: w.Action == plan.Create, CreatedAt: w.Object.GetCreationTimestamp()})
 	}
 	return writes

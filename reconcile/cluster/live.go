@@ -12,11 +12,12 @@ import (
 
 // Live is what lives of Karpenter's kinds, out of the watch cache; served says whether
 // they are. Before their CRDs are served there is nothing, and nothing is asked.
-func (v *View) Live(ctx context.Context) (live plan.Live, served bool, err error) {
+func (v *View) Live(ctx context.Context) (live plan.Live, err error) {
 	established, err := v.Established(ctx)
 	if err != nil || !established.Ready {
-		return plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}, false, err
+		return plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}, err
 	}
 	live, err = observe.Live(ctx, v.Cached)
-	return live, true, err
+	live.Served = true
+	return live, err
 }

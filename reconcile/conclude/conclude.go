@@ -32,6 +32,7 @@ func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
 	}
 	s.tell()
 	s.record(ctx)
+	s.Memory.read = nil
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -101,15 +101,17 @@ type Held struct {
 	Message string
 }
 
-// Deeds are what a pass has done, for metrics.
+// Deeds are what a pass has done.
 type Deeds struct {
 	// Took is how long each step took.
 	Took []Took
 	// Written are the definitions that were written, Removed what was done for removals.
 	Written []apply.Written
 	Removed []teardown.Deed
-	// Saves is how often the NodeSync itself was written.
-	Saves int
+	// Saves is how often the NodeSync itself was written, and Stored as what; nil where
+	// it was not.
+	Saves  int
+	Stored *v1alpha1.NodeSync
 }
 
 // Took is how long one step of a pass took.
@@ -138,10 +140,9 @@ type Step struct {
 	Tools
 	Found
 	Deeds
-	// Sync is the NodeSync as the pass leaves it, Before as it was read. Stored is what
-	// this pass has written of it meanwhile; nil where nothing.
-	Sync, Before, Stored *v1alpha1.NodeSync
-	Memory               *Memory
+	// Sync is the NodeSync as the pass leaves it, Before as it was read.
+	Sync, Before *v1alpha1.NodeSync
+	Memory       *Memory
 	// Began is the pass's time.
 	Began time.Time
 }
@@ -157,4 +158,6 @@ type Memory struct {
 	history history
 	haste   haste
 	hidden  hidden
+	// read are the credentials that this pass has read.
+	read []string
 }

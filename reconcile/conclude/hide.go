@@ -63,8 +63,9 @@ func (h *hidden) error(err error) error {
 // HideValues hides what came into the chart's values, from now on.
 func (m *Memory) HideValues(secrets []string) { m.hidden.addValues(secrets) }
 
-// HideCredentials hides what opens the source and the registries, from now on.
-func (m *Memory) HideCredentials(secrets []string) { m.hidden.addCredentials(secrets) }
+// HideCredential hides one of those that open the source and the registries. All of a
+// pass are hidden once it is concluded, and until another pass has read other ones.
+func (m *Memory) HideCredential(secret string) { m.read = append(m.read, secret) }
 
 // Hide takes all of them out of a message.
 func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
@@ -72,6 +73,7 @@ func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
 // Redact takes what came out of Secrets from all that a pass is going to say. It is the
 // one place, and comes before any of it is said.
 func (s *Step) Redact() {
+	s.Memory.hidden.addCredentials(s.Memory.read)
 	if s.Memory.hidden.empty() {
 		return
 	}

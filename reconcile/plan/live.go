@@ -18,7 +18,9 @@ import (
 type Live struct {
 	// Objects are all objects of the kinds that are ours, whoever owns them,
 	// with their managedFields.
-	Objects    map[render.Ref]*unstructured.Unstructured
+	Objects map[render.Ref]*unstructured.Unstructured
+	// Served says that Karpenter's kinds are, so that there is no object but these.
+	Served     bool
 	NodeClaims []NodeClaim
 	// Removals are the recorded ones, from the NodeSync's status.
 	Removals []v1alpha1.Removal
