@@ -14,7 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// theirs are objects that somebody else has installed, in a namespace.
+// theirs are objects that another tool has installed, in a namespace.
 func theirs(namespace, version string, labels map[string]any) map[string]any {
 	helms := map[string]any{
 		"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "karpenter-" + version,

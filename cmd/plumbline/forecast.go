@@ -25,7 +25,7 @@ type upgradeForecast struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// poolForecast is one NodePool's, whoever owns it: its nodes have one controller.
+// poolForecast is one NodePool's, with any owner: its nodes have one controller.
 type poolForecast struct {
 	karpenter.Effect
 	Nodes int    `json:"nodes"`

@@ -126,7 +126,7 @@ type planReport struct {
 	Removals []removalReport `json:"removals"`
 	// Upgrade is what a change of Karpenter's version does to nodes.
 	Upgrade *upgradeForecast `json:"upgrade,omitempty"`
-	// Adoption is what somebody else has installed of Karpenter, and what comes of it.
+	// Adoption is what other tools have installed of Karpenter, and what comes of it.
 	Adoption *adoptReport `json:"adoption,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
 	// Refusals are why the daemon refuses the commit as a whole, and does nothing of it.

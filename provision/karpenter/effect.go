@@ -23,7 +23,7 @@ type Upgrade struct {
 // Effect is what an upgrade does to the nodes of one NodePool.
 type Effect struct {
 	Pool string `json:"pool"`
-	// Annotated says that their NodeClaims are annotated anew, which replaces none:
+	// Annotated says that their NodeClaims are annotated again, which replaces none:
 	// HashChange.
 	Annotated bool `json:"annotated,omitempty"`
 	Outlook

@@ -117,7 +117,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestEffectsEachPool: a class' reason is told to the pools that name it, and to
+// TestEffectsEachPool: a class' reason is reported for the pools that name it, and to
 // no other.
 func TestEffectsEachPool(t *testing.T) {
 	got, err := Effects(Upgrade{

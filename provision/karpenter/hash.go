@@ -35,7 +35,7 @@ var nodePoolHash = []row[string]{
 
 // ec2NodeClassHash is EC2NodeClassHashVersion in KPA pkg/apis/v1/ec2nodeclass.go,
 // for 0.3x in pkg/apis/v1beta1. The guide says of 1.12, which hashes the CA bundle
-// too, that nodes drift; the code annotates them anew, as at each other change.
+// too, that nodes drift; the code annotates them again, as at each other change.
 var ec2NodeClassHash = []row[string]{
 	{"0.36.0", "v2"},
 	{"1.0.0", "v3"},

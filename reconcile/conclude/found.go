@@ -63,7 +63,7 @@ type Found struct {
 	Stages []Stage
 	// InUse are the classes that were deleted while something names them.
 	InUse []plan.InUse `redact:"-"`
-	// Fought is what the charts made and somebody changes again and again, in words.
+	// Fought is what the charts made and another client keeps changing, in words.
 	Fought string
 	// Drifted are the objects that differ from Git where the NodeSync only reports it.
 	Drifted []render.Ref `redact:"-"`

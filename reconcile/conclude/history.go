@@ -16,14 +16,14 @@ type History interface {
 	Ask(ctx context.Context, applied string) ([]string, error)
 }
 
-// history is which commits a revision brought.
+// history is which commits a revision added.
 type history struct {
 	head    string
 	commits []string
 }
 
-// commits are those that the revision brought and that changed an input, the newest
-// first; none where there is none: then the verdict is told on HEAD alone. What is not
+// commits are those that the revision added and that changed an input, the newest
+// first; none where there is none: then the verdict is reported only on HEAD. What is not
 // known has to be asked for, once for each revision.
 func (s *Step) commits() (commits []string, known bool) {
 	if last := s.Memory.history; last.head == s.Commit {
@@ -41,8 +41,8 @@ func (s *Step) commits() (commits []string, known bool) {
 	return commits, known
 }
 
-// askHistory asks for the commits that the revision brought. Where that fails, the
-// verdict is told on HEAD alone.
+// askHistory asks for the commits that the revision added. Where that fails, the
+// verdict is reported only on HEAD.
 func (s *Step) askHistory(ctx context.Context) {
 	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
 	commits, err := s.History.Ask(ctx, applied)

@@ -32,7 +32,7 @@ type Reports interface {
 
 // report has the verdict told as a commit status. What fails there never fails
 // the pass: an event and the status say why. It returns false where a host has to be
-// asked first which commits the revision brought: the status does not wait for that.
+// asked first which commits the revision added: the status does not wait for that.
 func (s *Step) report(ctx context.Context) bool {
 	told, err := s.say(ctx)
 	s.warnOfReport(err)
@@ -40,7 +40,7 @@ func (s *Step) report(ctx context.Context) bool {
 	return told
 }
 
-// reportHistory asks which commits the revision brought, and reports on them.
+// reportHistory asks which commits the revision added, and reports on them.
 func (s *Step) reportHistory(ctx context.Context) {
 	s.askHistory(ctx)
 	_, err := s.say(ctx)

@@ -58,7 +58,7 @@ func (s *Step) TakeSchema(ctx context.Context) error {
 	}
 	established, err := s.View.Established(ctx)
 	if err != nil || !established.Ready {
-		return err // one that is gone is brought again
+		return err // one that is gone is reinstalled
 	}
 	// The API server goes by its own CRDs; an older controller knows less.
 	s.Older = s.Schema
@@ -66,7 +66,7 @@ func (s *Step) TakeSchema(ctx context.Context) error {
 }
 
 // Pull asks the store for the charts of the version in Git. What fails is
-// left alone for a while: a registry can take as long as a pass may. What the try
+// not tried for a while: a registry can take as long as a pass may. What the try
 // was made with makes another one due at once, and so does who asks for it.
 func (s *Step) Pull(ctx context.Context) (*charts.Charts, error) {
 	repository, inside, err := s.Karpenter.ChartRepository(s.Sync.Spec.Path)
@@ -173,7 +173,7 @@ func (s *Step) resolveLive(ctx context.Context) error {
 }
 
 // readCRDs reads the CRDs of the kinds that are ours. That there is none is no
-// failure: whoever manages the charts has not got to it yet.
+// failure: the tool that manages the charts has not got to it yet.
 func (s *Step) readCRDs(ctx context.Context, read func(context.Context, []string) ([]*apiextensionsv1.CustomResourceDefinition, error)) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var names []string
 	for _, kind := range render.Kinds() {

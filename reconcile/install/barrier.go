@@ -47,7 +47,7 @@ func firstInstall(k v1alpha1.KarpenterStatus) bool {
 // changesCharts says whether an action writes to the charts, or prepares that.
 func changesCharts(action upgrade.Action) bool {
 	switch action.(type) {
-	case upgrade.Check, upgrade.Migrate, upgrade.BringCRDs, upgrade.BringController, upgrade.RollBack:
+	case upgrade.Check, upgrade.Migrate, upgrade.InstallCRDs, upgrade.InstallController, upgrade.RollBack:
 		return true
 	}
 	return false

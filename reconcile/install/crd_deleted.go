@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// tellLost says which nodes go with a CRD that somebody has deleted: those of every
+// tellLost says which nodes go with a CRD that was deleted: those of every
 // NodePool, where it is theirs or that of NodeClaims. A CRD that is being deleted
 // cannot be saved. It says so once.
 func (s *Step) tellLost(ctx context.Context) error {

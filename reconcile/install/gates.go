@@ -135,7 +135,7 @@ func (s *Step) inForce(ctx context.Context) (string, error) {
 		}
 		if _, err := karpenter.KubernetesOf(version); err == nil {
 			return version, nil
-		} // a tag of somebody's own is no version
+		} // a custom tag is no version
 	}
 	return "", nil
 }

@@ -129,10 +129,10 @@ func (s *Step) takeChartStep(ctx context.Context, action upgrade.Action, seen *u
 		err = s.checkCharts(ctx, seen)
 	case upgrade.Migrate:
 		err = s.migrateStored(ctx, seen)
-	case upgrade.BringCRDs:
-		seen.CRDs, err = s.bringCRDs(ctx, seen)
-	case upgrade.BringController:
-		seen.Controller, err = s.bringController(ctx, seen)
+	case upgrade.InstallCRDs:
+		seen.CRDs, err = s.installCRDs(ctx, seen)
+	case upgrade.InstallController:
+		seen.Controller, err = s.installController(ctx, seen)
 	case upgrade.Diagnose:
 		err = s.askPods(ctx, seen)
 	case upgrade.RollBack:
@@ -201,12 +201,12 @@ func (s *Step) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 		s.out.Fought = s.Memory.fought
 	} else if s.out.Unkept = s.Confirm(ctx); s.out.Unkept == nil {
 		s.out.Fought = nil // all of both charts is looked at
-		if _, err := s.bringCRDs(ctx, seen); err != nil || !seen.Established.Ready {
+		if _, err := s.installCRDs(ctx, seen); err != nil || !seen.Established.Ready {
 			s.out.CRDs = seen.Established
 			return err
 		}
 		before := seen.Rollout
-		if seen.Controller, err = s.bringController(ctx, seen); err != nil {
+		if seen.Controller, err = s.installController(ctx, seen); err != nil {
 			return err
 		}
 		if seen.Rollout != before {

@@ -159,7 +159,7 @@ func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
 	}
 }
 
-// relabel decides on an object of Git whose label somebody has overwritten. Where
+// relabel decides on an object of Git whose label another client has overwritten. Where
 // another NodeSync has it too, nobody can say whose it was.
 func (m *maker) relabel(change *Change, j judgement) {
 	other, wanted := m.wantedBy(change.Ref)

@@ -138,7 +138,7 @@ func (e *LimitError) Error() string {
 }
 
 // MissingError says that the host has sent a revision without all of its
-// objects. The next fetch clones anew.
+// objects. The next fetch clones again.
 type MissingError struct {
 	URL string
 	// Object is its hash, and Name its path where that is known.

@@ -25,7 +25,7 @@ const (
 //
 // go-git has one too, but its handshake knows no deadline, so that a host that
 // accepts the connection and says nothing would hold a goroutine for ever; and
-// it reads the configuration and the agent of whoever runs the program.
+// it reads the configuration and the agent of the user who runs the program.
 type sshSession struct {
 	client  *ssh.Client
 	session *ssh.Session

@@ -107,7 +107,7 @@ func ownedBy(ctx context.Context, reader client.Reader, owner Owner) ([]*unstruc
 }
 
 // restrainedUnlabelled reads the objects whose growth a removal has stopped and whose
-// label somebody has taken off since. One that bears the label of another is that
+// label another client has removed since. One that bears the label of another is that
 // one's.
 func restrainedUnlabelled(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync, records *records) ([]*unstructured.Unstructured, error) {
 	removed := map[types.UID]render.Ref{}

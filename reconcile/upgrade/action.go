@@ -21,11 +21,11 @@ type Record struct{}
 // Migrate rewrites the objects of CRDs that would lose a stored version.
 type Migrate struct{}
 
-// BringCRDs brings the CRD chart.
-type BringCRDs struct{}
+// InstallCRDs installs the CRD chart.
+type InstallCRDs struct{}
 
-// BringController brings the main chart.
-type BringController struct{}
+// InstallController installs the main chart.
+type InstallController struct{}
 
 // Diagnose asks the pods of a controller that is overdue: whether one that leads is
 // enough, and if not why they do not come up.
@@ -47,28 +47,28 @@ type Stall struct{ Message string }
 // Fail ends the pass: it went wrong, and a person has to do something.
 type Fail struct{ Message string }
 
-func (Keep) action()            {}
-func (Check) action()           {}
-func (Record) action()          {}
-func (Migrate) action()         {}
-func (BringCRDs) action()       {}
-func (BringController) action() {}
-func (Diagnose) action()        {}
-func (RollBack) action()        {}
-func (Wait) action()            {}
-func (Hold) action()            {}
-func (Stall) action()           {}
-func (Fail) action()            {}
+func (Keep) action()              {}
+func (Check) action()             {}
+func (Record) action()            {}
+func (Migrate) action()           {}
+func (InstallCRDs) action()       {}
+func (InstallController) action() {}
+func (Diagnose) action()          {}
+func (RollBack) action()          {}
+func (Wait) action()              {}
+func (Hold) action()              {}
+func (Stall) action()             {}
+func (Fail) action()              {}
 
-func (Keep) String() string            { return "keep" }
-func (Check) String() string           { return "check" }
-func (Record) String() string          { return "record it" }
-func (Migrate) String() string         { return "migrate stored objects" }
-func (BringCRDs) String() string       { return "install the CRD chart" }
-func (BringController) String() string { return "install the main chart" }
-func (Diagnose) String() string        { return "ask the pods" }
-func (r RollBack) String() string      { return fmt.Sprintf("roll back to revision %d", r.Revision) }
-func (w Wait) String() string          { return fmt.Sprintf("wait for %s: %s", w.On, w.Message) }
-func (h Hold) String() string          { return "hold: " + h.Message }
-func (s Stall) String() string         { return "stall: " + s.Message }
-func (f Fail) String() string          { return "fail: " + f.Message }
+func (Keep) String() string              { return "keep" }
+func (Check) String() string             { return "check" }
+func (Record) String() string            { return "record it" }
+func (Migrate) String() string           { return "migrate stored objects" }
+func (InstallCRDs) String() string       { return "install the CRD chart" }
+func (InstallController) String() string { return "install the main chart" }
+func (Diagnose) String() string          { return "ask the pods" }
+func (r RollBack) String() string        { return fmt.Sprintf("roll back to revision %d", r.Revision) }
+func (w Wait) String() string            { return fmt.Sprintf("wait for %s: %s", w.On, w.Message) }
+func (h Hold) String() string            { return "hold: " + h.Message }
+func (s Stall) String() string           { return "stall: " + s.Message }
+func (f Fail) String() string            { return "fail: " + f.Message }

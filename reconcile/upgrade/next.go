@@ -32,11 +32,11 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 		if !s.Migrated {
 			return k, Migrate{}
 		}
-		return bringCRDs(at(k, v1alpha1.ChartCRDs, now), s, now)
+		return installCRDs(at(k, v1alpha1.ChartCRDs, now), s, now)
 	case v1alpha1.ChartCRDs:
-		return bringCRDs(k, s, now)
+		return installCRDs(k, s, now)
 	case v1alpha1.ChartController:
-		return bringController(k, s, now)
+		return installController(k, s, now)
 	case v1alpha1.ChartRollingOut:
 		return rollOut(k, s, now, timeout)
 	case v1alpha1.ChartRollingBack:
@@ -53,7 +53,7 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 }
 
 // back says that of a target nothing is left in the cluster that what is in force
-// would have to be brought over.
+// would have to be migrated.
 func back(t *v1alpha1.ChartTarget) bool {
 	return t == nil || t.Step == v1alpha1.ChartChecking || t.Step == v1alpha1.ChartRolledBack
 }
@@ -86,21 +86,21 @@ func check(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.Karpente
 	return at(k, v1alpha1.ChartCRDs, now), Record{}
 }
 
-func bringCRDs(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.KarpenterStatus, Action) {
+func installCRDs(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.KarpenterStatus, Action) {
 	switch {
 	case s.CRDs == nil:
-		return k, BringCRDs{}
+		return k, InstallCRDs{}
 	case !s.Established.Ready:
 		k.CRDs = s.CRDs
 		return k, Wait{On: "CRDs", Message: s.Established.Message}
 	}
 	k.CRDs = s.CRDs
-	return bringController(at(k, v1alpha1.ChartController, now), s, now)
+	return installController(at(k, v1alpha1.ChartController, now), s, now)
 }
 
-func bringController(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.KarpenterStatus, Action) {
+func installController(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alpha1.KarpenterStatus, Action) {
 	if s.Controller == nil {
-		return k, BringController{}
+		return k, InstallController{}
 	}
 	message := s.Rollout.Message
 	if s.Rollout.Ready {
@@ -115,7 +115,7 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 	overdue := now.Sub(k.Target.Since.Time) >= timeout
 	switch {
 	case s.Rollout.Ready && s.Controller == nil:
-		return k, BringController{} // which revision it is; nothing is written
+		return k, InstallController{} // which revision it is; nothing is written
 	case s.Rollout.Ready:
 		k = at(nodes.EndWatch(k, now), v1alpha1.ChartSettling, now)
 		k.Version, k.Identity, k.Controller = k.Target.Version, k.Target.Identity, s.Controller

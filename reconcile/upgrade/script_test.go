@@ -204,14 +204,14 @@ func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 	case Migrate:
 		s.Migrated = !said["stuck-migration"]
 		return s.Migrated
-	case BringCRDs:
+	case InstallCRDs:
 		s.CRDs = p.status.CRDs
 		if s.CRDs == nil || semver.MustParse(s.CRDs.Version).LessThan(semver.MustParse(p.want.Version)) {
 			p.crds++
 			s.CRDs = p.release(p.crds, p.want.Version)
 		}
 		return true
-	case BringController:
+	case InstallController:
 		if p.running != p.want.Version {
 			p.controller++
 			p.running, s.Rollout.Ready = p.want.Version, false

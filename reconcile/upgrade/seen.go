@@ -27,7 +27,7 @@ type Seen struct {
 	Claims []observe.Claim
 	// Migrated says that the new CRDs lose no stored version.
 	Migrated bool
-	// CRDs and Controller are the releases that this pass has brought.
+	// CRDs and Controller are the releases that this pass has installed.
 	CRDs, Controller *v1alpha1.ReleaseStatus
 	// Established says whether every CRD is served.
 	Established observe.Readiness
@@ -39,7 +39,7 @@ type Seen struct {
 	Cause string
 	// RolledBack is the release that this pass has gone back to.
 	RolledBack *v1alpha1.ReleaseStatus
-	// Lost says that there is no such release to go back to any more: somebody has
+	// Lost says that there is no such release to go back to any more: a user has
 	// uninstalled it.
 	Lost bool
 	// Again says that a person wants what failed to be tried once more.

@@ -5,7 +5,7 @@ package v1alpha1
 // commit can widen it.
 type ChartAllow struct {
 	// Repositories that charts may come from, as plumbline.yaml has them. A path in the
-	// repository, such as ./charts, hands the charts themselves to whoever commits.
+	// repository, such as ./charts, hands the charts themselves to everyone who pushes.
 	// +kubebuilder:default={"oci://public.ecr.aws/karpenter"}
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1

@@ -47,7 +47,7 @@ type NodeSyncList struct {
 // NodeSyncSpec is the policy under which a path of a repository becomes nodes.
 type NodeSyncSpec struct {
 	// Interval is how often the source is polled and the whole comparison is
-	// made again. Changes in the cluster are noticed by watch, not by it.
+	// repeated. Changes in the cluster are noticed by watch, not by it.
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -55,7 +55,7 @@ type NodeSyncSpec struct {
 	// +optional
 	Interval metav1.Duration `json:"interval,omitempty"`
 
-	// RetryInterval is how soon a failed attempt is made again. Default: interval.
+	// RetryInterval is how soon a failed attempt is retried. Default: interval.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
@@ -92,7 +92,7 @@ type NodeSyncSpec struct {
 	// +optional
 	Adopt AdoptPolicy `json:"adopt,omitempty"`
 
-	// Drift says what to do when someone edits or deletes an object by hand.
+	// Drift says what to do when an object is edited or deleted by hand.
 	// +kubebuilder:default=Correct
 	// +optional
 	Drift DriftPolicy `json:"drift,omitempty"`
@@ -231,7 +231,7 @@ type ChartVerification struct {
 	SecretRef LocalReference `json:"secretRef"`
 }
 
-// Registry is one host of charts. What opens it is sent to it alone.
+// Registry is one host of charts. What opens it is sent only to it.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.secretRef) || has(self.certSecretRef)",message="give secretRef, certSecretRef or both"
 type Registry struct {

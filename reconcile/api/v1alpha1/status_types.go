@@ -68,7 +68,7 @@ type NodeSyncStatus struct {
 	// +optional
 	OpenRemovals int32 `json:"openRemovals"`
 
-	// Reported is the commit status that was told last, for each report.
+	// Reported is the commit status that was reported last, for each report.
 	// +optional
 	Reported []Reported `json:"reported,omitempty"`
 }
@@ -133,7 +133,7 @@ type KarpenterStatus struct {
 	// gone back to where a later one does not come up.
 	// +optional
 	Controller *ReleaseStatus `json:"controller,omitempty"`
-	// Target is what the charts are being brought to, or could not be brought to.
+	// Target is what the charts are being changed to, or could not be changed to.
 	// +optional
 	Target *ChartTarget `json:"target,omitempty"`
 	// NodeDrift is the watch for node drift after a change of the controller.
@@ -212,15 +212,15 @@ const (
 	ChartChecking ChartStep = "Checking"
 	// ChartMigrating: objects are rewritten in the version that the new CRDs store.
 	ChartMigrating ChartStep = "Migrating"
-	// ChartCRDs: the CRD chart is brought, and every CRD has to be Established.
+	// ChartCRDs: the CRD chart is installed, and every CRD has to be Established.
 	ChartCRDs ChartStep = "CRDs"
-	// ChartController: the main chart is brought.
+	// ChartController: the main chart is installed.
 	ChartController ChartStep = "Controller"
 	// ChartRollingOut: the new controller has to come up, and to lead.
 	ChartRollingOut ChartStep = "RollingOut"
 	// ChartSettling: it is in force; definitions have to be Ready under it.
 	ChartSettling ChartStep = "Settling"
-	// ChartRollingBack: it did not come up; the last good release is brought again.
+	// ChartRollingBack: it did not come up; the last good release is reinstalled.
 	ChartRollingBack ChartStep = "RollingBack"
 	// ChartRolledBack: the last good release is in force again.
 	ChartRolledBack ChartStep = "RolledBack"
@@ -333,7 +333,7 @@ const (
 	RemovalGone RemovalPhase = "Gone"
 )
 
-// Reported is the commit status that a Git host is told.
+// Reported is the commit status that is reported to a Git host.
 type Reported struct {
 	// Provider, URL and Context name the status.
 	Provider string `json:"provider"`
@@ -341,7 +341,7 @@ type Reported struct {
 	// +optional
 	URL     string `json:"url,omitempty"`
 	Context string `json:"context"`
-	// Commit it is told on: the newest that changed anything.
+	// Commit it is reported on: the newest that changed anything.
 	Commit string `json:"commit"`
 	// State is pending, success or failure.
 	State string `json:"state"`

@@ -129,7 +129,7 @@ func (q *Queue) wake() {
 	}
 }
 
-// book returns the one of a NodeSync, a new one where it was made anew.
+// book returns the one of a NodeSync, a new one where it was recreated.
 func (q *Queue) book(of owner) *book {
 	q.mu.Lock()
 	defer q.mu.Unlock()

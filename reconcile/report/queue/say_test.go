@@ -135,7 +135,7 @@ func TestAFinalWordIsKept(t *testing.T) {
 	}
 }
 
-// TestHeadGoesBack: after a force-push to an older commit it is told anew.
+// TestHeadGoesBack: after a force-push to an older commit it is reported again.
 func TestHeadGoesBack(t *testing.T) {
 	s := newScript(t)
 	s.says("a", report.Failure, "broken")

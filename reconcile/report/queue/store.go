@@ -39,7 +39,7 @@ func ownerOf(sync *v1alpha1.NodeSync) owner {
 	return owner{NamespacedName: client.ObjectKeyFromObject(sync), uid: sync.UID}
 }
 
-// errOvertaken is a write over something that somebody else has changed.
+// errOvertaken is a write over something that another client has changed.
 var errOvertaken = errors.New("another client has changed it")
 
 // store reads and writes the ledger of one NodeSync.

@@ -14,14 +14,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// bringCRDs brings the CRD chart. Established is what the cache has: a CRD that
+// installCRDs installs the CRD chart. Established is what the cache has: a CRD that
 // was written just now is looked at again when its watch tells.
-func (s *Step) bringCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
+func (s *Step) installCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
 	result, err := s.Helm.EnsureCRDs(ctx, s.Charts, s.installation())
 	if err != nil {
 		return nil, err
 	}
-	s.tellBrought(charts.CRDChart, result)
+	s.reportInstalled(charts.CRDChart, result)
 	if result.Changed {
 		s.View.Changed()
 		seen.Established, err = s.View.Established(ctx)
@@ -29,13 +29,13 @@ func (s *Step) bringCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.Rel
 	return s.releaseStatus(result, s.Charts.CRDDigest, s.k().CRDs), err
 }
 
-// bringController brings the main chart.
-func (s *Step) bringController(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
+// installController installs the main chart.
+func (s *Step) installController(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
 	result, err := s.Helm.EnsureController(ctx, s.Charts, s.installation())
 	if err != nil {
 		return nil, err
 	}
-	s.tellBrought(charts.ControllerChart, result)
+	s.reportInstalled(charts.ControllerChart, result)
 	if result.Changed {
 		s.View.Changed()
 		seen.Rollout = observe.Readiness{Message: "deployment/karpenter: its rollout begins"}
@@ -76,8 +76,8 @@ func (s *Step) releaseStatus(result release.Result, digest string, before *v1alp
 	return status
 }
 
-// tellBrought says what was done with a chart, where that changed anything.
-func (s *Step) tellBrought(chart string, result release.Result) {
+// reportInstalled says what was done with a chart, where that changed anything.
+func (s *Step) reportInstalled(chart string, result release.Result) {
 	s.noteFight(result)
 	switch {
 	case s.reinstalled(chart, result):
