@@ -43,7 +43,7 @@ func TestFetchPolicy(t *testing.T) {
 	fails := func(b *bed, _ *v1alpha1.NodeSync) { b.source.err = errors.New("no route") }
 	heals := func(b *bed, _ *v1alpha1.NodeSync) { b.source.err = nil }
 	pushes := func(b *bed, _ *v1alpha1.NodeSync) {
-		b.memories.push(types.NamespacedName{Namespace: namespace, Name: "prod"}, b.clock.now())
+		b.memories.Push(types.NamespacedName{Namespace: namespace, Name: "prod"}, b.clock.now())
 	}
 	requests := func(at string) func(*bed, *v1alpha1.NodeSync) {
 		return func(_ *bed, n *v1alpha1.NodeSync) {
@@ -197,7 +197,7 @@ func TestFetchIsDueSince(t *testing.T) {
 		{"the interval", func() { b.clock.forward(10*time.Minute + time.Second) }, func() time.Time { return began.Add(10 * time.Minute) }},
 		{"a push", func() {
 			pushed = b.clock.now().Add(time.Millisecond)
-			b.memories.push(name, pushed)
+			b.memories.Push(name, pushed)
 			b.clock.forward(time.Second)
 		}, func() time.Time { return pushed }},
 		{"a request", func() {

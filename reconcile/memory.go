@@ -86,9 +86,9 @@ func (m *memories) forget(name types.NamespacedName) {
 	m.registry.Forget(name)
 }
 
-// push notes that a host has something new for a NodeSync. One that was never
+// Push notes that a host has something new for a NodeSync. One that was never
 // looked at has no memory, and is fetched for anyhow.
-func (m *memories) push(name types.NamespacedName, at time.Time) {
+func (m *memories) Push(name types.NamespacedName, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known, ok := m.of[name]; ok {

@@ -39,7 +39,7 @@ func (p *pass) policyStep() *policy.Step {
 
 // fetchFor has a NodeSync fetch what is not newer than a time, with a pass of its own.
 func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
-	r.memories.push(name, at)
+	r.memories.Push(name, at)
 	r.Look(name)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/reconcile/wake"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -73,8 +74,8 @@ type Reconciler struct {
 	schemas  schema.Cache
 	clouds   account.Clouds
 	watches  *watch.Watches
-	waker    waker
-	lanes    lanes
+	waker    wake.Waker
+	lanes    wake.Lanes
 }
 
 // Settings are the daemon's own, the same for all NodeSyncs.
@@ -121,8 +122,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{RequeueAfter: watch.Filling}, nil
 	}
 	repository := sync.Spec.Source.Git.URL
-	if !r.lanes.enter(repository, req.NamespacedName) {
-		return ctrl.Result{RequeueAfter: crowded}, nil
+	if !r.lanes.Enter(repository, req.NamespacedName) {
+		return ctrl.Result{RequeueAfter: wake.Crowded}, nil
 	}
 	defer r.endLane(repository)
 	ctx = confine.For(ctx, repository)

@@ -11,13 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/wake"
 )
 
 // leading makes a bed's Reconciler the leader, with a line for wake-ups.
 func leading(b *bed, line int) {
 	elected := make(chan struct{})
 	close(elected)
-	b.waker = waker{elected: elected, events: make(chan event.GenericEvent, line)}
+	b.waker = wake.Waker{Elected: elected, Events: make(chan event.GenericEvent, line)}
 }
 
 func TestAPushIsFetchedBeforeTheInterval(t *testing.T) {
@@ -37,7 +38,7 @@ func TestAPushIsFetchedBeforeTheInterval(t *testing.T) {
 		t.Error("a leader writes to be woken")
 	}
 	select {
-	case woken := <-b.waker.events:
+	case woken := <-b.waker.Events:
 		if woken.Object.GetName() != "prod" {
 			t.Errorf("%s is woken", woken.Object.GetName())
 		}
@@ -100,7 +101,7 @@ func TestAStandbyAsksInTheCluster(t *testing.T) {
 	if len(leader.source.requests) != 1 {
 		t.Fatalf("the leader has fetched %d times", len(leader.source.requests))
 	}
-	b.waker.elected = make(chan struct{})
+	b.waker.Elected = make(chan struct{})
 	gone := *nodeSync(func(n *v1alpha1.NodeSync) { n.Name = "gone" })
 	if err := b.Wake(t.Context(), []v1alpha1.NodeSync{gone, *b.read()}); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/wake"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
@@ -32,9 +32,9 @@ const (
 // others begin with the first pass, so that a NodeSync can tell where one of them
 // is refused.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
-	r.lanes.among(concurrent)
-	r.lanes.heavy = r.Confine.Heavy
-	r.waker = waker{elected: mgr.Elected(), events: make(chan event.GenericEvent, wakeUps)}
+	r.lanes.Among(concurrent)
+	r.lanes.Heavy = r.Confine.Heavy
+	r.waker = wake.New(mgr.Elected())
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named("nodesync").
 		For(&v1alpha1.NodeSync{}, builder.WithPredicates(predicate.Or(
@@ -42,7 +42,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
 			predicate.AnnotationChangedPredicate{},
 			predicates.ReconcileRequestedPredicate{},
 		))).
-		WatchesRawSource(source.Channel(r.waker.events, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.waker.Events, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrent,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrlreconcile.Request](leastBackoff, longestBackoff),

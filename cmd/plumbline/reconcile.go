@@ -13,8 +13,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/wake"
 )
 
 func newReconcileCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -60,7 +60,7 @@ func (c *cluster) requestReconcile(ctx context.Context, name string) (string, er
 	if sync.Spec.Suspend {
 		return "", fmt.Errorf("nodesync/%s is suspended: `plumbline resume %s -n %s` first", name, name, sync.Namespace)
 	}
-	requested, err := reconcile.Request(ctx, c, client.ObjectKeyFromObject(sync), time.Now())
+	requested, err := wake.Request(ctx, c, client.ObjectKeyFromObject(sync), time.Now())
 	if err != nil {
 		return "", explain(err, "write NodeSync "+name)
 	}

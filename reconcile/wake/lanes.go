@@ -1,4 +1,4 @@
-package reconcile
+package wake
 
 import (
 	"slices"
@@ -8,19 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// crowded is when a NodeSync that found no lane is tried again at the latest: the one
+// Crowded is when a NodeSync that found no lane is tried again at the latest: the one
 // that waits longest is woken as soon as there is one.
-const crowded = 10 * time.Second
+const Crowded = 10 * time.Second
 
-// lanes bound how many passes over NodeSyncs of one repository run at a time, and how many
+// Lanes bound how many passes over NodeSyncs of one repository run at a time, and how many
 // of all heavy repositories together. A pass may wait for a child process while another one
 // has the place: heavy commits must not hold every worker. The zero value bounds nothing.
-type lanes struct {
+type Lanes struct {
+	// Heavy says whether the children of a repository have taken long lately; nil where
+	// none has.
+	Heavy func(repository string) bool
+
 	// most passes of one repository, and of all heavy ones; 0 for any number.
 	most int
-	// heavy says whether the children of a repository have taken long lately; nil where
-	// none has.
-	heavy func(repository string) bool
 
 	mu sync.Mutex
 	// running are the passes of each repository.
@@ -35,12 +36,12 @@ type waiter struct {
 	who        types.NamespacedName
 }
 
-// among leaves one of so many workers to other repositories.
-func (l *lanes) among(workers int) { l.most = max(1, workers-1) }
+// Among leaves one of so many workers to other repositories.
+func (l *Lanes) Among(workers int) { l.most = max(1, workers-1) }
 
-// enter begins a pass, unless the repository has as many as it may: then the NodeSync
+// Enter begins a pass, unless the repository has as many as it may: then the NodeSync
 // waits. What began has to leave.
-func (l *lanes) enter(repository string, who types.NamespacedName) bool {
+func (l *Lanes) Enter(repository string, who types.NamespacedName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.running == nil {
@@ -59,28 +60,28 @@ func (l *lanes) enter(repository string, who types.NamespacedName) bool {
 }
 
 // open says whether there is a lane for one more pass of a repository.
-func (l *lanes) open(repository string) bool {
+func (l *Lanes) open(repository string) bool {
 	if l.most == 0 {
 		return true
 	}
 	if l.running[repository] >= l.most {
 		return false
 	}
-	if l.heavy == nil || !l.heavy(repository) {
+	if l.Heavy == nil || !l.Heavy(repository) {
 		return true
 	}
 	running := 0
 	for other, passes := range l.running {
-		if l.heavy(other) {
+		if l.Heavy(other) {
 			running += passes
 		}
 	}
 	return running < l.most
 }
 
-// leave ends a pass. It returns the NodeSync that waits longest of those that have a lane
+// Leave ends a pass. It returns the NodeSync that waits longest of those that have a lane
 // now, if any.
-func (l *lanes) leave(repository string) (next types.NamespacedName, waits bool) {
+func (l *Lanes) Leave(repository string) (next types.NamespacedName, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.running[repository]--; l.running[repository] == 0 {
@@ -93,11 +94,4 @@ func (l *lanes) leave(repository string) (next types.NamespacedName, waits bool)
 	next = l.waiting[i].who
 	l.waiting = slices.Delete(l.waiting, i, i+1)
 	return next, true
-}
-
-// endLane ends a pass, and wakes the one that waits for that.
-func (r *Reconciler) endLane(repository string) {
-	if next, waits := r.lanes.leave(repository); waits {
-		r.Look(next)
-	}
 }
