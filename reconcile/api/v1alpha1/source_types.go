@@ -1,0 +1,162 @@
+package v1alpha1
+
+// Source is one place where definitions come from.
+type Source struct {
+	// Git is a repository that plumbline fetches by itself.
+	// +required
+	Git *GitSource `json:"git"`
+}
+
+// GitSource is a Git repository over https or ssh.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || self.verify.mode != 'Tag' || ((!has(self.ref.commit) || self.ref.commit.size() == 0) && (has(self.ref.name) && self.ref.name.size() > 0 ? self.ref.name.startsWith('refs/tags/') : has(self.ref.tag) && self.ref.tag.size() > 0 || has(self.ref.semver) && self.ref.semver.size() > 0))",message="verify.mode Tag needs a ref that is a tag: tag, semver or a name under refs/tags/"
+type GitSource struct {
+	// URL of the repository: https://, http:// or ssh://.
+	// +kubebuilder:validation:Pattern=`^(https?|ssh)://.+$`
+	// +kubebuilder:validation:MaxLength=2048
+	// +required
+	URL string `json:"url"`
+
+	// Ref is the branch, tag, semver range, reference name or commit to follow.
+	// +kubebuilder:default={}
+	// +optional
+	Ref GitRef `json:"ref,omitempty"`
+
+	// SecretRef names a Secret in the NodeSync's namespace with Flux's keys:
+	// username and password, or bearerToken, and ca.crt; for ssh identity,
+	// identity.pub, known_hosts and, for an encrypted key, password.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
+
+	// Verify says which signatures a revision needs. Without it the Git host's word
+	// is enough.
+	// +optional
+	Verify *GitVerification `json:"verify,omitempty"`
+}
+
+// GitVerification says which signatures a revision needs before anything of it is
+// read.
+type GitVerification struct {
+	// Mode says what has to be signed.
+	// +kubebuilder:default=HEAD
+	// +optional
+	Mode VerificationMode `json:"mode,omitempty"`
+
+	// SecretRef names a Secret in the NodeSync's namespace with the public keys of
+	// the trusted signers, one entry each, as Flux has it: armored OpenPGP keys in
+	// entries that end in .asc, SSH keys in the form of authorized_keys in entries
+	// that end in .sshpub. Allowed signers, as ssh-keygen knows them, are in entries
+	// that end in .allowed_signers. All others are read as OpenPGP keys.
+	// +required
+	SecretRef LocalReference `json:"secretRef"`
+}
+
+// VerificationMode says what has to be signed.
+//
+// +kubebuilder:validation:Enum=HEAD;Tag;Range
+type VerificationMode string
+
+// The values of VerificationMode.
+const (
+	// VerifyHEAD wants the commit signed.
+	VerifyHEAD VerificationMode = "HEAD"
+	// VerifyTag wants an annotated tag that is signed and names the commit.
+	VerifyTag VerificationMode = "Tag"
+	// VerifyRange wants the commit signed and every other one since the last
+	// verified one, merges and what they bring included.
+	VerifyRange VerificationMode = "Range"
+)
+
+// ChartAccess is what of the charts may come from Git, and what their hosts are opened
+// with.
+type ChartAccess struct {
+	// Allow is what may come from Git: repositories, versions, digests and values.
+	// It is closed by default, to the public repository of Karpenter and to values
+	// that change nothing but Karpenter's settings and its place in the cluster.
+	// +optional
+	Allow *ChartAllow `json:"allow,omitempty"`
+
+	// Registries are the hosts, of OCI registries and of Helm repositories. A host
+	// that is not among them is asked as nobody.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=host
+	// +optional
+	Registries []Registry `json:"registries,omitempty"`
+
+	// Verify says which signatures the charts need. Without it the registry's word
+	// is enough for the digest.
+	// +optional
+	Verify *ChartVerification `json:"verify,omitempty"`
+}
+
+// ChartVerification says which signatures the charts need. Only charts in OCI
+// registries have some: those from elsewhere are refused.
+type ChartVerification struct {
+	// Provider is the tool that has signed them.
+	// +kubebuilder:validation:Enum=cosign
+	// +kubebuilder:default=cosign
+	// +optional
+	Provider string `json:"provider,omitempty"`
+
+	// SecretRef names a Secret in the NodeSync's namespace with the public keys that
+	// are trusted, in PEM form, in entries that end in .pub. A chart needs a
+	// signature of one of them.
+	// +required
+	SecretRef LocalReference `json:"secretRef"`
+}
+
+// Registry is one host of charts. What opens it is sent only to it.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.secretRef) || has(self.certSecretRef)",message="give secretRef, certSecretRef or both"
+type Registry struct {
+	// Host as in the URL, in lower case, with the port where the URL has one.
+	// +kubebuilder:validation:Pattern=`^(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?$`
+	// +kubebuilder:validation:MaxLength=255
+	// +required
+	Host string `json:"host"`
+
+	// SecretRef names a Secret in the NodeSync's namespace: of the type
+	// kubernetes.io/dockerconfigjson, or with the keys username and password.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
+
+	// CertSecretRef names a Secret in the NodeSync's namespace whose key ca.crt
+	// has authorities in PEM form, which are trusted for this host.
+	// +optional
+	CertSecretRef *LocalReference `json:"certSecretRef,omitempty"`
+}
+
+// GitRef is what to follow. Where several are set, the first of commit, name,
+// semver, tag and branch counts, as in Flux. Where none is, branch main.
+type GitRef struct {
+	// Branch to follow.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Branch string `json:"branch,omitempty"`
+	// Tag to follow.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Tag string `json:"tag,omitempty"`
+	// SemVer is a range of tags; the highest in it is followed.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	SemVer string `json:"semver,omitempty"`
+	// Name is a full reference name, such as refs/pull/1/head.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Name string `json:"name,omitempty"`
+	// Commit is a full SHA-1 of a commit.
+	// +kubebuilder:validation:Pattern=`^([0-9a-f]{40})?$`
+	// +optional
+	Commit string `json:"commit,omitempty"`
+}
+
+// LocalReference names an object in the NodeSync's own namespace.
+type LocalReference struct {
+	// Name of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+}

@@ -1,0 +1,44 @@
+package teardown
+
+import (
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// wake asks for a pass when EC2 may be asked again, and when the removal would
+// have stood still for too long.
+func (d *drive) wake(it *item) {
+	if !it.known || it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone {
+		return
+	}
+	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || wants[AskEC2](it)) {
+		at := d.result.AskedAt.Add(d.AskEvery)
+		if !at.After(d.Now) {
+			at = d.Now.Add(max(d.AskEvery, soon)) // it was due, and something came before it
+		}
+		d.wakeAt(at)
+	}
+	switch it.after.Reason {
+	case ReasonGrace:
+		d.wakeAt(it.after.RecordedAt.Add(d.Pace.Grace))
+	case ReasonPodsPending, ReasonControllerNotReady, ReasonOtherNodeSync:
+		// Nothing watches pods and leases, and the Plan is to see what goes elsewhere.
+		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+	}
+	d.wakeForDiagnosis(it)
+	// A stall that is overdue was not seen: the pass failed before, and is made again
+	// for that.
+	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
+		d.wakeAt(at)
+	}
+}
+
+func (d *drive) wakeAt(at time.Time) {
+	if at.Before(d.Now) {
+		at = d.Now
+	}
+	if d.result.Again.IsZero() || at.Before(d.result.Again) {
+		d.result.Again = at
+	}
+}
