@@ -29,7 +29,7 @@ func (p *pass) policyStep() *policy.Step {
 			Fetch: p.fetchFor,
 		},
 		Sync: p.sync, Before: p.before.Status, Snapshot: cmp.Or(p.snapshot, last),
-		Set: p.want.Set, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
+		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
 		Now: p.now, Retry: p.retryInterval(),
 		Hosts:     p.poolHosts,
 		Order:     branch.Order,

@@ -145,6 +145,7 @@ func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, of commit
 	}
 	live.Removals = sync.Status.Removals
 	policy := plan.PolicyOf(sync, all.Items, set)
+	policy.Karpenter = of.karpenter
 	var unread error
 	if k := sync.Status.Karpenter; k != nil && len(live.NodeClaims) > 0 {
 		policy.Hosts, unread = facts.ControllerHosts(ctx, c, k.Namespace, live.NodeClaims)

@@ -3,13 +3,28 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// deed is what the Digest is made of, for one object.
+// sum is what the Digest is made of.
+type sum struct {
+	Deeds []deed `json:"deeds"`
+	// Karpenter is what Git wants of its charts, whole.
+	Karpenter *render.Karpenter `json:"karpenter,omitempty"`
+	// Inputs are all files, where some of them are values or charts.
+	Inputs string `json:"inputs,omitempty"`
+	// Guard and Released are what nodes were weighed by.
+	Guard    v1alpha1.Guard     `json:"guard"`
+	Released map[types.UID]bool `json:"released,omitempty"`
+}
+
+// deed is what would be done to one object and to its nodes.
 type deed struct {
 	Ref    string    `json:"ref"`
 	UID    types.UID `json:"uid,omitempty"`
@@ -18,35 +33,58 @@ type deed struct {
 	// Object is what is written, whole.
 	Object map[string]any `json:"object,omitempty"`
 	Held   string         `json:"held,omitempty"`
+	// Effect is what becomes of nodes: Nodes by the UIDs of their NodeClaims, Unnamed by
+	// their number, and UpTo where it takes an answer of AWS.
+	Effect  Effect      `json:"effect,omitempty"`
+	Nodes   []types.UID `json:"nodes,omitempty"`
+	Unnamed int         `json:"unnamed,omitempty"`
+	UpTo    bool        `json:"upTo,omitempty"`
 }
 
 // removes is the Action of an entry that leaves.
 const removes Action = "Remove"
 
-// digest hashes what would be done, in the order in which it stands. Messages,
-// nodes and the revision are no part of it.
-func digest(p *Plan) string {
-	deeds := []deed{}
+// digest hashes what would be done, in the order in which it stands, and what it was
+// weighed by. Messages and the revision are no part of it, and what came out of a Secret
+// never is.
+func (m *maker) digest(p *Plan, set *render.Set) string {
+	all := sum{Deeds: []deed{}, Karpenter: m.policy.Karpenter, Guard: m.policy.Guard, Released: m.policy.Released}
+	if k := m.policy.Karpenter; k != nil && set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
+		all.Inputs = set.Inputs.Fingerprint()
+	}
 	for i := range p.Changes {
-		deeds = append(deeds, changed(&p.Changes[i]))
+		all.Deeds = append(all.Deeds, changed(&p.Changes[i]))
 	}
 	for _, c := range p.Removals {
-		deeds = append(deeds, deed{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason})
+		d := deed{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason}
+		for _, claim := range m.claims()[c.Ref] {
+			d.Nodes = append(d.Nodes, claim.UID)
+		}
+		all.Deeds = append(all.Deeds, d.sorted())
 	}
 	for _, r := range p.Returned {
-		deeds = append(deeds, deed{Ref: render.Ref{Kind: r.Kind, Name: r.Name}.String(), UID: r.UID, Action: TakeBack})
+		all.Deeds = append(all.Deeds, deed{Ref: render.Ref{Kind: r.Kind, Name: r.Name}.String(), UID: r.UID, Action: TakeBack})
 	}
-	sum := sha256.Sum256([]byte(canonical(deeds)))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	hash := sha256.Sum256([]byte(canonical(all)))
+	return "sha256:" + hex.EncodeToString(hash[:])
 }
 
 func changed(c *Change) deed {
-	d := deed{Ref: c.Ref.String(), Action: c.Action, Fields: c.Fields}
+	d := deed{
+		Ref: c.Ref.String(), Action: c.Action, Fields: c.Fields,
+		Effect: c.Effect, Nodes: slices.Clone(c.touched), Unnamed: c.unnamed, UpTo: c.UpTo,
+	}
 	if c.Live != nil {
 		d.UID = c.Live.GetUID()
 	}
 	if c.Action.Writes() {
 		d.Object = c.Object.Desired.Object
 	}
+	return d.sorted()
+}
+
+// sorted has the nodes in an order of their own: a cache lists them in none.
+func (d deed) sorted() deed {
+	slices.Sort(d.Nodes)
 	return d
 }

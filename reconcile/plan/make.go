@@ -47,7 +47,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		p.Returned = m.returned()
 		m.weighNodes(p)
 	}
-	p.Digest = digest(p)
+	p.Digest = m.digest(p, set)
 	return p, nil
 }
 

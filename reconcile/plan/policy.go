@@ -45,6 +45,9 @@ type Policy struct {
 	// Hosts are the pods of Karpenter's controller and of plumbline that run on
 	// nodes of a NodePool.
 	Hosts []Host
+	// Karpenter is what Git wants of its charts; nil where that is not known. It decides
+	// nothing here, and is part of the Digest.
+	Karpenter *render.Karpenter
 	// Now is the time of the plan, with which the age of nodes is compared.
 	Now time.Time
 }

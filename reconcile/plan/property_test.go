@@ -1,7 +1,7 @@
 package plan_test
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -184,14 +184,69 @@ func TestTheDigestNamesWhatWouldBeDone(t *testing.T) {
 		}
 		digests[digest] = name
 	}
-	before := c.plan(t, class("default"), pool("a", "default")).Digest
-	for i := range 3 {
-		c.live.NodeClaims = append(c.live.NodeClaims, plan.NodeClaim{Name: fmt.Sprint(i), Pool: "b"})
+}
+
+// TestTheDigestNamesNodesAndTheirGuard: whoever let one Digest go has let go these nodes,
+// under this guard, with this Karpenter.
+func TestTheDigestNamesNodesAndTheirGuard(t *testing.T) {
+	three := int32(3)
+	git := []string{class("default", "tags: {team: b}"), pool("a", "default")}
+	for name, c := range map[string]struct {
+		change func(*testing.T, *cluster)
+		same   bool
+	}{
+		"a label by hand": {same: true, change: func(t *testing.T, c *cluster) {
+			c.Edit(t, poolRef("a"), "kubectl-label", func(o *unstructured.Unstructured) {
+				o.SetAnnotations(map[string]string{"note": "nothing to us"})
+			})
+		}},
+		"a node of nobody's": {same: true, change: func(_ *testing.T, c *cluster) {
+			c.live.NodeClaims = append(c.live.NodeClaims, plan.NodeClaim{Name: "o-1", UID: "o-1", Pool: "other", Class: "other"})
+		}},
+		"other names of the same nodes": {same: true, change: func(_ *testing.T, c *cluster) { slices.Reverse(c.live.NodeClaims) }},
+		"one more node of what leaves": {change: func(_ *testing.T, c *cluster) {
+			c.live.NodeClaims = append(c.live.NodeClaims, plan.NodeClaim{Name: "b-9", UID: "b-9", Pool: "b", Class: "default"})
+		}},
+		"another node in place of one": {change: func(_ *testing.T, c *cluster) { c.live.NodeClaims[2].UID = "new" }},
+		"one more node of what is changed": {change: func(_ *testing.T, c *cluster) {
+			c.live.NodeClaims = append(c.live.NodeClaims, plan.NodeClaim{Name: "a-9", UID: "a-9", Pool: "a", Class: "default"})
+		}},
+		"the guard":            {change: func(_ *testing.T, c *cluster) { c.policy.Guard.MaxRemovedPools = &three }},
+		"what a person let go": {change: func(_ *testing.T, c *cluster) { c.policy.Released = map[types.UID]bool{"x": true} }},
+		"Karpenter":            {change: func(_ *testing.T, c *cluster) { c.policy.Karpenter = &render.Karpenter{Version: "1.14.1"} }},
+		"values of Karpenter": {change: func(_ *testing.T, c *cluster) {
+			c.policy.Karpenter = &render.Karpenter{Values: map[string]any{"replicas": 1}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := newCluster(t)
+			cluster.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+			cluster.live.NodeClaims = append(claims("a", 2), claims("b", 2)...)
+			before := cluster.plan(t, git...).Digest
+			c.change(t, cluster)
+			if same := cluster.plan(t, git...).Digest == before; same != c.same {
+				t.Errorf("the same digest: %t", same)
+			}
+		})
 	}
-	c.Edit(t, poolRef("a"), "kubectl-label", func(o *unstructured.Unstructured) {
-		o.SetAnnotations(map[string]string{"note": "nothing to us"})
-	})
-	if got := c.plan(t, class("default"), pool("a", "default")).Digest; got != before {
-		t.Error("the digest changed though nothing else would be done")
+}
+
+// TestTheDigestNamesValuesFiles: they are no part of plumbline.yaml.
+func TestTheDigestNamesValuesFiles(t *testing.T) {
+	server := applytest.New(t)
+	digest := func(k *render.Karpenter, content string) string {
+		set := &render.Set{Objects: []render.Object{server.Definition(t, class("default"))}, Inputs: render.Inputs{"prod/values.yaml": content}}
+		p, err := plan.Make(t.Context(), set, plan.Live{}, plan.Policy{Offline: true, Karpenter: k}, server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Digest
+	}
+	plain, files := &render.Karpenter{}, &render.Karpenter{ValuesFiles: []string{"values.yaml"}}
+	if digest(plain, "1") != digest(plain, "2") {
+		t.Error("a file that decides nothing is named")
+	}
+	if digest(files, "1") == digest(files, "2") {
+		t.Error("other values have the same digest")
 	}
 }

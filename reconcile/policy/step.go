@@ -48,9 +48,11 @@ type Step struct {
 	// Snapshot is the last one that was fetched; nil where there is none.
 	Snapshot *render.Snapshot
 	// Set is nil where the NodeSync is being deleted.
-	Set    *render.Set
-	Schema *schema.Validator
-	Live   plan.Live
+	Set *render.Set
+	// Karpenter is what Git wants of its charts.
+	Karpenter *render.Karpenter
+	Schema    *schema.Validator
+	Live      plan.Live
 	// Applied are the definitions as each was in the cluster last.
 	Applied map[render.Ref]*unstructured.Unstructured
 	Memory  *Memory
@@ -192,7 +194,7 @@ func (s *Step) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 // policy is what the NodeSync allows, beside all NodeSyncs that exist.
 func (s *Step) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (plan.Policy, error) {
 	policy := plan.PolicyOf(s.Sync, all, s.Set)
-	policy.Applied = s.Applied
+	policy.Applied, policy.Karpenter = s.Applied, s.Karpenter
 	policy.OtherSyncs, policy.Now = s.otherSyncs(all), s.Now
 	policy.StatusLost = policy.StatusLost || is(doubt, v1alpha1.ReasonStatusLost)
 	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
