@@ -69,6 +69,9 @@ func TestManyChangesAreAnnounced(t *testing.T) {
 			if got := b.read().Status.LastAttemptedRevision; got != p.snapshot.Revision {
 				t.Errorf("attempted: %s", got)
 			}
+			if got := b.read().Status.PartlyAppliedRevision; got != p.snapshot.Revision {
+				t.Errorf("about to be applied in part: %q", got)
+			}
 			if got := b.ledger().Commits; len(got) != 1 || got[0].ID != commit || got[0].State != "pending" {
 				t.Errorf("the Git hosts are told %+v", got)
 			}

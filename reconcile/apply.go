@@ -17,10 +17,22 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	for _, c := range result.Held {
 		p.Held = append(p.Held, conclude.Held{Ref: c.Ref, Message: c.Message})
 	}
-	if result.Whole {
+	switch {
+	case result.Whole:
 		p.sync.Status.LastAppliedRevision, p.sync.Status.LastAppliedInputs = p.snapshot.Revision, p.want.Set.Inputs.Fingerprint()
+		p.sync.Status.PartlyAppliedRevision = ""
+	case len(result.Written) > 0:
+		p.notePartlyApplied()
 	}
 	return nil
+}
+
+// notePartlyApplied records that something of this revision is, or is about to be,
+// written: a HEAD that is older than it lacks what was not taken out of Git.
+func (p *pass) notePartlyApplied() {
+	if p.plan.Doubt == nil {
+		p.sync.Status.PartlyAppliedRevision = p.snapshot.Revision
+	}
 }
 
 // changesStep is the work on the definitions, from what the steps before it have found.

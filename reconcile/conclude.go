@@ -39,6 +39,7 @@ func (p *pass) announce(ctx context.Context) error {
 	if writes <= manyWrites {
 		return nil
 	}
+	p.notePartlyApplied()
 	step := p.conclusion()
 	step.Applying = writes
 	err := step.Announce(ctx)

@@ -192,6 +192,10 @@ func (k *Karpenter) checkNodes() []problem {
 	var found []problem
 	for i, entry := range k.Nodes {
 		cleaned := path.Clean(entry)
+		if strings.ContainsRune(entry, 0) {
+			found = append(found, problem{fmt.Sprintf("nodes[%d]", i), fmt.Sprintf("nodes entry %q is no path", entry)})
+			continue
+		}
 		if entry == "" || path.IsAbs(entry) || cleaned == ".." || strings.HasPrefix(cleaned, "../") {
 			found = append(found, problem{
 				fmt.Sprintf("nodes[%d]", i),

@@ -69,9 +69,16 @@ var dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 // dataKey is a key of a ConfigMap or Secret.
 var dataKey = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
 
+// mostValues is how many files, and how many objects of the cluster, may hold values of
+// the chart: each of them is read and merged at every render.
+const mostValues = 32
+
 // checkValuesFrom looks at what names objects of the cluster.
 func (k *Karpenter) checkValuesFrom() []problem {
 	var found []problem
+	if n := len(k.ValuesFrom); n > mostValues {
+		return append(found, problem{"valuesFrom", fmt.Sprintf("valuesFrom has %d entries, and may have %d", n, mostValues)})
+	}
 	for i, from := range k.ValuesFrom {
 		at := fmt.Sprintf("valuesFrom[%d]", i)
 		if from.Kind != FromConfigMap && from.Kind != FromSecret {
@@ -90,8 +97,15 @@ func (k *Karpenter) checkValuesFrom() []problem {
 // checkValuesFiles keeps them within the repository.
 func (k *Karpenter) checkValuesFiles(folder string) []problem {
 	var found []problem
+	if n := len(k.ValuesFiles); n > mostValues {
+		return append(found, problem{"valuesFiles", fmt.Sprintf("valuesFiles has %d entries, and may have %d", n, mostValues)})
+	}
 	for i, name := range k.valuesFiles(folder) {
 		entry := k.ValuesFiles[i]
+		if strings.ContainsRune(entry, 0) {
+			found = append(found, problem{fmt.Sprintf("valuesFiles[%d]", i), fmt.Sprintf("valuesFiles entry %q is no path", entry)})
+			continue
+		}
 		if entry == "" || path.IsAbs(entry) || name == ".." || strings.HasPrefix(name, "../") {
 			found = append(found, problem{fmt.Sprintf("valuesFiles[%d]", i), fmt.Sprintf("valuesFiles entry %q leads out of the Git repository: give a path from this folder", entry)})
 		}

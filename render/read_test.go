@@ -103,12 +103,16 @@ func TestReadKarpenterRefuses(t *testing.T) {
 		"another role": {strings.Replace(head, "region:", "controllerRole: arn:aws:iam::111122223333:role/k\n  region:", 1) + "values: {serviceAccount: {annotations: {eks.amazonaws.com/role-arn: x}}}\n", []string{
 			"a/plumbline.yaml:8: values.serviceAccount.annotations.eks.amazonaws.com/role-arn is x, and cluster.controllerRole is arn:aws:iam",
 		}},
-		"a queue's URL":    {strings.Replace(head, "region:", "interruptionQueue: https://sqs/q\n  region:", 1), []string{"a/plumbline.yaml:5: cluster.interruptionQueue is \"https://sqs/q\": give the name"}},
-		"a role's name":    {strings.Replace(head, "region:", "controllerRole: k\n  region:", 1), []string{"a/plumbline.yaml:5: cluster.controllerRole is \"k\": give the ARN"}},
-		"values out of it": {head + "valuesFiles: [../../v.yaml]\n", []string{"a/plumbline.yaml:7: valuesFiles entry \"../../v.yaml\" leads out of the Git repository"}},
-		"values of a Pod":  {head + "valuesFrom: [{kind: Pod, name: p}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].kind is \"Pod\", and has to be ConfigMap or Secret"}},
-		"values of nobody": {head + "valuesFrom: [{kind: Secret, name: A_b}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].name is \"A_b\""}},
-		"values under ../": {head + "valuesFrom: [{kind: Secret, name: b, valuesKey: ../x}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].valuesKey is \"../x\""}},
+		"a queue's URL":        {strings.Replace(head, "region:", "interruptionQueue: https://sqs/q\n  region:", 1), []string{"a/plumbline.yaml:5: cluster.interruptionQueue is \"https://sqs/q\": give the name"}},
+		"a role's name":        {strings.Replace(head, "region:", "controllerRole: k\n  region:", 1), []string{"a/plumbline.yaml:5: cluster.controllerRole is \"k\": give the ARN"}},
+		"values out of it":     {head + "valuesFiles: [../../v.yaml]\n", []string{"a/plumbline.yaml:7: valuesFiles entry \"../../v.yaml\" leads out of the Git repository"}},
+		"values in 33 files":   {head + "valuesFiles: [" + strings.Repeat("./v.yaml, ", 33) + "]\n", []string{"a/plumbline.yaml:7: valuesFiles has 33 entries, and may have 32"}},
+		"values in 33 objects": {head + "valuesFrom: [" + strings.Repeat("{kind: Secret, name: s}, ", 33) + "]\n", []string{"a/plumbline.yaml:7: valuesFrom has 33 entries, and may have 32"}},
+		"values of no path":    {head + "valuesFiles: [\"./v\\0\"]\n", []string{"a/plumbline.yaml:7: valuesFiles entry \"./v\\x00\" is no path"}},
+		"nodes of no path":     {head + "nodes: [\"./n\\0\"]\n", []string{"a/plumbline.yaml:7: nodes entry \"./n\\x00\" is no path"}},
+		"values of a Pod":      {head + "valuesFrom: [{kind: Pod, name: p}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].kind is \"Pod\", and has to be ConfigMap or Secret"}},
+		"values of nobody":     {head + "valuesFrom: [{kind: Secret, name: A_b}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].name is \"A_b\""}},
+		"values under ../":     {head + "valuesFrom: [{kind: Secret, name: b, valuesKey: ../x}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].valuesKey is \"../x\""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := render.ReadKarpenter(folder(map[string]string{"a/plumbline.yaml": tc.text}), "a")

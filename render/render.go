@@ -39,9 +39,9 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		runner: s.confined(),
 		after:  map[source]kept{},
 	}
-	w := &walk{tree: r.tree, root: folder, charts: k.charts(folder), values: k.valuesFiles(folder), taken: map[source]bool{}, snap: snap, before: listings, after: map[string]listing{}}
+	w := &walk{tree: r.tree, root: folder, charts: k.charts(folder), values: k.valuesFiles(folder), taken: map[source]bool{}, walked: map[string]bool{}, snap: snap, before: listings, after: map[string]listing{}}
 	r.listings = w.after
-	sources, err := r.sources(w, k.Nodes)
+	sources, err := r.sources(ctx, w, k.Nodes)
 	if err != nil {
 		return nil, limited(folder, err)
 	}
@@ -81,7 +81,7 @@ type run struct {
 
 // sources lists what objects come from. The folder itself and its plumbline.yaml
 // are inputs, too.
-func (r *run) sources(w *walk, nodes []string) ([]source, error) {
+func (r *run) sources(ctx context.Context, w *walk, nodes []string) ([]source, error) {
 	file := path.Join(w.root, FileName)
 	if _, err := r.tree.ReadFile(file); errors.Is(err, fs.ErrNotExist) {
 		return nil, &MissingError{Path: w.root, File: file}
@@ -89,6 +89,9 @@ func (r *run) sources(w *walk, nodes []string) ([]source, error) {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	for _, entry := range nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("list %s: %w", w.root, err)
+		}
 		if err := w.entry(entry); err != nil {
 			return nil, err
 		}

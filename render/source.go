@@ -31,6 +31,8 @@ type walk struct {
 	values  []string
 	sources []source
 	taken   map[source]bool
+	// walked are the folders that were: entries of nodes may be below each other.
+	walked map[string]bool
 	errs    Errors
 	// warnings name what is passed over.
 	warnings []string
@@ -77,6 +79,10 @@ func (w *walk) folder(name string, depth int) error {
 	if depth > w.tree.left.limits.Depth {
 		return fmt.Errorf("%w: folders nest deeper than %d at %s", errLimit, depth-1, name)
 	}
+	if w.walked[name] {
+		return nil
+	}
+	w.walked[name] = true
 	entries, err := w.tree.ReadDir(name)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", name, err)

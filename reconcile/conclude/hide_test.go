@@ -133,6 +133,7 @@ func statusNames() []string {
 		"status.LastAttemptedRevision",
 		"status.LastAppliedRevision",
 		"status.LastAppliedInputs",
+		"status.PartlyAppliedRevision",
 		"status.Withheld.Reason",
 		"status.Withheld.Revision",
 		"status.Withheld.From",

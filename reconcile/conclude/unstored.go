@@ -49,6 +49,7 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		ObservedGeneration:     whole.ObservedGeneration,
 		LastAttemptedRevision:  whole.LastAttemptedRevision,
 		LastAppliedRevision:    whole.LastAppliedRevision,
+		PartlyAppliedRevision:  whole.PartlyAppliedRevision,
 		Withheld:               whole.Withheld,
 		LastVerified:           whole.LastVerified,
 		Karpenter:              whole.Karpenter,

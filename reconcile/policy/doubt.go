@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,8 +20,8 @@ type ordered struct {
 }
 
 // withhold says whether, and why, it is in doubt that what HEAD lacks was taken out of
-// Git: nothing is known to have been applied, or HEAD is older than what was, or may be.
-// known is what was in doubt before.
+// Git: nothing is known to have been applied, or HEAD is older than what was applied, if
+// only in part, or may be. known is what was in doubt before.
 func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit string) source.Order) *v1alpha1.Withheld {
 	if applied == "" || known != nil && known.Reason == v1alpha1.ReasonStatusLost {
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonStatusLost, Revision: head}
@@ -59,7 +60,16 @@ func (s *Step) Doubt() *v1alpha1.Withheld {
 		// Older by what its signature covers.
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: s.Snapshot.Revision, From: last.Newer.Revision}
 	}
-	return withhold(s.Before.Withheld, s.Snapshot.Revision, s.Before.LastAppliedRevision, s.Order)
+	return withhold(s.Before.Withheld, s.Snapshot.Revision, s.written(), s.Order)
+}
+
+// written is the newest revision of which anything was written; empty where no revision
+// was ever applied whole.
+func (s *Step) written() string {
+	if s.Before.LastAppliedRevision == "" {
+		return ""
+	}
+	return cmp.Or(s.Before.PartlyAppliedRevision, s.Before.LastAppliedRevision)
 }
 
 // askForOrder asks the Git host for the history that is not at hand, where something
@@ -80,7 +90,7 @@ func (s *Step) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha
 		s.WakeBy(s.Now.Add(s.Retry))
 		return nil, false
 	}
-	return withhold(s.Before.Withheld, s.Snapshot.Revision, s.Before.LastAppliedRevision, func(commit string) source.Order {
+	return withhold(s.Before.Withheld, s.Snapshot.Revision, s.written(), func(commit string) source.Order {
 		if commit == other {
 			return order
 		}

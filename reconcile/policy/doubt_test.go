@@ -58,6 +58,44 @@ func TestWithhold(t *testing.T) {
 	}
 }
 
+// TestPartOfARevisionCounts: a HEAD that is older than a revision of which something was
+// written lacks that, though the whole of it was never applied.
+func TestPartOfARevisionCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		applied, partly, head string
+		order                 source.Order
+		want                  string
+	}{
+		"set back to the applied one":     {"a", "b", "a", source.OrderOlder, v1alpha1.ReasonOlderRevision},
+		"still the same":                  {"a", "b", "b", source.OrderUnknown, ""},
+		"a newer one":                     {"a", "b", "c", source.OrderNewer, ""},
+		"nobody knows how the two stand":  {"a", "b", "c", source.OrderUnknown, v1alpha1.ReasonHistoryUnknown},
+		"nothing was ever applied whole":  {"", "b", "b", source.OrderNewer, v1alpha1.ReasonStatusLost},
+		"the last one was applied, whole": {"b", "", "b", source.OrderUnknown, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			revision := func(commit string) string {
+				if commit == "" {
+					return ""
+				}
+				return "main@sha1:" + commit
+			}
+			s := step(nodeSync(func(n *v1alpha1.NodeSync) {
+				n.Status.LastAppliedRevision, n.Status.PartlyAppliedRevision = revision(c.applied), revision(c.partly)
+			}))
+			s.Snapshot = &render.Snapshot{Revision: revision(c.head), Commit: c.head}
+			s.Order = func(string) source.Order { return c.order }
+			got := ""
+			if doubt := s.Doubt(); doubt != nil {
+				got = doubt.Reason
+			}
+			if got != c.want {
+				t.Errorf("in doubt for %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // TestTheHostIsAskedForTheHistory only where something would be removed, and not again
 // and again.
 func TestTheHostIsAskedForTheHistory(t *testing.T) {

@@ -29,6 +29,11 @@ type NodeSyncStatus struct {
 	// change was applied.
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
+	// PartlyAppliedRevision is a newer revision than the last applied one, of which
+	// something was written and not all. A HEAD that is older than it is treated as one
+	// that is older than the last applied revision.
+	// +optional
+	PartlyAppliedRevision string `json:"partlyAppliedRevision,omitempty"`
 
 	// LastAppliedInputs is a fingerprint of what the render of that revision has
 	// read. What differs from Git while it is the same is drift, whatever commits
