@@ -50,7 +50,7 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 	if fields := plan.Changed(object, answer); len(fields) > 0 {
 		return nil, &MutatedError{Ref: change.Ref, Fields: fields, Object: answer}
 	}
-	written.Object = answer
+	written.Object, written.Added = answer, plan.Added(object, answer, change.Live)
 	return written, nil
 }
 

@@ -39,6 +39,37 @@ func Changed(applied, answer *unstructured.Unstructured) []Field {
 	return found
 }
 
+// Added are the fields of a spec that came back beside those that were applied, and that
+// the object did not have before: what a mutating webhook or policy of the cluster has
+// added on the way. live is nil where the object is new.
+func Added(applied, answer, live *unstructured.Unstructured) []Field {
+	var before any
+	if live != nil {
+		before = live.Object["spec"]
+	}
+	var found []Field
+	for _, d := range compare([]string{"spec"}, answer.Object["spec"], applied.Object["spec"]) {
+		if d.to == nil && !has(before, d.path[1:]) {
+			found = append(found, d.fields()...)
+		}
+	}
+	return found
+}
+
+// has says whether a value has a field.
+func has(value any, path []string) bool {
+	for _, key := range path {
+		fields, isMap := value.(map[string]any)
+		if !isMap {
+			return false
+		}
+		if value, isMap = fields[key]; !isMap {
+			return false
+		}
+	}
+	return true
+}
+
 // within compares what is wanted alone.
 func within(path []string, live, desired any) []difference {
 	wanted, isMap := desired.(map[string]any)
