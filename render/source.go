@@ -33,7 +33,7 @@ type walk struct {
 	taken   map[source]bool
 	// walked are the folders that were: entries of nodes may be below each other.
 	walked map[string]bool
-	errs    Errors
+	errs   Errors
 	// warnings name what is passed over.
 	warnings []string
 	snap     Snapshot
