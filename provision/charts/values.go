@@ -86,7 +86,10 @@ func (l Layer) values() (map[string]any, error) {
 	values := map[string]any{}
 	switch {
 	case l.TargetPath != "":
-		return values, l.set(values)
+		if err := l.set(values); err != nil {
+			return nil, err
+		}
+		return values, l.alone(values)
 	case l.Text == "":
 		return l.Values, nil
 	}
@@ -116,9 +119,52 @@ func (l Layer) set(into map[string]any) error {
 	return nil
 }
 
+// alone checks that a value of a Secret has set nothing but what is at the target path: an
+// unescaped comma in it ends it, and begins another path, which messages would name.
+func (l Layer) alone(set map[string]any) error {
+	if l.Sealed == "" {
+		return nil
+	}
+	model := map[string]any{}
+	if err := strvals.ParseInto(l.TargetPath+"=x", model); err != nil {
+		return l.fail("targetPath "+l.TargetPath+" is no path", nil)
+	}
+	if !within(set, model) {
+		return l.fail("it would set more than "+l.TargetPath+": escape a comma with a backslash", nil)
+	}
+	return nil
+}
+
+// within says whether everything in a value is where the model has something.
+func within(value, model any) bool {
+	switch model := model.(type) {
+	case map[string]any:
+		fields, isMap := value.(map[string]any)
+		if !isMap {
+			return false
+		}
+		for key, field := range fields {
+			if below, has := model[key]; !has || !within(field, below) {
+				return false
+			}
+		}
+	case []any:
+		items, isList := value.([]any)
+		if !isList || len(items) != len(model) {
+			return false
+		}
+		for i := range items {
+			if !within(items[i], model[i]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // fail has the parser's words only where they cannot be a Secret's.
 func (l Layer) fail(reason string, err error) error {
-	if l.Sealed == "" {
+	if l.Sealed == "" && err != nil {
 		reason += ": " + err.Error()
 	}
 	return &LayerError{Origin: l.Origin, Reason: reason}

@@ -68,6 +68,33 @@ func TestMergeAtATarget(t *testing.T) {
 	}
 }
 
+// TestASecretSetsOneValue: what comes after an unescaped comma would be a path of its own,
+// which messages name.
+func TestASecretSetsOneValue(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, text string
+		refused    bool
+	}{
+		"a text":                {"logLevel", "info", false},
+		"an escaped comma":      {"logLevel", `info\,settings.hunter=2`, false},
+		"a second path":         {"logLevel", "info,settings.hunter=2", true},
+		"a second path in it":   {"settings.a", "info,settings.hunter=2", true},
+		"a second item":         {"controller.env[0].value", "v,controller.env[1].hunter=2", true},
+		"within a list":         {"controller.env[0].value", "v", false},
+		"a list in braces":      {"tags", "{a,b}", false},
+		"a quoted text":         {"logLevel", `"info"`, false},
+		"a quoted second path":  {"logLevel", `"info,settings.hunter=2"`, true},
+		"the same path, deeper": {"logLevel", "info,logLevel.hunter=2", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Merge(Layer{Origin: "secret s, key k", Text: c.text, TargetPath: c.path, Sealed: "uid/1"})
+			if (err != nil) != c.refused || err != nil && strings.Contains(err.Error(), "hunter") {
+				t.Errorf("Merge() = %v", err)
+			}
+		})
+	}
+}
+
 // TestWhatASecretHoldsIsNotHashed: neither a label nor the status can be used to try
 // out what it may be.
 func TestWhatASecretHoldsIsNotHashed(t *testing.T) {
