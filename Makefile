@@ -12,7 +12,10 @@ MODULES := . tests manifests/image tools/release
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Packages whose tests start child processes with a limit of memory.
 CONFINED := /(confine|render/kustomize|provision/charts)$$
-PREPARE := cd tests && go run ./sandbox/cmd/prepare -ldflags '$(LDFLAGS)'
+# As the programs are built, so that what they share with tests is compiled once. The race
+# detector needs cgo.
+PLAIN_TEST := CGO_ENABLED=0 go test -trimpath
+PREPARE := cd tests && CGO_ENABLED=0 go run -trimpath ./sandbox/cmd/prepare -ldflags '$(LDFLAGS)'
 FUZZTIME ?= 10s
 OBJECTS ?= 400
 MINUTES ?= 30
@@ -21,6 +24,8 @@ IDLE ?= 30s
 # How many groups of stories are told at a time. Most of a story is waiting.
 LANES ?= $(shell echo $$(($$(nproc) + 1)))
 NODES ?= 1000
+# NodeClaims that change at once in the benchmark.
+CLAIMS ?= 5000
 
 .PHONY: help
 help: ## List the targets
@@ -57,10 +62,10 @@ test: system ## Unit tests with the race detector, the sandbox's tests, the stor
 	@$(PREPARE) programs plumbline plumbline-steps
 	@$(MAKE) --no-print-directory test-unit
 	@go test -race -tags steppoints ./reconcile/steppoint
-	@go test -run "TestManyFetches|TestFetchOfALongHistory" ./reconcile/source # the race detector's memory and time would hide theirs
-	@cd manifests/image && go test ./...
-	@cd tools/release && go test ./...
-	@cd tests && go test -count=1 -timeout 3h -p 1 -parallel $(LANES) ./... # what they try lies outside of their module, where Go's cache sees no change
+	@$(PLAIN_TEST) -run "TestManyFetches|TestFetchOfALongHistory" ./reconcile/source # the race detector's memory and time would hide theirs
+	@cd manifests/image && $(PLAIN_TEST) ./...
+	@cd tools/release && $(PLAIN_TEST) ./...
+	@cd tests && $(PLAIN_TEST) -count=1 -timeout 3h -p 1 -parallel $(LANES) ./... # what they try lies outside of their module, where Go's cache sees no change
 
 .PHONY: test-full
 test-full: export PLUMBLINE_FULL = 1
@@ -70,7 +75,7 @@ test-full: test ## The stories that are too long for `make test`, too, and a min
 .PHONY: test-unit
 test-unit: ## Unit tests only
 	@go test -race $$(go list ./... | grep -vE '$(CONFINED)')
-	@go test $$(go list ./... | grep -E '$(CONFINED)') # the race detector's memory would count as that of their child processes
+	@$(PLAIN_TEST) $$(go list ./... | grep -E '$(CONFINED)') # the race detector's memory would count as that of their child processes
 
 .PHONY: lint
 lint: ## golangci-lint over all modules
@@ -114,7 +119,7 @@ release: ## A release of a tagged commit: as release-snapshot, checked for vulne
 .PHONY: bench
 bench: build ## Print the table of ratios; OBJECTS=2000 PEERS=flux,argo IDLE=10m NODES=10000 CURVE=1 SCENES=removal
 	@.ci/system $(if $(findstring argo,$(PEERS)),redis-server)
-	@cd tests && go run ./bench/cmd/bench -objects=$(OBJECTS) -peers='$(PEERS)' -idle=$(IDLE) -nodes=$(NODES) -curve=$(if $(CURVE),true,false) -scenes='$(SCENES)'
+	@cd tests && go run ./bench/cmd/bench -objects=$(OBJECTS) -peers='$(PEERS)' -idle=$(IDLE) -nodes=$(NODES) -claims=$(CLAIMS) -curve=$(if $(CURVE),true,false) -scenes='$(SCENES)'
 
 .PHONY: soak
 soak: build sandbox-binaries ## Let the daemon live among pushes, faults and kills: MINUTES=30, SEED=n to do it again

@@ -1,4 +1,4 @@
-// Package confine does work on what someone else wrote in a child process: this very
+// Package confine does work on what other people wrote in a child process: this very
 // program again, with limits on memory, processor time, wall time and output, without
 // network, files, environment or credentials.
 //

@@ -37,7 +37,7 @@ func expendable() error {
 	return os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
 }
 
-// setLimits bounds memory, processor time and files. RLIMIT_AS is left alone: the
+// setLimits bounds memory, processor time and files. RLIMIT_AS is left as it is: the
 // runtime reserves far more addresses than it uses, which RLIMIT_DATA does not count.
 // RLIMIT_NPROC counts what the user has in other containers, too.
 func setLimits(limits Limits) error {

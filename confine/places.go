@@ -24,8 +24,8 @@ func OwnerOf(ctx context.Context) string {
 
 // places are given to owners in turn: one that has held a place and wants another
 // queues behind all others, however much work it has. Owners that have held places for long
-// lately, the heavy ones, never have all of them: one place is for the others, who then wait
-// for one another alone. Work without an owner counts as that of an owner of its own.
+// lately, the heavy ones, never have all of them: one place is for the others, who then wait only for one another.
+// Work without an owner counts as that of an owner of its own.
 type places struct {
 	now func() time.Time
 
@@ -38,7 +38,7 @@ type places struct {
 	named map[string]*owner
 }
 
-// owner is somebody with work.
+// owner is one that has work.
 type owner struct {
 	name    string
 	holds   bool

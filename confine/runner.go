@@ -38,8 +38,7 @@ type Runner struct {
 	places  *places
 	told    *sync.Once
 	failed  *failures
-	// left is the processor time of all children together; nil where each has its own
-	// limit alone.
+	// left is the processor time of all children together; nil where each has only its own limit.
 	left *budget
 }
 

@@ -44,8 +44,8 @@ func filterCalls() error {
 	return nil
 }
 
-// program is the filter in BPF: what is allowed by number, clone for threads alone, and
-// tgkill for this process alone. clone3, whose arguments a filter cannot see, does
+// program is the filter in BPF: what is allowed by number, clone only for threads, and
+// tgkill only for this process. clone3, whose arguments a filter cannot see, does
 // not exist, and a C library falls back.
 func program(allowed []uint32, pid uint32) []unix.SockFilter {
 	load := func(at uint32) unix.SockFilter {

@@ -1,259 +1,12 @@
 package manifests
 
 import (
-	"context"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
-	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	apiservercel "k8s.io/apiserver/pkg/apis/cel"
-	"k8s.io/apiserver/pkg/cel/environment"
-	"sigs.k8s.io/yaml"
-
-	"github.com/plumbline-dev/plumbline/provision/charts"
 )
-
-// policies are those of the base by name, compiled as the API server does it.
-type policies struct {
-	t    *testing.T
-	byOf map[string]compiled
-}
-
-type compiled struct {
-	policy    admissionregistrationv1.ValidatingAdmissionPolicy
-	compiler  *plugincel.CompositedCompiler
-	validates plugincel.ConditionEvaluator
-}
-
-func compile(t *testing.T) policies {
-	t.Helper()
-	all := policies{t, map[string]compiled{}}
-	bound := map[string]bool{}
-	for _, o := range build(t, ".") {
-		switch o.Kind {
-		case "ValidatingAdmissionPolicyBinding":
-			var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
-			if err := yaml.UnmarshalStrict(o.text, &binding); err != nil {
-				t.Fatal(err)
-			}
-			bound[binding.Spec.PolicyName] = len(binding.Spec.ValidationActions) == 1 && binding.Spec.ValidationActions[0] == admissionregistrationv1.Deny && binding.Spec.MatchResources == nil
-		case "ValidatingAdmissionPolicy":
-			var c compiled
-			if err := yaml.UnmarshalStrict(o.text, &c.policy); err != nil {
-				t.Fatal(err)
-			}
-			c.compile(t)
-			all.byOf[c.policy.Name] = c
-		}
-	}
-	for name := range all.byOf {
-		if !bound[name] {
-			t.Errorf("policy %s is not bound so that it denies", name)
-		}
-	}
-	return all
-}
-
-// reserved are the names that no variable may have:
-// https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax
-var reserved = map[string]bool{
-	"as": true, "break": true, "const": true, "continue": true, "else": true, "for": true, "function": true, "if": true, "import": true, "let": true,
-	"loop": true, "namespace": true, "package": true, "return": true, "var": true, "void": true, "while": true, "in": true, "true": true, "false": true, "null": true,
-}
-
-func (c *compiled) compile(t *testing.T) {
-	t.Helper()
-	var err error
-	if c.compiler, err = plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())); err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range c.policy.Spec.Variables {
-		if reserved[v.Name] {
-			t.Errorf("policy %s: the variable %s has a name that CEL keeps for itself", c.policy.Name, v.Name)
-		}
-		result := c.compiler.CompileAndStoreVariable(&validating.Variable{Name: v.Name, Expression: v.Expression}, plugincel.OptionalVariableDeclarations{}, environment.NewExpressions)
-		if result.Error != nil {
-			t.Fatalf("policy %s, variable %s: %v", c.policy.Name, v.Name, result.Error)
-		}
-	}
-	var expressions []plugincel.ExpressionAccessor
-	for _, v := range c.policy.Spec.Validations {
-		expressions = append(expressions, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message})
-	}
-	c.validates = c.compiler.CompileCondition(expressions, plugincel.OptionalVariableDeclarations{}, environment.NewExpressions)
-	for _, err := range c.validates.CompilationErrors() {
-		t.Fatalf("policy %s: %v", c.policy.Name, err)
-	}
-}
-
-// write is a request to change an object; old is nil where there is none before.
-type write struct {
-	operation   admission.Operation
-	resource    string
-	object, old *unstructured.Unstructured
-	subresource string
-}
-
-// denied says which messages a write by plumbline meets.
-func (p policies) denied(w write) []string {
-	p.t.Helper()
-	var messages []string
-	matched := false
-	for _, c := range p.byOf {
-		if !c.matches(w) {
-			continue
-		}
-		matched = true
-		messages = append(messages, c.evaluate(p.t, w)...)
-	}
-	if !matched {
-		p.t.Errorf("no policy is about %s %s", w.operation, w.resource)
-	}
-	return messages
-}
-
-func (w write) any() *unstructured.Unstructured {
-	if w.object == nil {
-		return w.old
-	}
-	return w.object
-}
-
-func (c compiled) matches(w write) bool {
-	resource := w.resource
-	if w.subresource != "" {
-		resource += "/" + w.subresource
-	}
-	for _, rule := range c.policy.Spec.MatchConstraints.ResourceRules {
-		if contains(rule.Resources, resource) && contains(rule.Operations, admissionregistrationv1.OperationType(w.operation)) && contains(rule.APIGroups, w.any().GroupVersionKind().Group) {
-			return true
-		}
-	}
-	return false
-}
-
-func contains[T comparable](list []T, one T) bool {
-	for _, item := range list {
-		if item == one {
-			return true
-		}
-	}
-	return false
-}
-
-func (c compiled) evaluate(t *testing.T, w write) []string {
-	t.Helper()
-	kind := w.any().GroupVersionKind()
-	gvr := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: w.resource}
-	attributes := &admission.VersionedAttributes{VersionedKind: kind, Attributes: admission.NewAttributesRecord(nil, nil, kind, w.any().GetNamespace(), w.any().GetName(), gvr, w.subresource, w.operation, nil, false, nil)}
-	if w.object != nil {
-		attributes.VersionedObject.Set(w.object)
-	}
-	if w.old != nil {
-		attributes.VersionedOldObject.Set(w.old)
-	}
-	request := &admissionv1.AdmissionRequest{
-		Kind: metav1.GroupVersionKind(kind), Resource: metav1.GroupVersionResource(gvr), Operation: admissionv1.Operation(w.operation),
-		Name: w.any().GetName(), Namespace: w.any().GetNamespace(), SubResource: w.subresource,
-	}
-	ctx := c.compiler.CreateContext(context.WithoutCancel(t.Context()))
-	results, _, err := c.validates.ForInput(ctx, attributes, request, plugincel.OptionalVariableBindings{}, nil, apiservercel.RuntimeCELCostBudget)
-	if err != nil {
-		t.Fatalf("policy %s: %v", c.policy.Name, err)
-	}
-	var messages []string
-	for i, result := range results {
-		if result.Error != nil {
-			messages = append(messages, "error: "+result.Error.Error()) // failurePolicy Fail
-		} else if result.EvalResult.Value() != true {
-			messages = append(messages, c.policy.Spec.Validations[i].Message)
-		}
-	}
-	return messages
-}
-
-// resources are those of the kinds.
-var resources = map[string]string{
-	"Deployment": "deployments", "Role": "roles", "ClusterRole": "clusterroles", "RoleBinding": "rolebindings", "ClusterRoleBinding": "clusterrolebindings",
-	"Service": "services", "ServiceAccount": "serviceaccounts", "PodDisruptionBudget": "poddisruptionbudgets", "ServiceMonitor": "servicemonitors",
-	"CustomResourceDefinition": "customresourcedefinitions", "Secret": "secrets", "Node": "nodes", "Pod": "pods", "NodeClaim": "nodeclaims", "Lease": "leases",
-}
-
-// realChart is what Karpenter's own chart renders to, by kind and name.
-func realChart(t *testing.T) map[string]*unstructured.Unstructured {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := charts.FromFolder(filepath.Join(strings.TrimSpace(string(out)), "charts"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rendered, err := found.Controller(t.Context(), charts.Installation{Namespace: "kube-system", Cluster: "any", Region: "any"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]*unstructured.Unstructured{}
-	for _, object := range rendered {
-		all[object.GetKind()+" "+object.GetName()] = parse(t, marshal(t, object.Object))
-	}
-	return all
-}
-
-func marshal(t *testing.T, object any) string {
-	t.Helper()
-	text, err := yaml.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func parse(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	raw, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(raw); err != nil {
-		t.Fatal(err)
-	}
-	return object
-}
-
-// patched is an object changed by a JSON patch in YAML.
-func patched(t *testing.T, object *unstructured.Unstructured, text string) *unstructured.Unstructured {
-	t.Helper()
-	ops, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(ops)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := object.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if raw, err = patch.Apply(raw); err != nil {
-		t.Fatal(err)
-	}
-	return parse(t, string(raw))
-}
 
 // TestThePoliciesLetTheRealChartsBe: installed, upgraded, and touched where an
 // administrator has changed them.
@@ -271,7 +24,7 @@ func TestThePoliciesLetTheRealChartsBe(t *testing.T) {
 	}
 	chart := realChart(t)
 	for name, patch := range map[string]string{
-		"Deployment karpenter":       "[{op: add, path: /spec/template/spec/hostNetwork, value: true}]",
+		"Deployment karpenter":       "[{op: add, path: /spec/template/spec/hostNetwork, value: true}, {op: add, path: /spec/template/metadata/labels/team, value: a}, {op: add, path: /spec/template/metadata/annotations, value: {kubectl.kubernetes.io/restartedAt: today}}]",
 		"ClusterRole karpenter-core": "[{op: add, path: /rules/0, value: {apiGroups: [example.com], resources: [widgets], verbs: [get]}}]",
 	} {
 		edited := patched(t, chart[name], patch)
@@ -304,6 +57,22 @@ func TestThePoliciesDeny(t *testing.T) {
 		"the node's root":           {deployment, add(pod+"/volumes", "[{name: h, hostPath: {path: /}}]"), "no volumes of the node"},
 		"a kubeconfig":              {deployment, add(pod+"/volumes", "[{name: s, secret: {secretName: a}}]"), "none with Secrets"},
 		"a token of another kind":   {deployment, add(pod+"/volumes", "[{name: s, projected: {sources: []}}]"), "none with Secrets"},
+		"what the API says of it":   {deployment, add(pod+"/volumes", "[{name: s, downwardAPI: {items: []}}]"), "none with Secrets"},
+		"another home":              {deployment, add(container+"/env/0", "{name: HOME, value: /tmp}"), "speak to this cluster"},
+		"another home, in lower":    {deployment, add(container+"/env/0", "{name: home, value: /tmp}"), "speak to this cluster"},
+		"other certificates":        {deployment, add(container+"/env/0", "{name: SSL_CERT_FILE, value: /tmp/c}"), "speak to this cluster"},
+		"a folder of certificates":  {deployment, add(container+"/env/0", "{name: SSL_CERT_DIR, value: /tmp}"), "speak to this cluster"},
+		"another AWS identity":      {deployment, add(container+"/env/0", "{name: AWS_ROLE_ARN, value: 'arn:aws:iam::1:role/admin'}"), "speak to this cluster"},
+		"an AWS profile":            {deployment, add(container+"/env/0", "{name: AWS_CONFIG_FILE, value: /tmp/c}"), "speak to this cluster"},
+		"other certificates of AWS": {deployment, add(container+"/env/0", "{name: AWS_CA_BUNDLE, value: /tmp/c}"), "speak to this cluster"},
+		"a hook":                    {deployment, add(container+"/lifecycle", "{postStart: {exec: {command: [sh]}}}"), "their own command"},
+		"a probe with a command":    {deployment, add(container+"/livenessProbe", "{exec: {command: [sh]}}"), "their own command"},
+		"a second one":              {deployment, add(container+"/startupProbe", "{exec: {command: [sh]}}"), "their own command"},
+		"a probe of another host":   {deployment, add(container+"/readinessProbe/httpGet/host", "169.254.169.254"), "their own command"},
+		"a probe of a port":         {deployment, add(container+"/readinessProbe", "{tcpSocket: {host: 10.0.0.1, port: 22}}"), "their own command"},
+		"a label of its pods":       {deployment, add("/spec/template/metadata/labels/sidecar.istio.io~1inject", "'true'"), "no labels but those"},
+		"pods of another name":      {deployment, add("/spec/template/metadata/labels/app.kubernetes.io~1name", "coredns"), "no labels but those"},
+		"an annotation of its pods": {deployment, add("/spec/template/metadata/annotations", "{iam.amazonaws.com/role: admin}"), "no annotations but those"},
 		"another API server":        {deployment, add(container+"/env/0", "{name: KUBECONFIG, value: /tmp/k}"), "speak to this cluster"},
 		"another AWS":               {deployment, add(container+"/env/0", "{name: AWS_ENDPOINT_URL_STS, value: 'https://evil'}"), "speak to this cluster"},
 		"a command":                 {deployment, add(container+"/args", "['--kubeconfig=/tmp/k']"), "their own command"},

@@ -66,7 +66,7 @@ func excepted(file, text string, used map[string]bool) string {
 }
 
 // TestPlainWords: what a user reads, of the program's strings and of the
-// documents, has none of the words above.
+// documents, has none of the words above, and neither have the comments.
 func TestPlainWords(t *testing.T) {
 	used := map[string]bool{}
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
@@ -83,7 +83,7 @@ func TestPlainWords(t *testing.T) {
 		file := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
 		switch {
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
-			return literals(path, func(text string, line int) {
+			return texts(path, func(text string, line int) {
 				for _, say := range odd(excepted(file, text, used)) {
 					t.Errorf("%s:%d: %s", file, line, say)
 				}
@@ -109,12 +109,15 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-// literals calls each with every string of a Go file, and its line.
-func literals(path string, each func(text string, line int)) error {
+// texts calls each with every string and every comment of a Go file, and its line.
+func texts(path string, each func(text string, line int)) error {
 	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		return err
+	}
+	for _, comment := range file.Comments {
+		each(comment.Text(), files.Position(comment.Pos()).Line)
 	}
 	ast.Inspect(file, func(node ast.Node) bool {
 		if literal, ok := node.(*ast.BasicLit); ok && literal.Kind == token.STRING {

@@ -89,6 +89,46 @@ func TestChartsOfOtherDigests(t *testing.T) {
 	}
 }
 
+// TestSecretsAndChartsInGit: who may change a chart may read what it is rendered with, in
+// any encoding and bit by bit, unless the NodeSync names the charts.
+func TestSecretsAndChartsInGit(t *testing.T) {
+	pinned := []string{"sha256:crd", "sha256:main"}
+	for name, c := range map[string]struct {
+		repository string
+		from       string // kind of valuesFrom; empty for none
+		digests    []string
+		own        render.Digests
+		refused    string
+	}{
+		"a Secret":                         {repository: "./charts", from: render.FromSecret, refused: `would let everyone who can change the chart with digest sha256:main read the Secret (to allow it: spec.charts.allow.digests: ["sha256:main"])`},
+		"a Secret, by digests of a commit": {repository: "./charts", from: render.FromSecret, own: render.Digests{CRD: "sha256:crd", Controller: "sha256:main"}, refused: "would let everyone who can change the chart"},
+		"a Secret, by other digests":       {repository: "./charts", from: render.FromSecret, digests: []string{"sha256:crd", "sha256:before"}, refused: "a chart with digest sha256:main is none of those"},
+		"a Secret, by these digests":       {repository: "./charts", from: render.FromSecret, digests: pinned},
+		"a Secret, and a registry":         {repository: "oci://public.ecr.aws/karpenter", from: render.FromSecret},
+		"a ConfigMap":                      {repository: "./charts", from: render.FromConfigMap},
+		"no values from elsewhere":         {repository: "./charts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := map[string]string{"values.yaml": "replicas: 1\n"}
+			b := newBed(t, nodeSync(allowing(&v1alpha1.ChartAllow{Repositories: []string{c.repository}, Digests: c.digests})), secretWith("s", true, values), configWith("s", true, values))
+			found := installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1"))
+			found.CRDDigest, found.Digest = pinned[0], pinned[1]
+			b.Charts = pulled{charts: found}
+			p := b.pass()
+			p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system", Repository: c.repository, Digests: c.own}
+			if c.from != "" {
+				p.want.Karpenter.ValuesFrom = []render.ValuesFrom{from(c.from, "s")}
+			}
+			p.snapshot = &render.Snapshot{Revision: "main@sha1:1"}
+			err := p.resolveCharts(t.Context())
+			var is *allowance.RefusedError
+			if errors.As(err, &is) != (c.refused != "") || c.refused == "" && err != nil || err != nil && !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%v, want %q", err, c.refused)
+			}
+		})
+	}
+}
+
 // TestEverythingIsWarnedOfOnce: at the first pass over a NodeSync that has been written.
 func TestEverythingIsWarnedOfOnce(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -25,6 +25,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
 const namespace = "plumbline-system"
@@ -152,7 +153,7 @@ func (b *bed) told() []string {
 func (p *pass) takes(ctx context.Context, steps ...func(context.Context) error) {
 	for _, take := range steps {
 		if p.Fault == nil {
-			p.run(ctx, step{take: take})
+			p.run(ctx, step.Step{Take: take})
 		}
 	}
 }

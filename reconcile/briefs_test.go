@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
@@ -33,7 +36,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 	const blocked = "node ip-10-0-12-34.eu-west-1.compute.internal (NodeClaim/general-purpose-0-x7k2p) waits for pod web/web-7d9f, of which PodDisruptionBudget web/web allows no disruption"
 	stall := func(p *pass) {
 		poolsLeaving(1, v1alpha1.RemovalDraining, 2, blocked)(p)
-		at := p.timestamp()
+		at := metav1.NewTime(p.now.Truncate(time.Second))
 		p.sync.Status.Removals[0].Stalled = &at
 	}
 	cases := map[string]struct {

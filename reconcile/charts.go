@@ -2,58 +2,49 @@ package reconcile
 
 import (
 	"context"
-	"time"
 
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// installCharts brings the first two Stages, or looks whether somebody else has.
+// installCharts brings the first two Stages, or looks whether another tool has.
 func (p *pass) installCharts(ctx context.Context) error {
 	if p.want.Karpenter.Management == render.External && p.sync.Status.Karpenter == nil {
 		// Written before it is done: the next pass goes by it.
-		p.fix()
+		p.sync.Status.Karpenter = p.want.Fixed(nil)
 		p.Wait("the first install", "what it fixes is recorded first")
-		p.wakeNow()
+		p.WakeBy(p.now)
 		return nil
 	}
-	p.fix()
-	p.noteCluster()
+	p.sync.Status.Karpenter = p.want.Fixed(p.sync.Status.Karpenter)
+	p.memory.account.Note(p.sync.Status.Karpenter, p.account)
 	if p.NotUpgraded != nil {
-		return p.serveInForce(ctx)
+		return p.charted(ctx, (*install.Step).Serve)
 	}
-	charts := p.chartStep()
-	installed, err := charts.Run(ctx)
-	p.Join(charts.Findings)
-	p.stages.Installed = installed
+	err := p.charted(ctx, (*install.Step).Run)
 	if err == nil || !install.InForce(p.sync.Status.Karpenter, err) {
 		return err
 	}
 	// The steps before this one are taken again, by what is in force.
 	p.NotUpgraded = err
-	for _, again := range []func(context.Context) error{p.resolveInForce, p.render, p.makePlan} {
+	for _, again := range []func(context.Context) error{p.desire((*desired.Step).TakeSchemaInForce), p.render, p.makePlan} {
 		if err := again(ctx); err != nil {
 			return err
 		}
 	}
-	return p.serveInForce(ctx)
+	return p.charted(ctx, (*install.Step).Serve)
 }
 
-// serveInForce has the rest of the pass go on under the release in force.
-func (p *pass) serveInForce(ctx context.Context) error {
-	charts := p.chartStep()
-	installed, err := charts.Serve(ctx)
-	p.Join(charts.Findings)
-	p.stages.Installed = installed
+// charted takes one step of the charts: they are installed to what Git says, or the rest of
+// the pass goes on under the release in force.
+func (p *pass) charted(ctx context.Context, take func(*install.Step, context.Context) (install.Installed, error)) (err error) {
+	step := p.chartStep()
+	p.stages.Installed, err = take(step, ctx)
+	p.Join(step.Findings)
 	return err
 }
-
-// leastRollout is how long a new controller has at least to come up and to lead: the lease
-// of the one before lasts 15 s (client-go's default, which Karpenter leaves), so that a
-// shorter time would roll every change back.
-const leastRollout = 30 * time.Second
 
 // chartStep is the work on the charts, from what the steps before it have found.
 func (p *pass) chartStep() *install.Step {
@@ -64,13 +55,12 @@ func (p *pass) chartStep() *install.Step {
 			Revision: p.revision(), Set: p.want.Set, Serving: p.want.Serving,
 		},
 		Sync: p.sync, View: p.view, Live: p.live, Memory: &p.memory.install,
-		Now: p.now, Timeout: max(p.timeout(), leastRollout), Retry: p.retryInterval(), Insist: p.insists(),
+		Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Insist: p.insists(),
 		Confirm: p.mayChangeCharts, Hide: p.memory.conclude.Hide,
 	}
 }
 
-// insists says that a person has asked for this pass: what is fought for is put
-// right once more.
+// insists says that a person has asked for this pass: what is fought for is corrected once more.
 func (p *pass) insists() bool {
 	return p.sync.Status.LastHandledReconcileAt != p.before.Status.LastHandledReconcileAt
 }
@@ -78,15 +68,9 @@ func (p *pass) insists() bool {
 // settleCharts ends a change of the charts once every definition is Ready under
 // the new controller.
 func (p *pass) settleCharts(context.Context) error {
-	if !p.stages.Controller.Ready {
-		return nil
+	if p.stages.Controller.Ready {
+		settled := upgrade.Settle(*p.sync.Status.Karpenter, p.stages.ready.Of(p.want.Set, render.EC2NodeClass, render.NodePool))
+		p.sync.Status.Karpenter = &settled
 	}
-	for _, kind := range []string{render.EC2NodeClass, render.NodePool} {
-		if ready := p.stages.of(p.want.Set, kind); !ready.Ready {
-			return nil
-		}
-	}
-	settled := upgrade.Settle(*p.sync.Status.Karpenter, observe.Readiness{Ready: true})
-	p.sync.Status.Karpenter = &settled
 	return nil
 }

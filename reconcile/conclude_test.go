@@ -144,7 +144,7 @@ func TestLostRaceWakesAgain(t *testing.T) {
 			conditions.MarkTrue(p.sync, meta.ReadyCondition, v1alpha1.ReasonSucceeded, "applied")
 			p.Suspended = true
 		},
-		"elsewhere": func(p *pass) { p.notWatched() },
+		"elsewhere": func(p *pass) { p.Elsewhere = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged))
@@ -209,7 +209,7 @@ func TestWhenTheNextPassComes(t *testing.T) {
 		"one object, may go well": {[]found{unwritten(errors.New("odd"))}, time.Minute},
 		"a stale snapshot":        {[]found{stopped(t, &source.StaleError{})}, finding.Soon},
 		"suspended":               {[]found{func(p *pass) { p.Suspended = true }}, 0},
-		"elsewhere":               {[]found{func(p *pass) { p.notWatched() }}, 0},
+		"elsewhere":               {[]found{func(p *pass) { p.Elsewhere = true }}, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -257,60 +257,4 @@ func (a *annotated) AnnotatedEventf(_ runtime.Object, annotations map[string]str
 		reason      string
 		annotations map[string]string
 	}{reason, annotations})
-}
-
-func TestSuspendedDoesNothing(t *testing.T) {
-	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }))
-	if result := b.reconcile(); result.RequeueAfter != 0 || len(b.source.requests) > 0 {
-		t.Errorf("again in %s, fetched %v", result.RequeueAfter, b.source.requests)
-	}
-}
-
-func TestOtherNamespacesAreRefused(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged))
-	b.Settings.Namespace = "other"
-	if result := b.reconcile(); result.RequeueAfter != 0 || len(b.source.requests) > 0 {
-		t.Errorf("again in %s, fetched %v", result.RequeueAfter, b.source.requests)
-	}
-	var ready metav1.Condition
-	for _, c := range b.read().Status.Conditions {
-		if c.Type == meta.ReadyCondition {
-			ready = c
-		}
-	}
-	if ready.Reason != v1alpha1.ReasonNamespaceNotWatched || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "other") {
-		t.Errorf("ready: %+v", ready)
-	}
-}
-
-// TestConcludedDeletionIsLeftAlone: others' finalizers may keep the NodeSync for
-// long.
-func TestConcludedDeletionIsLeftAlone(t *testing.T) {
-	now := metav1.Now()
-	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
-		n.Finalizers, n.DeletionTimestamp = []string{"example.com/other"}, &now
-	}))
-	if result := b.reconcile(); result.RequeueAfter != 0 || *b.patches > 0 || len(b.told()) > 0 {
-		t.Errorf("again in %s, %d writes", result.RequeueAfter, *b.patches)
-	}
-}
-
-func TestVanishedNodeSyncIsForgotten(t *testing.T) {
-	b := newBed(t, nodeSync(unchanged))
-	b.reconcile()
-	sync := b.read()
-	sync.Finalizers = nil
-	if err := b.client.Update(t.Context(), sync); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.client.Delete(t.Context(), sync); err != nil {
-		t.Fatal(err)
-	}
-	b.reconcile()
-	if len(b.memories.of) > 0 {
-		t.Errorf("remembered: %v", b.memories.of)
-	}
-	if want := []string{b.source.requests[0].Key}; !cmp.Equal(want, b.source.forgotten) {
-		t.Errorf("forgotten stores: %v, want %v", b.source.forgotten, want)
-	}
 }

@@ -1,13 +1,17 @@
 package reconcile
 
-import "github.com/plumbline-dev/plumbline/reconcile/conclude"
+import (
+	"context"
+
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+)
 
 // verdict is what the pass comes to.
 func (p *pass) verdict() conclude.Verdict { return p.conclusion().Verdict() }
 
 // summarize sets the conditions and the lists of the status.
 func (p *pass) summarize() *conclude.Step {
-	p.noteWithheld()
+	p.noteWithheld(context.Background()) //nolint:forbidigo // a helper without a T
 	step := p.conclusion()
 	step.Redact()
 	step.Summarize()

@@ -29,7 +29,7 @@ func TestFixed(t *testing.T) {
 			wanted := &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu", Region: "eu-west-1"}, Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}
 			p := newBed(t, nodeSync(unchanged)).pass()
 			p.want.Karpenter = wanted
-			p.fix()
+			p.sync.Status.Karpenter = p.want.Fixed(p.sync.Status.Karpenter)
 			p.sync.Status.Karpenter.Identity = "installed"
 			p.sync.Status.Karpenter.ClusterARN = "arn:aws:eks:eu-west-1:111122223333:cluster/prod-eu"
 			c.change(wanted)
@@ -55,7 +55,7 @@ func TestFixIsWrittenOnce(t *testing.T) {
 		n.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "old", Identity: "i"}
 	})).pass()
 	p.want.Karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "new"}}
-	p.fix()
+	p.sync.Status.Karpenter = p.want.Fixed(p.sync.Status.Karpenter)
 	if got := p.sync.Status.Karpenter.Cluster; got != "old" {
 		t.Errorf("fixed again, at %q", got)
 	}
@@ -87,7 +87,7 @@ func TestNothingIsFixedUntilChartsAreBrought(t *testing.T) {
 			if _, err := desired.CheckFixed(p.sync.Status.Karpenter, p.want.Karpenter); c.fixed != (err != nil) {
 				t.Errorf("fixed() = %v, want a refusal: %t", err, c.fixed)
 			}
-			p.fix()
+			p.sync.Status.Karpenter = p.want.Fixed(p.sync.Status.Karpenter)
 			k := p.sync.Status.Karpenter
 			if moved := k.Management == "External" && k.Namespace == "karpenter" && k.Target == nil && k.Version == ""; moved == c.fixed {
 				t.Errorf("the status is %+v, want what was fixed to stay: %t", k, c.fixed)

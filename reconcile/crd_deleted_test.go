@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 )
 
@@ -21,7 +22,7 @@ func TestNodesThatGoWithACRDAreNamed(t *testing.T) {
 	tells := func(what string, want ...string) {
 		t.Helper()
 		p := b.installing()
-		if err := p.serveInForce(t.Context()); err != nil {
+		if err := p.charted(t.Context(), (*install.Step).Serve); err != nil {
 			t.Fatal(err)
 		}
 		var got []string

@@ -3,62 +3,97 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
-	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 )
 
-// configure reads plumbline.yaml, and refuses a commit that moves what the first install
-// has fixed.
-func (p *pass) configure(ctx context.Context) error {
-	return p.desire(ctx, (*desired.Step).Configure)
+// fetch takes the newest revision, or the one at hand where none is due.
+func (p *pass) fetch(ctx context.Context) error {
+	step := p.fetchStep()
+	found, err := step.Fetch(ctx)
+	p.fetched(step)
+	p.snapshot, p.Unfetched = found.Snapshot, found.Unfetched
+	if !found.News.IsZero() {
+		p.memory.policy.Fetched(found.News)
+	}
+	return err
+}
+
+// verify checks that the revision has the signatures that the NodeSync asks for,
+// before anything of it is read.
+func (p *pass) verify(ctx context.Context) error {
+	step := p.fetchStep()
+	err := step.Verify(ctx, p.snapshot)
+	p.fetched(step)
+	p.Unverified = step.Unverified
+	return err
+}
+
+// fetched takes what a step has found.
+func (p *pass) fetched(step *fetch.Step) {
+	p.Join(step.Findings)
+	for _, secret := range step.Credentials {
+		p.memory.conclude.HideCredential(secret)
+	}
+}
+
+func (p *pass) fetchStep() *fetch.Step {
+	return &fetch.Step{
+		Tools: fetch.Tools{Source: p.Source, Secret: p.readSecret, Grants: p.Settings.Grants},
+		Sync:  p.sync, Memory: &p.memory.fetch, Now: p.now, Pushed: p.memories.Pushed(p.name()),
+	}
+}
+
+// readSecret reads a Secret of the NodeSync's namespace, uncached: Secrets are not
+// watched, so that they are never kept.
+func (p *pass) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: p.sync.Namespace, Name: name}
+	return secret, p.Uncached.Get(ctx, key, secret)
 }
 
 // resolveCharts finds the charts of the version in Git, and the schema of the
 // definitions: that of their CRDs, or of what is in force where the change is known not
 // to be made.
 func (p *pass) resolveCharts(ctx context.Context) error {
-	if err := p.desire(ctx, (*desired.Step).Resolve); err != nil || p.want.Charts == nil {
+	return p.desire(func(step *desired.Step, ctx context.Context) (err error) {
+		p.NotUpgraded, err = step.ResolveSchema(ctx, func() (error, error) {
+			charts := p.chartStep()
+			why, err := charts.Refused()
+			p.Join(charts.Findings)
+			return why, err
+		})
 		return err
-	}
-	charts := p.chartStep()
-	refused, err := charts.Refused()
-	p.Join(charts.Findings)
-	if err != nil {
-		return err
-	}
-	if p.NotUpgraded = refused; refused != nil {
-		return p.resolveInForce(ctx)
-	}
-	return p.desire(ctx, (*desired.Step).TakeSchema)
+	})(ctx)
 }
 
-// resolveInForce takes the schema of what is in force.
-func (p *pass) resolveInForce(ctx context.Context) error {
-	return p.desire(ctx, (*desired.Step).TakeSchemaInForce)
-}
-
-// render makes the Set.
+// render makes the Set, notes what this NodeSync has in Git, and wakes those that wait for
+// that.
 func (p *pass) render(ctx context.Context) error {
-	if err := p.desire(ctx, (*desired.Step).Render); err != nil {
+	if err := p.desire((*desired.Step).Render)(ctx); err != nil {
 		return err
 	}
-	p.rendered(p.want.Set)
+	_, generation, began := p.memory.fetch.Last()
+	for _, name := range p.registry.Remember(p.name(), p.sync.UID, p.want.Set, generation, began) {
+		p.Look(name)
+	}
 	return nil
 }
 
 // desire takes one step towards what Git wants, from what the steps before it have
 // found.
-func (p *pass) desire(ctx context.Context, take func(*desired.Step, context.Context) error) error {
-	step := p.desiredStep()
-	err := take(step, ctx)
-	p.Join(step.Findings)
-	return err
+func (p *pass) desire(take func(*desired.Step, context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		step := p.desiredStep()
+		err := take(step, ctx)
+		p.Join(step.Findings)
+		return err
+	}
 }
 
 func (p *pass) desiredStep() *desired.Step {
@@ -69,56 +104,13 @@ func (p *pass) desiredStep() *desired.Step {
 		},
 		Desired: &p.want, Snapshot: p.snapshot, Sync: p.sync, Observed: p.before.Status.ObservedGeneration,
 		View: p.view, Memory: &p.memory.desired,
-		Now: p.now, Timeout: p.timeout(), Retry: p.retryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),
+		Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),
 		NotUpgraded: p.NotUpgraded,
-		Secret:      p.readSecret, Labelled: p.readLabelled,
+		Secret:      p.readSecret,
+		Labelled: func(ctx context.Context) (client.Reader, func() time.Duration, error) {
+			return p.watches.Labelled(ctx, p.Labelled, p.Uncached)
+		},
 		HideValues:     p.memory.conclude.HideValues,
 		HideCredential: p.memory.conclude.HideCredential,
 	}
-}
-
-// readLabelled reads what holds values of the chart out of its watch cache, and past it
-// until that is filled.
-func (p *pass) readLabelled(ctx context.Context) (reader client.Reader, listed func(), err error) {
-	heard, err := p.watches.HearsLabelled(ctx)
-	if err != nil || heard {
-		return p.Labelled, func() {}, err
-	}
-	return p.Uncached, func() {
-		// They may be listed, so that a watch of them will not be refused, which no
-		// pass would get past.
-		p.watches.WantLabelled()
-		p.WakeBy(p.now.Add(finding.Soon))
-	}, nil
-}
-
-// checkRename refuses a new name of the cluster that AWS does not confirm.
-func (p *pass) checkRename() error {
-	if p.want.Renamed == nil || p.verified() {
-		return nil
-	}
-	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: p.want.Renamed}
-}
-
-// fix records what a first install is about to fix. Until charts are brought, a
-// commit may still give them to somebody else, or say where they really are.
-func (p *pass) fix() {
-	wanted := &v1alpha1.KarpenterStatus{
-		Management: string(p.want.Karpenter.Management),
-		Namespace:  p.want.Karpenter.Namespace,
-		Cluster:    p.want.Karpenter.Cluster.Name,
-		Region:     p.want.Karpenter.Cluster.Region,
-	}
-	k := p.sync.Status.Karpenter
-	switch {
-	case k == nil, !upgrade.Begun(k) && (k.Management != wanted.Management || k.Namespace != wanted.Namespace || k.Cluster != wanted.Cluster || k.Region != wanted.Region):
-		p.sync.Status.Karpenter = wanted
-	case p.want.Renamed != nil:
-		k.Cluster, k.Region = wanted.Cluster, wanted.Region
-	}
-}
-
-// inForceWords say why the charts are not changed, and what goes on meanwhile.
-func (p *pass) inForceWords() error {
-	return fmt.Errorf("%w; definitions are still applied under Karpenter %s, which is in force", p.NotUpgraded, p.want.Serving)
 }

@@ -58,7 +58,7 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	looks("something moved", false, true, nothing)
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	looks("and a retry is due", true, true, nothing)
 	looks("a person asks", true, true, func(p *pass) {
 		p.sync.Status.LastHandledReconcileAt = "now"
@@ -66,7 +66,7 @@ func TestAFightIsToldUntilItEnds(t *testing.T) {
 			t.Error("what is fought for is not put right when a person asks")
 		}
 	})
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	b.install.Controller = nil
 	ignores := func(p *pass) {
 		p.want.Karpenter.IgnoreDifferences = []render.IgnoreDifference{{Kind: "ClusterRole", JSONPointers: []string{"/rules"}}}

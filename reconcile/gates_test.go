@@ -152,10 +152,10 @@ func TestARefusalStandsForAWhile(t *testing.T) {
 	checks("at first", "no")
 	b.install.Refusal = errors.New("still not")
 	checks("at once again", "no")
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	checks("when a retry is due", "still not")
 	b.install.Refusal = nil
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	checks("once it is mended", "")
 }
 
@@ -185,7 +185,7 @@ func TestAHoldStandsForAWhile(t *testing.T) {
 	looks("at once again", 1, true, nil)
 	looks("another commit", 2, true, another)
 	looks("asked for", 3, true, func(p *pass) { another(p); again(p) })
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	looks("when a retry is due", 4, true, another)
 	looks("with a word", 5, false, func(p *pass) {
 		another(p)

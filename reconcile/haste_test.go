@@ -39,7 +39,7 @@ const hasteBurst = 20
 // and then one each second.
 func TestNothingSpins(t *testing.T) {
 	cases := map[string]func(*pass){
-		"at once":     func(p *pass) { p.wakeNow() },
+		"at once":     func(p *pass) { p.WakeBy(p.now) },
 		"in the past": func(p *pass) { p.WakeBy(p.now.Add(-time.Hour)) },
 		"overtaken":   stopped(t, &source.StaleError{}),
 	}
@@ -61,7 +61,7 @@ func TestNothingSpins(t *testing.T) {
 func TestAFewPassesAtOnceDoNotWait(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	for i := range hasteBurst {
-		if again := b.concluded(b.pass(), func(p *pass) { p.wakeNow() }); again != time.Millisecond {
+		if again := b.concluded(b.pass(), func(p *pass) { p.WakeBy(p.now) }); again != time.Millisecond {
 			t.Fatalf("pass %d: the next one after %s", i, again)
 		}
 	}

@@ -102,7 +102,7 @@ func TestCredentialsAreNotSaid(t *testing.T) {
 func pool(p *pass, message string) {
 	ref := render.Ref{Kind: render.NodePool, Name: "general"}
 	p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
-	p.stages.objects = map[render.Ref]observe.Readiness{ref: {Message: message}}
+	p.stages.ready = observe.ByRef{ref: {Message: message}}
 }
 
 // everythingSaid is the NodeSync, the events and what the Git hosts are to be told.

@@ -24,7 +24,7 @@ func TestHosts(t *testing.T) {
 	sync := nodeSync(func(n *v1alpha1.NodeSync) { n.Status.Karpenter = &v1alpha1.KarpenterStatus{Namespace: "kube-system"} })
 	b := newBed(t, sync, controllerPod("karpenter-1", "system"), controllerPod("karpenter-2", "n1"), controllerPod("karpenter-3", ""),
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: observe.ControllerLabels()}})
-	b.Settings.Pod, b.Settings.Node = "plumbline-1", "n2"
+	b.Settings.Own = plan.Host{Workload: "plumbline", Pod: namespace + "/plumbline-1", Node: "n2"}
 	controller := plan.Host{NodePool: "general", Node: "n1", Workload: "Karpenter's controller", Pod: "kube-system/karpenter-2"}
 	daemon := plan.Host{NodePool: "batch", Node: "n2", Workload: "plumbline", Pod: namespace + "/plumbline-1"}
 	hosts := func() []plan.Host {

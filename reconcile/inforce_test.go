@@ -126,7 +126,7 @@ func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 	}
 	looks("at first", 1)
 	looks("at once again", 1)
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	looks("when a retry is due", 2)
 }
 

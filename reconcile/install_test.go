@@ -72,12 +72,12 @@ func TestChartsAreLookedAtWhereSomethingMoved(t *testing.T) {
 	}
 	change(deployment)
 	asks("somebody fights", 3)
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	asks("and again when a retry is due", 4)
 	if err := b.client.Delete(t.Context(), deployment); err != nil {
 		t.Fatal(err)
 	}
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	asks("the Deployment is gone", 5)
 }
 
@@ -162,7 +162,7 @@ func TestARegistryThatFailsIsLeftAloneForAWhile(t *testing.T) {
 	asks("at first", "1.14.1", 1)
 	asks("at once again", "1.14.1", 1)
 	asks("for another version", "1.14.0", 2)
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	asks("when a retry is due", "1.14.0", 3)
 	sync := b.read()
 	sync.Generation++

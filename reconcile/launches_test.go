@@ -57,8 +57,8 @@ func (b *bed) looksAtLaunches() (*v1alpha1.NodeSync, time.Duration) {
 // for as long as it lasts, and beside a Ready that stays.
 func TestAPoolWithoutCapacityIsNamed(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged), eventOn("cheap-1", "insufficient capacity, in zone a"), eventOn("cheap-2", "insufficient capacity, in zone b"))
-	b.memories.recall(b.pass().name(), "11")
-	b.memories.registry.Remember(b.pass().name(), "11", &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "cheap"}}}}, 1, b.clock.now())
+	b.recall(b.pass().name(), "11")
+	b.registry.Remember(b.pass().name(), "11", &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "cheap"}}}}, 1, b.clock.now())
 	if woken := b.wakes().OnNodeClaim(t.Context(), refusedLaunch("cheap-1")); len(woken) != 1 {
 		t.Fatalf("woken: %v", woken)
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/reconcile/watch/watchtest"
@@ -36,7 +37,7 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	passes := func(what string, want bool) {
 		t.Helper()
 		before := b.read().ResourceVersion
-		b.memories = memories{}
+		b.memories = memory.Store[remembered]{}
 		result := b.reconcile()
 		if waits := result.RequeueAfter == watch.Filling; waits == want || waits && b.read().ResourceVersion != before {
 			t.Fatalf("%s: a pass %t, want %t", what, !waits, want)
@@ -99,7 +100,7 @@ func TestARefusedWatchIsTold(t *testing.T) {
 	if len(b.source.requests) > 0 {
 		t.Error("the pass went on")
 	}
-	if result.RequeueAfter != b.pass().retryInterval() {
+	if result.RequeueAfter != b.pass().sync.GetRetryInterval() {
 		t.Errorf("looked at again in %s", result.RequeueAfter)
 	}
 	watch.at = "7"

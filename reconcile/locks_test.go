@@ -18,6 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -70,8 +71,8 @@ func TestAnOvertakenStatusIsMadeAnew(t *testing.T) {
 // there the record would outlive it, and tell the next removal a lie.
 func TestARevertWhoseRecordIsOvertaken(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
-	removal := v1alpha1.Removal{Kind: render.NodePool, Name: "general", UID: "p1", Phase: v1alpha1.RemovalPacing, RecordedAt: at, Since: at, LastProgress: at}
-	sync := nodeSync(func(n *v1alpha1.NodeSync) { n.Status.Removals = []v1alpha1.Removal{removal} })
+	recorded := v1alpha1.Removal{Kind: render.NodePool, Name: "general", UID: "p1", Phase: v1alpha1.RemovalPacing, RecordedAt: at, Since: at, LastProgress: at}
+	sync := nodeSync(func(n *v1alpha1.NodeSync) { n.Status.Removals = []v1alpha1.Removal{recorded} })
 	record := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{
 			*metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind)),
@@ -80,18 +81,18 @@ func TestARevertWhoseRecordIsOvertaken(t *testing.T) {
 	}
 	b := newBed(t, sync, record)
 	p := b.pass()
-	p.sync.Status.Removals = []v1alpha1.Removal{removal}
+	p.sync.Status.Removals = []v1alpha1.Removal{recorded}
 	p.stages.CRDs.Ready, p.want.Set = true, &render.Set{}
-	p.plan.Plan = &plan.Plan{Returned: []v1alpha1.Removal{removal}}
+	p.plan.Plan = &plan.Plan{Returned: []v1alpha1.Removal{recorded}}
 	b.Client = overtaken(b.client)
-	if err := p.remove(t.Context()); fault.Classify(err) == nil || fault.Classify(err).Class != fault.Superseded {
+	if err := p.removesServed((*removal.Step).Run)(t.Context()); fault.Classify(err) == nil || fault.Classify(err).Class != fault.Superseded {
 		t.Errorf("overtaken: %v", err)
 	}
 	if len(p.sync.Status.Removals) != 1 || len(p.Notes) > 0 {
 		t.Errorf("left: %v; told: %v", p.sync.Status.Removals, p.Notes)
 	}
 	b.Client = b.client
-	if err := p.remove(t.Context()); err != nil {
+	if err := p.removesServed((*removal.Step).Run)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.sync.Status.Removals) != 0 || len(p.Notes) != 1 {

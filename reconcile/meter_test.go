@@ -21,6 +21,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -77,7 +78,7 @@ func TestMeterMeasuresAPass(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	registry := metered(b)
 	p := b.pass()
-	p.run(t.Context(), step{stepAddFinalizer, p.addFinalizer}, step{stepSee, p.see})
+	p.run(t.Context(), step.Step{Name: step.AddFinalizer, Take: p.addFinalizer}, step.Step{Name: step.See, Take: p.see})
 	p.did.Written = []apply.Written{
 		{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Create, Requests: 1},
 		{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Requests: 2},
@@ -175,7 +176,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	registry := metered(b)
 	p := b.pass()
-	p.run(t.Context(), step{stepSee, p.see})
+	p.run(t.Context(), step.Step{Name: step.See, Take: p.see})
 	p.did.Removed = []teardown.Deed{{Kind: render.NodePool, Action: teardown.StopGrowth{}}}
 	if _, err := p.conclude(t.Context()); err != nil {
 		t.Fatal(err)

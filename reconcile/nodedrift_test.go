@@ -125,8 +125,8 @@ func TestNodeDriftWakes(t *testing.T) {
 	now := newClock().now()
 	for want, sync := range map[int]*v1alpha1.NodeSync{0: nodeSync(unchanged), 1: upgraded(now)} {
 		b := newBed(t, sync)
-		b.memories.recall(b.pass().name(), "11")
-		b.memories.registry.Remember(b.pass().name(), "11", &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}}, 1, b.clock.now())
+		b.recall(b.pass().name(), "11")
+		b.registry.Remember(b.pass().name(), "11", &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}}, 1, b.clock.now())
 		claim := driftedClaim("general-1", "general", now)
 		claim.Status.ProviderID = "aws:///a/i-1"
 		if woken := b.wakes().OnNodeClaim(t.Context(), claim); len(woken) != want {

@@ -7,48 +7,20 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // seeLaunches finds the pools of Git that get no nodes.
 func (p *pass) seeLaunches(ctx context.Context) error {
 	pools := nodes.Pools(p.want.Set, p.live.Objects)
-	look := nodes.Launches{Known: p.Launches, Events: p.Uncached, Now: p.now, Retry: p.retryInterval()}
+	look := nodes.Launches{Known: p.Launches, Events: p.Uncached, Now: p.now, Retry: p.sync.GetRetryInterval()}
 	launchless, found, err := look.Look(ctx, pools)
 	p.Join(found)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "see launches")
 	}
-	passedOver, err := p.passedOver(ctx, pools)
-	if err != nil {
-		return err
-	}
-	p.Launchless, p.Looked = nodes.PassedOver(launchless, passedOver), true
-	return nil
-}
-
-// passedOver are the static pools without a node, where Karpenter's feature gate for
-// them is off.
-func (p *pass) passedOver(ctx context.Context, pools []nodes.Pool) ([]string, error) {
-	empty := nodes.EmptyStatic(pools, p.live.NodeClaims)
-	if len(empty) == 0 || p.sync.Status.Karpenter == nil {
-		return nil, nil
-	}
-	deployments, err := p.view.Controllers(ctx, p.sync.Status.Karpenter.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	for i := range deployments {
-		containers, err := p.view.Containers(ctx, &deployments[i])
-		if err != nil {
-			return nil, err
-		}
-		if on, known := upgrade.FeatureGate(containers, nodes.StaticGate); known && !on {
-			return empty, nil
-		}
-	}
-	return nil, nil
+	p.Launchless, err = nodes.PassedOver(ctx, launchless, pools, p.live.NodeClaims, p.chartStep().Off)
+	p.Looked = err == nil
+	return err
 }
 
 // seeNodeDrift finds unexpected node drift after a change of Karpenter.
@@ -60,11 +32,7 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	written := map[render.Ref]bool{}
-	for _, w := range p.did.Written {
-		written[w.Ref] = true
-	}
-	replacing := nodes.Replacing(p.plan.Changes, written, p.live.NodeClaims)
+	replacing := nodes.Replacing(p.plan.Changes, p.did.Refs(), p.live.NodeClaims)
 	k, drifting, found := nodes.UnexpectedDrift(*p.sync.Status.Karpenter, claims, nodes.Pools(p.want.Set, p.live.Objects), replacing, p.now)
 	p.Join(found)
 	p.sync.Status.Karpenter, p.Drifting, p.WatchedDrift = &k, drifting, true
@@ -72,15 +40,7 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 }
 
 // poolHosts are the pods of Karpenter's controller and of the daemon itself that run
-// on nodes of a NodePool, whoever owns it.
+// on nodes of a NodePool, of any owner.
 func (p *pass) poolHosts(ctx context.Context) ([]plan.Host, error) {
-	var own []plan.Host
-	if p.Settings.Node != "" {
-		own = append(own, plan.Host{Workload: "plumbline", Pod: p.Settings.Namespace + "/" + p.Settings.Pod, Node: p.Settings.Node})
-	}
-	namespace := ""
-	if p.sync.Status.Karpenter != nil {
-		namespace = p.sync.Status.Karpenter.Namespace
-	}
-	return p.view.PoolHosts(ctx, namespace, own, p.live.NodeClaims)
+	return p.view.PoolHosts(ctx, p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -27,7 +28,7 @@ func TestWhatAnotherMayHaveIsNotRecorded(t *testing.T) {
 	p.stages.CRDs.Ready = true
 	p.want.Set = setWith("stays")
 	p.plan.Plan = &plan.Plan{Kept: []plan.Kept{{Ref: render.Ref{Kind: render.NodePool, Name: "moves"}, UID: "1", By: "plumbline-system/gpu", Message: "it may be theirs"}}}
-	if err := p.remove(t.Context()); err != nil {
+	if err := p.removesServed((*removal.Step).Run)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if v := p.verdict(); v.Class != conclude.Working || v.Message != "waiting for NodeSync/plumbline-system/gpu: it may be theirs" {
@@ -38,7 +39,7 @@ func TestWhatAnotherMayHaveIsNotRecorded(t *testing.T) {
 	}
 	p.sync.Status.Removals = []v1alpha1.Removal{{Kind: render.NodePool, Name: "moves", UID: "1", Phase: v1alpha1.RemovalPacing}}
 	before := slices.Clone(p.sync.Status.Removals)
-	if err := p.remove(t.Context()); err != nil {
+	if err := p.removesServed((*removal.Step).Run)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, p.sync.Status.Removals); diff != "" {

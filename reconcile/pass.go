@@ -4,21 +4,42 @@ import (
 	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/fetch"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/memory"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/render"
 )
+
+// remembered is what one pass leaves to the next, by room.
+type remembered struct {
+	lag      memory.Lag
+	fetch    fetch.Memory
+	desired  desired.Memory
+	changes  changes.Memory
+	install  install.Memory
+	cluster  cluster.Memory
+	account  account.Memory
+	policy   policy.Memory
+	removal  removal.Memory
+	conclude conclude.Memory
+}
 
 // pass is one look at one NodeSync: what each step found, for the steps after
 // it and for the conclusion.
@@ -27,15 +48,13 @@ type pass struct {
 	conclude.Found
 	sync   *v1alpha1.NodeSync
 	before *v1alpha1.NodeSync
-	memory *memory
+	memory *remembered
 	view   *cluster.View
 	now    time.Time
 
 	snapshot *render.Snapshot
 	// want is what Git wants, as far as the steps have come.
 	want desired.Desired
-	// namespaceGoes says that the NodeSync's namespace is being deleted.
-	namespaceGoes bool
 	// account is what AWS says of the account; nil before it was asked.
 	account *cloud.Verdict
 	live    plan.Live
@@ -46,57 +65,73 @@ type pass struct {
 	did conclude.Deeds
 }
 
+// stages is how far a pass has got, by Stage.
+type stages struct {
+	install.Installed
+	// ready is the readiness of each definition that was looked at.
+	ready observe.ByRef
+}
+
 // begin starts a pass over a NodeSync.
 func (r *Reconciler) begin(sync *v1alpha1.NodeSync) *pass {
-	memory := r.memories.recall(client.ObjectKeyFromObject(sync), sync.UID)
+	known := r.recall(client.ObjectKeyFromObject(sync), sync.UID)
 	return &pass{
 		Reconciler: r,
 		sync:       sync,
 		before:     sync.DeepCopy(),
-		memory:     memory,
-		view:       &cluster.View{Cached: r.Client, Uncached: r.Uncached, Memory: &memory.cluster},
+		memory:     known,
+		view:       &cluster.View{Cached: r.Client, Uncached: r.Uncached, Memory: &known.cluster},
 		now:        r.Settings.Now(),
 	}
 }
 
 // attempt is the way of the data.
-func (p *pass) attempt() []step {
-	return []step{
-		{stepFetch, p.fetch},
-		{stepVerify, p.verify},
-		{stepConfigure, p.configure},
-		{stepSee, p.see},
-		{stepVerifyCloud, p.verifyCloud},
-		{stepSeeCollision, p.seeCollision},
-		{stepResolveCharts, p.resolveCharts},
-		{stepRender, p.render},
-		{stepSeeVanished, p.seeVanished},
-		{stepMakePlan, p.makePlan},
-		{stepInstallCharts, p.installCharts},
-		{stepAnnounce, p.announce},
-		{stepApplyPlan, p.applyPlan},
-		{stepObserve, p.observe},
-		{stepRecordApplied, p.recordApplied},
-		{stepSeeLaunches, p.seeLaunches},
-		{stepSeeNodeDrift, p.seeNodeDrift},
-		{stepSettleCharts, p.settleCharts},
-		{stepRemove, p.remove},
+func (p *pass) attempt() []step.Step {
+	return []step.Step{
+		{Name: step.Fetch, Take: p.fetch},
+		{Name: step.Verify, Take: p.verify},
+		{Name: step.Configure, Take: p.desire((*desired.Step).Configure)},
+		{Name: step.See, Take: p.see},
+		{Name: step.VerifyCloud, Take: p.verifyCloud},
+		{Name: step.SeeCollision, Take: p.seeCollision},
+		{Name: step.ResolveCharts, Take: p.resolveCharts},
+		{Name: step.Render, Take: p.render},
+		{Name: step.SeeVanished, Take: p.seeVanished},
+		{Name: step.MakePlan, Take: p.makePlan},
+		{Name: step.InstallCharts, Take: p.installCharts},
+		{Name: step.Announce, Take: p.announce},
+		{Name: step.ApplyPlan, Take: p.applyPlan},
+		{Name: step.Observe, Take: p.observe},
+		{Name: step.RecordApplied, Take: p.removesServed((*removal.Step).RecordApplied)},
+		{Name: step.SeeLaunches, Take: p.seeLaunches},
+		{Name: step.SeeNodeDrift, Take: p.seeNodeDrift},
+		{Name: step.SettleCharts, Take: p.settleCharts},
+		{Name: step.Remove, Take: p.removesServed((*removal.Step).Run)},
 	}
 }
 
 // run takes the steps in order until one fails.
-func (p *pass) run(ctx context.Context, steps ...step) {
+func (p *pass) run(ctx context.Context, steps ...step.Step) {
 	for _, s := range steps {
-		p.Points.Step(string(s.name))
+		p.Points.Step(string(s.Name))
 		began := p.Settings.Now()
-		err := s.take(ctx)
-		p.did.Took = append(p.did.Took, conclude.Took{Step: string(s.name), Duration: p.Settings.Now().Sub(began)})
+		err := s.Take(ctx)
+		p.did.Took = append(p.did.Took, conclude.Took{Step: string(s.Name), Duration: p.Settings.Now().Sub(began)})
 		if err != nil {
 			p.Fault = fault.Classify(err)
 			p.stopped(err)
 			return
 		}
 	}
+}
+
+// see reads what lives from the watch cache.
+func (p *pass) see(ctx context.Context) (err error) {
+	if p.live, err = p.view.Live(ctx); err != nil {
+		return err
+	}
+	p.live.Removals = p.sync.Status.Removals
+	return nil
 }
 
 // stopped draws from an error what the next pass has to know.
@@ -109,14 +144,7 @@ func (p *pass) stopped(err error) {
 	}
 }
 
-// wakeNow asks for a pass at once.
-func (p *pass) wakeNow() { p.WakeBy(p.now) }
-
 func (p *pass) name() types.NamespacedName { return client.ObjectKeyFromObject(p.sync) }
-
-func (p *pass) timeout() time.Duration { return p.sync.GetTimeout() }
-
-func (p *pass) retryInterval() time.Duration { return p.sync.GetRetryInterval() }
 
 // revision is the one that the pass is about, or that the last one was.
 func (p *pass) revision() string {
@@ -125,6 +153,3 @@ func (p *pass) revision() string {
 	}
 	return p.snapshot.Revision
 }
-
-// timestamp is the pass's time as status holds it.
-func (p *pass) timestamp() metav1.Time { return metav1.NewTime(p.now.Truncate(time.Second)) }

@@ -84,9 +84,9 @@ func TestCloudIsAskedNowAndThen(t *testing.T) {
 	b.cloud.err = &cloud.DeniedError{Err: errUnreachable}
 	looks(1, "False", "Denied")
 	looks(1, "False", "Denied")
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	looks(2, "False", "Denied")
-	b.clock.forward(b.pass().retryInterval())
+	b.clock.forward(b.pass().sync.GetRetryInterval())
 	b.cloud.err, b.cloud.cluster = nil, cloud.Cluster{Name: "prod-eu", CertificateAuthority: []byte(certificate)}
 	looks(3, "True", "Verified")
 	b.clock.forward(10*time.Minute - 1)

@@ -1,3 +1,11 @@
+// Package reconcile is the controller of NodeSyncs.
+//
+// One pass goes one way: fetch a Snapshot, read plumbline.yaml, resolve the
+// charts, render the Set, plan it against what lives, install the charts, apply
+// what changed, take away what left, and conclude. A pass never waits: it does
+// what can be done now, notes what it waits for, and is woken by watches or by
+// the earliest of its times. Only the conclusion writes status, sends events,
+// records metrics, posts commit statuses and says when the next pass comes.
 package reconcile
 
 import (
@@ -6,6 +14,7 @@ import (
 
 	"github.com/fluxcd/pkg/runtime/controller"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,7 +29,11 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/policy"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/reconcile/wake"
@@ -70,7 +83,9 @@ type Reconciler struct {
 	Points steppoint.Points
 
 	arrivals apply.Arrivals
-	memories memories
+	memories memory.Store[remembered]
+	// registry is what each NodeSync has in Git.
+	registry policy.Registry
 	schemas  schema.Cache
 	clouds   account.Clouds
 	watches  *watch.Watches
@@ -82,9 +97,8 @@ type Reconciler struct {
 type Settings struct {
 	// Namespace is the daemon's; NodeSyncs and their Secrets live there.
 	Namespace string
-	// Pod is the daemon's own, and Node the one that it runs on; both empty outside
-	// a cluster.
-	Pod, Node string
+	// Own is the daemon's own pod, and the node that it runs on; zero outside a cluster.
+	Own plan.Host
 	// CloudInterval is the least time between two questions to EC2.
 	CloudInterval time.Duration
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
@@ -103,8 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	sync := &v1alpha1.NodeSync{}
 	if err := r.Client.Get(ctx, req.NamespacedName, sync); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.memories.forget(req.NamespacedName)
-			r.Reports.Forget(req.NamespacedName)
+			r.forget(req.NamespacedName)
 			r.voice().Forget(ctx, req.NamespacedName)
 			return ctrl.Result{}, r.Source.Forget(req.String())
 		}
@@ -132,18 +145,48 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 
 	switch {
 	case sync.Namespace != r.Settings.Namespace:
-		p.notWatched()
+		p.Elsewhere = true // its Secrets must not be read
 	case unheard != nil:
-		p.WakeBy(p.now.Add(p.retryInterval())) // no watch will
-		p.run(ctx, step{stepListen, func(context.Context) error { return unheard }})
+		p.WakeBy(p.now.Add(p.sync.GetRetryInterval())) // no watch will
+		p.run(ctx, step.Step{Name: step.Listen, Take: func(context.Context) error { return unheard }})
 	case !sync.DeletionTimestamp.IsZero():
 		p.run(ctx, p.deletion()...)
 	case !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer):
-		p.run(ctx, step{stepAddFinalizer, p.addFinalizer})
+		p.run(ctx, step.Step{Name: step.AddFinalizer, Take: p.addFinalizer})
 	case sync.Spec.Suspend:
 		p.Suspended = true
+		p.policyStep().Answer(ctx)
 	default:
 		p.run(ctx, p.attempt()...)
 	}
 	return result, err
+}
+
+// recall returns what is remembered of a NodeSync.
+func (r *Reconciler) recall(name types.NamespacedName, uid types.UID) *remembered {
+	m, fresh := r.memories.Recall(name, uid)
+	if fresh {
+		r.registry.Forget(name) // of one that had the name before
+	}
+	return m
+}
+
+// forget drops what is remembered of a NodeSync.
+func (r *Reconciler) forget(name types.NamespacedName) {
+	r.memories.Forget(name)
+	r.registry.Forget(name)
+	r.Reports.Forget(name)
+}
+
+// newest is the NodeSync that a pass goes by, unless it is to be looked at again after wait.
+func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (sync *v1alpha1.NodeSync, wait time.Duration, err error) {
+	name := client.ObjectKeyFromObject(cached)
+	m := r.recall(name, cached.UID)
+	newest, err := m.lag.Newest(ctx, cached, m.conclude.Saved, r.Uncached, r.Settings.Now())
+	if newest.Restored {
+		ctrl.LoggerFrom(ctx).Info("the API server has an older version of the NodeSync than was written: it was restored, and what is remembered is dropped",
+			"written", m.conclude.Saved, "restored", newest.Sync.ResourceVersion)
+		r.forget(name)
+	}
+	return newest.Sync, newest.Wait, err
 }

@@ -8,89 +8,62 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
 
+// removing is one step of removals.
+type removing func(*removal.Step, context.Context) (removal.Result, error)
+
 // seeVanished finds the NodePools that were applied and that another client has deleted.
 func (p *pass) seeVanished(ctx context.Context) (err error) {
-	step := p.removalStep()
-	p.live.Vanished, err = step.Vanished(ctx)
-	p.Join(step.Findings)
+	work := p.removalStep()
+	p.live.Vanished, err = work.Vanished(ctx)
+	p.live.Recorded = work.Recorded()
+	p.Join(work.Findings)
 	return err
 }
 
-// recordApplied records what of the NodeSync lives, once its kinds are served.
-func (p *pass) recordApplied(ctx context.Context) error {
-	if !p.stages.CRDs.Ready {
-		return nil
+// removesServed takes one step of removals, once the kinds are served: without them there
+// is nothing to look at, and the wait is noted.
+func (p *pass) removesServed(take removing) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !p.stages.CRDs.Ready {
+			return nil
+		}
+		return p.removes(take)(ctx)
 	}
-	step := p.removalStep()
-	err := step.RecordApplied(ctx)
-	p.Join(step.Findings)
-	return err
 }
-
-// remove records what has left the repository, and takes what an earlier pass
-// has recorded one step further.
-func (p *pass) remove(ctx context.Context) error {
-	if !p.stages.CRDs.Ready {
-		return nil // without a kind there is nothing to look at; the wait is noted
-	}
-	return p.removes(ctx, (*removal.Step).Run)
-}
-
-// drain takes everything of a NodeSync away that is being deleted.
-func (p *pass) drain(ctx context.Context) (err error) {
-	planning := p.policyStep()
-	p.plan, err = planning.MakeEmpty(ctx)
-	p.Join(planning.Findings)
-	if err != nil {
-		return err
-	}
-	return p.removes(ctx, (*removal.Step).Drain)
-}
-
-// finishDrained ends the deletion once nothing is left.
-func (p *pass) finishDrained(ctx context.Context) error {
-	return p.removes(ctx, (*removal.Step).FinishDrained)
-}
-
-// orphan ends the deletion, and leaves objects and nodes.
-func (p *pass) orphan(ctx context.Context) error { return p.removes(ctx, (*removal.Step).Orphan) }
 
 // removes takes one step of removals.
-func (p *pass) removes(ctx context.Context, take func(*removal.Step, context.Context) (removal.Result, error)) error {
-	step := p.removalStep()
-	result, err := take(step, ctx)
-	p.Join(step.Findings)
-	p.did.Removed = append(p.did.Removed, result.Deeds...)
-	if result.Ended != "" {
-		p.finish(result.Ended)
+func (p *pass) removes(take removing) func(context.Context) error {
+	return func(ctx context.Context) error {
+		work := p.removalStep()
+		result, err := take(work, ctx)
+		p.Join(work.Findings)
+		p.did.Removed = append(p.did.Removed, result.Deeds...)
+		if result.Ended != "" {
+			p.finish(result.Ended)
+		}
+		return err
 	}
-	return err
-}
-
-// finish takes our finalizer off: the deletion is concluded.
-func (p *pass) finish(how string) {
-	controllerutil.RemoveFinalizer(p.sync, v1alpha1.Finalizer)
-	p.Event(v1alpha1.ReasonDeleted, "the deletion is concluded: "+how)
-	p.Finished = true
 }
 
 func (p *pass) removalStep() *removal.Step {
-	cluster, region := p.clusterName()
+	cluster, region := p.want.Cluster(p.sync.Status.Karpenter)
 	planning := p.policyStep()
 	return &removal.Step{
 		Tools: removal.Tools{
-			Client: p.Client, Uncached: p.Uncached, Launches: p.Launches, EC2: p.ec2,
+			Client: p.Client, Uncached: p.Uncached, Launches: p.Launches,
+			EC2:      func(ctx context.Context, region string) (teardown.EC2, error) { return p.dial(ctx, region) },
 			AskEvery: p.Settings.CloudInterval, StillLeader: p.Settings.StillLeader, Reached: p.Points.Phase,
 		},
 		Sync: p.sync, Before: p.before, View: p.view, Memory: &p.memory.removal, Now: p.now,
 		Set: p.want.Set, Live: p.live, Served: p.live.Served, Plan: p.plan.Plan,
 		Revision: p.revision(), Applied: p.Unwritten == nil && p.sync.Status.LastAppliedRevision == p.revision(),
-		Written: p.writes(), Ready: p.stages.objects,
+		Written: p.writes(), Ready: p.stages.ready,
 		Controller: p.stages.Controller, Alive: p.stages.Alive,
-		Cluster: cluster, Region: region, Account: p.account, NamespaceGoes: p.namespaceGoes,
+		Cluster: cluster, Region: region, Account: p.account,
 		GoesTo: planning.GoesTo, Left: planning.Left,
 	}
 }
@@ -104,7 +77,57 @@ func (p *pass) writes() []removal.Write {
 	return writes
 }
 
-// ec2 asks for instances in a region, and does not wait long.
-func (p *pass) ec2(ctx context.Context, region string) (teardown.EC2, error) {
-	return p.dial(ctx, region)
+// deletion is what concludes a NodeSync that is being deleted: its nodes are
+// left, or taken away. A suspended one is concluded, too.
+func (p *pass) deletion() []step.Step {
+	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
+		return []step.Step{
+			{Name: step.Drainable, Take: p.removes((*removal.Step).Drainable)},
+			{Name: step.See, Take: p.see},
+			{Name: step.SeeVanished, Take: p.seeVanished},
+			{Name: step.VerifyCloud, Take: p.verifyCloud},
+			{Name: step.SeeCollision, Take: p.seeCollision},
+			{Name: step.SeeController, Take: p.seeController},
+			{Name: step.Drain, Take: p.drain},
+			{Name: step.FinishDrained, Take: p.removes((*removal.Step).FinishDrained)},
+		}
+	}
+	return []step.Step{{Name: step.See, Take: p.see}, {Name: step.Orphan, Take: p.removes((*removal.Step).Orphan)}}
+}
+
+// addFinalizer comes before anything that a deletion would have to undo.
+func (p *pass) addFinalizer(context.Context) error {
+	controllerutil.AddFinalizer(p.sync, v1alpha1.Finalizer)
+	p.Wait("finalizer", "taking charge")
+	p.WakeBy(p.now)
+	return nil
+}
+
+// seeController reads whether Karpenter's controller is alive, where there has
+// been one.
+func (p *pass) seeController(ctx context.Context) error {
+	if p.sync.Status.Karpenter == nil {
+		return nil
+	}
+	var err error
+	p.stages.Controller, p.stages.Alive, err = p.chartStep().Controller(ctx)
+	return err
+}
+
+// drain takes everything of a NodeSync away that is being deleted.
+func (p *pass) drain(ctx context.Context) (err error) {
+	planning := p.policyStep()
+	p.plan, err = planning.MakeEmpty(ctx)
+	p.Join(planning.Findings)
+	if err != nil {
+		return err
+	}
+	return p.removes((*removal.Step).Drain)(ctx)
+}
+
+// finish takes our finalizer off: the deletion is concluded.
+func (p *pass) finish(how string) {
+	controllerutil.RemoveFinalizer(p.sync, v1alpha1.Finalizer)
+	p.Event(v1alpha1.ReasonDeleted, "the deletion is concluded: "+how)
+	p.Finished = true
 }

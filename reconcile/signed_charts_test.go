@@ -70,7 +70,7 @@ func TestSignaturesOfCharts(t *testing.T) {
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || fault.Classify(err).Class != fault.Terminal) {
 					t.Fatalf("Pull() = %v, want %q", err, c.want)
 				}
-				b.clock.forward(p.retryInterval())
+				b.clock.forward(p.sync.GetRetryInterval())
 				p.now = b.clock.now()
 			}
 			if verified != c.verified {

@@ -23,6 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/render"
 	renderschema "github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -60,7 +61,7 @@ func TestARefusedStatusIsSaid(t *testing.T) {
 			found := []found{poolsLeaving(20, v1alpha1.RemovalPacing, 1, strings.Repeat("long ", 90)), func(p *pass) {
 				p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
 				p.want.Karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu"}}
-				p.wakeNow()
+				p.WakeBy(p.now)
 			}}
 			again := b.concluded(b.pass(), found...)
 			sync := b.read()
@@ -136,7 +137,7 @@ func TestFiveHundredPoolsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.stages.CRDs.Ready = true
-	if err := p.remove(t.Context()); err != nil {
+	if err := p.removesServed((*removal.Step).Run)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.summarize()

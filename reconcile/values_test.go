@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -14,7 +15,9 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -140,6 +143,32 @@ func TestValuesThatAreNotThere(t *testing.T) {
 	}
 }
 
+// TestValuesOfAnotherNodeSync: that a Secret is labelled for values lets no commit of
+// another NodeSync's repository have it, not even where it may be missing.
+func TestValuesOfAnotherNodeSync(t *testing.T) {
+	for names, refused := range map[string]bool{"": true, "prod-us": true, "prod": false, "prod-us, prod": false} {
+		t.Run(names, func(t *testing.T) {
+			secret := secretWith("s", true, map[string]string{"values.yaml": "a: " + marker})
+			secret.Annotations = map[string]string{v1alpha1.NodeSyncsAnnotation: names}
+			b := newBed(t, nodeSync(unchanged), secret)
+			for _, optional := range []bool{false, true} {
+				p := b.installing()
+				entry := from(render.FromSecret, "s")
+				entry.Optional = optional
+				p.want.Karpenter.ValuesFrom = []render.ValuesFrom{entry}
+				err := p.desiredStep().MergeValues(t.Context())
+				var is *grant.RefusedError
+				if errors.As(err, &is) != refused || !refused && err != nil {
+					t.Errorf("MergeValues() = %v", err)
+				}
+				if refused && (p.want.Values.Merged != nil || strings.Contains(err.Error(), "hunter2")) {
+					t.Errorf("it was read: %v, %v", p.want.Values.Merged, err)
+				}
+			}
+		})
+	}
+}
+
 // TestInstalledChartsStayWhereValuesAreMissing: that somebody deletes a Secret holds
 // up neither definitions nor removals.
 func TestInstalledChartsStayWhereValuesAreMissing(t *testing.T) {
@@ -170,7 +199,7 @@ func TestConfigureReadsValuesFiles(t *testing.T) {
 	p.snapshot = &render.Snapshot{FS: fstest.MapFS{
 		"prod/plumbline.yaml": {Data: []byte(head + "valuesFiles: [./v.yaml]\n")}, "prod/v.yaml": {Data: []byte("replicas: 3\n")},
 	}}
-	if err := p.configure(t.Context()); err != nil {
+	if err := p.desire((*desired.Step).Configure)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]map[string]any{{"replicas": int64(3)}}, p.want.FileValues); diff != "" {
@@ -180,7 +209,7 @@ func TestConfigureReadsValuesFiles(t *testing.T) {
 		t.Errorf("it is no input: %v", p.want.Files.Inputs())
 	}
 	p.snapshot.FS.(fstest.MapFS)["prod/v.yaml"].Data = []byte("- a\n")
-	if f := fault.Classify(p.configure(t.Context())); f == nil || f.Reason != v1alpha1.ReasonInvalid {
+	if f := fault.Classify(p.desire((*desired.Step).Configure)(t.Context())); f == nil || f.Reason != v1alpha1.ReasonInvalid {
 		t.Errorf("configure() = %v", f)
 	}
 }

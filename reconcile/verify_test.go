@@ -196,7 +196,7 @@ func TestVerificationThatWasOvertaken(t *testing.T) {
 		t.Errorf("verify() = %v, and the commit is told so", err)
 	}
 	b.source.unsigned = &source.HistoryError{Since: "1", Reason: "HEAD has another history"}
-	b.clock.forward(p.retryInterval())
+	b.clock.forward(p.sync.GetRetryInterval())
 	p.now = b.clock.now()
 	if err := p.verify(t.Context()); err == nil || !strings.Contains(err.Error(), "set spec.source.git.verify.mode to HEAD until SourceVerified is True") {
 		t.Errorf("verify() = %v", err)

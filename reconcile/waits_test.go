@@ -44,7 +44,7 @@ func TestNoWaitWithoutAReason(t *testing.T) {
 					}
 				}
 				if p.Fault == nil {
-					for _, stage := range p.stages.list(p.want.Set) {
+					for _, stage := range p.conclusion().Stages {
 						if !stage.Ready && stage.Message == "" {
 							t.Errorf("Stage %s waits, and says no reason", stage.Name)
 						}

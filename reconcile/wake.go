@@ -2,11 +2,38 @@ package reconcile
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/wake"
+	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
+
+// SetupWithManager registers the controller and the watch of NodeSyncs, for so many passes
+// at a time.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
+	r.lanes.Among(concurrent)
+	r.lanes.Heavy = r.Confine.Heavy
+	r.waker = wake.New(mgr.Elected())
+	built, err := watch.Control(mgr, r, r.waker.Events, concurrent)
+	if err != nil {
+		return err
+	}
+	r.watches = &watch.Watches{
+		Controller: built, Cache: mgr.GetCache(), Kinds: mgr.GetRESTMapper(), Scheme: mgr.GetScheme(),
+		Refusals: r.Refusals, Wakes: r.wakes(), Pace: &observe.Pace{Now: r.Settings.Now}, Now: r.Settings.Now,
+	}
+	return nil
+}
+
+// wakes finds the NodeSyncs that an event wakes.
+func (r *Reconciler) wakes() watch.Wakes {
+	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Launches, Interests: &r.registry}
+}
 
 // Wake has the sources of NodeSyncs fetched now, not at their next interval. It
 // returns before they are.
@@ -17,6 +44,12 @@ func (r *Reconciler) Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error 
 // Look has a pass made over a NodeSync, which reports what has become known beside
 // the passes. It never blocks: at the worst the next pass comes at its time.
 func (r *Reconciler) Look(name types.NamespacedName) { r.waker.Look(name) }
+
+// fetchFor has a NodeSync fetch what is not newer than a time, with a pass of its own.
+func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
+	r.memories.Push(name, at)
+	r.Look(name)
+}
 
 // endLane ends a pass, and wakes the one that waits for that.
 func (r *Reconciler) endLane(repository string) {

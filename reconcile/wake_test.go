@@ -127,7 +127,7 @@ func TestWakingEnds(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("ends with %v", err)
 	}
-	if name := client.ObjectKeyFromObject(&sync); !b.memories.pushed(name).Equal(b.clock.now()) {
+	if name := client.ObjectKeyFromObject(&sync); !b.memories.Pushed(name).Equal(b.clock.now()) {
 		t.Error("the push itself is forgotten")
 	}
 }

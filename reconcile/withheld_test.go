@@ -6,6 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
+	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -41,7 +42,7 @@ func TestDoubtOutlivesTheRevision(t *testing.T) {
 				if err := p.applyPlan(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if err := p.remove(t.Context()); err != nil {
+				if err := p.removesServed((*removal.Step).Run)(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := p.conclude(t.Context()); err != nil {

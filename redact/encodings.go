@@ -100,7 +100,7 @@ func base64s(text string) []string {
 	return all
 }
 
-// within are the characters of base64 that stand for a text alone where it begins offset bytes after
+// within are the characters of base64 that stand only for a text where it begins offset bytes after
 // a multiple of three: three bytes are four characters, and a character at either end may stand
 // for bits of its neighbours, too.
 func within(encoding *base64.Encoding, text string, offset int) string {

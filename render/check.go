@@ -148,7 +148,7 @@ func (k *Karpenter) checkExternal() []problem {
 var sha256Digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // checkCharts looks at where the charts come from. What is wrong with a URL itself
-// is for whoever asks it to say.
+// is for the program that asks it to say.
 func (k *Karpenter) checkCharts(folder string) []problem {
 	if k.Management != Managed && k.Version == "" {
 		return nil

@@ -22,6 +22,7 @@ func checkDefinition(object Object) []problem {
 		found = append(found, checkSchedules(object)...)
 		found = append(found, checkRequirements(object)...)
 		found = append(found, checkInstances(object)...)
+		found = append(found, checkTogether(object)...)
 	}
 	return found
 }

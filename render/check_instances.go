@@ -88,18 +88,10 @@ func fitsOne(requirement map[string]any, value string) bool {
 		return !slices.Contains(values, value)
 	case "DoesNotExist":
 		return false
-	case "Gt", "Lt":
-		has, noNumber := strconv.Atoi(value)
-		if noNumber != nil || len(values) != 1 {
-			return true
-		}
-		bound, noNumber := strconv.Atoi(values[0])
-		if requirement["operator"] == "Gt" {
-			return noNumber != nil || has > bound
-		}
-		return noNumber != nil || has < bound
 	}
-	return true
+	has, noNumber := strconv.Atoi(value)
+	above, below := bounds([]map[string]any{requirement})
+	return noNumber != nil || (above == nil || has > *above) && (below == nil || has < *below)
 }
 
 // others are the requirements on labels, as a person reads them.

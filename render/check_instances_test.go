@@ -27,7 +27,9 @@ func TestInstancesThatContradict(t *testing.T) {
 		"a type of another size":   {"[{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}, {key: karpenter.k8s.aws/instance-size, operator: NotIn, values: [large]}]", "none of node.kubernetes.io/instance-type [m5.large]"},
 		"a type, and it is right":  {"[{key: node.kubernetes.io/instance-type, operator: In, values: [u-6tb1.112xlarge]}, {key: karpenter.k8s.aws/instance-category, operator: In, values: [u]}, {key: karpenter.k8s.aws/instance-generation, operator: Lt, values: ['2']}]", ""},
 		"listed and excluded":      {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}, {key: karpenter.k8s.aws/instance-family, operator: NotIn, values: [m5]}]", "none of karpenter.k8s.aws/instance-family [m5]"},
-		"an operator that is new":  {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}, {key: karpenter.k8s.aws/instance-generation, operator: Gte, values: ['7']}]", ""},
+		"an operator that is new":  {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}, {key: karpenter.k8s.aws/instance-generation, operator: Like, values: ['7']}]", ""},
+		"at least a generation":    {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}, {key: karpenter.k8s.aws/instance-generation, operator: Gte, values: ['7']}]", "no instance type meets these requirements together"},
+		"at most its generation":   {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}, {key: karpenter.k8s.aws/instance-generation, operator: Lte, values: ['5']}]", ""},
 		"another label":            {"[{key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}, {key: team, operator: In, values: [data]}]", ""},
 	}
 	for name, c := range cases {

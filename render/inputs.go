@@ -64,7 +64,7 @@ func (in Inputs) Absent() Inputs {
 	return none
 }
 
-// add takes over the inputs of a part of the render.
+// add adds the inputs of a part of the render.
 func (in Inputs) add(part Inputs) {
 	for name, identity := range part {
 		known, ok := in[name]

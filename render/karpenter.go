@@ -21,7 +21,7 @@ type Karpenter struct {
 	Repository string `json:"repository,omitempty"`
 	// Digests pin the charts. Default: any content will do.
 	Digests Digests `json:"digests,omitzero"`
-	// Adopt says that what somebody else has installed of Karpenter is taken over.
+	// Adopt says that what another tool has installed of Karpenter is adopted.
 	// Default: it is refused.
 	Adopt bool `json:"adopt,omitempty"`
 	// AcceptUntested are versions that are newer than what plumbline knows, and are
@@ -38,7 +38,7 @@ type Karpenter struct {
 	ValuesFiles []string `json:"valuesFiles,omitempty"`
 	// Values of the main chart, merged over all others. Null takes a default away.
 	Values map[string]any `json:"values,omitempty"`
-	// IgnoreDifferences are fields of what the charts make that are somebody else's.
+	// IgnoreDifferences are fields of what the charts make that are another tool's.
 	IgnoreDifferences []IgnoreDifference `json:"ignoreDifferences,omitempty"`
 	// Nodes are the files and folders with definitions, from the folder of
 	// plumbline.yaml. Default: that folder itself.
@@ -110,7 +110,7 @@ type Management string
 const (
 	// Managed charts are installed by plumbline.
 	Managed Management = "Managed"
-	// External charts are someone else's; plumbline waits for their CRDs and
+	// External charts are another client's; plumbline waits for their CRDs and
 	// controller, and for those of Version where it is given.
 	External Management = "External"
 )

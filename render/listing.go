@@ -10,8 +10,8 @@ type listing struct {
 	err error
 }
 
-// kustomization takes a folder with a kustomization: the files where it lists
-// files alone, so that each is read for itself and errors have their lines, and
+// kustomization takes a folder with a kustomization: the files where it lists only files,
+// so that each is read for itself and errors have their lines, and
 // the folder where it has to be built.
 func (w *walk) kustomization(folder string) error {
 	found, known := w.before[folder]

@@ -3,7 +3,6 @@ package render
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,43 +62,29 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	if len(problems) > 0 {
 		return Object{}, problems
 	}
-	if held, ok := m.values.Once(content).(map[string]any); ok {
-		content = held
-	}
 	desired := &unstructured.Unstructured{Object: content}
+	last := m.values.last(desired)
+	desired.Object = m.values.like(content, last, nil)
 	made := Object{
 		Ref:       Ref{Kind: kind.GVK.Kind, Name: desired.GetName()},
 		Origin:    d.origin,
 		Desired:   desired,
 		Defaulted: desired.DeepCopy(),
 	}
+	made.Warning = warnOfInstances(made)
 	problems = checkDefinition(made)
 	if m.validator != nil {
 		m.validator.Default(made.Defaulted)
-		share(desired.Object, made.Defaulted.Object)
 		for _, err := range m.validator.Validate(ctx, desired) {
 			problems = append(problems, problem{err.Field, fieldMessage(made.Ref, err)})
 		}
 	}
+	made.Defaulted.Object = m.values.like(made.Defaulted.Object, desired.Object, last)
+	m.values.see(made.Defaulted)
 	if len(problems) == 0 {
 		problems = checkReadable(made)
 	}
 	return made, problems
-}
-
-// share has a copy use the parts of the original that it has not changed.
-func share(original, copied map[string]any) {
-	for key, value := range copied {
-		before := original[key]
-		if reflect.DeepEqual(before, value) {
-			copied[key] = before
-			continue
-		}
-		from, both := before.(map[string]any)
-		if into, ok := value.(map[string]any); ok && both {
-			share(from, into)
-		}
-	}
 }
 
 func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, []problem) {

@@ -22,6 +22,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"malformed":          {"a: b: c\n", []string{"a.yaml: not YAML: mapping values are not allowed in this context"}},
 		"a list":             {"- a\n", []string{"a.yaml:1: it is not an object: apiVersion and kind are missing"}},
+		"a pointer of LFS":   {"version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 12\n", []string{"a.yaml: it is a pointer of Git LFS, which is not fetched: commit the file itself"}},
 		"no kind":            {"apiVersion: v1\n", []string{"a.yaml:1: it is not an object: apiVersion or kind is missing"}},
 		"a foreign kind":     {object("apps/v1", "Deployment", ""), []string{"a.yaml:2: Deployment (apps/v1) is refused: plumbline is for NodePool and EC2NodeClass; leave it to the tool that applies the rest"}},
 		"a name alike":       {object("other.example.com/v1", "NodePool", ""), []string{"a.yaml:2: NodePool (other.example.com/v1) is refused"}},

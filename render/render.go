@@ -75,8 +75,6 @@ type run struct {
 
 	objects []Object
 	errs    Errors
-	// warnings are the Set's.
-	warnings []string
 }
 
 // sources lists what objects come from. The folder itself and its plumbline.yaml
@@ -97,7 +95,6 @@ func (r *run) sources(ctx context.Context, w *walk, nodes []string) ([]source, e
 		}
 	}
 	r.errs = append(r.errs, w.errs...)
-	r.warnings = w.warnings
 	return w.sources, nil
 }
 
@@ -191,8 +188,30 @@ func (r *run) conclude(name string) (*Set, error) {
 	case len(r.objects) == 0:
 		return nil, &EmptyError{Path: name}
 	default:
-		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs.clone(), Warnings: r.warnings}, nil
+		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs.clone(), Warnings: warningsOn(r.objects)}, nil
 	}
+}
+
+// mostWarned is how many warnings a Set has: a commit can have any number.
+const mostWarned = 5
+
+// warningsOn are those on the first few objects, and how many more there are.
+func warningsOn(objects []Object) []string {
+	var warnings []string
+	more := 0
+	for i := range objects {
+		switch {
+		case objects[i].Warning == "":
+		case len(warnings) < mostWarned:
+			warnings = append(warnings, fmt.Sprintf("%s: %s", objects[i].Origin, objects[i].Warning))
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		warnings = append(warnings, fmt.Sprintf("and %d more warnings like these", more))
+	}
+	return warnings
 }
 
 // limited turns an error of the limits into one with a place.

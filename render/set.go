@@ -42,6 +42,8 @@ type Object struct {
 	// Defaulted is Desired with the defaults of the schema. It shares with Desired
 	// what no default is in.
 	Defaulted *unstructured.Unstructured
+	// Warning is a sentence on it that a person should read; empty where there is none.
+	Warning string
 }
 
 // Set is what a Snapshot renders to.

@@ -2,8 +2,8 @@ package render
 
 import "github.com/plumbline-dev/plumbline/render/document"
 
-// SetAdoption returns the text of a plumbline.yaml that asks for what is there to be
-// taken over, in a namespace and at a version where these are given, and every other
+// SetAdoption returns the text of a plumbline.yaml that asks for what is there to be adopted,
+// in a namespace and at a version where these are given, and every other
 // byte as it was. Errors: Errors.
 func SetAdoption(file string, data []byte, namespace, version string) ([]byte, error) {
 	edited, err := document.Set(data, true, "adopt")

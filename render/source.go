@@ -34,9 +34,7 @@ type walk struct {
 	// walked are the folders that were: entries of nodes may be below each other.
 	walked map[string]bool
 	errs   Errors
-	// warnings name what is passed over.
-	warnings []string
-	snap     Snapshot
+	snap   Snapshot
 	// before are the listings of the last render, after those of this one.
 	before, after map[string]listing
 }
@@ -116,7 +114,8 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 	}
 	switch {
 	case isSubmodule(entry):
-		w.warnings = append(w.warnings, name+" is a submodule, which is not fetched: what is in it is not applied")
+		// Not passed over: definitions that were moved into it would look removed.
+		w.fail(name, "it is a submodule, which is not fetched: put its files into this repository, or list under nodes the folders that have definitions")
 	case folder && name == w.charts:
 	case folder:
 		return w.folder(name, depth+1)

@@ -127,7 +127,7 @@ func (s *substitution) text(at *field.Path, text string) string {
 	return out.String()
 }
 
-// script leaves alone whatever is shell's: only ${NAME} of a known name is
+// script leaves as it is whatever is shell's: only ${NAME} of a known name is
 // replaced, and $${NAME} of a known name becomes ${NAME}.
 func (s *substitution) script(text string) string {
 	var out strings.Builder

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -75,8 +76,15 @@ func (t *tree) read(name string) ([]byte, error) {
 	if int64(len(data)) > t.left.limits.FileBytes {
 		return nil, tooLarge(name, t.left.limits.FileBytes)
 	}
+	if bytes.HasPrefix(data, []byte(lfsPointer)) {
+		return nil, Error{File: name, Message: "it is a pointer of Git LFS, which is not fetched: commit the file itself"}
+	}
 	return data, nil
 }
+
+// lfsPointer is how a file begins that stands for another one in Git LFS:
+// https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md#the-pointer
+const lfsPointer = "version https://git-lfs.github.com/spec/"
 
 // ReadDir lists a folder.
 func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {

@@ -2,6 +2,7 @@ package render
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,11 +11,12 @@ import (
 )
 
 // Values hold once what many objects have: the same requirement stands in hundreds
-// of NodePools, in Git and in the cluster. What they hand out is shared, and read
-// only. The zero value is ready, and nil shares nothing but keys.
+// of NodePools, and a definition in Git and in the cluster. What they hand out is shared,
+// and read only. The zero value is ready, and nil shares nothing but keys.
 type Values struct {
-	mu   sync.Mutex
-	held map[string]any
+	mu    sync.Mutex
+	held  map[string]any
+	named named
 }
 
 const (
@@ -22,66 +24,121 @@ const (
 	// Longer ones have a name in them, as a rule.
 	longestHeld = 256
 	// mostHeld bounds what is held, whether it is used any more or not: then all of
-	// it is let go, and what is shared already stays so.
+	// it is released, and what is shared already stays so.
 	mostHeld = 4096
 )
 
 // Once returns a value of JSON that equals the given one and takes the least
 // memory: parts that were seen before are held once, and so are all keys.
 func (v *Values) Once(value any) any {
-	made, _ := v.once(value)
+	made, _, _ := v.once(value, models{})
 	return made
 }
 
+// models are values whose parts are taken where a value has the same in the same place.
+type models [2]any
+
+// matches says which of some models equal a value, a bit for each.
+type matches uint
+
 // once returns the JSON of a value, too, where it is short enough to be held.
-func (v *Values) once(value any) (made any, text string) {
+func (v *Values) once(value any, like models) (made any, text string, equal matches) {
 	switch was := value.(type) {
 	case map[string]any:
-		return v.object(was)
+		return v.object(was, like)
 	case []any:
-		return v.list(was)
+		return v.list(was, like)
 	case string:
-		return was, strconv.Quote(was[:min(len(was), longestHeld)])
+		text = strconv.Quote(was[:min(len(was), longestHeld)])
 	case int64:
-		return was, strconv.FormatInt(was, 10)
+		text = strconv.FormatInt(was, 10)
 	case bool:
-		return was, strconv.FormatBool(was)
+		text = strconv.FormatBool(was)
+	default:
+		// Fractions and nulls are too rare to have a text that no other value has.
+		return value, strings.Repeat(" ", longestHeld), 0
 	}
-	// Fractions and nulls are too rare to have a text that no other value has.
-	return value, strings.Repeat(" ", longestHeld)
+	for i := range like {
+		if like[i] == value {
+			value, equal = like[i], equal|1<<i
+		}
+	}
+	return value, text, equal
 }
 
-func (v *Values) object(was map[string]any) (made any, text string) {
-	fields := make(map[string]any, len(was))
+func (v *Values) object(was map[string]any, like models) (made any, text string, equal matches) {
+	var of [len(models{})]map[string]any
+	for i := range like {
+		of[i], _ = like[i].(map[string]any)
+		if of[i] != nil && len(of[i]) == len(was) {
+			equal |= 1 << i
+		}
+	}
+	keys := slices.Sorted(maps.Keys(was))
+	fields := make([]any, len(keys))
 	var all strings.Builder
 	all.WriteByte('{')
-	for _, key := range slices.Sorted(maps.Keys(was)) {
-		field, text := v.once(was[key])
-		fields[unique.Make(key).Value()] = field
+	for n, key := range keys {
+		var below models
+		for i := range of {
+			below[i] = of[i][key]
+		}
+		field, text, same := v.once(was[key], below)
+		fields[n] = field
+		equal &= same
 		all.WriteString(strconv.Quote(key) + ":" + text + ",")
 	}
 	all.WriteByte('}')
-	return v.hold(all.String(), fields), all.String()
+	if equal != 0 {
+		return equal.first(like), all.String(), equal
+	}
+	return v.hold(all.String(), func() any {
+		object := make(map[string]any, len(keys))
+		for n, key := range keys {
+			object[unique.Make(key).Value()] = fields[n]
+		}
+		return object
+	}), all.String(), 0
 }
 
-func (v *Values) list(was []any) (made any, text string) {
+func (v *Values) list(was []any, like models) (made any, text string, equal matches) {
+	var of [len(models{})][]any
+	for i := range like {
+		of[i], _ = like[i].([]any)
+		if of[i] != nil && len(of[i]) == len(was) {
+			equal |= 1 << i
+		}
+	}
 	items := make([]any, len(was))
 	var all strings.Builder
 	all.WriteByte('[')
-	for i := range was {
-		item, text := v.once(was[i])
-		items[i] = item
+	for n := range was {
+		var below models
+		for i := range of {
+			if n < len(of[i]) {
+				below[i] = of[i][n]
+			}
+		}
+		item, text, same := v.once(was[n], below)
+		items[n] = item
+		equal &= same
 		all.WriteString(text + ",")
 	}
 	all.WriteByte(']')
-	return v.hold(all.String(), items), all.String()
+	if equal != 0 {
+		return equal.first(like), all.String(), equal
+	}
+	return v.hold(all.String(), func() any { return items }), all.String(), 0
 }
 
-// hold returns the value of a text that is held, which from now on is this one
+// first is the first of the models that are equal.
+func (m matches) first(like models) any { return like[bits.TrailingZeros(uint(m))] }
+
+// hold returns the value of a text that is held, which from now on is the one that is built
 // where there was none.
-func (v *Values) hold(text string, value any) any {
+func (v *Values) hold(text string, build func() any) any {
 	if v == nil || len(text) > longestHeld {
-		return value
+		return build()
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -91,6 +148,7 @@ func (v *Values) hold(text string, value any) any {
 	if v.held == nil || len(v.held) >= mostHeld {
 		v.held = map[string]any{}
 	}
+	value := build()
 	v.held[text] = value
 	return value
 }

@@ -91,7 +91,7 @@ func TestSuspendAndResume(t *testing.T) {
 func TestReconcileWaits(t *testing.T) {
 	for name, after := range verdicts() {
 		switch name {
-		case "waiting", "removing", "new", "changed", "retrying", "suspended", "deleted", "requested", "ahead":
+		case "waiting", "removing", "new", "changed", "retrying", "suspended", "deleted", "requested", "ahead", "unwritten":
 			continue // no end yet
 		}
 		t.Run(name, func(t *testing.T) {

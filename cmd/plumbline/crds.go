@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -14,16 +13,6 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
-
-// targetCRDs are those of the version in Git. They are had once, when they are
-// first asked for: that may mean a pull of the charts.
-type targetCRDs func() ([]*apiextensionsv1.CustomResourceDefinition, error)
-
-func targetOf(ctx context.Context, git *render.Karpenter, path string, files *render.Snapshot) targetCRDs {
-	return sync.OnceValues(func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-		return crdsOf(ctx, git, path, files)
-	})
-}
 
 // crdsOf are the CRDs of the version in Git: those that this program was built
 // with, or those of its chart.
@@ -88,7 +77,7 @@ func (d *onDisk) offlineCRDs(ctx context.Context, given string) (crds []*apiexte
 	}
 	crds, version, err = schema.Embedded()
 	if git.Version == "" {
-		version = "" // whoever installs Karpenter decides it
+		version = "" // the tool that installs Karpenter decides it
 	}
 	return crds, version, err
 }

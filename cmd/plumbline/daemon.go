@@ -238,8 +238,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Meter: meter,
 		Settings: reconcile.Settings{
 			Namespace:            o.namespace,
-			Pod:                  o.podName,
-			Node:                 o.nodeName,
+			Own:                  o.host(),
 			CloudInterval:        o.cloudInterval,
 			CertificateAuthority: authority,
 			Grants:               grant.Policy{Unannotated: o.anyHost},

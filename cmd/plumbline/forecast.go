@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -18,7 +20,7 @@ import (
 type upgradeForecast struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Refused is why it is not made.
+	// Refused is why it is not made, where the plan does not say so by itself.
 	Refused string         `json:"refused,omitempty"`
 	Pools   []poolForecast `json:"pools"`
 	// Warnings are what could not be looked at.
@@ -38,24 +40,28 @@ func (p poolForecast) String() string {
 }
 
 // forecast looks at what an upgrade does to nodes, where the version in force is
-// another one and ours to change.
-func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, git *render.Karpenter, target targetCRDs, live plan.Live) error {
-	if !upgrades(sync, git) {
+// another one and ours to change. known are the CRDs of a version whose charts are out of
+// reach.
+func (p *planned) forecast(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, seen *preview.Preview, known func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)) error {
+	if !upgrades(sync, seen.Karpenter) {
 		return nil
 	}
-	f := &upgradeForecast{From: sync.Status.Karpenter.Version, To: git.Version}
-	if err := karpenter.CheckHop(f.From, f.To); err != nil {
+	f := &upgradeForecast{From: sync.Status.Karpenter.Version, To: seen.Karpenter.Version}
+	if err := karpenter.CheckHop(f.From, f.To); err != nil && p.stopped == "" && p.chartsRefused == "" {
 		f.Refused = err.Error()
 	}
 	old, err := liveCRDs(ctx, c)
 	if err != nil {
 		return err
 	}
-	next, err := target()
+	next, err := known(f.To)
+	if seen.Charts != nil {
+		next, err = seen.Charts.CRDs(ctx)
+	}
 	if err != nil {
 		f.Warnings = append(f.Warnings, noCRDs(f.To, err))
 	}
-	f.Pools, err = forecastPools(karpenter.Upgrade{From: f.From, To: f.To, Old: old, New: next}, live)
+	f.Pools, err = forecastPools(karpenter.Upgrade{From: f.From, To: f.To, Old: old, New: next}, seen.Live)
 	p.upgrade = f
 	return err
 }

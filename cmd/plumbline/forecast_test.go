@@ -12,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -41,7 +43,7 @@ func embeddedCluster(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crds, err := embeddedTarget()
+	crds, err := embeddedTarget("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func embeddedCluster(t *testing.T) client.Client {
 }
 
 // embeddedTarget are the CRDs that this program was built with.
-func embeddedTarget() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func embeddedTarget(string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	crds, _, err := schema.Embedded()
 	return crds, err
 }
@@ -76,12 +78,12 @@ func TestForecastUpgrade(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: c.inForce}}}
-			set := &render.Set{Karpenter: render.Karpenter{Version: c.git, Management: render.Managed}}
+			seen := &preview.Preview{Live: fleet(), Desired: desired.Desired{Karpenter: &render.Karpenter{Version: c.git, Management: render.Managed}}}
 			if c.external {
-				set.Karpenter.Management = render.External
+				seen.Karpenter.Management = render.External
 			}
 			whole := &planned{}
-			if err := whole.forecast(t.Context(), embeddedCluster(t), sync, &set.Karpenter, embeddedTarget, fleet()); err != nil {
+			if err := whole.forecast(t.Context(), embeddedCluster(t), sync, seen, embeddedTarget); err != nil {
 				t.Fatal(err)
 			}
 			got := whole.upgrade
@@ -109,9 +111,9 @@ func TestForecastUpgrade(t *testing.T) {
 // though no definition changes.
 func TestForecastPrints(t *testing.T) {
 	sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: "1.8.6"}}}
-	set := &render.Set{Karpenter: render.Karpenter{Version: "1.14.1", Management: render.Managed}}
+	seen := &preview.Preview{Live: fleet(), Desired: desired.Desired{Karpenter: &render.Karpenter{Version: "1.14.1", Management: render.Managed}}}
 	whole := &planned{Plan: &plan.Plan{}}
-	if err := whole.forecast(t.Context(), embeddedCluster(t), sync, &set.Karpenter, embeddedTarget, fleet()); err != nil {
+	if err := whole.forecast(t.Context(), embeddedCluster(t), sync, seen, embeddedTarget); err != nil {
 		t.Fatal(err)
 	}
 	report := newPlanReport(whole)
@@ -123,48 +125,5 @@ func TestForecastPrints(t *testing.T) {
 	var exit *exitError
 	if !errors.As(report.exit(), &exit) || exit.code != exitChanges {
 		t.Errorf("exit: %v", exit)
-	}
-}
-
-// TestSchemaFor: a commit that brings a version is checked against its CRDs, and
-// those are asked for in no other case.
-func TestSchemaFor(t *testing.T) {
-	away := errors.New("the registry is away")
-	for name, c := range map[string]struct {
-		git   string
-		err   error
-		asked int
-		ok    bool
-	}{
-		"another version":              {git: "1.14.1", asked: 1, ok: false},
-		"whose CRDs are not to be had": {git: "1.14.1", err: away, asked: 1, ok: true},
-		"the same version":             {git: "1.8.6", ok: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Version: "1.8.6"}}}
-			git := &render.Karpenter{Version: c.git, Management: render.Managed}
-			var asked int
-			target := func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-				asked++
-				crds, _ := embeddedTarget()
-				for _, crd := range crds {
-					openAPI := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-					openAPI.Required = append(openAPI.Required, "newlyRequired")
-				}
-				return crds, c.err
-			}
-			validator, err := schemaFor(t.Context(), embeddedCluster(t), sync, git, target)
-			if err != nil || asked != c.asked {
-				t.Fatalf("asked %d times, want %d; %v", asked, c.asked, err)
-			}
-			pool := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": render.NodePool, "metadata": map[string]any{"name": "a"}}}
-			var newly bool
-			for _, err := range validator.Validate(t.Context(), pool) {
-				newly = newly || strings.Contains(err.Error(), "newlyRequired")
-			}
-			if newly == c.ok {
-				t.Errorf("the newer CRDs' rule counts: %t", newly)
-			}
-		})
 	}
 }

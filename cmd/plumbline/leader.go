@@ -87,7 +87,7 @@ func held(ctx context.Context, lease resourcelock.Interface, now time.Time) erro
 
 // fence asks before each write whether the lease is ours, and sends none when it
 // is not: a process that was frozen, or cut off, finds out at its first write that
-// another has taken over.
+// another replica leads.
 type fence struct {
 	next        http.RoundTripper
 	stillLeader func(context.Context) error

@@ -16,7 +16,7 @@ import (
 )
 
 // lastLease is a lease that may be deleted with its namespace. Nothing can be created in a
-// namespace that is being deleted, so that whoever held the lease when it went leads until
+// namespace that is being deleted, so that the replica that held the lease when it went leads until
 // its process ends: it is left to conclude the NodeSyncs that are deleted with the namespace.
 type lastLease struct {
 	resourcelock.Interface

@@ -118,6 +118,9 @@ func verdicts() map[string]*v1alpha1.NodeSync {
 		"requested": nodeSync("prod", ready(t, "Succeeded", "applied"), revisions(applied, applied), func(n *v1alpha1.NodeSync) {
 			n.Annotations = map[string]string{meta.ReconcileRequestAnnotation: "now"}
 		}),
+		"unwritten": nodeSync("prod", ready(t, "Succeeded", "applied"), revisions(applied, applied), func(n *v1alpha1.NodeSync) {
+			n.Annotations = map[string]string{v1alpha1.StatusNotWrittenAnnotation: "the API server denies each write of this NodeSync's status: nodesyncs is forbidden"}
+		}),
 		"ahead": nodeSync("prod", ready(t, "Succeeded", "applied"), revisions(applied, pushed), installed),
 		"deleted": nodeSync("prod", ready(u, "Waiting", "waiting for objects"), func(n *v1alpha1.NodeSync) {
 			n.DeletionTimestamp, n.Finalizers, n.Spec.OnDelete = &midday, []string{v1alpha1.Finalizer}, v1alpha1.OnDeleteDrain

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -14,7 +15,6 @@ import (
 // rendered is what a folder on disk renders to.
 type rendered struct {
 	set    *render.Set
-	files  *render.Snapshot
 	schema *schema.Validator
 	// unvalidated says against which version the Set could not be checked.
 	unvalidated string
@@ -26,7 +26,7 @@ func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rendered{files: at.snapshot}
+	r := &rendered{}
 	definitions, version, err := at.offlineCRDs(ctx, crds)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ type onDisk struct {
 	values map[string]any
 }
 
-// unknown names the values that are in the cluster alone.
+// unknown names the values that are only in the cluster.
 func (d *onDisk) unknown() []string {
 	var words []string
 	for _, from := range d.karpenter.ValuesFrom {
@@ -89,7 +89,12 @@ func openOnDisk(path string) (*onDisk, error) {
 		return nil, err
 	}
 	d := &onDisk{root: root, name: name, snapshot: snapshot, karpenter: karpenter, files: render.NewFiles(*snapshot)}
-	d.values, err = valuesOf(commit{karpenter: karpenter, path: name, files: snapshot})
+	read, err := karpenter.ReadValues(d.files, name)
+	if err != nil {
+		return nil, err
+	}
+	merged, err := desired.MergeInGit(karpenter, read)
+	d.values = merged.Merged
 	return d, err
 }
 

@@ -38,6 +38,8 @@ func stateOf(sync *v1alpha1.NodeSync) state {
 		return stateDeleted
 	case sync.Spec.Suspend:
 		return stateSuspended
+	case unwritten(sync) != "":
+		return stateUnknown
 	case !conditions.Has(sync, meta.ReadyCondition), sync.Status.ObservedGeneration < sync.Generation:
 		return stateUnseen
 	case conditions.IsReady(sync) && unknown(sync) != "":
@@ -56,12 +58,20 @@ func stateOf(sync *v1alpha1.NodeSync) state {
 	return stateWaiting
 }
 
+// unwritten says why the status, whatever it says, is that of an earlier pass; empty where
+// the daemon could write it.
+func unwritten(sync *v1alpha1.NodeSync) string {
+	return oneLine(sync.Annotations[v1alpha1.StatusNotWrittenAnnotation])
+}
+
 // unknown says why a Ready that is True does not speak of the newest commit: a status
 // that could not be written stays as it was. Empty where it does.
 func unknown(sync *v1alpha1.NodeSync) string {
 	s := sync.Status
 	requested, asked := meta.ReconcileAnnotationValue(sync.Annotations)
 	switch {
+	case unwritten(sync) != "":
+		return unwritten(sync)
 	case asked && requested != s.LastHandledReconcileAt:
 		return "the reconciliation that was requested has not been handled"
 	case s.LastAttemptedRevision == "":

@@ -31,9 +31,13 @@ With a PATH, a folder of a checkout, the comparison is with nothing, offline:
 everything arrives, and values of the chart are not checked. With --against NODESYNC it is with that NodeSync's cluster:
 what a push of this folder would do. With the name of a NodeSync, the revision
 that its source has now is fetched and compared. Where that changes Karpenter's
-version, it says of each pool what the upgrade does to its nodes. What the daemon
-would refuse as a whole (another cluster's name, values that no chart has, what
-spec.charts.allow does not allow) is printed first.
+version, it says of each pool what the upgrade does to its nodes.
+
+The steps are the daemon's, in its order. Where the daemon would do nothing of
+the commit (another cluster's name, what spec.charts.allow does not allow, a
+definition that is not valid), the reason is printed and no change. Where it
+would refuse only the change of the charts, that is printed first, and then what
+it does under the Karpenter that is in force.
 
 Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system",
@@ -72,7 +76,10 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 		return nil, fmt.Errorf("%s is not a folder: --against compares a folder with the cluster of a NodeSync", of)
 	}
 	if !isFolder {
-		return planNodeSync(ctx, kubeconfig, of)
+		return o.planNodeSync(ctx, kubeconfig, of)
+	}
+	if o.against != "" {
+		return o.planFolder(ctx, kubeconfig, of)
 	}
 	r, err := renderFolder(ctx, of, o.crds)
 	if err != nil {
@@ -81,20 +88,8 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	if o.against == "" {
-		made, err := plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true}, r.schema)
-		return &planned{Plan: made}, err
-	}
-	r.set.Revision = "folder"
-	c, err := connect(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	sync, err := c.nodeSync(ctx, o.against)
-	if err != nil {
-		return nil, err
-	}
-	return planSet(ctx, c, sync, commit{karpenter: &r.set.Karpenter, path: sync.Spec.Path, files: r.files}, r.set, targetOf(ctx, &r.set.Karpenter, sync.Spec.Path, r.files), r.schema)
+	made, err := plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true}, r.schema)
+	return &planned{Plan: made}, err
 }
 
 // embeddedVersion is the version of Karpenter that this program was built with.
@@ -109,7 +104,7 @@ func embeddedVersion() string {
 // exit says by the exit code what the Plan would do.
 func (r planReport) exit() error {
 	switch {
-	case r.Refused > 0, len(r.Refusals) > 0, r.Adoption != nil && !r.Adoption.asked(), r.Upgrade != nil && r.Upgrade.Refused != "":
+	case r.Refused > 0, r.Stopped != "", r.ChartsRefused != "", r.Adoption != nil && !r.Adoption.asked(), r.Upgrade != nil && r.Upgrade.Refused != "":
 		return &exitError{code: exitFailed}
 	case r.Held > 0:
 		return &exitError{code: exitHeld}
@@ -129,11 +124,16 @@ type planReport struct {
 	// Adoption is what other tools have installed of Karpenter, and what comes of it.
 	Adoption *adoptReport `json:"adoption,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
-	// Refusals are why the daemon refuses the commit as a whole, and does nothing of it.
-	Refusals []string `json:"refusals,omitempty"`
-	Digest   string   `json:"digest"`
-	Held     int      `json:"held"`
-	Refused  int      `json:"refused"`
+	// Stopped is why the daemon does nothing of the commit. Waits says that it goes on by
+	// itself once what it names is there.
+	Stopped string `json:"stopped,omitempty"`
+	Waits   bool   `json:"waits,omitempty"`
+	// ChartsRefused is why the daemon leaves the charts as they are; it applies the
+	// definitions all the same.
+	ChartsRefused string `json:"chartsRefused,omitempty"`
+	Digest        string `json:"digest"`
+	Held          int    `json:"held"`
+	Refused       int    `json:"refused"`
 }
 
 type changeReport struct {
@@ -155,7 +155,7 @@ type removalReport struct {
 }
 
 func newPlanReport(p *planned) planReport {
-	r := planReport{Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Refusals: words(p.refused), Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
+	r := planReport{Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, ChartsRefused: p.chartsRefused, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, Fields: c.Fields, Message: c.Message})
 		r.Warnings = append(r.Warnings, c.Warnings...)
@@ -177,15 +177,13 @@ func newPlanReport(p *planned) planReport {
 
 // print shows the Plan to people.
 func (r planReport) print(out io.Writer) error {
-	for _, refusal := range r.Refusals {
-		fmt.Fprintln(out, "refused as a whole: "+printable(strings.TrimPrefix(strings.TrimPrefix(refusal, "refused: "), "refused, ")))
-	}
+	r.printRefusals(out)
 	if r.Adoption != nil {
 		r.Adoption.printPlanned(out)
 	}
 	if r.Upgrade != nil {
 		r.Upgrade.print(out)
-	} else if len(r.Changes)+len(r.Removals) == 0 && r.Adoption == nil {
+	} else if len(r.Changes)+len(r.Removals) == 0 && r.Adoption == nil && r.Stopped == "" {
 		fmt.Fprintln(out, "no change")
 	}
 	if len(r.Changes) > 0 {
@@ -206,6 +204,22 @@ func (r planReport) print(out io.Writer) error {
 		fmt.Fprintln(out, "warning: "+printable(warning))
 	}
 	return nil
+}
+
+// printRefusals says what the daemon does not do, and why.
+func (r planReport) printRefusals(out io.Writer) {
+	refused := func(why string) string {
+		return printable(strings.TrimPrefix(strings.TrimPrefix(why, "refused: "), "refused, "))
+	}
+	switch {
+	case r.Waits:
+		fmt.Fprintln(out, "waits: "+printable(strings.TrimPrefix(r.Stopped, "waiting for ")))
+	case r.Stopped != "":
+		fmt.Fprintln(out, "refused as a whole: "+refused(r.Stopped))
+	}
+	if r.ChartsRefused != "" {
+		fmt.Fprintln(out, "the charts are not changed: "+refused(r.ChartsRefused))
+	}
 }
 
 // nodes says on how many nodes the effect is.

@@ -4,30 +4,30 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	facts "github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // planNodeSync fetches what a NodeSync's source has now, and plans it.
-func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*planned, error) {
-	c, err := connect(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	sync, err := c.nodeSync(ctx, name)
+func (o *planOptions) planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*planned, error) {
+	c, sync, err := nodeSyncOf(ctx, kubeconfig, name)
 	if err != nil {
 		return nil, err
 	}
@@ -40,20 +40,35 @@ func planNodeSync(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags
 	if err != nil {
 		return nil, err
 	}
-	karpenter, err := render.ReadKarpenter(*snapshot, sync.Spec.Path)
+	return o.planCommit(ctx, c, sync, snapshot)
+}
+
+// planFolder plans a folder on disk as the commit that it would be.
+func (o *planOptions) planFolder(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, folder string) (*planned, error) {
+	root, name, err := repositoryOf(folder)
 	if err != nil {
 		return nil, err
 	}
-	target := targetOf(ctx, karpenter, sync.Spec.Path, snapshot)
-	validator, err := schemaFor(ctx, c, sync, karpenter, target)
+	snapshot, err := source.Folder(root)
 	if err != nil {
 		return nil, err
 	}
-	set, err := render.Render(ctx, *snapshot, sync.Spec.Path, karpenter, validator, render.WithConfinement(confined(ctx)))
+	snapshot.Revision = "folder"
+	c, sync, err := nodeSyncOf(ctx, kubeconfig, o.against)
 	if err != nil {
 		return nil, err
 	}
-	return planSet(ctx, c, sync, commit{karpenter: karpenter, path: sync.Spec.Path, files: snapshot}, set, target, validator)
+	sync.Spec.Path = name
+	return o.planCommit(ctx, c, sync, snapshot)
+}
+
+func nodeSyncOf(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*cluster, *v1alpha1.NodeSync, error) {
+	c, err := connect(kubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	sync, err := c.nodeSync(ctx, name)
+	return c, sync, err
 }
 
 func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir string) (*render.Snapshot, error) {
@@ -79,29 +94,74 @@ func fetchFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, dir
 	return snapshot, err
 }
 
-// schemaFor is what the definitions of a commit are checked against: the CRDs that
-// come with it, and those in the cluster where none come or none are to be had,
-// which the forecast of the upgrade then says.
-func schemaFor(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync, git *render.Karpenter, target targetCRDs) (*schema.Validator, error) {
-	if upgrades(sync, git) {
-		if crds, err := target(); err == nil {
-			return schema.New(crds)
-		}
-	}
-	return liveSchema(ctx, c)
+// planned is a Plan, and what it says beside definitions.
+type planned struct {
+	*plan.Plan
+	// upgrade is what a change of Karpenter's version does to nodes; nil where there is none.
+	upgrade *upgradeForecast
+	// adoption is what there is of Karpenter that another tool has installed; nil where there
+	// is nothing.
+	adoption *adoptReport
+	// stopped is why the daemon does nothing of the commit, and waits says that it goes on by
+	// itself. chartsRefused is why it leaves the charts as they are and applies the definitions.
+	stopped, chartsRefused string
+	waits                  bool
 }
 
-// liveSchema is that of the CRDs in the cluster; before they are there, that of
-// the version this program was built with.
-func liveSchema(ctx context.Context, c client.Client) (*schema.Validator, error) {
-	crds, err := liveCRDs(ctx, c)
-	if err == nil && crds == nil {
-		crds, _, err = schema.Embedded()
+// planCommit compares a commit with the cluster of a NodeSync.
+func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, snapshot *render.Snapshot) (*planned, error) {
+	dir, err := os.MkdirTemp("", "plumbline-charts-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the charts: %w", err)
 	}
+	defer os.RemoveAll(dir)
+	store, err := newLoginStore(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	return schema.New(crds)
+	helm, err := release.NewInstaller(release.InstallerOptions{Config: c.config, Logger: logr.FromContextOrDiscard(ctx), Confine: confined(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	hidden := redact.Redactor{}
+	step := &preview.Step{
+		Tools: preview.Tools{Client: c, Store: store, Helm: helm, CRDs: o.knownCRDs, Schemas: &schema.Cache{}, Confine: confined(ctx)},
+		Sync:  sync, Snapshot: snapshot, Now: time.Now(),
+		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
+		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },
+	}
+	seen, err := step.Make(ctx)
+	if err != nil {
+		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
+	}
+	whole := &planned{Plan: seen.Plan, stopped: hidden.Hide(words(seen.Stopped)), chartsRefused: hidden.Hide(words(seen.ChartsRefused)), waits: waits(seen.Stopped)}
+	if whole.Plan == nil {
+		whole.Plan = &plan.Plan{Revision: snapshot.Revision}
+	}
+	for _, warning := range seen.Warnings {
+		whole.Warnings = append(whole.Warnings, hidden.Hide(warning))
+	}
+	if seen.Karpenter == nil {
+		return whole, nil
+	}
+	if err := whole.forecast(ctx, c, sync, seen, o.knownCRDs); err != nil {
+		return nil, err
+	}
+	whole.survey(ctx, c, sync, seen.Karpenter)
+	return whole, nil
+}
+
+// knownCRDs are those of a version that need no registry: those that --crds gives, or that
+// this program was built with.
+func (o *planOptions) knownCRDs(version string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	if o.crds != "" {
+		return crdsInFolder(o.crds)
+	}
+	if version != schema.EmbeddedVersion {
+		return nil, fmt.Errorf("this plumbline has only the CRDs of Karpenter %s", schema.EmbeddedVersion)
+	}
+	crds, _, err := schema.Embedded()
+	return crds, err
 }
 
 // liveCRDs are those of all kinds that are ours; none where one is not there.
@@ -121,55 +181,8 @@ func liveCRDs(ctx context.Context, c client.Client) ([]*apiextensionsv1.CustomRe
 	return crds, nil
 }
 
-// planned is a Plan, and what an upgrade that comes with it does to nodes; nil
-// where none does.
-type planned struct {
-	*plan.Plan
-	upgrade *upgradeForecast
-	// adoption is what there is of Karpenter that somebody else has installed; nil
-	// where there is nothing.
-	adoption *adoptReport
-	// refused is why the daemon does nothing of it.
-	refused []error
-}
-
-// planSet compares a Set with the cluster of a NodeSync.
-func planSet(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, of commit, set *render.Set, target targetCRDs, validator *schema.Validator) (*planned, error) {
-	all := &v1alpha1.NodeSyncList{}
-	if err := c.List(ctx, all); err != nil {
-		return nil, explain(err, "list NodeSyncs")
-	}
-	live, err := observe.Live(ctx, c)
-	if err != nil {
-		return nil, explain(err, "read what lives")
-	}
-	live.Removals = sync.Status.Removals
-	policy := plan.PolicyOf(sync, all.Items, set)
-	policy.Karpenter = of.karpenter
-	var unread error
-	if k := sync.Status.Karpenter; k != nil && len(live.NodeClaims) > 0 {
-		policy.Hosts, unread = facts.ControllerHosts(ctx, c, k.Namespace, live.NodeClaims)
-	}
-	made, err := plan.Make(ctx, set, live, policy, validator)
-	if err != nil {
-		return nil, err
-	}
-	whole := &planned{Plan: made}
-	var warnings []string
-	whole.refused, warnings = refusals(ctx, sync, all.Items, of)
-	whole.Warnings = append(whole.Warnings, warnings...)
-	if unread != nil {
-		whole.Warnings = append(whole.Warnings, "whether a NodePool that leaves hosts Karpenter's controller is not known: "+unread.Error())
-	}
-	if err := whole.forecast(ctx, c, sync, &set.Karpenter, target, live); err != nil {
-		return nil, err
-	}
-	whole.survey(ctx, c, sync, &set.Karpenter)
-	return whole, nil
-}
-
-// survey looks for what is taken over, as long as charts are not brought. Who may
-// not look is told so, and sees the rest of the plan.
+// survey looks for what is adopted, as long as no charts are installed. A user who may not
+// read that gets a warning, and the rest of the plan.
 func (p *planned) survey(ctx context.Context, c *cluster, sync *v1alpha1.NodeSync, git *render.Karpenter) {
 	if k := sync.Status.Karpenter; git.Management != render.Managed || k != nil && k.Identity != "" {
 		return
@@ -181,4 +194,18 @@ func (p *planned) survey(ctx context.Context, c *cluster, sync *v1alpha1.NodeSyn
 	case !report.Empty():
 		p.adoption = report
 	}
+}
+
+// waits says that what stopped a pass goes by itself.
+func waits(err error) bool {
+	f := fault.Classify(err)
+	return f != nil && f.Class == fault.Waiting
+}
+
+// words are those of an error as the daemon says it; empty for none.
+func words(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fault.Classify(err).Error()
 }

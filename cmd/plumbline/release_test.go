@@ -14,7 +14,7 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	}{
 		"at rest, with much garbage":      {usage{allocated: most}, usage{allocated: most + 1, garbage: most}, true},
 		"at rest, with much kept":         {usage{allocated: most}, usage{allocated: most, free: most}, true},
-		"at rest, with little of either":  {usage{allocated: most}, usage{allocated: most, garbage: little / 2, free: little / 2}, false},
+		"at rest, with little of either":  {usage{allocated: most}, usage{allocated: most, garbage: trifle / 2, free: trifle / 2}, false},
 		"at work":                         {usage{allocated: most}, usage{allocated: 2 * most, garbage: most, free: most}, false},
 		"at the first look, just started": {usage{}, usage{allocated: most, garbage: most}, false},
 	} {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
 )
@@ -91,4 +92,12 @@ func envOr(name, otherwise string) string {
 		return value
 	}
 	return otherwise
+}
+
+// host is the daemon's own pod; zero outside a cluster.
+func (o *runOptions) host() plan.Host {
+	if o.nodeName == "" {
+		return plan.Host{}
+	}
+	return plan.Host{Workload: "plumbline", Pod: o.namespace + "/" + o.podName, Node: o.nodeName}
 }

@@ -34,6 +34,7 @@ type statusReport struct {
 	Cloud     string                    `json:"cloud,omitempty"`
 	Launches  string                    `json:"launches,omitempty"`
 	NodeDrift string                    `json:"nodeDrift,omitempty"`
+	Extra     string                    `json:"extraFields,omitempty"`
 	Suspended bool                      `json:"suspended,omitempty"`
 	Waiting   *v1alpha1.Waiting         `json:"waiting,omitempty"`
 	Karpenter *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
@@ -86,7 +87,7 @@ not speak of the newest commit or request, or no daemon leads, 2 drifted, 3 held
 	return cmd
 }
 
-// newStatusReport sums a NodeSync up. Somebody who may read it and not the pools
+// newStatusReport sums a NodeSync up. A user who may read it and not the pools
 // gets the rest.
 func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) statusReport {
 	s := sync.Status
@@ -105,6 +106,7 @@ func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	}
 	report.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
 	report.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
+	report.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
 	if report.Unled = unled(ctx, c, sync.Namespace, time.Now); report.Unled != "" {
 		report.State = string(stateUnknown)
 		report.Next = "nothing, until a daemon leads: see whether it runs, and what it logs: kubectl get pods -n " + sync.Namespace

@@ -45,6 +45,9 @@ func (r statusReport) print(out io.Writer) error {
 	if r.NodeDrift != "" {
 		fmt.Fprintf(out, "nodes      drift: %s\n", r.NodeDrift)
 	}
+	if r.Extra != "" {
+		fmt.Fprintf(out, "fields     extra: %s\n", oneLine(r.Extra))
+	}
 	r.printStages(out)
 	r.printPools(out)
 	r.printRemovals(out)

@@ -1,4 +1,4 @@
-// Package weigh says of YAML text that someone else wrote whether it may be read:
+// Package weigh says of YAML text that other people wrote whether it may be read:
 // how many values it has, written out, and how many bytes.
 //
 // In goes text, or the nodes of one that was parsed; out comes nil or a *Error. It

@@ -16,6 +16,9 @@ const (
 	// mostRepeated is how many bytes the scalars of a text may have, written out,
 	// beyond twice the text's own.
 	mostRepeated = 1 << 20
+	// mostDirectives is how many lines of one text may begin as a directive does. Each %TAG is
+	// compared with all before it.
+	mostDirectives = 100
 	// maxDepth is how deep values may nest, aliases followed.
 	maxDepth = 1000
 )
@@ -71,6 +74,9 @@ func next(decoder *yaml.Decoder) (node *yaml.Node, err error) {
 // counts the characters without which YAML begins no value, so it never counts
 // too few, and text in a block counts, too.
 func Dense(text []byte) error {
+	if directives(text) > mostDirectives {
+		return &Error{Line: 1, Message: fmt.Sprintf("it has more than %d directives (lines that begin with %%)", mostDirectives)}
+	}
 	values := 1
 	for i, c := range text {
 		switch c {

@@ -19,6 +19,24 @@ func billion(levels int) string {
 	return text
 }
 
+// tags are directives, each of which a reader compares with all before it.
+func tags(count int, end string) string {
+	text := ""
+	for i := range count {
+		text += fmt.Sprintf("%%TAG !%x! x%s", i, end)
+	}
+	return text
+}
+
+// wide is a text in UTF-16, the lower byte first.
+func wide(text string) string {
+	wide := ""
+	for _, c := range []byte(text) {
+		wide += string([]byte{c, 0})
+	}
+	return wide
+}
+
 func TestYAML(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"nothing":                   {"", ""},
@@ -35,6 +53,12 @@ func TestYAML(t *testing.T) {
 		"open brackets":             {strings.Repeat("[", 1<<20), "more than 250000 values"},
 		"dashes":                    {strings.Repeat("- ", 1<<20), "more than 250000 values"},
 		"keys":                      {strings.Repeat("a:\n", 1<<20), "more than 250000 values"},
+		"directives":                {tags(1000, "\n") + "---\na: 1\n", "more than 100 directives"},
+		"directives on old Macs":    {tags(1000, "\r") + "---\ra: 1\r", "more than 100 directives"},
+		"directives of Unicode":     {tags(1000, "\u2028") + "---\na: 1\n", "more than 100 directives"},
+		"directives in UTF-16":      {"\xff\xfe" + wide(tags(1000, "\n")), "more than 100 directives"},
+		"a few directives":          {"%YAML 1.1\n" + tags(5, "\n") + "---\na: 1\n", ""},
+		"percent signs in a script": {"a: |\n" + strings.Repeat("  %% of\n", 1000) + "b: " + strings.Repeat("50% ", 1000) + "\n", ""},
 		"unreadable with aliases":   {"a: &a [\nb: *a }\n", "not YAML"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func renderPolicies() ([]byte, error) {
 	charted := allowance.FromCharts()
 	var out bytes.Buffer
 	err = parsed.Execute(&out, map[string]any{"Policies": []policy{
-		podPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(), nodeSyncPolicy(),
+		podPolicy(), rolePolicy(charted), bindingPolicy(charted), objectPolicy(), identityPolicy(), crdPolicy(charted), secretPolicy(), handedOnPolicy(), nodeSyncPolicy(),
 	}})
 	return out.Bytes(), err
 }
@@ -71,7 +71,7 @@ func rolePolicy(charted allowance.Charted) policy {
 			{"role", "request.kind.kind + ' ' + object.metadata.name"},
 			{"mine", "variables.role in variables.rights ? variables.rights[variables.role] : []"},
 			{"rules", "has(object.rules) ? object.rules : []"},
-			// What an administrator has added stays where plumbline leaves it alone.
+			// What an administrator has added stays where plumbline leaves it as it is.
 			{"unchanged", "request.operation == 'UPDATE' && has(object.rules) && has(oldObject.rules) && object.rules == oldObject.rules"},
 		},
 		Validations: []validation{
@@ -121,6 +121,28 @@ func objectPolicy() policy {
 				"object.spec.endpoints.all(e, e.all(field, field in ['port', 'path', 'interval', 'metricRelabelings'])) && has(object.spec.namespaceSelector) && !has(object.spec.namespaceSelector.any) && " +
 				"has(object.spec.namespaceSelector.matchNames) && object.spec.namespaceSelector.matchNames.all(n, n == object.metadata.namespace))"},
 			{"plumbline keeps no pods but Karpenter's from being evicted", "request.kind.kind != 'PodDisruptionBudget' || (has(object.spec.selector) && has(object.spec.selector.matchLabels) && " + fmt.Sprintf(selects, "object.spec.selector.matchLabels") + ")"},
+		},
+	}
+}
+
+// identityPolicy keeps the IAM role of Karpenter's ServiceAccount (IRSA) as it was first
+// written. CEL sees no NodeSync that would name another: that the daemon may change it is
+// a right over something that is no object, which RBAC can name by the role's ARN.
+func identityPolicy() policy {
+	const annotation = "eks.amazonaws.com/role-arn"
+	role := func(of string) string { return of + ".metadata.?annotations[?'" + annotation + "'].orValue('')" }
+	return policy{
+		Name:      "plumbline-charts-identity",
+		Resources: []matched{{`""`, writes, "serviceaccounts"}},
+		Variables: []variable{
+			{"role", role("object")},
+			{"roleBefore", "request.operation == 'UPDATE' ? " + role("oldObject") + " : ''"},
+		},
+		Validations: []validation{
+			{
+				"plumbline changes the IAM role of Karpenter's ServiceAccount only where it may: grant it the verb use on controllerroles of plumbline.dev with the ARN as resource name, or change the annotation by hand",
+				"request.operation == 'CREATE' || variables.role == variables.roleBefore || authorizer.group('plumbline.dev').resource('controllerroles').name(variables.role).check('use').allowed()",
+			},
 		},
 	}
 }

@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/plumbline-dev/plumbline/provision/allowance"
+)
 
 // podPolicy keeps Karpenter's pods within the restricted level of the Pod Security
 // Standards (https://kubernetes.io/docs/concepts/security/pod-security-standards/), but
@@ -19,10 +23,16 @@ func podPolicy() policy {
 		Variables: []variable{
 			// Of these images, by tag or digest.
 			{"images", "['public.ecr.aws/karpenter/controller']"},
+			// Of all that begin with AWS_, those that lead to no other host and name no identity.
+			{"aws", quoted(allowance.OpenVariables("AWS_"))},
 			{"pod", "object.spec.template.spec"},
 			{"containers", "variables.pod.containers + variables.pod.?initContainers.orValue([])"},
 			// What an administrator has changed stays where plumbline does not change it.
 			{"unchanged", "request.operation == 'UPDATE' && object.spec.template.spec == oldObject.spec.template.spec"},
+			{"labels", "object.spec.template.?metadata.?labels.orValue({})"},
+			{"labelsBefore", "request.operation == 'UPDATE' ? oldObject.spec.template.?metadata.?labels.orValue({}) : {}"},
+			{"annotations", "object.spec.template.?metadata.?annotations.orValue({})"},
+			{"annotationsBefore", "request.operation == 'UPDATE' ? oldObject.spec.template.?metadata.?annotations.orValue({}) : {}"},
 		},
 		Validations: []validation{
 			{"plumbline writes no Deployment but Karpenter's", "object.metadata.name == 'karpenter'"},
@@ -33,10 +43,15 @@ func podPolicy() policy {
 				each("c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)"),
 			)},
 			// A Secret could be a kubeconfig: it would lead Karpenter, with its token, elsewhere.
-			{"Karpenter's pods have no volumes of the node, and none with Secrets", held("variables.pod.?volumes.orValue([]).all(v, has(v.configMap) || has(v.downwardAPI) || has(v.emptyDir))")},
-			{"Karpenter's containers run their own command, and speak to this cluster and to AWS", held(
-				each("!has(c.command) && !has(c.args)"),
-				each("c.?env.orValue([]).all(e, e.name != 'KUBECONFIG' && !e.name.startsWith('KUBERNETES_SERVICE_') && !e.name.startsWith('AWS_ENDPOINT_URL') && !e.name.startsWith('AWS_CONTAINER_'))"),
+			// What the downward API writes of a pod's annotations may be a kubeconfig, too.
+			{"Karpenter's pods have no volumes of the node, and none with Secrets", held("variables.pod.?volumes.orValue([]).all(v, has(v.configMap) || has(v.emptyDir))")},
+			{"Karpenter's containers run their own command", held(
+				each("!has(c.command) && !has(c.args) && !has(c.lifecycle)"),
+				each("[c.?livenessProbe, c.?readinessProbe, c.?startupProbe].all(p, !p.?exec.hasValue() && p.?httpGet.?host.orValue('') == '' && p.?tcpSocket.?host.orValue('') == '')"),
+			)},
+			{"Karpenter's containers speak to this cluster and to AWS", held(
+				each("c.?env.orValue([]).all(e, !(e.name.upperAscii() in ['KUBECONFIG', 'HOME', 'GODEBUG']) && !e.name.upperAscii().startsWith('KUBERNETES_SERVICE_') && " +
+					"!e.name.upperAscii().startsWith('SSL_CERT_') && (!e.name.upperAscii().startsWith('AWS_') || e.name in variables.aws))"),
 			)},
 			{"Karpenter's containers are not privileged and gain no privileges", held(
 				each(container+".?privileged.orValue(false) == false"), each(container+".?allowPrivilegeEscalation.orValue(true) == false"),
@@ -55,6 +70,11 @@ func podPolicy() policy {
 				"!"+pod+".?seLinuxOptions.hasValue()", each("!"+container+".?seLinuxOptions.hasValue()"),
 				each(container+".?procMount.orValue('Default') == 'Default'"), pod+".?sysctls.orValue([]).size() == 0",
 			)},
+			// Other programs act on them: they inject containers, or give roles.
+			{"Karpenter's pods have no labels but those of its charts", "variables.labels.all(l, (l in ['app.kubernetes.io/name', 'app.kubernetes.io/instance'] && variables.labels[l] == 'karpenter') || " +
+				"(l in variables.labelsBefore && variables.labelsBefore[l] == variables.labels[l]))"},
+			{"Karpenter's pods have no annotations but those that its charts have, or may have", "variables.annotations.all(a, a.startsWith('prometheus.io/') || a.startsWith('checksum/') || a.startsWith('karpenter.sh/') || " +
+				"(a in variables.annotationsBefore && variables.annotationsBefore[a] == variables.annotations[a]))"},
 		},
 	}
 }

@@ -51,6 +51,8 @@ type Request struct {
 	Version string
 	// ControllerRole is the ARN of an IAM role; empty for none.
 	ControllerRole string
+	// Secrets says that values come out of Secrets.
+	Secrets bool
 }
 
 // Refusal is one thing that may not come from Git.
@@ -143,16 +145,26 @@ func (a Allowance) Check(r Request) []Refusal {
 }
 
 // CheckDigests says which of the charts that were found is none of those that are
-// allowed.
-func (a Allowance) CheckDigests(digests ...string) []Refusal {
+// allowed. Charts that a commit can change render nothing with values out of a Secret:
+// what they render to, or that they fail, could tell it in any encoding, bit by bit.
+func (a Allowance) CheckDigests(r Request, digests ...string) []Refusal {
 	var found []Refusal
 	for _, digest := range digests {
-		if len(a.Digests) > 0 && !slices.Contains(a.Digests, digest) {
+		switch {
+		case len(a.Digests) > 0 && !slices.Contains(a.Digests, digest):
 			found = append(found, Refusal{What: "a chart with digest " + digest, Why: "is none of those that this NodeSync names", Field: fieldDigests, Entry: digest})
+		case len(a.Digests) == 0 && r.Secrets && inGit(r.Repository):
+			found = append(found, Refusal{
+				What: "valuesFrom a Secret with charts in Git", Why: "would let everyone who can change the chart with digest " + digest + " read the Secret",
+				Field: fieldDigests, Entry: digest,
+			})
 		}
 	}
 	return found
 }
+
+// inGit says that charts come from the checkout itself.
+func inGit(repository string) bool { return !strings.Contains(bare(repository), "://") }
 
 func (a Allowance) repositories() []string {
 	if len(a.Repositories) == 0 {
@@ -197,7 +209,9 @@ func (a Allowance) allowsVersion(version string) bool {
 
 // allows says whether a value of this path may be set: it, or one that it is below.
 func (a Allowance) allows(at string) bool {
+	path := segments(at)
 	return slices.ContainsFunc(a.Values, func(entry string) bool {
-		return entry == Everything || entry == at || strings.HasPrefix(at, entry+".") || strings.HasPrefix(at, entry+"[")
+		allowed := segments(entry)
+		return entry == Everything || len(allowed) <= len(path) && slices.Equal(allowed, path[:len(allowed)])
 	})
 }

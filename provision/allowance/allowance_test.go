@@ -44,13 +44,63 @@ func TestRequests(t *testing.T) {
 }
 
 func TestDigests(t *testing.T) {
-	if found := (Allowance{}).CheckDigests("sha256:a", "sha256:b"); found != nil {
-		t.Errorf("refused by default: %v", found)
+	public, inGit := Request{Repository: "oci://public.ecr.aws/karpenter"}, Request{Repository: "./charts", Secrets: true}
+	const reads = "would let everyone who can change the chart with digest sha256:a read the Secret"
+	for name, c := range map[string]struct {
+		digests []string
+		request Request
+		want    []Refusal
+	}{
+		"by default": {nil, public, nil},
+		"another": {[]string{"sha256:b"}, public, []Refusal{
+			{What: "a chart with digest sha256:a", Why: "is none of those that this NodeSync names", Field: fieldDigests, Entry: "sha256:a"},
+		}},
+		"Secrets with charts of a registry": {nil, Request{Repository: "oci://mirror/karpenter", Secrets: true}, nil},
+		"Secrets with the public charts":    {nil, Request{Secrets: true}, nil},
+		"charts in Git without Secrets":     {nil, Request{Repository: "./charts"}, nil},
+		"Secrets with charts in Git": {nil, inGit, []Refusal{
+			{What: "valuesFrom a Secret with charts in Git", Why: reads, Field: fieldDigests, Entry: "sha256:a"},
+			{What: "valuesFrom a Secret with charts in Git", Why: strings.Replace(reads, "sha256:a", "sha256:b", 1), Field: fieldDigests, Entry: "sha256:b"},
+		}},
+		"Secrets with charts in Git that are fixed": {[]string{"sha256:a", "sha256:b"}, inGit, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, Allowance{Digests: c.digests}.CheckDigests(c.request, "sha256:a", "sha256:b")); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+		})
 	}
-	found := (Allowance{Digests: []string{"sha256:a"}}).CheckDigests("sha256:a", "sha256:b")
-	want := []Refusal{{What: "a chart with digest sha256:b", Why: "is none of those that this NodeSync names", Field: fieldDigests, Entry: "sha256:b"}}
-	if diff := cmp.Diff(want, found); diff != "" {
-		t.Errorf("refused (-want +got):\n%s", diff)
+}
+
+// TestPathsAreWrittenInTwoWays: an entry of charts.allow.values means the same with dots
+// and with brackets, and never what only begins alike.
+func TestPathsAreWrittenInTwoWays(t *testing.T) {
+	for name, c := range map[string]struct {
+		values  string
+		entries []string
+		allowed bool
+	}{
+		"a label":               {"podLabels: {token: x}", []string{"podLabels.token", "podLabels[token]", "podLabels", "*"}, true},
+		"another label":         {"podLabels: {tokens: x}", []string{"podLabels.token", "podLabels[token]", "podLabel"}, false},
+		"a label with dots":     {"podLabels: {example.com/a.b: x}", []string{"podLabels.example.com/a.b", "podLabels[example.com/a.b]"}, true},
+		"the parts of one":      {"podLabels: {example.com/a.b: x}", []string{"podLabels.example", "podLabels.example.com/a", "podLabels[example][com/a][b]"}, false},
+		"a role":                {"serviceAccount: {annotations: {eks.amazonaws.com/role-arn: x}}", []string{"serviceAccount.annotations.eks.amazonaws.com/role-arn", "serviceAccount[annotations]"}, true},
+		"a variable":            {"controller: {env: [{name: HTTPS_PROXY, value: x}]}", []string{"controller.env.HTTPS_PROXY", "controller.env[HTTPS_PROXY]", "controller[env][HTTPS_PROXY]"}, true},
+		"another variable":      {"controller: {env: [{name: HTTPS_PROXY_X, value: x}]}", []string{"controller.env.HTTPS_PROXY", "controller.env[HTTPS_PROXY]"}, false},
+		"a name with a bracket": {"controller: {env: [{name: \"HTTPS_PROXY].x\", value: x}]}", []string{"controller.env[HTTPS_PROXY]"}, false},
+		"a key with a bracket":  {"podLabels: {\"token].x\": x}", []string{"podLabels[token]", "podLabels.token"}, false},
+		"a part":                {"controller: {image: {tag: x}}", []string{"controller.image.tag", "controller[image].tag", "controller.image[tag]"}, true},
+		"dots in a key":         {"controller: {image.tag: x}", []string{"controller.image.tag", "controller.image"}, false},
+		"a device":              {"controller: {resources: {limits: {example.com/gpu: 1}}}", []string{"controller.resources.limits[example.com/gpu]", "controller.resources[limits]"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, entry := range c.entries {
+				found := Allowance{Values: []string{entry}}.CheckValues(read(t, c.values))
+				if (len(found) == 0) != c.allowed {
+					t.Errorf("with %s: %v", entry, found)
+				}
+			}
+		})
 	}
 }
 

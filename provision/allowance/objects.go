@@ -34,10 +34,24 @@ func (a Allowance) CheckObjects(r Rendered) []Refusal {
 	for _, object := range r.Objects {
 		c.object = object
 		if c.known() {
+			c.metadata()
 			c.look()
 		}
 	}
+	c.complete()
 	return c.found
+}
+
+// complete checks that a chart has what it is installed for: Helm deletes what a release
+// has no more.
+func (c *check) complete() {
+	what, kind := "chart karpenter", "Deployment"
+	if c.rendered.CRDs {
+		what, kind = "chart karpenter-crd", "CustomResourceDefinition"
+	}
+	if !slices.ContainsFunc(c.rendered.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind }) {
+		c.found = append(c.found, Refusal{What: what, Why: "renders to no " + kind + ", and what is installed would be deleted with it"})
+	}
 }
 
 type check struct {
@@ -97,7 +111,8 @@ func (c *check) known() bool {
 }
 
 // look goes by the kind. An object whose fields have types of their own is no object
-// that the API server would take either.
+// that the API server would take either; one with a field that is not known here may be
+// more to an API server that is newer.
 func (c *check) look() {
 	var err error
 	switch c.object.GetKind() {
@@ -118,12 +133,15 @@ func (c *check) look() {
 	case "CustomResourceDefinition":
 		err = c.crd()
 	}
-	if err != nil {
+	switch {
+	case runtime.IsStrictDecodingError(err):
+		c.refuse("has a field that this plumbline does not know")
+	case err != nil:
 		c.refuse("is no such object")
 	}
 }
 
-// into reads the object as one of a type.
+// into reads the object as one of a type, with all of its fields.
 func (c *check) into(typed any) error {
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(c.object.Object, typed)
+	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(c.object.Object, typed, true)
 }

@@ -132,6 +132,25 @@ func TestObjectsThatAreRefused(t *testing.T) {
 		"another way to be placed":          {deployment, add(pod+"/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0", "{matchExpressions: [{key: a, operator: Exists}]}"), "userData", "affinity.nodeAffinity"},
 		"a node by name":                    {deployment, add(pod+"/nodeName", "theirs"), "names the node", ""},
 		"a hosts file":                      {deployment, add(pod+"/hostAliases", "[{ip: 6.6.6.6, hostnames: [sts.amazonaws.com]}]"), "finds its hosts", "dnsConfig"},
+		"another runtime":                   {deployment, add(pod+"/runtimeClassName", "theirs"), "another runtime", ""},
+		"many replicas":                     {deployment, add("/spec/replicas", "11"), "11 replicas, and 10 are the most", "replicas"},
+		"many at an update":                 {deployment, add("/spec/strategy/rollingUpdate/maxSurge", "11"), "at an update", "strategy"},
+		"many in percent":                   {deployment, add("/spec/strategy/rollingUpdate/maxSurge", "1000%"), "at an update", "strategy"},
+		"a field of a newer API":            {deployment, add(pod+"/sharesEverything", "true"), "a field that this plumbline does not know", ""},
+		"a probe that runs a command":       {deployment, add(container+"/livenessProbe", "{exec: {command: [sh]}}"), "more than an HTTP request to its own port", ""},
+		"a probe of another host":           {deployment, add(container+"/readinessProbe/httpGet/host", "169.254.169.254"), "more than an HTTP request to its own port", ""},
+		"a probe with a header":             {deployment, add(container+"/readinessProbe/httpGet/httpHeaders", "[{name: Host, value: x}]"), "more than an HTTP request to its own port", ""},
+		"a probe of a port":                 {deployment, add(container+"/startupProbe", "{tcpSocket: {host: 10.0.0.1, port: 22}}"), "more than an HTTP request to its own port", ""},
+		"a label of its pods":               {deployment, add("/spec/template/metadata/labels/sidecar.istio.io~1inject", "'true'"), "has the label of its pods, sidecar.istio.io/inject", "podLabels[sidecar.istio.io/inject]"},
+		"pods of another name":              {deployment, add("/spec/template/metadata/labels/app.kubernetes.io~1name", "coredns"), "has the label of its pods, app.kubernetes.io/name", "podLabels"},
+		"an annotation of its pods":         {deployment, add("/spec/template/metadata/annotations", "{iam.amazonaws.com/role: admin}"), "has the annotation of its pods, iam.amazonaws.com/role", "podAnnotations.iam.amazonaws.com/role"},
+		"finalizers of its pods":            {deployment, add("/spec/template/metadata/finalizers", "[a.example.com/b]"), "has spec.template.metadata.finalizers", ""},
+		"a label":                           {deployment, add("/metadata/labels/argocd.argoproj.io~1instance", "theirs"), "has the label argocd.argoproj.io/instance", "additionalLabels"},
+		"an annotation":                     {"ServiceAccount karpenter", add("/metadata/annotations", "{iam.gke.io/gcp-service-account: a}"), "has the annotation iam.gke.io/gcp-service-account", "serviceAccount.annotations"},
+		"an annotation of a Service":        {"Service karpenter", add("/metadata/annotations", "{external-dns.alpha.kubernetes.io/hostname: bank.example.com}"), "has the annotation external-dns", "service.annotations"},
+		"an owner":                          {"ServiceAccount karpenter", add("/metadata/ownerReferences", "[{apiVersion: v1, kind: Node, name: a, uid: b}]"), "has metadata.ownerReferences", ""},
+		"a finalizer":                       {"Service karpenter", add("/metadata/finalizers", "[example.com/stay]"), "has metadata.finalizers", ""},
+		"labels of another type":            {"Service karpenter", add("/metadata/labels", "[a]"), "is no such object", ""},
 		"a device":                          {deployment, add(container+"/resources", "{limits: {smarter-devices/fuse: 1}}"), "resource smarter-devices/fuse", "controller.resources"},
 		"more rights":                       {"ClusterRole karpenter-core", add("/rules/0", "{apiGroups: [''], resources: [secrets, pods], verbs: [delete, list]}"), "in no chart of Karpenter's: /secrets delete, /secrets list", "additionalClusterRoleRules"},
 		"rights of another role":            {"ClusterRole karpenter-admin", add("/rules/0", "{apiGroups: [''], resources: [nodes], verbs: [delete]}"), "in no chart of Karpenter's: /nodes delete", "additionalClusterRoleRules"},
@@ -180,6 +199,23 @@ func TestObjectsThatAreRefused(t *testing.T) {
 			}
 			if after = Refuse(all.CheckObjects(rendered)); (after == nil) != (c.entry != "") {
 				t.Errorf("with %v: %v", all, after)
+			}
+		})
+	}
+}
+
+// TestChartsThatLackWhatTheyAreFor: Helm deletes what a release has no more.
+func TestChartsThatLackWhatTheyAreFor(t *testing.T) {
+	for name, r := range map[string]Rendered{
+		"nothing":       {},
+		"no Deployment": {Objects: patched(t, nil, "", "{apiVersion: v1, kind: ServiceAccount, metadata: {name: karpenter}}")},
+		"no CRD":        {CRDs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.Namespace, r.Version = "kube-system", "1.14.1"
+			err := Refuse((Allowance{Values: []string{Everything}}).CheckObjects(r))
+			if err == nil || !strings.Contains(err.Error(), "what is installed would be deleted with it") {
+				t.Errorf("refused: %v", err)
 			}
 		})
 	}
@@ -242,8 +278,13 @@ func TestTheCRDChart(t *testing.T) {
 		"the webhook of 1.0":  {convert(`{"service":{"name":"karpenter","namespace":"kube-system"}}`), ""},
 		"a webhook elsewhere": {convert(`{"url":"https://evil.example.com"}`), "converted by a webhook"},
 		"another service":     {convert(`{"service":{"name":"karpenter","namespace":"payments"}}`), "converted by a webhook"},
-		"another CRD":         {func(crd *unstructured.Unstructured) { crd.SetName("secrets.evil.example.com") }, "is no object of Karpenter's charts"},
-		"another kind":        {func(crd *unstructured.Unstructured) { crd.SetKind("ClusterRole") }, "is no object of Karpenter's charts"},
+		"a label":             {func(crd *unstructured.Unstructured) { crd.SetLabels(map[string]string{"a": "b"}) }, "has the label a"},
+		"an annotation": {func(crd *unstructured.Unstructured) {
+			crd.SetAnnotations(map[string]string{"cert-manager.io/inject-ca-from": "b"})
+		}, "has the annotation cert-manager.io/inject-ca-from"},
+		"a finalizer":  {func(crd *unstructured.Unstructured) { crd.SetFinalizers([]string{"a.example.com/b"}) }, "has metadata.finalizers"},
+		"another CRD":  {func(crd *unstructured.Unstructured) { crd.SetName("secrets.evil.example.com") }, "is no object of Karpenter's charts"},
+		"another kind": {func(crd *unstructured.Unstructured) { crd.SetKind("ClusterRole") }, "is no object of Karpenter's charts"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := check(c.edit)

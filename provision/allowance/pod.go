@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 )
@@ -19,6 +20,7 @@ func (c *check) deployment() error {
 	if err := c.into(&deployment); err != nil {
 		return err
 	}
+	c.number(&deployment.Spec)
 	template := &deployment.Spec.Template
 	c.standard(&template.ObjectMeta, &template.Spec)
 	c.identity(&template.Spec)
@@ -27,6 +29,22 @@ func (c *check) deployment() error {
 		c.container(&template.Spec.Containers[0])
 	}
 	return nil
+}
+
+// mostReplicas are the pods that a commit may ask for: each takes room on nodes that others
+// need, and all but one of them only wait.
+const mostReplicas = 10
+
+// number checks how many pods there are.
+func (c *check) number(spec *appsv1.DeploymentSpec) {
+	if spec.Replicas != nil && *spec.Replicas > mostReplicas {
+		c.unless("replicas", fmt.Sprintf("has %d replicas, and %d are the most", *spec.Replicas, mostReplicas))
+	}
+	if update := spec.Strategy.RollingUpdate; update != nil && update.MaxSurge != nil {
+		if surge, err := intstr.GetScaledValueFromIntOrPercent(update.MaxSurge, mostReplicas, true); err != nil || surge > mostReplicas {
+			c.unless("strategy", fmt.Sprintf("has more than %d replicas at an update", mostReplicas))
+		}
+	}
 }
 
 // levels are those of the library.
@@ -94,6 +112,9 @@ func (c *check) identity(spec *corev1.PodSpec) {
 	if len(spec.ResourceClaims) > 0 {
 		c.refuse("claims devices of the node")
 	}
+	if spec.RuntimeClassName != nil {
+		c.refuse("runs under another runtime")
+	}
 }
 
 // placed checks that it does not run on a node whose userData a commit may write, nor
@@ -134,20 +155,18 @@ func (c *check) container(container *corev1.Container) {
 	if len(container.Command)+len(container.Args) > 0 || container.Lifecycle != nil {
 		c.refuse("runs another command than its image's")
 	}
+	for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe, container.StartupProbe} {
+		if probe != nil && !asksItself(&probe.ProbeHandler) {
+			c.refuse("has a probe that is more than an HTTP request to its own port")
+		}
+	}
 	if len(container.VolumeMounts)+len(container.VolumeDevices) > 0 {
 		c.unless("controller.extraVolumeMounts", whyVolumes)
 	}
 	if len(container.EnvFrom) > 0 {
 		c.unless("controller.envFrom", closed["controller.envFrom"].why)
 	}
-	for _, variable := range container.Env {
-		at := fmt.Sprintf("%s[%s]", environment, variable.Name)
-		from := variable.ValueFrom
-		reads := from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil || from.FileKeyRef != nil)
-		if _, isOpen := open[at]; reads || !isOpen && leads(variable.Name) {
-			c.unless(at, "has the variable "+variable.Name+", which "+whyVariables)
-		}
-	}
+	c.variables(container.Env)
 	for name := range container.Resources.Limits {
 		if !slices.Contains([]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}, name) {
 			c.unless(join("controller.resources.limits", string(name)), "has the resource "+string(name)+" of its node")
@@ -155,13 +174,35 @@ func (c *check) container(container *corev1.Container) {
 	}
 }
 
+// variables checks that none reads another object, or leads the controller elsewhere.
+func (c *check) variables(all []corev1.EnvVar) {
+	for _, variable := range all {
+		at := variableAt(variable.Name)
+		from := variable.ValueFrom
+		reads := from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil || from.FileKeyRef != nil)
+		if _, isOpen := open[at]; reads || !isOpen && leads(variable.Name) {
+			c.unless(at, "has the variable "+variable.Name+", which "+whyVariables)
+		}
+	}
+}
+
+// asksItself says that a probe is what those of Karpenter's charts are: the kubelet, which
+// is in the node's network, would ask any host.
+func asksItself(probe *corev1.ProbeHandler) bool {
+	get := probe.HTTPGet
+	return get != nil && get.Host == "" && len(get.HTTPHeaders) == 0 && probe.Exec == nil && probe.TCPSocket == nil && probe.GRPC == nil
+}
+
+// awsFeatureGates is a variable of Karpenter's own.
+const awsFeatureGates = "AWS_FEATURE_GATES"
+
 // leads says that a variable, by its name, can lead a Go program with the AWS SDK and
 // client-go to another host, or to another identity.
 func leads(name string) bool {
 	upper := strings.ToUpper(name)
 	for _, prefix := range []string{"AWS_", "KUBERNETES_SERVICE_", "SSL_CERT_", "LD_", "GODEBUG", "KUBECONFIG", "HOME", "LEADER_ELECTION_", "ENABLE_PROFILING"} {
 		if strings.HasPrefix(upper, prefix) {
-			return upper != "AWS_FEATURE_GATES" // Karpenter's own
+			return upper != awsFeatureGates
 		}
 	}
 	return strings.HasSuffix(upper, "_PROXY")

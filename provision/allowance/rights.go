@@ -7,13 +7,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// aggregates is the prefix of the labels that add a ClusterRole's rules to others.
-const aggregates = "rbac.authorization.k8s.io/aggregate-to-"
-
-// aggregated is the one ClusterRole of the charts that is for others, and its label.
+// aggregated is the one ClusterRole of the charts that is for others, and the label that
+// adds its rules to theirs.
 const (
 	aggregated      = "karpenter-admin"
-	aggregatedLabel = aggregates + "admin"
+	aggregatedLabel = "rbac.authorization.k8s.io/aggregate-to-admin"
 )
 
 // role checks that a role gives no right that the real one does not give.
@@ -25,11 +23,6 @@ func (c *check) role() error {
 	if role.AggregationRule != nil {
 		c.refuse("takes its rules from other roles")
 	}
-	for label := range role.Labels {
-		if strings.HasPrefix(label, aggregates) && (role.Name != aggregated || label != aggregatedLabel) {
-			c.unless(join("additionalLabels", label), "gives its rules to other roles by the label "+label)
-		}
-	}
 	beyond := c.charts.beyond(c.name(), role.Rules)
 	if len(beyond) == 0 {
 		return nil
@@ -39,7 +32,7 @@ func (c *check) role() error {
 	return nil
 }
 
-// binding checks that a role is given to Karpenter's ServiceAccount alone.
+// binding checks that a role is given only to Karpenter's ServiceAccount.
 func (c *check) binding() error {
 	var binding rbacv1.ClusterRoleBinding
 	if err := c.into(&binding); err != nil {

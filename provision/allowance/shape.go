@@ -117,3 +117,9 @@ func isBundle(s string) bool {
 
 // whole is a number without a fraction that is not negative.
 var whole = text("a whole number", func(s string) bool { n, err := strconv.ParseInt(s, 10, 32); return err == nil && n >= 0 })
+
+// few is how many pods there may be.
+var few = text(fmt.Sprintf("a whole number up to %d", mostReplicas), func(s string) bool {
+	n, err := strconv.ParseInt(s, 10, 32)
+	return err == nil && n >= 0 && n <= mostReplicas
+})

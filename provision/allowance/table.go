@@ -9,7 +9,7 @@ var open = map[string]shape{
 	"serviceMonitor.metricRelabelings":                tree,
 	"serviceMonitor.endpointConfig.interval":          duration,
 	"serviceMonitor.sampleLimit":                      whole,
-	"replicas":                                        whole,
+	"replicas":                                        few,
 	"revisionHistoryLimit":                            whole,
 	"strategy":                                        tree,
 	"podAnnotations[prometheus.io/*]":                 note,

@@ -32,7 +32,7 @@ func (c *check) serviceAccount() error {
 	return nil
 }
 
-// service checks that it is reached inside of the cluster alone, and leads to Karpenter.
+// service checks that it is reached only inside of the cluster, and leads to Karpenter.
 func (c *check) service() error {
 	var service corev1.Service
 	if err := c.into(&service); err != nil {

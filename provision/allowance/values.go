@@ -110,7 +110,7 @@ func (w *walk) variables(value any) {
 	for i, one := range list {
 		variable, _ := one.(map[string]any)
 		name, _ := variable["name"].(string)
-		at := fmt.Sprintf("%s[%s]", environment, name)
+		at := variableAt(name)
 		switch {
 		case name == "":
 			w.refuse(environment, Refusal{Why: fmt.Sprintf("has no name in its entry %d", i)})
@@ -121,6 +121,20 @@ func (w *walk) variables(value any) {
 			w.look(at, variable["value"])
 		}
 	}
+}
+
+// OpenVariables are the variables of the controller that any commit may set, those that
+// begin with a prefix, and the charts' own that leads nowhere either.
+func OpenVariables(prefix string) []string {
+	names := []string{awsFeatureGates}
+	for at := range open {
+		if name, is := strings.CutPrefix(at, environment+"["); is {
+			names = append(names, strings.TrimSuffix(name, "]"))
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+	slices.Sort(names)
+	return names
 }
 
 // harmless says that a closed value changes nothing: it is what the chart does without
@@ -147,22 +161,4 @@ func shapeOf(at string) (shape, bool) {
 	domain, _, _ := strings.Cut(at, "/")
 	is, ok := open[domain+"/*]"]
 	return is, ok && strings.HasSuffix(at, "]")
-}
-
-// join puts a key behind a path. The keys of labels and annotations, which have dots
-// and slashes in them, stand in brackets.
-func join(at, key string) string {
-	switch {
-	case strings.ContainsAny(key, "./[]") || keyed[at]:
-		return at + "[" + key + "]"
-	case at == "":
-		return key
-	}
-	return at + "." + key
-}
-
-// keyed are the maps of labels and annotations.
-var keyed = map[string]bool{
-	"service.annotations": true, "serviceAccount.annotations": true, "podAnnotations": true, "podLabels": true,
-	"additionalLabels": true, "additionalAnnotations": true,
 }

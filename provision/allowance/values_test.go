@@ -29,7 +29,7 @@ func whatOf(refusals []Refusal) []string {
 func TestValuesThatMayComeFromGit(t *testing.T) {
 	for name, text := range map[string]string{
 		"none":          "",
-		"replicas":      "replicas: 2",
+		"replicas":      "replicas: 10",
 		"settings":      "settings: {interruptionQueue: karpenter-prod, isolatedVPC: true, batchIdleDuration: 2s, vmMemoryOverheadPercent: 0.05, featureGates: {staticCapacity: true}}",
 		"resources":     "controller: {resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 500m, memory: 1Gi}}}",
 		"scheduling":    "tolerations: [{operator: Exists}]\nnodeSelector: {eks.amazonaws.com/nodegroup: system}\npriorityClassName: system-node-critical\ntopologySpreadConstraints: []\naffinity: {podAntiAffinity: {}}",
@@ -84,6 +84,8 @@ func TestValuesThatMayNot(t *testing.T) {
 		"all settings away":                   {"settings: null", []string{"settings"}},
 		"a template":                          {"settings: {interruptionQueue: '{{ .Values | toYaml }}'}", []string{"settings.interruptionQueue"}},
 		"YAML in a text":                      {"settings: {batchIdleDuration: \"1s\\\"\\n          envFrom: [{secretRef: {name: theirs}}]\\n#\"}", []string{"settings.batchIdleDuration"}},
+		"more pods than there is room for":    {"replicas: 11", []string{"replicas"}},
+		"fewer pods than none":                {"replicas: -1", []string{"replicas"}},
 		"YAML in a number":                    {"replicas: \"1\\n  template: {}\"", []string{"replicas"}},
 		"YAML in a word":                      {"dnsPolicy: \"Default\\n      hostPID: true\"\ncontroller: {containerName: \"a\\n          securityContext: {privileged: true}\"}", []string{"controller.containerName", "dnsPolicy"}},
 		"a log in a file":                     {"logOutputPaths: [/host/etc/cron.d/evil]", []string{"logOutputPaths"}},

@@ -57,7 +57,10 @@ func weighArchive(archive []byte) error {
 
 // weighFile refuses one file of an archive.
 func weighFile(header *tar.Header, content io.Reader) error {
-	base := path.Base(strings.ReplaceAll(header.Name, `\`, "/"))
+	if err := checkName(header.Name); err != nil {
+		return err
+	}
+	base := path.Base(header.Name)
 	switch {
 	case slices.ContainsFunc(nestedSuffixes, func(suffix string) bool { return strings.HasSuffix(base, suffix) }):
 		return fmt.Errorf("it contains another archive, %q: unpack it in place", header.Name)

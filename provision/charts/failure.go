@@ -31,6 +31,8 @@ const (
 	failedValues       failureKind = "values"
 	failedVersion      failureKind = "version"
 	failedDependencies failureKind = "dependencies"
+	failedName         failureKind = "name"
+	failedSchema       failureKind = "schema"
 )
 
 // notShown says why the template's message is missing, and how to see it.
@@ -57,6 +59,10 @@ func (f *failure) error(c *chart.Metadata) error {
 		text = f.Words
 	case failedDependencies:
 		text = "the dependencies in its Chart.yaml cannot be read"
+	case failedName:
+		text = "a chart within it has a name with other characters than letters, digits and . _ + @ -"
+	case failedSchema:
+		text = "its values.schema.json, or that of a chart within it, is no schema by itself: no other file and no URL is read for it, so that a $ref has to stay within it"
 	case failedTemplate:
 		text = at + " fails: " + notShown
 	default:

@@ -59,6 +59,9 @@ func renderChart(loaded *chart.Chart, with Rendering) (Documents, *failure) {
 	if err := chartutil.ProcessDependenciesWithMerge(loaded, with.Values); err != nil {
 		return nil, &failure{Kind: failedDependencies}
 	}
+	if !schemasStandAlone(loaded) {
+		return nil, &failure{Kind: failedSchema}
+	}
 	top, err := chartutil.ToRenderValues(loaded, with.Values, options, cluster)
 	if err != nil {
 		return nil, &failure{Kind: failedValues, Words: schemaProblem(err)}
@@ -74,6 +77,9 @@ func renderChart(loaded *chart.Chart, with Rendering) (Documents, *failure) {
 		return nil, f
 	}
 	for name := range files {
+		if checkName(name) != nil { // a chart within it has another name than its folder
+			return nil, &failure{Kind: failedName}
+		}
 		if strings.HasSuffix(name, "NOTES.txt") {
 			delete(files, name)
 		}

@@ -89,7 +89,7 @@ func (l Layer) values() (map[string]any, error) {
 		if err := l.set(values); err != nil {
 			return nil, err
 		}
-		return values, l.alone(values)
+		return values, l.setsOnlyTarget(values)
 	case l.Text == "":
 		return l.Values, nil
 	}
@@ -119,9 +119,9 @@ func (l Layer) set(into map[string]any) error {
 	return nil
 }
 
-// alone checks that a value of a Secret has set nothing but what is at the target path: an
+// setsOnlyTarget checks that a value of a Secret has set nothing but what is at the target path: an
 // unescaped comma in it ends it, and begins another path, which messages would name.
-func (l Layer) alone(set map[string]any) error {
+func (l Layer) setsOnlyTarget(set map[string]any) error {
 	if l.Sealed == "" {
 		return nil
 	}

@@ -84,13 +84,13 @@ func New(ctx context.Context, o Options) (*Client, error) {
 }
 
 // maxBackoff is the longest pause between two tries of one request: all of them
-// together stay below what a pass has for AWS, so that what AWS answered is
-// told, and not that time ran out.
+// together stay below what a pass has for AWS, so that what AWS answered is reported,
+// and not that time ran out.
 const maxBackoff = 2 * time.Second
 
 // named gives an error of the SDK its type. Credentials that AWS refuses are
-// fetched anew for the next question, however long they say that they last:
-// whoever took them back has put others in their place, or will.
+// fetched again for the next question, however long they say that they last:
+// an administrator who took them back has put others in their place, or will.
 func (c *Client) named(action string, err error) error {
 	err = named(action, err)
 	var refused *CredentialsError

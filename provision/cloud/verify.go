@@ -27,8 +27,8 @@ const (
 // certificate authority (PEM, a bundle is fine) has to be that of the EKS
 // cluster; while EKS rotates one, each side may have a certificate that the other
 // has not, and one in common is enough. And of the live NodeClaims' provider IDs, if there are any, EC2 has
-// to show at least one: an instance's ID exists in one account and region
-// alone, while a single one may be too new to be seen, or long ended.
+// to show at least one: an instance's ID exists only in one account and region,
+// while a single one may be too new to be seen, or long ended.
 func Verify(cluster Cluster, apiServerCA []byte, live []string, visible []Instance) Verdict {
 	ours, theirs := certificates(apiServerCA), certificates(cluster.CertificateAuthority)
 	switch {

@@ -6,22 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/cluster"
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
@@ -156,19 +147,27 @@ func TestAChangeNeedsAFreshAnswer(t *testing.T) {
 	}
 }
 
-// TestTheClustersARN is that of the name that was asked about, if AWS had one.
+// TestTheClustersARN is noted of the name that was asked about, if AWS had one.
 func TestTheClustersARN(t *testing.T) {
 	a := newAsker(&aws{cluster: prodEU("ours")})
-	a.step().Verify(t.Context())
-	if got := a.memory.ARN("prod-eu", "eu-west-1"); got != "arn:ours" {
+	verdict := a.step().Verify(t.Context())
+	noted := func(name string, verdict *cloud.Verdict) string {
+		k := &v1alpha1.KarpenterStatus{Cluster: name, Region: "eu-west-1"}
+		a.memory.Note(k, verdict)
+		return k.GetClusterARN()
+	}
+	if got := noted("prod-eu", &verdict); got != "arn:ours" {
 		t.Errorf("ARN %q", got)
 	}
-	if got := a.memory.ARN("prod-us", "eu-west-1"); got != "" {
+	if got := noted("prod-us", &verdict); got != "" {
 		t.Errorf("of another name: %q", got)
 	}
+	if got := noted("prod-eu", nil); got != "" {
+		t.Errorf("before it was asked: %q", got)
+	}
 	a.aws.err, a.now = errUnreachable, a.now.Add(time.Hour)
-	a.step().Verify(t.Context())
-	if got := a.memory.ARN("prod-eu", "eu-west-1"); got != "" {
+	denied := a.step().Verify(t.Context())
+	if got := noted("prod-eu", &denied) + noted("prod-eu", &verdict); got != "" {
 		t.Errorf("AWS does not answer: %q", got)
 	}
 }
@@ -185,7 +184,12 @@ func TestACloudThatHangsHoldsUpNoPass(t *testing.T) {
 			s := a.step()
 			s.Patience = Patience(c.timeout)
 			s.Verify(t.Context())
-			if _, err := Within(a.aws, s.Patience).Instances(t.Context(), cloud.Query{}); err != nil {
+			var clouds Clouds
+			within, err := clouds.Within(t.Context(), "eu-west-1", func(context.Context, string) (Cloud, error) { return a.aws, nil }, s.Patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := within.Instances(t.Context(), cloud.Query{}); err != nil {
 				t.Fatal(err)
 			}
 			var sum time.Duration
@@ -250,84 +254,5 @@ func TestAccountOfADisruptedZone(t *testing.T) {
 		if got := s.Verify(t.Context()); got.Reason != want {
 			t.Errorf("with %q shown: %+v, want %s", shown, got, want)
 		}
-	}
-}
-
-// TestForeignProviderIDs are left out of the question, and reported once.
-func TestForeignProviderIDs(t *testing.T) {
-	claims := []plan.NodeClaim{
-		{Name: "a", Pool: "batch", ProviderID: "aws:///eu-west-1a/i-1"},
-		{Name: "b", Pool: "batch", ProviderID: "kwok://node"},
-		{Name: "c", Pool: "batch", ProviderID: "aws:////i-3"},
-		{Name: "new", Pool: "batch"},
-	}
-	if diff := cmp.Diff([]string{"aws:///eu-west-1a/i-1"}, providerIDs(claims)); diff != "" {
-		t.Errorf("asked about (-want +got):\n%s", diff)
-	}
-	a := newAsker(&aws{err: errUnreachable})
-	for round := range 2 {
-		s := a.step()
-		s.Claims = claims
-		s.Verify(t.Context())
-		want := []finding.Note{{Type: "Warning", Reason: "UnknownProviderID", Message: "NodeClaim/b of NodePool/batch (kwok://node), NodeClaim/c of NodePool/batch (aws:////i-3): not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself"}}
-		if round > 0 {
-			want = nil
-		}
-		if diff := cmp.Diff(want, s.Notes); diff != "" {
-			t.Errorf("reported (-want +got):\n%s", diff)
-		}
-		a.now = a.now.Add(time.Hour)
-	}
-	if a.aws.asked != 2 {
-		t.Errorf("asked %d times, want 2", a.aws.asked)
-	}
-}
-
-// TestCollides: only a controller that runs, under the name of the cluster that this one
-// is not, is an emergency; and none is one where plumbline's role has changed accounts.
-func TestCollides(t *testing.T) {
-	differs := cloud.Verdict{Reason: cloud.ReasonAuthorityDiffers, Message: "AWS says so"}
-	for name, c := range map[string]struct {
-		verdict  cloud.Verdict
-		as       string
-		replicas int32
-		// before is the ARN of the cluster that was verified to be this one.
-		before string
-		want   bool
-	}{
-		"it runs as that cluster":            {verdict: differs, as: "prod-eu", replicas: 1, want: true},
-		"under a name that is not known":     {verdict: differs, replicas: 1, want: true},
-		"it runs as another cluster":         {verdict: differs, as: "prod-us", replicas: 1},
-		"it is scaled to 0":                  {verdict: differs, as: "prod-eu"},
-		"AWS does not answer":                {verdict: cloud.Verdict{Reason: "Failed"}, as: "prod-eu", replicas: 1},
-		"plumbline's role changed accounts":  {verdict: differs, as: "prod-eu", replicas: 1, before: "arn:ours"},
-		"that cluster was the verified one":  {verdict: differs, as: "prod-eu", replicas: 1, before: "arn:theirs", want: true},
-		"it is the cluster that it is to be": {verdict: cloud.Verdict{OK: true, Reason: cloud.ReasonVerified}, as: "prod-eu", replicas: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			scheme := runtime.NewScheme()
-			if err := appsv1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
-			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "karpenter", Labels: observe.ControllerLabels()}}
-			deployment.Spec.Replicas = &c.replicas
-			container := corev1.Container{Name: "controller"}
-			if c.as != "" {
-				container.Env = []corev1.EnvVar{{Name: "CLUSTER_NAME", Value: c.as}}
-			}
-			deployment.Spec.Template.Spec.Containers = []corev1.Container{container}
-			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(deployment).Build()
-			a := newAsker(&aws{cluster: prodEU("theirs")})
-			s := a.step()
-			s.View, s.ClusterARN = &cluster.View{Cached: reader, Uncached: reader, Memory: &cluster.Memory{}}, c.before
-			s.Verify(t.Context())
-			emergency, err := s.Collides(t.Context(), c.verdict)
-			if err != nil || (emergency != "") != c.want {
-				t.Fatalf("%q, error %v", emergency, err)
-			}
-			if c.want && (!strings.Contains(emergency, "kubectl scale deployment karpenter -n kube-system --replicas=0") || !strings.HasSuffix(emergency, "AWS says so")) {
-				t.Errorf("it says %q", emergency)
-			}
-		})
 	}
 }

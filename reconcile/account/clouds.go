@@ -46,9 +46,14 @@ const maxPatience = 15 * time.Second
 // and that about removals, given how long a pass may take.
 func Patience(timeout time.Duration) time.Duration { return min(timeout, maxPatience) / 2 }
 
-// Within returns a Cloud whose answers about instances are waited for no longer than
-// patience.
-func Within(c Cloud, patience time.Duration) Cloud { return impatient{Cloud: c, patience: patience} }
+// Within is In, with answers about instances that are waited for no longer than patience.
+func (c *Clouds) Within(ctx context.Context, region string, dial func(context.Context, string) (Cloud, error), patience time.Duration) (Cloud, error) {
+	client, err := c.In(ctx, region, dial)
+	if err != nil {
+		return nil, err
+	}
+	return impatient{Cloud: client, patience: patience}, nil
+}
 
 type impatient struct {
 	Cloud

@@ -14,10 +14,10 @@ import (
 
 // Collides looks for Karpenter's controller where the verdict is that this
 // is not the cluster of that name: it terminates the other cluster's instances
-// while it runs, whoever installed it. A cluster that was verified before under
+// while it runs, whichever tool installed it. A cluster that was verified before under
 // another ARN is another matter: then plumbline's own role has changed accounts.
-func (s *Step) Collides(ctx context.Context, verdict cloud.Verdict) (emergency string, err error) {
-	if verdict.Reason != cloud.ReasonAuthorityDiffers || s.otherAccount() {
+func (s *Step) Collides(ctx context.Context, verdict *cloud.Verdict) (emergency string, err error) {
+	if verdict == nil || verdict.Reason != cloud.ReasonAuthorityDiffers || s.otherAccount() {
 		return "", nil
 	}
 	found := &appsv1.DeploymentList{}

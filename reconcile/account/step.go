@@ -88,12 +88,12 @@ func (s *Step) Confirm(ctx context.Context) cloud.Verdict {
 	return s.Memory.verdict
 }
 
-// ARN is that of the EKS cluster of a name as AWS said last; empty where it did not.
-func (m *Memory) ARN(name, region string) string {
-	if m.name != name || m.region != region {
-		return ""
+// Note records which EKS cluster was verified to be the one that is installed, where the
+// last answer is about that.
+func (m *Memory) Note(k *v1alpha1.KarpenterStatus, verdict *cloud.Verdict) {
+	if verdict != nil && verdict.OK && m.arn != "" && m.name == k.Cluster && m.region == k.Region {
+		k.ClusterARN = m.arn
 	}
-	return m.arn
 }
 
 // aboutToEnd says whether a removal may delete its NodeClaims in this pass, or

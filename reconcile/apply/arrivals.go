@@ -53,7 +53,7 @@ var (
 	errExists    = errors.New("it exists by now")
 )
 
-// begin notes the arrivals of a stage as being made, but for those that somebody
+// begin notes the arrivals of a stage as being made, but for those that another client
 // else is making. It comes before the look at what there is: what is made after
 // that look is made by us.
 func (a *applier) begin(changes []*plan.Change) map[render.Ref]bool {

@@ -17,7 +17,7 @@ import (
 )
 
 // ConflictError says that fields belong to other managers. It comes where
-// someone wrote between the Plan and its Apply; the next Plan knows more.
+// another client wrote between the Plan and its Apply; the next Plan knows more.
 type ConflictError struct {
 	Ref              render.Ref
 	Managers, Fields []string
@@ -118,7 +118,7 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Unwrap() error { return e.Err }
 
 // TerminatingError says that the object is being deleted: what was written to
-// it goes with it, and it has to be made anew.
+// it goes with it, and it has to be recreated.
 type TerminatingError struct{ Ref render.Ref }
 
 // Error names the object.

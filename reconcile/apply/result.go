@@ -23,8 +23,6 @@ type Written struct {
 	Requests int
 	// Object is the API server's answer, with its UID and resourceVersion.
 	Object *unstructured.Unstructured
-	// Added are the fields of the spec that came with the answer, and are not Git's.
-	Added []plan.Field
 }
 
 // Failure is one object that was not written, or not to the end.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,7 @@ func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructu
 	if err != nil {
 		return nil, err
 	}
-	entries, moved, err := takenOver(live)
+	entries, moved, err := takenOver(live, change.Taken)
 	if err != nil || !moved {
 		return nil, err
 	}
@@ -76,10 +77,10 @@ func (a *applier) whole(ctx context.Context, change *plan.Change) (*unstructured
 
 var errChanged = errors.New("another client has changed it")
 
-// takenOver moves the spec fields of interactive managers into our entry.
-// Their labels and annotations stay theirs. (fluxcd/pkg/ssa moves whole
-// entries, labels and annotations too.)
-func takenOver(live *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
+// takenOver moves the spec fields of interactive managers into our entry, and of any other
+// manager those at some paths. Labels and annotations stay theirs. (fluxcd/pkg/ssa moves
+// whole entries, labels and annotations too.)
+func takenOver(live *unstructured.Unstructured, taken [][]string) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
 	ours := metav1.ManagedFieldsEntry{
 		Manager:    v1alpha1.FieldManager,
 		Operation:  metav1.ManagedFieldsOperationApply,
@@ -97,9 +98,15 @@ func takenOver(live *unstructured.Unstructured) (entries []metav1.ManagedFieldsE
 			entries = append(entries, entry)
 		case entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply:
 			ours, mine = entry, mine.Union(set)
-		case plan.Interactive(entry.Manager):
-			spec, rest := split(set)
-			mine, moved = mine.Union(spec), moved || !spec.Empty()
+		case plan.Interactive(entry.Manager), len(taken) > 0:
+			paths := taken
+			if plan.Interactive(entry.Manager) {
+				paths = [][]string{{"spec"}}
+			} else if _, applier := plan.Applier(entry.Manager); applier || entry.Manager == v1alpha1.RemovalFieldManager {
+				paths = nil
+			}
+			moving, rest := split(set, paths)
+			mine, moved = mine.Union(moving), moved || !moving.Empty()
 			if rest.Empty() {
 				continue
 			}
@@ -117,17 +124,31 @@ func takenOver(live *unstructured.Unstructured) (entries []metav1.ManagedFieldsE
 	return append(entries, ours), moved, nil
 }
 
-// split parts a set into what is within spec and the rest.
-func split(set *fieldpath.Set) (spec, rest *fieldpath.Set) {
-	spec, rest = fieldpath.NewSet(), fieldpath.NewSet()
+// split parts a set into what is at or below one of the paths, or is owned as a whole with
+// one of them in it, and the rest.
+func split(set *fieldpath.Set, paths [][]string) (within, rest *fieldpath.Set) {
+	within, rest = fieldpath.NewSet(), fieldpath.NewSet()
+	wholes := set.Leaves()
 	set.Iterate(func(path fieldpath.Path) {
 		part := rest
-		if path[0].FieldName != nil && *path[0].FieldName == "spec" {
-			part = spec
+		if slices.ContainsFunc(paths, func(top []string) bool {
+			return begins(path, top) && (len(path) >= len(top) || wholes.Has(path))
+		}) {
+			part = within
 		}
 		part.Insert(path.Copy())
 	})
-	return spec, rest
+	return within, rest
+}
+
+// begins says whether a path and some keys are the same as far as both go.
+func begins(path fieldpath.Path, top []string) bool {
+	for i := range min(len(path), len(top)) {
+		if path[i].FieldName == nil || *path[i].FieldName != top[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func fieldsOf(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {

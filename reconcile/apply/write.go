@@ -50,12 +50,12 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 	if fields := plan.Changed(object, answer); len(fields) > 0 {
 		return nil, &MutatedError{Ref: change.Ref, Fields: fields, Object: answer}
 	}
-	written.Object, written.Added = answer, plan.Added(object, answer, change.Live)
+	written.Object = answer
 	return written, nil
 }
 
 // desired is what the Plan compared. The UID keeps an object that was deleted
-// in between from being made anew by what is meant for the old one, and the
+// in between from being recreated by what is meant for the old one, and the
 // resourceVersion an object that is adopted from being taken from another
 // NodeSync that adopts it in between.
 func (a *applier) desired(change *plan.Change) *unstructured.Unstructured {
@@ -70,7 +70,7 @@ func (a *applier) desired(change *plan.Change) *unstructured.Unstructured {
 }
 
 // released is an object without a field: applied as the removal's manager, it
-// takes away what that manager alone had set.
+// takes away what only that manager had set.
 func released(live *unstructured.Unstructured) *unstructured.Unstructured {
 	object := named(live)
 	object.SetUID(live.GetUID())

@@ -75,8 +75,7 @@ func (v *View) CachedCRDs(ctx context.Context, names []string) ([]*apiextensions
 	return readCRDs(ctx, v.Cached, names)
 }
 
-// CRDs are those of some names that are there, with their schemas, whoever installed
-// them.
+// CRDs are those of some names that are there, with their schemas, whichever tool installed them.
 func (v *View) CRDs(ctx context.Context, names []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	return readCRDs(ctx, v.Uncached, names)
 }

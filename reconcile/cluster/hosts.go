@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -19,24 +20,28 @@ type hosts struct {
 	running []plan.Host
 }
 
-// PoolHosts are those of the pods of Karpenter's controller in a namespace, and of own,
-// that run on nodes of a NodePool, whoever owns it. An empty namespace has none.
-func (v *View) PoolHosts(ctx context.Context, namespace string, own []plan.Host, claims []plan.NodeClaim) ([]plan.Host, error) {
+// PoolHosts are those of the pods of Karpenter's controller, as far as it is installed, and
+// of the daemon's own, that run on nodes of a NodePool, of any owner.
+func (v *View) PoolHosts(ctx context.Context, installed *v1alpha1.KarpenterStatus, own plan.Host, claims []plan.NodeClaim) ([]plan.Host, error) {
 	if len(claims) == 0 {
 		return nil, nil
+	}
+	namespace := ""
+	if installed != nil {
+		namespace = installed.Namespace
 	}
 	running, err := v.controllerPods(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	return placed(slices.Concat(running, own), claims), nil
+	return placed(append(slices.Clip(running), own), claims), nil
 }
 
 // placed are those of some pods whose node is a NodeClaim's, with its NodePool.
 func placed(running []plan.Host, claims []plan.NodeClaim) []plan.Host {
 	var hosts []plan.Host
 	for _, host := range running {
-		at := slices.IndexFunc(claims, func(c plan.NodeClaim) bool { return c.Node == host.Node })
+		at := slices.IndexFunc(claims, func(c plan.NodeClaim) bool { return c.Node != "" && c.Node == host.Node })
 		if at >= 0 {
 			host.NodePool = claims[at].Pool
 			hosts = append(hosts, host)
@@ -71,16 +76,6 @@ func (v *View) controllerPods(ctx context.Context, namespace string) ([]plan.Hos
 	}
 	v.Memory.hosts = hosts{of: of, running: running}
 	return running, nil
-}
-
-// ControllerHosts are the pods of Karpenter's controller that run on nodes of a
-// NodePool, as they are now.
-func ControllerHosts(ctx context.Context, reader client.Reader, namespace string, claims []plan.NodeClaim) ([]plan.Host, error) {
-	running, err := readControllerPods(ctx, reader, namespace)
-	if err != nil {
-		return nil, err
-	}
-	return placed(running, claims), nil
 }
 
 func readControllerPods(ctx context.Context, reader client.Reader, namespace string) ([]plan.Host, error) {

@@ -35,7 +35,7 @@ type Memory struct {
 func (v *View) Changed() { v.established, v.controllers = nil, nil }
 
 // Controllers are the Deployments of Karpenter's controller in a namespace, found by
-// their label, whoever installed them.
+// their label, whichever tool installed them.
 func (v *View) Controllers(ctx context.Context, namespace string) ([]appsv1.Deployment, error) {
 	if known, read := v.controllers[namespace]; read {
 		return known, nil

@@ -1,10 +1,12 @@
 package conclude
 
-import (
-	"context"
+import "context"
 
-	"github.com/plumbline-dev/plumbline/reconcile/fault"
-)
+// manyWrites is from how many changes on they are announced: fewer are written at once.
+const manyWrites = 8
+
+// Many says that a number of changes takes long to write.
+func Many(writes int) bool { return writes > manyWrites }
 
 // Announce writes what a pass is about to do, where that takes long: until it ends, the
 // status would go on saying Ready of the revision before. The conclusion writes over it.
@@ -14,7 +16,7 @@ func (s *Step) Announce(ctx context.Context) error {
 	s.setConditions(s.Verdict())
 	s.report(ctx)
 	err := s.writeStatus(ctx)
-	if fault.Unstorable(err) {
+	if denied(err) {
 		return nil // the conclusion says so
 	}
 	return err

@@ -27,6 +27,12 @@ func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
 	if fault.Unstorable(err) {
 		told, err = true, s.saveLess(ctx, err)
 	}
+	if denied(err) {
+		s.reportUnsaved(ctx, err)
+		told, err = true, nil
+	} else if err == nil {
+		s.unmark(ctx)
+	}
 	if !told && err == nil {
 		s.reportHistory(ctx)
 	}
@@ -73,7 +79,7 @@ func (s *Step) setWaiting(v Verdict) {
 		s.Sync.Status.Waiting = nil
 		return
 	}
-	first := s.Waits[0]
+	first := s.firstWait()
 	since := s.timestamp()
 	if old := s.Before.Status.Waiting; old != nil && old.For == first.On {
 		since = old.Since

@@ -20,6 +20,7 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.Delete(s.Sync, meta.ReconcilingCondition)
 		conditions.Delete(s.Sync, v1alpha1.LaunchFailingCondition) // nobody looks
 		conditions.Delete(s.Sync, v1alpha1.NodeDriftCondition)
+		conditions.Delete(s.Sync, v1alpha1.ExtraFieldsCondition)
 		return
 	}
 	// A condition that stays is not taken off and set again: it would be new
@@ -44,6 +45,7 @@ func (s *Step) setConditions(v Verdict) {
 	s.setRemoving()
 	s.setLaunchFailing()
 	s.setNodeDrift()
+	s.setExtraFields()
 }
 
 // setCloudVerified says whether EC2 can be asked, and is the account that this cluster's
@@ -83,7 +85,7 @@ func (s *Step) setLaunchFailing() {
 }
 
 // setNodeDrift tells of unexpected node drift, for as long as it lasts. A pass
-// that has not come so far leaves what was told.
+// that has not come so far leaves what was reported.
 func (s *Step) setNodeDrift() {
 	k := s.Sync.Status.Karpenter
 	switch {
@@ -93,6 +95,24 @@ func (s *Step) setNodeDrift() {
 		conditions.Delete(s.Sync, v1alpha1.NodeDriftCondition)
 	}
 	s.warnOfCondition(v1alpha1.NodeDriftCondition)
+}
+
+// setExtraFields tells of fields that Git does not write, for as long as they are there. A
+// pass that has not come so far leaves what was reported.
+func (s *Step) setExtraFields() {
+	switch {
+	case !s.Planned:
+	case len(s.Extra) == 0:
+		conditions.Delete(s.Sync, v1alpha1.ExtraFieldsCondition)
+	default:
+		words := make([]string, 0, len(s.Extra))
+		for _, e := range s.Extra {
+			words = append(words, e.String())
+		}
+		conditions.MarkTrue(s.Sync, v1alpha1.ExtraFieldsCondition, v1alpha1.ReasonExtraFields, "%s", finding.Bounded(fmt.Sprintf(
+			"Git does not write these fields, and they stay: %s: write them in Git, or remove them and stop what adds them", finding.Few(words, "; ")), MaxMessage))
+	}
+	s.warnOfCondition(v1alpha1.ExtraFieldsCondition)
 }
 
 // warnOfCondition has an event say what a condition says, once.

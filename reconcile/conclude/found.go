@@ -63,6 +63,10 @@ type Found struct {
 	Stages []Stage
 	// InUse are the classes that were deleted while something names them.
 	InUse []plan.InUse `redact:"-"`
+	// Extra are the definitions with fields that Git does not write, and that stay. Planned
+	// says that they were looked for.
+	Extra   []plan.Extra `redact:"-"`
+	Planned bool
 	// Fought is what the charts made and another client keeps changing, in words.
 	Fought string
 	// Drifted are the objects that differ from Git where the NodeSync only reports it.
@@ -112,6 +116,15 @@ type Deeds struct {
 	// it was not.
 	Saves  int
 	Stored *v1alpha1.NodeSync
+}
+
+// Refs are the definitions that were written.
+func (d *Deeds) Refs() map[render.Ref]bool {
+	refs := map[render.Ref]bool{}
+	for _, w := range d.Written {
+		refs[w.Ref] = true
+	}
+	return refs
 }
 
 // Took is how long one step of a pass took.

@@ -45,7 +45,7 @@ func (s *Step) reportHistory(ctx context.Context) {
 	s.askHistory(ctx)
 	_, err := s.say(ctx)
 	s.warnOfReport(err)
-	s.WakeBy(s.Began) // the next pass shows in the status what was told
+	s.WakeBy(s.Began) // the next pass shows in the status what was reported
 }
 
 func (s *Step) warnOfReport(err error) {
@@ -89,7 +89,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 }
 
 // SaysNothingOfTheCommit says whether the pass came to no end for a Git host that
-// cannot be reached, or an API server that is busy or away. What was told of the
+// cannot be reached, or an API server that is busy or away. What was reported of the
 // commit stands: a failure would be a final word.
 func (s *Step) SaysNothingOfTheCommit() bool {
 	for _, err := range []error{s.Unfetched, s.Unverified} {
@@ -127,7 +127,7 @@ func (s *Step) statusContext() string {
 
 func (s *Step) contextIn(cluster string) string { return "plumbline/" + cluster + "/" + s.Sync.Name }
 
-// noteReported shows in the status what was told, and tells of trouble that is
+// noteReported shows in the status what was reported, and tells of trouble that is
 // new.
 func (s *Step) noteReported() {
 	list, known := s.Reports.Reported(s.Sync)

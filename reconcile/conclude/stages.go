@@ -5,7 +5,25 @@ import (
 	"slices"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
 )
+
+// Stages says how far each Stage of a Set has come; nil without a Set.
+func Stages(set *render.Set, crds, controller observe.Readiness, definitions observe.ByRef) []Stage {
+	if set == nil {
+		return nil
+	}
+	stage := func(name render.Stage, r observe.Readiness) Stage {
+		return Stage{Name: name, Ready: r.Ready, Message: r.Message}
+	}
+	return []Stage{
+		stage(render.StageCRDs, crds),
+		stage(render.StageController, controller),
+		stage(render.StageNodeClasses, definitions.Of(set, render.EC2NodeClass)),
+		stage(render.StageNodePools, definitions.Of(set, render.NodePool)),
+	}
+}
 
 // listStages turns them into status. Where none was looked at, they keep what they had.
 func (s *Step) listStages(before []v1alpha1.StageStatus) []v1alpha1.StageStatus {

@@ -31,7 +31,9 @@ func (s *Step) saveLess(ctx context.Context, refused error) error {
 		s.Sync.Status.LastAppliedRevision, s.Sync.Status.Withheld = s.Before.Status.LastAppliedRevision, s.Before.Status.Withheld
 		err = s.writeStatus(ctx)
 	}
-	s.report(ctx)
+	if !denied(err) {
+		s.report(ctx)
+	}
 	return s.stale(err)
 }
 

@@ -3,6 +3,7 @@ package conclude
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -80,8 +81,10 @@ func (s *Step) stateVerdict() Verdict {
 		return s.fight()
 	case len(s.Drifted) > 0:
 		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf("differs from Git, and drift is Report: %s", finding.SomeOf(s.Drifted))}
+	case s.stalledWait() != nil:
+		return stalledWaitVerdict(*s.stalledWait())
 	case len(s.Waits) > 0:
-		return waitingVerdict(s.Waits[0])
+		return waitingVerdict(s.firstWait())
 	case status.OpenRemovals > 0:
 		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: describeRemovals(status.Removals), Brief: briefOfRemovals(status.Removals)}
 	}
@@ -134,6 +137,39 @@ func waitingVerdict(w finding.Wait) Verdict {
 	default:
 		v.Message += ": " + w.Message
 	}
+	return v
+}
+
+// firstWait is what is reported of all that is waited for: an object that was waited for
+// before, as long as it is. Where two of them come and go, the words would alternate.
+func (s *Step) firstWait() finding.Wait {
+	first, before := s.Waits[0], s.Before.Status.Waiting
+	if before == nil || !isObject(first.On) {
+		return first
+	}
+	if i := slices.IndexFunc(s.Waits, func(w finding.Wait) bool { return w.On == before.For }); i >= 0 {
+		return s.Waits[i]
+	}
+	return first
+}
+
+// isObject says whether an object is waited for, and not a Stage, on which all objects hang.
+func isObject(on string) bool { return strings.Contains(on, "/") }
+
+// stalledWait is the first wait that may not end by itself, and has lasted for long; nil
+// where there is none.
+func (s *Step) stalledWait() *finding.Wait {
+	for i, w := range s.Waits {
+		if !w.Stalls.IsZero() && !s.Began.Before(w.Stalls) {
+			return &s.Waits[i]
+		}
+	}
+	return nil
+}
+
+func stalledWaitVerdict(w finding.Wait) Verdict {
+	v := waitingVerdict(w)
+	v.Class, v.Reason, v.Message = Stuck, v1alpha1.ReasonStalled, "stalled: "+v.Message
 	return v
 }
 

@@ -30,7 +30,7 @@ func AllowanceOf(sync *v1alpha1.NodeSync) allowance.Allowance {
 func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values map[string]any) (unknown []allowance.Refusal, err error) {
 	allow := AllowanceOf(sync)
 	refusals := slices.Concat(
-		allow.Check(allowance.Request{Repository: wanted.Repository, Version: wanted.Version, ControllerRole: wanted.Cluster.ControllerRole}),
+		allow.Check(requestOf(wanted)),
 		allow.CheckValues(values),
 	)
 	isUnknown := func(r allowance.Refusal) bool { return r.Unknown }
@@ -40,11 +40,19 @@ func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values map[
 	return refusals, nil
 }
 
+// requestOf is what plumbline.yaml asks for.
+func requestOf(wanted *render.Karpenter) allowance.Request {
+	return allowance.Request{
+		Repository: wanted.Repository, Version: wanted.Version, ControllerRole: wanted.Cluster.ControllerRole,
+		Secrets: slices.ContainsFunc(wanted.ValuesFrom, func(from render.ValuesFrom) bool { return from.Kind == render.FromSecret }),
+	}
+}
+
 // checkFound refuses charts whose digests are not allowed, and values that no chart
 // known here has, but this one. Those that it has not either are misspelt: the gates say
 // what was meant.
 func (s *Step) checkFound(found *charts.Charts, unknown []allowance.Refusal) error {
-	refusals := AllowanceOf(s.Sync).CheckDigests(found.CRDDigest, found.Digest)
+	refusals := AllowanceOf(s.Sync).CheckDigests(requestOf(s.Karpenter), found.CRDDigest, found.Digest)
 	if len(unknown) > 0 {
 		defaults, err := found.Values()
 		if err != nil {

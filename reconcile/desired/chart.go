@@ -22,6 +22,22 @@ import (
 // Theirs says who brings what is not there with management External.
 const Theirs = "management is External, so the tool that installs Karpenter has to provide it"
 
+// ResolveSchema finds the charts, and the schema of the definitions: that of the charts' CRDs,
+// or of what is in force where the change is known not to be made. refused says why that is
+// known, or nothing; it is asked once the charts are there.
+func (s *Step) ResolveSchema(ctx context.Context, refused func() (why, err error)) (notUpgraded, err error) {
+	if err := s.Resolve(ctx); err != nil || s.Charts == nil {
+		return nil, err
+	}
+	if notUpgraded, err = refused(); err != nil {
+		return nil, err
+	}
+	if s.NotUpgraded = notUpgraded; notUpgraded != nil {
+		return notUpgraded, s.TakeSchemaInForce(ctx)
+	}
+	return nil, s.TakeSchema(ctx)
+}
+
 // Resolve finds the charts of the version in Git. Where Git has no version, or the
 // charts are unavailable over a release that is in force, it takes the schema of the
 // CRDs in the cluster, and finds none.

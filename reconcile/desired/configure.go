@@ -106,7 +106,7 @@ func CheckFixed(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) (renamed,
 }
 
 // fixedCluster compares the cluster in plumbline.yaml with the one that nodes are
-// made for. Before charts are brought there are none, unless others install
+// made for. Before charts are installed there are none, unless others install
 // Karpenter.
 func fixedCluster(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) error {
 	if k == nil || !upgrade.Begun(k) && k.Management == string(render.Managed) {

@@ -15,7 +15,7 @@ import (
 
 // openHost returns what the NodeSync has for a host that charts come from. It is
 // asked when a host is, so that a pass without a pull reads no Secret, and each
-// pull reads them anew.
+// pull reads them again.
 func (s *Step) openHost(ctx context.Context, host string) (charts.Credentials, error) {
 	registry := s.registry(host)
 	if registry == nil {

@@ -49,7 +49,7 @@ func (s *Step) chartSigners(ctx context.Context, name string) (charts.Signers, e
 	if err != nil {
 		return fail(err)
 	}
-	if err := grant.CheckKeys(secret, s.Sync.Name); err != nil {
+	if err := grant.CheckNodeSync(secret, s.Sync.Name); err != nil {
 		return charts.Signers{}, err
 	}
 	by, err := charts.SignersFromSecret(name, secret.Data)

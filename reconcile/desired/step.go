@@ -43,7 +43,7 @@ type Desired struct {
 	// Serving is the version of the release that stays in force, where a change of the
 	// charts is not made.
 	Serving string
-	// Unpulled is why the charts could not be had, where the pass goes on with those that
+	// Unpulled is why the charts are unavailable, where the pass goes on with those that
 	// are installed.
 	Unpulled error
 	// Renamed is what a commit may not do unless AWS confirms the new name of the
@@ -52,6 +52,29 @@ type Desired struct {
 
 	// FileValues are the values in files.
 	FileValues []map[string]any
+}
+
+// Inputs are those of this revision, or where it does not render of the last that did.
+func (d *Desired) Inputs(last *Memory) render.Inputs {
+	switch {
+	case d.Set != nil:
+		return d.Set.Inputs
+	case last.Set != nil:
+		return last.Set.Inputs
+	}
+	return nil
+}
+
+// Cluster is the EKS cluster as Git names it, or as the first install fixed it where
+// there is no Git to read; empty where neither does.
+func (d *Desired) Cluster(fixed *v1alpha1.KarpenterStatus) (name, region string) {
+	switch {
+	case d.Karpenter != nil:
+		return d.Karpenter.Cluster.Name, d.Karpenter.Cluster.Region
+	case fixed != nil:
+		return fixed.Cluster, fixed.Region
+	}
+	return "", ""
 }
 
 // Store resolves a version to its two charts.
@@ -98,8 +121,8 @@ type Step struct {
 	Memory   *Memory
 
 	Now time.Time
-	// Timeout is how long a registry may take, and Retry how long what failed is left
-	// alone. Another Attempt makes it due at once.
+	// Timeout is how long a registry may take, and Retry how long what failed is not
+	// tried again. Another Attempt makes it due at once.
 	Timeout, Retry time.Duration
 	Attempt        string
 	// NotUpgraded is why a change of the charts is not made, where the pass goes on under
@@ -108,10 +131,11 @@ type Step struct {
 
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
-	// Labelled reads the objects that are labelled for values of the chart. listed says
-	// that they could be listed.
-	Labelled func(context.Context) (reader client.Reader, listed func(), err error)
-	// HideValues and HideCredential are told what came out of Secrets, before anything
+	// Labelled reads the objects that are labelled for values of the chart. listed learns
+	// that they could be listed, and says when the next pass is wanted for that; zero for
+	// none.
+	Labelled func(context.Context) (reader client.Reader, listed func() time.Duration, err error)
+	// HideValues and HideCredential get what came out of Secrets, before anything
 	// else is said.
 	HideValues     func([]string)
 	HideCredential func(string)
@@ -127,7 +151,7 @@ type Memory struct {
 	slow       slow
 	// The charts whose signatures were verified last.
 	signed signedCharts
-	// The charts that could not be had.
+	// The charts that are unavailable.
 	unpulled unpulled
 	// The schema of the version that serves while a change of the charts is refused or
 	// held.

@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -23,15 +24,25 @@ func (s *Step) MergeValues(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i, values := range s.FileValues {
-		layers = append(layers, charts.Layer{Origin: s.Karpenter.ValuesFiles[i], Values: values})
-	}
-	layers = append(layers, charts.Layer{Origin: render.FileName, Values: s.Karpenter.Values})
-	if s.Values, err = charts.Merge(layers...); err != nil {
+	if s.Values, err = charts.Merge(append(layers, inGit(s.Karpenter, s.FileValues)...)...); err != nil {
 		return err
 	}
 	s.HideValues(s.unsaid(s.Values.Secrets))
 	return nil
+}
+
+// MergeInGit puts those values together that are in Git: of files, as they were read, and of
+// plumbline.yaml itself.
+func MergeInGit(k *render.Karpenter, files []map[string]any) (charts.Values, error) {
+	return charts.Merge(inGit(k, files)...)
+}
+
+func inGit(k *render.Karpenter, files []map[string]any) []charts.Layer {
+	var layers []charts.Layer
+	for i, values := range files {
+		layers = append(layers, charts.Layer{Origin: k.ValuesFiles[i], Values: values})
+	}
+	return append(layers, charts.Layer{Origin: render.FileName, Values: k.Values})
 }
 
 // unsaid leaves out what plumbline.yaml says as well: no message could do without.
@@ -51,15 +62,20 @@ func (s *Step) objectValues(ctx context.Context) ([]charts.Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := labelled(ctx, reader, s.Sync.Namespace)
+	found, err := labelled(ctx, reader, s.Sync.Namespace, s.Sync.Name)
 	if err != nil {
 		return nil, err
 	}
-	listed()
+	if soon := listed(); soon > 0 {
+		s.WakeBy(s.Now.Add(soon))
+	}
 	var layers []charts.Layer
 	for _, from := range s.Karpenter.ValuesFrom {
 		layer := charts.Layer{Origin: from.String(), TargetPath: from.TargetPath}
 		object, there := found[from.Kind+"/"+from.Name]
+		if object.refused != nil {
+			return nil, fmt.Errorf("values of %s: %w", from, object.refused)
+		}
 		text, has := object.data[from.ValuesKey]
 		switch {
 		case has && from.Kind == render.FromSecret:
@@ -81,10 +97,12 @@ type holder struct {
 	// version is another one after each change.
 	version string
 	data    map[string]string
+	// refused is why a NodeSync may not use it.
+	refused error
 }
 
-// labelled reads the objects that values may come from, by kind and name.
-func labelled(ctx context.Context, reader client.Reader, namespace string) (map[string]holder, error) {
+// labelled reads the objects that values of a NodeSync may come from, by kind and name.
+func labelled(ctx context.Context, reader client.Reader, namespace, nodeSync string) (map[string]holder, error) {
 	among := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels(observe.ValuesLabels()), client.UnsafeDisableDeepCopy}
 	found := map[string]holder{}
 	secrets := &corev1.SecretList{}
@@ -96,7 +114,9 @@ func labelled(ctx context.Context, reader client.Reader, namespace string) (map[
 		for key, value := range secret.Data {
 			data[key] = string(value)
 		}
-		found[render.FromSecret+"/"+secret.Name] = holder{version: string(secret.UID) + "/" + secret.ResourceVersion, data: data}
+		found[render.FromSecret+"/"+secret.Name] = holder{
+			version: string(secret.UID) + "/" + secret.ResourceVersion, data: data, refused: grant.CheckNodeSync(secret, nodeSync),
+		}
 	}
 	configs := &corev1.ConfigMapList{}
 	if err := reader.List(ctx, configs, among...); err != nil {

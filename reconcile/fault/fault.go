@@ -13,7 +13,7 @@ const (
 	Waiting
 	// Transient: it may go well by itself; again after retryInterval.
 	Transient
-	// Terminal: someone has to change the commit, the NodeSync or the cluster.
+	// Terminal: a person has to change the commit, the NodeSync or the cluster.
 	Terminal
 )
 

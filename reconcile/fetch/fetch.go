@@ -19,7 +19,7 @@ import (
 func (s *Step) Fetch(ctx context.Context) (Fetched, error) {
 	requested, asked := meta.ReconcileAnnotationValue(s.Sync.GetAnnotations())
 	if asked {
-		// Handled also where the fetch fails: whoever asked waits for an answer.
+		// Handled also where the fetch fails: the user who asked waits for an answer.
 		s.Sync.Status.SetLastHandledReconcileRequest(requested)
 	}
 	key := Attempt{generation: s.Sync.Generation, requested: requested}

@@ -9,30 +9,36 @@ import (
 )
 
 const (
-	// mostCommits is on how many commits one verdict is told.
+	// mostCommits is on how many commits one verdict is reported.
 	mostCommits = 50
 	// historyTimeout bounds a question about the history.
 	historyTimeout = 15 * time.Second
 )
 
+// Branch is the history of what a Step has fetched, as far as it changed some inputs.
+type Branch struct {
+	*Step
+	Inputs render.Inputs
+}
+
 // Known lists the commits since the applied one that changed an input, the newest first,
 // where the store has all of them.
-func (s *Step) Known(applied string, inputs render.Inputs) (commits []string, known bool) {
-	if len(inputs) == 0 {
+func (b Branch) Known(applied string) (commits []string, known bool) {
+	if len(b.Inputs) == 0 {
 		return nil, true
 	}
-	return s.Source.Since(s.name().String(), applied, inputs, mostCommits)
+	return b.Source.Since(b.name().String(), applied, b.Inputs, mostCommits)
 }
 
 // Ask asks the Git host for them.
-func (s *Step) Ask(ctx context.Context, applied string, inputs render.Inputs) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, min(s.Sync.GetTimeout(), historyTimeout))
+func (b Branch) Ask(ctx context.Context, applied string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(b.Sync.GetTimeout(), historyTimeout))
 	defer cancel()
-	request, err := s.request(ctx)
+	request, err := b.request(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.Source.FindSince(ctx, request, applied, inputs, mostCommits)
+	return b.Source.FindSince(ctx, request, applied, b.Inputs, mostCommits)
 }
 
 // Order says how what was fetched stands to a commit, as far as the store knows.

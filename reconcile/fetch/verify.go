@@ -131,7 +131,7 @@ func (s *Step) signers(ctx context.Context, name string) (signature.Keys, error)
 		err = fmt.Errorf("read secret %s, which spec.source.git.verify names: %w", name, err)
 		return signature.Keys{}, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonVerificationError, Err: err}
 	}
-	if err := grant.CheckKeys(secret, s.Sync.Name); err != nil {
+	if err := grant.CheckNodeSync(secret, s.Sync.Name); err != nil {
 		return signature.Keys{}, err
 	}
 	return signature.KeysFromSecret(name, secret.Data)

@@ -25,6 +25,9 @@ type Findings struct {
 type Wait struct {
 	// On is what is waited for. Message says why, and does not change by itself.
 	On, Message string
+	// Stalls is when it counts as stalled, since it may not come by itself; zero where it
+	// does.
+	Stalls time.Time
 }
 
 // Note is one event to come.
@@ -39,6 +42,16 @@ type Note struct {
 // Wait notes something that is not there yet.
 func (f *Findings) Wait(on, message string) {
 	f.Waits = append(f.Waits, Wait{On: on, Message: message})
+}
+
+// WaitFor notes something that may not come by itself: a person has to look after it once
+// it was waited for since a time for so long. A wait that begins now has no time yet.
+func (f *Findings) WaitFor(on, message string, since time.Time, stallAfter time.Duration) {
+	w := Wait{On: on, Message: message}
+	if !since.IsZero() {
+		w.Stalls = since.Add(stallAfter)
+	}
+	f.Waits = append(f.Waits, w)
 }
 
 // Event notes a normal event.

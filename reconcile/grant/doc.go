@@ -1,5 +1,5 @@
 // Package grant decides whether the credentials in a Secret may be sent to an
-// address for a NodeSync. Whoever may create a NodeSync can name any Secret of its
+// address for a NodeSync. A user who may create a NodeSync can name any Secret of its
 // namespace and any URL; so the Secret says, in annotations, for which hosts it is
 // and, where it wants to, for which NodeSyncs.
 //

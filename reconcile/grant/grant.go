@@ -53,9 +53,9 @@ func (p Policy) Check(secret metav1.Object, use Use) error {
 	return nil
 }
 
-// CheckKeys returns a *RefusedError where a Secret with public keys is not for a NodeSync.
-// Keys go nowhere, so that no host has to be named.
-func CheckKeys(secret metav1.Object, nodeSync string) error {
+// CheckNodeSync returns a *RefusedError where a Secret is not for a NodeSync. Public keys
+// and values of the chart go to no host, so that none has to be named.
+func CheckNodeSync(secret metav1.Object, nodeSync string) error {
 	if lists(secret, nodeSync) {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// checkOwners looks for what somebody else has installed of Karpenter, and holds
-// that it may be taken over. What is taken over is in force from then on: a change
+// checkOwners looks for what another tool has installed of Karpenter, and holds
+// that it may be adopted. What is adopted is in force from then on: a change
 // begins at its version, with every gate, and may go back to its release.
 func (s *Step) checkOwners(ctx context.Context) error {
 	found, err := s.Helm.Survey(ctx, s.Karpenter.Namespace)
@@ -36,8 +36,8 @@ func (s *Step) checkOwners(ctx context.Context) error {
 	return nil
 }
 
-// forgetWhatIsGone has a change begin anew where the controller that it was to take
-// over is there no more.
+// forgetWhatIsGone has a change begin again where the controller that it was to adopt
+// is there no more.
 func (s *Step) forgetWhatIsGone(ctx context.Context) error {
 	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
 	if err == nil && len(deployments) == 0 {

@@ -28,7 +28,7 @@ func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified 
 		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verdict.Message)}
 }
 
-// firstInstall says that no controller of plumbline's was ever brought.
+// firstInstall says that no controller of plumbline's was ever installed.
 func firstInstall(k v1alpha1.KarpenterStatus) bool {
 	if k.Identity != "" {
 		return false

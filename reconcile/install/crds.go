@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
-// liveCRDs are Karpenter's CRDs as they are in the cluster, whoever made them.
+// liveCRDs are Karpenter's CRDs as they are in the cluster, whichever tool made them.
 func (s *Step) liveCRDs(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	target, err := s.Charts.CRDs(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Step) changeOfCRDs(ctx context.Context) (live, next []*apiextensionsv1.
 }
 
 // noWayBack says what would keep the controller that is in force from being
-// brought again over the new CRDs: a version that objects are stored in, or a
+// installed again over the new CRDs: a version that objects are stored in, or a
 // definition of this commit that it could not read.
 func (s *Step) noWayBack(ctx context.Context, live, next []*apiextensionsv1.CustomResourceDefinition) (string, error) {
 	var reasons []string

@@ -15,7 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 )
 
-// external is what was found of the CRDs that somebody else has brought: of which
+// external is what was found of the CRDs that another tool has installed: of which
 // CRDs, beside which chart, when, and what of them is not as in the chart.
 type external struct {
 	standing, digest string
@@ -23,7 +23,7 @@ type external struct {
 	unlike           string
 }
 
-// awaitCharts looks whether somebody else has brought the charts; where Git has a
+// awaitCharts looks whether another tool has installed the charts; where Git has a
 // version, whether they are of that one. Definitions that are for it wait for it.
 func (s *Step) awaitCharts(ctx context.Context, seen upgrade.Seen) error {
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
@@ -99,7 +99,7 @@ func (s *Step) ofTheAwaited(ctx context.Context, deployment *appsv1.Deployment) 
 }
 
 // versionOf is the version of Karpenter that a Deployment runs: by the labels of the
-// chart, or where somebody has taken those off, by the tag of its image; "unknown" where
+// chart, or where another client has taken those off, by the tag of its image; "unknown" where
 // neither tells.
 func (s *Step) versionOf(ctx context.Context, deployment *appsv1.Deployment) (string, error) {
 	if version := deployment.Labels["app.kubernetes.io/version"]; version != "" {

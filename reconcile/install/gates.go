@@ -88,6 +88,14 @@ func (s *Step) approved() bool {
 
 // passGates goes from what costs nothing to what costs most.
 func (s *Step) passGates(ctx context.Context, seen *upgrade.Seen) error {
+	if err := s.weigh(ctx, seen); err != nil {
+		return err
+	}
+	return s.Helm.Rehearse(ctx, s.Charts, s.installation())
+}
+
+// weigh are the gates that go by what is read.
+func (s *Step) weigh(ctx context.Context, seen *upgrade.Seen) error {
 	if err := s.checkOwners(ctx); err != nil {
 		return err
 	}
@@ -111,15 +119,13 @@ func (s *Step) passGates(ctx context.Context, seen *upgrade.Seen) error {
 		if seen.NoWayBack, err = s.noWayBack(ctx, live, next); err != nil {
 			return err
 		}
-		if err := s.forecast(seen, live, next); err != nil {
-			return err
-		}
+		return s.forecast(seen, live, next)
 	}
-	return s.Helm.Rehearse(ctx, s.Charts, s.installation())
+	return nil
 }
 
-// inForce is the version that runs now: that of the last change or of what is taken
-// over, and where no status tells, that of a controller that is there. Empty where none is.
+// inForce is the version that runs now: that of the last change or of what is adopted,
+// and where no status tells, that of a controller that is there. Empty where none is.
 func (s *Step) inForce(ctx context.Context) (string, error) {
 	if version := s.k().Version; version != "" {
 		return version, nil

@@ -24,7 +24,7 @@ import (
 
 // Run brings the first two Stages: the CRD chart, and once every CRD is Established
 // the main chart, and sees whether its rollout is complete. With management External it
-// looks whether somebody else has. An error for which InForce is true leaves a release
+// looks whether another tool has. An error for which InForce is true leaves a release
 // in force, under which the rest of a pass may go on.
 func (s *Step) Run(ctx context.Context) (Installed, error) {
 	s.out = Installed{CRDs: unseen, Controller: unseen}
@@ -104,7 +104,7 @@ func (s *Step) change(ctx context.Context, seen upgrade.Seen) error {
 	}
 	want := upgrade.Want{Version: s.Karpenter.Version, Identity: identity}
 	for {
-		next, action := upgrade.Next(*s.k(), want, seen, s.Now, s.Timeout)
+		next, action := upgrade.Next(*s.k(), want, seen, s.Now, s.rolloutTimeout())
 		s.Sync.Status.Karpenter = &next
 		s.out.CRDs = seen.Established
 		s.out.Changing = next.Target != nil && next.Target.Step != v1alpha1.ChartSettling

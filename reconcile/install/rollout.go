@@ -62,7 +62,7 @@ func (s *Step) up(ctx context.Context, deployment *appsv1.Deployment) (observe.R
 	return complete, nil
 }
 
-// comingUp says that a controller was brought a moment ago, and has not led yet.
+// comingUp says that a controller was installed a moment ago, and has not led yet.
 func comingUp(k *v1alpha1.KarpenterStatus) bool {
 	return k.Target != nil && (k.Target.Step == v1alpha1.ChartRollingOut || k.Target.Step == v1alpha1.ChartRollingBack)
 }

@@ -3,7 +3,7 @@ package install
 import "github.com/plumbline-dev/plumbline/reconcile/finding"
 
 // installedAs says whether the charts are known to be installed as Git says, and
-// to stand. What somebody changes again and again is put right at the pace of
+// to stand. What another client changes again and again is corrected at the pace of
 // retries: each time costs a revision of the release.
 func (s *Step) installedAs(identity, standing string) bool {
 	if s.Memory.installed != identity || len(s.Memory.fought) > 0 && s.Insist {

@@ -29,11 +29,11 @@ type Helm interface {
 	EnsureController(ctx context.Context, c *charts.Charts, want release.Request) (release.Result, error)
 	// ServerVersion is the cluster's version of Kubernetes.
 	ServerVersion(ctx context.Context) (string, error)
-	// Rehearse finds out whether both could be brought, and writes nothing.
+	// Rehearse finds out whether both could be installed, and writes nothing.
 	Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error
 	// RollBack brings the main chart again as it was at a revision.
 	RollBack(ctx context.Context, want release.Request, revision int) (release.Result, error)
-	// Survey looks for what somebody else has installed of Karpenter.
+	// Survey looks for what another tool has installed of Karpenter.
 	Survey(ctx context.Context, namespace string) (survey.Found, error)
 	// State is what Helm knows of the two releases.
 	State(ctx context.Context, namespace string) (release.State, error)
@@ -83,8 +83,8 @@ type Step struct {
 	Memory *Memory
 
 	Now time.Time
-	// Timeout is how long a controller may take to come up, and Retry how long what was
-	// refused is left alone.
+	// Timeout is how long a controller may take to come up, leastRollout at least, and Retry
+	// how long what was refused is not tried again.
 	Timeout, Retry time.Duration
 	// Insist says that a person has asked for this pass.
 	Insist bool
@@ -97,6 +97,13 @@ type Step struct {
 	out Installed
 }
 
+// leastRollout is how long a new controller has at least to come up and to lead: the lease
+// of the one before lasts 15 s (client-go's default, which Karpenter leaves), so that a
+// shorter time would roll every change back.
+const leastRollout = 30 * time.Second
+
+func (s *Step) rolloutTimeout() time.Duration { return max(s.Timeout, leastRollout) }
+
 // Installed is what a Step comes to.
 type Installed struct {
 	// CRDs and Controller say how far the first two Stages are.
@@ -106,7 +113,7 @@ type Installed struct {
 	Changing bool
 	// Alive says that the controller has at least one ready replica.
 	Alive bool
-	// Fought is what the charts made and somebody changes again and again.
+	// Fought is what the charts made and another client changes again and again.
 	Fought []survey.Drift
 	// Unkept is why what the charts made may not be corrected, where the pass goes on.
 	Unkept error
@@ -118,16 +125,16 @@ type Memory struct {
 	// The change of the charts that was refused or held last.
 	gated gated
 	// The charts that are known to be installed, what stood of them then, and when
-	// something of them was put right last.
+	// something of them was corrected last.
 	installed, standing string
 	repairedAt          time.Time
 	// releasesAskedAt is when Helm was asked last whether its releases are there.
 	releasesAskedAt time.Time
-	// fought is what of them is left as somebody goes on changing it.
+	// fought is what of them is left as another client goes on changing it.
 	fought []survey.Drift
 	// lost is the CRD whose nodes were reported lost with it.
 	lost types.UID
-	// What was found last of the CRDs that somebody else has brought.
+	// What was found last of the CRDs that another tool has installed.
 	external external
 }
 

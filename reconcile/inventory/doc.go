@@ -1,7 +1,7 @@
 // Package inventory records what a NodeSync has applied, by name and UID.
 //
 // The ownership label on the live objects says what belongs to a NodeSync now.
-// It says nothing of an object that somebody else has deleted: its nodes may
+// It says nothing of an object that another client has deleted: its nodes may
 // still run, and nobody would ask EC2 about them. The record outlives the object.
 //
 // Next and Vanished are functions from values to values: the record and what

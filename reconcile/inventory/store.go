@@ -21,7 +21,7 @@ func ObjectName(nodeSync string) string { return v1alpha1.ObjectName("plumbline.
 const dataKey = "applied.json.gz"
 
 // Store is the record of one NodeSync as it was read or written last. It is kept
-// between passes; a write over what somebody else has changed fails, and the
+// between passes; a write over what another client has changed fails, and the
 // record has to be loaded again.
 type Store struct {
 	Record Record

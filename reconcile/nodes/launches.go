@@ -33,7 +33,7 @@ type Launches struct {
 	// Events reads Karpenter's events past the cache.
 	Events client.Reader
 	Now    time.Time
-	// Retry is how long an event that could not be read is left alone.
+	// Retry is how long an event that could not be read is not read again.
 	Retry time.Duration
 }
 

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -13,8 +14,8 @@ import (
 // (sigs.k8s.io/karpenter pkg/operator/options/options.go).
 const StaticGate = "StaticCapacity"
 
-// EmptyStatic are the static pools that want nodes and have no NodeClaim.
-func EmptyStatic(pools []Pool, claims []plan.NodeClaim) []string {
+// emptyStatic are the static pools that want nodes and have no NodeClaim.
+func emptyStatic(pools []Pool, claims []plan.NodeClaim) []string {
 	var empty []string
 	for _, pool := range pools {
 		if pool.Live == nil {
@@ -35,13 +36,21 @@ func EmptyStatic(pools []Pool, claims []plan.NodeClaim) []string {
 }
 
 // PassedOver adds static pools that Karpenter passes over, as StaticGate is off: such a
-// pool is Ready, and no condition says why it is empty.
-func PassedOver(found []Launchless, static []string) []Launchless {
+// pool is Ready, and no condition says why it is empty. off says whether a feature gate is;
+// it is asked only where there is such a pool, and its error is returned.
+func PassedOver(ctx context.Context, found []Launchless, pools []Pool, claims []plan.NodeClaim, off func(ctx context.Context, gate string) (bool, error)) ([]Launchless, error) {
+	static := emptyStatic(pools, claims)
+	if len(static) == 0 {
+		return found, nil
+	}
+	if is, err := off(ctx, StaticGate); err != nil || !is {
+		return found, err
+	}
 	const why = "it is static (spec.replicas), and Karpenter's feature gate " + StaticGate + " is off: set settings.featureGates.staticCapacity: true in the chart's values"
 	all := slices.DeleteFunc(slices.Clone(found), func(l Launchless) bool { return slices.Contains(static, l.Pool) })
 	for _, pool := range static {
 		all = append(all, Launchless{Pool: pool, Why: why})
 	}
 	slices.SortFunc(all, func(a, b Launchless) int { return strings.Compare(a.Pool, b.Pool) })
-	return all
+	return all, nil
 }

@@ -113,7 +113,7 @@ const maxTouched = 5
 func note(k v1alpha1.KarpenterStatus, claims []observe.Claim) v1alpha1.KarpenterStatus {
 	w := *k.NodeDrift
 	if w.Until != nil {
-		return k // the change is over, and its outcome was told
+		return k // the change is over, and its outcome was reported
 	}
 	var names []string
 	left := int32(0)

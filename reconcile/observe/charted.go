@@ -31,7 +31,7 @@ func ChartedKinds() []schema.GroupVersionKind {
 }
 
 // Charted stands for the objects of one of ChartedKinds, of which the cache
-// holds metadata alone.
+// holds only metadata.
 func Charted(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)

@@ -20,7 +20,7 @@ import (
 // (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/launch.go).
 //
 // They are kept in memory: Karpenter tries again within minutes for as long as
-// pods want a node, and a daemon that was started anew learns of it then.
+// pods want a node, and a daemon that was restarted learns of it then.
 type Launches struct {
 	// Now tells the time.
 	Now func() time.Time
@@ -47,7 +47,7 @@ type FailedLaunch struct {
 // (karpenter-provider-aws pkg/cache/cache.go), and then asks again.
 const FailedLaunchLasts = 10 * time.Minute
 
-// See looks at a NodeClaim, and says whether it has brought news of its pool.
+// See looks at a NodeClaim, and says whether it has news of its pool.
 func (l *Launches) See(claim *karpv1.NodeClaim) (news bool) {
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	if pool == "" {
@@ -116,7 +116,7 @@ func (l *Launches) Ask(pool string, of FailedLaunch, at time.Time) {
 }
 
 // Explain notes what an event says of a launch; nothing where there is none, so
-// that somebody else has ended the NodeClaim.
+// that another client has ended the NodeClaim.
 func (l *Launches) Explain(pool string, of FailedLaunch, words string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Live reads what lives: all definitions, whoever owns them, and the NodeClaims.
+// Live reads what lives: all definitions, of any owner, and the NodeClaims.
 // The CRDs have to be served. The objects are the cache's own and read only.
 func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
 	live := plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}

@@ -32,9 +32,9 @@ type refused struct {
 	at  string
 }
 
-// Heed is the cache's handler of watches that fail. It goes on to client-go's
+// Handle is the cache's handler of watches that fail. It goes on to client-go's
 // own, which logs.
-func (r *Refusals) Heed(ctx context.Context, reflector *toolscache.Reflector, err error) {
+func (r *Refusals) Handle(ctx context.Context, reflector *toolscache.Reflector, err error) {
 	r.Note(reflector, err)
 	toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // AddToScheme registers NodeClaims with a scheme. Karpenter's own package
-// registers its types with client-go's global scheme alone.
+// registers its types only with client-go's global scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	version := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 	scheme.AddKnownTypes(version, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})

@@ -29,7 +29,7 @@ func CacheOptions(refusals *Refusals, values *render.Values) cache.Options {
 		objects[Charted(kind)] = cache.ByObject{Label: karpenters, Transform: trimCharted}
 	}
 	return cache.Options{
-		DefaultWatchErrorHandler: refusals.Heed,
+		DefaultWatchErrorHandler: refusals.Handle,
 		ByObject:                 objects,
 		// Karpenter's kinds have no entries of their own: one would need its CRD
 		// at the start.
@@ -45,7 +45,7 @@ func CacheOptions(refusals *Refusals, values *render.Values) cache.Options {
 	}
 }
 
-// ControllerLabels select Karpenter's Deployment, whoever installed it
+// ControllerLabels select Karpenter's Deployment, whichever tool installed it
 // (charts/karpenter/templates/_helpers.tpl in karpenter-provider-aws).
 func ControllerLabels() labels.Set {
 	return labels.Set{"app.kubernetes.io/name": "karpenter"}

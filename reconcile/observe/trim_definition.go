@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,21 +14,25 @@ import (
 
 // trimDefinition keeps of a NodePool or EC2NodeClass what is compared with Git,
 // who owns its fields, and whether it is Ready. What many have in common is held
-// once.
-func trimDefinition(obj *unstructured.Unstructured, values *render.Values) (any, error) {
+// once. What it is given stays as it is: it is trimmed once more where a watch is opened again, and
+// others read it by then.
+func trimDefinition(full *unstructured.Unstructured, values *render.Values) (any, error) {
+	obj := &unstructured.Unstructured{Object: maps.Clone(full.Object)}
+	if metadata, ok := obj.Object["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		obj.Object["metadata"] = metadata
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			annotations = maps.Clone(annotations)
+			// The whole object once more, only for kubectl.
+			delete(annotations, corev1.LastAppliedConfigAnnotation)
+			metadata["annotations"] = annotations
+		}
+	}
 	if err := plan.PackManagedFields(obj); err != nil {
 		return nil, fmt.Errorf("trim %s/%s: %w", obj.GetKind(), obj.GetName(), err)
 	}
-	if annotations, found, err := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "annotations"); err == nil && found {
-		if values, ok := annotations.(map[string]any); ok {
-			// The whole object once more, for kubectl alone.
-			delete(values, corev1.LastAppliedConfigAnnotation)
-		}
-	}
 	trimStatus(obj)
-	if held, ok := values.Once(obj.Object).(map[string]any); ok {
-		obj.Object = held
-	}
+	values.Share(obj)
 	return obj, nil
 }
 
@@ -40,6 +45,7 @@ func trimStatus(obj *unstructured.Unstructured) {
 		for _, c := range conditions {
 			fields, ok := c.(map[string]any)
 			if ok && (fields["type"] == readyCondition || fields["status"] == string(metav1.ConditionFalse)) {
+				fields = maps.Clone(fields)
 				delete(fields, "lastTransitionTime")
 				kept = append(kept, fields)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // full is a NodePool as the API server has it after some weeks.
@@ -28,6 +29,24 @@ func full() *unstructured.Unstructured {
 		{Manager: "karpenter", Operation: "Update", Subresource: "status", Time: &when, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{}}}`)},
 	})
 	return object
+}
+
+// TestTrimmingLeavesTheObjectAlone: what is trimmed again is shared, and read, by then.
+func TestTrimmingLeavesTheObjectAlone(t *testing.T) {
+	transform := observe.CacheOptions(&observe.Refusals{}, &render.Values{}).DefaultTransform
+	for _, name := range []string{"as it came", "trimmed"} {
+		object := full()
+		if name == "trimmed" {
+			object = kept(t, object)
+		}
+		before := object.DeepCopy()
+		if trimmed, err := transform(object); err != nil || trimmed == any(object) {
+			t.Errorf("%s: given back itself, %v", name, err)
+		}
+		if diff := cmp.Diff(before, object); diff != "" {
+			t.Errorf("%s: changed:\n%s", name, diff)
+		}
+	}
 }
 
 func TestTrimDefinition(t *testing.T) {

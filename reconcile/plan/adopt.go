@@ -19,9 +19,9 @@ func (m *maker) adopt(change *Change, j judgement) {
 	case len(j.specChanges()) > 0:
 		change.conflict(ReasonNotAdopted, &ConflictError{Ref: change.Ref, Adopt: v1alpha1.AdoptIfIdentical, Fields: paths(j.specChanges())})
 	default:
-		// Nothing of it changes, so nothing has to be forced: should someone
+		// Nothing of it changes, so nothing has to be forced: should another client
 		// write to it in between, the API server says so.
-		change.Action, change.Reason, change.Takeover = Adopt, ReasonUnowned, false
+		change.Action, change.Reason, change.Takeover, change.Taken = Adopt, ReasonUnowned, false, nil
 		change.Message = fmt.Sprintf("%s exists without an owner, as Git says, and gets our label", change.Ref)
 	}
 }

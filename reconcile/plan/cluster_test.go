@@ -2,10 +2,12 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -91,6 +93,14 @@ func (c *cluster) edit(t *testing.T, ref render.Ref, manager string, value any, 
 	})
 }
 
+// disown has nobody own what a manager has written, as it is with what a webhook adds.
+func (c *cluster) disown(t *testing.T, ref render.Ref, manager string) {
+	t.Helper()
+	c.Edit(t, ref, manager, func(o *unstructured.Unstructured) {
+		o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager }))
+	})
+}
+
 // removal records that an object is leaving.
 func (c *cluster) removal(ref render.Ref, phase v1alpha1.RemovalPhase, revision string) {
 	c.live.Removals = append(c.live.Removals, v1alpha1.Removal{
@@ -169,6 +179,9 @@ func script(p *plan.Plan) []string {
 			word = "Handover "
 		}
 		lines = append(lines, word+k.Ref.String()+" by "+k.By)
+	}
+	for _, e := range p.Extra {
+		lines = append(lines, "Extra "+e.String())
 	}
 	for _, r := range p.Returned {
 		lines = append(lines, "Returned "+r.Kind+"/"+r.Name)

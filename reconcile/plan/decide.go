@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -34,6 +35,10 @@ type decision struct {
 	change Change
 	// clean says that the object was found as Git says.
 	clean bool
+	// extra are fields that it has beside those of Git; nil where there are none.
+	extra *Extra
+	// compared is what was found of an object that was compared; nil where it was not.
+	compared *compared
 }
 
 // unchanged is the Change of an object that is as Git says, live or nil for what
@@ -106,11 +111,14 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 		return nil
 	}
 	leaving := m.leaving(change.Live)
-	j, err := judge(change.Object, change.Live, m.policy.Owner, m.schema)
+	found, err := m.judged(change.Object, change.Live)
 	if err != nil {
 		return err
 	}
+	j := found.judgement
+	d.compared = found
 	change.note(j)
+	d.extra = extraOf(change.Ref, j.extra)
 	owner, other := m.ownership(change.Live, j.applied)
 	switch {
 	case owner == theirs:
@@ -130,18 +138,18 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 		d.clean = true
 	}
 	if change.Action.Writes() {
-		m.refuse(ctx, change)
+		m.refuse(ctx, change, found)
 	}
 	return nil
 }
 
-// note keeps what was found for whoever reads the Plan.
+// note keeps what was found for the readers of the Plan.
 func (c *Change) note(j judgement) {
-	for _, d := range append(j.change, j.foreign...) {
+	for _, d := range slices.Concat(j.change, j.foreign) {
 		c.Fields = append(c.Fields, d.fields()...)
 	}
 	c.Editors = j.editors
-	c.Takeover = j.takeover
+	c.Takeover, c.Taken = j.takeover, j.taken
 }
 
 func (c *Change) update(j judgement) {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// difference is one place where an object is not as it should be. Its path is
-// of map keys alone: a list is compared as a whole.
+// difference is one place where an object is not as it should be. Its path
+// has only map keys: a list is compared as a whole.
 type difference struct {
 	path     []string
 	from, to any
@@ -26,7 +26,7 @@ func differences(live, desired *unstructured.Unstructured) []difference {
 }
 
 // Changed are the fields of what was applied that came back otherwise: a mutating webhook
-// or policy of the cluster has changed them on the way. What was added does not count.
+// or policy of the cluster has changed them on the way. What was added is an Extra of the next Plan.
 func Changed(applied, answer *unstructured.Unstructured) []Field {
 	var found []Field
 	for _, d := range within([]string{"spec"}, answer.Object["spec"], applied.Object["spec"]) {
@@ -39,38 +39,7 @@ func Changed(applied, answer *unstructured.Unstructured) []Field {
 	return found
 }
 
-// Added are the fields of a spec that came back beside those that were applied, and that
-// the object did not have before: what a mutating webhook or policy of the cluster has
-// added on the way. live is nil where the object is new.
-func Added(applied, answer, live *unstructured.Unstructured) []Field {
-	var before any
-	if live != nil {
-		before = live.Object["spec"]
-	}
-	var found []Field
-	for _, d := range compare([]string{"spec"}, answer.Object["spec"], applied.Object["spec"]) {
-		if d.to == nil && !has(before, d.path[1:]) {
-			found = append(found, d.fields()...)
-		}
-	}
-	return found
-}
-
-// has says whether a value has a field.
-func has(value any, path []string) bool {
-	for _, key := range path {
-		fields, isMap := value.(map[string]any)
-		if !isMap {
-			return false
-		}
-		if value, isMap = fields[key]; !isMap {
-			return false
-		}
-	}
-	return true
-}
-
-// within compares what is wanted alone.
+// within compares only what is wanted.
 func within(path []string, live, desired any) []difference {
 	wanted, isMap := desired.(map[string]any)
 	if was, both := live.(map[string]any); isMap && (both || live == nil) {

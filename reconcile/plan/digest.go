@@ -30,6 +30,10 @@ type deed struct {
 	UID    types.UID `json:"uid,omitempty"`
 	Action Action    `json:"action"`
 	Fields []Field   `json:"fields,omitempty"`
+	// Force, Takeover and Taken are how it is written.
+	Force    bool       `json:"force,omitempty"`
+	Takeover bool       `json:"takeover,omitempty"`
+	Taken    [][]string `json:"taken,omitempty"`
 	// Object is what is written, whole.
 	Object map[string]any `json:"object,omitempty"`
 	Held   string         `json:"held,omitempty"`
@@ -71,7 +75,7 @@ func (m *maker) digest(p *Plan, set *render.Set) string {
 
 func changed(c *Change) deed {
 	d := deed{
-		Ref: c.Ref.String(), Action: c.Action, Fields: c.Fields,
+		Ref: c.Ref.String(), Action: c.Action, Fields: c.Fields, Force: c.Force, Takeover: c.Takeover, Taken: c.Taken,
 		Effect: c.Effect, Nodes: slices.Clone(c.touched), Unnamed: c.unnamed, UpTo: c.UpTo,
 	}
 	if c.Live != nil {

@@ -13,7 +13,7 @@ import (
 type impact struct {
 	effect Effect
 	// claims are the NodeClaims that it is on, and upTo says that nobody can tell
-	// which of them, from the definitions alone.
+	// which of them, only from the definitions.
 	claims []*NodeClaim
 	upTo   bool
 	// unnamed is how many nodes it is on beside these, nobody can say which.

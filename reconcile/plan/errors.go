@@ -39,7 +39,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("change of %s refused: %s (%s): %s", e.Ref, strings.Join(e.Problems, "; "), e.Origin, way)
 }
 
-// ConflictError says that an object, or a field of it, is someone else's.
+// ConflictError says that an object, or a field of it, is another client's.
 type ConflictError struct {
 	Ref render.Ref
 	// Owner is the other NodeSync that the object belongs to.
@@ -48,7 +48,7 @@ type ConflictError struct {
 	Tools []string
 	// Fields are those in dispute, by path.
 	Fields []string
-	// Adopt is the policy by which an unowned object was not taken over.
+	// Adopt is the policy by which an unowned object was not adopted.
 	Adopt v1alpha1.AdoptPolicy
 }
 

@@ -50,7 +50,7 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 		c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
 }
 
-// olderRevision holds what an older commit lacks: it is not what somebody has taken
+// olderRevision holds what an older commit lacks: it is not what a commit has taken
 // out, but what was added since. It is held until a newer commit, or a person, says
 // that it is to go. What may be an older commit counts as one, as long as nobody knows.
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
@@ -64,7 +64,7 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 			c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
 	case w.policy.HistoryUnknown:
 		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(
-			"HEAD may be older than what was applied, as the Git host does not give out the history in between, and lacks %s: push a newer commit, or annotate the NodeSync with %s=%s",
+			"HEAD may be older than what was applied, as the Git host does not give out the history in between, and lacks %s: put it back into Git, or annotate the NodeSync with %s=%s",
 			c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
 	}
 	return "", "", false
@@ -134,7 +134,7 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 		someOf(w.together), w.leaving, limit, w.leaving), true
 }
 
-// weigh holds the candidates that the guard does not let go. Those of one
+// weigh holds the candidates that the guard does not release. Those of one
 // revision are weighed together, after those of revisions before it, held or
 // not: an accident that goes on is not overtaken by its own tail.
 func (m *maker) weigh(candidates []Candidate, revision string) {
@@ -162,7 +162,7 @@ func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 	slices.Sort(w.together)
 	w.leaving += len(w.together)
 	for i := range candidates {
-		// There is nothing left to hold of what someone has deleted.
+		// There is nothing left to hold of what another client has deleted.
 		if candidates[i].Terminating {
 			continue
 		}

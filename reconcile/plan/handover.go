@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,6 +24,9 @@ type Kept struct {
 	HandedOver bool
 	// Message says what is waited for, and what to do.
 	Message string
+	// Since is since when a NodeSync is waited for of which nobody knows what it has; zero
+	// where that began now.
+	Since time.Time
 }
 
 // keep finds the entries that another NodeSync keeps from being removed, in the
@@ -46,10 +50,10 @@ func (m *maker) keep() []Kept {
 }
 
 // keptByOther says whether an entry stays because of another NodeSync. One of which
-// nobody knows what it has is waited for, but not by a removal that has ended
-// NodeClaims already, which was decided on when all others were known. Where our
-// NodeSync is deleted with its nodes, which was said by name, one that fails is not
-// waited for.
+// nobody knows what it has is waited for, unless a person has released the entry, and not by
+// a removal that has ended NodeClaims already, which was decided on when all others were
+// known. Where our NodeSync is deleted with its nodes, which was said by name, one that
+// fails is not waited for.
 func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.RemovalPhase) (Kept, bool) {
 	if other, wanted := m.wantedBy(ref); wanted {
 		k := Kept{Ref: ref, UID: uid, By: other.String(), HandedOver: true}
@@ -60,9 +64,10 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.Remova
 		return k, true
 	}
 	begun := phase != "" && phase != v1alpha1.RemovalHeld && phase != v1alpha1.RemovalPacing
-	if other, waits := m.unheard(); waits && !begun && (!m.policy.Deleting || other.Failure == "") {
-		message := fmt.Sprintf("%s has left Git, and another NodeSync may have it: waiting for %s", ref, other.waiting())
-		return Kept{Ref: ref, UID: uid, By: other.String(), Message: message}, true
+	if other, waits := m.unheard(); waits && !begun && !m.policy.Released[uid] && (!m.policy.Deleting || other.Failure == "") {
+		message := fmt.Sprintf("%s has left Git, and another NodeSync may have it: waiting for %s; to remove %s without that, annotate NodeSync %s with %s=%s",
+			ref, other.waiting(), ref, m.policy.Owner.Name, v1alpha1.RemoveAnnotation, uid)
+		return Kept{Ref: ref, UID: uid, By: other.String(), Message: message, Since: other.Since}, true
 	}
 	return Kept{}, false
 }

@@ -21,8 +21,13 @@ type judgement struct {
 	// are their names.
 	foreign []difference
 	tools   []string
-	// takeover says that an interactive manager owns a field that Git lacks.
+	// takeover says that an interactive manager owns a field that Git lacks, and taken are
+	// the paths of fields that Git lacks, that another manager owns and by which Karpenter
+	// counts nodes as outdated.
 	takeover bool
+	taken    [][]string
+	// extra are the fields of the spec that Git lacks and that stay.
+	extra []extraField
 	// residue says that a removal has left fields of its own.
 	residue bool
 	// ours says that our entry in managedFields is what it would be, and applied is
@@ -65,7 +70,7 @@ func judge(object render.Object, live *unstructured.Unstructured, owner Owner, s
 		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
 	}
 	for _, d := range differences(live, desired) {
-		j.weigh(d, touches(want, d.path), entries)
+		j.weigh(d, touches(want, d.path), entries, live)
 	}
 	slices.Sort(j.editors)
 	j.editors = slices.Compact(j.editors)
@@ -75,9 +80,10 @@ func judge(object render.Object, live *unstructured.Unstructured, owner Owner, s
 }
 
 // weigh asks whose field a difference is. A field that Git does not write and
-// that nobody owns whom we may take it from stays as it is.
-func (j *judgement) weigh(d difference, inGit bool, entries []entry) {
+// that nobody owns whom we may take it from stays as it is, unless nodes are outdated for it.
+func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstructured.Unstructured) {
 	change := inGit
+	var others []string
 	for _, e := range entries {
 		if !touches(e.set, d.path) {
 			continue
@@ -96,9 +102,17 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry) {
 			j.takeover = j.takeover || !inGit
 		case inGit:
 			j.editors = append(j.editors, e.manager)
+		default:
+			others = append(others, e.manager)
 		}
+	}
+	if len(others) > 0 && outdates(live, d.path) {
+		change, j.takeover = true, true
+		j.editors, j.taken = append(j.editors, others...), append(j.taken, d.path)
 	}
 	if change {
 		j.change = append(j.change, d)
+		return
 	}
+	j.extra = append(j.extra, extraField{path: d.path, managers: others})
 }

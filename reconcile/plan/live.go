@@ -16,7 +16,7 @@ import (
 
 // Live is what the cluster has.
 type Live struct {
-	// Objects are all objects of the kinds that are ours, whoever owns them,
+	// Objects are all objects of the kinds that are ours, of any owner,
 	// with their managedFields.
 	Objects map[render.Ref]*unstructured.Unstructured
 	// Served says that Karpenter's kinds are, so that there is no object but these.
@@ -25,8 +25,11 @@ type Live struct {
 	// Removals are the recorded ones, from the NodeSync's status.
 	Removals []v1alpha1.Removal
 	// Vanished are NodePools that were applied, that the Set lacks, and that
-	// somebody else has deleted.
+	// another client has deleted.
 	Vanished []Vanished
+	// Recorded are the objects that the NodeSync has applied, by what it has recorded: one of
+	// them is its own as soon as the label says so again, also where a person has set it.
+	Recorded map[render.Ref]types.UID
 	// Memo is of the last Plan for the same NodeSync; the zero value where there
 	// was none.
 	Memo Memo
@@ -87,10 +90,27 @@ func (l Labels) Map() map[string]string {
 	return labels
 }
 
+// Noded are the pools that have a node which stays.
+func (l Live) Noded() map[string]bool {
+	noded := map[string]bool{}
+	for i := range l.NodeClaims {
+		if claim := &l.NodeClaims[i]; claim.Node != "" && !claim.Deleting {
+			noded[claim.Pool] = true
+		}
+	}
+	return noded
+}
+
+// recorded says whether the NodeSync has applied this very object.
+func (l Live) recorded(object *unstructured.Unstructured) bool {
+	uid, known := l.Recorded[render.Ref{Kind: object.GetKind(), Name: object.GetName()}]
+	return known && uid == object.GetUID()
+}
+
 // object returns the live object of a Ref; nil where there is none.
 func (l Live) object(ref render.Ref) *unstructured.Unstructured { return l.Objects[ref] }
 
-// OfKind are the live objects of a kind, whoever owns them, by name.
+// OfKind are the live objects of a kind, of any owner, by name.
 func (l Live) OfKind(kind string) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for ref, object := range l.Objects {

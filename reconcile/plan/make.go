@@ -108,7 +108,7 @@ func (m *maker) stage(ctx context.Context, objects []render.Object, p *Plan) err
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, object := range objects {
 		if live := m.live.object(object.Ref); live != nil && m.known(object, live) {
-			decisions[i] = decision{change: unchanged(object, live), clean: true}
+			decisions[i] = decision{change: unchanged(object, live), clean: true, extra: m.live.Memo.clean[object.Ref].extra}
 			continue
 		}
 		group.Go(func() (err error) {
@@ -129,8 +129,9 @@ func (m *maker) stage(ctx context.Context, objects []render.Object, p *Plan) err
 
 // take puts a decision into the Plan.
 func (m *maker) take(d decision, p *Plan) {
-	if d.clean {
-		m.memo.note(d.change.Object, d.change.Live)
+	m.memo.note(d)
+	if d.extra != nil {
+		p.Extra = append(p.Extra, *d.extra)
 	}
 	if d.change.Action != None {
 		m.changes[d.change.Ref] = d.change

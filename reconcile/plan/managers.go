@@ -37,7 +37,7 @@ func appliers() []manager {
 func interactive() []manager {
 	return []manager{
 		{name: "kubectl", prefix: true},
-		// What kube-apiserver calls whoever wrote before the first apply
+		// What kube-apiserver calls the manager that wrote before the first apply
 		// (apimachinery pkg/util/managedfields/internal/skipnonapplied.go).
 		{name: "before-first-apply"},
 		{name: "k9s"},

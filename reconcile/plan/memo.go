@@ -1,19 +1,31 @@
 package plan
 
 import (
+	"context"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Memo holds which objects one Plan has found as Git says, so that the next does
-// not compare them again. It is no part of what is planned: a Plan with a Memo
-// equals one without. The zero value knows nothing.
+// Memo holds what one Plan has found of objects, so that the next does not compare them
+// again: which are as Git says, and how the others differ. It is no part of what is
+// planned: a Plan with a Memo equals one without. The zero value knows nothing.
 type Memo struct {
 	owner  Owner
 	schema Schema
-	clean  map[render.Ref]comparison
+	clean  map[render.Ref]cleanObject
+	// others were compared and found to differ. Where the guard holds a commit, they are
+	// many, and stay so for hours while NodeClaims wake one pass after another.
+	others map[render.Ref]compared
+}
+
+// cleanObject is one that is as Git says, and the fields that it has beside those of Git;
+// nil where there are none.
+type cleanObject struct {
+	comparison
+	extra *Extra
 }
 
 // comparison names the two objects that were compared. A rendered object is read
@@ -25,25 +37,72 @@ type comparison struct {
 	resourceVersion string
 }
 
+// compared is what hangs on the two objects, the owner and the schema, and on nothing else.
+// It is read only.
+type compared struct {
+	comparison
+	judgement judgement
+	// problems are what the API server would refuse, where that was asked.
+	problems []string
+	asked    bool
+}
+
 func comparisonOf(object render.Object, live *unstructured.Unstructured) comparison {
 	return comparison{rendered: object.Defaulted, uid: live.GetUID(), resourceVersion: live.GetResourceVersion()}
 }
 
 // newMemo is empty; the comparisons in it are made for an owner, by a schema.
 func newMemo(owner Owner, schema Schema, objects int) Memo {
-	return Memo{owner: owner, schema: schema, clean: make(map[render.Ref]comparison, objects)}
+	return Memo{owner: owner, schema: schema, clean: make(map[render.Ref]cleanObject, objects), others: map[render.Ref]compared{}}
 }
 
 // isClean says whether these very objects were found equal.
 func (m Memo) isClean(object render.Object, live *unstructured.Unstructured, owner Owner, schema Schema) bool {
 	known, ok := m.clean[object.Ref]
-	return ok && m.owner == owner && m.schema == schema && known == comparisonOf(object, live)
+	return ok && m.owner == owner && m.schema == schema && known.comparison == comparisonOf(object, live)
 }
 
-// note keeps a comparison that found nothing to change. An object without a
-// resourceVersion does not say when it changes.
-func (m Memo) note(object render.Object, live *unstructured.Unstructured) {
-	if live.GetResourceVersion() != "" {
-		m.clean[object.Ref] = comparisonOf(object, live)
+// find is what was found of these very objects, if they were compared.
+func (m Memo) find(object render.Object, live *unstructured.Unstructured, owner Owner, schema Schema) (compared, bool) {
+	known, ok := m.others[object.Ref]
+	return known, ok && m.owner == owner && m.schema == schema && known.comparison == comparisonOf(object, live)
+}
+
+// note keeps a decision on two objects. An object without a resourceVersion does not say
+// when it changes.
+func (m Memo) note(d decision) {
+	object, live := d.change.Object, d.change.Live
+	switch {
+	case live == nil || live.GetResourceVersion() == "":
+	case d.clean:
+		m.clean[object.Ref] = cleanObject{comparisonOf(object, live), d.extra}
+	case d.compared != nil:
+		m.others[object.Ref] = *d.compared
 	}
+}
+
+// judged compares two objects, unless the last Plan has.
+func (m *maker) judged(object render.Object, live *unstructured.Unstructured) (*compared, error) {
+	if known, ok := m.live.Memo.find(object, live, m.policy.Owner, m.schema); ok {
+		return &known, nil
+	}
+	j, err := judge(object, live, m.policy.Owner, m.schema)
+	if err != nil {
+		return nil, err
+	}
+	return &compared{comparison: comparisonOf(object, live), judgement: j}, nil
+}
+
+// refusals are what the API server would say against the object that a Change would make.
+func (c *compared) refusals(ctx context.Context, change *Change, schema Schema) []string {
+	if c.asked {
+		return c.problems
+	}
+	var problems []string
+	for _, problem := range schema.ValidateUpdate(ctx, after(change), change.Live) {
+		problems = append(problems, problem.Error())
+	}
+	// Of a context that has ended not all rules are checked.
+	c.problems, c.asked = problems, ctx.Err() == nil
+	return problems
 }

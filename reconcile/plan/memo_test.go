@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -20,12 +22,54 @@ import (
 // comparing is a schema that counts the objects that are compared by it.
 type comparing struct {
 	*applytest.Server
-	compared atomic.Int64
+	compared, validated atomic.Int64
 }
 
 func (c *comparing) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error) {
 	c.compared.Add(1)
 	return c.Server.FieldSet(object)
+}
+
+func (c *comparing) ValidateUpdate(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList {
+	c.validated.Add(1)
+	return c.Server.ValidateUpdate(ctx, object, old)
+}
+
+// TestWhatIsHeldIsComparedOnce: while the guard holds a change, NodeClaims wake one pass
+// after another.
+func TestWhatIsHeldIsComparedOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change              func(t *testing.T, c *cluster, set *render.Set)
+		compared, validated int64
+	}{
+		"nothing": {func(*testing.T, *cluster, *render.Set) {}, 0, 0},
+		"one is edited": {func(t *testing.T, c *cluster, _ *render.Set) {
+			c.edit(t, poolRef("b"), "kubectl-edit", "7", "spec", "limits", "cpu")
+		}, 1, 1},
+		"one is rendered anew": {func(t *testing.T, c *cluster, set *render.Set) {
+			set.Objects[1] = c.Definition(t, pool("a", "default", "weight: 5"))
+		}, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+			set, schema := c.set(t, class("default"), pool("a", "default", "weight: 3"), pool("b", "default", "weight: 3")), &comparing{Server: c.Server}
+			first, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, schema)
+			if err != nil || len(first.Changes) != 2 {
+				t.Fatalf("%d changes, want 2: %v", len(first.Changes), err)
+			}
+			tc.change(t, c, set)
+			schema.compared.Store(0)
+			schema.validated.Store(0)
+			second, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects(), Memo: first.Memo}, c.policy, schema)
+			if err != nil || len(second.Changes) != 2 {
+				t.Fatalf("%d changes, want 2: %v", len(second.Changes), err)
+			}
+			if compared, validated := schema.compared.Load(), schema.validated.Load(); compared != tc.compared || validated != tc.validated {
+				t.Errorf("%d objects were compared and %d validated, want %d and %d", compared, validated, tc.compared, tc.validated)
+			}
+		})
+	}
 }
 
 func TestWhatIsCleanIsComparedOnce(t *testing.T) {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -17,15 +18,16 @@ type OtherSync struct {
 	// had. The map is read only.
 	Known   bool
 	Entries map[render.Ref]bool
-	// Suspended says that it renders nothing until it is resumed. What is known of it
-	// is from before, or from looking into its folder; where that failed, Failure says
-	// why, and it counts as awaited.
+	// Suspended says that it renders for others only: which entries it has is looked at.
 	Suspended bool
-	// Awaited says that its newest revision is going to be rendered: it is neither
-	// suspended nor being deleted, and it is served.
+	// Awaited says that its newest revision is going to be rendered: it is not being
+	// deleted, and it is served.
 	Awaited bool
-	// Failure is the reason of its Ready condition where that is False.
+	// Failure is the reason of its Ready condition where that is False, and of one that is
+	// suspended why its Git cannot be read.
 	Failure string
+	// Since is since when our NodeSync waits for it; zero where it does not.
+	Since time.Time
 }
 
 // has says whether its Git has an entry, as far as is known.
@@ -36,10 +38,12 @@ func (o OtherSync) unheard() bool { return !o.Known && o.Awaited }
 
 // waiting is a sentence on a NodeSync whose newest revision is not known yet.
 func (o OtherSync) waiting() string {
-	if o.Suspended {
-		return fmt.Sprintf("NodeSync %s, which is suspended, and whose folder cannot be rendered (%s): resume it", o.Owner, o.Failure)
-	}
-	if o.Failure != "" {
+	switch {
+	case o.Suspended && o.Failure != "":
+		return fmt.Sprintf("NodeSync %s, which is suspended, and whose Git cannot be read (%s): correct its source", o.Owner, o.Failure)
+	case o.Suspended:
+		return fmt.Sprintf("the Git of NodeSync %s, which is suspended, to be read", o.Owner)
+	case o.Failure != "":
 		return fmt.Sprintf("NodeSync %s, which fails (%s): correct it", o.Owner, o.Failure)
 	}
 	return fmt.Sprintf("NodeSync %s to render its newest revision", o.Owner)
@@ -62,17 +66,21 @@ const (
 
 // ownership says whose an object is, and for one that is theirs, whose. The label
 // counts only as plumbline's own apply has written it: one that a person writes
-// neither makes an object ours nor takes it away.
+// neither makes an object ours nor takes it away, unless it is recorded that this NodeSync
+// has applied that very object.
 func (m *maker) ownership(live *unstructured.Unstructured, applied *fieldpath.Set) (ownership, OtherSync) {
 	label := live.GetLabels()[v1alpha1.OwnerLabel]
 	switch {
 	case label == "" || applied == nil:
 		return nobodys, OtherSync{}
 	case !touches(applied, ownerLabelPath()):
-		if m.policy.Owner.Owns(live) {
-			return nobodys, OtherSync{}
+		switch {
+		case !m.policy.Owner.Owns(live):
+			return relabelled, OtherSync{}
+		case m.live.recorded(live):
+			return ours, OtherSync{} // a person has set the label again
 		}
-		return relabelled, OtherSync{}
+		return nobodys, OtherSync{}
 	case m.policy.Owner.Owns(live):
 		return ours, OtherSync{}
 	}
@@ -144,7 +152,7 @@ func (m *maker) unheard() (found OtherSync, any bool) {
 func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
 	switch {
 	case other.unheard():
-		change.Action, change.Reason, change.WaitsFor = Wait, ReasonOtherSync, "NodeSync/"+other.Name
+		change.await(other)
 		change.Message = fmt.Sprintf("%s belongs to NodeSync %s: waiting for %s", change.Ref, other.Owner, other.waiting())
 	case !other.Known || other.has(change.Ref):
 		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
@@ -159,6 +167,11 @@ func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
 	}
 }
 
+// await has a Change wait for another NodeSync.
+func (c *Change) await(other OtherSync) {
+	c.Action, c.Reason, c.WaitsFor, c.WaitsSince = Wait, ReasonOtherSync, "NodeSync/"+other.Name, other.Since
+}
+
 // relabel decides on an object of Git whose label another client has overwritten. Where
 // another NodeSync has it too, nobody can say whose it was.
 func (m *maker) relabel(change *Change, j judgement) {
@@ -168,7 +181,7 @@ func (m *maker) relabel(change *Change, j judgement) {
 	case wanted:
 		change.conflict(ReasonOtherSync, &ConflictError{Ref: change.Ref, Owner: other.String()})
 	case unheard:
-		change.Action, change.Reason, change.WaitsFor = Wait, ReasonOtherSync, "NodeSync/"+waitsFor.Name
+		change.await(waitsFor)
 		change.Message = fmt.Sprintf("another client has changed the label %s of %s: waiting for %s", v1alpha1.OwnerLabel, change.Ref, waitsFor.waiting())
 	case j.foreign != nil:
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})

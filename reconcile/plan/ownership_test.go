@@ -1,10 +1,14 @@
 package plan_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -120,6 +124,38 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 			test.given(t, c)
 			c.policy.OtherSyncs = test.other
 			git := append([]string{class("default"), pool("stays", "default")}, test.git...)
+			if diff := cmp.Diff(test.want, script(c.plan(t, git...))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAnEntryIsReleasedThoughAnotherIsNotHeard: a person has named it, by its UID. What the
+// other is known to have stays all the same.
+func TestAnEntryIsReleasedThoughAnotherIsNotHeard(t *testing.T) {
+	for name, test := range map[string]struct {
+		other []plan.OtherSync
+		want  []string
+	}{
+		"the other fails":            {unheard("SourceFailed"), []string{"Remove NodePool/moves"}},
+		"the other is not heard yet": {unheard(""), []string{"Remove NodePool/moves"}},
+		"the other has it":           {has(poolRef("moves")), []string{"Handover NodePool/moves by plumbline-system/other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("stays", "default"), pool("moves", "default"))
+			c.policy.OtherSyncs = test.other
+			c.policy.OtherSyncs[0].Since = time.Unix(1_800_000_000, 0)
+			git := []string{class("default"), pool("stays", "default")}
+			uid := c.Object(poolRef("moves")).GetUID()
+			release := fmt.Sprintf("to remove NodePool/moves without that, annotate NodeSync prod with plumbline.dev/remove=%s", uid)
+			for _, k := range c.plan(t, git...).Kept {
+				if !k.HandedOver && (!strings.Contains(k.Message, release) || !k.Since.Equal(c.policy.OtherSyncs[0].Since)) {
+					t.Errorf("waits since %s: %s; want %q in it", k.Since, k.Message, release)
+				}
+			}
+			c.policy.Released = map[types.UID]bool{uid: true}
 			if diff := cmp.Diff(test.want, script(c.plan(t, git...))); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}

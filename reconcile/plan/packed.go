@@ -16,7 +16,7 @@ import (
 // one string of JSON, which takes far less memory than a tree of empty maps, and
 // which objects of one shape share.
 //
-// What is packed is for a Plan alone: no API server takes it.
+// What is packed is only for a Plan: no API server takes it.
 func PackManagedFields(object *unstructured.Unstructured) error {
 	value, _, err := unstructured.NestedFieldNoCopy(object.Object, "metadata", "managedFields")
 	if err != nil {

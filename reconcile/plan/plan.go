@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,6 +31,9 @@ type Plan struct {
 	// InUse are the classes that were deleted while NodePools name them, the oldest
 	// first.
 	InUse []InUse
+	// Extra are the objects with fields that Git does not write and that stay, in the order
+	// of their Stages, then by name.
+	Extra []Extra
 	// Warnings are sentences a person should read.
 	Warnings []string
 	// Digest names what would be done: equal Digests, equal deeds.
@@ -48,14 +52,19 @@ type Change struct {
 	Reason, Message string
 	// WaitsFor names what an Action of Wait waits for.
 	WaitsFor string
+	// WaitsSince is since when it waits for another NodeSync; zero where that began now, or
+	// where it waits for anything else.
+	WaitsSince time.Time
 	// Fields are the fields that would change, by path.
 	Fields []Field
 	// Editors are the field managers, other than ours, that own such a field.
 	Editors []string
 	// Takeover says that fields of interactive managers have to become ours
-	// before the object is applied, which costs a write more.
+	// before the object is applied, which costs a write more. Taken are the paths of fields
+	// that have to, whichever manager has written them.
 	Takeover bool
-	// Drift says that Git has not changed since the object was as Git says: somebody
+	Taken    [][]string
+	// Drift says that Git has not changed since the object was as Git says: another client
 	// has changed or deleted it.
 	Drift bool
 	// Force says that the object is applied over other managers' fields.
@@ -103,11 +112,11 @@ const (
 	TakeBack Action = "TakeBack"
 	// Wait: nothing can be written yet; WaitsFor says for what.
 	Wait Action = "Wait"
-	// Conflict: it is someone else's, or one of its fields is.
+	// Conflict: it is another client's, or one of its fields is.
 	Conflict Action = "Conflict"
 	// Refuse: the API server would refuse it, whenever it is tried.
 	Refuse Action = "Refuse"
-	// Drifted: it differs from Git, and the policy is to report that alone.
+	// Drifted: it differs from Git, and the policy is only to report that.
 	Drifted Action = "Drifted"
 	// Hold: it would disrupt more nodes than the guard allows, and is not written.
 	Hold Action = "Hold"

@@ -35,7 +35,7 @@ type Policy struct {
 	SetBack bool
 	// HistoryUnknown says that this may be so: the history in between cannot be known.
 	HistoryUnknown bool
-	// Released are the UIDs of removals that a person has let go by name.
+	// Released are the UIDs of removals that a person has released by name.
 	Released map[types.UID]bool
 	// Deleting says that the NodeSync itself is being deleted and takes
 	// everything with it: there is no Set, and nothing is weighed.

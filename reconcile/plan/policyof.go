@@ -44,7 +44,7 @@ func isNew(sync *v1alpha1.NodeSync, set *render.Set) bool {
 	return sync.Status.LastAppliedInputs != set.Inputs.Fingerprint()
 }
 
-// released are the removals that a person has let go by name, in an annotation
+// released are the removals that a person has released by name, in an annotation
 // that holds UIDs between commas.
 func released(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	uids := map[types.UID]bool{}

@@ -48,7 +48,7 @@ func staticOrDynamic(desired, live *unstructured.Unstructured) string {
 
 // refuse turns a Change that the API server would refuse into one that says so,
 // so that it is not tried over and over, or that waits for what is leaving.
-func (m *maker) refuse(ctx context.Context, change *Change) {
+func (m *maker) refuse(ctx context.Context, change *Change, found *compared) {
 	err := &RefusedError{Ref: change.Ref, Origin: change.Object.Origin}
 	if change.Ref.Kind == render.NodePool {
 		for _, check := range immutable() {
@@ -58,9 +58,7 @@ func (m *maker) refuse(ctx context.Context, change *Change) {
 		}
 	}
 	if len(err.Problems) == 0 {
-		for _, problem := range m.schema.ValidateUpdate(ctx, after(change), change.Live) {
-			err.Problems = append(err.Problems, problem.Error())
-		}
+		err.Problems = found.refusals(ctx, change, m.schema)
 	}
 	if len(err.Problems) > 0 {
 		change.Action, change.Reason, change.Message, change.Err = Refuse, ReasonInvalid, err.Error(), err

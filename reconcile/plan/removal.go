@@ -24,7 +24,7 @@ type Candidate struct {
 	Reason, Message string
 	// Nodes is the number of NodeClaims of a NodePool: they go with it.
 	Nodes int
-	// Terminating says that someone has deleted the object already, and that its
+	// Terminating says that another client has deleted the object already, and that its
 	// NodeClaims end with it.
 	Terminating bool
 	// Vanished says that the object is not there any more.

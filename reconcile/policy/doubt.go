@@ -33,11 +33,13 @@ func withhold(known *v1alpha1.Withheld, head, applied string, order func(commit 
 		}
 		// One that is newer than the last, and still older than what was applied before that,
 		// lacks the same: a mirror catches up.
-		switch stands := order(render.CommitOf(known.From)); {
-		case stands == source.OrderOlder:
+		switch order(render.CommitOf(known.From)) {
+		case source.OrderOlder:
 			return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: head, From: known.From}
-		case stands == source.OrderUnknown && same:
+		case source.OrderUnknown:
+			// A commit that follows the last one may come before that as well.
 			return &v1alpha1.Withheld{Reason: v1alpha1.ReasonHistoryUnknown, Revision: head, From: known.From}
+		case source.OrderNewer, source.OrderParted:
 		}
 	}
 	if render.CommitOf(head) == render.CommitOf(applied) {
@@ -125,9 +127,16 @@ func (p Planned) unrecorded(sync *v1alpha1.NodeSync, held string) []types.UID {
 
 // Withheld is the doubt as the status keeps it, which is written with the revision as
 // applied: else nobody would know of it any more, and what is recorded later would leave.
-func (p Planned) Withheld(sync *v1alpha1.NodeSync) *v1alpha1.Withheld {
+// relabelled says whether more has left Git, whose label was changed by hand, and may be set
+// again.
+func (p Planned) Withheld(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) *v1alpha1.Withheld {
+	if p.Doubt == nil {
+		return nil
+	}
+	if more, err := relabelled(ctx); more || err != nil {
+		return p.Doubt
+	}
 	switch {
-	case p.Doubt == nil:
 	case p.Doubt.Reason == v1alpha1.ReasonStatusLost && (sync.Status.LastAppliedRevision == "" || len(p.unrecorded(sync, "")) == 0),
 		p.Doubt.Reason == v1alpha1.ReasonHistoryUnknown && len(p.unrecorded(sync, p.Doubt.Reason)) == 0:
 		return nil // what is missing says it by itself, and what is recorded keeps its reason

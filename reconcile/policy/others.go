@@ -8,6 +8,7 @@ import (
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -38,17 +39,23 @@ func (s *Step) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	case sync.Namespace != s.Namespace:
 		return other // nobody serves it
 	}
-	if other.Suspended = sync.Spec.Suspend; other.Suspended {
-		return s.suspendedSync(sync, other)
+	other.Awaited, other.Suspended = true, sync.Spec.Suspend
+	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
+	other.Entries, other.Known = known.refs, s.heard(sync, known)
+	if !other.Known {
+		other.Since = s.Memory.unheard[sync.UID]
 	}
-	other.Awaited = true
-	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
+	if other.Suspended {
+		other.Failure = known.failure
+	} else if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
 		other.Failure = ready.Reason
 	}
-	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
-	other.Entries = known.refs
-	other.Known = known.refs != nil && known.generation == sync.Generation && !s.newerThan(known)
 	return other
+}
+
+// heard says whether what is known of another NodeSync is its newest.
+func (s *Step) heard(sync *v1alpha1.NodeSync, known latest) bool {
+	return known.refs != nil && known.generation == sync.Generation && !s.newerThan(known)
 }
 
 // newerThan says whether our commit is news since another NodeSync has fetched what
@@ -79,26 +86,68 @@ func (s *Step) newsAt() time.Time {
 }
 
 // awaitOthers notes whether this NodeSync waits for what others have in Git, and
-// has those fetched that are behind.
+// has those fetched that are behind. One that is suspended is looked at for it.
 func (s *Step) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds bool) {
 	awaits := len(made.Kept) > 0
 	for i := range made.Changes {
 		awaits = awaits || made.Changes[i].Reason == plan.ReasonOtherSync
 	}
 	s.Registry.note(s.name(), s.Sync.UID, awaits, holds)
+	since := s.Memory.unheard
+	s.Memory.unheard = map[types.UID]time.Time{}
 	if !awaits {
 		return
 	}
 	for i := range all {
 		other := &all[i]
-		name := client.ObjectKeyFromObject(other)
-		if other.UID == s.Sync.UID || other.Spec.Suspend || other.Namespace != s.Namespace {
+		if other.UID == s.Sync.UID || other.Namespace != s.Namespace || !other.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if known := s.Registry.latest(name, other.UID); s.newerThan(known) {
-			s.Fetch(name, s.newsAt())
+		known := s.Registry.latest(client.ObjectKeyFromObject(other), other.UID)
+		if !s.heard(other, known) {
+			s.waitSince(other.UID, since[other.UID])
 		}
+		s.askOther(other, known)
 	}
+}
+
+// waitSince keeps since when a NodeSync is waited for, which counts as stalled some day.
+func (s *Step) waitSince(uid types.UID, since time.Time) {
+	if since.IsZero() || since.After(s.Now) {
+		since = s.Now
+	}
+	s.Memory.unheard[uid] = since
+	if stalls := since.Add(s.Sync.GetStallAfter()); s.Now.Before(stalls) {
+		s.WakeBy(stalls)
+	}
+}
+
+// askOther has another NodeSync fetched that is behind. One that is suspended is looked at,
+// once in its interval as long as something waits, as no pass of its own does.
+func (s *Step) askOther(other *v1alpha1.NodeSync, known latest) {
+	name, heard, notBefore := client.ObjectKeyFromObject(other), s.heard(other, known), s.newsAt()
+	if !other.Spec.Suspend {
+		if !heard {
+			s.Fetch(name, notBefore)
+		}
+		return
+	}
+	last, pause := known.at, other.Spec.Interval.Duration
+	if known.failure != "" {
+		last, pause = known.failedAt, s.Retry
+	} else if !heard {
+		pause = 0
+	}
+	if due := last.Add(pause); s.Now.Before(due) && !last.After(s.Now) {
+		s.WakeBy(due)
+		return
+	}
+	if heard {
+		notBefore = s.Now
+	}
+	s.WakeBy(s.Now.Add(s.Retry)) // nobody wakes us where that fails as before
+	s.Registry.ask(name, other.UID, notBefore)
+	s.Fetch(name, notBefore)
 }
 
 // GoesTo returns what names the NodeSync that an object goes to, by what is known of all

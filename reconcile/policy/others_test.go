@@ -43,8 +43,9 @@ func TestWhatIsKnownOfOthers(t *testing.T) {
 		"of another, behind ours":           {elsewhere, time.Hour, plan.OtherSync{Awaited: true}},
 		"of another repository, not heard":  {elsewhere, -1, plan.OtherSync{Awaited: true}},
 		"its spec has changed since":        {func(n *v1alpha1.NodeSync) { n.Generation = 2 }, 0, plan.OtherSync{Awaited: true}},
-		"suspended":                         {func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, -1, plan.OtherSync{Suspended: true}},
-		"suspended since":                   {func(n *v1alpha1.NodeSync) { n.Spec.Suspend, n.Generation = true, 2 }, time.Hour, plan.OtherSync{Known: true, Suspended: true}},
+		"suspended":                         {func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, -1, plan.OtherSync{Suspended: true, Awaited: true}},
+		"suspended, and looked at since":    {func(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }, 0, plan.OtherSync{Known: true, Suspended: true, Awaited: true}},
+		"suspended since it was heard":      {func(n *v1alpha1.NodeSync) { n.Spec.Suspend, n.Generation = true, 2 }, 0, plan.OtherSync{Suspended: true, Awaited: true}},
 		"in a namespace that nobody serves": {func(n *v1alpha1.NodeSync) { n.Namespace = "elsewhere" }, -1, plan.OtherSync{}},
 		"being deleted": {func(n *v1alpha1.NodeSync) {
 			now := metav1.Now()
@@ -139,5 +140,39 @@ func TestOneThatWaitsIsWokenByNews(t *testing.T) {
 	s.awaitOthers(&plan.Plan{}, nil, false)
 	if got := s.Registry.Remember(key, other.UID, setWith("d"), 1, at); len(got) != 0 {
 		t.Errorf("%v are woken, and wait for nothing", got)
+	}
+}
+
+// TestOneThatIsNotHeardIsWaitedForSince the first pass that has waited for it, so that the
+// wait can count as stalled, until it is heard.
+func TestOneThatIsNotHeardIsWaitedForSince(t *testing.T) {
+	s, other := step(nodeSync(unchanged)), another(unchanged)
+	all := []v1alpha1.NodeSync{*s.Sync, *other}
+	kept := &plan.Plan{Kept: []plan.Kept{{By: "plumbline-system/gpu"}}}
+	key, began := types.NamespacedName{Namespace: namespace, Name: "gpu"}, s.Now
+	s.Memory.Fetched(began)
+	if got := s.otherSyncs(all)[0].Since; !got.IsZero() {
+		t.Errorf("waited for since %s before anything waits", got)
+	}
+	for range 2 {
+		s.awaitOthers(kept, all, false)
+		if got := s.otherSyncs(all)[0].Since; !got.Equal(began) {
+			t.Errorf("waited for since %s, want %s", got, began)
+		}
+		if stalls := began.Add(s.Sync.GetStallAfter()); !s.WakeAt.Equal(stalls) {
+			t.Errorf("the next look is at %s, want one at %s", s.WakeAt, stalls)
+		}
+		s.Now = s.Now.Add(time.Minute)
+	}
+	s.Registry.Remember(key, other.UID, setWith("a"), 1, began)
+	s.awaitOthers(kept, all, false)
+	if got := s.otherSyncs(all)[0].Since; !got.IsZero() {
+		t.Errorf("heard, and waited for since %s", got)
+	}
+	s.Registry.Forget(key)
+	s.awaitOthers(kept, all, false)
+	s.awaitOthers(&plan.Plan{}, all, false)
+	if got := s.otherSyncs(all)[0].Since; !got.IsZero() {
+		t.Errorf("nothing waits, and it is waited for since %s", got)
 	}
 }

@@ -24,6 +24,9 @@ type entry struct {
 	// awaits says that it waits to know what others have in Git, and holds that it holds
 	// something for the number of nodes.
 	awaits, holds bool
+	// ask says that it is suspended and to be looked at, for what is no older than this;
+	// nil where nobody wants to know.
+	ask *time.Time
 }
 
 // latest is what is known of a NodeSync's newest Set: its entries, of which
@@ -33,6 +36,10 @@ type latest struct {
 	generation int64
 	commit     string
 	at         time.Time
+	// failure is why the Git of a suspended NodeSync could not be read when it was tried
+	// last, and failedAt when that was.
+	failure  string
+	failedAt time.Time
 }
 
 // has says whether exactly the entries of a Set are known.
@@ -64,19 +71,59 @@ func (r *Registry) Remember(name types.NamespacedName, uid types.UID, set *rende
 	defer r.mu.Unlock()
 	known := r.entry(name, uid)
 	same := known.has(set)
-	if same && known.generation == generation && known.commit == set.Commit && known.at.Equal(at) {
+	if same && known.failure == "" && known.generation == generation && known.commit == set.Commit && known.at.Equal(at) {
 		return nil
 	}
 	if !same {
 		known.refs = entriesOf(set)
 	}
-	known.generation, known.commit, known.at = generation, set.Commit, at
-	for other, of := range r.of {
-		if of.awaits && other != name {
+	known.generation, known.commit, known.at, known.failure = generation, set.Commit, at, ""
+	return r.waiting(name)
+}
+
+// waiting are the NodeSyncs that wait to know what others have. r.mu is held.
+func (r *Registry) waiting(of types.NamespacedName) (waiting []types.NamespacedName) {
+	for other, known := range r.of {
+		if known.awaits && other != of {
 			waiting = append(waiting, other)
 		}
 	}
 	return waiting
+}
+
+// ask notes that a suspended NodeSync is to be looked at, for what is no older than a time.
+func (r *Registry) ask(name types.NamespacedName, uid types.UID, notBefore time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.entry(name, uid); known.ask == nil || known.ask.Before(notBefore) {
+		known.ask = &notBefore
+	}
+}
+
+// asked takes the question that a suspended NodeSync is asked.
+func (r *Registry) asked(name types.NamespacedName, uid types.UID) (notBefore time.Time, asked bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.of[name]
+	if !ok || known.uid != uid || known.ask == nil {
+		return time.Time{}, false
+	}
+	notBefore, known.ask = *known.ask, nil
+	return notBefore, true
+}
+
+// fail notes why the Git of a suspended NodeSync could not be read, and returns the
+// NodeSyncs that wait to know, where it is news.
+func (r *Registry) fail(name types.NamespacedName, uid types.UID, reason string, at time.Time) (waiting []types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.entry(name, uid)
+	news := known.failure != reason
+	known.failure, known.failedAt = reason, at
+	if !news {
+		return nil
+	}
+	return r.waiting(name)
 }
 
 // entry is that of a NodeSync, a new one where it was recreated.

@@ -33,8 +33,10 @@ type Tools struct {
 	Namespace string
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
-	// Fetch has a pass made over a NodeSync that fetches what is not newer than a time.
+	// Fetch has a pass made over a NodeSync that fetches what is not newer than a time, and
+	// Look has one made.
 	Fetch func(name types.NamespacedName, at time.Time)
+	Look  func(name types.NamespacedName)
 }
 
 // Step is the planning of one pass over one NodeSync.
@@ -58,7 +60,7 @@ type Step struct {
 	Memory  *Memory
 
 	Now time.Time
-	// Retry is how long a Git host that did not answer is left alone.
+	// Retry is how long a Git host that did not answer is not asked again.
 	Retry time.Duration
 
 	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
@@ -68,6 +70,9 @@ type Step struct {
 	// host.
 	Order     func(commit string) source.Order
 	FindOrder func(ctx context.Context, commit string) (source.Order, error)
+	// Read fetches what a suspended NodeSync follows, no older than a time, and verifies it.
+	// It returns when that fetch began.
+	Read func(ctx context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error)
 }
 
 // Memory is what one pass leaves to the next so that unchanged things are not done
@@ -78,13 +83,13 @@ type Memory struct {
 	// commitAt is when the fetch began that came first to the commit, and deletedAt when
 	// the NodeSync was first seen to be deleted.
 	commitAt, deletedAt time.Time
-	// suspended is what suspended NodeSyncs have in the commit of the last Snapshot.
-	suspended map[types.UID]suspended
+	// unheard is since when each NodeSync is waited for of which nobody knows what it has.
+	unheard map[types.UID]time.Time
 	// ordered is when a host was asked last how two commits stand to each other.
 	ordered ordered
 }
 
-// Fetched notes when the fetch began that brought another commit.
+// Fetched notes when the fetch began that found another commit.
 func (m *Memory) Fetched(at time.Time) { m.commitAt = at }
 
 // Planned is a Plan, and what is in doubt about it.
@@ -106,12 +111,6 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 	}
 	if doubt, found := s.askForOrder(ctx, planned); found {
 		if planned, err = s.planWith(ctx, all, doubt); err != nil {
-			return Planned{}, err
-		}
-	}
-	// What leaves our folder may be in that of a NodeSync that does not say so.
-	if len(planned.Removals) > 0 && s.seeSuspended(ctx, all) {
-		if planned, err = s.planWith(ctx, all, planned.Doubt); err != nil {
 			return Planned{}, err
 		}
 	}
@@ -147,7 +146,6 @@ func (s *Step) MakeEmpty(ctx context.Context) (Planned, error) {
 	if err != nil {
 		return Planned{}, err
 	}
-	s.seeSuspended(ctx, all)
 	made, err := s.empty(ctx, all, s.Live)
 	if err != nil {
 		return Planned{}, err

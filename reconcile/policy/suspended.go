@@ -3,88 +3,51 @@ package policy
 import (
 	"context"
 	"errors"
+	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// suspended is what a suspended NodeSync has in its folder at a commit of ours.
-type suspended struct {
-	commit, path string
-	refs         map[render.Ref]bool
-	// failure is why its folder could not be rendered.
-	failure string
-}
-
-// suspendedSync is what is known of a suspended NodeSync: what it has in the commit of
-// our Snapshot where that was looked at, and otherwise what it had last.
-func (s *Step) suspendedSync(sync *v1alpha1.NodeSync, other plan.OtherSync) plan.OtherSync {
-	if seen, ok := s.seenSuspended(sync); ok {
-		other.Entries, other.Failure = seen.refs, seen.failure
-		other.Known, other.Awaited = seen.failure == "", seen.failure != ""
-		return other
+// Answer is what a pass over a suspended NodeSync does: it lists what the NodeSync has in
+// Git where another one has asked, and wakes those that wait to know. An entry may have
+// moved from there to here, and a suspended NodeSync renders nothing for itself. Nothing is
+// written.
+func (s *Step) Answer(ctx context.Context) {
+	notBefore, asked := s.Registry.asked(s.name(), s.Sync.UID)
+	if !asked {
+		return
 	}
-	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
-	other.Entries, other.Known = known.refs, known.refs != nil
-	return other
-}
-
-// seeSuspended looks into the folders of suspended NodeSyncs that follow the same branch
-// as this one: one commit may have moved an entry from here to there, and nobody else
-// would notice. It returns whether something new was seen; each commit is looked at once.
-func (s *Step) seeSuspended(ctx context.Context, all []v1alpha1.NodeSync) (news bool) {
-	ours := s.Snapshot
-	if ours == nil {
-		return false
+	var waiting []types.NamespacedName
+	if set, began, err := s.entries(ctx, notBefore); err != nil {
+		waiting = s.Registry.fail(s.name(), s.Sync.UID, fault.Classify(err).Reason, s.Now)
+	} else {
+		waiting = s.Registry.Remember(s.name(), s.Sync.UID, set, s.Sync.Generation, began)
 	}
-	for i := range all {
-		other := &all[i]
-		if !other.Spec.Suspend || other.UID == s.Sync.UID || !sameBranch(other, s.Sync) {
-			continue
-		}
-		if _, seen := s.seenSuspended(other); seen {
-			continue
-		}
-		if s.Memory.suspended == nil {
-			s.Memory.suspended = map[types.UID]suspended{}
-		}
-		s.Memory.suspended[other.UID], news = s.lookInto(ctx, ours, other.Spec.Path), true
+	for _, name := range waiting {
+		s.Look(name)
 	}
-	return news
 }
 
-// seenSuspended is what was seen of a suspended NodeSync in the commit of our Snapshot.
-func (s *Step) seenSuspended(sync *v1alpha1.NodeSync) (suspended, bool) {
-	ours, seen := s.Snapshot, s.Memory.suspended[sync.UID]
-	return seen, ours != nil && seen.refs != nil && seen.commit == ours.Commit && seen.path == sync.Spec.Path
-}
-
-// sameBranch says whether two NodeSyncs follow the same thing in one repository.
-func sameBranch(a, b *v1alpha1.NodeSync) bool {
-	from, of := a.Spec.Source.Git, b.Spec.Source.Git
-	return from != nil && of != nil && from.URL == of.URL && equality.Semantic.DeepEqual(from.Ref, of.Ref)
-}
-
-// lookInto lists the entries of another folder of our Snapshot. Their schema does not
-// matter: only their names do.
-func (s *Step) lookInto(ctx context.Context, ours *render.Snapshot, path string) suspended {
-	seen := suspended{commit: ours.Commit, path: path, refs: map[render.Ref]bool{}}
-	karpenter, err := render.ReadKarpenter(*ours, path)
+// entries are those of its newest revision. Their schema does not matter: only their names
+// do. A folder that is missing or empty has none.
+func (s *Step) entries(ctx context.Context, notBefore time.Time) (*render.Set, time.Time, error) {
+	snapshot, began, err := s.Read(ctx, notBefore)
+	if err != nil {
+		return nil, began, err
+	}
+	set := &render.Set{Revision: snapshot.Revision, Commit: snapshot.Commit}
+	karpenter, err := render.ReadKarpenter(*snapshot, s.Sync.Spec.Path)
 	if err == nil {
-		var set *render.Set
-		if set, err = render.Render(ctx, *ours, path, karpenter, nil, render.WithConfinement(s.Confine)); err == nil {
-			seen.refs = entriesOf(set)
-			return seen
+		var rendered *render.Set
+		if rendered, err = render.Render(ctx, *snapshot, s.Sync.Spec.Path, karpenter, nil, render.WithConfinement(s.Confine)); err == nil {
+			set = rendered
 		}
 	}
-	if !errors.As(err, new(*render.EmptyError)) && !errors.As(err, new(*render.MissingError)) {
-		seen.failure = fault.Classify(err).Reason
+	if errors.As(err, new(*render.EmptyError)) || errors.As(err, new(*render.MissingError)) {
+		err = nil
 	}
-	return seen
+	return set, began, err
 }

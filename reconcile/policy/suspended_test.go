@@ -1,58 +1,164 @@
 package policy
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// TestSuspendedNodeSyncsAreLookedInto: a commit that moves an entry into the folder of a
-// suspended NodeSync is not noticed by that.
-func TestSuspendedNodeSyncsAreLookedInto(t *testing.T) {
-	const karpenter = "apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: prod-eu, region: eu-west-1}\nversion: 1.14.1\n"
-	const pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: batch}\nspec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}}}\n"
-	folder := func(nodes string) fstest.MapFS {
-		return fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(karpenter)}, "gpu/nodes.yaml": {Data: []byte(nodes)}}
+// frozen is a suspended NodeSync that a step of another one asks for its entries.
+type frozen struct {
+	*Step
+	all     []v1alpha1.NodeSync
+	files   fstest.MapFS
+	err     error
+	read    []time.Time
+	fetched int
+}
+
+func newFrozen(change func(*v1alpha1.NodeSync)) *frozen {
+	other := another(func(n *v1alpha1.NodeSync) {
+		n.Spec.Suspend, n.Spec.Path = true, "./gpu"
+		n.Spec.Source.Git.URL = "https://git.example.com/acme/other.git"
+		n.Spec.Interval.Duration = time.Hour
+		change(n)
+	})
+	f := &frozen{Step: step(nodeSync(unchanged))}
+	f.all = []v1alpha1.NodeSync{*f.Sync, *other}
+	f.Snapshot = &render.Snapshot{Commit: "1"}
+	f.Memory.Fetched(f.Now)
+	f.Fetch = func(types.NamespacedName, time.Time) { f.fetched++ }
+	return f
+}
+
+// answers is the pass over the suspended NodeSync.
+func (f *frozen) answers(t *testing.T) (woken []types.NamespacedName) {
+	t.Helper()
+	s := step(&f.all[1])
+	s.Registry, s.Now = f.Registry, f.Now
+	s.Look = func(name types.NamespacedName) { woken = append(woken, name) }
+	s.Read = func(_ context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error) {
+		f.read = append(f.read, notBefore)
+		return &render.Snapshot{Commit: "2", FS: f.files}, f.Now, f.err
 	}
-	batch := map[render.Ref]bool{{Kind: render.NodePool, Name: "batch"}: true}
+	s.Answer(t.Context())
+	return woken
+}
+
+// awaits has the step wait for what others have.
+func (f *frozen) awaits() {
+	f.awaitOthers(&plan.Plan{Kept: []plan.Kept{{By: "plumbline-system/gpu"}}}, f.all, false)
+}
+
+const (
+	gpuKarpenter = "apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: prod-eu, region: eu-west-1}\nversion: 1.14.1\n"
+	gpuPool      = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: batch}\nspec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}}}\n"
+)
+
+// TestASuspendedNodeSyncIsRead for one that waits to know what it has, wherever its Git is:
+// it renders nothing for itself.
+func TestASuspendedNodeSyncIsRead(t *testing.T) {
+	folder := func(nodes string) fstest.MapFS {
+		return fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(gpuKarpenter)}, "gpu/nodes.yaml": {Data: []byte(nodes)}}
+	}
+	entries := func(names ...string) map[render.Ref]bool { return entriesOf(setWith(names...)) }
 	for name, c := range map[string]struct {
-		change func(*v1alpha1.NodeSync)
-		files  fstest.MapFS
-		want   plan.OtherSync
+		files fstest.MapFS
+		err   error
+		want  plan.OtherSync
 	}{
-		"it has the entry":      {unchanged, folder(pool), plan.OtherSync{Known: true, Entries: batch}},
-		"it has another":        {unchanged, folder(strings.Replace(pool, "batch", "other", 1)), plan.OtherSync{Known: true, Entries: map[render.Ref]bool{{Kind: render.NodePool, Name: "other"}: true}}},
-		"it has nothing left":   {unchanged, folder("# moved\n"), plan.OtherSync{Known: true, Entries: map[render.Ref]bool{}}},
-		"its folder is gone":    {unchanged, fstest.MapFS{}, plan.OtherSync{Known: true, Entries: map[render.Ref]bool{}}},
-		"it cannot be read":     {unchanged, folder("kind: ["), plan.OtherSync{Awaited: true, Failure: "Invalid", Entries: map[render.Ref]bool{}}},
-		"on another branch":     {func(n *v1alpha1.NodeSync) { n.Spec.Source.Git.Ref.Branch = "next" }, folder(pool), plan.OtherSync{}},
-		"in another repository": {func(n *v1alpha1.NodeSync) { n.Spec.Source.Git.URL = "https://git.example.com/other.git" }, folder(pool), plan.OtherSync{}},
+		"it has the entry":     {folder(gpuPool), nil, plan.OtherSync{Known: true, Entries: entries("batch")}},
+		"it has another":       {folder(strings.Replace(gpuPool, "batch", "other", 1)), nil, plan.OtherSync{Known: true, Entries: entries("other")}},
+		"it has nothing left":  {folder("# moved\n"), nil, plan.OtherSync{Known: true, Entries: entries()}},
+		"its folder is gone":   {fstest.MapFS{}, nil, plan.OtherSync{Known: true, Entries: entries()}},
+		"it cannot be read":    {folder("kind: ["), nil, plan.OtherSync{Failure: "Invalid"}},
+		"it cannot be fetched": {nil, errors.New("the host is away"), plan.OtherSync{Failure: "Failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, other := step(nodeSync(unchanged)), another(func(n *v1alpha1.NodeSync) {
-				n.Spec.Suspend, n.Spec.Path = true, "./gpu"
-				c.change(n)
-			})
-			s.Snapshot = &render.Snapshot{Commit: "1", FS: c.files}
-			all := []v1alpha1.NodeSync{*s.Sync, *other}
-			looked := s.seeSuspended(t.Context(), all)
-			if again := s.seeSuspended(t.Context(), all); again {
-				t.Error("one commit is looked into twice")
+			f := newFrozen(unchanged)
+			f.files, f.err = c.files, c.err
+			if f.answers(t); len(f.read) > 0 {
+				t.Fatal("it is read though nobody waits")
 			}
-			c.want.Owner, c.want.Suspended = plan.OwnerOf(other.Namespace, other.Name), true
-			if diff := cmp.Diff([]plan.OtherSync{c.want}, s.otherSyncs(all)); diff != "" || looked != (c.want.Known || c.want.Awaited) {
-				t.Errorf("looked: %t; others (-want +got):\n%s", looked, diff)
+			if got := f.otherSyncs(f.all)[0]; got.Known || !got.Awaited {
+				t.Errorf("before it was read: %+v, want one that is awaited", got)
 			}
-			s.Snapshot = &render.Snapshot{Commit: "2"}
-			if got := s.otherSyncs(all); got[0].Known || got[0].Awaited {
-				t.Errorf("known at another commit: %+v", got)
+			f.awaits()
+			if woken := f.answers(t); len(woken) != 1 || f.fetched != 1 {
+				t.Errorf("%v are woken, want the one that waits; %d passes were wanted", woken, f.fetched)
+			}
+			if diff := cmp.Diff([]time.Time{f.Now}, f.read); diff != "" {
+				t.Errorf("read for what is no older than (-want +got):\n%s", diff)
+			}
+			if !c.want.Known {
+				c.want.Since = f.Now
+			}
+			c.want.Owner, c.want.Suspended, c.want.Awaited = plan.OwnerOf(namespace, "gpu"), true, true
+			if diff := cmp.Diff([]plan.OtherSync{c.want}, f.otherSyncs(f.all)); diff != "" {
+				t.Errorf("others (-want +got):\n%s", diff)
+			}
+			if f.answers(t); len(f.read) != 1 {
+				t.Error("it is read again for one question")
 			}
 		})
+	}
+}
+
+// TestASuspendedNodeSyncIsReadAgain for each commit, and where it could not be read only
+// after the retry interval.
+func TestASuspendedNodeSyncIsReadAgain(t *testing.T) {
+	f := newFrozen(unchanged)
+	f.files = fstest.MapFS{}
+	f.awaits()
+	f.answers(t)
+	if f.awaits(); f.fetched != 1 {
+		t.Error("it is read again for the same commit")
+	}
+	f.Now = f.Now.Add(time.Second)
+	f.Snapshot = &render.Snapshot{Commit: "3"}
+	f.Memory.Fetched(f.Now)
+	if got := f.otherSyncs(f.all)[0]; got.Known {
+		t.Error("what it had before our commit counts as its newest")
+	}
+	f.err = errors.New("the host is away")
+	f.awaits()
+	if woken := f.answers(t); len(woken) != 1 || f.fetched != 2 {
+		t.Errorf("%v are woken of the failure; %d passes were wanted", woken, f.fetched)
+	}
+	f.Findings = finding.Findings{}
+	f.awaits()
+	if f.fetched != 2 || !f.WakeAt.Equal(f.Now.Add(f.Retry)) {
+		t.Errorf("%d passes were wanted right after a failure, and the next look is at %s", f.fetched, f.WakeAt)
+	}
+	f.Now = f.Now.Add(f.Retry)
+	f.awaits()
+	if woken := f.answers(t); len(woken) != 0 || f.fetched != 3 {
+		t.Errorf("%v are woken of the same failure; %d passes were wanted", woken, f.fetched)
+	}
+
+	f.err = nil
+	f.Now = f.Now.Add(f.Retry)
+	f.awaits()
+	if woken := f.answers(t); len(woken) != 1 || !f.otherSyncs(f.all)[0].Known {
+		t.Errorf("%v are woken once it could be read", woken)
+	}
+	before := f.fetched
+	if f.awaits(); f.fetched != before {
+		t.Error("it is read again at once")
+	}
+	f.Now = f.Now.Add(time.Hour)
+	if f.awaits(); f.fetched != before+1 {
+		t.Error("it is not read again after its interval, though something waits for it")
 	}
 }

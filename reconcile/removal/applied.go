@@ -30,8 +30,8 @@ func (s *Step) recallApplied(ctx context.Context) error {
 // RecordApplied records what of the NodeSync lives, which after the apply is what
 // was applied. An object that this pass has created and that vanishes before the
 // next one would be known to nobody else.
-func (s *Step) RecordApplied(ctx context.Context) error {
-	return s.saveApplied(ctx, nil)
+func (s *Step) RecordApplied(ctx context.Context) (Result, error) {
+	return Result{}, s.saveApplied(ctx, nil)
 }
 
 // forgetGone takes what is verified gone out of the record.
@@ -62,6 +62,15 @@ func (s *Step) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 		return err
 	}
 	return nil
+}
+
+// Recorded are the objects that this NodeSync has applied, as far as its record was read; nil
+// before. The map is read only.
+func (s *Step) Recorded() map[render.Ref]types.UID {
+	if s.Memory.applied == nil {
+		return nil
+	}
+	return s.Memory.applied.Record.Objects
 }
 
 // bears says whether an object has an ownership label, without a copy of all its labels.

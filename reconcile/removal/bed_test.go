@@ -117,7 +117,7 @@ func (b *bed) step(wanted ...render.Ref) *Step {
 	return &Step{
 		Tools: Tools{Client: b.client, Uncached: b.client, Launches: &observe.Launches{Now: func() time.Time { return now }}},
 		Sync:  b.sync.DeepCopy(), Before: b.sync, Memory: &b.memory, Now: now,
-		Set: set, Live: live, Served: true, Plan: &plan.Plan{}, Ready: map[render.Ref]observe.Readiness{},
+		Set: set, Live: live, Served: true, Plan: &plan.Plan{}, Ready: observe.ByRef{},
 		GoesTo: func(context.Context) (func(*unstructured.Unstructured) string, error) {
 			return func(*unstructured.Unstructured) string { return "" }, nil
 		},

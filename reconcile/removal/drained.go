@@ -38,12 +38,13 @@ func (s *Step) nothingLives(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	live.Recorded = s.Recorded()
 	left, err := s.Left(ctx, live)
 	if err != nil {
 		return false, err
 	}
 	if len(left.Kept) > 0 {
-		s.Wait("NodeSync/"+left.Kept[0].By, left.Kept[0].Message)
+		s.WaitFor("NodeSync/"+left.Kept[0].By, left.Kept[0].Message, left.Kept[0].Since, s.Sync.GetStallAfter())
 		return false, nil
 	}
 	if len(left.Removals) > 0 {

@@ -111,7 +111,7 @@ func (s *Step) reachPhases(before, after []v1alpha1.Removal) {
 	}
 }
 
-// holds are the removals that a person has to let go, by the object's UID.
+// holds are the removals that a person has to release, by the object's UID.
 func (s *Step) holds() map[types.UID]teardown.Hold {
 	holds := map[types.UID]teardown.Hold{}
 	for _, c := range s.Plan.Removals {

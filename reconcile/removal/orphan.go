@@ -13,7 +13,13 @@ import (
 
 // Orphan leaves every object and its nodes, and takes our label off.
 func (s *Step) Orphan(ctx context.Context) (Result, error) {
-	done, err := teardown.LetGo(ctx, s.world(), s.Sync, s.owner())
+	goes, err := s.namespaceGoes(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	world := s.world()
+	world.RecordsGo = goes
+	done, err := teardown.LetGo(ctx, world, s.Sync, s.owner())
 	if err != nil {
 		return Result{}, err
 	}
@@ -22,7 +28,7 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 		s.wakeNow()
 		return Result{}, nil
 	}
-	if s.NamespaceGoes {
+	if goes {
 		s.Memory.applied = &inventory.Store{} // it is deleted with the namespace
 	}
 	if err := s.recallApplied(ctx); err != nil {
@@ -69,8 +75,5 @@ func (s *Step) world() teardown.World {
 	if !s.Served {
 		cache = s.Uncached
 	}
-	return teardown.World{
-		Cache: cache, Live: s.Uncached, Writer: s.Client, StillLeader: s.StillLeader,
-		RecordsGo: s.NamespaceGoes,
-	}
+	return teardown.World{Cache: cache, Live: s.Uncached, Writer: s.Client, StillLeader: s.StillLeader}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// reasonVanished is that of a removal whose object somebody else has deleted.
+// reasonVanished is that of a removal whose object another client has deleted.
 const reasonVanished = "Vanished"
 
 // recordCandidates writes down what leaves, held or not. It is acted on once the

@@ -45,21 +45,37 @@ func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 	return found, nil
 }
 
-// awaitRelabelled notes what has left Git and is relabelled, and says whether there is
-// anything. What is being deleted ends by itself.
-func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
+// leftRelabelled are those of them that have left Git, in order. What is being deleted ends
+// by itself.
+func (s *Step) leftRelabelled(ctx context.Context) ([]render.Ref, error) {
 	found, err := s.relabelled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(found, func(ref render.Ref, _ types.UID) bool {
+		return s.wants(ref) || s.Live.Objects[ref].GetDeletionTimestamp() != nil
+	})
+	return slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.String(), b.String()) }), nil
+}
+
+// Relabelled says whether anything has left Git that is relabelled: once its label is set
+// again it is a candidate like any other.
+func (s *Step) Relabelled(ctx context.Context) (bool, error) {
+	left, err := s.leftRelabelled(ctx)
+	return len(left) > 0, err
+}
+
+// awaitRelabelled notes what has left Git and is relabelled, and says whether there is
+// anything.
+func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
+	left, err := s.leftRelabelled(ctx)
 	if err != nil {
 		return false, err
 	}
 	label, _ := s.owner().Label()
-	for _, ref := range slices.SortedFunc(maps.Keys(found), func(a, b render.Ref) int { return cmp.Compare(a.String(), b.String()) }) {
-		if s.wants(ref) || s.Live.Objects[ref].GetDeletionTimestamp() != nil {
-			continue
-		}
-		waits = true
+	for _, ref := range left {
 		s.Wait(ref.String(), fmt.Sprintf("it has left Git, and its label %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s",
 			v1alpha1.OwnerLabel, label, inventory.ObjectName(s.Sync.Name)))
 	}
-	return waits, nil
+	return len(left) > 0, nil
 }

@@ -69,6 +69,6 @@ func (s *Step) notDriven(r v1alpha1.Removal) bool {
 // waitForOthers notes what stays because of another NodeSync.
 func (s *Step) waitForOthers() {
 	for _, k := range s.Plan.Kept {
-		s.Wait("NodeSync/"+k.By, k.Message)
+		s.WaitFor("NodeSync/"+k.By, k.Message, k.Since, s.Sync.GetStallAfter())
 	}
 }

@@ -40,7 +40,7 @@ type Tools struct {
 	AskEvery time.Duration
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
-	// Reached is told each phase that a removal comes to.
+	// Reached gets each phase that a removal comes to.
 	Reached func(kind, phase string)
 }
 
@@ -67,7 +67,7 @@ type Step struct {
 	Revision string
 	Applied  bool
 	Written  []Write
-	Ready    map[render.Ref]observe.Readiness
+	Ready    observe.ByRef
 
 	// Controller says how far Karpenter's controller is, and Alive that it has a ready
 	// replica.
@@ -77,9 +77,6 @@ type Step struct {
 	Cluster, Region string
 	// Account is what AWS says of the account; nil where it was not asked.
 	Account *cloud.Verdict
-	// NamespaceGoes says that the NodeSync's namespace is being deleted.
-	NamespaceGoes bool
-
 	// GoesTo returns what names the NodeSync that an object goes to.
 	GoesTo func(context.Context) (func(*unstructured.Unstructured) string, error)
 	// Left plans for a NodeSync that has nothing in Git any more.
@@ -124,8 +121,10 @@ func (s *Step) wakeNow() { s.WakeBy(s.Now) }
 func (s *Step) timestamp() metav1.Time { return metav1.NewTime(s.Now.Truncate(time.Second)) }
 
 // wants says whether Git has an entry. A NodeSync that is being deleted has none.
-func (s *Step) wants(ref render.Ref) bool {
-	return s.Set != nil && slices.ContainsFunc(s.Set.Objects, func(o render.Object) bool { return o.Ref == ref })
+func (s *Step) wants(ref render.Ref) bool { return wants(s.Set, ref) }
+
+func wants(set *render.Set, ref render.Ref) bool {
+	return set != nil && slices.ContainsFunc(set.Objects, func(o render.Object) bool { return o.Ref == ref })
 }
 
 func (s *Step) owner() plan.Owner { return plan.OwnerOf(s.Sync.Namespace, s.Sync.Name) }

@@ -19,7 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Vanished finds the NodePools that were applied and that somebody else has
+// Vanished finds the NodePools that were applied and that another client has
 // deleted. One that Git has is recreated, and its nodes are lost; of one that
 // Git does not have any more, nobody has asked EC2 yet: it becomes a removal.
 func (s *Step) Vanished(ctx context.Context) ([]plan.Vanished, error) {
@@ -29,35 +29,49 @@ func (s *Step) Vanished(ctx context.Context) ([]plan.Vanished, error) {
 	if err := s.recallApplied(ctx); err != nil {
 		return nil, err
 	}
-	var wanted, left []inventory.Entry
-	for _, e := range inventory.Vanished(s.Memory.applied.Record, s.Live.Objects) {
+	live := s.Live
+	live.Removals = s.Sync.Status.Removals
+	found, wanted, err := vanished(ctx, s.Uncached, s.Memory.applied.Record, live, s.Set)
+	if err != nil {
+		return nil, err
+	}
+	return found, s.reportLostPools(ctx, append(wanted, s.terminating()...))
+}
+
+// Vanished are the NodePools that a record says were applied, that a Set lacks, and that
+// another client has deleted. live.Removals are the recorded removals.
+func Vanished(ctx context.Context, reader client.Reader, record inventory.Record, live plan.Live, set *render.Set) ([]plan.Vanished, error) {
+	found, _, err := vanished(ctx, reader, record, live, set)
+	return found, err
+}
+
+// vanished are those, and the deleted NodePools that the Set has.
+func vanished(ctx context.Context, reader client.Reader, record inventory.Record, live plan.Live, set *render.Set) (found []plan.Vanished, wanted []inventory.Entry, err error) {
+	var left []inventory.Entry
+	for _, e := range inventory.Vanished(record, live.Objects) {
 		switch {
-		case e.Ref.Kind != render.NodePool, s.leaves(e.UID):
-		case s.wants(e.Ref):
+		case e.Ref.Kind != render.NodePool, leaves(live.Removals, e.UID):
+		case wants(set, e.Ref):
 			wanted = append(wanted, e)
 		default:
 			left = append(left, e)
 		}
 	}
-	missing, err := inventory.Missing(ctx, s.Uncached, left)
-	if err != nil {
-		return nil, err
-	}
-	var vanished []plan.Vanished
+	missing, err := inventory.Missing(ctx, reader, left)
 	for _, e := range missing {
-		vanished = append(vanished, plan.Vanished{Ref: e.Ref, UID: e.UID})
+		found = append(found, plan.Vanished{Ref: e.Ref, UID: e.UID})
 	}
-	return vanished, s.reportLostPools(ctx, append(wanted, s.terminating()...))
+	return found, wanted, err
 }
 
 // leaves says whether the removal of an object has begun: it is held no more.
-func (s *Step) leaves(uid types.UID) bool {
-	return slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool {
+func leaves(removals []v1alpha1.Removal, uid types.UID) bool {
+	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool {
 		return r.UID == uid && r.Phase != v1alpha1.RemovalHeld
 	})
 }
 
-// terminating are the NodePools of Git that somebody else has deleted in the
+// terminating are the NodePools of Git that another client has deleted in the
 // foreground: they are there until their nodes are gone.
 func (s *Step) terminating() []inventory.Entry {
 	if s.Set == nil {
@@ -66,7 +80,7 @@ func (s *Step) terminating() []inventory.Entry {
 	var found []inventory.Entry
 	for _, object := range s.Set.Objects {
 		live := s.Live.Objects[object.Ref]
-		if object.Ref.Kind != render.NodePool || live == nil || s.leaves(live.GetUID()) {
+		if object.Ref.Kind != render.NodePool || live == nil || leaves(s.Sync.Status.Removals, live.GetUID()) {
 			continue
 		}
 		if _, deleted, _ := unstructured.NestedString(live.Object, "metadata", "deletionTimestamp"); deleted {

@@ -114,7 +114,7 @@ func TestTheRecordFollowsWhatLives(t *testing.T) {
 		t.Helper()
 		before := b.appliedVersion()
 		s := b.looks(general)
-		if err := s.RecordApplied(t.Context()); err != nil {
+		if _, err := s.RecordApplied(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]string{}

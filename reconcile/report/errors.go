@@ -36,7 +36,7 @@ func (e *UnauthorizedError) Error() string {
 	return fmt.Sprintf("post a commit status on %s: the host refuses the token%s: give one that may write commit statuses", e.Host, said(e.Said))
 }
 
-// RateLimitedError says that the host wants to be left alone for a while.
+// RateLimitedError says that the host wants no requests for a while.
 type RateLimitedError struct {
 	Host string
 	// RetryAfter is how long; 0 where the host did not say.

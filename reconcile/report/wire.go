@@ -131,7 +131,7 @@ func limited(h http.Header) bool {
 }
 
 // retryAfter reads Retry-After, in seconds or as a date, or the time at which
-// GitHub or GitLab count anew. Dates are taken against the host's own clock.
+// GitHub or GitLab count again. Dates are taken against the host's own clock.
 func retryAfter(h http.Header) time.Duration {
 	now, dated := http.ParseTime(h.Get("Date"))
 	if after := h.Get("Retry-After"); after != "" {

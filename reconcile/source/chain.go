@@ -7,7 +7,7 @@ import (
 )
 
 // longestChain is of how many deltas an object may be made, one upon the other: to read it
-// each of them is read. Git makes chains of 50, and of 250 where it is told to pack well.
+// each of them is read. Git makes chains of 50, and of 250 with --aggressive.
 const longestChain = 300
 
 // made says what a delta of a pack is applied to.

@@ -77,7 +77,7 @@ func ours(err error) bool {
 }
 
 // Lost says whether an error of reading a Snapshot means that it has to be
-// fetched anew: its store was replaced, or is damaged.
+// fetched again: its store was replaced, or is damaged.
 func Lost(err error) bool {
 	var (
 		stale *StaleError

@@ -14,7 +14,7 @@ import (
 // more is a rewritten history, and cheaper to clone.
 const spare = 1 << 20
 
-// errAnew says that a store cannot be built on: clone anew.
+// errAnew says that a store cannot be built on: clone again.
 var errAnew = errors.New("a new clone is needed")
 
 func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
@@ -74,12 +74,12 @@ func (g *Git) increment(ctx context.Context, store *store, c *conversation) erro
 	err = store.ingest(ctx, unpacked(r, res), limit)
 	var large *LimitError
 	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
-		return errAnew // it may be in a commit on the way alone
+		return errAnew // it may be only in a commit on the way
 	}
 	return err
 }
 
-// clone fetches the target alone into a new store, which then takes the old
+// clone fetches only the target into a new store, which then takes the old
 // one's place.
 func (g *Git) clone(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
 	c, err := g.converse(ctx, req)
@@ -147,7 +147,7 @@ func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Reque
 
 func (g *Git) limits() limits {
 	const inflated = 8 // a pack's content may be so many times its size
-	return limits{pack: g.options.MaxBytes, object: g.options.MaxObjectBytes, content: inflated * g.options.MaxBytes, objects: g.options.MaxObjects}
+	return limits{pack: g.options.MaxBytes, object: g.options.MaxObjectBytes, content: inflated * g.options.MaxBytes, objects: g.options.MaxObjects, memory: g.options.MaxMemory}
 }
 
 // refuse remembers a target that is too large.

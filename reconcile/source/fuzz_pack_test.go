@@ -57,7 +57,7 @@ func FuzzIngest(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer func() { _ = s.remove() }()
-		most := limits{pack: 1 << 20, object: 64 << 10, content: 1 << 20, objects: 100}
+		most := limits{pack: 1 << 20, object: 64 << 10, content: 1 << 20, objects: 100, memory: DefaultMaxMemory}
 		if err := s.ingest(t.Context(), bytes.NewReader(pack), most); err != nil {
 			left, err := os.ReadDir(s.packDir())
 			if err != nil || len(left) > 0 {

@@ -47,7 +47,7 @@ func FuzzTree(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer func() { _ = s.remove() }()
-		if err := s.ingest(t.Context(), &pack, limits{pack: 1 << 20, object: 64 << 10, content: 1 << 20, objects: 100}); err != nil {
+		if err := s.ingest(t.Context(), &pack, limits{pack: 1 << 20, object: 64 << 10, content: 1 << 20, objects: 100, memory: DefaultMaxMemory}); err != nil {
 			return
 		}
 		read := &tree{store: s, listings: newListings()}

@@ -15,6 +15,7 @@ const (
 	DefaultMaxObjectBytes = 64 << 20
 	DefaultMaxFileBytes   = 16 << 20
 	DefaultMaxObjects     = 250_000
+	DefaultMaxMemory      = 200 << 20
 )
 
 // Options of a Git.
@@ -30,6 +31,9 @@ type Options struct {
 	// MaxObjects bounds how many objects one fetch may bring: while they are indexed
 	// each takes some 400 bytes of memory, however small it is.
 	MaxObjects int64
+	// MaxMemory bounds what indexing one fetch may take in memory, by what its objects
+	// say of themselves. A large file that has many versions takes the most.
+	MaxMemory int64
 	// MaxFileBytes bounds each file that is read from a Snapshot.
 	MaxFileBytes int64
 	// Timeout bounds one fetch; 0 leaves that to the caller's context.
@@ -49,7 +53,7 @@ type FetchStats struct {
 }
 
 // Git fetches from Git hosts over https, http and ssh. Its methods may be
-// called at the same time. Whoever asks for the same reference of the same URL
+// called at the same time. Callers that ask for the same reference of the same URL
 // with the same credentials shares one store; its fetches go one after another.
 type Git struct {
 	options Options
@@ -70,11 +74,11 @@ type Request struct {
 	Ref v1alpha1.GitRef
 	// Path is the folder of which every object has to be present after the
 	// fetch; empty for the whole tree. An object elsewhere that turns out to
-	// be missing fails the read, and the next fetch clones anew.
+	// be missing fails the read, and the next fetch clones again.
 	Path        string
 	Credentials Credentials
 	// NotBefore says that an answer to a fetch will do which began then or
-	// later, whoever asked for it. Zero wants a fetch of its own.
+	// later, for any caller. Zero wants a fetch of its own.
 	NotBefore time.Time
 }
 
@@ -91,6 +95,9 @@ func NewGit(o Options) *Git {
 	}
 	if o.MaxObjects == 0 {
 		o.MaxObjects = DefaultMaxObjects
+	}
+	if o.MaxMemory == 0 {
+		o.MaxMemory = DefaultMaxMemory
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -50,7 +50,7 @@ func openHTTP(ep *transport.Endpoint, req Request, l *line) (session, error) {
 	return &httpSession{session: s, transport: t}, nil
 }
 
-// authorities are the system's and those of the secret; nil for the system's alone.
+// authorities are the system's and those of the secret; nil for only the system's.
 func authorities(ca []byte) (*x509.CertPool, error) {
 	if len(ca) == 0 {
 		return nil, nil // crypto/tls takes no pool for the system's
@@ -65,7 +65,7 @@ func authorities(ca []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// httpAuth is nil for nobody; go-git takes an untyped nil for that alone.
+// httpAuth is nil for nobody; go-git takes only an untyped nil for that.
 func httpAuth(c Credentials) transport.AuthMethod {
 	switch {
 	case c.BearerToken != "":

@@ -27,6 +27,8 @@ type limits struct {
 	// objects is how many a pack may have: each takes memory of its own while the
 	// pack is indexed, however small it is.
 	objects int64
+	// memory is what indexing a pack may take, as load estimates it.
+	memory int64
 }
 
 // ingest writes a pack into the store, weighs it, and makes its objects visible.
@@ -54,6 +56,9 @@ func (s *store) ingest(ctx context.Context, pack io.Reader, limit limits) (err e
 	found, err := weigh(f, limit)
 	if err != nil {
 		return err
+	}
+	if found.memory() > limit.memory {
+		return &LimitError{What: fmt.Sprintf("the memory that it takes to read the repository, whose largest object has %d bytes,", found.largest), Limit: limit.memory}
 	}
 	back, err := s.room.take(ctx, found)
 	if err != nil {

@@ -55,7 +55,7 @@ func (s *store) prove(commit plumbing.Hash, folder string) error {
 		}
 		e, ok := named(entries, part)
 		if !ok {
-			return nil // whoever reads the folder says that it does not exist
+			return nil // the reader of the folder says that it does not exist
 		}
 		if e.Mode != filemode.Dir {
 			at = root // a symlink may lead anywhere: prove all

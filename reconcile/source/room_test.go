@@ -31,6 +31,41 @@ func TestLoadOfAPack(t *testing.T) {
 	}
 }
 
+// TestFetchesThatTakeTooMuchMemory are refused before they are indexed: the Deployment has
+// room for two children beside.
+func TestFetchesThatTakeTooMuchMemory(t *testing.T) {
+	most := (&Git{options: NewGit(Options{}).options}).limits()
+	pack := packOf(t, strings.Repeat("0", 3<<20))
+	for name, c := range map[string]struct {
+		memory  int64
+		refused bool
+	}{
+		"by default": {most.memory, false},
+		"too much":   {3 << 20, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := newStore(t.TempDir(), newRoom())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = s.remove() }()
+			most.memory = c.memory
+			err = s.ingest(t.Context(), bytes.NewReader(pack), most)
+			var limit *LimitError
+			if errors.As(err, &limit) != c.refused || !c.refused && err != nil {
+				t.Fatalf("error %v", err)
+			}
+			if want := "the memory that it takes to read the repository, whose largest object has 3145728 bytes, is larger than the limit of 3145728 bytes"; c.refused && !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		})
+	}
+	worst := load{objects: DefaultMaxObjects, content: 1 << 30, largest: DefaultMaxObjectBytes, deltas: deltas{{}}}
+	if worst.memory() <= DefaultMaxMemory {
+		t.Errorf("%d bytes are within the limit, so that it bounds nothing", worst.memory())
+	}
+}
+
 // TestLargeFetchesTakeTurns: two packs at the limits are not indexed at the same time, and a
 // small one of another repository waits for neither.
 func TestLargeFetchesTakeTurns(t *testing.T) {

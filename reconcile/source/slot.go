@@ -11,8 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// identity is what makes two requests one: it is made of secrets, and is kept in
-// memory alone.
+// identity is what makes two requests one: it is made of secrets, and is kept only in memory.
 type identity [sha256.Size]byte
 
 func identify(req Request) (identity, error) {
@@ -89,7 +88,7 @@ func (g *Git) ask(req Request) (*slot, error) {
 	return s, empty(left)
 }
 
-// settle notes what a key was given, and lets go of what it has used before. It is
+// settle notes what a key was given, and drops what it has used before. It is
 // the slot's turn.
 func (g *Git) settle(key string, s *slot, t target) error {
 	g.mu.Lock()
@@ -104,7 +103,7 @@ func (g *Git) settle(key string, s *slot, t target) error {
 	return empty(left)
 }
 
-// Forget lets go of what a key holds. A store that no key holds is removed.
+// Forget drops what a key holds. A store that no key holds is removed.
 func (g *Git) Forget(key string) error {
 	g.mu.Lock()
 	before := g.holds[key]

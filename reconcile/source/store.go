@@ -64,7 +64,7 @@ func newStore(dir string, shared *room) (*store, error) {
 func (s *store) packDir() string { return filepath.Join(s.dir, "objects", "pack") }
 
 // reopen makes new packs visible, and the objects that they index: go-git lists
-// the packs once where it is told that nobody else writes.
+// the packs once where it knows that nobody else writes.
 func (s *store) reopen(indexes ...*idxfile.MemoryIndex) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *store) with(read func(*filesystem.Storage) error) error {
 	return err
 }
 
-// has is whether the store has an object. It asks the indexes alone: go-git
+// has is whether the store has an object. It asks only the indexes: go-git
 // would look for a file of its own for each object first.
 func (s *store) has(h plumbing.Hash) bool {
 	s.mu.Lock()

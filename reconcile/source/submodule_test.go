@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -23,26 +21,33 @@ metadata: {name: general}
 spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}
 `
 
-// A submodule among the nodes is passed over and named; one that is asked for is
-// refused.
-func TestRenderNamesSubmodules(t *testing.T) {
+// A submodule among the nodes is refused: what had been in its place would look removed. One
+// beside the folders that nodes names is of no account.
+func TestRenderRefusesSubmodules(t *testing.T) {
+	cases := map[string]struct {
+		nodes []string
+		want  string
+	}{
+		"in a folder of definitions": {[]string{"."}, "nodes/vendor: it is a submodule, which is not fetched: put its files into this repository"},
+		"asked for by name":          {[]string{"./nodes/vendor"}, `plumbline.yaml: nodes entry "./nodes/vendor" is a submodule`},
+		"beside the definitions":     {[]string{"./nodes/pool.yaml"}, ""},
+	}
 	s := snapshotOf(t, files{"plumbline.yaml": karpenterFile, "nodes/pool.yaml": poolFile, "nodes/vendor": "submodule"}, source.Options{})
-	karpenter, err := render.ReadKarpenter(*s, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := render.Render(t.Context(), *s, ".", karpenter, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"nodes/vendor is a submodule, which is not fetched: what is in it is not applied"}
-	if diff := cmp.Diff(want, set.Warnings); diff != "" || len(set.Objects) != 1 {
-		t.Errorf("%d objects; %s", len(set.Objects), diff)
-	}
-	karpenter.Nodes = []string{"./nodes/vendor"}
-	_, err = render.Render(t.Context(), *s, ".", karpenter, nil)
-	var wrong render.Errors
-	if !errors.As(err, &wrong) || !strings.Contains(err.Error(), `plumbline.yaml: nodes entry "./nodes/vendor" is a submodule`) {
-		t.Errorf("error %v, want one that names the submodule", err)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			karpenter, err := render.ReadKarpenter(*s, ".")
+			if err != nil {
+				t.Fatal(err)
+			}
+			karpenter.Nodes = c.nodes
+			set, err := render.Render(t.Context(), *s, ".", karpenter, nil)
+			var wrong render.Errors
+			switch {
+			case c.want == "" && (err != nil || len(set.Objects) != 1):
+				t.Errorf("rendered %v: %v", set, err)
+			case c.want != "" && (!errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("error %v, want %q in it", err, c.want)
+			}
+		})
 	}
 }

@@ -201,7 +201,7 @@ func (t *tree) read(op, name string, e entry) ([]byte, error) {
 	return data, nil
 }
 
-// failed says why an object could not be had.
+// failed says why an object is unavailable.
 func (t *tree) failed(op, name string, h plumbing.Hash, err error) error {
 	var limit *LimitError
 	switch {

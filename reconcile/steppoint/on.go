@@ -83,7 +83,7 @@ func (p Points) Phase(kind, phase string) { p.reach("phase " + kind + " " + phas
 // point before and after.
 func (p Points) Watch(config *rest.Config) { config.Wrap(p.transport) }
 
-// reach holds up whoever else comes to a point until the process is dead, if it
+// reach holds up every other goroutine that comes to a point until the process is dead, if it
 // is to die here.
 func (p Points) reach(name string) {
 	if p.points == nil {

@@ -22,7 +22,7 @@ const actsAtOnce = 8
 
 // act does what Next wants done, beyond questions and records. The removals do
 // not wait for each other: each has its own gates behind it. It returns those
-// whose objects somebody else has written to since they were looked at.
+// whose objects another client has written to since they were looked at.
 func (d *drive) act(ctx context.Context, items []*item) (overtaken []*item, err error) {
 	type act struct {
 		it *item
@@ -105,7 +105,7 @@ func (d *drive) write(ctx context.Context, it *item, a Action) (done bool, err e
 	return err == nil, err
 }
 
-// restrain applies a spec alone, forced, as the removal's own manager; nil takes
+// restrain applies only a spec, forced, as the removal's own manager; nil takes
 // away what that manager has set. The UID keeps it from another object of the
 // name, and from making one.
 func (d *drive) restrain(ctx context.Context, it *item, a Action, spec map[string]any) error {
@@ -188,7 +188,7 @@ func (it *item) object() *unstructured.Unstructured {
 	return object
 }
 
-// lookAgain drops the errors that only say that someone was faster: the next
+// lookAgain drops the errors that only say that another client was faster: the next
 // pass, a moment later, sees what they did.
 func (d *drive) lookAgain(err error) error {
 	var joined interface{ Unwrap() []error }

@@ -6,7 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// leavingClass is a class that is gone, or that someone else has deleted.
+// leavingClass is a class that is gone, or that another client has deleted.
 func leavingClass(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	switch {
 	case !o.Exists:

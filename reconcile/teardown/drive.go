@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +17,7 @@ import (
 
 // World is all that a teardown reads and writes.
 type World struct {
-	// Cache reads what watches have brought.
+	// Cache reads what watches have delivered.
 	Cache client.Reader
 	// Live reads past it.
 	Live client.Reader
@@ -71,7 +70,7 @@ type Pass struct {
 	Leader func(context.Context) Gate
 	// Pace is how fast NodeClaims are ended.
 	Pace Pace
-	// Holds are the removals that a person has to let go.
+	// Holds are the removals that a person has to release.
 	Holds map[types.UID]Hold
 }
 
@@ -110,7 +109,7 @@ const soon = time.Second
 func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (Result, error) {
 	d := &drive{
 		World: w, Pass: p, result: Result{AskedAt: p.AskedAt, Absent: p.Absent, DiagnosedAt: p.DiagnosedAt},
-		pods: podReader{reader: w.Live, pending: map[string][]corev1.Pod{}},
+		pods: podReader{reader: w.Live, read: map[podsOf][]ownedPod{}},
 	}
 	for _, r := range removals {
 		it := &item{before: r, after: r}

@@ -70,7 +70,7 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 }
 
 // dropRecords deletes the record of removals. One that another writer has changed is
-// read again in the next pass; one that goes with its namespace is let go.
+// read again in the next pass; one that goes with its namespace is released.
 func (w World) dropRecords(ctx context.Context, kept *records) (done bool, err error) {
 	err = kept.drop(ctx, w.Writer)
 	switch {

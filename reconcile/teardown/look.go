@@ -35,7 +35,7 @@ type look struct {
 	objects map[render.Ref]*unstructured.Unstructured
 	// claims are the NodeClaims by the name of the pool that they are labelled with.
 	claims map[string][]*karpv1.NodeClaim
-	// pools and nodes are who names a class, whoever owns them, by its name.
+	// pools and nodes are who names a class, of any owner, by its name.
 	pools, nodes map[string][]string
 }
 
@@ -69,7 +69,7 @@ func lookAt(ctx context.Context, reader client.Reader, items []*item) (*look, er
 	return l, nil
 }
 
-// readObjects reads the objects of one kind by their names alone: one that has
+// readObjects reads the objects of one kind only by their names: one that has
 // lost our label is there all the same.
 func (l *look) readObjects(ctx context.Context, kind render.Kind, names []string) error {
 	if len(names) >= many {
@@ -125,7 +125,7 @@ func (l *look) readClaims(ctx context.Context, pools []string) error {
 	return nil
 }
 
-// readReferences reads who names a class, whoever owns them.
+// readReferences reads who names a class, of any owner.
 func (l *look) readReferences(ctx context.Context, class render.Kind) error {
 	for _, kind := range render.Kinds() {
 		if kind.RefersTo != class.GVK.Kind {

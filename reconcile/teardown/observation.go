@@ -23,7 +23,7 @@ type Observation struct {
 	// that they have ended.
 	Unaskable []string
 	// Absent are those of them that EC2's answers lack, this pass's among them. A
-	// restart begins anew.
+	// restart begins again.
 	Absent map[string]Absence
 
 	// GoesTo is the NodeSync that the object goes to, or has gone to; empty where it
@@ -45,8 +45,8 @@ type Observation struct {
 	Replicas int
 	// NodeClaims are those of the pool.
 	NodeClaims []Claim
-	// ReferencedBy are the NodePools and NodeClaims that name the class, whoever
-	// owns them, as kind/name, NodePools first.
+	// ReferencedBy are the NodePools and NodeClaims that name the class, of any owner,
+	// as kind/name, NodePools first.
 	ReferencedBy []string
 
 	// Hold is a person's word that is needed first; nil where none is.

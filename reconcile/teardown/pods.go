@@ -39,14 +39,34 @@ type Workload struct {
 	// Pending are its pods that did not run when it was noted. A pod that is
 	// Pending and not among them was made since: pods never become Pending again.
 	Pending []types.UID `json:"pending,omitempty"`
+	// Unready is how many of its pods ran and were not Ready then, and Newest when the
+	// newest of all was created, by the API server's clock. A pod can cease to be Ready, so
+	// that those which were created since are known by that time.
+	Unready int         `json:"unready,omitempty"`
+	Newest  metav1.Time `json:"newest,omitzero"`
 }
 
 func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
 
-// podReader reads pods for one pass, each namespace once.
+// podReader reads pods for one pass, those of one phase in a namespace once.
 type podReader struct {
-	reader  client.Reader
-	pending map[string][]corev1.Pod
+	reader client.Reader
+	read   map[podsOf][]ownedPod
+}
+
+// podsOf are the pods of one phase in one namespace.
+type podsOf struct {
+	namespace string
+	phase     corev1.PodPhase
+}
+
+// ownedPod is what is kept of a pod that has a controller and is not being deleted.
+type ownedPod struct {
+	name       string
+	uid, owner types.UID
+	made       metav1.Time
+	// unready says that it has a condition Ready that is not True.
+	unready bool
 }
 
 // readPods answers ReadPods: noted are the workloads in the records of all open
@@ -72,12 +92,8 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, noted []Worklo
 		if known[w.UID] {
 			continue
 		}
-		pods, err := p.pendingOf(ctx, w)
-		if err != nil {
+		if err := p.note(ctx, &w); err != nil {
 			return nil, err
-		}
-		for i := range pods {
-			w.Pending = append(w.Pending, pods[i].UID)
 		}
 		if len(w.Pending) <= maxPending {
 			answer.Workloads = append(answer.Workloads, w)
@@ -109,42 +125,112 @@ func (p *podReader) onNodes(ctx context.Context, nodes []string) ([]Workload, er
 	return found, nil
 }
 
+// note notes which pods of a workload do not run, or are not Ready, before any of them is
+// evicted.
+func (p *podReader) note(ctx context.Context, w *Workload) error {
+	pending, err := p.of(ctx, *w, corev1.PodPending)
+	if err != nil {
+		return err
+	}
+	running, err := p.of(ctx, *w, corev1.PodRunning)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pending {
+		w.Pending = append(w.Pending, pod.uid)
+	}
+	for _, pod := range running {
+		if pod.unready {
+			w.Unready++
+		}
+	}
+	for _, pod := range append(pending, running...) {
+		if w.Newest.Before(&pod.made) {
+			w.Newest = pod.made
+		}
+	}
+	return nil
+}
+
 // waiting names a pod of a workload that was made since it was noted and does not
-// run yet; empty where there is none.
+// run yet, or is not Ready; empty where there is none. As many may be not Ready as were
+// before: a workload that was broken holds nothing up.
 func (p *podReader) waiting(ctx context.Context, w Workload) (string, error) {
-	pods, err := p.pendingOf(ctx, w)
+	pending, err := p.of(ctx, w, corev1.PodPending)
 	if err != nil {
 		return "", err
 	}
-	first := ""
-	for i := range pods {
-		if name := pods[i].Namespace + "/" + pods[i].Name; !slices.Contains(w.Pending, pods[i].UID) && (first == "" || name < first) {
-			first = name
-		}
+	made := func(pod ownedPod) bool { return !slices.Contains(w.Pending, pod.uid) }
+	if n, first := count(pending, made); n > 0 {
+		return fmt.Sprintf("waiting for pod %s/%s of %s %s to run before the next NodeClaim is ended", w.Namespace, first, w.Kind, w.Name), nil
 	}
-	if first == "" {
-		return "", nil
+	if w.Newest.IsZero() {
+		return "", nil // noted by an older version, or without a pod
 	}
-	return fmt.Sprintf("waiting for pod %s of %s %s to run before the next NodeClaim is ended", first, w.Kind, w.Name), nil
+	running, err := p.of(ctx, w, corev1.PodRunning)
+	if err != nil {
+		return "", err
+	}
+	unready := func(pod ownedPod) bool { return pod.unready && w.Newest.Before(&pod.made) }
+	if n, first := count(running, unready); n > w.Unready {
+		return fmt.Sprintf("waiting for pod %s/%s of %s %s to be Ready before the next NodeClaim is ended", w.Namespace, first, w.Kind, w.Name), nil
+	}
+	return "", nil
 }
 
-// pendingOf are the pods of a workload that are Pending: not scheduled, or not
-// started yet.
-func (p *podReader) pendingOf(ctx context.Context, w Workload) ([]corev1.Pod, error) {
-	all, read := p.pending[w.Namespace]
-	if !read {
-		pods := &corev1.PodList{}
-		if err := p.reader.List(ctx, pods, client.InNamespace(w.Namespace), client.MatchingFields{"status.phase": string(corev1.PodPending)}); err != nil {
-			return nil, fmt.Errorf("read the pods of namespace %s that wait for a node: %w", w.Namespace, err)
+// count counts pods, and names the first by name.
+func count(pods []ownedPod, that func(ownedPod) bool) (n int, first string) {
+	for _, pod := range pods {
+		if that(pod) {
+			if n++; first == "" || pod.name < first {
+				first = pod.name
+			}
 		}
-		all = pods.Items
-		p.pending[w.Namespace] = all
 	}
-	var mine []corev1.Pod
-	for i := range all {
-		if owner := metav1.GetControllerOf(&all[i]); owner != nil && owner.UID == w.UID && all[i].DeletionTimestamp == nil {
-			mine = append(mine, all[i])
+	return n, first
+}
+
+// podsAtATime is how many pods one answer of the API server has: a namespace may have
+// thousands that run.
+const podsAtATime = 500
+
+// of are the pods of a workload in a phase: Pending are those that are not scheduled, or
+// not started yet.
+func (p *podReader) of(ctx context.Context, w Workload, phase corev1.PodPhase) ([]ownedPod, error) {
+	key := podsOf{w.Namespace, phase}
+	all, read := p.read[key]
+	for page := ""; !read; {
+		pods := &corev1.PodList{}
+		if err := p.reader.List(ctx, pods, client.InNamespace(w.Namespace), client.MatchingFields{"status.phase": string(phase)}, client.Limit(podsAtATime), client.Continue(page)); err != nil {
+			return nil, fmt.Errorf("read the pods of namespace %s that are %s: %w", w.Namespace, phase, err)
+		}
+		all = append(all, owned(pods.Items)...)
+		page = pods.Continue
+		read = page == ""
+	}
+	p.read[key] = all
+	var mine []ownedPod
+	for _, pod := range all {
+		if pod.owner == w.UID {
+			mine = append(mine, pod)
 		}
 	}
 	return mine, nil
+}
+
+// owned keeps of pods what is asked about.
+func owned(pods []corev1.Pod) []ownedPod {
+	var kept []ownedPod
+	for i := range pods {
+		pod := &pods[i]
+		owner := metav1.GetControllerOf(pod)
+		if owner == nil || pod.DeletionTimestamp != nil {
+			continue
+		}
+		unready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
+		})
+		kept = append(kept, ownedPod{name: pod.Name, uid: pod.UID, owner: owner.UID, made: pod.CreationTimestamp, unready: unready})
+	}
+	return kept
 }

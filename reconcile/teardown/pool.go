@@ -52,7 +52,7 @@ func (o Observation) gates(r v1alpha1.Removal) []gate {
 func (o Observation) alive() bool { return o.Exists && !o.Terminating }
 
 // growing stops a pool from making nodes, once nothing is in the way of ending
-// them, and again where someone has undone it.
+// them, and again where another client has undone it.
 func growing(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if !o.alive() || o.GrowthStopped || o.Static {
 		return step{}, true

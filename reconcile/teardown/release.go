@@ -15,7 +15,7 @@ import (
 
 // Release lets one object go that stays: our label is taken off and, where a
 // removal had stopped its growth, growth is as it was and the removal's manager
-// owns nothing. Spec and managedFields are otherwise left alone. NodeClaims that are ending finish by Karpenter.
+// owns nothing. Spec and managedFields are otherwise left as it is. NodeClaims that are ending finish by Karpenter.
 type Release struct {
 	Kind, Name      string
 	UID             types.UID

@@ -9,8 +9,8 @@ import (
 )
 
 // Unrecord drops the records of removals that Git has taken back: what they had
-// overwritten is as it was, and the next removal of the same object starts anew.
-// A write that somebody overtook is an error like any other: the record is
+// overwritten is as it was, and the next removal of the same object starts again.
+// A write that another client overtook is an error like any other: the record is
 // dropped by the pass after.
 func Unrecord(ctx context.Context, w World, sync *v1alpha1.NodeSync, uids ...types.UID) error {
 	if len(uids) == 0 {

@@ -27,7 +27,7 @@ func (d *drive) wake(it *item) {
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
 	d.wakeForDiagnosis(it)
-	// A stall that is overdue was not seen: the pass failed before, and is made again
+	// A stall that is overdue was not seen: the pass failed before, and is repeated
 	// for that.
 	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
 		d.wakeAt(at)

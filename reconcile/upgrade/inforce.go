@@ -7,7 +7,7 @@ import (
 
 // InForce is the version whose release goes on serving while a change of the charts
 // is refused, has failed, or is being taken back. It is empty where plumbline has
-// brought none yet, and while a change is under way.
+// installed none yet, and while a change is under way.
 func InForce(k v1alpha1.KarpenterStatus) string {
 	if k.Identity == "" || k.Controller == nil {
 		return ""
@@ -29,7 +29,7 @@ func CRDsAhead(k *v1alpha1.KarpenterStatus, version string) bool {
 	return k != nil && k.CRDs != nil && charts.Ahead(k.CRDs.Version, version)
 }
 
-// Begun says that plumbline has brought charts, or may have.
+// Begun says that plumbline has installed charts, or may have.
 func Begun(k *v1alpha1.KarpenterStatus) bool {
 	if k.Identity != "" {
 		return true

@@ -35,7 +35,7 @@ func PodLogs(config *rest.Config) (Logs, error) {
 	}, nil
 }
 
-// maxTold is how many lines of a log are told.
+// maxTold is how many lines of a log are reported.
 const maxTold = 2
 
 // telling picks what a log that ended tells of why: the line of a panic, which its

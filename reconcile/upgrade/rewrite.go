@@ -37,7 +37,7 @@ func Rewrite(ctx context.Context, writer client.Client, reader client.Reader, mi
 			return rewritten, fmt.Errorf("migrate crd %s: %w", crd.Name, err)
 		}
 		for i := range list.Items {
-			// One that was changed or deleted meanwhile is stored anew, or gone.
+			// One that was changed or deleted meanwhile is stored again, or gone.
 			err := writer.Update(ctx, &list.Items[i])
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return rewritten, fmt.Errorf("store %s %s as %s: %w", crd.Spec.Names.Kind, list.Items[i].GetName(), migration.Storage, err)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,13 +57,35 @@ func (w Wakes) OnCRD(ctx context.Context, obj client.Object) []ctrlreconcile.Req
 }
 
 // OnDefinition wakes the NodeSync that owns a definition, those whose Git has an
-// entry of its name, and those that wait for another to take one over.
+// entry of its name, those that wait for another to take one over, and those that wait
+// for what it names to be named no more.
 func (w Wakes) OnDefinition(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
 	ref := render.Ref{Kind: obj.GetObjectKind().GroupVersionKind().Kind, Name: obj.GetName()}
+	named := reference(ref, obj)
 	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool {
 		name := client.ObjectKeyFromObject(sync)
-		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || w.Interests.Wants(name, ref) || w.Interests.Awaits(name)
+		return plan.OwnerOf(sync.Namespace, sync.Name).Owns(obj) || w.Interests.Wants(name, ref) || w.Interests.Awaits(name) || w.leaves(sync, named)
 	})
+}
+
+// reference is what a definition names; the zero Ref where it names nothing.
+func reference(ref render.Ref, obj client.Object) render.Ref {
+	if definition, ok := obj.(*unstructured.Unstructured); ok {
+		named, _ := plan.Reference(ref, definition)
+		return named
+	}
+	return render.Ref{}
+}
+
+// leaves says whether an object has left the Git of a NodeSync, or was deleted by hand
+// though its Git has it: either way it goes when nothing names it any more.
+func (w Wakes) leaves(sync *v1alpha1.NodeSync, ref render.Ref) bool {
+	if ref == (render.Ref{}) {
+		return false
+	}
+	ready := conditions.Get(sync, meta.ReadyCondition)
+	deleted := ready != nil && ready.Reason == v1alpha1.ReasonClassTerminating && w.Interests.Wants(client.ObjectKeyFromObject(sync), ref)
+	return deleted || slices.ContainsFunc(sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.Kind == ref.Kind && r.Name == ref.Name })
 }
 
 // OnNodeClaim wakes the NodeSyncs whose open removals a NodeClaim belongs to, those of

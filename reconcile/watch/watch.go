@@ -24,6 +24,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -148,6 +149,21 @@ func (w *Watches) WantLabelled() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wanted = true
+}
+
+// Labelled returns what the objects that hold values are read from: their watch cache, and
+// the API server until that is filled. listed is to be called once they could be listed from
+// there: a watch of them will not be refused then, which no pass would get past. It returns
+// how soon it is heard.
+func (w *Watches) Labelled(ctx context.Context, cached, server client.Reader) (reader client.Reader, listed func() time.Duration, err error) {
+	heard, err := w.HearsLabelled(ctx)
+	if err != nil || heard {
+		return cached, func() time.Duration { return 0 }, err
+	}
+	return server, func() time.Duration {
+		w.WantLabelled()
+		return finding.Soon
+	}, nil
 }
 
 // HearsLabelled says whether what holds values is watched, and the cache is filled.

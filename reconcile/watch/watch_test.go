@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -162,27 +163,38 @@ func TestWakes(t *testing.T) {
 		nodeSync("removes-pool", open(render.NodePool, "general")), nodeSync("removes-class", open(render.EC2NodeClass, "default")),
 		nodeSync("drifts", func(n *v1alpha1.NodeSync) {
 			n.Status.Karpenter = &v1alpha1.KarpenterStatus{NodeDrift: &v1alpha1.NodeDriftWatch{}}
+		}),
+		nodeSync("lost-class", func(n *v1alpha1.NodeSync) {
+			n.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonClassTerminating}}
 		}))
-	b.known = interests{wants: map[string]render.Ref{"wants": pool, "drifts": pool}, awaits: "awaits", holds: "holds"}
+	b.known = interests{wants: map[string]render.Ref{"wants": pool, "drifts": pool, "lost-class": {Kind: render.EC2NodeClass, Name: "default"}}, awaits: "awaits", holds: "holds"}
 	definition := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general", Labels: map[string]string{v1alpha1.OwnerLabel: "plumbline-system.idle"}}}
 	definition.Kind = render.NodePool
+	names := func(class string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "karpenter.sh/v1", "kind": render.NodePool, "metadata": map[string]any{"name": "another"},
+			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"kind": render.EC2NodeClass, "name": class}}}},
+		}}
+	}
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "general-1", Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}}}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Kind: render.EC2NodeClass, Name: "default"}
 	crd := func(name string) client.Object {
 		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
-	all := []string{"awaits", "drifts", "holds", "idle", "removes-class", "removes-pool", "wants"}
+	all := []string{"awaits", "drifts", "holds", "idle", "lost-class", "removes-class", "removes-pool", "wants"}
 	cases := map[string]struct {
 		wakes func(context.Context, client.Object) []ctrl.Request
 		event client.Object
 		want  []string
 	}{
-		"a Deployment":         {b.Wakes.All, &corev1.Pod{}, all},
-		"a CRD of Karpenter's": {b.Wakes.OnCRD, crd("nodepools.karpenter.sh"), all},
-		"another CRD":          {b.Wakes.OnCRD, crd("widgets.example.com"), nil},
-		"a definition":         {b.Wakes.OnDefinition, definition, []string{"awaits", "drifts", "idle", "wants"}},
-		"a NodeClaim":          {b.Wakes.OnNodeClaim, claim, []string{"drifts", "holds", "removes-class", "removes-pool"}},
-		"no NodeClaim":         {b.Wakes.OnNodeClaim, definition, nil},
+		"a Deployment":                               {b.Wakes.All, &corev1.Pod{}, all},
+		"a CRD of Karpenter's":                       {b.Wakes.OnCRD, crd("nodepools.karpenter.sh"), all},
+		"another CRD":                                {b.Wakes.OnCRD, crd("widgets.example.com"), nil},
+		"a definition":                               {b.Wakes.OnDefinition, definition, []string{"awaits", "drifts", "idle", "wants"}},
+		"another's NodePool that names a class":      {b.Wakes.OnDefinition, names("default"), []string{"awaits", "lost-class", "removes-class"}},
+		"another's NodePool that names none of ours": {b.Wakes.OnDefinition, names("other"), []string{"awaits"}},
+		"a NodeClaim":                                {b.Wakes.OnNodeClaim, claim, []string{"drifts", "holds", "removes-class", "removes-pool"}},
+		"no NodeClaim":                               {b.Wakes.OnNodeClaim, definition, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

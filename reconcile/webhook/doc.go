@@ -4,7 +4,7 @@
 // In go requests of GitHub, GitLab, Gitea or Forgejo; out comes the list of
 // NodeSyncs to wake: those that follow the pushed reference of the pushed
 // repository. A request is limited in rate and size, and shown to come from
-// somebody who has the token, before a byte of its body is parsed.
+// another client who has the token, before a byte of its body is parsed.
 //
 // A push only makes a fetch due. What is fetched is what the NodeSync says, from
 // where it says: nothing in a request chooses a URL, a commit or a path. A

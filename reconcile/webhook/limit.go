@@ -78,7 +78,7 @@ func take(limiter *rate.Limiter, now time.Time) time.Duration {
 }
 
 // network is what counts as one sender: an IPv4 address, or the /64 of an IPv6
-// one, as whoever has one address of a /64 has them all.
+// one, as a sender with one address of a /64 has them all.
 func network(from netip.Addr) netip.Prefix {
 	bits := 32
 	if from.Is6() {

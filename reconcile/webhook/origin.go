@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// origins tells where requests come from: whoever connects, or, where that is a
+// origins tells where requests come from: the client that connects, or, where that is a
 // proxy that we trust, whom it names.
 type origins struct{ proxies []net.IPNet }
 

@@ -8,10 +8,10 @@ import (
 )
 
 // repository is where a repository is, as host/path: the same for all of its
-// URLs, over https and ssh, whoever logs in and whatever the port. All in lower
+// URLs, over https and ssh, with any user and any port. All in lower
 // case, as the hosts that we hear from tell no two repositories apart by case.
 //
-// Two that differ in their port alone are taken for one: then a NodeSync too
+// Two that differ only in their port are taken for one: then a NodeSync too
 // many is woken, which costs a fetch.
 type repository string
 

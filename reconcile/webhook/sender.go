@@ -11,7 +11,7 @@ type sender struct {
 	// event is the header that names the event, by which a sender is known.
 	event string
 	// pushes are the events after which something new can be fetched; pings
-	// only try whether somebody listens.
+	// only try whether another client listens.
 	pushes, pings []string
 	// proof is the header that shows that the sender has the token.
 	proof  string

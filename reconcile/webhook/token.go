@@ -35,8 +35,7 @@ type token struct {
 const (
 	// remembered is how long a token that was read is good for.
 	remembered = 5 * time.Second
-	// missed is how long it is that there is none: whoever makes the Secret tries
-	// it at once.
+	// missed is how long it is that there is none: the user who makes the Secret tries it at once.
 	missed = time.Second
 )
 

@@ -1,4 +1,4 @@
-// Package document reads YAML and JSON text that somebody else wrote.
+// Package document reads YAML and JSON text that other people wrote.
 //
 // In goes the text of one file. Out come its documents: plain values as the API
 // server would read them (maps with string keys, slices, strings, bools, int64

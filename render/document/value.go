@@ -92,7 +92,7 @@ func (b *budget) mapping(node *yaml.Node, depth int) (any, error) {
 	return values, b.merge(node, values, written, depth)
 }
 
-// merge takes over the entries of `<<` that are not written themselves.
+// merge takes the entries of `<<` that are not written themselves.
 func (b *budget) merge(node *yaml.Node, values map[string]any, written map[string]int, depth int) error {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, content := node.Content[i], node.Content[i+1]

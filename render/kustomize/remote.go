@@ -70,7 +70,7 @@ func (r *remoteFiles) ReadFile(name string) ([]byte, error) {
 	return []byte(*f.data), nil
 }
 
-// ReadDir lists a folder. The entries know their names alone.
+// ReadDir lists a folder. The entries know only their names.
 func (r *remoteFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 	f, err := r.ask(askList, name)
 	switch {

@@ -8,12 +8,17 @@ import (
 )
 
 // FieldSet is what managedFields would say after a server-side apply of exactly
-// this object.
+// this object. It is shared, and read only.
 func (v *Validator) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error) {
 	k, err := v.kindOf(object)
 	if err != nil {
 		return nil, err
 	}
+	shape := string(appendShape(nil, object.Object, k.structural))
+	return k.shapes.get(shape, func() (*fieldpath.Set, error) { return k.fieldSet(object) })
+}
+
+func (k *kind) fieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error) {
 	converter, err := k.converter()
 	if err != nil {
 		return nil, err

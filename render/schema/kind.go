@@ -27,6 +27,8 @@ type kind struct {
 	openapi    validation.SchemaValidator
 	// rules are the compiled CEL rules; nil where there are none.
 	rules func() *cel.Validator
+	// shapes are the sets of fields that were made last.
+	shapes shapes
 	// converter types objects for server-side apply.
 	converter func() (managedfields.TypeConverter, error)
 }

@@ -18,8 +18,18 @@ const folder = "clusters/bench"
 // the same before and after.
 func (b *bench) changes(ctx context.Context) error {
 	return b.inTurn(ctx,
-		b.rawAll, b.firstApply, b.oneChanged, b.outside, b.editedByHand, b.restarted, b.allChanged, b.profileOne, b.memory,
-		b.plumbline.leave, b.withoutDaemon(b.rawAll), b.compareRaw,
+		step{"raw applies of all", b.rawAll},
+		step{"first apply", b.firstApply},
+		step{"1 changed", b.oneChanged},
+		step{"commits outside the inputs", b.outside},
+		step{"edits by hand", b.editedByHand},
+		step{"restart", b.restarted},
+		step{"all changed", b.allChanged},
+		step{"profile of 1 changed", b.profileOne},
+		step{"memory", b.memory},
+		step{"deletion", b.plumbline.leave},
+		step{"raw applies of all again", b.withoutDaemon(b.rawAll)},
+		step{"comparison", b.compareRaw},
 	)
 }
 

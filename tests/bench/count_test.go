@@ -24,11 +24,11 @@ func TestCount(t *testing.T) {
 	}{
 		"the last object's answer stops the clock": {
 			requests: []kube.Request{object(101, 200), object(104, 201), status, other("create", "events")},
-			want:     Row{Wall: 4 * time.Second, Told: 9 * time.Second, Writes: 2, Patches: 1, Events: 1},
+			want:     Row{Wall: 4 * time.Second, Told: 9 * time.Second, Writes: 2, Patches: 1, Busiest: 1, Events: 1},
 		},
 		"without objects the status does": {
 			requests: []kube.Request{status, other("update", "configmaps")},
-			want:     Row{Wall: 9 * time.Second, Told: 9 * time.Second, Patches: 1, ConfigMaps: 1},
+			want:     Row{Wall: 9 * time.Second, Told: 9 * time.Second, Patches: 1, Busiest: 1, ConfigMaps: 1},
 		},
 		"a refused write is told apart": {
 			requests: []kube.Request{object(101, 409), object(102, 200)},
@@ -79,6 +79,32 @@ func TestExact(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if err := exact(c.row, c.want); (err == nil) != c.ok {
 				t.Errorf("exact: %v", err)
+			}
+		})
+	}
+}
+
+func TestBusiest(t *testing.T) {
+	at := func(milliseconds ...int64) []time.Time {
+		var times []time.Time
+		for _, ms := range milliseconds {
+			times = append(times, time.UnixMilli(ms))
+		}
+		return times
+	}
+	for name, c := range map[string]struct {
+		times []time.Time
+		want  int
+	}{
+		"none":                     {nil, 0},
+		"a second apart":           {at(0, 1000, 2000), 1},
+		"across a full second":     {at(900, 1000, 1899), 3},
+		"in any order":             {at(5000, 900, 1899, 1000), 3},
+		"the busiest is not first": {at(0, 5000, 5100), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := busiest(c.times); got != c.want {
+				t.Errorf("%d in a second, want %d", got, c.want)
 			}
 		})
 	}

@@ -19,9 +19,9 @@ type Counts struct {
 const free = -1
 
 // wakes is how often a daemon is woken at most in a time in which events do not
-// cease: at once, after moments that become longer, and then twice in a second; and
+// cease: at once, after moments that become longer, and then once in a second; and
 // by what it has done itself.
-func wakes(d time.Duration) int { return 8 + int(d/(500*time.Millisecond)) }
+func wakes(d time.Duration) int { return 8 + int(d/time.Second) }
 
 var (
 	// oneObject is what a change of one object may cost.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/tests/bench"
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
 // TestCounts holds what does not hang on the machine: how often the daemon
@@ -18,7 +19,7 @@ func TestCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, err := bench.Run(t.Context(), bench.Options{
-		Root: root, Objects: 200, Repeat: 2, Scenes: []string{"changes", "removal"}, Progress: t.Output(),
+		Root: root, Objects: 200, Repeat: 2, Scenes: []string{"changes", "removal", "rollout"}, Claims: 100, Progress: &binaries.Progress{Out: t.Output()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -31,6 +32,8 @@ func TestCounts(t *testing.T) {
 		"200 objects, restart to in-sync":             0,
 		"200 objects, all changed":                    200,
 		"200 objects, 18 pools without nodes removed": 36, // growth stopped, then the delete
+		"100 NodeClaims drift, a commit is held":      0,
+		"100 NodeClaims are replaced":                 0,
 	}
 	got := map[string]int{}
 	for _, row := range table.Rows {

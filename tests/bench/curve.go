@@ -17,6 +17,7 @@ func (b *bench) curve(ctx context.Context) error {
 	f := newFleet(folder, "", 0)
 	for i, size := range curveSizes {
 		f.grow(size)
+		b.line.Say(fmt.Sprintf("%d objects", size))
 		if err := b.grow(ctx, f, i == 0); err != nil {
 			return err
 		}

@@ -24,7 +24,9 @@ import (
 
 // ground is all that a run stands on.
 type ground struct {
-	options  Options
+	options Options
+	// line shows what goes on.
+	line     *binaries.Line
 	builder  *binaries.Builder
 	paths    map[binaries.Name]string
 	programs *process.Group
@@ -42,13 +44,23 @@ type ground struct {
 // open starts the ground. On an error, what was started is ended.
 func open(ctx context.Context, o Options) (*ground, error) {
 	g := &ground{options: o}
-	for _, step := range []func(context.Context) error{
-		g.build, g.folder, g.startKube, g.startAWS, g.installCRDs, g.playKarpenter, g.startGit, g.installDaemon,
-	} {
-		if err := step(ctx); err != nil {
-			g.close()
-			return nil, fmt.Errorf("prepare the cluster to measure in: %w", err)
-		}
+	err := g.build(ctx) // which shows by itself what goes on
+	if err == nil {
+		err = g.shown(ctx, "cluster", func(ctx context.Context) error {
+			return g.inTurn(ctx,
+				step{"folder", g.folder},
+				step{"control plane", g.startKube},
+				step{"AWS", g.startAWS},
+				step{"CRDs", g.installCRDs},
+				step{"Karpenter", g.playKarpenter},
+				step{"Git host", g.startGit},
+				step{"daemon", g.installDaemon},
+			)
+		})
+	}
+	if err != nil {
+		g.close()
+		return nil, fmt.Errorf("prepare the cluster to measure in: %w", err)
 	}
 	return g, nil
 }
@@ -70,7 +82,7 @@ func (g *ground) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.builder = &binaries.Builder{Source: g.source(), Cache: cache, Progress: &binaries.Progress{Out: g.options.Progress}}
+	g.builder = &binaries.Builder{Source: g.source(), Cache: cache, Progress: g.options.Progress}
 	g.paths, err = g.builder.Build(ctx, binaries.Kubernetes, binaries.Helm)
 	return err
 }

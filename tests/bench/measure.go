@@ -99,6 +99,7 @@ func (b *bench) requests(ctx context.Context, by follower) ([]kube.Request, erro
 func count(requests []kube.Request, began time.Time) Row {
 	var row Row
 	var object time.Time
+	var patches []time.Time
 	for _, r := range requests {
 		switch {
 		case r.Resource == "": // the API server's version and the like
@@ -122,12 +123,27 @@ func count(requests []kube.Request, began time.Time) Row {
 			row.ConfigMaps++
 		default: // the NodeSync, or a peer's own object
 			row.Patches++
+			patches = append(patches, r.Time)
 			row.Told = r.Time.Sub(began)
 		}
 	}
+	row.Busiest = busiest(patches)
 	row.Wall = row.Told
 	if row.Writes > 0 {
 		row.Wall = object.Sub(began)
 	}
 	return row
+}
+
+// busiest is the most of some times that lie within a second.
+func busiest(times []time.Time) int {
+	times = slices.SortedFunc(slices.Values(times), time.Time.Compare)
+	most, first := 0, 0
+	for last := range times {
+		for times[last].Sub(times[first]) >= time.Second {
+			first++
+		}
+		most = max(most, last-first+1)
+	}
+	return most
 }

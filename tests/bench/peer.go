@@ -65,6 +65,7 @@ func (b *bench) peers(ctx context.Context) error {
 		return nil
 	}
 	for _, name := range append([]string{ownName}, b.options.Peers...) {
+		b.line.Say(name)
 		if err := b.peer(ctx, name); err != nil {
 			return fmt.Errorf("measure %s: %w", name, err)
 		}

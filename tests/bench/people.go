@@ -25,44 +25,66 @@ func nodeName(i int) string {
 // people makes the NodeClaims and Nodes of the fleet's pools, as many as asked
 // for, spread over the pools.
 func (b *bench) people(ctx context.Context) error {
-	pools, err := b.objects.Resource(nodePools).List(ctx, metav1.ListOptions{})
+	machines, err := b.machines(ctx, 0, b.options.Nodes)
 	if err != nil {
-		return fmt.Errorf("list the NodePools: %w", err)
-	}
-	machines := make([]definition, b.options.Nodes)
-	for i := range machines {
-		pool := pools.Items[i%len(pools.Items)]
-		machines[i] = definition{name: nodeName(i), content: fmt.Sprintf(nodeClaimYAML, i, pool.GetName(), pool.GetUID(), instance(i), nodeName(i))}
+		return err
 	}
 	return b.raw.applier.each(ctx, machines, makeMachine)
+}
+
+// machines are n NodeClaims, numbered from first on and spread over the pools, each
+// under the name of its Node.
+func (b *bench) machines(ctx context.Context, first, n int) ([]definition, error) {
+	pools, err := b.objects.Resource(nodePools).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the NodePools: %w", err)
+	}
+	machines := make([]definition, n)
+	for i := range machines {
+		pool, number := pools.Items[i%len(pools.Items)], first+i
+		machines[i] = definition{kind: nodeClaims, name: nodeName(number), content: fmt.Sprintf(nodeClaimYAML, number, pool.GetName(), pool.GetUID(), instance(number), nodeName(number))}
+	}
+	return machines, nil
 }
 
 func instance(i int) string { return fmt.Sprintf("i-%017x", i) }
 
 // makeMachine makes a NodeClaim with its status, and its Node.
 func makeMachine(ctx context.Context, client dynamic.Interface, d definition) error {
-	for document, kind := range map[string]schema.GroupVersionResource{d.content: nodeClaims, fmt.Sprintf(nodeYAML, d.name): nodes} {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
-			return fmt.Errorf("read the %s of %s: %w", kind.Resource, d.name, err)
-		}
-		made, err := client.Resource(kind).Create(ctx, o, metav1.CreateOptions{FieldManager: "karpenter"})
-		if err != nil {
-			return fmt.Errorf("make the %s of %s: %w", kind.Resource, d.name, err)
-		}
-		if kind != nodeClaims { // a Node's status comes with it
-			continue
-		}
-		status, err := (&unstructured.Unstructured{Object: map[string]any{"status": o.Object["status"]}}).MarshalJSON()
-		if err != nil {
-			return fmt.Errorf("encode the status of %s: %w", d.name, err)
-		}
-		_, err = client.Resource(kind).Patch(ctx, made.GetName(), types.MergePatchType, status, metav1.PatchOptions{FieldManager: "karpenter"}, "status")
-		if err != nil {
-			return fmt.Errorf("set the status of the %s of %s: %w", kind.Resource, d.name, err)
-		}
+	if err := makeClaim(ctx, client, d); err != nil {
+		return err
+	}
+	_, err := create(ctx, client, definition{kind: nodes, name: d.name, content: fmt.Sprintf(nodeYAML, d.name)})
+	return err // its status comes with it
+}
+
+// makeClaim makes a NodeClaim with its status.
+func makeClaim(ctx context.Context, client dynamic.Interface, d definition) error {
+	o, err := create(ctx, client, d)
+	if err != nil {
+		return err
+	}
+	status, err := (&unstructured.Unstructured{Object: map[string]any{"status": o.Object["status"]}}).MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("encode the status of %s: %w", d.name, err)
+	}
+	_, err = client.Resource(d.kind).Patch(ctx, o.GetName(), types.MergePatchType, status, metav1.PatchOptions{FieldManager: "karpenter"}, "status")
+	if err != nil {
+		return fmt.Errorf("set the status of the %s of %s: %w", d.kind.Resource, d.name, err)
 	}
 	return nil
+}
+
+// create makes what a definition says, and returns what it says.
+func create(ctx context.Context, client dynamic.Interface, d definition) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(d.content), &o.Object); err != nil {
+		return nil, fmt.Errorf("read the %s of %s: %w", d.kind.Resource, d.name, err)
+	}
+	if _, err := client.Resource(d.kind).Create(ctx, o, metav1.CreateOptions{FieldManager: "karpenter"}); err != nil {
+		return nil, fmt.Errorf("make the %s of %s: %w", d.kind.Resource, d.name, err)
+	}
+	return o, nil
 }
 
 // nodeClaimYAML is a NodeClaim as Karpenter leaves one.

@@ -27,13 +27,15 @@ type Row struct {
 	// queue and of removals' records; Statuses are commit statuses posted, Fetches
 	// packs asked of the Git host.
 	Writes, Refused, DryRuns, Patches, Events, Lists, Gets, Reads, ConfigMaps, Statuses, Fetches int
+	// Busiest is the most of Patches in one second.
+	Busiest int
 	// Fetch is a raw git fetch of the same push, Apply a raw server-side apply of
 	// the same objects over eight connections, Build krusty's of the same files.
 	Fetch, Apply, Build time.Duration
-	// Limit, CPULimit and FetchLimit are what Wall, CPU and Fetches are meant to
-	// stay within; 0 is no limit.
-	Limit, CPULimit time.Duration
-	FetchLimit      int
+	// Limit, CPULimit, FetchLimit and BusiestLimit are what Wall, CPU, Fetches and
+	// Busiest are meant to stay within; 0 is no limit.
+	Limit, CPULimit          time.Duration
+	FetchLimit, BusiestLimit int
 }
 
 // bars say of each limit whether it was kept.
@@ -47,6 +49,9 @@ func (r Row) bars() string {
 	}
 	if r.FetchLimit > 0 {
 		all = append(all, fmt.Sprintf("≤ %d fetch %s", r.FetchLimit, verdict(r.Fetches <= r.FetchLimit)))
+	}
+	if r.BusiestLimit > 0 {
+		all = append(all, fmt.Sprintf("%d patches in a second, ≤ %d %s", r.Busiest, r.BusiestLimit, verdict(r.Busiest <= r.BusiestLimit)))
 	}
 	return strings.Join(all, ", ")
 }
@@ -91,6 +96,7 @@ func middle(rows []Row) Row {
 		func(r *Row) *int { return &r.Refused },
 		func(r *Row) *int { return &r.DryRuns },
 		func(r *Row) *int { return &r.Patches },
+		func(r *Row) *int { return &r.Busiest },
 		func(r *Row) *int { return &r.Events },
 		func(r *Row) *int { return &r.Lists },
 		func(r *Row) *int { return &r.Gets },

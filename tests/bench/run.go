@@ -3,9 +3,10 @@ package bench
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"time"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
 
 // Options say what is measured.
@@ -27,14 +28,16 @@ type Options struct {
 	// NodeClaims beside it then.
 	Idle  time.Duration
 	Nodes int
+	// Claims is the number of NodeClaims that change at once.
+	Claims int
 	// Flags are the daemon's beside those of its Deployment; the last one counts.
 	Flags []string
 	// Profile is a folder for profiles of the daemon: of its CPU while it takes
 	// one-object changes and writes everything, and of what it holds. Empty: none
 	// is taken.
 	Profile string
-	// Progress gets a line for each step.
-	Progress io.Writer
+	// Progress shows what is measured.
+	Progress *binaries.Progress
 }
 
 // Scenes are the names of what can be measured.
@@ -117,41 +120,52 @@ func (b *bench) scenes() []scene {
 		{"kustomize", b.kustomizations},
 		{"many", b.many},
 		{"curve", b.curve},
+		{"rollout", b.rollout},
 		{peersScene, b.peers},
 		{"idle", b.idle}, // it leaves its nodes behind
 	}
 }
 
 func (b *bench) run(ctx context.Context) error {
-	began := time.Now()
-	if err := b.inTurn(ctx, b.plumbline.start, b.openRaw, b.openFetches); err != nil {
+	if err := b.shown(ctx, "prepare", func(ctx context.Context) error {
+		return b.inTurn(ctx, step{"the daemon's start", b.plumbline.start}, step{"a raw apply", b.openRaw}, step{"a raw fetch", b.openFetches})
+	}); err != nil {
 		return err
 	}
 	for _, s := range b.scenes() {
 		if !b.options.wants(s.name) {
 			continue
 		}
-		b.say("%5.1fs  %s", time.Since(began).Seconds(), s.name)
-		if err := s.play(ctx); err != nil {
+		if err := b.shown(ctx, s.name, s.play); err != nil {
 			return fmt.Errorf("measure %s: %w", s.name, err)
 		}
 	}
-	b.say("%5.1fs  done", time.Since(began).Seconds())
 	return nil
 }
 
+// shown does something, and shows that it goes on.
+func (g *ground) shown(ctx context.Context, name string, do func(context.Context) error) error {
+	g.line = g.options.Progress.Begin(name)
+	defer g.line.End()
+	return do(ctx)
+}
+
+// step is a part of a scene, with a name for who waits for it.
+type step struct {
+	name string
+	take func(context.Context) error
+}
+
 // inTurn takes steps until one fails.
-func (*bench) inTurn(ctx context.Context, steps ...func(context.Context) error) error {
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
+func (g *ground) inTurn(ctx context.Context, steps ...step) error {
+	for _, s := range steps {
+		g.line.Say(s.name)
+		if err := s.take(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *ground) say(format string, args ...any) {
-	if g.options.Progress != nil {
-		fmt.Fprintf(g.options.Progress, format+"\n", args...)
-	}
-}
+// say prints a line that stays.
+func (g *ground) say(format string, args ...any) { g.line.Print(fmt.Sprintf(format, args...)) }

@@ -229,5 +229,9 @@ func (i *Installer) render(ctx context.Context, helm *helm, t task, loaded *char
 	if err != nil {
 		return "", err
 	}
-	return documents.Manifest(), t.permitted(documents)
+	// Weighed before Helm reads them.
+	if _, err := documents.Objects(); err != nil {
+		return "", &charts.MalformedError{Chart: t.Name, Version: t.Version, Err: err}
+	}
+	return documents.Manifest(), nil
 }

@@ -1,6 +1,9 @@
 package release
 
 import (
+	"errors"
+
+	"helm.sh/helm/v3/pkg/kube"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
@@ -12,17 +15,24 @@ type Rendered struct {
 	Chart, Version string
 	// Namespace of the release.
 	Namespace string
-	Objects   []*unstructured.Unstructured
+	// Objects as Helm reads them out of the manifest that it writes and stores.
+	Objects []*unstructured.Unstructured
 }
 
-// permitted asks whether what a chart renders to may be written.
-func (t task) permitted(documents charts.Documents) error {
-	if t.permit == nil || t.earlier {
+// permitted asks whether what Helm has read out of a manifest may be written. It is not
+// asked about the documents that the manifest was made of: what Helm makes of that text
+// may be something else.
+func (t task) permitted(resources kube.ResourceList) error {
+	if t.permit == nil {
 		return nil
 	}
-	objects, err := documents.Objects()
-	if err != nil {
-		return &charts.MalformedError{Chart: t.Name, Version: t.Version, Err: err}
+	objects := make([]*unstructured.Unstructured, 0, len(resources))
+	for _, info := range resources {
+		object, ok := info.Object.(*unstructured.Unstructured)
+		if !ok {
+			return &charts.MalformedError{Chart: t.Name, Version: t.Version, Err: errors.New("it renders to something that is not an object")}
+		}
+		objects = append(objects, object)
 	}
 	return t.permit(Rendered{Chart: t.Name, Version: t.Version, Namespace: t.namespace, Objects: objects})
 }

@@ -1,9 +1,12 @@
 package release
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 )
@@ -64,17 +67,85 @@ func TestWhatIsNotPermittedIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestWhatWasThereIsNotAskedAbout: a rollback and a repair bring what a revision was
-// made from, which Git has no word in.
-func TestWhatWasThereIsNotAskedAbout(t *testing.T) {
-	b := newBed(t)
-	b.both()
-	b.want.Values = map[string]any{"replicas": 7}
-	if result, err := b.controller(); err != nil || result.Revision != 2 {
-		t.Fatalf("upgrade: %+v, %v", result, err)
+// TestWhatWasThereIsAskedAbout: a rollback and a repair bring what a revision was made
+// from, as far as it may still be written.
+func TestWhatWasThereIsAskedAbout(t *testing.T) {
+	refusal := errors.New("not permitted any more")
+	for way, bring := range map[string]func(*bed) (Result, error){
+		"rollback": func(b *bed) (Result, error) { return b.installer.RollBack(b.Context(), b.want, 1) },
+		"repair": func(b *bed) (Result, error) {
+			b.api.mu.Lock()
+			delete(b.api.objects, deploymentPath)
+			b.api.mu.Unlock()
+			return b.controller()
+		},
+	} {
+		t.Run(way, func(t *testing.T) {
+			b := newBed(t)
+			b.both()
+			b.want.Values = map[string]any{"replicas": 7}
+			if result, err := b.controller(); err != nil || result.Revision != 2 {
+				t.Fatalf("upgrade: %+v, %v", result, err)
+			}
+			b.api.takeWrites()
+			asked := 0
+			b.want.Permit = func(r Rendered) error {
+				if asked++; len(r.Objects) != 1 || r.Objects[0].GetKind() != "Deployment" {
+					t.Errorf("asked about %v", r.Objects)
+				}
+				return refusal
+			}
+			if _, err := bring(b); !errors.Is(err, refusal) || asked == 0 {
+				t.Errorf("%v, asked %d times", err, asked)
+			}
+			if writes := b.api.takeWrites(); len(writes) > 0 {
+				t.Errorf("written: %v", writes)
+			}
+			b.want.Permit = func(Rendered) error { return nil }
+			if result, err := bring(b); err != nil || result.Revision != 3 {
+				t.Errorf("once it is permitted: %+v, %v", result, err)
+			}
+		})
 	}
-	b.want.Permit = func(Rendered) error { return errors.New("asked") }
-	if result, err := b.installer.RollBack(b.Context(), b.want, 1); err != nil || result.Revision != 3 {
-		t.Errorf("roll back: %+v, %v", result, err)
+}
+
+// TestWhatHelmReadsIsAskedAbout: a manifest is a text, and what Helm reads out of it is
+// what is asked about, whatever the documents were that it was made of.
+func TestWhatHelmReadsIsAskedAbout(t *testing.T) {
+	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: smuggled, namespace: kube-system}\n"
+	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: karpenter, namespace: kube-system}\n"
+	for name, tc := range map[string]struct {
+		documents charts.Documents
+		want      []string
+	}{
+		"as it is":               {charts.Documents{{Source: "a.yaml", Text: deployment}}, []string{"Deployment karpenter"}},
+		"in the name of a file":  {charts.Documents{{Source: "a\n---\n" + secret + "---\n#.yaml", Text: deployment}}, []string{"Secret smuggled", "Deployment karpenter"}},
+		"fields in such a name":  {charts.Documents{{Source: "a.yaml\nmetadata: {name: first}", Text: "apiVersion: v1\nkind: Secret"}}, []string{"Secret first"}},
+		"after a separator":      {charts.Documents{{Source: "a.yaml", Text: deployment + "---\n" + secret}}, []string{"Deployment karpenter", "Secret smuggled"}},
+		"after one with words":   {charts.Documents{{Source: "a.yaml", Text: deployment + "--- # more\n" + secret}}, []string{"Deployment karpenter", "Secret smuggled"}},
+		"in a list":              {charts.Documents{{Source: "a.yaml", Text: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: smuggled, namespace: kube-system}}\n"}}, []string{"Secret smuggled"}},
+		"a separator in a text":  {charts.Documents{{Source: "a.yaml", Text: deployment + "data: |\n  a\n  ---\n  b\n"}}, []string{"Deployment karpenter"}},
+		"a key that comes twice": {charts.Documents{{Source: "a.yaml", Text: deployment + "metadata: {name: smuggled}\n"}}, []string{"Deployment smuggled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			helm, err := newHelm(b.installer.config, "kube-system", b.installer.options.Logger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refusal, asked := errors.New("not permitted"), []string(nil)
+			after := &rehearsal{kube: helm.kube, task: task{namespace: "kube-system", permit: func(r Rendered) error {
+				for _, object := range r.Objects {
+					asked = append(asked, object.GetKind()+" "+object.GetName())
+				}
+				return refusal
+			}}}
+			if _, err := after.Run(bytes.NewBufferString(tc.documents.Manifest())); !errors.Is(err, refusal) {
+				t.Fatalf("error %v", err)
+			}
+			if diff := cmp.Diff(tc.want, asked); diff != "" {
+				t.Errorf("asked about (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -49,6 +49,9 @@ func (r *rehearsal) check(manifest []byte) error {
 	if err != nil {
 		return fmt.Errorf("read what the chart renders to: %w", err)
 	}
+	if err := r.task.permitted(resources); err != nil {
+		return err
+	}
 	if err := r.protect(resources); err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ type Request struct {
 	// CorrectPaused corrects even the objects whose correction is paused: a user asks.
 	CorrectPaused bool
 	// Permit is asked about what each chart renders to, before the API server is; its
-	// error ends the step. It is not asked about what an earlier revision was made from.
-	// Default: everything is permitted.
+	// error ends the step. That goes for a repair and for the way back to an earlier
+	// revision, too: what was permitted once may not be any more. Default: everything is
+	// permitted.
 	Permit func(Rendered) error
 }

@@ -44,7 +44,9 @@ func (i *Installer) RollBack(ctx context.Context, request Request, revision int)
 	if err != nil {
 		return Result{}, err
 	}
-	t, mark, err := helm.earlier(task{Chart: charts.Chart{Name: charts.ControllerChart}, namespace: request.Namespace, ignored: request.Ignored}, revision)
+	t, mark, err := helm.earlier(task{
+		Chart: charts.Chart{Name: charts.ControllerChart}, namespace: request.Namespace, ignored: request.Ignored, permit: request.Permit,
+	}, revision)
 	if err != nil {
 		return Result{}, err
 	}

@@ -33,8 +33,8 @@ const (
 // patience is how long another Helm client may take to finish a revision.
 const patience = 10 * time.Minute
 
-// nextStep says what a release needs to be made from what it should be. adopt takes
-// over one that plumbline has not installed. Errors: *survey.ForeignReleaseError,
+// nextStep says what a release needs to be made from what it should be. adopt adopts one that
+// plumbline has not installed. Errors: *survey.ForeignReleaseError,
 // *BusyError.
 func nextStep(r Release, want Mark, adopt bool, now time.Time) (Step, error) {
 	ahead := r.Name == charts.CRDChart && charts.Ahead(r.version(), charts.FromLabel(want.Version))

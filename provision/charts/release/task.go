@@ -27,8 +27,8 @@ type task struct {
 	dry bool
 	// permit is asked about what the chart renders to; nil permits everything.
 	permit func(Rendered) error
-	// earlier says that the chart is that of an earlier revision: it was permitted
-	// then, and comes from the cluster.
+	// earlier says that the chart is that of an earlier revision, and comes from the
+	// cluster.
 	earlier bool
 	// manifest is what the chart has rendered to.
 	manifest string

@@ -18,6 +18,9 @@ const (
 	// RemoveAnnotation on a NodeSync releases one removal, by the object's UID,
 	// that is held because the status was lost.
 	RemoveAnnotation = "plumbline.dev/remove"
+	// StatusNotWrittenAnnotation on a NodeSync says that its status is that of an earlier
+	// pass, and why: the API server denies each write of it.
+	StatusNotWrittenAnnotation = "plumbline.dev/status-not-written"
 	// ValuesLabel, with the value "true", on a Secret or ConfigMap of the daemon's
 	// namespace lets a plumbline.yaml take values of the chart from it.
 	ValuesLabel = "plumbline.dev/values"
@@ -46,6 +49,9 @@ const (
 	// NodeDriftCondition is True while nodes drift after a change of Karpenter that
 	// was expected to replace none of them.
 	NodeDriftCondition = "NodeDrift"
+	// ExtraFieldsCondition is True while definitions have fields that Git does not write,
+	// and that stay.
+	ExtraFieldsCondition = "ExtraFields"
 )
 
 // Reasons of the Ready condition.
@@ -79,6 +85,7 @@ const (
 	ReasonAPIServerUnavailable = "APIServerUnavailable"
 	ReasonLaunchFailed         = "LaunchFailed"
 	ReasonUnexpectedNodeDrift  = "UnexpectedNodeDrift"
+	ReasonExtraFields          = "ExtraFields"
 	ReasonStatusNotWritten     = "StatusNotWritten"
 	ReasonClassTerminating     = "NodeClassTerminating"
 )

@@ -113,9 +113,9 @@ type NodeSyncSpec struct {
 	// +optional
 	OnDelete OnDelete `json:"onDelete,omitempty"`
 
-	// Charts says what of Karpenter's charts may come from Git, and with what their
-	// hosts are opened. It stands here and not in the repository, so that no commit can
-	// take rights, or send a secret to another host.
+	// Charts limits what of Karpenter's charts may come from Git, and names the
+	// credentials of their hosts. It is here and not in the repository, so that no
+	// commit can take rights, or send a Secret to another host.
 	// +optional
 	Charts *ChartAccess `json:"charts,omitempty"`
 
@@ -175,8 +175,8 @@ type RemovalPolicy struct {
 	// +optional
 	Strategy RemovalStrategy `json:"strategy,omitempty"`
 
-	// Grace is how long a removal stands recorded before anything of it begins.
-	// A revert within it costs nothing.
+	// Grace is how long a removal waits after it was recorded. A revert within
+	// that time costs nothing.
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -193,7 +193,7 @@ type RemovalPolicy struct {
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// StallAfter is how long a removal may stand still before it is Stalled,
+	// StallAfter is how long a removal may make no progress before it is Stalled,
 	// with a diagnosis. Nothing is ever forced.
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:Type=string

@@ -11,8 +11,8 @@ import (
 // Ready says whether each definition of a Set is Ready at its newest generation. What was
 // just written speaks for itself, since its status is not of its new spec yet, and takes its
 // place in what lives. What is not Ready is waited for.
-func Ready(set *render.Set, live plan.Live, written []apply.Written) (map[render.Ref]observe.Readiness, finding.Findings) {
-	readiness, found := map[render.Ref]observe.Readiness{}, finding.Findings{}
+func Ready(set *render.Set, live plan.Live, written []apply.Written) (observe.ByRef, finding.Findings) {
+	readiness, found := observe.ByRef{}, finding.Findings{}
 	for _, object := range set.Objects {
 		if lives := live.Objects[object.Ref]; lives != nil {
 			readiness[object.Ref] = observe.Ready(lives)

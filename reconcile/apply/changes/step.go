@@ -49,8 +49,10 @@ type Step struct {
 
 	Now time.Time
 	// Timeout is how long all writes together may take, and Retry how long what was changed
-	// by something in the cluster is left alone.
+	// by something in the cluster is left as it is.
 	Timeout, Retry time.Duration
+	// StallAfter is how long another NodeSync may be waited for until that counts as stalled.
+	StallAfter time.Duration
 	// Insist says that a person has asked for this pass.
 	Insist bool
 
@@ -123,13 +125,29 @@ func (s *Step) Due() []plan.Change {
 	})
 }
 
+// Writes is how many Changes Run is about to write.
+func (s *Step) Writes() int {
+	if !s.CRDs.Ready || s.Changing {
+		return 0
+	}
+	writes := 0
+	for _, c := range s.Due() {
+		switch c.Action {
+		case plan.Create, plan.Update, plan.Adopt, plan.TakeBack:
+			writes++
+		case plan.None, plan.Wait, plan.Drifted, plan.Hold, plan.Conflict, plan.Refuse:
+		}
+	}
+	return writes
+}
+
 // noteUnwritten notes the Changes that write nothing: what waits, what is
 // only reported.
 func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 	for _, c := range s.Plan.Changes {
 		switch c.Action {
 		case plan.Wait:
-			s.Wait(c.WaitsFor, c.Message)
+			s.WaitFor(c.WaitsFor, c.Message, c.WaitsSince, s.StallAfter)
 		case plan.Drifted:
 			drifted = append(drifted, c.Ref)
 		case plan.Hold:

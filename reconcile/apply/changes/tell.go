@@ -21,10 +21,6 @@ func (s *Step) tellWritten() {
 	var applied, warnings []string
 	for _, w := range s.applied.Written {
 		warnings = append(warnings, byRef[w.Ref].Warnings...)
-		if len(w.Added) > 0 {
-			s.Wrote(corev1.EventTypeWarning, "FieldsAdded", fmt.Sprintf("%s: %s came back beside what Git has: a mutating webhook or policy of this cluster adds it, "+
-				"and Karpenter may replace nodes for it; take the object out of its rules, or write the field in Git", w.Ref, fieldPaths(w.Added)))
-		}
 		switch c := byRef[w.Ref]; {
 		case c.Drift && c.Action == plan.Create:
 			s.Wrote(corev1.EventTypeWarning, "DriftCorrected", fmt.Sprintf("%s was missing and is recreated", w.Ref))

@@ -17,11 +17,11 @@ var Deployed = release.State{
 	Controller: release.Release{Name: charts.ControllerChart, Status: release.Deployed, Revision: 1},
 }
 
-// Helm is a cluster's, as far as it was told.
+// Helm is a cluster's, as far as a test has set it.
 type Helm struct {
 	Known  release.State
 	Result release.Result
-	// Found is what somebody else has installed.
+	// Found is what another tool has installed.
 	Found survey.Found
 	// Controller is the main chart's, where it is another.
 	Controller *release.Result
@@ -35,7 +35,7 @@ type Helm struct {
 	Asked map[string]int
 	// Err is what bringing the main chart fails with.
 	Err error
-	// Into is what the main chart was brought with last.
+	// Into is what the main chart was installed with last.
 	Into release.Request
 }
 

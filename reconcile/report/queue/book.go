@@ -19,14 +19,14 @@ type book struct {
 	store  store
 	opened bool
 	ledger Ledger
-	// unwritten are the changes that the cluster does not have yet. They are made
-	// again where somebody else has written meanwhile.
+	// unwritten are the changes that the cluster does not have yet. They are repeated
+	// where another client has written meanwhile.
 	unwritten []func(*Ledger)
 	// writeAt is when they are written again, where they could not be.
 	writeAt time.Time
 }
 
-// attempts bounds how often a write that was overtaken is made again.
+// attempts bounds how often a write that was overtaken is repeated.
 const attempts = 4
 
 // open reads the ledger once. Where there is none, the NodeSync's status says
@@ -42,7 +42,7 @@ func (b *book) open(ctx context.Context, reported []v1alpha1.Reported) error {
 	return nil
 }
 
-// take takes over a ConfigMap that was read just now.
+// take keeps a ConfigMap that was read just now.
 func (b *book) take(object *corev1.ConfigMap) error {
 	if b.opened {
 		return nil
@@ -63,7 +63,7 @@ func (b *book) reload(ctx context.Context, reported []v1alpha1.Reported) error {
 	}
 	if !found {
 		if b.opened {
-			return nil // somebody has deleted it: it is written anew
+			return nil // another client has deleted it: it is written again
 		}
 		ledger = restored(reported)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// setContext takes over a context that has become known. The lanes of the former
-// one stay until the commits that have a status in it are let go: a status in a
+// setContext takes a context that has become known. The lanes of the former
+// one stay until the commits that have a status in it are released: a status in a
 // context that nobody writes any more would stay as it is for ever.
 func (l *Ledger) setContext(s Saying) {
 	context := cmp.Or(s.Context, l.Context, s.Fallback)

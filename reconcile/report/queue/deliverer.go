@@ -18,7 +18,7 @@ type Hosts interface {
 	Host(provider, repository string, secret map[string][]byte) (report.Poster, error)
 }
 
-// Deliverer posts what is in a Queue. It runs on the leader alone.
+// Deliverer posts what is in a Queue. It runs only on the leader.
 type Deliverer struct {
 	Queue *Queue
 	Hosts Hosts
@@ -55,11 +55,11 @@ const (
 	// lookAgain is when what could not be read or written is tried again.
 	lookAgain = 5 * time.Second
 	// farewell is how long a post that is under way may take when the daemon is
-	// stopped, so that it is not made again by the next one.
+	// stopped, so that it is not repeated by the next one.
 	farewell = time.Second
 )
 
-// NeedLeaderElection has it run on the leader alone.
+// NeedLeaderElection has it run only on the leader.
 func (*Deliverer) NeedLeaderElection() bool { return true }
 
 // Start posts until the context ends.

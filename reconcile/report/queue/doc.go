@@ -10,6 +10,6 @@
 // never posted. What an error of a host means is said in one table (fate.go).
 //
 // The Ledger's own rules are pure. The Queue reads and writes it, the Deliverer
-// posts. Neither speaks to people: a Lane's trouble is told by the NodeSync's
+// posts. Neither speaks to people: a Lane's trouble is reported by the NodeSync's
 // next pass.
 package queue

@@ -12,7 +12,7 @@ const (
 	firstWait = time.Second
 	// longestWait is the longest time between two tries.
 	longestWait = 5 * time.Minute
-	// longestLimit is how long a host may ask to be left alone: the longest window
+	// longestLimit is how long a host may ask for no requests: the longest window
 	// of GitHub's and GitLab's limits.
 	longestLimit = time.Hour
 	// trustAgain is how long a Secret that was refused is not tried: rights are
@@ -92,7 +92,7 @@ func backoff(attempts int, jitter float64) time.Duration {
 	return wait - time.Duration(jitter*float64(wait)/4)
 }
 
-// limitOf is how long the host wants to be left alone.
+// limitOf is how long the host wants no requests.
 func limitOf(err error) time.Duration {
 	var limited *report.RateLimitedError
 	if errors.As(err, &limited) {

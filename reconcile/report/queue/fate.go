@@ -15,7 +15,7 @@ import (
 type fate int
 
 const (
-	// retryHost: the host as a whole is away, or wants to be left alone. It is
+	// retryHost: the host as a whole is away, or wants no requests for a while. It is
 	// tried again, and nothing else is posted there before.
 	retryHost fate = iota
 	// retryEntry: this status is tried again; others go on.

@@ -3,10 +3,9 @@ package queue
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
-
-	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // Host is where statuses go.
@@ -25,8 +24,9 @@ type Lane struct {
 	Context string `json:"context"`
 	// Waiting are the entries that the host has not got, at most one for a commit.
 	Waiting []Entry `json:"waiting,omitempty"`
-	// Pended is when the host was last given a pending, by commit.
-	Pended map[string]time.Time `json:"pended,omitempty"`
+	// Posted is when the host was last given a status, by commit, as long as another one
+	// has to wait for that.
+	Posted map[string]Posted `json:"posted,omitempty"`
 	// Moved are commits that have a word in this context that is not the
 	// ledger's any more. They get one that lets them go.
 	Moved []Commit `json:"moved,omitempty"`
@@ -45,6 +45,12 @@ type Lane struct {
 
 	// fresh lanes have not been told what is known already.
 	fresh bool
+}
+
+// Posted is when a host was last given a status on a commit, and when a final one.
+type Posted struct {
+	At    time.Time `json:"at"`
+	Final time.Time `json:"final,omitzero"`
 }
 
 // Entry is one status that waits.
@@ -70,21 +76,30 @@ type laneKey struct{ provider, url, context string }
 
 func (l *Lane) key() laneKey { return laneKey{l.Provider, l.URL, l.Context} }
 
-// pendingEvery is the least time between two pendings on one commit: hosts
-// limit how many statuses they take, and nobody reads what lasts a second.
-const pendingEvery = 5 * time.Second
+// postEvery is the least time between a status on a commit and a pending that follows it,
+// and between two final ones: hosts limit how many statuses they take, and nobody reads
+// what lasts a second. A verdict that flaps posts two in that time at the most.
+const postEvery = 5 * time.Second
 
 // put has a word posted, in place of an older one on the same commit.
 func (l *Lane) put(commit string, w Word, target string, now time.Time) {
 	e := Entry{Commit: commit, Word: w, TargetURL: target, Since: now}
-	if free := l.Pended[commit].Add(pendingEvery); w.State == report.Pending && now.Before(free) {
-		e.NotBefore = free
+	if free := l.Posted[commit].free(w); now.Before(free) && !free.After(now.Add(postEvery)) {
+		e.NotBefore = free // else the clock was put back
 	}
 	if i := l.index(commit); i >= 0 {
 		l.Waiting[i] = e
 		return
 	}
 	l.Waiting = append(l.Waiting, e)
+}
+
+// free is when a word may follow.
+func (p Posted) free(w Word) time.Time {
+	if w.final() {
+		return p.Final.Add(postEvery)
+	}
+	return p.At.Add(postEvery)
 }
 
 func (l *Lane) index(commit string) int {
@@ -125,18 +140,26 @@ func latest(a, b time.Time) time.Time {
 func (l *Lane) delivered(e Entry, now time.Time) {
 	if i := l.index(e.Commit); i >= 0 && l.Waiting[i].same(e) {
 		l.Waiting = slices.Delete(l.Waiting, i, i+1)
-	} else if i >= 0 && l.Waiting[i].State == report.Pending && e.State == report.Pending {
-		l.Waiting[i].NotBefore = latest(l.Waiting[i].NotBefore, now.Add(pendingEvery))
 	}
 	l.reach()
-	if e.State != report.Pending {
-		delete(l.Pended, e.Commit)
-		return
+	l.posted(e, now)
+	if i := l.index(e.Commit); i >= 0 {
+		next := &l.Waiting[i]
+		next.NotBefore = latest(next.NotBefore, l.Posted[e.Commit].free(next.Word))
 	}
-	if l.Pended == nil {
-		l.Pended = map[string]time.Time{}
+}
+
+// posted notes when the host was given an entry, and forgets what nothing waits for any more.
+func (l *Lane) posted(e Entry, now time.Time) {
+	if l.Posted == nil {
+		l.Posted = map[string]Posted{}
 	}
-	l.Pended[e.Commit] = now
+	p := l.Posted[e.Commit]
+	if p.At = now; e.final() {
+		p.Final = now
+	}
+	l.Posted[e.Commit] = p
+	maps.DeleteFunc(l.Posted, func(_ string, p Posted) bool { return now.Sub(p.At) >= postEvery })
 }
 
 // reach forgets that the host has failed.
@@ -152,12 +175,11 @@ func (l *Lane) lose(e Entry, why string) {
 	l.Lost = fmt.Sprintf("given up on commit %s: %s", short(e.Commit), why)
 }
 
-// tellAfter is how many failures in a row are told to people: the first ones
+// tellAfter is how many failures in a row are reported to people: the first ones
 // often heal before anybody has read of them.
 const tellAfter = 3
 
-// trouble says why the host has not got what it should. It changes with the
-// cause alone.
+// trouble says why the host has not got what it should. It changes only with the cause.
 func (l *Lane) trouble() string {
 	failure := ""
 	if l.Refused != "" || l.Attempts >= tellAfter {

@@ -81,15 +81,44 @@ func TestPendingNowAndThen(t *testing.T) {
 		t.Errorf("%s is posted, want another commit's", e.Commit)
 	}
 	at, _ := l.due()
-	if !at.Equal(noon.Add(time.Second)) && at.After(noon.Add(pendingEvery)) {
+	if !at.Equal(noon.Add(time.Second)) && at.After(noon.Add(postEvery)) {
 		t.Errorf("due %s", at)
 	}
-	if e := try(t, l, noon.Add(pendingEvery)).entry; e.Commit != "a" {
+	if e := try(t, l, noon.Add(postEvery)).entry; e.Commit != "a" {
 		t.Errorf("in its time: %s", e.Commit)
 	}
 	l.put("a", fine, "", noon.Add(time.Second))
 	if e := try(t, l, noon.Add(time.Second)).entry; e.Commit != "a" || e.State != report.Success {
 		t.Errorf("a final word waits: %+v", e)
+	}
+}
+
+// TestAVerdictThatFlapsIsSpaced: the first word that ends something is posted at once, and
+// then no more than one pending and one final word in five seconds.
+func TestAVerdictThatFlapsIsSpaced(t *testing.T) {
+	l := &Lane{}
+	broken := Word{State: report.Failure, Description: "broken"}
+	posted := []string{}
+	for i := range 120 { // half a minute, a pass each quarter of a second
+		now := noon.Add(time.Duration(i) * 250 * time.Millisecond)
+		l.put("a", []Word{waiting, broken}[i%2], "", now)
+		if e, ok := l.next(now); ok {
+			l.delivered(e, now)
+			posted = append(posted, fmt.Sprintf("%s %s", e.State, now.Sub(noon)))
+		}
+	}
+	if len(posted) > 13 || len(posted) < 6 {
+		t.Errorf("%d are posted in half a minute: %v", len(posted), posted)
+	}
+	if want := []string{"pending 0s", "failure 250ms"}; !cmp.Equal(want, posted[:2]) {
+		t.Errorf("first %v, want %v", posted[:2], want)
+	}
+	l.put("a", fine, "", noon.Add(time.Minute))
+	if e, ok := l.next(noon.Add(time.Minute)); !ok || e.Word != fine {
+		t.Errorf("a final word waits once it flaps no more: %+v", l.Waiting)
+	}
+	if len(l.Posted) > 1 {
+		t.Errorf("what was posted long ago is kept: %v", l.Posted)
 	}
 }
 
@@ -100,7 +129,7 @@ func TestAPendingThatWasPostedLate(t *testing.T) {
 	a := try(t, l, noon)
 	l.put("a", Word{State: report.Pending, Description: "more"}, "", noon.Add(time.Second))
 	l.delivered(a.entry, noon.Add(3*time.Second))
-	if at, _ := l.due(); !at.Equal(noon.Add(3*time.Second + pendingEvery)) {
+	if at, _ := l.due(); !at.Equal(noon.Add(3*time.Second + postEvery)) {
 		t.Errorf("due %s after noon", at.Sub(noon))
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// Ledger is what the Git hosts of one NodeSync are told.
+// Ledger is what the Git hosts of one NodeSync get.
 type Ledger struct {
 	// Context names the statuses.
 	Context string `json:"context"`
 	// Head is the commit that was fetched.
 	Head string `json:"head"`
-	// Commits are those that the verdict on Head is told on, newest first, and
+	// Commits are those that the verdict on Head is reported on, newest first, and
 	// after them older ones that are not forgotten yet.
 	Commits []Commit `json:"commits,omitempty"`
 	// Farewell is when the last word was said, as the NodeSync is deleted; zero before.
@@ -44,7 +44,7 @@ type Standing string
 
 // The standings of a commit.
 const (
-	// Told is a commit that Head's verdict is told on.
+	// Told is a commit that Head's verdict is reported on.
 	Told Standing = ""
 	// Overtaken is one that was pending when another Head came. It gets the final
 	// word of what overtook it.
@@ -55,7 +55,7 @@ const (
 	Settled Standing = "settled"
 )
 
-// newest is the newest commit that Head's verdict is told on.
+// newest is the newest commit that Head's verdict is reported on.
 func (l *Ledger) newest() *Commit {
 	for i := range l.Commits {
 		if l.Commits[i].Standing == Told {

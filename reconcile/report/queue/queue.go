@@ -99,7 +99,7 @@ func (q *Queue) Depths() map[types.NamespacedName]Depth {
 	return depths
 }
 
-// load takes over every ledger in a namespace that is not known yet.
+// load takes every ledger in a namespace that is not known yet.
 func (q *Queue) load(ctx context.Context, namespace string) error {
 	list := &corev1.ConfigMapList{}
 	err := q.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{managedByLabel: v1alpha1.FieldManager, componentLabel: component})

@@ -17,7 +17,7 @@ type Saying struct {
 	Context, Fallback string
 	// Head is the commit that the verdict is on.
 	Head string
-	// Commits get it, newest first. They count when Head is new alone.
+	// Commits get it, newest first. They count only when Head is new.
 	Commits     []string
 	State       report.State
 	Description string
@@ -64,8 +64,7 @@ func (l *Ledger) say(s Saying) {
 }
 
 // wants says whether a commit is to be told a word. On all but the newest, and on
-// those that were overtaken, a pending is news once: what is waited for is of
-// interest on the newest alone.
+// those that were overtaken, a pending is news once: what is waited for is of interest only on the newest.
 func (c *Commit) wants(w Word, newest bool) bool {
 	switch {
 	case c.Standing == Settled:
@@ -167,9 +166,9 @@ func (l *Ledger) forget() {
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]
 		lane.fresh = false
-		for id := range lane.Pended {
+		for id := range lane.Posted {
 			if l.commit(id) == nil && lane.index(id) < 0 {
-				delete(lane.Pended, id)
+				delete(lane.Posted, id)
 			}
 		}
 	}

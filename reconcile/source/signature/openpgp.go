@@ -2,8 +2,12 @@ package signature
 
 import (
 	"bytes"
+	"crypto"
+	"crypto/rsa"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,56 +30,84 @@ func (k Keys) byOpenPGP(s signed, now time.Time) (string, *refusal) {
 	if _, err := packets.ReadFrom(block.Body); err != nil {
 		return "", unreadable
 	}
-	issuer := issuerOf(packets.Bytes())
-	if issuer == "" {
-		return "", unreadable
+	made, refused := onlySignature(packets.Bytes())
+	if refused != nil {
+		return "", refused
 	}
+	key := fmt.Sprintf("OpenPGP key %016X", *made.IssuerKeyId)
 	var worst *refusal
 	for _, ring := range k.rings {
-		sig, entity, err := openpgp.VerifyDetachedSignature(ring.entities, bytes.NewReader(s.payload), bytes.NewReader(packets.Bytes()), at(now, packets.Bytes()))
-		key := "OpenPGP key " + issuer
+		sig, entity, err := openpgp.VerifyDetachedSignature(ring.entities, bytes.NewReader(s.payload), bytes.NewReader(packets.Bytes()), at(now, made))
 		switch {
-		case err == nil && sig.SigType == packet.SigTypeBinary:
-			return fmt.Sprintf("%s (OpenPGP %s)", ring.entry, issuer), nil
 		case entity == nil && errors.Is(err, pgperrors.ErrUnknownIssuer):
 			worst = closer(worst, k.foreign(key))
 		case entity == nil:
 			worst = closer(worst, altered(key))
+		case weakness(sig, ring) != "":
+			worst = closer(worst, &refusal{weight: notTrusted, problem: fmt.Sprintf("has a signature of %s of %s by %s", key, ring.entry, weakness(sig, ring)), remedy: "sign it again with a newer key and SHA-256"})
+		case err == nil && sig.SigType == packet.SigTypeBinary:
+			return fmt.Sprintf("%s (OpenPGP %016X)", ring.entry, *made.IssuerKeyId), nil
 		default:
 			worst = closer(worst, untrusted(ring, entity, sig, err, now))
 		}
 	}
 	if worst == nil {
-		worst = k.foreign("OpenPGP key " + issuer)
+		worst = k.foreign(key)
 	}
 	return "", worst
 }
 
 var unreadable = &refusal{weight: otherKey, problem: "has a signature that cannot be read", remedy: "sign it again and push it"}
 
-// at is the time that keys have to be valid at: ours, or the signature's where that
-// clock is a little ahead.
-func at(now time.Time, packets []byte) *packet.Config {
-	when := now
-	if p, err := packet.NewReader(bytes.NewReader(packets)).Next(); err == nil {
-		if sig, ok := p.(*packet.Signature); ok && sig.CreationTime.After(now) && sig.CreationTime.Before(now.Add(skew)) {
-			when = sig.CreationTime
-		}
+// onlySignature is the one signature of several packets. Of two, one could say who it is
+// by, and the other be it.
+func onlySignature(packets []byte) (*packet.Signature, *refusal) {
+	r := packet.NewReader(bytes.NewReader(packets))
+	first, err := r.NextWithUnsupported()
+	if err != nil {
+		return nil, unreadable
 	}
-	return &packet.Config{Time: func() time.Time { return when }}
+	if _, is := first.(*packet.UnsupportedPacket); is {
+		return nil, &refusal{weight: otherKey, problem: "has a signature by an algorithm that is not accepted, such as MD5", remedy: "sign it again with a newer key and SHA-256"}
+	}
+	sig, is := first.(*packet.Signature)
+	if !is || sig.IssuerKeyId == nil {
+		return nil, unreadable
+	}
+	if _, err := r.NextWithUnsupported(); !errors.Is(err, io.EOF) {
+		return nil, &refusal{weight: otherKey, problem: "has more than one signature", remedy: "sign it with one key and push it again"}
+	}
+	return sig, nil
 }
 
-// issuerOf is the ID of the key that the first signature says it was made with.
-func issuerOf(packets []byte) string {
-	p, err := packet.NewReader(bytes.NewReader(packets)).Next()
-	if err != nil {
-		return ""
+// hashes are those that a signature may be made with.
+var hashes = []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512}
+
+// weakness is the algorithm by which another client may have made a signature; empty where
+// there is none.
+func weakness(sig *packet.Signature, r ring) string {
+	if !slices.Contains(hashes, sig.Hash) {
+		return "the weak hash " + sig.Hash.String()
 	}
-	sig, ok := p.(*packet.Signature)
-	if !ok || sig.IssuerKeyId == nil {
-		return ""
+	if sig.PubKeyAlgo == packet.PubKeyAlgoDSA {
+		return "the weak algorithm DSA"
 	}
-	return fmt.Sprintf("%016X", *sig.IssuerKeyId)
+	for _, key := range r.entities.KeysById(*sig.IssuerKeyId) {
+		if public, is := key.PublicKey.PublicKey.(*rsa.PublicKey); is && public.N.BitLen() < leastRSA {
+			return fmt.Sprintf("an RSA key of %d bits, and %d are the least", public.N.BitLen(), leastRSA)
+		}
+	}
+	return ""
+}
+
+// at is the time that keys have to be valid at: ours, or the signature's where that
+// clock is a little ahead.
+func at(now time.Time, sig *packet.Signature) *packet.Config {
+	when := now
+	if sig.CreationTime.After(now) && sig.CreationTime.Before(now.Add(skew)) {
+		when = sig.CreationTime
+	}
+	return &packet.Config{Time: func() time.Time { return when }}
 }
 
 // untrusted says why a signature that fits does not count.

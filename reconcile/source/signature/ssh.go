@@ -119,7 +119,7 @@ func sizeOfRSA(key gossh.PublicKey) (bits int, is bool) {
 	return public.N.BitLen(), true
 }
 
-// limit heeds an option of a key. An unknown one of an allowed signer is an error, as
+// limit reads an option of a key. An unknown one of an allowed signer is an error, as
 // for ssh-keygen; those of authorized_keys are about logging in.
 func (k *sshKey) limit(option string, f form) (err error) {
 	name, value, _ := strings.Cut(option, "=")

@@ -34,11 +34,15 @@ type Target struct {
 // there are processors, which leaves a network idle.
 const downloads = 24
 
+// collected is the compiler's GOGC: it allocates much and lives short, so that to collect
+// less often saves an eighth to a third of its time, for some hundred megabytes.
+const collected = "400"
+
 // Compile builds a target, in one step: a file that is there is whole. Progress gets
 // what goes on; it may be nil.
 func Compile(ctx context.Context, t Target, progress *Progress) error {
-	line := progress.start(t.Name)
-	defer line.end()
+	line := progress.Begin(t.Name)
+	defer line.End()
 	stale, err := t.stale(ctx, line.fetching())
 	if err != nil {
 		return err
@@ -74,7 +78,7 @@ func (t Target) flags() []string {
 func (t Target) run(ctx context.Context, log io.Writer, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = t.Dir
-	cmd.Env = append(cmd.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	cmd.Env = append(cmd.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOGC="+collected)
 	if t.CGO {
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 	}

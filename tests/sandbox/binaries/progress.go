@@ -28,8 +28,8 @@ type Progress struct {
 	begun atomic.Int32
 }
 
-// line is the progress of one build. A nil line prints nothing.
-type line struct {
+// Line is the progress of one build, or of other work. A nil Line prints nothing.
+type Line struct {
 	*Progress
 	name    string
 	began   time.Time
@@ -42,15 +42,16 @@ type line struct {
 	last        time.Time
 }
 
-// start begins a build. Nothing is printed before it has lasted for a while.
-func (p *Progress) start(name string) *line {
+// Begin begins some work, which End ends. Nothing is printed before it has lasted for a
+// while.
+func (p *Progress) Begin(name string) *Line {
 	if p == nil || p.Out == nil {
 		return nil
 	}
 	if begun := p.begun.Add(1); p.Of > 1 {
 		name = fmt.Sprintf("[%d/%d] %s", begun, p.Of, name)
 	}
-	l := &line{Progress: p, name: name, began: time.Now(), last: time.Now(), stop: make(chan struct{})}
+	l := &Line{Progress: p, name: name, began: time.Now(), last: time.Now(), stop: make(chan struct{})}
 	l.stopped.Go(func() {
 		tick := time.NewTicker(terminalEvery)
 		defer tick.Stop()
@@ -66,8 +67,28 @@ func (p *Progress) start(name string) *line {
 	return l
 }
 
-// end prints how long the build took, if it took any time.
-func (l *line) end() {
+// Say says what the work is at.
+func (l *Line) Say(what string) {
+	if l != nil {
+		l.phase(what, 0)
+	}
+}
+
+// Print prints a line that stays.
+func (l *Line) Print(text string) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Terminal {
+		text = "\r\x1b[K" + text
+	}
+	fmt.Fprintln(l.Out, text)
+}
+
+// End prints how long the work took, if it took any time.
+func (l *Line) End() {
 	if l == nil {
 		return
 	}
@@ -83,14 +104,17 @@ func (l *line) end() {
 }
 
 // print prints how far the build is, where that is due.
-func (l *line) print(now time.Time) {
+func (l *Line) print(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.Terminal && now.Sub(l.last) < plainEvery {
 		return
 	}
 	l.last = now
-	state := fmt.Sprintf("%s  %s", l.name, l.what)
+	state := l.name
+	if l.what != "" {
+		state += "  " + l.what
+	}
 	switch {
 	case l.total > 0 && l.done >= l.total-1:
 		state = l.name + "  linking"
@@ -108,12 +132,12 @@ func (l *line) print(now time.Time) {
 }
 
 // fetching counts the modules that the go command names.
-func (l *line) fetching() io.Writer { return l.phase("fetching modules:", 0) }
+func (l *Line) fetching() io.Writer { return l.phase("fetching modules:", 0) }
 
 // compiling counts the packages that the go command names.
-func (l *line) compiling(total int) io.Writer { return l.phase("compiling", total) }
+func (l *Line) compiling(total int) io.Writer { return l.phase("compiling", total) }
 
-func (l *line) phase(what string, total int) io.Writer {
+func (l *Line) phase(what string, total int) io.Writer {
 	if l == nil {
 		return io.Discard
 	}
@@ -124,7 +148,7 @@ func (l *line) phase(what string, total int) io.Writer {
 }
 
 // counter counts lines.
-type counter struct{ line *line }
+type counter struct{ line *Line }
 
 func (c counter) Write(data []byte) (int, error) {
 	c.line.mu.Lock()

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/plumbline-dev/plumbline/tests/bench"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/binaries"
 )
@@ -29,11 +31,12 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	o := bench.Options{Progress: os.Stderr}
+	o := bench.Options{Progress: &binaries.Progress{Out: os.Stderr, Terminal: term.IsTerminal(int(os.Stderr.Fd()))}}
 	flag.IntVar(&o.Objects, "objects", 400, "number of definitions, half NodePools and half EC2NodeClasses")
 	flag.IntVar(&o.Repeat, "repeat", 5, "how often a small commit is pushed; the table has the median")
 	flag.DurationVar(&o.Idle, "idle", 30*time.Second, "how long the daemon is left idle; the bars are meant for 10m")
 	flag.IntVar(&o.Nodes, "nodes", 1000, "number of NodeClaims and Nodes beside an idle daemon; the bars are meant for 10000")
+	flag.IntVar(&o.Claims, "claims", 5000, "number of NodeClaims that change at once")
 	flag.BoolVar(&o.Curve, "curve", false, "measure one change in 100 to 10000 objects, too")
 	flag.StringVar(&o.Profile, "profile", "", "folder for profiles of the daemon: of its CPU, and of what it holds")
 	scenes := flag.String("scenes", "", "what is measured, with commas, out of "+strings.Join(bench.Scenes(), ",")+"; all by default, the curve where it is asked for")

@@ -1,0 +1,117 @@
+package manifests
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// grants says whether a rule gives a verb on a resource, by name or not.
+func grants(rule rbacv1.PolicyRule, resource, verb string) bool {
+	has := func(list []string, item string) bool {
+		return slices.Contains(list, item) || slices.Contains(list, "*")
+	}
+	return has(rule.Resources, resource) && (verb == "" || has(rule.Verbs, verb))
+}
+
+func TestRightsAreNarrow(t *testing.T) {
+	for _, o := range build(t, ".") {
+		for _, rule := range o.Rules {
+			for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs} {
+				if slices.Contains(list, "*") {
+					t.Errorf("%s has a wildcard: %v", o, rule)
+				}
+			}
+			if o.Kind == "ClusterRole" && grants(rule, "secrets", "") {
+				t.Errorf("%s reaches Secrets everywhere: %v", o, rule)
+			}
+			for _, verb := range []string{"escalate", "impersonate", "deletecollection"} {
+				if slices.Contains(rule.Verbs, verb) {
+					t.Errorf("%s may %s: %v", o, verb, rule)
+				}
+			}
+			if grants(rule, "customresourcedefinitions", "delete") || grants(rule, "nodepools", "deletecollection") {
+				t.Errorf("%s may take a fleet away in one request: %v", o, rule)
+			}
+			if slices.Contains(rule.Verbs, "bind") && len(rule.ResourceNames) == 0 {
+				t.Errorf("%s may bind any role: %v", o, rule)
+			}
+			if grants(rule, "nodes", "delete") && o.Metadata.Name != "plumbline-charts-karpenter" {
+				t.Errorf("%s may delete nodes, which is Karpenter's: %v", o, rule)
+			}
+		}
+	}
+}
+
+// TestConfigMapsAreReachedInOneNamespace: records and queues are kept there.
+func TestConfigMapsAreReachedInOneNamespace(t *testing.T) {
+	for _, o := range build(t, "external") {
+		for _, rule := range o.Rules {
+			if !grants(rule, "configmaps", "") {
+				continue
+			}
+			if o.String() != "Role plumbline-system/plumbline" {
+				t.Errorf("%s reaches ConfigMaps: %v", o, rule)
+			}
+			if diff := cmp.Diff([]string{"get", "list", "create", "update", "delete"}, rule.Verbs); diff != "" {
+				t.Errorf("verbs (-want +got):\n%s", diff)
+			}
+		}
+	}
+}
+
+// ruleStart is a rule's first line in the files of this folder.
+var ruleStart = regexp.MustCompile(`^  - apiGroups:`)
+
+func TestEveryRuleSaysWhy(t *testing.T) {
+	for _, file := range []string{"core/role.yaml", "rbac-charts/role.yaml", "rbac-charts/karpenter.yaml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		rules := 0
+		for i, line := range lines {
+			if !ruleStart.MatchString(line) {
+				continue
+			}
+			rules++
+			if !strings.HasPrefix(lines[i-1], "  # ") {
+				t.Errorf("%s:%d: a rule without a reason", file, i+1)
+			}
+		}
+		if rules == 0 {
+			t.Errorf("%s has no rule that this test recognises", file)
+		}
+	}
+}
+
+func TestTheAWSPolicyReadsAlone(t *testing.T) {
+	text, err := os.ReadFile("iam-policy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy struct {
+		Statement []struct{ Effect, Action, Resource string }
+	}
+	if err := json.Unmarshal(text, &policy); err != nil {
+		t.Fatal(err)
+	}
+	var actions []string
+	for _, statement := range policy.Statement {
+		if statement.Effect != "Allow" {
+			t.Errorf("a statement to %s", statement.Effect)
+		}
+		actions = append(actions, statement.Action)
+	}
+	want := []string{"ec2:DescribeInstances", "eks:DescribeCluster", "sts:GetCallerIdentity"}
+	if diff := cmp.Diff(want, actions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,85 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestADeniedStatusIsReported beside the status, which stays as it was: by an annotation, an
+// event, a metric and the commit status, until it can be written again.
+func TestADeniedStatusIsReported(t *testing.T) {
+	group := schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "nodesyncs"}
+	for name, refusal := range map[string]error{
+		"by a webhook or a role": apierrors.NewForbidden(group, "prod", errors.New("admission webhook \"no.example.com\" denied the request")),
+		"by a policy":            apierrors.NewInvalid(schema.GroupKind{Group: group.Group, Kind: v1alpha1.NodeSyncKind}, "prod", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, reporting(unchanged))
+			registry := metered(b)
+			applied := func(p *pass) {
+				p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
+				p.want.Karpenter = &render.Karpenter{Cluster: render.Cluster{Name: "prod-eu"}}
+			}
+			b.concluded(b.pass())
+			b.told()
+			before := b.read()
+			b.denies(refusal)
+			if again := b.concluded(b.pass(), applied, func(p *pass) { p.sync.Status.LastAppliedRevision = p.snapshot.Revision }); again != time.Minute {
+				t.Errorf("again in %s, want the retry interval", again)
+			}
+			sync := b.read()
+			said := sync.Annotations[v1alpha1.StatusNotWrittenAnnotation]
+			if !strings.Contains(said, "denies each write of this NodeSync's status") {
+				t.Errorf("annotated: %q", said)
+			}
+			if !conditions.IsReady(sync) || sync.Status.LastAppliedRevision != before.Status.LastAppliedRevision {
+				t.Errorf("the status: %+v", sync.Status)
+			}
+			if got := strings.Join(b.told(), "\n"); strings.Count(got, "Warning "+v1alpha1.ReasonStatusNotWritten) != 1 {
+				t.Errorf("events:\n%s", got)
+			}
+			if got := series(t, registry)["plumbline_status_writes_failed_total{name=prod,namespace=plumbline-system}"]; got < 1 {
+				t.Errorf("%v refusals are counted", got)
+			}
+			if got := b.queued(); len(got) != 1 || !strings.Contains(got[0], "failure: the API server denies each write of this NodeSync's status") {
+				t.Errorf("the commit status: %v", got)
+			}
+
+			version := sync.ResourceVersion
+			b.clock.forward(time.Minute)
+			b.concluded(b.pass(), applied)
+			if b.read().ResourceVersion != version {
+				t.Error("nothing has changed, and the NodeSync is written")
+			}
+
+			b.Client = b.client
+			b.concluded(b.pass(), applied)
+			if said, marked := b.read().Annotations[v1alpha1.StatusNotWrittenAnnotation]; marked || conditions.GetReason(b.read(), meta.ReadyCondition) != v1alpha1.ReasonSucceeded {
+				t.Errorf("it is written again, and annotated: %q", said)
+			}
+			if got := b.queued(); len(got) != 1 || !strings.Contains(got[0], "success") {
+				t.Errorf("the commit status: %v", got)
+			}
+		})
+	}
+}
+
+// denies has each write of a status refused.
+func (b *bed) denies(err error) {
+	b.Client = interceptor.NewClient(b.client, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		return err
+	}})
+}

@@ -1,0 +1,80 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// host has commit "new".
+type host struct {
+	Source
+	requests []source.Request
+	order    source.Order
+}
+
+func (h *host) Fetch(_ context.Context, req source.Request) (*render.Snapshot, time.Time, error) {
+	h.requests = append(h.requests, req)
+	return &render.Snapshot{Revision: "main@sha1:new", Commit: "new"}, req.NotBefore, nil
+}
+
+func (h *host) Verify(context.Context, source.Request, source.Signatures) (source.Verified, error) {
+	return source.Verified{Signer: "alice"}, nil
+}
+
+func (h *host) Order(string, string) source.Order { return h.order }
+
+func noSecret(context.Context, string) (*corev1.Secret, error) { return nil, errors.New("not found") }
+
+// TestReadForAnother fetches and verifies what a suspended NodeSync follows, and leaves the
+// NodeSync as it is.
+func TestReadForAnother(t *testing.T) {
+	cases := map[string]struct {
+		change func(*v1alpha1.NodeSync)
+		host   host
+		fails  bool
+	}{
+		"a newer commit":              {func(*v1alpha1.NodeSync) {}, host{order: source.OrderNewer}, false},
+		"nobody knows how it stands":  {func(*v1alpha1.NodeSync) {}, host{order: source.OrderUnknown}, false},
+		"older than what was applied": {func(*v1alpha1.NodeSync) {}, host{order: source.OrderOlder}, true},
+		"its signers cannot be read": {func(n *v1alpha1.NodeSync) {
+			n.Spec.Source.Git.Verify = &v1alpha1.GitVerification{Mode: v1alpha1.VerifyHEAD}
+		}, host{}, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.NodeSync{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "gpu"},
+				Spec:       v1alpha1.NodeSyncSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git"}}},
+				Status:     v1alpha1.NodeSyncStatus{LastAppliedRevision: "main@sha1:old", LastAttemptedRevision: "main@sha1:old"},
+			}
+			c.change(sync)
+			before := sync.DeepCopy()
+			now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			s := &Step{Tools: Tools{Source: &c.host, Secret: noSecret}, Sync: sync, Memory: &Memory{}, Now: now}
+			notBefore := now.Add(-time.Minute)
+			snapshot, began, err := s.Read(t.Context(), notBefore)
+			if c.fails != (err != nil) || !c.fails && (snapshot == nil || snapshot.Commit != "new" || !began.Equal(notBefore)) {
+				t.Errorf("read %v, begun at %s: %v", snapshot, began, err)
+			}
+			if len(c.host.requests) != 1 || !c.host.requests[0].NotBefore.Equal(notBefore) || c.host.requests[0].Key != "plumbline-system/gpu" {
+				t.Errorf("asked for %+v", c.host.requests)
+			}
+			if diff := cmp.Diff(before, sync); diff != "" {
+				t.Errorf("the NodeSync has changed (-want +got):\n%s", diff)
+			}
+			if last, _, _ := s.Memory.Last(); last != nil || s.Memory.fetchedAt != (time.Time{}) {
+				t.Error("its own passes remember what was read for another")
+			}
+		})
+	}
+}

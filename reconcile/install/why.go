@@ -1,0 +1,40 @@
+package install
+
+import (
+	"context"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// WhyNot says why the charts are not changed to what Git has, as far as that shows without a
+// write: the gates, but for the rehearsal on the API server. Nil where they are, or where
+// there is nothing to change. It writes only to Sync.
+func (s *Step) WhyNot(ctx context.Context) error {
+	if s.Karpenter.Management == render.External {
+		_, err := s.Run(ctx)
+		return err
+	}
+	if err := s.sameClusterName(ctx); err != nil || s.Charts == nil {
+		return err
+	}
+	identity, err := s.Identity()
+	if err != nil || s.k().Identity == identity || s.underWay(identity) {
+		return err
+	}
+	seen := upgrade.Seen{}
+	if err := s.weigh(ctx, &seen); err != nil {
+		return err
+	}
+	if seen.NoWayBack != "" && !s.approved() {
+		return held(seen.NoWayBack)
+	}
+	return nil
+}
+
+// underWay says that a change to what Git has is past its gates.
+func (s *Step) underWay(identity string) bool {
+	t := s.k().Target
+	return t != nil && t.Identity == identity && t.Step != v1alpha1.ChartChecking
+}

@@ -1,0 +1,75 @@
+// Package memory keeps what the passes over a NodeSync leave to the next one, so that
+// unchanged things are not done again. Losing it costs time and nothing else: all that
+// counts is in the cluster. What is kept is the caller's own.
+package memory
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Store keeps one T for each NodeSync. The zero value has none, and the zero value of T
+// remembers nothing.
+type Store[T any] struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]*kept[T]
+}
+
+type kept[T any] struct {
+	uid   types.UID
+	value T
+	// pushedAt is when a Git host reported last that there is something new. That is no
+	// pass's to write, so that the Store guards it.
+	pushedAt time.Time
+}
+
+// Recall returns what is kept for a NodeSync. It is fresh where nothing was, or where the
+// NodeSync was created again under its name.
+func (s *Store[T]) Recall(name types.NamespacedName, uid types.UID) (value *T, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[types.NamespacedName]*kept[T]{}
+	}
+	if known, ok := s.of[name]; ok && known.uid == uid {
+		return &known.value, false
+	}
+	s.of[name] = &kept[T]{uid: uid}
+	return &s.of[name].value, true
+}
+
+// Forget drops what is kept for a NodeSync.
+func (s *Store[T]) Forget(name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, name)
+}
+
+// Len is for how many NodeSyncs something is kept.
+func (s *Store[T]) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.of)
+}
+
+// Push notes that a Git host has something new for a NodeSync. Nothing is noted for one
+// that no pass was made over: its source is fetched by the first.
+func (s *Store[T]) Push(name types.NamespacedName, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.of[name]; ok {
+		known.pushedAt = at
+	}
+}
+
+// Pushed is when a Git host reported last that it has something new; zero where none has.
+func (s *Store[T]) Pushed(name types.NamespacedName) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.of[name]; ok {
+		return known.pushedAt
+	}
+	return time.Time{}
+}

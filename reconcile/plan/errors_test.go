@@ -1,0 +1,95 @@
+package plan_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+func TestAnEmptySetIsNoPlan(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"))
+	for name, set := range map[string]*render.Set{"none": nil, "empty": {}} {
+		if p, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, c); err == nil {
+			t.Errorf("%s: got a plan: %v", name, script(p))
+		}
+	}
+}
+
+func TestErrorsAreTyped(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("static", "default", "replicas: 3"))
+	c.have(t, other, pool("theirs", "default"))
+	err := c.plan(t, class("default"), pool("static", "default"), pool("theirs", "default"), pool("lost", "nowhere")).Err()
+	var missing *plan.MissingClassError
+	if !errors.As(err, &missing) || missing.Class != classRef("nowhere") {
+		t.Errorf("no MissingClassError in %v", err)
+	}
+	var refused *plan.RefusedError
+	if !errors.As(err, &refused) || !refused.Immutable {
+		t.Errorf("no RefusedError in %v", err)
+	}
+	var conflict *plan.ConflictError
+	if !errors.As(err, &conflict) || conflict.Owner != "plumbline-system/other" {
+		t.Errorf("no ConflictError in %v", err)
+	}
+	want := `change of NodePool/static refused: a static NodePool (spec.replicas) cannot become dynamic (nodes/static.yaml:1): it needs a new name`
+	if refused.Error() != want {
+		t.Errorf("message is %q", refused.Error())
+	}
+	if err := c.plan(t, class("default")).Err(); err != nil {
+		t.Errorf("nothing is wrong, and yet: %v", err)
+	}
+}
+
+// TestTheSchemaIsAsked: what the CRDs' rules refuse is refused before it is tried,
+// with the live object in the place before.
+func TestTheSchemaIsAsked(t *testing.T) {
+	crds, _, err := schema.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := schema.New(crds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("general", "default"), pool("fine", "default"))
+	set := c.set(t, class("default"), pool("general", "default", "weight: 1000"), pool("fine", "default", "weight: 10"))
+	p, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Update NodePool/fine Differs spec.weight:→10", "Refuse NodePool/general Invalid spec.weight:→1000"}
+	if diff := cmp.Diff(want, script(p)); diff != "" {
+		t.Errorf("plan (-want +got):\n%s", diff)
+	}
+}
+
+func TestOfflineAMissingClassIsAWarning(t *testing.T) {
+	c := newCluster(t)
+	c.policy.Offline = true
+	p := c.plan(t, pool("general", "elsewhere"))
+	if diff := cmp.Diff([]string{"Create NodePool/general Missing"}, script(p)); diff != "" {
+		t.Error(diff)
+	}
+	if len(p.Warnings) != 1 || p.Err() != nil {
+		t.Errorf("warnings %v, error %v", p.Warnings, p.Err())
+	}
+}
+
+func TestACopyOfOursIsNoCandidate(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"))
+	c.byHand(t, "kubectl-create", class("copy"))
+	c.Edit(t, classRef("copy"), "kubectl-create", func(o *unstructured.Unstructured) { o.SetLabels(c.Object(classRef("default")).GetLabels()) })
+	if diff := cmp.Diff([]string{}, script(c.plan(t, class("default")))); diff != "" {
+		t.Error(diff)
+	}
+}

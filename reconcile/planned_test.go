@@ -1,0 +1,127 @@
+package reconcile
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// outcome is what becomes of a commit: why nothing is done of it, why the charts stay as they
+// are, and what is done with definitions.
+type outcome struct {
+	Stopped, ChartsRefused string
+	Changes                []string
+	Digest                 string
+}
+
+// TestPlanAndPassSayTheSame: whatever a repository and a cluster look like, `plumbline plan`
+// says of the commit what a pass then makes of it.
+func TestPlanAndPassSayTheSame(t *testing.T) {
+	shared := newPlannedShelf(t)
+	seen := map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := drawPlanned(t, rt, shared)
+		b := w.bed(t, shared)
+		planned, renamed := w.preview(t, b)
+		passed := w.pass(b)
+		if renamed != "" {
+			// AWS, which only the daemon asks, confirms no name here.
+			planned = outcome{Stopped: renamed}
+		}
+		if diff := cmp.Diff(planned, passed); diff != "" {
+			rt.Fatalf("plumbline.yaml:\n%s\nthe plan (-) and the pass (+) differ:\n%s", w.files["prod/plumbline.yaml"].Data, diff)
+		}
+		seen[kindOf(passed)]++
+	})
+	for _, kind := range []string{"stopped", "changes"} {
+		if seen[kind] == 0 {
+			t.Errorf("no drawn commit came to %q: %v", kind, seen)
+		}
+	}
+}
+
+func kindOf(o outcome) string {
+	switch {
+	case o.Stopped != "":
+		return "stopped"
+	case o.ChartsRefused != "":
+		return "charts refused"
+	case len(o.Changes) > 0:
+		return "changes"
+	}
+	return "nothing"
+}
+
+// preview is what the plan says; renamed is what the daemon refuses unless AWS confirms it.
+func (w *plannedWorld) preview(t *testing.T, b *bed) (said outcome, renamed string) {
+	t.Helper()
+	step := &preview.Step{
+		Tools: preview.Tools{Client: b.Client, Store: b.Charts, Helm: b.Install, Schemas: &b.schemas},
+		Sync:  b.read(), Snapshot: &render.Snapshot{Revision: nextRevision, Commit: render.CommitOf(nextRevision), FS: w.files}, Now: b.clock.now(),
+		HideValues: func([]string) {}, HideCredential: func(string) {},
+	}
+	seen, err := step.Make(t.Context())
+	if err != nil {
+		t.Fatalf("nothing keeps the plan from being made: %v", err)
+	}
+	said = outcome{Stopped: words(seen.Stopped), ChartsRefused: words(seen.ChartsRefused)}
+	if seen.Stopped == nil {
+		said.Changes, said.Digest = script(seen.Plan), seen.Plan.Digest
+	}
+	return said, words(seen.Renamed)
+}
+
+// pass is what the daemon comes to: in the first pass that writes definitions, or after which
+// it only waits for the charts.
+func (w *plannedWorld) pass(b *bed) outcome {
+	b.t.Helper()
+	var p *pass
+	for range 4 {
+		p = b.pass()
+		p.run(b.t.Context(), p.attempt()...)
+		if _, err := p.conclude(b.t.Context()); err != nil {
+			b.t.Fatal(err)
+		}
+		if p.Fault != nil || p.NotUpgraded != nil || len(p.did.Written) > 0 {
+			break
+		}
+		b.clock.forward(time.Second)
+	}
+	if p.Fault != nil {
+		return outcome{Stopped: p.Fault.Error()}
+	}
+	done := outcome{ChartsRefused: words(p.NotUpgraded), Changes: script(p.plan.Plan), Digest: p.plan.Digest}
+	if p.want.Unpulled != nil {
+		done.ChartsRefused = words(p.want.Unpulled)
+	}
+	return done
+}
+
+func words(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fault.Classify(err).Error()
+}
+
+// script is a Plan in lines.
+func script(made *plan.Plan) []string {
+	var lines []string
+	for _, c := range made.Changes {
+		lines = append(lines, string(c.Action)+" "+c.Ref.String()+" "+c.Reason+" "+string(c.Effect)+": "+c.Message)
+	}
+	for _, c := range made.Removals {
+		lines = append(lines, "Remove "+c.Ref.String()+" "+c.Reason+": "+c.Message)
+	}
+	for _, r := range made.Returned {
+		lines = append(lines, "Return "+r.Kind+"/"+r.Name)
+	}
+	return lines
+}

@@ -1,0 +1,168 @@
+package reconcile
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// nextRevision is the first one that a fakeSource gives.
+const nextRevision = "main@sha1:0000000000000000000000000000000000000001"
+
+// plannedWorld is a repository and a cluster.
+type plannedWorld struct {
+	files  fstest.MapFS
+	sync   *v1alpha1.NodeSync
+	server *applytest.Server
+	// inForce is the version whose controller runs; empty where none does.
+	inForce string
+	others  []client.Object
+}
+
+// plannedShelf is what all drawn worlds share, as it costs time to make.
+type plannedShelf struct {
+	charts   shelf
+	identity string
+}
+
+// newPlannedShelf has the charts of three versions, with the same CRDs.
+func newPlannedShelf(t *testing.T) *plannedShelf {
+	t.Helper()
+	s := &plannedShelf{charts: shelf{}}
+	for _, version := range []string{"1.13.0", "1.14.1", "1.99.0"} {
+		s.charts[version] = wholeCharts(t, version)
+	}
+	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(plannedYAML)}}}
+	p := w.bed(t, s).pass()
+	p.takes(t.Context(), p.fetch, p.desire((*desired.Step).Configure), p.see, p.resolveCharts)
+	var err error
+	if s.identity, err = p.chartStep().Identity(); p.Fault != nil || err != nil || s.identity == "" {
+		t.Fatalf("identity %q of the charts: %v, %v", s.identity, p.Fault, err)
+	}
+	return s
+}
+
+// wholeCharts are charts with the CRDs of all kinds.
+func wholeCharts(t *testing.T, version string) *charts.Charts {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name string, content []byte) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, chart := range []string{"karpenter-crd", "karpenter"} {
+		write(chart+"/Chart.yaml", []byte("apiVersion: v2\nname: "+chart+"\nversion: "+version+"\n"))
+	}
+	write("karpenter/values.yaml", []byte("replicas: 2\nlogLevel: info\nsettings:\n  clusterName: \"\"\n"))
+	write("karpenter/templates/nothing.yaml", nil)
+	for _, crd := range applytest.CRDs() {
+		crd := crd.DeepCopy()
+		crd.TypeMeta = metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"}
+		raw, err := yaml.Marshal(crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("karpenter-crd/templates/"+crd.Name+".yaml", []byte(strings.ReplaceAll(strings.ReplaceAll(string(raw), "{{", "{ {"), "}}", "} }")))
+	}
+	found, err := charts.FromFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.CRDDigest, found.Digest = "sha256:crds", "sha256:"+version
+	return found
+}
+
+// plannedYAML is a plumbline.yaml in which nothing is wrong.
+const plannedYAML = `apiVersion: config.plumbline.dev/v1alpha1
+kind: Karpenter
+cluster: {name: prod-eu, region: eu-west-1}
+version: 1.14.1
+nodes: [./nodes]
+`
+
+// bed is the daemon in the world.
+func (w *plannedWorld) bed(t *testing.T, shared *plannedShelf) *bed {
+	t.Helper()
+	objects := append([]client.Object{}, w.others...)
+	for _, crd := range append(applytest.CRDs(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: cluster.NodeClaimCRD}}) {
+		crd := crd.DeepCopy()
+		crd.UID = types.UID(crd.Name)
+		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+		objects = append(objects, crd)
+	}
+	if w.inForce != "" {
+		objects = append(objects, running(w.inForce))
+	}
+	b := newBed(t, w.sync, objects...)
+	b.source.files = w.files
+	b.Charts = shared.charts
+	if w.inForce != "" {
+		deployed := release.Release{Status: release.Deployed, Mark: release.Mark{Version: w.inForce}}
+		b.install.Known = release.State{CRDs: deployed, Controller: deployed}
+	}
+	c := definitionsOn(b.client, w.server)
+	b.Client, b.Uncached, b.Labelled = c, c, c
+	return b
+}
+
+// definitionsOn has a Server answer for definitions.
+func definitionsOn(c client.WithWatch, server *applytest.Server) client.Client {
+	ours := func(kind string) bool {
+		_, known := render.KindOf(strings.TrimSuffix(kind, "List"))
+		return known
+	}
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if ours(object.GetObjectKind().GroupVersionKind().Kind) {
+				return server.Get(ctx, key, object, options...)
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			kind := list.GetObjectKind().GroupVersionKind().Kind
+			into, whole := list.(*unstructured.UnstructuredList)
+			switch {
+			case !ours(kind):
+				return c.List(ctx, list, options...)
+			case !whole:
+				return server.List(ctx, list, options...)
+			}
+			for ref, object := range server.Objects() {
+				if strings.TrimSuffix(kind, "List") == ref.Kind {
+					into.Items = append(into.Items, *object)
+				}
+			}
+			return nil
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if ours(object.GetObjectKind().GroupVersionKind().Kind) {
+				return server.Patch(ctx, object, patch, options...)
+			}
+			return c.Patch(ctx, object, patch, options...)
+		},
+	})
+}

@@ -1,0 +1,169 @@
+package preview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+// Tools are what a Step works with.
+type Tools struct {
+	// Client reads the cluster, uncached.
+	Client client.Reader
+	Store  desired.Store
+	Helm   install.Helm
+	// CRDs are those of a version where its charts are out of reach, and why there are none.
+	CRDs    func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)
+	Schemas *schema.Cache
+	Confine *confine.Runner
+}
+
+// Step is the preview of one commit.
+type Step struct {
+	Tools
+	// Sync is the NodeSync, which is only read. Its spec.path is the folder in the Snapshot.
+	Sync     *v1alpha1.NodeSync
+	Snapshot *render.Snapshot
+	Now      time.Time
+	// HideValues and HideCredential take what came out of Secrets.
+	HideValues     func([]string)
+	HideCredential func(string)
+
+	out  *Preview
+	sync *v1alpha1.NodeSync
+	view *cluster.View
+	all  []v1alpha1.NodeSync
+	// wanting is the way to what Git wants, which keeps its memory from step to step.
+	wanting *desired.Step
+}
+
+// Preview is what a pass would come to.
+type Preview struct {
+	// Desired is what Git wants, as far as the pass comes.
+	desired.Desired
+	Live plan.Live
+	// Plan is what is done with definitions; nil where Stopped says that nothing is, unless
+	// that only waits for the cluster.
+	Plan *plan.Plan
+	// Stopped is why nothing of the commit is done, as the pass says it.
+	Stopped error
+	// ChartsRefused is why the charts stay as they are, where definitions are applied all the
+	// same.
+	ChartsRefused error
+	// Warnings are sentences on what a person should know, and on what could not be found
+	// out here.
+	Warnings []string
+}
+
+// Make takes the steps of a pass. An error is one of reading, not of the commit.
+func (s *Step) Make(ctx context.Context) (*Preview, error) {
+	s.out, s.sync = &Preview{}, s.Sync.DeepCopy()
+	s.view = &cluster.View{Cached: s.Client, Uncached: s.Client, Memory: &cluster.Memory{}}
+	s.wanting = s.desired()
+	all := &v1alpha1.NodeSyncList{}
+	if err := s.Client.List(ctx, all); err != nil {
+		return nil, fmt.Errorf("list NodeSyncs: %w", err)
+	}
+	s.all = all.Items
+	for _, take := range []func(context.Context) error{s.configure, s.see, s.resolve, s.render, s.makePlan, s.changeCharts} {
+		s.out.Stopped = take(ctx)
+		if !s.out.stopped() {
+			continue
+		}
+		var unread *readError
+		if errors.As(s.out.Stopped, &unread) {
+			return nil, unread.error
+		}
+		s.out.ChartsRefused = nil
+		break
+	}
+	return s.out, nil
+}
+
+func (p *Preview) stopped() bool { return p.Stopped != nil }
+
+// chartsAreRefused says that the charts are not changed, and the rest of the commit is.
+func (p *Preview) chartsAreRefused() bool { return p.ChartsRefused != nil }
+
+// readError is an error of reading the cluster, which says nothing of the commit.
+type readError struct{ error }
+
+// configure reads plumbline.yaml.
+func (s *Step) configure(ctx context.Context) error {
+	if err := s.wanting.Configure(ctx); err != nil {
+		s.out.Renamed = nil
+		return s.own(err)
+	}
+	if s.out.Renamed != nil {
+		s.warn("unless AWS confirms the new name of the cluster: %v", s.out.Renamed)
+	}
+	return nil
+}
+
+// see reads what lives.
+func (s *Step) see(ctx context.Context) (err error) {
+	if s.out.Live, err = s.view.Live(ctx); err != nil {
+		return &readError{fmt.Errorf("read what lives: %w", err)}
+	}
+	s.out.Live.Removals = s.sync.Status.Removals
+	return nil
+}
+
+// render makes the Set.
+func (s *Step) render(ctx context.Context) error {
+	s.wanting.NotUpgraded = s.out.ChartsRefused
+	return s.own(s.wanting.Render(ctx))
+}
+
+// makePlan weighs the Set against what lives.
+func (s *Step) makePlan(ctx context.Context) error {
+	s.seeVanished(ctx)
+	policy := plan.PolicyOf(s.sync, s.all, s.out.Set)
+	policy.Karpenter, policy.Now = s.out.Karpenter, s.Now
+	var err error
+	if policy.Hosts, err = s.hosts(ctx); err != nil {
+		s.warn("whether a NodePool that leaves hosts Karpenter's controller is not known: %v", err)
+	}
+	made, err := plan.Make(ctx, s.out.Set, s.out.Live, policy, s.out.Schema)
+	s.out.Plan = made
+	return err
+}
+
+// own leaves an error of the commit as it is, and sets one of the person's reach apart.
+func (s *Step) own(err error) error {
+	if err != nil && outOfReach(err) {
+		return &readError{err}
+	}
+	return err
+}
+
+func (s *Step) warn(format string, args ...any) {
+	s.out.Warnings = append(s.out.Warnings, fmt.Sprintf(format, args...))
+}
+
+// desired is the way to what Git wants.
+func (s *Step) desired() *desired.Step {
+	return &desired.Step{
+		Tools: desired.Tools{
+			Cached: s.Client, Uncached: s.Client, Store: s.Store, Releases: s.Helm, Schemas: s.Schemas, Confine: s.Confine,
+			Grants: ownRights,
+		},
+		Desired: &s.out.Desired, Snapshot: s.Snapshot, Sync: s.sync, Observed: s.sync.Generation, View: s.view, Memory: &desired.Memory{},
+		Now: s.Now, Timeout: s.sync.GetTimeout(), Retry: s.sync.GetRetryInterval(),
+		Secret: s.secret, Labelled: s.labelled,
+		HideValues: s.HideValues, HideCredential: s.HideCredential,
+	}
+}

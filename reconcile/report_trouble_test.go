@@ -1,0 +1,68 @@
+package reconcile
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+)
+
+// fakeReports says of hosts what a test wants.
+type fakeReports struct {
+	conclude.Reports
+	list []v1alpha1.Reported
+	said []queue.Saying
+}
+
+func (f *fakeReports) Reported(*v1alpha1.NodeSync) ([]v1alpha1.Reported, bool) { return f.list, true }
+
+func (f *fakeReports) Say(_ context.Context, _ *v1alpha1.NodeSync, s queue.Saying) error {
+	f.said = append(f.said, s)
+	return nil
+}
+
+// TestTroubleIsToldOnce: by an event when it is new, and in the status for as
+// long as it lasts.
+func TestTroubleIsToldOnce(t *testing.T) {
+	b := newBed(t, reporting(unchanged))
+	f := &fakeReports{Reports: b.Reports, list: []v1alpha1.Reported{{Provider: "gitea", Context: "x", Commit: commit, State: "success"}}}
+	b.Reports = f
+	events := func() (n int) {
+		b.concluded(b.pass())
+		for _, event := range b.told() {
+			if strings.Contains(event, "Warning ReportFailed no token") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := events(); n != 0 {
+		t.Errorf("told %d times without trouble", n)
+	}
+	f.list[0].Failure = "no token"
+	if n := events(); n != 1 || b.read().Status.Reported[0].Failure != "no token" {
+		t.Errorf("told %d times, status %+v", n, b.read().Status.Reported)
+	}
+	if n := events(); n != 0 {
+		t.Errorf("told again %d times", n)
+	}
+	f.list = []v1alpha1.Reported{{Provider: "gitea", Context: "x", Commit: commit, State: "success"}}
+	if n := events(); n != 0 || b.read().Status.Reported[0].Failure != "" {
+		t.Errorf("it is over: told %d times, status %+v", n, b.read().Status.Reported)
+	}
+}
+
+// TestAReconcileRequestTriesStatuses: who asks for a pass need not wait for them.
+func TestAReconcileRequestTriesStatuses(t *testing.T) {
+	b := newBed(t, reporting(unchanged))
+	f := &fakeReports{Reports: b.Reports}
+	b.Reports = f
+	b.reports(b.read())
+	b.reports(b.read(), func(p *pass) { p.sync.Status.SetLastHandledReconcileRequest("now") })
+	if len(f.said) != 2 || f.said[0].Retry || !f.said[1].Retry {
+		t.Errorf("said %+v", f.said)
+	}
+}

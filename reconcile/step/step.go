@@ -1,0 +1,49 @@
+// Package step names the steps of a pass. Metrics, and the points where tests kill the
+// daemon, go by the names (manifests/SPEC.md); the order is the reconciler's.
+package step
+
+import "context"
+
+// Step is one of a pass.
+type Step struct {
+	Name Name
+	// Take does it. An error ends the pass.
+	Take func(context.Context) error
+}
+
+// Name is that of a step, as metrics have it.
+type Name string
+
+// The steps of a pass, in the order in which they are first taken.
+const (
+	Listen        Name = "listen"
+	AddFinalizer  Name = "addFinalizer"
+	Fetch         Name = "fetch"
+	Verify        Name = "verify"
+	Configure     Name = "configure"
+	See           Name = "see"
+	VerifyCloud   Name = "verifyCloud"
+	SeeCollision  Name = "seeCollision"
+	ResolveCharts Name = "resolveCharts"
+	Render        Name = "render"
+	SeeVanished   Name = "seeVanished"
+	MakePlan      Name = "makePlan"
+	InstallCharts Name = "installCharts"
+	Announce      Name = "announce"
+	ApplyPlan     Name = "applyPlan"
+	Observe       Name = "observe"
+	RecordApplied Name = "recordApplied"
+	SeeLaunches   Name = "seeLaunches"
+	SeeNodeDrift  Name = "seeNodeDrift"
+	SettleCharts  Name = "settleCharts"
+	Remove        Name = "remove"
+)
+
+// The steps of a deletion beside those.
+const (
+	Drainable     Name = "drainable"
+	SeeController Name = "seeController"
+	Drain         Name = "drain"
+	FinishDrained Name = "finishDrained"
+	Orphan        Name = "orphan"
+)

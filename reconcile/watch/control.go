@@ -1,0 +1,50 @@
+package watch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/predicates"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// The least and the longest time until a pass whose end could not be written is
+// run again. It is short: the API server was away, and nothing else wakes us when
+// it is back.
+const (
+	leastBackoff   = 50 * time.Millisecond
+	longestBackoff = 10 * time.Second
+)
+
+// Control registers the controller that has passes made: so many at a time, when a NodeSync
+// has changed or an event says so. The watches of Watches begin with the first pass, so that
+// a NodeSync can tell where one of them is refused.
+func Control(mgr ctrl.Manager, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int) (controller.Controller, error) {
+	built, err := ctrl.NewControllerManagedBy(mgr).
+		Named("nodesync").
+		For(&v1alpha1.NodeSync{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{},
+			predicate.AnnotationChangedPredicate{},
+			predicates.ReconcileRequestedPredicate{},
+		))).
+		WatchesRawSource(source.Channel(events, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrent,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](leastBackoff, longestBackoff),
+		}).
+		Build(passes)
+	if err != nil {
+		return nil, fmt.Errorf("build the controller: %w", err)
+	}
+	return built, nil
+}
