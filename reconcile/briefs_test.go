@@ -60,7 +60,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged)).pass()
 			c.found(p)
-			p.summarize()
+			p.summarize(t.Context())
 			got := p.verdict().CommitText()
 			if n := utf8.RuneCountInString(got); n > fault.MaxBrief || !strings.Contains(got, c.want) {
 				t.Errorf("%d characters: %s\nwant %s", n, got, c.want)
@@ -75,7 +75,7 @@ func TestABriefIsHiddenBeforeItIsCut(t *testing.T) {
 	p := newBed(t, nodeSync(unchanged)).pass()
 	p.memory.conclude.HideValues([]string{secret})
 	stopped(t, &release.RejectedError{Rejections: []string{strings.Repeat("value ", 10) + secret}})(p)
-	if got := p.summarize().Verdict().CommitText(); strings.Contains(got, "s3cret") || !strings.Contains(got, redact.Mask) {
+	if got := p.summarize(t.Context()).Verdict().CommitText(); strings.Contains(got, "s3cret") || !strings.Contains(got, redact.Mask) {
 		t.Error(got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 func (p *pass) verdict() conclude.Verdict { return p.conclusion().Verdict() }
 
 // summarize sets the conditions and the lists of the status.
-func (p *pass) summarize() *conclude.Step {
-	p.noteWithheld(context.Background()) //nolint:forbidigo // a helper without a T
+func (p *pass) summarize(ctx context.Context) *conclude.Step {
+	p.noteWithheld(ctx)
 	step := p.conclusion()
 	step.Redact()
 	step.Summarize()

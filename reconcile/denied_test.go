@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -78,8 +80,50 @@ func TestADeniedStatusIsReported(t *testing.T) {
 }
 
 // denies has each write of a status refused.
-func (b *bed) denies(err error) {
-	b.Client = interceptor.NewClient(b.client, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+func (b *bed) denies(err error) { b.deniesOn(b.client, err) }
+
+func (b *bed) deniesOn(c client.WithWatch, err error) {
+	b.Client = interceptor.NewClient(c, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 		return err
 	}})
+}
+
+// TestADeniedNodeSyncIsReported: where it cannot be annotated either, a ConfigMap says so, which
+// the CLI reads, and which goes when the NodeSync says it itself.
+func TestADeniedNodeSyncIsReported(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	applied := func(p *pass) {
+		p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
+	}
+	standIn := func() string {
+		t.Helper()
+		message, err := conclude.StandIn(t.Context(), b.client, b.read())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return message
+	}
+	b.concluded(b.pass(), applied)
+	if said := standIn(); said != "" {
+		t.Errorf("all is well, and a ConfigMap says %q", said)
+	}
+	refusal := apierrors.NewForbidden(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "nodesyncs"}, "prod", errors.New("no writes"))
+	denied := interceptor.NewClient(b.client, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+		if _, ours := object.(*v1alpha1.NodeSync); ours {
+			return refusal
+		}
+		return c.Patch(ctx, object, patch, options...)
+	}})
+	b.deniesOn(denied, refusal)
+	b.concluded(b.pass(), applied, func(p *pass) { p.sync.Status.LastAppliedRevision = p.snapshot.Revision })
+	if said := standIn(); !strings.Contains(said, "denies each write of this NodeSync's status") {
+		t.Errorf("the ConfigMap says %q", said)
+	}
+
+	// The daemon that comes after this one has not written it.
+	b.memories, b.Client = memory.Store[remembered]{}, b.client
+	b.concluded(b.pass(), applied)
+	if said := standIn(); said != "" {
+		t.Errorf("the status is written again, and a ConfigMap says %q", said)
+	}
 }

@@ -137,7 +137,7 @@ func TestNobodyLooksWhileSuspended(t *testing.T) {
 	b.looksAtLaunches()
 	p := b.pass()
 	p.Suspended = true
-	p.summarize()
+	p.summarize(t.Context())
 	if conditions.Has(p.sync, v1alpha1.LaunchFailingCondition) {
 		t.Error("it is said")
 	}
@@ -150,7 +150,7 @@ func TestAPassThatFailsBeforeItLooks(t *testing.T) {
 	b.looksAtLaunches()
 	p := b.pass()
 	stopped(t, errUnreachable)(p)
-	p.summarize()
+	p.summarize(t.Context())
 	if !conditions.Has(p.sync, v1alpha1.LaunchFailingCondition) || len(p.Notes) > 0 {
 		t.Errorf("it says %+v, and tells %v", p.sync.Status.Conditions, p.Notes)
 	}
@@ -173,7 +173,7 @@ func TestACommitStatusNamesAPoolWithoutNodes(t *testing.T) {
 			p := newBed(t, nodeSync(unchanged)).pass()
 			p.live.NodeClaims = c.nodes
 			p.Looked, p.Launchless = true, []nodes.Launchless{{Pool: "cheap", Why: "insufficient capacity, with fleet error(s), InsufficientInstanceCapacity"}}
-			p.summarize()
+			p.summarize(t.Context())
 			v := p.verdict()
 			if v.CommitState() != c.state || v.CommitText() != "applied; NodePool/cheap launches no node: insufficient capacity, with fleet error(s), InsufficientInstanceCapacity" {
 				t.Errorf("%s: %s", v.CommitState(), v.CommitText())

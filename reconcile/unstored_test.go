@@ -140,7 +140,7 @@ func TestFiveHundredPoolsRemoved(t *testing.T) {
 	if err := p.removesServed((*removal.Step).Run)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.summarize()
+	p.summarize(t.Context())
 	data, err := json.Marshal(p.sync)
 	if err != nil {
 		t.Fatal(err)

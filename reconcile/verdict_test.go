@@ -85,7 +85,7 @@ func TestVerdict(t *testing.T) {
 			for _, f := range c.found {
 				f(p)
 			}
-			p.summarize()
+			p.summarize(t.Context())
 
 			v := p.verdict()
 			if v.Reason != c.reason || !strings.Contains(v.Message, c.words) {
@@ -120,7 +120,7 @@ func compute(t *testing.T, sync *v1alpha1.NodeSync) *status.Result {
 // TestNewSpecIsInProgress: until a pass has looked at it, no old verdict counts.
 func TestNewSpecIsInProgress(t *testing.T) {
 	p := newBed(t, nodeSync(unchanged)).pass()
-	p.summarize()
+	p.summarize(t.Context())
 	p.sync.Generation++
 	if got := compute(t, p.sync); got.Status != status.InProgressStatus {
 		t.Errorf("kstatus %s", got.Status)
@@ -142,7 +142,7 @@ func TestConditionsLeaveNothingBehind(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged))
 			first := b.begin(nodeSync(unchanged))
 			f(first)
-			first.summarize()
+			first.summarize(t.Context())
 			for i := range first.sync.Status.Conditions {
 				first.sync.Status.Conditions[i].LastTransitionTime = metav1.Unix(1_000_000_000, 0)
 			}
@@ -152,14 +152,14 @@ func TestConditionsLeaveNothingBehind(t *testing.T) {
 			again.sync.Status.Removals = nil
 			f(again)
 			again.sync.Status.Removals = first.sync.Status.Removals
-			again.summarize()
+			again.summarize(t.Context())
 			if diff := cmp.Diff(first.sync.Status, again.sync.Status); diff != "" {
 				t.Errorf("an hour later nothing has changed, but the status has:\n%s", diff)
 			}
 
 			over := b.begin(first.sync.DeepCopy())
 			over.sync.Status.Removals = nil
-			over.summarize()
+			over.summarize(t.Context())
 			if got := compute(t, over.sync); got.Status != status.CurrentStatus || len(over.sync.Status.Conditions) != 1 || over.sync.Status.Waiting != nil {
 				t.Errorf("kstatus %s, conditions %v, waiting %v", got.Status, over.sync.Status.Conditions, over.sync.Status.Waiting)
 			}
@@ -171,10 +171,10 @@ func TestSuspendedKeepsItsVerdict(t *testing.T) {
 	b := newBed(t, nodeSync(unchanged))
 	p := b.pass()
 	stopped(t, &render.EmptyError{})(p)
-	p.summarize()
+	p.summarize(t.Context())
 	q := b.begin(p.sync.DeepCopy())
 	q.Suspended = true
-	q.summarize()
+	q.summarize(t.Context())
 	if got := compute(t, q.sync); got.Status != status.FailedStatus {
 		t.Errorf("kstatus %s (%s): a suspended failure is no success", got.Status, got.Message)
 	}
@@ -189,7 +189,7 @@ func TestBeforeTheFirstPass(t *testing.T) {
 	}
 	p := newBed(t, fresh).begin(fresh)
 	p.Suspended = true
-	p.summarize()
+	p.summarize(t.Context())
 	if got := compute(t, p.sync); got.Status != status.InProgressStatus {
 		t.Errorf("suspended: kstatus %s (%s)", got.Status, got.Message)
 	}
@@ -202,7 +202,7 @@ func TestBeingDeletedIsTerminating(t *testing.T) {
 	sync.DeletionTimestamp = &metav1.Time{Time: b.clock.now()}
 	p := b.begin(sync)
 	p.Wait("objects", "they are let go")
-	p.summarize()
+	p.summarize(t.Context())
 	if got := compute(t, p.sync); got.Status != status.TerminatingStatus {
 		t.Errorf("kstatus %s (%s)", got.Status, got.Message)
 	}
@@ -213,7 +213,7 @@ func TestWaitingKeepsSince(t *testing.T) {
 	since := func(sync *v1alpha1.NodeSync, on, why string) *v1alpha1.NodeSync {
 		p := b.begin(sync)
 		p.Wait(on, why)
-		p.summarize()
+		p.summarize(t.Context())
 		return p.sync
 	}
 	start := b.clock.now()
@@ -233,7 +233,7 @@ func TestWaitingKeepsSince(t *testing.T) {
 func TestOpenRemovals(t *testing.T) {
 	p := newBed(t, nodeSync(unchanged)).pass()
 	removals(v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalFinalizing)(p)
-	p.summarize()
+	p.summarize(t.Context())
 	if p.sync.Status.OpenRemovals != 2 {
 		t.Errorf("%d removals are open, want the 2 that are not held", p.sync.Status.OpenRemovals)
 	}

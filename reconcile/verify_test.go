@@ -62,7 +62,7 @@ func TestWhatIsVerifiedOnce(t *testing.T) {
 	if last := b.source.wanted[1]; last.Since != one || last.Newest != one {
 		t.Errorf("since %s, newest %s", last.Since, last.Newest)
 	}
-	p.summarize()
+	p.summarize(t.Context())
 	if c := conditions.Get(p.sync, v1alpha1.SourceVerifiedCondition); c == nil || c.Status != metav1.ConditionTrue || c.Reason != meta.SucceededReason || !strings.Contains(c.Message, two) || !strings.Contains(c.Message, "alice.sshpub") {
 		t.Errorf("SourceVerified = %+v", c)
 	}
@@ -89,7 +89,7 @@ func TestWhatIsVerifiedOnce(t *testing.T) {
 	}
 	p.sync.Spec.Source.Git.Verify = nil
 	verify(two)
-	p.summarize()
+	p.summarize(t.Context())
 	if p.sync.Status.LastVerified != nil || conditions.Has(p.sync, v1alpha1.SourceVerifiedCondition) {
 		t.Error("something is left of a verification that is not wanted any more")
 	}

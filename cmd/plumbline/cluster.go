@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 )
 
 // cluster is what a command speaks to, uncached, as the user.
@@ -49,5 +51,15 @@ func (c *cluster) nodeSync(ctx context.Context, name string) (*v1alpha1.NodeSync
 	}
 	sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 	sync.ManagedFields = nil
+	c.takeStandIn(ctx, sync)
 	return sync, nil
+}
+
+// takeStandIn has a NodeSync say, as its annotation would, that its status is that of an
+// earlier pass, where the daemon could not annotate it. Who may not read ConfigMaps does not
+// get to know.
+func (c *cluster) takeStandIn(ctx context.Context, sync *v1alpha1.NodeSync) {
+	if message, err := conclude.StandIn(ctx, c, sync); err == nil && message != "" {
+		metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.StatusNotWrittenAnnotation, message)
+	}
 }

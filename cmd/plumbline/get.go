@@ -69,6 +69,9 @@ func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags
 	if err := c.List(cmd.Context(), list, options...); err != nil {
 		return nil, explain(err, "list NodeSyncs")
 	}
+	for i := range list.Items {
+		c.takeStandIn(cmd.Context(), &list.Items[i])
+	}
 	return list, nil
 }
 

@@ -33,17 +33,28 @@ func (s *Step) reportUnsaved(ctx context.Context, refused error) {
 	s.Sync.Status = *s.Before.Status.DeepCopy()
 	s.report(ctx)
 	conditions.MarkFalse(s.Sync, meta.ReadyCondition, s.Fault.Reason, "%s", s.Fault.Error())
-	if err := s.mark(ctx, s.Fault.Error()); err != nil {
-		s.Warn(s.Fault.Reason, fmt.Sprintf("the NodeSync could not be annotated with %s either: %v", v1alpha1.StatusNotWrittenAnnotation, err))
+	err := s.mark(ctx, s.Fault.Error())
+	if err == nil {
+		s.dropStandIn(ctx)
+		return
 	}
+	message := fmt.Sprintf("the NodeSync could not be annotated with %s either: %v", v1alpha1.StatusNotWrittenAnnotation, err)
+	if err := s.writeStandIn(ctx, s.Fault.Error()); err != nil {
+		message += fmt.Sprintf("; and nothing tells `plumbline status` so: %v", err)
+	}
+	s.Warn(s.Fault.Reason, message)
 }
 
-// unmark takes the annotation off once the status tells the truth again. What fails is tried
-// again in the next pass.
+// unmark takes the annotation off, and the stand-in away, once the status tells the truth
+// again. What fails is tried again in the next pass.
 func (s *Step) unmark(ctx context.Context) {
-	if _, marked := s.stored().Annotations[v1alpha1.StatusNotWrittenAnnotation]; marked && !s.Finished && !s.superseded() {
-		_ = s.mark(ctx, "")
+	if s.Finished || s.superseded() {
+		return
 	}
+	if _, marked := s.stored().Annotations[v1alpha1.StatusNotWrittenAnnotation]; marked && s.mark(ctx, "") != nil {
+		return
+	}
+	s.dropStandIn(ctx)
 }
 
 // mark writes the annotation, or takes it off where there is nothing to say.

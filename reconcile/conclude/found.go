@@ -171,6 +171,7 @@ type Memory struct {
 	history history
 	haste   haste
 	hidden  hidden
+	standIn standInMemory
 	// read are the credentials that this pass has read.
 	read []string
 }

@@ -53,6 +53,7 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		LastAppliedRevision:    whole.LastAppliedRevision,
 		PartlyAppliedRevision:  whole.PartlyAppliedRevision,
 		Withheld:               whole.Withheld,
+		UsedReleases:           whole.UsedReleases,
 		LastVerified:           whole.LastVerified,
 		Karpenter:              whole.Karpenter,
 		OpenRemovals:           whole.OpenRemovals,

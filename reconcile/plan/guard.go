@@ -46,8 +46,8 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 		return "", "", false
 	}
 	return v1alpha1.ReasonStatusLost, fmt.Sprintf(
-		"the status knows of no revision that had %s: put it back into Git, or annotate the NodeSync with %s=%s",
-		c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
+		"the status knows of no revision that had %s: put it back into Git, or %s",
+		c.Ref, w.policy.howToRelease(c.UID)), true
 }
 
 // olderRevision holds what an older commit lacks: it is not what a commit has taken
@@ -60,12 +60,12 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 		return "", "", false
 	case still, w.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
-			"HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and lacks %s: push a newer commit, or annotate the NodeSync with %s=%s",
-			c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
+			"HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and lacks %s: push a newer commit, or %s",
+			c.Ref, w.policy.howToRelease(c.UID)), true
 	case w.policy.HistoryUnknown:
 		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(
-			"HEAD may be older than what was applied, as the Git host does not give out the history in between, and lacks %s: put it back into Git, or annotate the NodeSync with %s=%s",
-			c.Ref, v1alpha1.RemoveAnnotation, c.UID), true
+			"HEAD may be older than what was applied, as the Git host does not give out the history in between, and lacks %s: put it back into Git, or %s",
+			c.Ref, w.policy.howToRelease(c.UID)), true
 	}
 	return "", "", false
 }

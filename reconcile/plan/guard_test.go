@@ -207,6 +207,14 @@ func TestGuard(t *testing.T) {
 			},
 			want: []string{"Remove NodePool/b"},
 		},
+		"HEAD is older again, and the release was for the last time": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.policy.SetBack = true
+				c.policy.UsedUp = map[types.UID]bool{c.Object(poolRef("b")).GetUID(): true}
+			},
+			want: []string{"Hold NodePool/b OlderRevision"},
+		},
 		"classes are not counted, pools go first": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
 			given: func(t *testing.T, c *cluster) { c.have(t, owner, class("one"), class("two")) },

@@ -65,8 +65,8 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.Remova
 	}
 	begun := phase != "" && phase != v1alpha1.RemovalHeld && phase != v1alpha1.RemovalPacing
 	if other, waits := m.unheard(); waits && !begun && !m.policy.Released[uid] && (!m.policy.Deleting || other.Failure == "") {
-		message := fmt.Sprintf("%s has left Git, and another NodeSync may have it: waiting for %s; to remove %s without that, annotate NodeSync %s with %s=%s",
-			ref, other.waiting(), ref, m.policy.Owner.Name, v1alpha1.RemoveAnnotation, uid)
+		message := fmt.Sprintf("%s has left Git, and another NodeSync may have it: waiting for %s; to remove %s without that, %s",
+			ref, other.waiting(), ref, m.policy.howToRelease(uid))
 		return Kept{Ref: ref, UID: uid, By: other.String(), Message: message, Since: other.Since}, true
 	}
 	return Kept{}, false

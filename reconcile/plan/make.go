@@ -45,6 +45,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		p.Kept = m.keep()
 		p.Removals = m.candidates(p.Revision)
 		p.Returned = m.returned()
+		p.Used = m.used()
 		m.weighNodes(p)
 	}
 	p.Digest = m.digest(p, set)

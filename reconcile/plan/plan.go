@@ -28,6 +28,8 @@ type Plan struct {
 	// Kept are the entries that left and stay because of another NodeSync. Those that
 	// are recorded and not Returned keep their record, and are not driven on.
 	Kept []Kept
+	// Used are the objects that a person has released and that Git has: the release ends.
+	Used []Used
 	// InUse are the classes that were deleted while NodePools name them, the oldest
 	// first.
 	InUse []InUse
@@ -41,6 +43,12 @@ type Plan struct {
 	// Memo goes into the next Plan's Live, and saves it the comparison of what has
 	// not changed since.
 	Memo Memo
+}
+
+// Used is an object whose release is used up.
+type Used struct {
+	Ref render.Ref
+	UID types.UID
 }
 
 // Change is what would be done with one object of the Set.

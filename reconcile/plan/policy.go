@@ -37,6 +37,8 @@ type Policy struct {
 	HistoryUnknown bool
 	// Released are the UIDs of removals that a person has released by name.
 	Released map[types.UID]bool
+	// UsedUp are those whose release counts no more, as Git has had the object since.
+	UsedUp map[types.UID]bool
 	// Deleting says that the NodeSync itself is being deleted and takes
 	// everything with it: there is no Set, and nothing is weighed.
 	Deleting bool

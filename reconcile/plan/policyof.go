@@ -1,10 +1,6 @@
 package plan
 
 import (
-	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -21,6 +17,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		NewRevision: set == nil || isNew(sync, set),
 		StatusLost:  sync.Status.LastAppliedRevision == "",
 		Released:    released(sync),
+		UsedUp:      usedUp(sync),
 		Deleting:    !sync.DeletionTimestamp.IsZero(),
 	}
 	if doubt := sync.Status.Withheld; doubt != nil && set != nil && render.CommitOf(doubt.Revision) == render.CommitOf(set.Revision) {
@@ -42,16 +39,4 @@ func isNew(sync *v1alpha1.NodeSync, set *render.Set) bool {
 		return sync.Status.LastAppliedRevision != set.Revision
 	}
 	return sync.Status.LastAppliedInputs != set.Inputs.Fingerprint()
-}
-
-// released are the removals that a person has released by name, in an annotation
-// that holds UIDs between commas.
-func released(sync *v1alpha1.NodeSync) map[types.UID]bool {
-	uids := map[types.UID]bool{}
-	for uid := range strings.SplitSeq(sync.Annotations[v1alpha1.RemoveAnnotation], ",") {
-		if uid = strings.TrimSpace(uid); uid != "" {
-			uids[types.UID(uid)] = true
-		}
-	}
-	return uids
 }

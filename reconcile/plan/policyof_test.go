@@ -5,34 +5,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
-
-func TestReleased(t *testing.T) {
-	for name, c := range map[string]struct {
-		annotation string
-		want       map[types.UID]bool
-	}{
-		"none":        {"", map[types.UID]bool{}},
-		"one":         {"u1", map[types.UID]bool{"u1": true}},
-		"several":     {"u1,u2", map[types.UID]bool{"u1": true, "u2": true}},
-		"with blanks": {" u1 , u2\n", map[types.UID]bool{"u1": true, "u2": true}},
-		"commas only": {",,", map[types.UID]bool{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RemoveAnnotation: c.annotation}}}
-			if diff := cmp.Diff(c.want, released(sync)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-	if got := released(&v1alpha1.NodeSync{}); len(got) > 0 {
-		t.Errorf("without the annotation: %v", got)
-	}
-}
 
 func TestPolicyOf(t *testing.T) {
 	now := metav1.Now()

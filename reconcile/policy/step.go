@@ -115,6 +115,9 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 		}
 	}
 	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
+	for _, used := range planned.Used {
+		s.Event("ReleaseUsed", fmt.Sprintf("%s is in Git: its release by the annotation %s counts no more", used.Ref, v1alpha1.RemoveAnnotation))
+	}
 	for _, u := range planned.InUse {
 		if stalls := u.Since.Add(s.Sync.GetStallAfter()); s.Now.Before(stalls) {
 			s.WakeBy(stalls)

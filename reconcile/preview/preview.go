@@ -124,7 +124,6 @@ func (s *Step) see(ctx context.Context) (err error) {
 
 // render makes the Set.
 func (s *Step) render(ctx context.Context) error {
-	s.wanting.NotUpgraded = s.out.ChartsRefused
 	return s.own(s.wanting.Render(ctx))
 }
 

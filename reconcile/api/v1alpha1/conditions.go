@@ -15,8 +15,9 @@ const (
 	// <namespace>.<name>. Over 63 characters it is shortened, and the full
 	// name stands in an annotation of the same key.
 	OwnerLabel = "plumbline.dev/nodesync"
-	// RemoveAnnotation on a NodeSync releases one removal, by the object's UID,
-	// that is held because the status was lost.
+	// RemoveAnnotation on a NodeSync releases removals by the objects' UIDs, between commas,
+	// that are held because it is in doubt whether a commit took the entries out. The release
+	// of an object ends when Git has it (status.usedReleases).
 	RemoveAnnotation = "plumbline.dev/remove"
 	// StatusNotWrittenAnnotation on a NodeSync says that its status is that of an earlier
 	// pass, and why: the API server denies each write of it.

@@ -46,6 +46,12 @@ type NodeSyncStatus struct {
 	// +optional
 	Withheld *Withheld `json:"withheld,omitempty"`
 
+	// UsedReleases are the UIDs in the annotation plumbline.dev/remove that release nothing
+	// any more, as Git has had the object since. One counts again once the annotation has
+	// lacked it.
+	// +optional
+	UsedReleases []types.UID `json:"usedReleases,omitempty"`
+
 	// LastVerified is the revision whose signatures were verified last.
 	// +optional
 	LastVerified *VerifiedRevision `json:"lastVerified,omitempty"`

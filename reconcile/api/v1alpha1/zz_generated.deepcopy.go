@@ -7,6 +7,7 @@ package v1alpha1
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -409,6 +410,11 @@ func (in *NodeSyncStatus) DeepCopyInto(out *NodeSyncStatus) {
 		in, out := &in.Withheld, &out.Withheld
 		*out = new(Withheld)
 		**out = **in
+	}
+	if in.UsedReleases != nil {
+		in, out := &in.UsedReleases, &out.UsedReleases
+		*out = make([]types.UID, len(*in))
+		copy(*out, *in)
 	}
 	if in.LastVerified != nil {
 		in, out := &in.LastVerified, &out.LastVerified

@@ -1,0 +1,76 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// A person releases a removal for once: as soon as Git has the object, the release is used up,
+// or else the same UID would release the next removal as well, which nobody was asked about.
+
+// annotated are the UIDs in the annotation, which stand between commas.
+func annotated(sync *v1alpha1.NodeSync) map[types.UID]bool {
+	uids := map[types.UID]bool{}
+	for uid := range strings.SplitSeq(sync.Annotations[v1alpha1.RemoveAnnotation], ",") {
+		if uid = strings.TrimSpace(uid); uid != "" {
+			uids[types.UID(uid)] = true
+		}
+	}
+	return uids
+}
+
+// usedUp are the UIDs in the annotation that release nothing any more.
+func usedUp(sync *v1alpha1.NodeSync) map[types.UID]bool {
+	uids := annotated(sync)
+	maps.DeleteFunc(uids, func(uid types.UID, _ bool) bool { return !slices.Contains(sync.Status.UsedReleases, uid) })
+	return uids
+}
+
+// released are the removals that a person has released by name.
+func released(sync *v1alpha1.NodeSync) map[types.UID]bool {
+	uids := annotated(sync)
+	for _, uid := range sync.Status.UsedReleases {
+		delete(uids, uid)
+	}
+	return uids
+}
+
+// UsedReleases are the releases that are used up, those of this Plan with them, sorted. What
+// the annotation lacks is not among them: put in again, it counts again.
+func UsedReleases(sync *v1alpha1.NodeSync, made *Plan) []types.UID {
+	used := usedUp(sync)
+	for _, u := range made.Used {
+		used[u.UID] = true
+	}
+	if len(used) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(used))
+}
+
+// used are the released objects that Git has.
+func (m *maker) used() []Used {
+	var found []Used
+	for ref := range m.inSet {
+		if object := m.live.object(ref); object != nil && m.policy.Released[object.GetUID()] {
+			found = append(found, Used{Ref: ref, UID: object.GetUID()})
+		}
+	}
+	slices.SortFunc(found, func(a, b Used) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return found
+}
+
+// howToRelease says how a person releases a removal.
+func (p Policy) howToRelease(uid types.UID) string {
+	if p.UsedUp[uid] {
+		return fmt.Sprintf("take %s out of the annotation %s of the NodeSync, where its release was used up when Git had it, and put it in again once status.usedReleases lacks it",
+			uid, v1alpha1.RemoveAnnotation)
+	}
+	return fmt.Sprintf("annotate the NodeSync with %s=%s", v1alpha1.RemoveAnnotation, uid)
+}

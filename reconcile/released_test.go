@@ -1,0 +1,45 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestAReleaseIsForOnce: a person has released a removal, and Git has the entry: the status
+// says so, an event says it once, and the UID releases nothing any more.
+func TestAReleaseIsForOnce(t *testing.T) {
+	shared := newPlannedShelf(t)
+	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(plannedYAML)}}, inForce: "1.14.1"}
+	w.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
+		Management: "Managed", Namespace: "kube-system", Cluster: "prod-eu", Region: "eu-west-1", Version: "1.14.1", Identity: shared.identity,
+		CRDs: &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}, Controller: &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"},
+	}
+	const class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}\nspec:\n  role: nodes\n  amiSelectorTerms: [{alias: al2023@latest}]\n  subnetSelectorTerms: [{id: subnet-1234}]\n  securityGroupSelectorTerms: [{id: sg-1234}]\n"
+	w.files["prod/nodes/class.yaml"] = &fstest.MapFile{Data: []byte(class)}
+	object := w.server.Definition(t, class).Desired
+	object.SetLabels(map[string]string{v1alpha1.OwnerLabel: namespace + ".prod"})
+	if err := w.server.ApplyAs(t.Context(), object, v1alpha1.FieldManager, true); err != nil {
+		t.Fatal(err)
+	}
+	uid := w.server.Object(render.Ref{Kind: render.EC2NodeClass, Name: "default"}).GetUID()
+	w.sync.Annotations = map[string]string{v1alpha1.RemoveAnnotation: string(uid)}
+	b := w.bed(t, shared)
+	for range 2 {
+		p := b.pass()
+		p.run(t.Context(), p.attempt()...)
+		if _, err := p.conclude(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if used := b.read().Status.UsedReleases; len(used) != 1 || used[0] != uid {
+			t.Fatalf("used: %v, want %s; %v", used, uid, p.Fault)
+		}
+	}
+	if got := strings.Count(strings.Join(b.told(), "\n"), "ReleaseUsed EC2NodeClass/default is in Git"); got != 1 {
+		t.Errorf("%d events say that the release is used", got)
+	}
+}
