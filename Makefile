@@ -69,7 +69,8 @@ test: system ## Unit tests with the race detector, the sandbox's tests, the stor
 
 .PHONY: test-full
 test-full: export PLUMBLINE_FULL = 1
-test-full: test ## The stories that are too long for `make test`, too, and a minute of each fuzz target
+test-full: export PLUMBLINE_DRAWS ?= 0
+test-full: test ## The stories that are too long for `make test`, too, other draws for properties, and a minute of each fuzz target
 	@$(MAKE) --no-print-directory fuzz-smoke FUZZTIME=1m
 
 .PHONY: test-unit

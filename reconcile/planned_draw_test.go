@@ -48,20 +48,19 @@ func drawGuard(rt *rapid.T) v1alpha1.Guard {
 
 // drawInstalled draws how far Karpenter is.
 func (w *plannedWorld) drawInstalled(rt *rapid.T, identity string) {
-	k := &v1alpha1.KarpenterStatus{Management: "Managed", Namespace: "kube-system", Cluster: "prod-eu", Region: "eu-west-1", Version: "1.14.1", Identity: identity}
-	switch rapid.SampledFrom([]string{"installed", "installed", "installed", "older", "rolled back", "none"}).Draw(rt, "Karpenter") {
-	case "none":
+	how := rapid.SampledFrom([]string{"installed", "installed", "installed", "older", "rolled back", "none"}).Draw(rt, "Karpenter")
+	if how == "none" {
 		return
-	case "older":
-		k.Version, k.Identity = "1.13.0", "older"
-	case "rolled back":
-		k.Version, k.Identity = "1.13.0", "older"
+	}
+	k := w.install(identity)
+	if how != "installed" {
+		k.Version, k.Identity, k.CRDs.Version, k.Controller.Version = "1.13.0", "older", "1.13.0", "1.13.0"
+		w.inForce = k.Version
+	}
+	if how == "rolled back" {
 		k.Target = &v1alpha1.ChartTarget{Version: "1.14.1", Identity: identity, Step: v1alpha1.ChartRolledBack, Message: "Karpenter 1.14.1 did not come up"}
 	}
-	k.CRDs = &v1alpha1.ReleaseStatus{Revision: 1, Version: k.Version}
-	k.Controller = &v1alpha1.ReleaseStatus{Revision: 1, Version: k.Version}
 	k.ClusterARN = rapid.SampledFrom([]string{"", "arn:aws:eks:eu-west-1:1:cluster/prod-eu"}).Draw(rt, "verified before")
-	w.sync.Status.Karpenter, w.inForce = k, k.Version
 }
 
 // drawKarpenter draws plumbline.yaml: right, or with one thing wrong.

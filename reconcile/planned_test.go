@@ -1,12 +1,17 @@
 package reconcile
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/preview"
@@ -26,17 +31,10 @@ type outcome struct {
 func TestPlanAndPassSayTheSame(t *testing.T) {
 	shared := newPlannedShelf(t)
 	seen := map[string]int{}
-	rapid.Check(t, func(rt *rapid.T) {
-		w := drawPlanned(t, rt, shared)
-		b := w.bed(t, shared)
-		planned, renamed := w.preview(t, b)
-		passed := w.pass(b)
-		if renamed != "" {
-			// AWS, which only the daemon asks, confirms no name here.
-			planned = outcome{Stopped: renamed}
-		}
-		if diff := cmp.Diff(planned, passed); diff != "" {
-			rt.Fatalf("plumbline.yaml:\n%s\nthe plan (-) and the pass (+) differ:\n%s", w.files["prod/plumbline.yaml"].Data, diff)
+	property.Check(t, func(rt *rapid.T) {
+		passed, diff := drawPlanned(t, rt, shared).compare(t, shared)
+		if diff != "" {
+			rt.Fatal(diff)
 		}
 		seen[kindOf(passed)]++
 	})
@@ -45,6 +43,40 @@ func TestPlanAndPassSayTheSame(t *testing.T) {
 			t.Errorf("no drawn commit came to %q: %v", kind, seen)
 		}
 	}
+}
+
+// TestPlanAndPassOfARefusedValue: the version in Git is in force, so that nothing waits for the
+// charts, and definitions are refused for themselves.
+func TestPlanAndPassOfARefusedValue(t *testing.T) {
+	shared := newPlannedShelf(t)
+	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{
+		"prod/plumbline.yaml":  {Data: []byte(plannedYAML + "values: {hostNetwork: true}\n")},
+		"prod/nodes/pool.yaml": {Data: []byte(poolText("a", "default", "{key: kubernetes.io/arch, operator: In, values: [s390x]}"))},
+	}}
+	w.install(shared.identity)
+	passed, diff := w.compare(t, shared)
+	if diff != "" {
+		t.Fatal(diff)
+	}
+	if !strings.HasPrefix(passed.Stopped, "prod/nodes/pool.yaml") {
+		t.Errorf("stopped: %s", passed.Stopped)
+	}
+}
+
+// compare is what a pass comes to, and how what the plan says differs from it.
+func (w *plannedWorld) compare(t *testing.T, shared *plannedShelf) (passed outcome, difference string) {
+	t.Helper()
+	b := w.bed(t, shared)
+	planned, renamed := w.preview(t, b)
+	passed = w.pass(b)
+	if renamed != "" {
+		// AWS, which only the daemon asks, confirms no name here.
+		planned = outcome{Stopped: renamed}
+	}
+	if diff := cmp.Diff(planned, passed); diff != "" {
+		return passed, fmt.Sprintf("plumbline.yaml:\n%s\nthe plan (-) and the pass (+) differ:\n%s", w.files["prod/plumbline.yaml"].Data, diff)
+	}
+	return passed, ""
 }
 
 func kindOf(o outcome) string {

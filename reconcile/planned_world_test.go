@@ -104,6 +104,17 @@ version: 1.14.1
 nodes: [./nodes]
 `
 
+// install has Karpenter installed as plannedYAML says.
+func (w *plannedWorld) install(identity string) *v1alpha1.KarpenterStatus {
+	release := &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}
+	k := &v1alpha1.KarpenterStatus{
+		Management: "Managed", Namespace: "kube-system", Cluster: "prod-eu", Region: "eu-west-1", Version: release.Version, Identity: identity,
+		CRDs: release, Controller: release.DeepCopy(),
+	}
+	w.sync.Status.Karpenter, w.inForce = k, release.Version
+	return k
+}
+
 // bed is the daemon in the world.
 func (w *plannedWorld) bed(t *testing.T, shared *plannedShelf) *bed {
 	t.Helper()

@@ -14,11 +14,8 @@ import (
 // says so, an event says it once, and the UID releases nothing any more.
 func TestAReleaseIsForOnce(t *testing.T) {
 	shared := newPlannedShelf(t)
-	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(plannedYAML)}}, inForce: "1.14.1"}
-	w.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{
-		Management: "Managed", Namespace: "kube-system", Cluster: "prod-eu", Region: "eu-west-1", Version: "1.14.1", Identity: shared.identity,
-		CRDs: &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}, Controller: &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"},
-	}
+	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(plannedYAML)}}}
+	w.install(shared.identity)
 	const class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}\nspec:\n  role: nodes\n  amiSelectorTerms: [{alias: al2023@latest}]\n  subnetSelectorTerms: [{id: subnet-1234}]\n  securityGroupSelectorTerms: [{id: sg-1234}]\n"
 	w.files["prod/nodes/class.yaml"] = &fstest.MapFile{Data: []byte(class)}
 	object := w.server.Definition(t, class).Desired

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -15,7 +16,7 @@ import (
 // the objects and their order are the same: EC2NodeClasses, then NodePools,
 // each by name.
 func TestOrder(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	property.Check(t, func(r *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,4}`), 1, 8, rapid.ID).Draw(r, "names")
 		var texts []string
 		var want []render.Ref

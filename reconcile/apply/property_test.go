@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
@@ -157,7 +158,7 @@ func TestProperties(t *testing.T) {
 		servers["API server"] = connect(t, *kubeconfig)
 	}
 	for name, s := range servers {
-		t.Run(fmt.Sprintf("%s: unchanged means no write", name), rapid.MakeCheck(unchangedMeansNoWrite(s, known)))
-		t.Run(fmt.Sprintf("%s: one apply settles", name), rapid.MakeCheck(oneApplySettles(s, known)))
+		t.Run(fmt.Sprintf("%s: unchanged means no write", name), property.Of(unchangedMeansNoWrite(s, known)))
+		t.Run(fmt.Sprintf("%s: one apply settles", name), property.Of(oneApplySettles(s, known)))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -94,7 +95,7 @@ func TestClassifyIsTotal(t *testing.T) {
 		meaning{context.DeadlineExceeded, fault.Transient, "TimedOut"},
 		meaning{&fault.Error{Class: fault.Waiting, Reason: "Waiting", Err: errors.New("known")}, fault.Waiting, "Waiting"},
 	)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		class, err := tree(t, leaves, 4)
 		got := fault.Classify(err)
 		if got == nil {

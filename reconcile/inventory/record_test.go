@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -62,7 +63,7 @@ func TestNext(t *testing.T) {
 // A pool stays in the record until it is verified gone, whatever happens to it, and
 // its name for ever.
 func TestNoPoolIsForgotten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		r := Record{}
 		live, open := Objects{}, map[render.Ref]types.UID{}
 		serial := 0

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -123,7 +124,7 @@ func mutations(server *applytest.Server) map[string]func(*rapid.T, *world) {
 func TestEqualDigestsEqualDeeds(t *testing.T) {
 	server := applytest.New(t)
 	var same, differ int
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		w := newWorld(t, server)
 		for _, pool := range []string{"a", "b", "c"} {
 			w.live.NodeClaims = append(w.live.NodeClaims, claims(pool, rapid.IntRange(0, 3).Draw(t, "nodes of "+pool))...)

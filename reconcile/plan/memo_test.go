@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -177,7 +178,7 @@ var sameWords = cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt
 // found saves work and nothing else.
 func TestAMemoChangesNoPlan(t *testing.T) {
 	server := applytest.New(t)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		w := newWorld(t, server)
 		memo := w.plan(t, server).Memo
 		for range 2 {
@@ -197,7 +198,7 @@ func TestAMemoChangesNoPlan(t *testing.T) {
 // TestTheSetAgainstItselfIsEmpty: what was applied whole needs no change.
 func TestTheSetAgainstItselfIsEmpty(t *testing.T) {
 	server := applytest.New(t)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		w := newWorld(t, server)
 		server.Reset()
 		for _, object := range w.set.Objects {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -96,7 +97,7 @@ func (w *world) plan(t *rapid.T, server *applytest.Server) *plan.Plan {
 // may go is ours, is not in Git, and is no more than the guard allows.
 func TestNothingGoesBeyondTheGuard(t *testing.T) {
 	server := applytest.New(t)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		w := newWorld(t, server)
 		p := w.plan(t, server)
 		inGit, poolsInGit := map[render.Ref]bool{}, 0
@@ -146,7 +147,7 @@ func TestNothingGoesBeyondTheGuard(t *testing.T) {
 // and Changes stand in the order of their Stages.
 func TestAPlanDoesNotHangOnOrder(t *testing.T) {
 	server := applytest.New(t)
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		w := newWorld(t, server)
 		first := w.plan(t, server)
 		w.set.Objects = rapid.Permutation(w.set.Objects).Draw(t, "objects")

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -158,7 +159,7 @@ func TestTheHostIsAskedForTheHistory(t *testing.T) {
 // TestAStatusWithoutARevision: whatever else is written into a status, as long as it knows
 // of no revision that was applied it counts as lost.
 func TestAStatusWithoutARevision(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		status := v1alpha1.NodeSyncStatus{
 			ObservedGeneration:    rapid.Int64Range(-1, 3).Draw(t, "observed"),
 			LastAttemptedRevision: rapid.SampledFrom([]string{"", "main@sha1:a"}).Draw(t, "attempted"),

@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/plumbline-dev/plumbline/internal/property"
 )
 
 // An idle removal is never written: what did not move is the same, pass after pass.
 func TestNextIsIdempotent(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := newModel(rapid.IntRange(0, 2).Draw(t, "nodes"))
 		m.record = map[string]Seen{}
 		o := m.observe(true, true)
@@ -31,7 +33,7 @@ func TestNextIsIdempotent(t *testing.T) {
 // Instances that run on without a NodeClaim, while EC2's answers lag and flap: the
 // removal does not end before they do.
 func TestALivingInstanceIsNeverGone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := newModel(rapid.IntRange(1, 3).Draw(t, "nodes"))
 		m.steady = rapid.Bool().Draw(t, "steady clock")
 		for range 3 {

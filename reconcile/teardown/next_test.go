@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -142,7 +143,7 @@ func (m *model) do(t *rapid.T, a Action, recorded, held bool, o Observation) {
 }
 
 func TestNextKeepsItsPromises(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		m := newModel(rapid.IntRange(0, 3).Draw(t, "nodes"))
 		m.steady = rapid.Bool().Draw(t, "steady clock")
 		toggle := func(b *bool) func(*rapid.T) {

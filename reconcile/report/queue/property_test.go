@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/plumbline-dev/plumbline/internal/property"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
@@ -18,7 +19,7 @@ import (
 // they were said, and none is posted twice but where a kill fell between the
 // host's answer and the ledger's write.
 func TestKilledAnywhere(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		l := newLife(t)
 		steps := map[string]func(*rapid.T){
 			"push":    l.push,
