@@ -16,7 +16,7 @@ import (
 const seed = "1"
 
 // Variable names the environment variable with another seed, a decimal number; 0 takes a
-// random one. A failure says with which -rapid.seed it can be had again.
+// random one. A failure prints the -rapid.seed that repeats it.
 const Variable = "PLUMBLINE_DRAWS"
 
 var fix = sync.OnceFunc(func() {
