@@ -53,17 +53,23 @@ func heldVerdict(changes []Held, removals []v1alpha1.Removal) Verdict {
 	if len(changed) > 0 {
 		what, why = append([]string{"change of " + finding.Some(changed)}, what...), changes[0].Message
 	}
-	brief := "held: removal of "
-	if len(changed) > 0 {
-		brief = "held: change of " + firstOf(changed)
-	} else {
-		brief += firstName(removals)
-	}
 	return Verdict{
 		Class: Stuck, Reason: v1alpha1.ReasonHeld,
 		Message: fmt.Sprintf("held: %s: %s", strings.Join(what, ", "), why),
-		Brief:   fault.Brief{What: brief + ": " + why},
+		Brief:   fault.Brief{What: heldBrief(changes, removals) + ": " + why},
 	}
+}
+
+// heldBrief names the first that is held and counts the rest.
+func heldBrief(changes []Held, removals []v1alpha1.Removal) string {
+	if len(changes) == 0 {
+		return "held: removal of " + firstName(removals)
+	}
+	var names []string
+	for _, c := range changes {
+		names = append(names, c.Ref.String())
+	}
+	return "held: change of " + firstOf(names)
 }
 
 // namesOf names the first few removals and counts the rest.

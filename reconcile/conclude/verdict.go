@@ -54,13 +54,15 @@ func (s *Step) Verdict() Verdict {
 	case s.Unfetched != nil:
 		return verdictOf(fault.Classify(s.Unfetched))
 	case s.NotUpgraded != nil:
-		return verdictOf(fault.Classify(fault.Several(append([]error{s.NotUpgraded}, fault.Apart(s.Unwritten)...))))
+		return s.withHeld(verdictOf(fault.Classify(fault.Several(append([]error{s.NotUpgraded}, fault.Apart(s.Unwritten)...)))))
 	case s.Unwritten != nil:
-		return verdictOf(fault.Classify(s.Unwritten))
+		return s.withHeld(s.withCharts(verdictOf(fault.Classify(s.Unwritten)), ""))
 	case len(stalled(status.Removals)) > 0:
-		return stalledVerdict(stalled(status.Removals))
-	case len(s.Held)+len(heldRemovals(status.Removals)) > 0:
-		return heldVerdict(s.Held, heldRemovals(status.Removals))
+		removals := stalled(status.Removals)
+		return s.withCharts(stalledVerdict(removals), firstName(removals)+": removal stalled")
+	case s.holds():
+		held := heldRemovals(status.Removals)
+		return s.withCharts(heldVerdict(s.Held, held), heldBrief(s.Held, held))
 	}
 	return s.stateVerdict()
 }
@@ -73,10 +75,8 @@ func (s *Step) stateVerdict() Verdict {
 		return s.applying()
 	case len(s.InUse) > 0:
 		return s.classInUse(s.InUse[0])
-	case s.Unpulled != nil:
-		return verdictOf(fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", s.Unpulled)))
-	case s.Unkept != nil:
-		return verdictOf(fault.Classify(fmt.Errorf("%w; what the charts made is left as it is, and definitions are applied", s.Unkept)))
+	case s.uncharted() != nil:
+		return verdictOf(s.uncharted())
 	case s.Fought != "":
 		return s.fight()
 	case len(s.Drifted) > 0:

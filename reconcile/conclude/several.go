@@ -1,0 +1,57 @@
+package conclude
+
+import (
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+)
+
+// uncharted says why the charts are not as Git has them, where the pass went on over
+// what is installed; nil where they are, or where Verdict has said it first.
+func (s *Step) uncharted() *fault.Error {
+	switch {
+	case s.Unpulled != nil:
+		return fault.Classify(fmt.Errorf("%w; the charts stay as they are installed, and definitions are applied", s.Unpulled))
+	case s.Unkept != nil:
+		return fault.Classify(fmt.Errorf("%w; what the charts made is left as it is, and definitions are applied", s.Unkept))
+	}
+	return nil
+}
+
+// holds says that the guard, or a lost status, holds something.
+func (s *Step) holds() bool { return len(s.Held)+len(heldRemovals(s.Sync.Status.Removals)) > 0 }
+
+// withCharts puts the refusal of the charts before a verdict on something else: another
+// commit may be needed for each. brief is what a commit status has of that verdict.
+func (s *Step) withCharts(v Verdict, brief string) Verdict {
+	charts := s.uncharted()
+	if charts == nil {
+		return v
+	}
+	return verdictOf(charts).and(v, brief)
+}
+
+// withHeld puts what is held behind a verdict on something else.
+func (s *Step) withHeld(v Verdict) Verdict {
+	if !s.holds() {
+		return v
+	}
+	held := heldRemovals(s.Sync.Status.Removals)
+	return v.and(heldVerdict(s.Held, held), heldBrief(s.Held, held))
+}
+
+// and is two verdicts in one, the first of them first. The graver one gives class and
+// reason. A commit status, which is short, has brief, which names the second one, before
+// the words of the first; without one it has those of the graver.
+func (v Verdict) and(second Verdict, brief string) Verdict {
+	both := v
+	if second.Class > v.Class {
+		both = second
+	}
+	both.Message = v.Message + "; " + second.Message
+	if brief != "" {
+		both.Brief = v.Brief
+		both.Brief.What = brief + "; " + v.Brief.What
+	}
+	return both
+}

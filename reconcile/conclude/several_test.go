@@ -1,0 +1,89 @@
+package conclude
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/release"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestHeldRemovalsDoNotHideTheCharts: a commit can have more than one thing that a person
+// has to act on, and each is in the message, the refusal of the charts first.
+func TestHeldRemovalsDoNotHideTheCharts(t *testing.T) {
+	contradiction := &charts.ContradictionError{Value: "settings.clusterName", Given: "b", Field: "cluster.name", Want: "a", Why: "both cannot hold"}
+	stalledSince := metav1.NewTime(time.Unix(0, 0))
+	held := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalHeld, Message: "2 NodePools leave, 1 may"}
+	stalled := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalDraining, Message: "PDB web/web", Stalled: &stalledSince}
+	const heldWords = "held: removal of NodePool/old: 2 NodePools leave, 1 may"
+	cases := map[string]struct {
+		found   Found
+		removal v1alpha1.Removal
+		reason  string
+		// words are of the message, in their order, and brief of the commit status.
+		words, brief []string
+	}{
+		"refused": {
+			Found{Unpulled: contradiction}, held, v1alpha1.ReasonRefused,
+			[]string{"settings.clusterName", "the charts stay as they are installed", heldWords},
+			[]string{"held: removal of NodePool/old; ", "settings.clusterName"},
+		},
+		"refused by a gate": {
+			Found{NotUpgraded: &release.NoRevisionError{Release: "karpenter", Revision: 3}}, held, v1alpha1.ReasonUpgradeFailed,
+			[]string{"revision 3", heldWords},
+			[]string{"held: removal of NodePool/old; ", "revision 3"},
+		},
+		"not corrected": {
+			Found{Unkept: contradiction}, held, v1alpha1.ReasonRefused,
+			[]string{"settings.clusterName", "is left as it is", heldWords},
+			[]string{"held: removal of NodePool/old; ", "settings.clusterName"},
+		},
+		"not pulled yet": {
+			Found{Unpulled: &charts.UnreachableError{Chart: "karpenter", Err: errors.New("no route")}}, held, v1alpha1.ReasonHeld,
+			[]string{"no route", heldWords},
+			[]string{"held: removal of NodePool/old; ", "no route"},
+		},
+		"refused, a removal stalled": {
+			Found{Unpulled: contradiction}, stalled, v1alpha1.ReasonRefused,
+			[]string{"settings.clusterName", "removal of NodePool/old stalled: PDB web/web"},
+			[]string{"NodePool/old: removal stalled; ", "settings.clusterName"},
+		},
+		"a change that failed": {
+			Found{Unwritten: errors.New("odd")}, held, v1alpha1.ReasonHeld,
+			[]string{"odd", heldWords},
+			[]string{"held: removal of NodePool/old; odd"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Removals: []v1alpha1.Removal{c.removal}}}
+			s := &Step{Sync: sync, Before: sync, Found: c.found}
+			v := s.Verdict()
+			if v.Class != Stuck || v.Reason != c.reason {
+				t.Errorf("verdict %v, reason %s, want %s", v.Class, v.Reason, c.reason)
+			}
+			inOrder(t, v.Message, c.words)
+			inOrder(t, v.CommitText(), c.brief)
+		})
+	}
+}
+
+// inOrder looks for words in a text, each behind the one before.
+func inOrder(t *testing.T, text string, words []string) {
+	t.Helper()
+	rest := text
+	for _, w := range words {
+		_, after, ok := strings.Cut(rest, w)
+		if !ok {
+			t.Errorf("lacks %q, or has it elsewhere: %s", w, text)
+			return
+		}
+		rest = after
+	}
+}
