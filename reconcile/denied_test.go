@@ -9,7 +9,9 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -115,7 +117,22 @@ func TestADeniedNodeSyncIsReported(t *testing.T) {
 		return c.Patch(ctx, object, patch, options...)
 	}})
 	b.deniesOn(denied, refusal)
-	b.concluded(b.pass(), applied, func(p *pass) { p.sync.Status.LastAppliedRevision = p.snapshot.Revision })
+	changed := func(p *pass) { p.sync.Status.LastAppliedRevision = p.snapshot.Revision }
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.ObjectName("plumbline.status-not-written-", "prod")}, Data: map[string]string{"message": "theirs"}}
+	if err := b.client.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	b.told()
+	b.concluded(b.pass(), applied, changed)
+	if said := strings.Join(b.told(), "\n"); standIn() != "" || !strings.Contains(said, "it is in the way") {
+		t.Errorf("another client has the ConfigMap, which says %q; events:\n%s", standIn(), said)
+	}
+	if err := b.client.Delete(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	b.concluded(b.pass(), applied, changed)
+	b.memories = memory.Store[remembered]{} // a daemon that comes after this one
+	b.concluded(b.pass(), applied, changed)
 	if said := standIn(); !strings.Contains(said, "denies each write of this NodeSync's status") {
 		t.Errorf("the ConfigMap says %q", said)
 	}

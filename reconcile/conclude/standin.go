@@ -46,13 +46,26 @@ func (s *Step) writeStandIn(ctx context.Context, message string) error {
 	object.Data = map[string]string{standInKey: message}
 	err := s.Client.Create(ctx, object)
 	if apierrors.IsAlreadyExists(err) {
-		err = s.Client.Update(ctx, object)
+		err = s.rewriteStandIn(ctx, object)
 	}
 	if err != nil {
 		return fmt.Errorf("write ConfigMap %s/%s: %w", object.Namespace, object.Name, err)
 	}
 	s.Memory.standIn = standInMemory{known: true, message: message}
 	return nil
+}
+
+// rewriteStandIn has the one that is there say the same, unless another client has made it.
+func (s *Step) rewriteStandIn(ctx context.Context, next *corev1.ConfigMap) error {
+	last := &corev1.ConfigMap{}
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(next), last); err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(last, s.Sync) {
+		return fmt.Errorf("it is in the way, and does not belong to NodeSync %s; delete or rename it", s.Sync.Name)
+	}
+	last.Data = next.Data
+	return s.Client.Update(ctx, last)
 }
 
 // dropStandIn deletes it once the NodeSync tells the truth itself. What fails is tried again
