@@ -26,8 +26,9 @@ type Cache struct {
 
 // kept is what came of a source, with everything it was made from.
 type kept struct {
-	inputs  Inputs
-	objects []keptObject
+	inputs   Inputs
+	objects  []keptObject
+	warnings []string
 }
 
 // keptObject is an object with what it was made of.

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/plumbline-dev/plumbline/render/document"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
@@ -23,23 +21,23 @@ type draft struct {
 	lineOf func(path string) int
 }
 
-// read reads the objects of one source.
-func (r *run) read(ctx context.Context, files *tree, s source) ([]draft, Errors, error) {
+// read reads the objects of one source. The warnings are of files without any.
+func (r *run) read(ctx context.Context, files *tree, s source) (drafts []draft, warnings []string, errs Errors, err error) {
 	if s.kustomize {
 		return r.build(ctx, files, s.name)
 	}
-	drafts, errs, err := readFile(files, s.name)
+	drafts, errs, err = readFile(files, s.name)
+	if err != nil || len(errs) > 0 {
+		return nil, nil, errs, err
+	}
+	if len(drafts) == 0 {
+		warnings = append(warnings, withoutDefinition(s.name))
+	}
 	if s.listed {
+		errs = refuseLocal(drafts)
 		drafts = slices.DeleteFunc(drafts, isLocal)
 	}
-	return drafts, errs, err
-}
-
-// isLocal says whether kustomize would leave an object out.
-func isLocal(d draft) bool {
-	object, _ := d.value.(map[string]any)
-	value, found, err := unstructured.NestedFieldNoCopy(object, "metadata", "annotations", kustomize.LocalAnnotation)
-	return err == nil && found && value != "false"
+	return drafts, warnings, errs, nil
 }
 
 func readFile(files *tree, name string) ([]draft, Errors, error) {
@@ -50,24 +48,36 @@ func readFile(files *tree, name string) ([]draft, Errors, error) {
 		}
 		return nil, nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	parse := document.Parse
-	if path.Ext(name) == ".json" {
-		parse = document.ParseJSON
+	if isEmptied(data) {
+		return nil, Errors{emptied(name)}, nil
 	}
-	documents, err := parse(data)
+	documents, err := parse(name, data)
 	if err != nil {
 		return nil, Errors{textError(name, err)}, nil
 	}
-	var drafts []draft
 	for _, doc := range documents {
 		if err := files.left.hold(doc.Values); err != nil {
 			return nil, nil, err
 		}
+	}
+	return draftsOf(name, documents), nil, nil
+}
+
+func parse(name string, data []byte) ([]document.Document, error) {
+	if path.Ext(name) == ".json" {
+		return document.ParseJSON(data)
+	}
+	return document.Parse(data)
+}
+
+func draftsOf(name string, documents []document.Document) []draft {
+	var drafts []draft
+	for _, doc := range documents {
 		for _, one := range unpack(doc) {
 			drafts = append(drafts, draft{Origin{File: name, Line: one.Line}, one.Value, one.LineOf})
 		}
 	}
-	return drafts, nil, nil
+	return drafts
 }
 
 // unpack takes lists of objects apart.
@@ -84,28 +94,32 @@ func unpack(doc document.Document) []document.Document {
 }
 
 // build builds the kustomization of a folder.
-func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, Errors, error) {
+func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, []string, Errors, error) {
 	found := r.listings[folder]
 	files.inputs.add(found.inputs)
-	resources, err := []kustomize.Resource(nil), found.err
+	seen, resources, err := &drawn{tree: files}, []kustomize.Resource(nil), found.err
 	if err == nil {
-		resources, err = found.kustomization.Build(ctx, r.runner, files)
+		seen.resources = found.kustomization.Resources()
+		resources, err = found.kustomization.Build(ctx, r.runner, seen)
 	}
 	if err != nil {
 		errs, ok := kustomizeErrors(err)
 		if !ok {
-			return nil, nil, fmt.Errorf("build %s: %w", folder, err)
+			return nil, nil, nil, fmt.Errorf("build %s: %w", folder, err)
 		}
-		return nil, errs, nil
+		return nil, nil, errs, nil
+	}
+	if len(seen.errs) > 0 {
+		return nil, nil, seen.errs, nil
 	}
 	drafts := make([]draft, 0, len(resources))
 	for _, resource := range resources {
 		if err := files.left.hold(valuesOf(resource.Object)); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		drafts = append(drafts, draft{Origin{File: resource.File}, resource.Object, func(string) int { return 0 }})
 	}
-	return drafts, nil, nil
+	return drafts, seen.warnings, nil, nil
 }
 
 // valuesOf is how many values something holds.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -73,8 +74,9 @@ type run struct {
 	// listings are the kustomizations, by folder.
 	listings map[string]listing
 
-	objects []Object
-	errs    Errors
+	objects  []Object
+	warnings []string
+	errs     Errors
 }
 
 // sources lists what objects come from. The folder itself and its plumbline.yaml
@@ -138,11 +140,11 @@ func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
 	if err := r.failed.find(one, r.snap); err != nil {
 		return kept{}, nil, err
 	}
-	drafts, errs, err := r.read(ctx, files, one)
+	drafts, warnings, errs, err := r.read(ctx, files, one)
 	if err != nil {
 		return kept{}, nil, r.failed.note(one, files.inputs, err)
 	}
-	now, before := kept{inputs: files.inputs}, r.before[one].byContent()
+	now, before := kept{inputs: files.inputs, warnings: warnings}, r.before[one].byContent()
 	for _, d := range drafts {
 		if err := ctx.Err(); err != nil {
 			return kept{}, nil, fmt.Errorf("render %s: %w", one.name, err)
@@ -173,6 +175,7 @@ func (r *run) make(ctx context.Context, d draft, before map[content]Object) (kep
 func (r *run) keep(one source, what kept) {
 	r.after[one] = what
 	r.tree.inputs.add(what.inputs)
+	r.warnings = append(r.warnings, what.warnings...)
 	for _, one := range what.objects {
 		r.objects = append(r.objects, one.Object)
 	}
@@ -188,27 +191,23 @@ func (r *run) conclude(name string) (*Set, error) {
 	case len(r.objects) == 0:
 		return nil, &EmptyError{Path: name}
 	default:
-		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs.clone(), Warnings: warningsOn(r.objects)}, nil
+		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs.clone(), Warnings: warningsOn(r.warnings, r.objects)}, nil
 	}
 }
 
 // mostWarned is how many warnings a Set has: a commit can have any number.
 const mostWarned = 5
 
-// warningsOn are those on the first few objects, and how many more there are.
-func warningsOn(objects []Object) []string {
-	var warnings []string
-	more := 0
+// warningsOn are those on the first few files and objects, and how many more there are.
+func warningsOn(files []string, objects []Object) []string {
+	all := slices.Sorted(slices.Values(files))
 	for i := range objects {
-		switch {
-		case objects[i].Warning == "":
-		case len(warnings) < mostWarned:
-			warnings = append(warnings, fmt.Sprintf("%s: %s", objects[i].Origin, objects[i].Warning))
-		default:
-			more++
+		if objects[i].Warning != "" {
+			all = append(all, fmt.Sprintf("%s: %s", objects[i].Origin, objects[i].Warning))
 		}
 	}
-	if more > 0 {
+	warnings := all[:min(len(all), mostWarned)]
+	if more := len(all) - len(warnings); more > 0 {
 		warnings = append(warnings, fmt.Sprintf("and %d more warnings like these", more))
 	}
 	return warnings

@@ -3,7 +3,6 @@ package render_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,7 +90,7 @@ func TestSources(t *testing.T) {
 				"plumbline.yaml": plumblineYAML, "k/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [b.yaml, ../base]\n",
 				"k/b.yaml": "# the second\n" + pool("b"), "k/unused.yaml": "no", "base/plumbline.yaml": "no", "base/Kustomization": "resources: [a.json, local.yaml]\n",
 				"base/a.json":     `{"apiVersion":"karpenter.sh/v1","kind":"NodePool","metadata":{"name":"a"}}`,
-				"base/local.yaml": strings.Replace(pool("local"), "  name: local", "  name: local\n  annotations: {config.kubernetes.io/local-config: \"true\"}", 1),
+				"base/local.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: local\n  annotations: {config.kubernetes.io/local-config: \"true\"}\n",
 			},
 			[]string{"NodePool/a base/a.json:1", "NodePool/b k/b.yaml:2"},
 		},

@@ -22,6 +22,11 @@ func (c *checker) check() {
 	c.programs()
 	k := c.kustomization
 	c.each("resources", k.Resources)
+	for _, reference := range k.Resources {
+		if name := path.Join(c.folder, reference); !c.guard.isFolder(name) {
+			c.guard.resources[name] = true
+		}
+	}
 	c.each("components", k.Components)
 	c.each("crds", k.Crds)
 	c.each("configurations", k.Configurations)

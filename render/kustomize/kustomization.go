@@ -2,6 +2,7 @@ package kustomize
 
 import (
 	"io/fs"
+	"maps"
 
 	"sigs.k8s.io/kustomize/api/types"
 )
@@ -18,6 +19,8 @@ type Kustomization struct {
 	ownTypes bool
 	// files are all that it lists, where it does nothing else.
 	files []string
+	// resources are the files that objects come from, its own and those of what it draws upon.
+	resources map[string]bool
 }
 
 // Read reads the kustomization of a folder. What is wrong with it is an error of
@@ -29,7 +32,7 @@ func Read(fsys fs.FS, folder string) (*Kustomization, error) {
 	if files.failure != nil {
 		return nil, files.failure
 	}
-	k := &Kustomization{folder: folder, file: file, read: g.kustomizations, refusals: g.refusals, ownTypes: g.ownTypes}
+	k := &Kustomization{folder: folder, file: file, read: g.kustomizations, refusals: g.refusals, ownTypes: g.ownTypes, resources: g.resources}
 	if len(k.refusals) == 0 {
 		k.files = listed(g, folder)
 	}
@@ -40,3 +43,7 @@ func Read(fsys fs.FS, folder string) (*Kustomization, error) {
 // result is false where it, or one that it draws upon, does more than list files
 // under resources, or is refused: Build makes it then, or says why not.
 func (k *Kustomization) Files() ([]string, bool) { return k.files, len(k.files) > 0 }
+
+// Resources returns the files that are named under resources, in it and in those that
+// it draws upon.
+func (k *Kustomization) Resources() map[string]bool { return maps.Clone(k.resources) }
