@@ -25,9 +25,9 @@ func denied(err error) bool { return apierrors.IsForbidden(err) || fault.Unstora
 // written: the one of an earlier pass stands there, and would be believed. An annotation
 // tells the CLI, an event and the commit status people.
 func (s *Step) reportUnsaved(ctx context.Context, refused error) {
-	s.Fault = &fault.Error{Class: fault.Transient, Reason: v1alpha1.ReasonStatusNotWritten, Err: fmt.Errorf(
+	s.Fault = fault.StatusNotWritten(fmt.Errorf(
 		"the API server denies each write of this NodeSync's status, which is that of an earlier pass: let the daemon patch nodesyncs/status: %s",
-		finding.Bounded(s.Memory.Hide(refused.Error()), maxRemovalMessage))}
+		finding.Bounded(s.Memory.Hide(refused.Error()), maxRemovalMessage)))
 	s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return !n.Written })
 	s.WakeAt = s.Began.Add(s.Sync.GetRetryInterval())
 	s.Sync.Status = *s.Before.Status.DeepCopy()

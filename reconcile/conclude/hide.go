@@ -1,7 +1,6 @@
 package conclude
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 
@@ -48,8 +47,7 @@ func (h *hidden) fault(err *fault.Error) *fault.Error {
 	if err == nil || h.hide(err.Error()) == err.Error() {
 		return err
 	}
-	brief := err.Brief().Map(h.hide)
-	return &fault.Error{Class: err.Class, Reason: err.Reason, Err: errors.New(h.hide(err.Error())), Short: &brief}
+	return err.Map(h.hide)
 }
 
 // error is an error without what is hidden, classified as it was.

@@ -70,7 +70,7 @@ func (s *Step) stale(err error) error {
 		return nil
 	}
 	if apierrors.IsConflict(err) {
-		s.Fault = &fault.Error{Class: fault.Superseded, Reason: "Conflict", Err: err}
+		s.Fault = fault.Classify(err)
 		s.Notes = slices.DeleteFunc(s.Notes, func(n finding.Note) bool { return !n.Written })
 		return nil
 	}

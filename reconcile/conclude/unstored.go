@@ -39,8 +39,8 @@ func (s *Step) saveLess(ctx context.Context, refused error) error {
 
 // notStored says that a status was refused, and what is in the cluster instead.
 func notStored(refused error, instead string) *fault.Error {
-	return &fault.Error{Class: fault.Transient, Reason: v1alpha1.ReasonStatusNotWritten, Err: fmt.Errorf(
-		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(refused.Error(), maxRemovalMessage))}
+	return fault.StatusNotWritten(fmt.Errorf(
+		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(refused.Error(), maxRemovalMessage)))
 }
 
 // least is the least of a status that says the truth: what removals and charts go by,

@@ -11,7 +11,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -181,7 +180,7 @@ func (s *Step) resolveLive(ctx context.Context) error {
 	s.Schema, err = s.Schemas.Get(s.SchemaIdentity, func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		crds, err := s.readCRDs(ctx, s.View.CRDs)
 		if err == nil && cluster.Generations(crds) != s.SchemaIdentity {
-			err = &fault.Error{Class: fault.Superseded, Reason: v1alpha1.ReasonWaiting, Err: errors.New("the CRDs have changed while they were read: they are read again")}
+			err = fault.ReadAgain(errors.New("the CRDs have changed while they were read: they are read again"))
 		}
 		return crds, err
 	})
@@ -205,7 +204,7 @@ func (s *Step) readCRDs(ctx context.Context, read func(context.Context, []string
 			break
 		}
 	}
-	return nil, &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: err}
+	return nil, fault.Waits(err)
 }
 
 // lacks says who brings a CRD that is not there.

@@ -54,8 +54,8 @@ func CheckManager(all []v1alpha1.NodeSync, sync *v1alpha1.NodeSync) error {
 		if k := other.Status.Karpenter; k == nil || k.Management != string(render.Managed) || other.UID == sync.UID || !comesBefore(other, sync) {
 			continue
 		}
-		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonConflict, Err: fmt.Errorf(
-			"NodeSync %s/%s installs Karpenter's charts already: set management: External in this one's plumbline.yaml, or delete the other", other.Namespace, other.Name)}
+		return fault.Conflict(fmt.Errorf(
+			"NodeSync %s/%s installs Karpenter's charts already: set management: External in this one's plumbline.yaml, or delete the other", other.Namespace, other.Name))
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func CheckFixed(k *v1alpha1.KarpenterStatus, wanted *render.Karpenter) (renamed,
 		err = fixedInstall(k, wanted)
 	}
 	if err != nil {
-		return renamed, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: err}
+		return renamed, fault.Refused(err)
 	}
 	return renamed, nil
 }

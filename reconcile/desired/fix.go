@@ -31,7 +31,7 @@ func (d *Desired) CheckRename(verified bool) error {
 	if d.Renamed == nil || verified {
 		return nil
 	}
-	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: d.Renamed}
+	return fault.Refused(d.Renamed)
 }
 
 // InForce says why the charts are not changed, and what goes on meanwhile.

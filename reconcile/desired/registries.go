@@ -65,7 +65,7 @@ func (s *Step) registrySecret(ctx context.Context, host, name string) (*corev1.S
 	secret, err := s.Secret(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("read secret %s, which spec.charts.registries names for %s: %w", name, host, err)
-		return nil, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonChartFailed, Err: err}
+		return nil, fault.ChartFailed(err)
 	}
 	return secret, nil
 }

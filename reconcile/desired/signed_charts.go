@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 )
@@ -43,7 +42,7 @@ func (s *Step) verifyCharts(ctx context.Context, ref charts.Ref, resolved *chart
 func (s *Step) chartSigners(ctx context.Context, name string) (charts.Signers, error) {
 	fail := func(err error) (charts.Signers, error) {
 		err = fmt.Errorf("read secret %s, which spec.charts.verify names: %w", name, err)
-		return charts.Signers{}, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonVerificationError, Err: err}
+		return charts.Signers{}, fault.Unverifiable(err)
 	}
 	secret, err := s.Secret(ctx, name)
 	if err != nil {

@@ -146,5 +146,5 @@ func (s *Step) missingValues(ctx context.Context, from render.ValuesFrom, there 
 			message = fmt.Sprintf("it has not the label that lets a commit use it: kubectl label %s %s -n %s %s=true", from.Kind, from.Name, s.Sync.Namespace, v1alpha1.ValuesLabel)
 		}
 	}
-	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf("values of %s: %s", from, message)}
+	return fault.Waits(fmt.Errorf("values of %s: %s", from, message))
 }

@@ -1,6 +1,9 @@
 package fault
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // Class says what an error means for the next pass.
 type Class int
@@ -44,6 +47,12 @@ func (e *Error) Error() string {
 		}
 	}
 	return message
+}
+
+// Map is the error with its texts changed: class and reason stay, and what it wraps is gone.
+func (e *Error) Map(change func(string) string) *Error {
+	brief := e.Brief().Map(change)
+	return &Error{Class: e.Class, Reason: e.Reason, Err: errors.New(change(e.Error())), Short: &brief}
 }
 
 // Unwrap returns what went wrong.

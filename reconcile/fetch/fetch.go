@@ -8,7 +8,6 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -110,7 +109,7 @@ func (s *Step) secret(ctx context.Context, name string) (*corev1.Secret, error) 
 	secret, err := s.Secret(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("read secret %s, which the NodeSync names: %w", name, err)
-		return nil, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonSourceFailed, Err: err}
+		return nil, fault.SourceFailed(err)
 	}
 	return secret, nil
 }

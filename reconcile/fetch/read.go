@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
@@ -33,10 +32,7 @@ func (s *Step) read(ctx context.Context, notBefore time.Time) (*render.Snapshot,
 	older := applied != "" && snapshot.Commit != render.CommitOf(applied) && s.Order(render.CommitOf(applied)) == source.OrderOlder
 	if last := s.Sync.Status.LastVerified; older || last != nil && last.Newer != nil {
 		// What it lacks says nothing: the host lags behind.
-		return nil, began, &fault.Error{
-			Class: fault.Transient, Reason: v1alpha1.ReasonOlderRevision,
-			Err: fmt.Errorf("%s is older than what was applied", render.ShortRevision(snapshot.Revision)),
-		}
+		return nil, began, fault.OlderRevision(fmt.Errorf("%s is older than what was applied", render.ShortRevision(snapshot.Revision)))
 	}
 	return snapshot, began, nil
 }

@@ -129,7 +129,7 @@ func (s *Step) signers(ctx context.Context, name string) (signature.Keys, error)
 	secret, err := s.Secret(ctx, name)
 	if err != nil {
 		err = fmt.Errorf("read secret %s, which spec.source.git.verify names: %w", name, err)
-		return signature.Keys{}, &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonVerificationError, Err: err}
+		return signature.Keys{}, fault.Unverifiable(err)
 	}
 	if err := grant.CheckNodeSync(secret, s.Sync.Name); err != nil {
 		return signature.Keys{}, err

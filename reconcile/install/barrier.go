@@ -17,15 +17,15 @@ import (
 func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified bool) *fault.Error {
 	switch {
 	case verdict.Reason == cloud.ReasonAuthorityDiffers:
-		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonRefused, Err: fmt.Errorf(
-			"cluster.name %s is another cluster's, so Karpenter's charts are not changed: %s; a controller of that name terminates the other cluster's instances", k.Cluster, verdict.Message)}
+		return fault.Refused(fmt.Errorf(
+			"cluster.name %s is another cluster's, so Karpenter's charts are not changed: %s; a controller of that name terminates the other cluster's instances", k.Cluster, verdict.Message))
 	case verdict.OK, verdict.Reason == cloud.ReasonInstancesInvisible:
 		return nil // the certificate authority is that of the cluster
 	case allowUnverified || !firstInstall(k):
 		return nil
 	}
-	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonCloudUnverified, Err: fmt.Errorf(
-		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verdict.Message)}
+	return fault.CloudUnverified(fmt.Errorf(
+		"EKS cluster %s is not confirmed to be this cluster: %s; Karpenter is installed or adopted once it is, or with spec.guard.allowUnverifiedAccount: true", k.Cluster, verdict.Message))
 }
 
 // firstInstall says that no controller of plumbline's was ever installed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -30,9 +29,9 @@ func (s *Step) sameClusterName(ctx context.Context) error {
 		}
 		name := upgrade.ClusterName(containers)
 		if want := s.Karpenter.Cluster.Name; name != "" && name != want {
-			return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonConflict, Err: fmt.Errorf(
+			return fault.Conflict(fmt.Errorf(
 				"deployment/%s in %s runs as cluster %q (CLUSTER_NAME), and plumbline.yaml has cluster.name %q: Karpenter knows its instances by that name: "+
-					"set cluster.name to it, or correct settings.clusterName where that is wrong", deployment.Name, deployment.Namespace, name, want)}
+					"set cluster.name to it, or correct settings.clusterName where that is wrong", deployment.Name, deployment.Namespace, name, want))
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
@@ -73,7 +74,7 @@ func (s *Step) gatesRefused(identity string) error {
 		return nil
 	case last.noWayBack != "":
 		s.WakeBy(last.at.Add(s.Retry))
-		return held(last.noWayBack)
+		return fault.Held(errors.New(last.noWayBack))
 	case f != nil && f.Class == fault.Terminal:
 		s.WakeBy(last.at.Add(s.Retry))
 		return last.err

@@ -21,7 +21,7 @@ func (s *Step) Refused() (why, err error) {
 	}
 	switch k.Target.Step {
 	case v1alpha1.ChartRolledBack:
-		return upgradeFailed(k.Target.Message), nil
+		return fault.UpgradeFailed(errors.New(k.Target.Message)), nil
 	case v1alpha1.ChartChecking:
 		return s.gatesRefused(identity), nil
 	default:
@@ -34,12 +34,4 @@ func (s *Step) Refused() (why, err error) {
 func InForce(k *v1alpha1.KarpenterStatus, failed error) bool {
 	f := fault.Classify(failed)
 	return f != nil && f.Class == fault.Terminal && upgrade.InForce(*k) != ""
-}
-
-func held(message string) error {
-	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonHeld, Err: errors.New(message)}
-}
-
-func upgradeFailed(message string) error {
-	return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonUpgradeFailed, Err: errors.New(message)}
 }

@@ -162,15 +162,15 @@ func (s *Step) pauseCharts(action upgrade.Action) error {
 			s.WakeBy(s.Now.Add(asking))
 		}
 	case upgrade.Hold:
-		return held(a.Message)
+		return fault.Held(errors.New(a.Message))
 	case upgrade.Stall:
 		s.WakeBy(s.Now.Add(s.Retry))
-		return &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonStalled, Err: errors.New(a.Message)}
+		return fault.Stalled(errors.New(a.Message))
 	case upgrade.Fail:
 		if s.k().Target.Step != v1alpha1.ChartRolledBack {
 			s.WakeBy(s.Now.Add(asking))
 		}
-		return upgradeFailed(a.Message)
+		return fault.UpgradeFailed(errors.New(a.Message))
 	}
 	return nil
 }

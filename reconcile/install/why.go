@@ -2,8 +2,10 @@ package install
 
 import (
 	"context"
+	"errors"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -28,7 +30,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 		return err
 	}
 	if seen.NoWayBack != "" && !s.approved() {
-		return held(seen.NoWayBack)
+		return fault.Held(errors.New(seen.NoWayBack))
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 )
@@ -27,10 +26,10 @@ func (s *Step) recordable(ctx context.Context) error {
 	if goes, err := s.namespaceGoes(ctx); err != nil || !goes {
 		return err
 	}
-	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonNamespaceTerminating, Err: fmt.Errorf(
+	return fault.NamespaceTerminating(fmt.Errorf(
 		"namespace %s is being deleted, and no ConfigMap can be created in it: a removal is recorded in one before it begins, so nothing is drained; "+
 			"set onDelete: Orphan to leave the nodes and let the namespace go (kubectl patch nodesync %s -n %s --type=merge -p '{\"spec\":{\"onDelete\":\"Orphan\"}}')",
-		s.Sync.Namespace, s.Sync.Name, s.Sync.Namespace)}
+		s.Sync.Namespace, s.Sync.Name, s.Sync.Namespace))
 }
 
 // namespaceGoes says whether the NodeSync goes with its namespace: nothing can be
@@ -60,6 +59,6 @@ func (s *Step) servedOrGone(ctx context.Context) error {
 	if len(missing) == len(cluster.CRDNames()) {
 		return nil
 	}
-	return &fault.Error{Class: fault.Waiting, Reason: v1alpha1.ReasonWaiting, Err: fmt.Errorf(
-		"drain the nodes: %s: install Karpenter's CRDs again, or set onDelete: Orphan to keep the nodes", established.Message)}
+	return fault.Waits(fmt.Errorf(
+		"drain the nodes: %s: install Karpenter's CRDs again, or set onDelete: Orphan to keep the nodes", established.Message))
 }
