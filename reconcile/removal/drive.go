@@ -79,6 +79,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		AskedAt:     s.Memory.askedAt,
 		DiagnosedAt: s.Memory.diagnosedAt,
 		Absent:      s.Memory.absent,
+		Evicted:     s.Memory.evicted,
 		Controller:  s.controllerGate(),
 		Cloud:       s.cloudGate(),
 		Arrivals:    on.arrivals,
@@ -89,7 +90,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Holds:       s.holds(),
 	}, driven)
 	s.Memory.askedAt, s.Memory.absent = result.AskedAt, result.Absent
-	s.Memory.diagnosedAt = result.DiagnosedAt
+	s.Memory.diagnosedAt, s.Memory.evicted = result.DiagnosedAt, result.Evicted
 	s.reachPhases(driven, result.Removals)
 	s.reportDriven(result)
 	unforgotten := s.forgetGone(ctx, result.Removals)

@@ -110,6 +110,8 @@ type Memory struct {
 	// its answers lack, and for how long.
 	askedAt time.Time
 	absent  map[string]teardown.Absence
+	// evicted are the NodeClaims that end and whose pods are noted.
+	evicted map[types.UID]bool
 	// diagnosedAt is when what keeps the nodes of removals was looked for.
 	diagnosedAt time.Time
 }

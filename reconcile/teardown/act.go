@@ -48,6 +48,9 @@ func (d *drive) act(ctx context.Context, items []*item) (overtaken []*item, err 
 	for i, a := range wanted {
 		if done[i] {
 			d.did(a.it, a.do)
+			if claim, ended := a.do.(DeleteNodeClaim); ended {
+				d.result.Evicted[claim.UID] = true // its pods were noted before
+			}
 		}
 		if apierrors.IsConflict(failures[i]) && !slices.Contains(overtaken, a.it) {
 			overtaken = append(overtaken, a.it)

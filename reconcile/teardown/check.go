@@ -117,12 +117,12 @@ func (s step) noting(o Observation) step {
 		case Forget:
 			return s
 		case Note:
-			s.actions[i] = Note{Fresh: fresh, Seen: seen, Workloads: a.Workloads}
+			s.actions[i] = Note{Fresh: fresh, Seen: seen, Workloads: join(a.Workloads, o.Evicted)}
 			return s
 		}
 	}
-	if s.phase != v1alpha1.RemovalHeld && len(fresh)+len(seen) > 0 {
-		s.actions = append([]Action{Note{Fresh: fresh, Seen: seen}}, s.actions...)
+	if s.phase != v1alpha1.RemovalHeld && len(fresh)+len(seen)+len(o.Evicted) > 0 {
+		s.actions = append([]Action{Note{Fresh: fresh, Seen: seen, Workloads: o.Evicted}}, s.actions...)
 	}
 	return s
 }

@@ -55,6 +55,8 @@ type Pass struct {
 	AskedAt  time.Time
 	// Absent is the last Result's: instances that EC2's answers lack.
 	Absent map[string]Absence
+	// Evicted are the last Result's: NodeClaims that end and whose pods are noted.
+	Evicted map[types.UID]bool
 
 	Controller Gate
 	Cloud      Gate
@@ -84,6 +86,8 @@ type Result struct {
 	// provider ID, for the next Pass.
 	AskedAt time.Time
 	Absent  map[string]Absence
+	// Evicted are the NodeClaims that end and whose pods are noted, by UID, for the next Pass.
+	Evicted map[types.UID]bool
 	// DiagnosedAt is when what keeps nodes was looked for last, for the next Pass.
 	DiagnosedAt time.Time
 	// Again is when the next pass is wanted, beyond what watches bring; zero
@@ -108,7 +112,7 @@ const soon = time.Second
 // what Next wants to know, writes the record, and acts.
 func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (Result, error) {
 	d := &drive{
-		World: w, Pass: p, result: Result{AskedAt: p.AskedAt, Absent: p.Absent, DiagnosedAt: p.DiagnosedAt},
+		World: w, Pass: p, evicted: map[types.UID]bool{}, result: Result{AskedAt: p.AskedAt, Absent: p.Absent, Evicted: p.Evicted, DiagnosedAt: p.DiagnosedAt},
 		pods: podReader{reader: w.Live, read: map[podsOf][]ownedPod{}},
 	}
 	for _, r := range removals {
@@ -134,6 +138,8 @@ type drive struct {
 	records *records
 	result  Result
 	pods    podReader
+	// evicted are the NodeClaims of the Result's Evicted, before their pods are noted.
+	evicted map[types.UID]bool
 	// leader is what Leader has answered in this pass.
 	leader *Gate
 }
@@ -165,6 +171,9 @@ func (d *drive) run(ctx context.Context) error {
 	for _, it := range d.open() {
 		it.seen.Recorded = recorded[it.before.UID]
 	}
+	if err := d.observeEvicted(ctx); err != nil {
+		return err
+	}
 	next, err := d.decide(ctx)
 	if err != nil {
 		return err
@@ -175,6 +184,7 @@ func (d *drive) run(ctx context.Context) error {
 	if err := d.saveRecords(ctx); err != nil {
 		return d.lookAgain(err)
 	}
+	d.evictedAreNoted()
 	overtaken, failure := d.act(ctx, d.open())
 	failure = d.lookAgain(errors.Join(failure, d.actAgain(ctx, overtaken)))
 	d.result.Undiagnosed = d.diagnose(ctx)
@@ -249,7 +259,7 @@ func (d *drive) answer(ctx context.Context) (answered bool, err error) {
 		for _, a := range it.actions {
 			switch a := a.(type) {
 			case ReadPods:
-				if it.seen.Pods, err = d.pods.readPods(ctx, a.Nodes, d.records.workloads()); err != nil {
+				if it.seen.Pods, err = d.pods.readPods(ctx, a.Nodes, append(d.records.workloads(), d.evictedOf()...)); err != nil {
 					return false, err
 				}
 				answered = true

@@ -70,6 +70,9 @@ type Observation struct {
 	// Pods are those of the nodes that are ended next, and of those that were; nil
 	// where they were not read in this pass.
 	Pods *Pods
+	// Evicted are workloads that the record lacks, with pods on nodes that another than the
+	// removal ends meanwhile.
+	Evicted []Workload
 
 	// EC2 is its answer in this pass; nil where it has none.
 	EC2 *Answer

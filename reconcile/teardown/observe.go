@@ -37,7 +37,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	entry := d.records.entries[it.before.UID]
 	it.seen = Observation{
 		Recorded: before.Recorded, EC2: before.EC2, Silence: before.Silence, Shown: before.Shown,
-		Pods: before.Pods, Leader: before.Leader,
+		Pods: before.Pods, Leader: before.Leader, Evicted: before.Evicted,
 		Noted: entry.Instances, Unaskable: unaskable(entry.Instances), Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
 		Successor: d.Successor(it.before), Grace: d.grace(it.before),

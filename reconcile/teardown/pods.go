@@ -67,6 +67,7 @@ type ownedPod struct {
 	made       metav1.Time
 	// unready says that it has a condition Ready that is not True.
 	unready bool
+	node    string
 }
 
 // readPods answers ReadPods: noted are the workloads in the records of all open
@@ -230,7 +231,7 @@ func owned(pods []corev1.Pod) []ownedPod {
 		unready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
 		})
-		kept = append(kept, ownedPod{name: pod.Name, uid: pod.UID, owner: owner.UID, made: pod.CreationTimestamp, unready: unready})
+		kept = append(kept, ownedPod{name: pod.Name, uid: pod.UID, owner: owner.UID, made: pod.CreationTimestamp, unready: unready, node: pod.Spec.NodeName})
 	}
 	return kept
 }

@@ -15,14 +15,23 @@ import (
 // runs adds a pod of ReplicaSet web that runs on a node, created at a time, and Ready or not.
 func (s *stage) runs(name, node string, made time.Time, ready corev1.ConditionStatus) {
 	s.t.Helper()
+	s.runsOf("web", name, node, made, ready)
+}
+
+// runsOf is runs for any ReplicaSet; without a node the pod is Pending.
+func (s *stage) runsOf(of, name, node string, made time.Time, ready corev1.ConditionStatus) {
+	s.t.Helper()
 	yes := true
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(made),
-			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "uid-web", Controller: &yes}},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: of, UID: types.UID("uid-" + of), Controller: &yes}},
 		},
 		Spec:   corev1.PodSpec{NodeName: node},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+	}
+	if node == "" {
+		pod.Status.Phase = corev1.PodPending
 	}
 	if err := s.client.Create(s.t.Context(), pod); err != nil {
 		s.t.Fatal(err)

@@ -29,14 +29,15 @@ import (
 // stage is a cluster and an account in memory, with a Karpenter that is played
 // by hand.
 type stage struct {
-	t      *testing.T
-	client client.Client
-	cache  client.Reader
-	live   client.Reader
-	sync   *v1alpha1.NodeSync
-	now    time.Time
-	asked  time.Time
-	absent map[string]Absence
+	t       *testing.T
+	client  client.Client
+	cache   client.Reader
+	live    client.Reader
+	sync    *v1alpha1.NodeSync
+	now     time.Time
+	asked   time.Time
+	absent  map[string]Absence
+	evicted map[types.UID]bool
 
 	instances map[string]cloud.Instance
 	questions int
@@ -140,7 +141,7 @@ func (s *stage) write() {
 func (s *stage) drive() error {
 	var err error
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
-		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent,
+		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent, Evicted: s.evicted,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
 		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, GoesTo: s.goesTo, Pace: s.pace, DiagnosedAt: s.diagnosed,
 	}, s.sync.Status.Removals)
@@ -174,7 +175,7 @@ func (s *stage) pass() []string {
 	if err := s.drive(); err != nil {
 		s.t.Fatalf("pass: %v", err)
 	}
-	s.asked, s.absent, s.diagnosed = s.last.AskedAt, s.last.Absent, s.last.DiagnosedAt
+	s.asked, s.absent, s.diagnosed, s.evicted = s.last.AskedAt, s.last.Absent, s.last.DiagnosedAt, s.last.Evicted
 	s.sync.Status.Removals = nil
 	for _, r := range s.last.Removals {
 		if r.Phase != v1alpha1.RemovalGone {
