@@ -21,7 +21,8 @@ import (
 )
 
 // Found is what a pass has found, the words of it not redacted yet. Every string and
-// every error in it is redacted, however deep it lies, but for what is tagged
+// every error in it is redacted, in structs, slices and pointers however deep, but for what is
+// tagged
 // `redact:"-"`: names, by which an object is known.
 type Found struct {
 	finding.Findings

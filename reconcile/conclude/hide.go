@@ -68,8 +68,8 @@ func (m *Memory) HideCredential(secret string) { m.read = append(m.read, secret)
 // Hide takes all of them out of a message.
 func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
 
-// Redact takes what came out of Secrets from all that a pass is going to say. It is the
-// one place, and comes before any of it is said.
+// Redact takes what came out of Secrets from all that a pass has found, before any of it is
+// reported. Text that is made after it goes through Memory.Hide.
 func (s *Step) Redact() {
 	s.Memory.hidden.addCredentials(s.Memory.read)
 	if s.Memory.hidden.empty() {

@@ -20,12 +20,12 @@ import (
 func (s *Step) saveLess(ctx context.Context, refused error) error {
 	whole := *s.Sync.Status.DeepCopy()
 	s.Notes, s.WakeAt = nil, s.Began.Add(s.Sync.GetRetryInterval())
-	s.Fault = notStored(refused, "the removals are recorded without their messages")
+	s.Fault = s.notStored(refused, "the removals are recorded without their messages")
 	s.Sync.Status = s.least(whole, whole.Removals)
 	err := s.writeStatus(ctx)
 	if fault.Unstorable(err) {
 		unrecorded := len(whole.Removals) - len(s.Before.Status.Removals)
-		s.Fault = notStored(refused, fmt.Sprintf("%d removals are not recorded, and none of them begins: remove fewer entries in one commit", max(unrecorded, 0)))
+		s.Fault = s.notStored(refused, fmt.Sprintf("%d removals are not recorded, and none of them begins: remove fewer entries in one commit", max(unrecorded, 0)))
 		s.Sync.Status = s.least(whole, s.Before.Status.Removals)
 		// What is not recorded is in doubt still, if it was.
 		s.Sync.Status.LastAppliedRevision, s.Sync.Status.Withheld = s.Before.Status.LastAppliedRevision, s.Before.Status.Withheld
@@ -38,9 +38,9 @@ func (s *Step) saveLess(ctx context.Context, refused error) error {
 }
 
 // notStored says that a status was refused, and what is in the cluster instead.
-func notStored(refused error, instead string) *fault.Error {
+func (s *Step) notStored(refused error, instead string) *fault.Error {
 	return fault.StatusNotWritten(fmt.Errorf(
-		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(refused.Error(), maxRemovalMessage)))
+		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(s.Memory.Hide(refused.Error()), maxRemovalMessage)))
 }
 
 // least is the least of a status that says the truth: what removals and charts go by,

@@ -33,7 +33,9 @@ type Wait struct {
 // Note is one event to come.
 type Note struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
-	Type, Reason, Message string
+	Type    string `redact:"-"`
+	Reason  string `redact:"-"`
+	Message string
 	// Written says that it is about what the pass has written to the cluster: no later
 	// pass finds that again.
 	Written bool

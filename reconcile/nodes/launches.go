@@ -24,7 +24,10 @@ const (
 )
 
 // Launchless is a pool that gets no nodes, and why.
-type Launchless struct{ Pool, Why string }
+type Launchless struct {
+	Pool string `redact:"-"`
+	Why  string
+}
 
 // Launches looks for pools that get no nodes.
 type Launches struct {
