@@ -113,7 +113,7 @@ type Settings struct {
 }
 
 // Reconcile runs one pass over one NodeSync.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ctrl.Result, err error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	sync := &v1alpha1.NodeSync{}
 	if err := r.Client.Get(ctx, req.NamespacedName, sync); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -128,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		return ctrl.Result{RequeueAfter: wait}, err
 	}
 	if !sync.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
-		return ctrl.Result{}, nil // concluded; what keeps it is not ours
+		return ctrl.Result{}, nil // concluded; only finalizers of others keep it
 	}
 	filled, unheard := r.watches.Listen(ctx)
 	if !filled && unheard == nil {
@@ -141,10 +141,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	defer r.endLane(repository)
 	ctx = confine.For(ctx, repository)
 	p := r.begin(sync)
-	defer func() { result, err = p.conclude(ctx) }()
+	p.take(ctx, unheard)
+	return p.conclude(ctx)
+}
 
+// take takes the steps that are the NodeSync's turn. What goes wrong is in what the pass has
+// found. unheard is why watches could not begin.
+func (p *pass) take(ctx context.Context, unheard error) {
+	sync := p.sync
 	switch {
-	case sync.Namespace != r.Settings.Namespace:
+	case sync.Namespace != p.Settings.Namespace:
 		p.Elsewhere = true // its Secrets must not be read
 	case unheard != nil:
 		p.WakeBy(p.now.Add(p.sync.GetRetryInterval())) // no watch will
@@ -159,7 +165,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	default:
 		p.run(ctx, p.attempt()...)
 	}
-	return result, err
 }
 
 // recall returns what is remembered of a NodeSync.
@@ -178,7 +183,7 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 	r.Reports.Forget(name)
 }
 
-// newest is the NodeSync that a pass goes by, unless it is to be looked at again after wait.
+// newest returns the NodeSync that a pass goes by, or how long to wait for a cache that lags.
 func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (sync *v1alpha1.NodeSync, wait time.Duration, err error) {
 	name := client.ObjectKeyFromObject(cached)
 	m := r.recall(name, cached.UID)

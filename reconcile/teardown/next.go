@@ -151,8 +151,8 @@ func upTo(phase, last v1alpha1.RemovalPhase) v1alpha1.RemovalPhase {
 	return phase
 }
 
-// begun says that the removal is past Pacing.
-func begun(r v1alpha1.Removal) bool { return rank(r.Phase) > rank(v1alpha1.RemovalPacing) }
+// pastPacing says that the removal has ended NodeClaims, or may have, or is over.
+func pastPacing(r v1alpha1.Removal) bool { return rank(r.Phase) > rank(v1alpha1.RemovalPacing) }
 
 // Deleted is a removal whose object was deleted just now.
 func Deleted(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) v1alpha1.Removal {

@@ -98,7 +98,7 @@ func (m *model) do(t *rapid.T, a Action, recorded, held bool, o Observation) {
 	case RestoreGrowth:
 		m.grow()
 	case StopGrowth:
-		if !begun(*m.status) && (!o.Arrivals.Open || !o.Grace.Open || !o.Cloud.Open || len(o.NodeClaims) > 0 && !o.Successor.Open && len(o.undeleted()) > 0) {
+		if !pastPacing(*m.status) && (!o.Arrivals.Open || !o.Grace.Open || !o.Cloud.Open || len(o.NodeClaims) > 0 && !o.Successor.Open && len(o.undeleted()) > 0) {
 			t.Fatalf("growth is stopped behind a closed gate")
 		}
 		if m.pool != nil {
@@ -116,7 +116,7 @@ func (m *model) do(t *rapid.T, a Action, recorded, held bool, o Observation) {
 		if !o.Controller.Open || !o.Cloud.Open || !o.Successor.Open || o.Leader == nil || !o.Leader.Open {
 			t.Fatalf("%s behind a closed gate", a)
 		}
-		if !begun(*m.status) && (!o.Arrivals.Open || !o.Grace.Open) {
+		if !pastPacing(*m.status) && (!o.Arrivals.Open || !o.Grace.Open) {
 			t.Fatalf("%s before the removal may begin", a)
 		}
 		if o.Pods == nil || o.Pods.Waiting != "" {

@@ -16,7 +16,7 @@ func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if open {
 		return step{}, true
 	}
-	if o.alive() && o.GrowthWithheld && (!begun(r) || !o.Successor.Open) {
+	if o.alive() && o.GrowthWithheld && (!pastPacing(r) || !o.Successor.Open) {
 		s.actions = []Action{RestoreGrowth{}}
 	}
 	return s.asking(o), false
@@ -25,7 +25,7 @@ func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 // gates are what has to be open for the next step of a pool's removal. What has
 // been deleted already needs none.
 func (o Observation) gates(r v1alpha1.Removal) []gate {
-	left, begins := len(o.undeleted()) > 0, !begun(r)
+	left, begins := len(o.undeleted()) > 0, !pastPacing(r)
 	if !left && (!begins || !o.alive()) {
 		return nil
 	}
@@ -177,7 +177,7 @@ func scaling(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 // by then, whether EC2 can be asked or not.
 func verifying(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	phase := upTo(r.Phase, v1alpha1.RemovalVerifyingCloud)
-	if begun(r) {
+	if pastPacing(r) {
 		phase = v1alpha1.RemovalVerifyingCloud
 	}
 	if s, open := closed(phase, unknown, o.cloud()); !open {
