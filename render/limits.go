@@ -105,10 +105,15 @@ func (a *allowance) object(values int) error {
 type SlowError struct {
 	Path  string
 	Limit time.Duration
+	// Reading says that the files took so long, not what is made of them.
+	Reading bool
 }
 
 // Error says what to do.
 func (e *SlowError) Error() string {
+	if e.Reading {
+		return fmt.Sprintf("to read the files for %s takes more than %s: move what is no definition out of the path, and put files in the place of symlinks", e.Path, e.Limit)
+	}
 	return fmt.Sprintf("to check the definitions below %s takes more than %s: move what is no definition out of the path, or split them over several NodeSyncs", e.Path, e.Limit)
 }
 

@@ -11,7 +11,7 @@ import (
 type History interface {
 	// Known lists the commits since the applied one that changed an input, the newest
 	// first, where that is known without asking anybody.
-	Known(applied string) (commits []string, known bool)
+	Known(ctx context.Context, applied string) (commits []string, known bool)
 	// Ask asks the Git host for them.
 	Ask(ctx context.Context, applied string) ([]string, error)
 }
@@ -25,7 +25,7 @@ type history struct {
 // commits are those that the revision added and that changed an input, the newest
 // first; none where there is none: then the verdict is reported only on HEAD. What is not
 // known has to be asked for, once for each revision.
-func (s *Step) commits() (commits []string, known bool) {
+func (s *Step) commits(ctx context.Context) (commits []string, known bool) {
 	if last := s.Memory.history; last.head == s.Commit {
 		return last.commits, true
 	}
@@ -33,7 +33,7 @@ func (s *Step) commits() (commits []string, known bool) {
 	if applied == "" || applied == s.Commit {
 		known = true
 	} else {
-		commits, known = s.History.Known(applied)
+		commits, known = s.History.Known(ctx, applied)
 	}
 	if known {
 		s.Memory.history = history{head: s.Commit, commits: commits}

@@ -79,7 +79,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		At:          s.Began,
 	}
 	if head != s.Commit {
-		commits, known := s.commits()
+		commits, known := s.commits(ctx)
 		if !known {
 			return false, nil
 		}

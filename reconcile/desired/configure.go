@@ -13,8 +13,15 @@ import (
 )
 
 // Configure reads plumbline.yaml and refuses a commit that moves what the first
-// install has fixed.
+// install has fixed. One whose files took too long to read is not read again for a while.
 func (s *Step) Configure(ctx context.Context) error {
+	if err := s.slowLately(s.readKey()); err != nil {
+		return err
+	}
+	return s.tooSlow(s.readKey(), s.configure(ctx))
+}
+
+func (s *Step) configure(ctx context.Context) error {
 	karpenter, err := render.ReadKarpenter(*s.Snapshot, s.Sync.Spec.Path)
 	if err != nil {
 		return err

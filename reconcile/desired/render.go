@@ -23,7 +23,7 @@ func (s *Step) makeSet(ctx context.Context) error {
 	if last := s.Memory.Set; last != nil && s.Memory.renderedBy == key {
 		unchanged, err := s.inputsUnchanged(last)
 		if err != nil {
-			return err
+			return s.tooSlow(key, err)
 		}
 		if unchanged {
 			set := *last
@@ -32,9 +32,8 @@ func (s *Step) makeSet(ctx context.Context) error {
 			return nil
 		}
 	}
-	if last := s.Memory.slow; last.err != nil && last.attempt == s.attemptAt(key) && !finding.Due(s.Now, last.at, slowLasts) {
-		s.WakeBy(last.at.Add(slowLasts))
-		return last.err
+	if err := s.slowLately(key); err != nil {
+		return err
 	}
 	set, err := s.renderAll(ctx)
 	if err != nil {
@@ -79,10 +78,27 @@ func (s *Step) attemptAt(key renderKey) slowAttempt {
 	return slowAttempt{commit: s.Snapshot.Revision, attempt: s.Attempt, key: key}
 }
 
+// slowLately is why what a render is made of is not tried: it took too long.
+func (s *Step) slowLately(key renderKey) error {
+	last := s.Memory.slow
+	if last.err == nil || last.attempt != s.attemptAt(key) || finding.Due(s.Now, last.at, slowLasts) {
+		return nil
+	}
+	s.WakeBy(last.at.Add(slowLasts))
+	return last.err
+}
+
+// readKey is what the files of a commit are read for, whatever is made of them.
+func (s *Step) readKey() renderKey { return renderKey{path: s.Sync.Spec.Path} }
+
 // tooSlow remembers a render that took too long. Other errors it leaves as they are.
 func (s *Step) tooSlow(key renderKey, err error) error {
-	if !errors.As(err, new(*render.SlowError)) {
+	var late *render.SlowError
+	if !errors.As(err, &late) {
 		return err
+	}
+	if late.Reading {
+		key, err = s.readKey(), late
 	}
 	s.Memory.slow = slow{attempt: s.attemptAt(key), at: s.Now, err: err}
 	s.WakeBy(s.Now.Add(slowLasts))

@@ -3,6 +3,7 @@ package desired
 import (
 	"errors"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -34,5 +35,36 @@ func TestACommitThatTakesTooLongIsNotRenderedAgain(t *testing.T) {
 		if now, key := at(c.revision, c.attempt); b.memory.slow.attempt == now.attemptAt(key) {
 			t.Errorf("%s: it is not rendered", name)
 		}
+	}
+}
+
+// TestACommitThatIsSlowToReadIsNotReadAgain for a while; the next commit is, at once.
+func TestACommitThatIsSlowToReadIsNotReadAgain(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	good := fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\ncluster: {name: c, region: eu-west-1}\nmanagement: External\n")}}
+	at := func(commit string, limit time.Duration) *Step {
+		s := b.step()
+		within := render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit, FS: good}.Within(t.Context(), s.Sync.Spec.Path, limit)
+		s.Snapshot = &within
+		return s
+	}
+	configure := func(s *Step) error { return s.Configure(t.Context()) }
+	takes := map[string]func(*Step) error{"plumbline.yaml": configure, "what the last render has read": func(s *Step) error {
+		s.Memory.Set, s.Memory.renderedBy = &render.Set{Commit: "0", Inputs: render.Inputs{"prod/plumbline.yaml": "other"}}, s.readKey()
+		return s.makeSet(t.Context())
+	}}
+	for name, take := range takes {
+		t.Run(name, func(t *testing.T) {
+			b.memory = Memory{}
+			if err := take(at("1", -1)); !errors.As(err, new(*render.SlowError)) {
+				t.Fatalf("it is read for ever: %v", err)
+			}
+			if err := configure(at("1", time.Hour)); !errors.As(err, new(*render.SlowError)) {
+				t.Errorf("it is read again: %v", err)
+			}
+			if err := configure(at("2", time.Hour)); err != nil {
+				t.Errorf("the next commit: %v", err)
+			}
+		})
 	}
 }

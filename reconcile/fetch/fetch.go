@@ -39,7 +39,14 @@ func (s *Step) Fetch(ctx context.Context) (Fetched, error) {
 		return Fetched{}, m.failure
 	}
 	s.Sync.Status.LastAttemptedRevision = found.Snapshot.Revision
+	found.Snapshot = s.timed(ctx, found.Snapshot)
 	return found, nil
+}
+
+// timed is a Snapshot for the reads of this pass.
+func (s *Step) timed(ctx context.Context, snapshot *render.Snapshot) *render.Snapshot {
+	within := snapshot.Within(ctx, s.Sync.Spec.Path, render.Reading)
+	return &within
 }
 
 // fetchDue is when a fetch is due. What was fetched since is new enough, for

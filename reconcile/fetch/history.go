@@ -22,12 +22,14 @@ type Branch struct {
 }
 
 // Known lists the commits since the applied one that changed an input, the newest first,
-// where the store has all of them.
-func (b Branch) Known(applied string) (commits []string, known bool) {
+// where the store has all of them and can tell in time.
+func (b Branch) Known(ctx context.Context, applied string) (commits []string, known bool) {
 	if len(b.Inputs) == 0 {
 		return nil, true
 	}
-	return b.Source.Since(b.name().String(), applied, b.Inputs, mostCommits)
+	ctx, cancel := context.WithTimeout(ctx, min(b.Sync.GetTimeout(), historyTimeout))
+	defer cancel()
+	return b.Source.Since(ctx, b.name().String(), applied, b.Inputs, mostCommits)
 }
 
 // Ask asks the Git host for them.

@@ -34,5 +34,5 @@ func (s *Step) read(ctx context.Context, notBefore time.Time) (*render.Snapshot,
 		// What it lacks says nothing: the host lags behind.
 		return nil, began, fault.OlderRevision(fmt.Errorf("%s is older than what was applied", render.ShortRevision(snapshot.Revision)))
 	}
-	return snapshot, began, nil
+	return s.timed(ctx, snapshot), began, nil
 }

@@ -3,7 +3,9 @@ package fetch
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,11 +22,12 @@ type host struct {
 	Source
 	requests []source.Request
 	order    source.Order
+	files    fs.FS
 }
 
 func (h *host) Fetch(_ context.Context, req source.Request) (*render.Snapshot, time.Time, error) {
 	h.requests = append(h.requests, req)
-	return &render.Snapshot{Revision: "main@sha1:new", Commit: "new"}, req.NotBefore, nil
+	return &render.Snapshot{Revision: "main@sha1:new", Commit: "new", FS: h.files}, req.NotBefore, nil
 }
 
 func (h *host) Verify(context.Context, source.Request, source.Signatures) (source.Verified, error) {
@@ -76,5 +79,36 @@ func TestReadForAnother(t *testing.T) {
 				t.Error("its own passes remember what was read for another")
 			}
 		})
+	}
+}
+
+// TestReadsEndWithTheirPass: a Snapshot is read no longer than the pass lasts that has it.
+func TestReadsEndWithTheirPass(t *testing.T) {
+	sync := &v1alpha1.NodeSync{Spec: v1alpha1.NodeSyncSpec{Source: v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git"}}}}
+	step := func() *Step {
+		return &Step{Tools: Tools{Source: &host{files: fstest.MapFS{"a.yaml": {}}}}, Sync: sync.DeepCopy(), Memory: &Memory{}, Now: time.Unix(1, 0)}
+	}
+	for name, take := range map[string]func(context.Context) (*render.Snapshot, error){
+		"its own": func(ctx context.Context) (*render.Snapshot, error) {
+			found, err := step().Fetch(ctx)
+			return found.Snapshot, err
+		},
+		"for another": func(ctx context.Context) (*render.Snapshot, error) {
+			snapshot, _, err := step().Read(ctx, time.Unix(1, 0))
+			return snapshot, err
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		snapshot, err := take(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fs.ReadFile(snapshot.FS, "a.yaml"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+		if _, err := fs.ReadFile(snapshot.FS, "a.yaml"); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s is read after its pass: %v", name, err)
+		}
 	}
 }

@@ -28,7 +28,7 @@ type Source interface {
 	// Since lists the commits that the last Snapshot reaches and the applied one
 	// does not, and that changed an input, newest first, where they are known without
 	// asking anybody; FindSince asks the host.
-	Since(key, applied string, inputs render.Inputs, limit int) (commits []string, known bool)
+	Since(ctx context.Context, key, applied string, inputs render.Inputs, limit int) (commits []string, known bool)
 	FindSince(ctx context.Context, req source.Request, applied string, inputs render.Inputs, limit int) ([]string, error)
 	// Order says how the last Snapshot stands to a commit, as far as that is known
 	// without asking anybody; FindOrder asks the host.

@@ -22,7 +22,7 @@ type answer struct {
 
 // answers says whether the last answer will do for a request. An error is
 // shared, too: a host that hangs is not waited for by each in turn.
-func (s *slot) answers(req Request, patience time.Duration) bool {
+func (s *slot) answers(ctx context.Context, req Request, patience time.Duration) bool {
 	a := s.last
 	if req.NotBefore.IsZero() || a.began.IsZero() || a.began.Before(req.NotBefore) {
 		return false
@@ -30,7 +30,7 @@ func (s *slot) answers(req Request, patience time.Duration) bool {
 	if a.err != nil {
 		return !a.cutShort(patience)
 	}
-	return s.store.usable() && s.store.prove(s.store.tip, req.Path) == nil
+	return s.store.usable() && s.store.prove(ctx, s.store.tip, req.Path) == nil
 }
 
 // cutShort says whether an answer would have been another with more patience,

@@ -47,7 +47,10 @@ func (g *Git) follow(ctx context.Context, s *slot, req Request) (*render.Snapsho
 		}
 	}
 	// A host may call a fetch complete that is not: so it is looked up.
-	if err := s.store.prove(c.target.commit, req.Path); err != nil {
+	if err := s.store.prove(ctx, c.target.commit, req.Path); err != nil {
+		if ctx.Err() != nil {
+			return nil, target{}, err
+		}
 		return nil, target{}, fmt.Errorf("%w: %w", errAnew, err)
 	}
 	snapshot, err := g.snapshot(s.store, c.target)
@@ -133,10 +136,12 @@ func (g *Git) fill(ctx context.Context, fresh *store, c *conversation, req Reque
 	if !fresh.has(c.target.commit) && c.target.history {
 		return &NotFoundError{URL: bare(req.URL), What: "commit " + c.target.commit.String()}
 	}
-	err = fresh.prove(c.target.commit, req.Path)
+	err = fresh.prove(ctx, c.target.commit, req.Path)
 	var limit *LimitError
 	var lost *missing
 	switch {
+	case ctx.Err() != nil:
+		return err
 	case errors.As(err, &limit):
 		return limit
 	case errors.As(err, &lost):

@@ -128,7 +128,7 @@ func (g *Git) Fetch(ctx context.Context, req Request) (*render.Snapshot, time.Ti
 	}
 	defer s.unlock()
 	patience := patienceOf(ctx)
-	if !s.answers(req, patience) {
+	if !s.answers(ctx, req, patience) {
 		began := g.options.Now()
 		snapshot, t, err := g.fetch(ctx, s, req)
 		s.last = answer{began: began, patience: patience, snapshot: snapshot, target: t, err: classify(ctx, err, req)}

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"strings"
@@ -37,8 +38,9 @@ func (e *missing) Unwrap() error { return e.err }
 
 // prove shows that a commit, its trees and all blobs below a folder are in the
 // store; the folder "." stands for the whole tree. What was proven once is not
-// looked at again, because objects do not change and packs are not taken away.
-func (s *store) prove(commit plumbing.Hash, folder string) error {
+// looked at again, because objects do not change and packs are not taken away. It ends with
+// its context.
+func (s *store) prove(ctx context.Context, commit plumbing.Hash, folder string) error {
 	root, err := s.root(commit)
 	if err != nil {
 		return &missing{hash: commit, name: "the commit", err: err}
@@ -63,7 +65,7 @@ func (s *store) prove(commit plumbing.Hash, folder string) error {
 		}
 		at, name = e.Hash, path.Join(name, part)
 	}
-	return s.proveTree(at, name, 0)
+	return s.proveTree(ctx, at, name, 0)
 }
 
 func named(entries []object.TreeEntry, name string) (object.TreeEntry, bool) {
@@ -75,9 +77,12 @@ func named(entries []object.TreeEntry, name string) (object.TreeEntry, bool) {
 	return object.TreeEntry{}, false
 }
 
-func (s *store) proveTree(tree plumbing.Hash, name string, depth int) error {
+func (s *store) proveTree(ctx context.Context, tree plumbing.Hash, name string, depth int) error {
 	if _, ok := s.proven[tree]; ok {
 		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if depth > maxDepth {
 		return &missing{hash: tree, name: name, err: fmt.Errorf("folders are nested more than %d deep", maxDepth)}
@@ -94,7 +99,7 @@ func (s *store) proveTree(tree plumbing.Hash, name string, depth int) error {
 		case filemode.Submodule:
 			// A commit of another repository.
 		case filemode.Dir:
-			if err := s.proveTree(e.Hash, path.Join(name, e.Name), depth+1); err != nil {
+			if err := s.proveTree(ctx, e.Hash, path.Join(name, e.Name), depth+1); err != nil {
 				return err
 			}
 		default:

@@ -15,11 +15,11 @@ import (
 // Since returns the full hashes of the commits that the key's last Snapshot
 // reaches and applied does not, and that changed an input against their first
 // parent, newest first. No more than limit commits are looked at. It waits for nobody:
-// known is false where the store does not have all of them.
+// known is false where the store does not have all of them, or the context ends first.
 //
 // There is no commit where applied is HEAD or a later one: the branch was set back.
 // Where the two histories have parted, all of HEAD's side counts.
-func (g *Git) Since(key, applied string, inputs render.Inputs, limit int) (changed []string, known bool) {
+func (g *Git) Since(ctx context.Context, key, applied string, inputs render.Inputs, limit int) (changed []string, known bool) {
 	g.mu.Lock()
 	held := g.holds[key]
 	g.mu.Unlock()
@@ -30,7 +30,7 @@ func (g *Git) Since(key, applied string, inputs render.Inputs, limit int) (chang
 	if !whole {
 		return nil, false
 	}
-	changed, err := held.store.changing(commits, inputs)
+	changed, err := held.store.changing(ctx, commits, inputs)
 	return changed, err == nil
 }
 
@@ -51,7 +51,7 @@ func (g *Git) FindSince(ctx context.Context, req Request, applied string, inputs
 		return nil, &HistoryError{Since: applied, Reason: "nothing is known of it"}
 	}
 	if commits, whole := held.known(plumbing.NewHash(applied), limit); whole {
-		return held.store.changing(commits, inputs)
+		return held.store.changing(ctx, commits, inputs)
 	}
 	s := held.using
 	if err := s.lock(ctx); err != nil {
@@ -62,7 +62,7 @@ func (g *Git) FindSince(ctx context.Context, req Request, applied string, inputs
 	if err != nil {
 		return nil, classify(ctx, err, req)
 	}
-	return s.store.changing(commits, inputs)
+	return s.store.changing(ctx, commits, inputs)
 }
 
 // known lists the commits where the store of the last Snapshot has all of them. It
@@ -154,7 +154,7 @@ func (g *Git) bring(ctx context.Context, s *store, req Request, commit plumbing.
 }
 
 // changing picks the commits that changed an input.
-func (s *store) changing(commits []*visit, inputs render.Inputs) ([]string, error) {
+func (s *store) changing(ctx context.Context, commits []*visit, inputs render.Inputs) ([]string, error) {
 	read := newListings()
 	at := func(commit plumbing.Hash) (render.Inputs, error) {
 		root, err := s.root(commit)
@@ -163,7 +163,7 @@ func (s *store) changing(commits []*visit, inputs render.Inputs) ([]string, erro
 		}
 		t := newTree(s, root, commit.String(), 0)
 		t.listings = read
-		return inputs.At(render.Snapshot{FS: t})
+		return inputs.At(render.Snapshot{FS: t}.Within(ctx, commit.String(), render.Reading))
 	}
 	var changed []string
 	for _, c := range commits {
@@ -174,6 +174,8 @@ func (s *store) changing(commits []*visit, inputs render.Inputs) ([]string, erro
 		}
 		var link *SymlinkError
 		switch {
+		case ctx.Err() != nil:
+			return nil, &HistoryError{Since: commits[len(commits)-1].hash.String(), Reason: "to find out which commits have changed the definitions takes too long"}
 		case errors.As(err, &link): // nobody can tell, so that it may have
 			changed = append(changed, c.hash.String())
 		case err != nil:

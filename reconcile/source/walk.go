@@ -2,6 +2,7 @@ package source
 
 import (
 	"cmp"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -15,6 +16,9 @@ const (
 	maxHops = 40
 	// maxTarget is the longest target of a symlink, as on Linux.
 	maxTarget = 4096
+	// maxSteps is how many parts one name may have with those of all targets on its way:
+	// forty links could lead through eighty thousand folders, for each file again.
+	maxSteps = 1000
 )
 
 // walk finds what stands at a name, following the symlinks on the way, and one
@@ -24,7 +28,11 @@ func (t *tree) walk(op, name string, follow bool) (entry, error) {
 		return entry{}, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
 	w := walker{tree: t, op: op, name: name, trail: []entry{{name: ".", mode: filemode.Dir, hash: t.root}}}
+	steps := 0
 	for rest := strings.Split(name, "/"); len(rest) > 0; {
+		if steps++; steps > maxSteps && w.hops > 0 {
+			return entry{}, w.astray(fmt.Sprintf("is part of a way of more than %d folders", maxSteps))
+		}
 		part := rest[0]
 		rest = rest[1:]
 		next, err := w.step(part, follow || len(rest) > 0)
