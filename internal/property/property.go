@@ -4,6 +4,7 @@
 package property
 
 import (
+	"cmp"
 	"flag"
 	"os"
 	"sync"
@@ -20,19 +21,22 @@ const seed = "1"
 const Variable = "PLUMBLINE_DRAWS"
 
 var fix = sync.OnceFunc(func() {
+	from := os.Getenv(Variable) //nolint:forbidigo // tests have no cmd
+	set("rapid.seed", cmp.Or(from, seed))
+	set("rapid.checks", checks)
+})
+
+// set sets a flag of rapid's, unless the command line has.
+func set(name, value string) {
 	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "rapid.seed" })
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == name })
 	if chosen {
 		return
 	}
-	value := os.Getenv(Variable) //nolint:forbidigo // tests have no cmd
-	if value == "" {
-		value = seed
+	if err := flag.Set(name, value); err != nil {
+		panic(err)
 	}
-	if err := flag.Set("rapid.seed", value); err != nil {
-		panic(Variable + ": " + err.Error())
-	}
-})
+}
 
 // Check draws values for a property until it fails or has held often enough.
 func Check(t *testing.T, holds func(*rapid.T)) {
