@@ -12,6 +12,8 @@ MODULES := . tests manifests/image tools/release
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Packages whose tests start child processes with a limit of memory.
 CONFINED := /(confine|render/kustomize|provision/charts)$$
+# Tests of time and memory, which the race detector's own would hide.
+UNRACED := ^(TestManyFetches|TestFetchOfALongHistory)$$
 # As the programs are built, so that what they share with tests is compiled once. The race
 # detector needs cgo.
 PLAIN_TEST := CGO_ENABLED=0 go test -trimpath
@@ -62,7 +64,7 @@ test: system ## Unit tests with the race detector, the sandbox's tests, the stor
 	@$(PREPARE) programs plumbline plumbline-steps
 	@$(MAKE) --no-print-directory test-unit
 	@go test -race -tags steppoints ./reconcile/steppoint
-	@$(PLAIN_TEST) -run "TestManyFetches|TestFetchOfALongHistory" ./reconcile/source # the race detector's memory and time would hide theirs
+	@$(PLAIN_TEST) -run '$(UNRACED)' ./reconcile/source
 	@cd manifests/image && $(PLAIN_TEST) ./...
 	@cd tools/release && $(PLAIN_TEST) ./...
 	@cd tests && $(PLAIN_TEST) -count=1 -timeout 3h -p 1 -parallel $(LANES) ./... # what they try lies outside of their module, where Go's cache sees no change
@@ -75,7 +77,7 @@ test-full: test ## The stories that are too long for `make test`, too, other dra
 
 .PHONY: test-unit
 test-unit: ## Unit tests only
-	@go test -race $$(go list ./... | grep -vE '$(CONFINED)')
+	@go test -race -skip '$(UNRACED)' $$(go list ./... | grep -vE '$(CONFINED)')
 	@$(PLAIN_TEST) $$(go list ./... | grep -E '$(CONFINED)') # the race detector's memory would count as that of their child processes
 
 .PHONY: lint
