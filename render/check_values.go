@@ -5,12 +5,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
-)
 
-// Why a contradiction matters.
-const (
-	whyName = "Karpenter knows its instances by this name only, so that of two clusters with the same name each ends the other's nodes within seconds, as orphans of its own"
-	whyElse = "both cannot hold"
+	"github.com/plumbline-dev/plumbline/contradiction"
 )
 
 // checkCluster looks at what cluster fills into the values.
@@ -30,35 +26,10 @@ func (k *Karpenter) checkCluster() []problem {
 // their paths.
 func contradictions(cluster Cluster, values map[string]any, at string) []problem {
 	var found []problem
-	check := func(path string, value any, field, want, why string) {
-		if value != nil && value != "" && want != "" && value != want {
-			found = append(found, problem{path, fmt.Sprintf("%s is %v, and %s is %s: %s; leave the value out, it comes from %s", path, value, field, want, why, field)})
-		}
-	}
-	settings, _ := values["settings"].(map[string]any)
-	check(at+"settings.clusterName", settings["clusterName"], "cluster.name", cluster.Name, whyName)
-	check(at+"settings.region", settings["region"], "cluster.region", cluster.Region, whyElse)
-	check(at+"settings.interruptionQueue", settings["interruptionQueue"], "cluster.interruptionQueue", cluster.InterruptionQueue, whyElse)
-	account, _ := values["serviceAccount"].(map[string]any)
-	annotations, _ := account["annotations"].(map[string]any)
-	check(at+"serviceAccount.annotations.eks.amazonaws.com/role-arn", annotations["eks.amazonaws.com/role-arn"], "cluster.controllerRole", cluster.ControllerRole, whyElse)
-	controller, _ := values["controller"].(map[string]any)
-	env, _ := controller["env"].([]any)
-	for i, one := range env {
-		variable, _ := one.(map[string]any)
-		value := variable["value"]
-		if value == nil {
-			value = "given by reference"
-		}
-		place := fmt.Sprintf("%scontroller.env[%d]", at, i)
-		switch variable["name"] {
-		case "CLUSTER_NAME":
-			check(place, value, "cluster.name", cluster.Name, whyName)
-		case "AWS_REGION", "AWS_DEFAULT_REGION":
-			check(place, value, "cluster.region", cluster.Region, whyElse)
-		case "INTERRUPTION_QUEUE":
-			check(place, value, "cluster.interruptionQueue", cluster.InterruptionQueue, whyElse)
-		}
+	for _, c := range contradiction.Of(contradiction.Cluster{
+		Name: cluster.Name, Region: cluster.Region, InterruptionQueue: cluster.InterruptionQueue, ControllerRole: cluster.ControllerRole,
+	}, values, at) {
+		found = append(found, problem{c.Path, c.Error()})
 	}
 	return found
 }

@@ -58,7 +58,7 @@ func TestValuesOfAFolder(t *testing.T) {
 	}
 	files["v.yaml"] = "settings:\n  clusterName: other\n"
 	got = plumbline(t, "upgrade", folder(t, files))
-	if want := "v.yaml:2: settings.clusterName is other"; got.code != exitFailed || !strings.Contains(got.err, want) {
+	if want := `v.yaml:2: settings.clusterName is "other"`; got.code != exitFailed || !strings.Contains(got.err, want) {
 		t.Errorf("code %d, says %s; want %q", got.code, got.err, want)
 	}
 }

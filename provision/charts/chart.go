@@ -22,7 +22,7 @@ type Chart struct {
 }
 
 // Chart returns the chart of a name with its values for an installation, of which the
-// CRD chart takes none. Errors: *ContradictionError, *ValuesError.
+// CRD chart takes none. Errors: *contradiction.Error, *ValuesError.
 func (c *Charts) Chart(name string, into Installation) (Chart, error) {
 	if name == CRDChart {
 		values := crdValues()

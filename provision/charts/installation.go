@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"helm.sh/helm/v3/pkg/kube"
+
+	"github.com/plumbline-dev/plumbline/contradiction"
 )
 
 // Installation says what the main chart is installed as.
@@ -38,20 +40,6 @@ func crdValues() map[string]any {
 	return map[string]any{"additionalAnnotations": map[string]any{kube.ResourcePolicyAnno: kube.KeepPolicy}}
 }
 
-// ContradictionError says that a value of the chart and plumbline.yaml's own
-// fields disagree.
-type ContradictionError struct {
-	// Value is the chart's value, Field is that of plumbline.yaml.
-	Value, Given, Field, Want string
-	// Why it matters.
-	Why string
-}
-
-// Error names both sides.
-func (e *ContradictionError) Error() string {
-	return fmt.Sprintf("values.%s is %q and %s is %q: %s; remove the value", e.Value, e.Given, e.Field, e.Want, e.Why)
-}
-
 // ValuesError says that a value has not the shape that the chart wants.
 type ValuesError struct {
 	Value, Reason string
@@ -60,20 +48,14 @@ type ValuesError struct {
 // Error names the value.
 func (e *ValuesError) Error() string { return fmt.Sprintf("values.%s %s", e.Value, e.Reason) }
 
-// Why a contradiction matters.
-const (
-	whyName = "Karpenter knows its instances by this name only, so that of two clusters with the same name each ends the other's nodes within seconds, as orphans of its own"
-	whyElse = "both cannot hold"
-	whyAWS  = "the controller would launch nodes where plumbline does not look for them"
-)
-
-// roleAnnotation gives a service account an IAM role by IRSA:
-// https://docs.aws.amazon.com/eks/latest/userguide/associate-service-account-role.html
-const roleAnnotation = "eks.amazonaws.com/role-arn"
-
 // values are Git's values with what plumbline.yaml says of the cluster filled in.
 // What came from Git is not changed.
 func (i Installation) values() (map[string]any, error) {
+	if found := contradiction.Of(contradiction.Cluster{
+		Name: i.Cluster, Region: i.Region, InterruptionQueue: i.InterruptionQueue, ControllerRole: i.ControllerRole,
+	}, i.Values, "values."); len(found) > 0 {
+		return nil, found[0]
+	}
 	values := maps.Clone(i.Values)
 	if values == nil {
 		values = map[string]any{}
@@ -82,12 +64,8 @@ func (i Installation) values() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fill(settings, "settings", "clusterName", i.Cluster, "cluster.name", whyName); err != nil {
-		return nil, err
-	}
-	if err := fill(settings, "settings", "interruptionQueue", i.InterruptionQueue, "cluster.interruptionQueue", whyElse); err != nil {
-		return nil, err
-	}
+	fill(settings, "clusterName", i.Cluster)
+	fill(settings, "interruptionQueue", i.InterruptionQueue)
 	if err := i.fillRole(values); err != nil {
 		return nil, err
 	}
@@ -112,19 +90,15 @@ func (i Installation) fillRole(values map[string]any) error {
 	if err != nil {
 		return err
 	}
-	return fill(annotations, "serviceAccount.annotations", roleAnnotation, i.ControllerRole, "cluster.controllerRole", whyElse)
+	fill(annotations, contradiction.RoleAnnotation, i.ControllerRole)
+	return nil
 }
 
 // fill sets a value that plumbline.yaml has a field for, unless it is empty there.
-func fill(values map[string]any, at, name, want, field, why string) error {
-	if want == "" {
-		return nil
+func fill(values map[string]any, name, want string) {
+	if want != "" {
+		values[name] = want
 	}
-	if given := values[name]; given != nil && given != "" && given != want {
-		return &ContradictionError{Value: at + "." + name, Given: fmt.Sprint(given), Field: field, Want: want, Why: why}
-	}
-	values[name] = want
-	return nil
 }
 
 // child returns a copy of a map in values, put in its place. at is its path.
@@ -147,29 +121,10 @@ func (i Installation) env(env any) ([]any, error) {
 	if env != nil && !ok {
 		return nil, &ValuesError{Value: "controller.env", Reason: "is not a list"}
 	}
-	wants := map[string]ContradictionError{
-		regionVariable:       {Want: i.Region, Field: "cluster.region", Why: whyAWS},
-		"AWS_DEFAULT_REGION": {Want: i.Region, Field: "cluster.region", Why: whyAWS},
-		"CLUSTER_NAME":       {Want: i.Cluster, Field: "cluster.name", Why: whyName},
-		"INTERRUPTION_QUEUE": {Want: i.InterruptionQueue, Field: "cluster.interruptionQueue", Why: whyElse},
-	}
-	given := false
 	for _, item := range list {
-		variable, _ := item.(map[string]any)
-		name, _ := variable["name"].(string)
-		given = given || name == regionVariable
-		wrong := wants[name]
-		if wrong.Want == "" || variable["value"] == wrong.Want {
-			continue
+		if variable, _ := item.(map[string]any); variable["name"] == regionVariable {
+			return list, nil
 		}
-		wrong.Value, wrong.Given = "controller.env."+name, fmt.Sprint(variable["value"])
-		if variable["valueFrom"] != nil {
-			wrong.Given = "given by reference"
-		}
-		return nil, &wrong
-	}
-	if given {
-		return list, nil
 	}
 	return append(slices.Clone(list), map[string]any{"name": regionVariable, "value": i.Region}), nil
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/contradiction"
 )
 
 func env(variables ...string) []any {
@@ -79,30 +81,13 @@ func TestValuesTakeQueueAndRoleFromPlumblineYAML(t *testing.T) {
 	}
 }
 
+// TestValuesThatContradict are never installed; which they are: package contradiction.
 func TestValuesThatContradict(t *testing.T) {
-	tests := map[string]struct {
-		given map[string]any
-		want  string
-	}{
-		"another cluster":           {map[string]any{"settings": map[string]any{"clusterName": "prod-us"}}, "settings.clusterName"},
-		"another region":            {map[string]any{"controller": map[string]any{"env": env("AWS_REGION", "us-east-1")}}, "controller.env.AWS_REGION"},
-		"another name for the pod":  {map[string]any{"controller": map[string]any{"env": env("CLUSTER_NAME", "prod-us")}}, "controller.env.CLUSTER_NAME"},
-		"another queue":             {map[string]any{"settings": map[string]any{"interruptionQueue": "other"}}, "settings.interruptionQueue"},
-		"another queue for the pod": {map[string]any{"controller": map[string]any{"env": env("INTERRUPTION_QUEUE", "other")}}, "controller.env.INTERRUPTION_QUEUE"},
-		"another role":              {map[string]any{"serviceAccount": map[string]any{"annotations": map[string]any{roleAnnotation: "other"}}}, "serviceAccount.annotations." + roleAnnotation},
-		"a region by reference": {
-			map[string]any{"controller": map[string]any{"env": []any{map[string]any{"name": "AWS_REGION", "valueFrom": map[string]any{}}}}},
-			"controller.env.AWS_REGION",
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := Installation{Cluster: "prod-eu", Region: "eu-west-1", InterruptionQueue: "q", ControllerRole: "role", Values: test.given}.values()
-			var contradiction *ContradictionError
-			if !errors.As(err, &contradiction) || contradiction.Value != test.want {
-				t.Errorf("values() = %v, want a contradiction of %s", err, test.want)
-			}
-		})
+	given := map[string]any{"settings": map[string]any{"clusterName": "prod-us"}}
+	_, err := Installation{Cluster: "prod-eu", Region: "eu-west-1", Values: given}.values()
+	var found *contradiction.Error
+	if !errors.As(err, &found) || found.Path != "values.settings.clusterName" {
+		t.Errorf("values() = %v, want a contradiction", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/plumbline-dev/plumbline/contradiction"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -17,7 +18,7 @@ import (
 // TestHeldRemovalsDoNotHideTheCharts: a commit can have more than one thing that a person
 // has to act on, and each is in the message, the refusal of the charts first.
 func TestHeldRemovalsDoNotHideTheCharts(t *testing.T) {
-	contradiction := &charts.ContradictionError{Value: "settings.clusterName", Given: "b", Field: "cluster.name", Want: "a", Why: "both cannot hold"}
+	contradiction := &contradiction.Error{What: "values.settings.clusterName", Given: "b", Field: "cluster.name", Want: "a", Why: "both cannot hold"}
 	stalledSince := metav1.NewTime(time.Unix(0, 0))
 	held := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalHeld, Message: "2 NodePools leave, 1 may"}
 	stalled := v1alpha1.Removal{Kind: render.NodePool, Name: "old", Phase: v1alpha1.RemovalDraining, Message: "PDB web/web", Stalled: &stalledSince}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/contradiction"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
@@ -103,7 +104,7 @@ func briefsOfCharts() []brief {
 		{&charts.MalformedError{Chart: "karpenter", Version: "1.14.1", Err: unresolved}, []string{"chart karpenter 1.14.1 cannot be used: ", "no such host"}},
 		{&charts.RenderError{Chart: "karpenter", Version: "1.14.1", Err: helm}, []string{"does not render with these values: ", "tag must not be empty"}},
 		{&charts.SecretError{Key: "ca.crt", Reason: "holds no certificate in PEM"}, []string{"the key ca.crt holds no certificate"}},
-		{&charts.ContradictionError{Value: "settings.clusterName", Given: "staging", Field: "cluster.name", Want: "production", Why: strings.Repeat("long reason ", 20)}, []string{`values.settings.clusterName is "staging" and cluster.name is "production"`}},
+		{&contradiction.Error{What: "values.settings.clusterName", Given: "staging", Field: "cluster.name", Want: "production", Why: strings.Repeat("long reason ", 20)}, []string{`values.settings.clusterName is "staging" and cluster.name is "production"`}},
 		{&charts.ValuesError{Value: "settings.clusterName", Reason: "is no text"}, []string{"values.settings.clusterName is no text"}},
 		{&charts.LayerError{Origin: "Secret/karpenter-values", Reason: "it is no YAML"}, []string{"values of Secret/karpenter-values: it is no YAML"}},
 		{&survey.ForeignReleaseError{Release: "karpenter", Revision: 3}, []string{"helm release karpenter", "is left unchanged"}},

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/contradiction"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
@@ -83,7 +84,7 @@ func ofCharts() []rule {
 		as[*charts.LookupError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.HookError](Terminal, v1alpha1.ReasonRefused),
 		as[*allowance.RefusedError](Terminal, v1alpha1.ReasonRefused),
-		as[*charts.ContradictionError](Terminal, v1alpha1.ReasonRefused),
+		as[*contradiction.Error](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.ValuesError](Terminal, v1alpha1.ReasonInvalid),
 		as[*charts.LayerError](Terminal, v1alpha1.ReasonInvalid),
 		as[*survey.ForeignReleaseError](Terminal, v1alpha1.ReasonConflict),

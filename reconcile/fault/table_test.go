@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/contradiction"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
@@ -82,7 +83,7 @@ func meanings() []meaning {
 		{&allowance.RefusedError{}, fault.Terminal, "Refused"},
 		{&confine.LimitError{}, fault.Terminal, "Refused"},
 		{&confine.ChildError{Err: fs.ErrClosed}, fault.Transient, "Failed"},
-		{&charts.ContradictionError{}, fault.Terminal, "Refused"},
+		{&contradiction.Error{}, fault.Terminal, "Refused"},
 		{&charts.ValuesError{}, fault.Terminal, "Invalid"},
 		{&charts.LayerError{}, fault.Terminal, "Invalid"},
 		{&survey.ForeignReleaseError{}, fault.Terminal, "Conflict"},
@@ -183,7 +184,7 @@ func TestNoTypeWithoutRule(t *testing.T) {
 		}
 		rows[name] = true
 	}
-	if diff := cmp.Diff(declared(t, "../../reconcile", "../../render", "../../provision", "../../confine"), rows); diff != "" {
+	if diff := cmp.Diff(declared(t, "../../reconcile", "../../render", "../../provision", "../../confine", "../../contradiction"), rows); diff != "" {
 		t.Errorf("declared errors (-) and rows (+):\n%s\nput a rule into table.go and a row here, or say under elsewhere why none is needed", diff)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/plumbline-dev/plumbline/contradiction"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -27,11 +28,10 @@ func (s *Step) sameClusterName(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		name := upgrade.ClusterName(containers)
-		if want := s.Karpenter.Cluster.Name; name != "" && name != want {
-			return fault.Conflict(fmt.Errorf(
-				"deployment/%s in %s runs as cluster %q (CLUSTER_NAME), and plumbline.yaml has cluster.name %q: Karpenter knows its instances by that name: "+
-					"set cluster.name to it, or correct settings.clusterName where that is wrong", deployment.Name, deployment.Namespace, name, want))
+		cluster := contradiction.Cluster{Name: s.Karpenter.Cluster.Name}
+		what := fmt.Sprintf("CLUSTER_NAME of deployment/%s in %s", deployment.Name, deployment.Namespace)
+		if err := contradiction.Running(cluster, what, upgrade.ClusterName(containers)); err != nil {
+			return fault.Conflict(err)
 		}
 	}
 	return nil

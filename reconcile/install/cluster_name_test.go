@@ -16,7 +16,7 @@ import (
 // TestAControllerUnderAnotherName is refused where another tool has installed it: its
 // instances bear another cluster's tag.
 func TestAControllerUnderAnotherName(t *testing.T) {
-	const words = `deployment/karpenter in kube-system runs as cluster "old" (CLUSTER_NAME), and plumbline.yaml has cluster.name "prod"`
+	const words = `CLUSTER_NAME of deployment/karpenter in kube-system is "old" and cluster.name is "prod"`
 	cases := map[string]struct {
 		runsAs     string
 		management render.Management

@@ -104,7 +104,7 @@ func (i *Installer) EnsureCRDs(ctx context.Context, c *charts.Charts, request Re
 
 // EnsureController installs or upgrades the main chart, its crds/ left out. Whether its
 // rollout is complete is for the caller to see. Errors: those of EnsureCRDs,
-// *charts.ContradictionError, *charts.ValuesError and *charts.RenderError.
+// *contradiction.Error, *charts.ValuesError and *charts.RenderError.
 func (i *Installer) EnsureController(ctx context.Context, c *charts.Charts, request Request) (Result, error) {
 	t, err := newTask(charts.ControllerChart, c, request)
 	if err != nil {

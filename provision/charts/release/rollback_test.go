@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/contradiction"
 	"github.com/plumbline-dev/plumbline/provision/charts/chartstest"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
@@ -123,8 +123,8 @@ func TestRehearse(t *testing.T) {
 		b.both()
 		b.want.Values = map[string]any{"settings": map[string]any{"clusterName": "other"}}
 		err := b.installer.Rehearse(t.Context(), b.charts, b.want)
-		if contradiction := (*charts.ContradictionError)(nil); !errors.As(err, &contradiction) {
-			t.Errorf("Rehearse() = %v, want charts.ContradictionError", err)
+		if contradiction := (*contradiction.Error)(nil); !errors.As(err, &contradiction) {
+			t.Errorf("Rehearse() = %v, want contradiction.Error", err)
 		}
 		b.want.Values = map[string]any{"replicas": 5}
 		b.api.put(deploymentPath, map[string]any{
