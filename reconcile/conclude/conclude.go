@@ -74,14 +74,22 @@ func (s *Step) Summarize() {
 // timestamp is the pass's time as status holds it.
 func (s *Step) timestamp() metav1.Time { return metav1.NewTime(s.Began.Truncate(time.Second)) }
 
+// setWaiting says what is waited for, and since when. What may not come by itself stays there
+// whatever the verdict: a daemon that is restarted reads off it how long that lasts.
 func (s *Step) setWaiting(v Verdict) {
-	if v.Class != Working || len(s.Waits) == 0 {
+	first := s.lastingWait()
+	if v.Class == Working && len(s.Waits) > 0 {
+		wait := s.firstWait()
+		first = &wait
+	}
+	if first == nil {
 		s.Sync.Status.Waiting = nil
 		return
 	}
-	first := s.firstWait()
 	since := s.timestamp()
-	if old := s.Before.Status.Waiting; old != nil && old.For == first.On {
+	if old := s.Before.Status.Waiting; !first.Since.IsZero() {
+		since = metav1.NewTime(first.Since.Truncate(time.Second))
+	} else if old != nil && old.For == first.On {
 		since = old.Since
 	}
 	s.Sync.Status.Waiting = &v1alpha1.Waiting{For: first.On, Message: first.Message, Since: since}

@@ -140,11 +140,18 @@ func waitingVerdict(w finding.Wait) Verdict {
 	return v
 }
 
-// firstWait is what is reported of all that is waited for: an object that was waited for
-// before, as long as it is. Where two of them come and go, the words would alternate.
+// firstWait is what is reported of all that is waited for: what may not come by itself, or
+// else an object that was waited for before, as long as it is. Where two of them come and
+// go, the words would alternate.
 func (s *Step) firstWait() finding.Wait {
 	first, before := s.Waits[0], s.Before.Status.Waiting
-	if before == nil || !isObject(first.On) {
+	if !isObject(first.On) {
+		return first
+	}
+	if lasting := s.lastingWait(); lasting != nil {
+		return *lasting
+	}
+	if before == nil {
 		return first
 	}
 	if i := slices.IndexFunc(s.Waits, func(w finding.Wait) bool { return w.On == before.For }); i >= 0 {
@@ -155,6 +162,16 @@ func (s *Step) firstWait() finding.Wait {
 
 // isObject says whether an object is waited for, and not a Stage, on which all objects hang.
 func isObject(on string) bool { return strings.Contains(on, "/") }
+
+// lastingWait is the first wait that may not end by itself; nil where there is none.
+func (s *Step) lastingWait() *finding.Wait {
+	for i := range s.Waits {
+		if !s.Waits[i].Since.IsZero() {
+			return &s.Waits[i]
+		}
+	}
+	return nil
+}
 
 // stalledWait is the first wait that may not end by itself, and has lasted for long; nil
 // where there is none.

@@ -25,9 +25,9 @@ type Findings struct {
 type Wait struct {
 	// On is what is waited for. Message says why, and does not change by itself.
 	On, Message string
-	// Stalls is when it counts as stalled, since it may not come by itself; zero where it
-	// does.
-	Stalls time.Time
+	// Since is since when it is waited for, and Stalls when it counts as stalled, since it may
+	// not come by itself; both zero where it does.
+	Since, Stalls time.Time
 }
 
 // Note is one event to come.
@@ -51,7 +51,7 @@ func (f *Findings) Wait(on, message string) {
 func (f *Findings) WaitFor(on, message string, since time.Time, stallAfter time.Duration) {
 	w := Wait{On: on, Message: message}
 	if !since.IsZero() {
-		w.Stalls = since.Add(stallAfter)
+		w.Since, w.Stalls = since, since.Add(stallAfter)
 	}
 	f.Waits = append(f.Waits, w)
 }

@@ -43,14 +43,41 @@ func (s *Step) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
 	other.Entries, other.Known = known.refs, s.heard(sync, known)
 	if !other.Known {
-		other.Since = s.Memory.unheard[sync.UID]
+		other.Since = s.waitedSince(sync)
 	}
-	if other.Suspended {
-		other.Failure = known.failure
-	} else if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
-		other.Failure = ready.Reason
-	}
+	other.Failure = s.failureOf(sync, known)
 	return other
+}
+
+// failureOf says why another NodeSync fails; empty where it does not.
+func (s *Step) failureOf(sync *v1alpha1.NodeSync, known latest) string {
+	if sync.Spec.Suspend {
+		return known.failure
+	}
+	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
+		return ready.Reason
+	}
+	return ""
+}
+
+// waitedSince is since when another NodeSync is waited for; zero where that begins now. Of
+// one that fails the status says so, too: a restart must not begin the time anew. One that
+// does not has only to have its first pass after the restart.
+func (s *Step) waitedSince(sync *v1alpha1.NodeSync) time.Time {
+	since, written := s.Memory.unheard[sync.UID], s.Before.Waiting
+	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
+	if written == nil || s.failureOf(sync, known) == "" || !names(written.For, sync) {
+		return since
+	}
+	if since.IsZero() || written.Since.Time.Before(since) {
+		return written.Since.Time
+	}
+	return since
+}
+
+// names says whether a wait is for a NodeSync.
+func names(on string, sync *v1alpha1.NodeSync) bool {
+	return on == "NodeSync/"+sync.Name || on == "NodeSync/"+sync.Namespace+"/"+sync.Name
 }
 
 // heard says whether what is known of another NodeSync is its newest.
@@ -93,7 +120,10 @@ func (s *Step) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds bool)
 		awaits = awaits || made.Changes[i].Reason == plan.ReasonOtherSync
 	}
 	s.Registry.note(s.name(), s.Sync.UID, awaits, holds)
-	since := s.Memory.unheard
+	since := map[types.UID]time.Time{}
+	for i := range all {
+		since[all[i].UID] = s.waitedSince(&all[i])
+	}
 	s.Memory.unheard = map[types.UID]time.Time{}
 	if !awaits {
 		return
