@@ -103,6 +103,39 @@ func (e *MutatedError) Changes() string {
 	return strings.Join(parts, ", ")
 }
 
+// FoughtError says that edits of an object were reverted again and again, by which its nodes
+// come and go: another controller makes them, and they are left as they are for a while.
+type FoughtError struct {
+	Ref     render.Ref
+	Fields  []plan.Field
+	Editors []string
+	// Times is how often they were reverted.
+	Times int
+}
+
+// Error names the object, the fields, who changes them, and what to do.
+func (e *FoughtError) Error() string {
+	return fmt.Sprintf("%s: %s: it was reverted %d times within an hour, and each time its nodes may be replaced; correction is paused: stop what changes it, or write its value into Git; plumbline reconcile corrects it again",
+		e.Ref, e.Changes(), e.Times)
+}
+
+// Changes are the first few fields, and who changes them.
+func (e *FoughtError) Changes() string {
+	var paths []string
+	for _, f := range e.Fields[:min(mostFields, len(e.Fields))] {
+		paths = append(paths, f.Path)
+	}
+	by := "another client"
+	if len(e.Editors) > 0 {
+		by = strings.Join(e.Editors, ", ")
+	}
+	text := strings.Join(paths, ", ")
+	if more := len(e.Fields) - mostFields; more > 0 {
+		text += fmt.Sprintf(" and %d more fields", more)
+	}
+	return text + " changed by " + by
+}
+
 // StaleError says that the object has changed, or gone, since it was planned.
 type StaleError struct {
 	Ref render.Ref

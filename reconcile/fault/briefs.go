@@ -212,6 +212,9 @@ func briefsOfWrites() []shortener {
 		of(func(e *apply.MutatedError) Brief {
 			return Brief{What: fmt.Sprintf("%s: a mutating webhook or policy changes it", e.Ref), Cause: e.Changes()}
 		}),
+		of(func(e *apply.FoughtError) Brief {
+			return Brief{What: fmt.Sprintf("%s: reverted %d times within an hour; correction is paused", e.Ref, e.Times), Cause: e.Changes()}
+		}),
 		of(func(e *apply.NotServedError) Brief {
 			return Brief{What: fmt.Sprintf("%s: the API server does not serve its kind: install the karpenter-crd chart", e.Ref)}
 		}),

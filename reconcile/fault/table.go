@@ -140,6 +140,7 @@ func ofApply() []rule {
 		as[*apply.AdmissionError](Terminal, v1alpha1.ReasonApplyFailed),
 		as[*apply.WebhookError](Transient, v1alpha1.ReasonApplyFailed),
 		as[*apply.MutatedError](Transient, v1alpha1.ReasonApplyFailed),
+		as[*apply.FoughtError](Terminal, v1alpha1.ReasonConflict),
 	}
 }
 

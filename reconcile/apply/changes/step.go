@@ -80,6 +80,8 @@ type Memory struct {
 	forms forms
 	// mutated are the objects that something in the cluster changes at each write.
 	mutated mutated
+	// fights are the objects whose edits were reverted.
+	fights fights
 }
 
 // Run writes what changed. Arrivals wait for the charts; what exists
@@ -109,19 +111,20 @@ func (s *Step) Run(ctx context.Context) Result {
 		StillLeader: s.StillLeader,
 	})
 	s.noteMutated()
+	s.noteReverts()
 	s.noteForms()
 	s.tellWritten()
 	result := Result{Written: s.applied.Written}
 	result.Drifted, result.Held = s.noteUnwritten()
 	result.Unwritten = s.failedWrites()
-	result.Whole = result.Unwritten == nil && s.wholeWritten()
+	result.Whole = s.wholeWritten() && (result.Unwritten == nil || onlyFought(result.Unwritten))
 	return result
 }
 
 // Due are the Changes that can be written now.
 func (s *Step) Due() []plan.Change {
 	return slices.DeleteFunc(slices.Clone(s.Plan.Changes), func(c plan.Change) bool {
-		return !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil
+		return !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil || s.fought(c) != nil
 	})
 }
 
@@ -168,9 +171,12 @@ func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 // failedWrites joins what a person, or another try, has to correct; the rest of
 // the Plan is written by then. What was overtaken is looked at again.
 func (s *Step) failedWrites() error {
-	errs := fault.Apart(s.Plan.Err())
+	errs, written := fault.Apart(s.Plan.Err()), s.written()
 	for _, c := range s.Plan.Changes {
 		if err := s.stillMutated(c); err != nil && !s.attemptedNow(c.Ref) {
+			errs = append(errs, err)
+		}
+		if err := s.fought(c); err != nil && !written[c.Ref] {
 			errs = append(errs, err)
 		}
 	}
@@ -189,15 +195,21 @@ func (s *Step) failedWrites() error {
 	return fault.Several(errs)
 }
 
-// wholeWritten says whether every arrival and change of the revision stands in
-// the cluster.
-func (s *Step) wholeWritten() bool {
+// written are the objects that this pass has written.
+func (s *Step) written() map[render.Ref]bool {
 	written := map[render.Ref]bool{}
 	for _, w := range s.applied.Written {
 		written[w.Ref] = true
 	}
+	return written
+}
+
+// wholeWritten says whether every arrival and change of the revision stands in
+// the cluster.
+func (s *Step) wholeWritten() bool {
+	written := s.written()
 	for _, c := range s.Plan.Changes {
-		if c.Action != plan.Drifted && !written[c.Ref] {
+		if c.Action != plan.Drifted && !written[c.Ref] && s.fought(c) == nil {
 			return false
 		}
 	}
