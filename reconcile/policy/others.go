@@ -61,7 +61,7 @@ func (s *Step) failureOf(sync *v1alpha1.NodeSync, known latest) string {
 }
 
 // waitedSince is since when another NodeSync is waited for; zero where that begins now. Of
-// one that fails the status says so, too: a restart must not begin the time anew. One that
+// one that fails the status says so, too: a restart must not begin the time again. One that
 // does not has only to have its first pass after the restart.
 func (s *Step) waitedSince(sync *v1alpha1.NodeSync) time.Time {
 	since, written := s.Memory.unheard[sync.UID], s.Before.Waiting
