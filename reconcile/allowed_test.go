@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -169,5 +170,38 @@ func TestWhatTheChartsRenderToIsAsked(t *testing.T) {
 		if !errors.As(err, &refused) {
 			t.Errorf("a CronJob in chart %s: %v", chart, err)
 		}
+	}
+}
+
+// TestASecretDoesNotLeaveTheController by a value that goes into user data, which a committer
+// may read, or to AWS: whichever labelled Secret a commit names, and however.
+func TestASecretDoesNotLeaveTheController(t *testing.T) {
+	for name, c := range map[string]struct {
+		key, target string
+		allow       *v1alpha1.ChartAllow
+		refused     string
+	}{
+		"one value":          {"token", "settings.clusterEndpoint", nil, "values.settings.clusterEndpoint"},
+		"a variable":         {"token", "controller.env[0].value", nil, "values.controller.env"},
+		"a map":              {"values.yaml", "", nil, "values.settings.interruptionQueue"},
+		"one that stays":     {"token", "settings.batchMaxDuration", nil, ""},
+		"an owner allows it": {"token", "settings.interruptionQueue", &v1alpha1.ChartAllow{Values: []string{"settings.interruptionQueue"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := secretWith("s", true, map[string]string{"token": "10s", "values.yaml": "settings: {interruptionQueue: 10s}"})
+			b := newBed(t, nodeSync(allowing(c.allow)), secret)
+			p := b.installing()
+			from := from(render.FromSecret, "s")
+			from.ValuesKey, from.TargetPath = c.key, c.target
+			p.want.Karpenter.ValuesFrom = []render.ValuesFrom{from}
+			if err := p.desiredStep().MergeValues(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, err := desired.CheckRequest(p.sync, p.want.Karpenter, p.want.Values)
+			var refused *allowance.RefusedError
+			if is := errors.As(err, &refused); is != (c.refused != "") || is && !strings.Contains(err.Error(), "valuesFrom a Secret for "+c.refused) {
+				t.Errorf("refused: %v, want %q", err, c.refused)
+			}
+		})
 	}
 }

@@ -35,6 +35,8 @@ type Values struct {
 	Sealed string
 	// Secrets are the values that came only out of Secrets, in order.
 	Secrets []string
+	// FromSecrets are the values of each Secret by itself.
+	FromSecrets []map[string]any
 }
 
 // LayerError says that a source of values cannot be merged. It never holds a value
@@ -70,6 +72,7 @@ func Merge(layers ...Layer) (Values, error) {
 		sealed = true
 		known = append(known, layer.Sealed, layer.Origin, layer.TargetPath)
 		v.Secrets = scalars(v.Secrets, values)
+		v.FromSecrets = append(v.FromSecrets, values)
 	}
 	if !sealed {
 		return v, nil

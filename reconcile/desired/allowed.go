@@ -27,12 +27,15 @@ func AllowanceOf(sync *v1alpha1.NodeSync) allowance.Allowance {
 // CheckRequest refuses what plumbline.yaml says of the charts and the NodeSync does not
 // allow. No repository has been asked by then. It returns the values that no chart known
 // here has: whether this one has them is to be seen.
-func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values map[string]any) (unknown []allowance.Refusal, err error) {
+func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values charts.Values) (unknown []allowance.Refusal, err error) {
 	allow := AllowanceOf(sync)
 	refusals := slices.Concat(
 		allow.Check(requestOf(wanted)),
-		allow.CheckValues(values),
+		allow.CheckValues(values.Merged),
 	)
+	for _, secret := range values.FromSecrets {
+		refusals = append(refusals, allow.CheckSecret(secret)...)
+	}
 	isUnknown := func(r allowance.Refusal) bool { return r.Unknown }
 	if slices.ContainsFunc(refusals, func(r allowance.Refusal) bool { return !isUnknown(r) }) {
 		return nil, allowance.Refuse(refusals)
