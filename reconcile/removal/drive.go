@@ -33,6 +33,9 @@ func (s *Step) Drain(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	s.waitForOthers()
+	if _, err := s.awaitRelabelled(ctx); err != nil {
+		return Result{}, err
+	}
 	s.recordCandidates()
 	// Everything goes, so that nothing arrives, no pool takes the pods, and there is
 	// nothing to wait for between one node and the next.
@@ -70,6 +73,10 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	unremoved, err := s.unremoved(ctx)
+	if err != nil {
+		return Result{}, err
+	}
 	result, err := teardown.Drive(ctx, world, teardown.Pass{
 		Now:         s.Now,
 		Sync:        s.Before,
@@ -86,6 +93,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Successor:   on.successor,
 		Leader:      s.leaderGate,
 		GoesTo:      goesTo,
+		Unremoved:   unremoved,
 		Pace:        on.pace,
 		Holds:       s.holds(),
 	}, driven)

@@ -72,10 +72,29 @@ func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	label, _ := s.owner().Label()
 	for _, ref := range left {
-		s.Wait(ref.String(), fmt.Sprintf("it has left Git, and its label %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s",
-			v1alpha1.OwnerLabel, label, inventory.ObjectName(s.Sync.Name)))
+		s.Wait(ref.String(), "it has left Git, and "+s.wayOut())
 	}
 	return len(left) > 0, nil
+}
+
+// wayOut says of an object why it is not removed, and what to do.
+func (s *Step) wayOut() string {
+	label, _ := s.owner().Label()
+	return fmt.Sprintf("its label %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s",
+		v1alpha1.OwnerLabel, label, inventory.ObjectName(s.Sync.Name))
+}
+
+// unremoved says of what is relabelled and has left Git why it is not removed: an
+// EC2NodeClass waits for a NodePool that names it.
+func (s *Step) unremoved(ctx context.Context) (map[string]string, error) {
+	left, err := s.leftRelabelled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	why := map[string]string{}
+	for _, ref := range left {
+		why[ref.String()] = s.wayOut()
+	}
+	return why, nil
 }

@@ -42,3 +42,29 @@ func TestWhatWasRelabelledIsNotForgotten(t *testing.T) {
 		})
 	}
 }
+
+// TestADrainNamesWhatWasRelabelled: an EC2NodeClass that waits for such a pool does not hide
+// it, and says what to do as well.
+func TestADrainNamesWhatWasRelabelled(t *testing.T) {
+	b := living(t)
+	pool := b.livePool()
+	labels := pool.GetLabels()
+	delete(labels, v1alpha1.OwnerLabel)
+	pool.SetLabels(labels)
+	if err := b.client.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	s := b.looks()
+	s.Set = nil
+	if _, err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const want = "it has left Git, and its label plumbline.dev/nodesync was changed by hand, so that it is not removed: set the label to plumbline-system.prod again"
+	if len(s.Waits) != 1 || s.Waits[0].On != "NodePool/general" || !strings.HasPrefix(s.Waits[0].Message, want) {
+		t.Errorf("waits %+v", s.Waits)
+	}
+	why, err := s.unremoved(t.Context())
+	if err != nil || !strings.HasPrefix(why["NodePool/general"], "its label plumbline.dev/nodesync was changed by hand") {
+		t.Errorf("unremoved %v, error %v", why, err)
+	}
+}

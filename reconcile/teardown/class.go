@@ -23,10 +23,14 @@ func referenced(_ v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if len(o.ReferencedBy) == 0 {
 		return step{}, true
 	}
-	return step{
+	s := step{
 		phase: v1alpha1.RemovalDraining, reason: ReasonReferenced,
 		message: "still named by " + names(o.ReferencedBy), remaining: len(o.ReferencedBy),
-	}, false
+	}
+	if o.Unremoved != "" {
+		s.message = o.Unremoved // the others go by themselves, or are named next
+	}
+	return s, false
 }
 
 // led waits until a pod of the controller, whose finalizer a class carries, leads: the

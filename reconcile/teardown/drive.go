@@ -67,6 +67,9 @@ type Pass struct {
 	// GoesTo names the NodeSync that an object goes to, or has gone to, as namespace/name;
 	// empty where it stays ours.
 	GoesTo func(*unstructured.Unstructured) string
+	// Unremoved says of objects that are not removed, though they have left Git, why that is
+	// and what to do, by kind/name.
+	Unremoved map[string]string
 	// Leader says whether a pod of Karpenter's controller holds its lease. It is
 	// asked only where a NodeClaim is about to be ended.
 	Leader func(context.Context) Gate
@@ -187,7 +190,7 @@ func (d *drive) run(ctx context.Context) error {
 	d.evictedAreNoted()
 	overtaken, failure := d.act(ctx, d.open())
 	failure = d.lookAgain(errors.Join(failure, d.actAgain(ctx, overtaken)))
-	d.result.Undiagnosed = d.diagnose(ctx)
+	d.result.Undiagnosed = errors.Join(d.diagnose(ctx), d.nameStrays(ctx))
 	return failure
 }
 

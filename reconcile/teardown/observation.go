@@ -48,6 +48,9 @@ type Observation struct {
 	// ReferencedBy are the NodePools and NodeClaims that name the class, of any owner,
 	// as kind/name, NodePools first.
 	ReferencedBy []string
+	// Unremoved says of the first of them that is not removed, though it has left Git, why
+	// that is and what to do; empty where there is none.
+	Unremoved string
 
 	// Hold is a person's word that is needed first; nil where none is.
 	Hold *Hold

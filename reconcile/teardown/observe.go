@@ -54,6 +54,12 @@ func (d *drive) observeOne(it *item, l *look) {
 	}
 	if it.before.Kind == render.EC2NodeClass {
 		it.seen.ReferencedBy = l.referencing(it.before.Name)
+		for _, by := range it.seen.ReferencedBy {
+			if why := d.Unremoved[by]; why != "" {
+				it.seen.Unremoved = by + " names it, and " + why
+				break
+			}
+		}
 		return
 	}
 	it.seeClaims(l.claims[it.before.Name])

@@ -52,7 +52,9 @@ type stage struct {
 
 	pace  Pace
 	holds map[types.UID]Hold
-	last  Result
+	// unremoved is Pass.Unremoved.
+	unremoved map[string]string
+	last      Result
 }
 
 const karpenterFinalizer = "karpenter.sh/termination"
@@ -143,7 +145,7 @@ func (s *stage) drive() error {
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
 		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent, Evicted: s.evicted,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
-		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, GoesTo: s.goesTo, Pace: s.pace, DiagnosedAt: s.diagnosed,
+		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, GoesTo: s.goesTo, Unremoved: s.unremoved, Pace: s.pace, DiagnosedAt: s.diagnosed,
 	}, s.sync.Status.Removals)
 	return err
 }

@@ -1,0 +1,73 @@
+package teardown
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestDriveNamesARelabelledNodeClaim: a removal that waits for the instance of a NodeClaim
+// whose label was changed by hand says so, as long as that is so.
+func TestDriveNamesARelabelledNodeClaim(t *testing.T) {
+	s := newStage(t, pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}}))
+	s.launch("a", "batch", "batch-uid")
+	s.launch("b", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	label := func(pool string) {
+		t.Helper()
+		for _, claim := range s.claims() {
+			if claim.Name == "b" {
+				claim.Labels[karpv1.NodePoolLabelKey] = pool
+				if err := s.client.Update(t.Context(), &claim); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	label("other")
+	s.expect("its nodes are ended", "batch Draining", "delete NodeClaim/a")
+	s.karpenter("terminated")
+	s.pass()
+	s.pass()
+	const stray = `NodeClaim/b has i-b, and its label karpenter.sh/nodepool was changed by hand to "other": set it to batch again, or delete the NodeClaim to end its node; `
+	said := func(what string, want bool) {
+		t.Helper()
+		if r := s.sync.Status.Removals[0]; r.Reason != ReasonInstancesLeaving || strings.HasPrefix(r.Message, stray) != want || strings.Count(r.Message, "NodeClaim/b") > 1 {
+			t.Errorf("%s: it says %s: %s", what, r.Reason, r.Message)
+		}
+	}
+	said("EC2 shows the instance", true)
+	s.silence = errors.New("throttled")
+	s.pass()
+	s.pass()
+	said("EC2 gives no answer", true)
+	s.silence = nil
+	label("batch")
+	s.expect("it is the pool's again", "batch Draining", "delete NodeClaim/b")
+}
+
+// TestDriveNamesWhatAClassWaitsFor: a NodePool that is not removed by itself comes before
+// those that are, with what to do.
+func TestDriveNamesWhatAClassWaitsFor(t *testing.T) {
+	naming := func(name string) map[string]any {
+		return map[string]any{"template": map[string]any{"spec": map[string]any{"nodeClassRef": map[string]any{"name": name}}}}
+	}
+	s := newStage(t, nodeClass("default", "class-uid"), pool("a", "a-uid", naming("default")), pool("b", "b-uid", naming("default")))
+	s.unremoved = map[string]string{"NodePool/b": "its label was changed by hand: set it again"}
+	s.find(render.EC2NodeClass, "default", "class-uid")
+	s.pass()
+	s.pass()
+	if r := s.sync.Status.Removals[0]; r.Reason != ReasonReferenced || r.Message != "NodePool/b names it, and its label was changed by hand: set it again" {
+		t.Errorf("it says %s: %s", r.Reason, r.Message)
+	}
+	s.unremoved = nil
+	s.pass()
+	if r := s.sync.Status.Removals[0]; r.Message != "still named by NodePool/a, NodePool/b" {
+		t.Errorf("it says %s: %s", r.Reason, r.Message)
+	}
+}
