@@ -131,10 +131,8 @@ func (a Allowance) Check(r Request) []Refusal {
 			Field: fieldRepositories, Entry: bare(r.Repository),
 		})
 	}
-	if r.Version != "" && !a.allowsVersion(r.Version) {
-		found = append(found, Refusal{
-			What: "version " + r.Version, Why: "is not in the range " + a.Versions, Field: fieldVersions, Entry: a.Versions + " || " + r.Version,
-		})
+	if r.Version != "" {
+		found = append(found, a.checkVersion(r.Version)...)
 	}
 	if r.ControllerRole != "" && !slices.Contains(a.ControllerRoles, r.ControllerRole) {
 		found = append(found, Refusal{
@@ -142,6 +140,15 @@ func (a Allowance) Check(r Request) []Refusal {
 		})
 	}
 	return found
+}
+
+func (a Allowance) checkVersion(version string) []Refusal {
+	if a.allowsVersion(version) {
+		return nil
+	}
+	return []Refusal{{
+		What: "version " + version, Why: "is not in the range " + a.Versions, Field: fieldVersions, Entry: a.Versions + " || " + version,
+	}}
 }
 
 // CheckDigests says which of the charts that were found is none of those that are
@@ -159,6 +166,21 @@ func (a Allowance) CheckDigests(r Request, digests ...string) []Refusal {
 				Field: fieldDigests, Entry: digest,
 			})
 		}
+	}
+	return found
+}
+
+// CheckInstalled says why a chart that was installed once may not be again: its version, or
+// its digest, is none that is allowed now. Of the digest its beginning is known, or nothing.
+func (a Allowance) CheckInstalled(version, digest string) []Refusal {
+	found := a.checkVersion(version)
+	known := func(allowed string) bool { return digest != "" && strings.HasPrefix(allowed, digest) }
+	if len(a.Digests) > 0 && !slices.ContainsFunc(a.Digests, known) {
+		what := "the chart of version " + version + ", whose digest begins with " + digest + ","
+		if digest == "" {
+			what = "the chart of version " + version + ", whose digest is not known,"
+		}
+		found = append(found, Refusal{What: what, Why: "is none of those that this NodeSync names", Field: fieldDigests, Entry: "sha256:…"})
 	}
 	return found
 }

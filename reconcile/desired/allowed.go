@@ -69,11 +69,18 @@ func (s *Step) checkFound(found *charts.Charts, unknown []allowance.Refusal) err
 	return allowance.Refuse(refusals)
 }
 
-// Permit is asked about what the charts render to.
+// Permit is asked about what the charts render to. That may be an earlier revision, whose
+// version or digest is not allowed any more. CRDs stay where the controller goes back, and run
+// nothing: those of any version are repaired.
 func (s *Step) Permit(r release.Rendered) error {
-	return allowance.Refuse(AllowanceOf(s.Sync).CheckObjects(allowance.Rendered{
-		Namespace: r.Namespace, Version: r.Version, CRDs: r.Chart == charts.CRDChart, Objects: r.Objects,
-	}))
+	allow, ofCRDs := AllowanceOf(s.Sync), r.Chart == charts.CRDChart
+	var refusals []allowance.Refusal
+	if !ofCRDs {
+		refusals = allow.CheckInstalled(r.Version, r.Digest)
+	}
+	return allowance.Refuse(append(refusals, allow.CheckObjects(allowance.Rendered{
+		Namespace: r.Namespace, Version: r.Version, CRDs: ofCRDs, Objects: r.Objects,
+	})...))
 }
 
 // warnOfEverything says, once for each generation of the NodeSync, that its repository

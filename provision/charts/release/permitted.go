@@ -13,6 +13,9 @@ import (
 type Rendered struct {
 	// Chart is its name: charts.CRDChart or charts.ControllerChart.
 	Chart, Version string
+	// Digest of the chart, as sha256:<hex>. Of an earlier revision only its first 32 digits
+	// are known, and none where plumbline has not installed it.
+	Digest string
 	// Namespace of the release.
 	Namespace string
 	// Objects as Helm reads them out of the manifest that it writes and stores.
@@ -34,5 +37,5 @@ func (t task) permitted(resources kube.ResourceList) error {
 		}
 		objects = append(objects, object)
 	}
-	return t.permit(Rendered{Chart: t.Name, Version: t.Version, Namespace: t.namespace, Objects: objects})
+	return t.permit(Rendered{Chart: t.Name, Version: t.Version, Digest: t.Digest, Namespace: t.namespace, Objects: objects})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,6 +93,9 @@ func TestWhatWasThereIsAskedAbout(t *testing.T) {
 			b.want.Permit = func(r Rendered) error {
 				if asked++; len(r.Objects) != 1 || r.Objects[0].GetKind() != "Deployment" {
 					t.Errorf("asked about %v", r.Objects)
+				}
+				if whole := b.charts.Digest; r.Version != "1.14.1" || len(r.Digest) != len("sha256:")+32 || !strings.HasPrefix(whole, r.Digest) {
+					t.Errorf("asked about %s %s, of %s", r.Version, r.Digest, whole)
 				}
 				return refusal
 			}

@@ -25,8 +25,12 @@ func (h *helm) earlier(t task, revision int) (task, Mark, error) {
 	found := history[at]
 	t.Version, t.Values = found.Chart.Metadata.Version, found.Config
 	t.Load = func() (*chart.Chart, error) { return found.Chart, nil }
-	t.earlier = true
-	return t, markOf(found.Labels), nil
+	t.earlier, t.Digest = true, ""
+	mark := markOf(found.Labels)
+	if mark.Digest != "" {
+		t.Digest = "sha256:" + mark.Digest
+	}
+	return t, mark, nil
 }
 
 // RollBack installs the main chart again as it was at a revision of its release.
