@@ -158,8 +158,12 @@ func script(p *plan.Plan) []string {
 		if c.WaitsFor != "" {
 			line += " on " + c.WaitsFor
 		}
-		if c.Effect == plan.EffectReplace {
+		switch c.Effect {
+		case plan.EffectReplace:
 			line += fmt.Sprintf(" replaces %d", c.Nodes)
+		case plan.EffectDrain:
+			line += fmt.Sprintf(" drains %d", c.Nodes)
+		case plan.EffectNone, plan.EffectBlocked:
 		}
 		if c.Takeover && c.Action.Writes() {
 			line += " takeover"

@@ -31,6 +31,18 @@ func replaces(claims []*NodeClaim, upTo bool) impact {
 	return impact{effect: EffectReplace, claims: claims, upTo: upTo}
 }
 
+// beside is the impact where an effect is on so many more of the nodes, nobody can say which:
+// they may be among those that are named.
+func (i impact) beside(more int, effect Effect, claims []*NodeClaim) impact {
+	if more <= 0 {
+		return i
+	}
+	more = min(more, len(claims)-len(i.claims)-i.unnamed)
+	i.upTo = i.upTo || effect == EffectReplace || i.effect != EffectNone
+	i.effect, i.unnamed = effect, i.unnamed+more
+	return i
+}
+
 // effect says what a Change does to nodes. Where Karpenter's own libraries can
 // tell it is exact: the hash by which it knows outdated nodes, and requirements
 // against the labels of NodeClaims. Where it takes an answer of AWS, as for AMIs

@@ -28,12 +28,8 @@ func poolImpact(live, desired *unstructured.Unstructured, claims []*NodeClaim, n
 	case !equal(specField(live, "template", "spec", "requirements"), specField(desired, "template", "spec", "requirements")):
 		i = unfit(claims, after.Spec.Template.Spec.Requirements)
 	}
-	if scaled := scaledDown(before, after, claims); scaled > 0 && i.effect == EffectNone {
-		i = impact{effect: EffectDrain, unnamed: scaled}
-	}
-	if more := freed(before, after, claims, i.claims, now); more > 0 && i.effect != EffectDrain {
-		i.effect, i.unnamed, i.upTo = EffectReplace, more, true
-	}
+	i = i.beside(freed(before, after, claims, i.claims, now), EffectReplace, claims)
+	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, now)...)
 	return i
 }

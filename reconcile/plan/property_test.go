@@ -1,7 +1,9 @@
 package plan_test
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,8 +44,9 @@ func newWorld(t *rapid.T, server *applytest.Server) world {
 		w.have(t, server, class(name))
 	}
 	w.live.Objects = server.Objects()
-	for ref, object := range w.live.Objects {
-		if rapid.Bool().Draw(t, "recorded") {
+	refs := slices.SortedFunc(maps.Keys(w.live.Objects), func(a, b render.Ref) int { return strings.Compare(a.String(), b.String()) })
+	for _, ref := range refs {
+		if object := w.live.Objects[ref]; rapid.Bool().Draw(t, "recorded") {
 			w.live.Removals = append(w.live.Removals, v1alpha1.Removal{
 				Kind: ref.Kind, Name: ref.Name, UID: object.GetUID(),
 				Revision: rapid.SampledFrom([]string{"r1", "r2"}).Draw(t, "revision"),
@@ -109,7 +112,8 @@ func TestNothingGoesBeyondTheGuard(t *testing.T) {
 		}
 		leaving, started := 0, 0
 		for _, r := range w.live.Removals {
-			if r.Kind == render.NodePool && r.Phase == v1alpha1.RemovalDraining && !inGit[render.Ref{Kind: r.Kind, Name: r.Name}] {
+			back := slices.ContainsFunc(p.Returned, func(b v1alpha1.Removal) bool { return b.UID == r.UID })
+			if r.Kind == render.NodePool && r.Phase == v1alpha1.RemovalDraining && !back {
 				leaving++
 			}
 		}

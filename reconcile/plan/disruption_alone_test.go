@@ -1,0 +1,73 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// TestGuardOfOneChange: what one change would end, or have replaced, is held beyond the guard,
+// whatever else it does to the pool.
+func TestGuardOfOneChange(t *testing.T) {
+	lives := func(name, line string) string {
+		return strings.Replace(pool(name, "default"), "      requirements:", "      "+line+"\n      requirements:", 1)
+	}
+	onDemand := func(text string) string { return strings.Replace(text, "values: [spot]", "values: [on-demand]", 1) }
+	odd := claims("a", 8)
+	for i := range odd {
+		odd[i].Labels = plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "on-demand"})
+	}
+	odd[0].Labels = plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot"})
+	const toOnDemand = " spec.template.spec.requirements[0].values[0]:spot→on-demand"
+	for name, test := range map[string]struct {
+		before, after string
+		nodes         []plan.NodeClaim
+		hosts         string
+		want          string
+	}{
+		"fewer replicas, within it": {
+			before: pool("a", "default", "replicas: 8"), after: pool("a", "default", "replicas: 5"), nodes: claims("a", 8),
+			want: "Update NodePool/a Differs spec.replicas:8→5 drains 3",
+		},
+		"fewer replicas": {
+			before: pool("a", "default", "replicas: 8"), after: pool("a", "default", "replicas: 4"), nodes: claims("a", 8),
+			want: "Hold NodePool/a MaxDisruptedNodes spec.replicas:8→4 drains 4",
+		},
+		"no replicas, and requirements that one node does not meet": {
+			before: pool("a", "default", "replicas: 8"), after: onDemand(pool("a", "default", "replicas: 0")), nodes: odd,
+			want: "Hold NodePool/a MaxDisruptedNodes spec.replicas:8→0" + toOnDemand + " drains 8",
+		},
+		"requirements that one node does not meet": {
+			before: pool("a", "default", "replicas: 8"), after: onDemand(pool("a", "default", "replicas: 8")), nodes: odd,
+			want: "Update NodePool/a Differs" + toOnDemand + " replaces 1",
+		},
+		"fewer replicas, and wider budgets": {
+			before: pool("a", "default", "replicas: 8"), nodes: claims("a", 8, drifted),
+			after: pool("a", "default", "replicas: 6", `disruption: {consolidateAfter: 0s, budgets: [{nodes: "30%"}]}`),
+			want:  "Hold NodePool/a MaxDisruptedNodes spec.disruption.budgets[0].nodes:10%→30% spec.replicas:8→6 drains 5",
+		},
+		"nodes that expire": {
+			before: lives("a", "expireAfter: 720h"), after: lives("a", "expireAfter: 1h"), nodes: claims("a", 4),
+			want: "Hold NodePool/a MaxDisruptedNodes spec.template.spec.expireAfter:720h→1h replaces 4",
+		},
+		"no replicas of the pool that hosts the controller": {
+			before: pool("a", "default", "replicas: 1"), after: pool("a", "default", "replicas: 0"), nodes: claims("a", 1), hosts: "a",
+			want: "Hold NodePool/a HostsController spec.replicas:1→0 drains 1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), test.before)
+			c.live.NodeClaims = test.nodes
+			if test.hosts != "" {
+				c.policy.Hosts = []plan.Host{{NodePool: test.hosts, Node: "node", Workload: "Karpenter's controller", Pod: "kube-system/karpenter-0"}}
+			}
+			if diff := cmp.Diff([]string{test.want}, script(c.plan(t, class("default"), test.after))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
