@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
@@ -98,6 +100,35 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 				t.Errorf("due %+v, want the new pool", got)
 			}
 		})
+	}
+}
+
+// TestTheRestGoesOnWhileTheWayBackIsStalled: no replica of the release before comes up. A person
+// has to do something, and definitions that are there are written meanwhile.
+func TestTheRestGoesOnWhileTheWayBackIsStalled(t *testing.T) {
+	down := running("1.8.6")
+	down.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1}
+	b := newBed(t, nodeSync(unchanged), append(established(installtest.PoolCRD("weight", "v1")), down)...)
+	p := b.changing("")
+	identity, err := p.identityOf(b, "1.14.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployed := release.Release{Status: release.Deployed, Mark: release.Mark{Version: "1.8.6"}}
+	b.install.Known = release.State{CRDs: deployed, Controller: deployed}
+	p.sync.Status.Karpenter.Target = &v1alpha1.ChartTarget{
+		Version: "1.14.1", Identity: identity, Step: v1alpha1.ChartRollingBack, Message: "Karpenter 1.14.1 did not come up",
+		Since: metav1.NewTime(b.clock.now().Add(-time.Hour)),
+	}
+	p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
+	if p.Fault != nil || p.NotUpgraded == nil || !strings.Contains(p.NotUpgraded.Error(), "the release before, 1.8.6, does not come up either") {
+		t.Fatalf("fault %v, not upgraded for %v", p.Fault, p.NotUpgraded)
+	}
+	if p.stages.Changing || !p.stages.CRDs.Ready || p.stages.Controller.Ready {
+		t.Errorf("stages %+v", p.stages)
+	}
+	if v := p.verdict(); v.Class != conclude.Stuck {
+		t.Errorf("verdict %+v", v)
 	}
 }
 

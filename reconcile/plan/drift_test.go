@@ -24,6 +24,7 @@ func TestWhatGitHasNotChangedIsDrift(t *testing.T) {
 		"edited, and Git has changed it":              {limited("100"), limited("200"), true, false, []string{"Update NodePool/general Differs spec.limits.cpu:5→200 by kubectl-edit"}},
 		"deleted, and Git has the same":               {limited("100"), limited("100"), true, true, []string{"Drifted NodePool/general Missing"}},
 		"deleted, and Git has changed it":             {limited("100"), limited("200"), true, true, []string{"Create NodePool/general Missing"}},
+		"deleted, and the path has changed":           {"", limited("100"), true, true, []string{"Create NodePool/general Missing"}},
 		"after a restart, of the same inputs":         {"", limited("100"), false, false, []string{"Drifted NodePool/general Differs spec.limits.cpu:5→100 by kubectl-edit"}},
 		"after a restart, of other inputs, it may be": {"", limited("100"), true, false, []string{"Update NodePool/general Differs spec.limits.cpu:5→100 by kubectl-edit"}},
 	} {

@@ -115,7 +115,7 @@ func (b *bed) step(wanted ...render.Ref) *Step {
 		set.Objects = append(set.Objects, render.Object{Ref: ref})
 	}
 	return &Step{
-		Tools: Tools{Client: b.client, Uncached: b.client, Launches: &observe.Launches{Now: func() time.Time { return now }}},
+		Tools: Tools{Client: b.client, Uncached: b.client, StillLeader: func(context.Context) error { return nil }, Launches: &observe.Launches{Now: func() time.Time { return now }}},
 		Sync:  b.sync.DeepCopy(), Before: b.sync, Memory: &b.memory, Now: now,
 		Set: set, Live: live, Served: true, Plan: &plan.Plan{}, Ready: observe.ByRef{},
 		GoesTo: func(context.Context) (func(*unstructured.Unstructured) string, error) {
