@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,13 +16,14 @@ type fakeReports struct {
 	conclude.Reports
 	list []v1alpha1.Reported
 	said []queue.Saying
+	fail error
 }
 
 func (f *fakeReports) Reported(*v1alpha1.NodeSync) ([]v1alpha1.Reported, bool) { return f.list, true }
 
 func (f *fakeReports) Say(_ context.Context, _ *v1alpha1.NodeSync, s queue.Saying) error {
 	f.said = append(f.said, s)
-	return nil
+	return f.fail
 }
 
 // TestTroubleIsToldOnce: by an event when it is new, and in the status for as
@@ -64,5 +66,38 @@ func TestAReconcileRequestTriesStatuses(t *testing.T) {
 	b.reports(b.read(), func(p *pass) { p.sync.Status.SetLastHandledReconcileRequest("now") })
 	if len(f.said) != 2 || f.said[0].Retry || !f.said[1].Retry {
 		t.Errorf("said %+v", f.said)
+	}
+}
+
+// TestAQueueThatIsStuckIsInTheStatus, and in the metrics, with what to do, as long as it lasts; an
+// event says it once.
+func TestAQueueThatIsStuckIsInTheStatus(t *testing.T) {
+	b := newBed(t, reporting(unchanged))
+	f := &fakeReports{Reports: b.Reports}
+	b.Reports = f
+	passes := func() (n int) {
+		b.reports(b.read())
+		for _, event := range b.told() {
+			if strings.Contains(event, "is immutable") {
+				n++
+			}
+		}
+		return n
+	}
+	f.fail = fmt.Errorf("say: %w", &queue.StuckError{ConfigMap: "plumbline-system/x", Why: "is immutable: delete it"})
+	if n := passes(); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	reported := b.read().Status.Reported
+	if len(reported) != 1 || reported[0].Provider != "gitea" || reported[0].Failure != "commit statuses are not posted: ConfigMap plumbline-system/x is immutable: delete it" {
+		t.Fatalf("status %+v", reported)
+	}
+	f.list = reported
+	if n := passes(); n != 0 || b.read().Status.Reported[0].Failure == "" {
+		t.Errorf("told again %d times, status %+v", n, b.read().Status.Reported)
+	}
+	f.fail, f.list = nil, []v1alpha1.Reported{{Provider: "gitea", Context: "x", Commit: commit, State: "success"}}
+	if n := passes(); n != 0 || b.read().Status.Reported[0].Failure != "" {
+		t.Errorf("it is over: told %d times, status %+v", n, b.read().Status.Reported)
 	}
 }

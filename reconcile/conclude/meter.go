@@ -31,6 +31,8 @@ type Meter struct {
 	statuses *prometheus.CounterVec
 	// Told at each scrape, as ages grow by themselves.
 	removals, stall, queued, oldest *prometheus.Desc
+	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
+	stuck *prometheus.GaugeVec
 
 	mu    sync.Mutex
 	syncs map[types.NamespacedName]departures
@@ -68,6 +70,9 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plumbline_status_writes_failed_total", Help: "Writes of a NodeSync's status that the API server refused or did not answer.",
 		}, ofSync),
+		stuck: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "plumbline_commit_statuses_stuck", Help: "1 while the commit statuses of a NodeSync cannot be queued until a person does something.",
+		}, ofSync),
 		removals: prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
 		stall:    prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
 		queued:   prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
@@ -77,7 +82,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 }
 
 func (m *Meter) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.steps, m.writes, m.fetches, m.fetched, m.webhooks, m.statuses}
+	return []prometheus.Collector{m.steps, m.writes, m.fetches, m.fetched, m.webhooks, m.statuses, m.stuck}
 }
 
 // Describe is a prometheus.Collector's.
@@ -146,12 +151,25 @@ func (m *Meter) Unwritten(name types.NamespacedName, err error) {
 	m.statuses.WithLabelValues(name.Namespace, name.Name).Inc()
 }
 
+// reportsStuck says whether the commit statuses of a NodeSync can be queued.
+func (m *Meter) reportsStuck(name types.NamespacedName, stuck bool) {
+	if m == nil {
+		return
+	}
+	value := 0.0
+	if stuck {
+		value = 1
+	}
+	m.stuck.WithLabelValues(name.Namespace, name.Name).Set(value)
+}
+
 // forget drops what names a NodeSync.
 func (m *Meter) forget(name types.NamespacedName) {
 	if m == nil {
 		return
 	}
 	m.statuses.DeleteLabelValues(name.Namespace, name.Name)
+	m.stuck.DeleteLabelValues(name.Namespace, name.Name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.syncs, name)

@@ -3,6 +3,7 @@ package conclude
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -35,8 +36,14 @@ type Reports interface {
 // asked first which commits the revision added: the status does not wait for that.
 func (s *Step) report(ctx context.Context) bool {
 	told, err := s.say(ctx)
-	s.warnOfReport(err)
-	s.noteReported()
+	stuck := s.stuck(err)
+	s.Meter.reportsStuck(s.name(), stuck != "")
+	if stuck == "" {
+		s.warnOfReport(err)
+	} else {
+		s.WakeBy(s.Began.Add(s.Sync.GetRetryInterval()))
+	}
+	s.noteReported(stuck)
 	return told
 }
 
@@ -127,15 +134,31 @@ func (s *Step) statusContext() string {
 
 func (s *Step) contextIn(cluster string) string { return "plumbline/" + cluster + "/" + s.Sync.Name }
 
+// stuck says why the queue cannot be kept until a person does something; empty where it can.
+func (s *Step) stuck(err error) string {
+	var stuck *queue.StuckError
+	if !errors.As(err, &stuck) {
+		return ""
+	}
+	return s.Memory.Hide(stuck.Error())
+}
+
 // noteReported shows in the status what was reported, and tells of trouble that is
-// new.
-func (s *Step) noteReported() {
+// new. Of a queue that is stuck each host waits, the ones that were never told anything as
+// well.
+func (s *Step) noteReported(stuck string) {
 	list, known := s.Reports.Reported(s.Sync)
-	if !known {
+	if !known && stuck == "" {
 		return
+	}
+	if !known {
+		list = slices.Clone(s.Sync.Status.Reported)
 	}
 	for i := range list {
 		list[i].Failure = s.Memory.Hide(list[i].Failure)
+	}
+	if stuck != "" {
+		list = s.allStuck(list, stuck)
 	}
 	for _, r := range list {
 		told := slices.ContainsFunc(s.Before.Status.Reported, func(before v1alpha1.Reported) bool {
@@ -146,4 +169,21 @@ func (s *Step) noteReported() {
 		}
 	}
 	s.Sync.Status.Reported = list
+}
+
+// allStuck has the list say of each host of spec.report why it gets nothing.
+func (s *Step) allStuck(list []v1alpha1.Reported, why string) []v1alpha1.Reported {
+	for _, host := range s.hosts() {
+		there := slices.ContainsFunc(list, func(r v1alpha1.Reported) bool { return r.Provider == host.Provider && r.URL == host.URL })
+		if !there {
+			state := s.Verdict().CommitState()
+			list = append(list, v1alpha1.Reported{
+				Provider: host.Provider, URL: host.URL, Context: cmp.Or(s.statusContext(), s.contextIn(s.Sync.Namespace)), Commit: s.Commit, State: string(state),
+			})
+		}
+	}
+	for i := range list {
+		list[i].Failure = why
+	}
+	return list
 }

@@ -155,3 +155,26 @@ func TestABrokenLedgerIsNamed(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestAnImmutableLedger says what to do, whether it was made so before or after it was read,
+// and goes on once it is deleted.
+func TestAnImmutableLedger(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	object := w.object(t)
+	object.Immutable = new(bool)
+	*object.Immutable = true
+	must(t, w.client.Update(t.Context(), object))
+	for _, read := range []string{"before", "after"} {
+		var stuck *StuckError
+		if err := w.say(applied("b")); !errors.As(err, &stuck) || !strings.Contains(err.Error(), "kubectl delete configmap -n "+w.sync.Namespace+" "+ObjectName(w.sync.Name)) {
+			t.Fatalf("it was read %s: error %v", read, err)
+		}
+		w.start()
+	}
+	must(t, w.client.Delete(t.Context(), w.object(t)))
+	must(t, w.say(applied("b")))
+	if l, _ := w.stored(); l.Head != "b" {
+		t.Errorf("stored %+v", l)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -37,6 +38,20 @@ type owner struct {
 
 func ownerOf(sync *v1alpha1.NodeSync) owner {
 	return owner{NamespacedName: client.ObjectKeyFromObject(sync), uid: sync.UID}
+}
+
+// StuckError says that the queue cannot be kept in its ConfigMap until a person does
+// something about that.
+type StuckError struct {
+	// ConfigMap is namespace/name.
+	ConfigMap string
+	// Why it is so, and what to do.
+	Why string
+}
+
+// Error names the ConfigMap, and says what to do.
+func (e *StuckError) Error() string {
+	return fmt.Sprintf("commit statuses are not posted: ConfigMap %s %s", e.ConfigMap, e.Why)
 }
 
 // errOvertaken is a write over something that another client has changed.
@@ -67,7 +82,7 @@ func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 	has, ours := ownedBy(object)
 	switch {
 	case !ours || has.NamespacedName != s.owner.NamespacedName:
-		return Ledger{}, false, fmt.Errorf("ConfigMap %s is in the way: the queue of commit statuses goes there, and it is not NodeSync %s's; delete or rename it", key, s.owner.Name)
+		return Ledger{}, false, &StuckError{ConfigMap: key.String(), Why: fmt.Sprintf("is in the way: the queue of commit statuses goes there, and it is not NodeSync %s's; delete or rename it", s.owner.Name)}
 	case has.uid != s.owner.uid:
 		// A former NodeSync of this name has left it; the garbage collector is not
 		// there yet.
@@ -83,7 +98,10 @@ func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 func decode(object *corev1.ConfigMap) (Ledger, error) {
 	var l Ledger
 	if err := json.Unmarshal([]byte(object.Data[dataKey]), &l); err != nil {
-		return Ledger{}, fmt.Errorf("read the queue of commit statuses in ConfigMap %s/%s: %w; delete the ConfigMap to have it recreated", object.Namespace, object.Name, err)
+		return Ledger{}, &StuckError{
+			ConfigMap: object.Namespace + "/" + object.Name,
+			Why:       fmt.Sprintf("has the queue of them, which cannot be read: %v; delete the ConfigMap to have it recreated", err),
+		}
 	}
 	return l, nil
 }
@@ -114,6 +132,9 @@ func (s *store) save(ctx context.Context, l Ledger) error {
 	if s.object != nil && s.object.Data[dataKey] == string(data) {
 		return nil
 	}
+	if s.object != nil && ptr.Deref(s.object.Immutable, false) {
+		return s.immutable()
+	}
 	target := s.target()
 	target.Data = map[string]string{dataKey: string(data)}
 	if s.object == nil {
@@ -126,6 +147,14 @@ func (s *store) save(ctx context.Context, l Ledger) error {
 	}
 	s.object = target
 	return nil
+}
+
+// immutable is what can be done about a ConfigMap that another client has made immutable: the API
+// server takes that back of none.
+func (s *store) immutable() error {
+	key := s.owner.Namespace + "/" + ObjectName(s.owner.Name)
+	return &StuckError{ConfigMap: key, Why: fmt.Sprintf(
+		"has the queue of them and is immutable: delete it to have it recreated (kubectl delete configmap -n %s %s)", s.owner.Namespace, ObjectName(s.owner.Name))}
 }
 
 // target is the ConfigMap to write.
