@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // The identities of what was looked at and not into.
@@ -48,9 +49,16 @@ func (in Inputs) At(snap Snapshot) (Inputs, error) {
 
 // Fingerprint is equal for two renders that have read the same.
 func (in Inputs) Fingerprint() string {
-	hash := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		fmt.Fprintf(hash, "%q %q\n", name, in[name])
+	names := make([]string, 0, len(in))
+	for name := range in {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	hash, line := sha256.New(), []byte(nil)
+	for _, name := range names {
+		line = strconv.AppendQuote(line[:0], name)
+		line = strconv.AppendQuote(append(line, ' '), in[name])
+		_, _ = hash.Write(append(line, '\n')) // a hash takes everything
 	}
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
 }

@@ -38,9 +38,9 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		before: before,
 		failed: failed,
 		runner: s.confined(),
-		after:  map[source]kept{},
+		after:  make(map[source]kept, len(before)),
 	}
-	w := &walk{tree: r.tree, root: folder, charts: k.charts(folder), values: k.valuesFiles(folder), taken: map[source]bool{}, walked: map[string]bool{}, snap: snap, before: listings, after: map[string]listing{}}
+	w := &walk{tree: r.tree, root: folder, charts: k.charts(folder), values: k.valuesFiles(folder), taken: make(map[source]bool, len(before)), walked: map[string]bool{}, snap: snap, before: listings, after: map[string]listing{}}
 	r.listings = w.after
 	sources, err := r.sources(ctx, w, k.Nodes)
 	if err != nil {
@@ -107,6 +107,10 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, one := range sources {
+		if known, ok := r.known(one); ok {
+			taken[i] = known
+			continue
+		}
 		group.Go(func() error {
 			if err := ctx.Err(); err != nil {
 				return fmt.Errorf("render %s: %w", one.name, err)
@@ -119,6 +123,7 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	r.objects = slices.Grow(r.objects, len(sources))
 	for i, one := range sources {
 		r.errs = append(r.errs, errs[i]...)
 		if len(errs[i]) == 0 {
@@ -126,6 +131,20 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 		}
 	}
 	return nil
+}
+
+// known is what a source came to in the last render, where the file system knows without
+// a look into it that nothing of it has changed: to ask costs less than to hand it on.
+func (r *run) known(one source) (kept, bool) {
+	if _, ok := r.snap.FS.(Identified); !ok {
+		return kept{}, false
+	}
+	known, ok := r.before[one]
+	if !ok {
+		return kept{}, false
+	}
+	unchanged, err := known.inputs.Unchanged(r.snap)
+	return known, unchanged && err == nil // take says what failed
 }
 
 // take makes the objects of one source, or takes them from the last render.

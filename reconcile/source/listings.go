@@ -1,6 +1,8 @@
 package source
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -15,11 +17,15 @@ import (
 type listings struct {
 	mu sync.Mutex
 	of map[plumbing.Hash][]entry // sorted by name
+	// identities are hashes of the listings of those that were asked for.
+	identities map[plumbing.Hash]string
 	// entries are all of them.
 	entries int
 }
 
-func newListings() *listings { return &listings{of: map[plumbing.Hash][]entry{}} }
+func newListings() *listings {
+	return &listings{of: map[plumbing.Hash][]entry{}, identities: map[plumbing.Hash]string{}}
+}
 
 // folder returns the entries of a folder.
 func (t *tree) folder(op, name string, e entry) ([]entry, error) {
@@ -49,4 +55,26 @@ func (t *tree) folder(op, name string, e entry) ([]entry, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	t.listings.of[e.hash] = entries
 	return entries, nil
+}
+
+// identity is a hash of a folder's listing: the names, their modes and kinds.
+func (t *tree) identity(name string, e entry) (string, error) {
+	entries, err := t.folder("identity", name, e)
+	if err != nil {
+		return "", err
+	}
+	t.listings.mu.Lock()
+	defer t.listings.mu.Unlock()
+	if known, ok := t.listings.identities[e.hash]; ok && e.mode == filemode.Dir {
+		return known, nil
+	}
+	sum := sha256.New()
+	for _, e := range entries {
+		_, _ = fmt.Fprintf(sum, "%s %s\x00", e.mode, e.name) // a hash takes everything
+	}
+	identity := hex.EncodeToString(sum.Sum(nil))
+	if e.mode == filemode.Dir {
+		t.listings.identities[e.hash] = identity
+	}
+	return identity, nil
 }

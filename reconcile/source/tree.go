@@ -1,10 +1,7 @@
 package source
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 
@@ -150,15 +147,7 @@ func (t *tree) Identity(name string) (string, error) {
 	if !e.isDir() {
 		return e.hash.String(), nil
 	}
-	entries, err := t.folder("identity", name, e)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.New()
-	for _, e := range entries {
-		_, _ = fmt.Fprintf(sum, "%s %s\x00", e.mode, e.name) // a hash takes everything
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return t.identity(name, e)
 }
 
 func (t *tree) list(op, name string, e entry) ([]fs.DirEntry, error) {

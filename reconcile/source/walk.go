@@ -1,7 +1,6 @@
 package source
 
 import (
-	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -27,6 +26,9 @@ func (t *tree) walk(op, name string, follow bool) (entry, error) {
 	if !fs.ValidPath(name) {
 		return entry{}, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
+	if e, ok := t.direct(op, name); ok {
+		return e, nil
+	}
 	w := walker{tree: t, op: op, name: name, trail: []entry{{name: ".", mode: filemode.Dir, hash: t.root}}}
 	steps := 0
 	for rest := strings.Split(name, "/"); len(rest) > 0; {
@@ -42,6 +44,37 @@ func (t *tree) walk(op, name string, follow bool) (entry, error) {
 		rest = append(next, rest...)
 	}
 	return w.trail[len(w.trail)-1], nil
+}
+
+// direct finds what stands at a name that no symlink is part of; false where one is, or
+// where nothing is found. It is what is asked of every input at every commit.
+func (t *tree) direct(op, name string) (entry, bool) {
+	here := entry{name: ".", mode: filemode.Dir, hash: t.root}
+	if name == "." {
+		return here, true
+	}
+	for rest, more := name, true; more; {
+		var part string
+		part, rest, more = strings.Cut(rest, "/")
+		if here.mode != filemode.Dir {
+			return entry{}, false
+		}
+		entries, err := t.folder(op, name, here)
+		if err != nil {
+			return entry{}, false // who walks says why
+		}
+		i, ok := find(entries, part)
+		if !ok || entries[i].mode == filemode.Symlink {
+			return entry{}, false
+		}
+		here = entries[i]
+	}
+	return here, true
+}
+
+// find is the place of a name in a folder.
+func find(entries []entry, name string) (int, bool) {
+	return slices.BinarySearchFunc(entries, name, func(e entry, name string) int { return strings.Compare(e.name, name) })
 }
 
 // walker goes from the root to a name.
@@ -75,7 +108,7 @@ func (w *walker) step(part string, follow bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, ok := slices.BinarySearchFunc(entries, part, func(e entry, name string) int { return cmp.Compare(e.name, name) })
+	i, ok := find(entries, part)
 	if !ok {
 		return nil, w.fail(fs.ErrNotExist)
 	}
