@@ -25,6 +25,7 @@ func drawPlanned(t *testing.T, rt *rapid.T, shared *plannedShelf) *plannedWorld 
 	w.sync = nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Spec.Guard = drawGuard(rt)
 		n.Spec.Adopt = rapid.SampledFrom([]v1alpha1.AdoptPolicy{v1alpha1.AdoptIfIdentical, v1alpha1.AdoptAlways, v1alpha1.AdoptNever}).Draw(rt, "adopt")
+		n.Spec.Charts = drawAccess(rt)
 		n.Spec.Drift = rapid.SampledFrom([]v1alpha1.DriftPolicy{v1alpha1.DriftCorrect, v1alpha1.DriftReport}).Draw(rt, "drift")
 		n.Status.LastAppliedRevision = rapid.SampledFrom([]string{"", "main@sha1:0", "main@sha1:0", nextRevision}).Draw(rt, "applied before")
 		n.Status.LastAttemptedRevision = n.Status.LastAppliedRevision
@@ -44,6 +45,24 @@ func drawGuard(rt *rapid.T) v1alpha1.Guard {
 		guard.MaxDisruptedNodes = &parsed
 	}
 	return guard
+}
+
+// drawAccess draws which digests charts may have: any, those of both, or not those of one.
+func drawAccess(rt *rapid.T) *v1alpha1.ChartAccess {
+	const crds = "sha256:crds"
+	lists := map[string][]string{
+		"those of 1.14.1":   {crds, "sha256:1.14.1"},
+		"those of 1.13.0":   {crds, "sha256:1.13.0"},
+		"that of the CRDs":  {crds},
+		"those of all":      {crds, "sha256:1.13.0", "sha256:1.14.1", "sha256:1.99.0"},
+		"of the controller": {"sha256:1.13.0", "sha256:1.14.1"},
+		"others":            {"sha256:another"},
+	}
+	if rapid.IntRange(0, 2).Draw(rt, "digests are listed") > 0 {
+		return nil
+	}
+	name := rapid.SampledFrom(slices.Sorted(maps.Keys(lists))).Draw(rt, "digests that are allowed")
+	return &v1alpha1.ChartAccess{Allow: &v1alpha1.ChartAllow{Digests: lists[name]}}
 }
 
 // drawInstalled draws how far Karpenter is.

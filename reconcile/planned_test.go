@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plumbline-dev/plumbline/internal/property"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -60,6 +61,41 @@ func TestPlanAndPassOfARefusedValue(t *testing.T) {
 	}
 	if !strings.HasPrefix(passed.Stopped, "prod/nodes/pool.yaml") {
 		t.Errorf("stopped: %s", passed.Stopped)
+	}
+}
+
+// TestPlanAndPassOfDigests: charts that the NodeSync does not name stop a commit where none are
+// in force, and are not installed where some are.
+func TestPlanAndPassOfDigests(t *testing.T) {
+	shared := newPlannedShelf(t)
+	const says = "this NodeSync names"
+	for name, c := range map[string]struct {
+		digests            []string
+		installed          bool
+		stopped, unchanged bool
+	}{
+		"allowed":                    {digests: []string{"sha256:crds", "sha256:1.14.1"}},
+		"allowed, and installed":     {digests: []string{"sha256:crds", "sha256:1.14.1"}, installed: true},
+		"not allowed":                {digests: []string{"sha256:crds"}, stopped: true},
+		"not allowed, and installed": {digests: []string{"sha256:1.14.1"}, installed: true, unchanged: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &plannedWorld{sync: nodeSync(allowing(&v1alpha1.ChartAllow{Digests: c.digests})), server: applytest.New(t), files: fstest.MapFS{
+				"prod/plumbline.yaml":  {Data: []byte(plannedYAML)},
+				"prod/nodes/pool.yaml": {Data: []byte(poolText("a", "default", "{key: karpenter.sh/capacity-type, operator: In, values: [spot]}"))},
+			}}
+			w.sync.Spec.Guard.AllowUnverifiedAccount = true
+			if c.installed {
+				w.install(shared.identity)
+			}
+			passed, diff := w.compare(t, shared)
+			if diff != "" {
+				t.Fatal(diff)
+			}
+			if strings.Contains(passed.Stopped, says) != c.stopped || strings.Contains(passed.ChartsRefused, says) != c.unchanged {
+				t.Errorf("the pass: %+v", passed)
+			}
+		})
 	}
 }
 
