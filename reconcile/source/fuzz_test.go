@@ -18,10 +18,16 @@ import (
 type scripted struct {
 	session
 	says []byte
+	ref  v1alpha1.GitRef
+	// refs is said in place of that, where it is set.
+	refs *packp.AdvRefs
 }
 
 func (s scripted) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
-	return readReferences(bytes.NewReader(s.says))
+	if s.refs != nil {
+		return s.refs, nil
+	}
+	return readReferences(bytes.NewReader(s.says), s.ref)
 }
 
 // Whatever a person writes as a reference and whatever a host says it has, the
@@ -82,15 +88,15 @@ func FuzzAdvertisedReferences(f *testing.F) {
 	f.Add([]byte("<html>"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, says []byte) {
-		ar, has, err := advertised(t.Context(), scripted{says: says})
-		if err != nil {
-			if c := classify(t.Context(), err, Request{URL: "https://example.com/x"}); !ours(c) {
-				t.Fatalf("error %T: %v", c, c)
-			}
-			return
-		}
-		c := &conversation{ar: ar, has: has}
 		for _, ref := range []v1alpha1.GitRef{{}, {Tag: "v1.0.0"}, {SemVer: "*"}, {Name: "HEAD"}, {Commit: tip}} {
+			ar, has, err := advertised(t.Context(), scripted{says: says, ref: ref})
+			if err != nil {
+				if c := classify(t.Context(), err, Request{URL: "https://example.com/x"}); !ours(c) {
+					t.Fatalf("error %T: %v", c, c)
+				}
+				continue
+			}
+			c := &conversation{ar: ar, has: has}
 			if c.target, err = resolve(ref, has, ""); err != nil {
 				if !ours(err) {
 					t.Fatalf("error %T: %v", err, err)

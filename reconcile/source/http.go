@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 const (
@@ -42,7 +45,7 @@ func openHTTP(ep *transport.Endpoint, req Request, l *line) (session, error) {
 		TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2: true,
 	}
-	client := githttp.NewClient(&http.Client{Transport: &bounded{t}})
+	client := githttp.NewClient(&http.Client{Transport: &bounded{next: t, ref: req.Ref}})
 	s, err := client.NewUploadPackSession(ep, httpAuth(req.Credentials))
 	if err != nil {
 		return nil, err
@@ -80,6 +83,8 @@ func httpAuth(c Credentials) transport.AuthMethod {
 // page: go-git reads both whole. Packs are bounded where they are written.
 type bounded struct {
 	next http.RoundTripper
+	// ref is what the list of references is read for.
+	ref v1alpha1.GitRef
 }
 
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -92,7 +97,8 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		res.Body = cut{Reader: io.LimitReader(res.Body, maxRefusal), Closer: res.Body}
 	case strings.HasSuffix(req.URL.Path, "/info/refs"):
 		limit := &LimitError{What: "the host's list of references", Limit: maxAdvertisement}
-		res.Body = cut{Reader: &limitedReader{r: res.Body, left: maxAdvertisement, over: limit}, Closer: res.Body}
+		list := bufio.NewReader(&limitedReader{r: res.Body, left: maxAdvertisement, over: limit})
+		res.Body = cut{Reader: onlyWanted(list, b.ref), Closer: res.Body}
 	}
 	return res, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -114,32 +113,19 @@ func (r refs) below(ref v1alpha1.GitRef, url string) (plumbing.Hash, error) {
 	return plumbing.ZeroHash, &NotFoundError{URL: url, What: "commit " + ref.Commit}
 }
 
-// highest is the tag with the highest version in a range. As in Flux a version
-// is full (1.2.3) and may begin with v.
+// highest is the tag with the highest version in a range.
 func (r refs) highest(within, url string) (target, error) {
-	constraint, err := semver.NewConstraint(within)
+	found, err := newestIn(within)
 	if err != nil {
-		return target{}, &RefError{Field: "semver", Value: within, Err: err}
+		return target{}, err
 	}
-	var (
-		best *semver.Version
-		name string
-	)
 	for full := range r.tips {
-		tag, ok := strings.CutPrefix(full, tags)
-		if !ok {
-			continue
-		}
-		v, err := semver.StrictNewVersion(strings.TrimPrefix(tag, "v"))
-		if err != nil || !constraint.Check(v) {
-			continue // not a version, or another one
-		}
-		if best == nil || v.GreaterThan(best) || v.Equal(best) && tag > name {
-			best, name = v, tag
+		if tag, ok := strings.CutPrefix(full, tags); ok {
+			found.take(tag)
 		}
 	}
-	if best == nil {
+	if found.version == nil {
 		return target{}, &NotFoundError{URL: url, What: "tag in the range " + within}
 	}
-	return r.named(tags+name, name, "tag "+name, url)
+	return r.named(tags+found.tag, found.tag, "tag "+found.tag, url)
 }

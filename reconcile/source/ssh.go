@@ -14,6 +14,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 const (
@@ -31,6 +33,7 @@ type sshSession struct {
 	session *ssh.Session
 	in      io.WriteCloser
 	out     io.Reader
+	ref     v1alpha1.GitRef
 	said    *firstBytes
 	release func() bool
 }
@@ -57,7 +60,7 @@ func openSSH(ctx context.Context, ep *transport.Endpoint, req Request, l *line) 
 		_ = conn.Close()
 		return nil, err
 	}
-	s := &sshSession{client: ssh.NewClient(c, channels, requests), release: release, said: &firstBytes{}}
+	s := &sshSession{client: ssh.NewClient(c, channels, requests), release: release, said: &firstBytes{}, ref: req.Ref}
 	if err := s.start(ep.Path); err != nil {
 		_ = s.Close()
 		return nil, err
@@ -87,7 +90,7 @@ func quoted(path string) string {
 
 // AdvertisedReferencesContext reads what the host has.
 func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
-	ar, err := readReferences(s.out)
+	ar, err := readReferences(s.out, s.ref)
 	if errors.Is(err, packp.ErrEmptyInput) {
 		_ = s.session.Wait() // so that what it said is complete
 		return nil, refusedToServe(s.said.String())
@@ -95,11 +98,11 @@ func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRef
 	return ar, err
 }
 
-// readReferences reads a host's list of references.
-func readReferences(r io.Reader) (*packp.AdvRefs, error) {
+// readReferences reads what a GitRef needs of a host's list of references.
+func readReferences(r io.Reader, ref v1alpha1.GitRef) (*packp.AdvRefs, error) {
 	ar := packp.NewAdvRefs()
 	limit := &LimitError{What: "the host's list of references", Limit: maxAdvertisement}
-	err := ar.Decode(&limitedReader{r: r, left: maxAdvertisement, over: limit})
+	err := ar.Decode(onlyWanted(&limitedReader{r: r, left: maxAdvertisement, over: limit}, ref))
 	switch {
 	case errors.Is(err, packp.ErrEmptyAdvRefs):
 		return nil, transport.ErrEmptyRemoteRepository
