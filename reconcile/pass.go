@@ -125,11 +125,12 @@ func (p *pass) run(ctx context.Context, steps ...step.Step) {
 	}
 }
 
-// see reads what lives from the watch cache.
+// see reads what lives from the watch cache, and what it lacks of the last pass's writes.
 func (p *pass) see(ctx context.Context) (err error) {
 	if p.live, err = p.view.Live(ctx); err != nil {
 		return err
 	}
+	p.live = p.memory.changes.Newest(p.live, p.now)
 	p.live.Removals = p.sync.Status.Removals
 	return nil
 }

@@ -40,7 +40,7 @@ func (p *pass) policyStep() *policy.Step {
 func (p *pass) noteWithheld(ctx context.Context) {
 	if p.plan.Plan != nil && p.snapshot != nil {
 		p.sync.Status.Withheld = p.plan.Withheld(ctx, p.sync, p.removalStep().Relabelled)
-		p.sync.Status.UsedReleases = plan.UsedReleases(p.sync, p.plan.Plan)
+		p.sync.Status.UsedReleases = p.plan.UsedReleases
 	}
 }
 
@@ -84,7 +84,6 @@ func (p *pass) changesStep() *changes.Step {
 
 // observe reads whether each definition of the Set is Ready.
 func (p *pass) observe(context.Context) error {
-	p.stages.ready = nil
 	if p.stages.CRDs.Ready {
 		ready, found := changes.Ready(p.want.Set, p.live, p.did.Written)
 		p.Join(found)

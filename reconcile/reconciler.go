@@ -148,18 +148,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // take takes the steps that are the NodeSync's turn. What goes wrong is in what the pass has
 // found. unheard is why watches could not begin.
 func (p *pass) take(ctx context.Context, unheard error) {
-	sync := p.sync
 	switch {
-	case sync.Namespace != p.Settings.Namespace:
+	case p.sync.Namespace != p.Settings.Namespace:
 		p.Elsewhere = true // its Secrets must not be read
 	case unheard != nil:
 		p.WakeBy(p.now.Add(p.sync.GetRetryInterval())) // no watch will
 		p.run(ctx, step.Step{Name: step.Listen, Take: func(context.Context) error { return unheard }})
-	case !sync.DeletionTimestamp.IsZero():
+	case !p.sync.DeletionTimestamp.IsZero():
 		p.run(ctx, p.deletion()...)
-	case !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer):
+	case !controllerutil.ContainsFinalizer(p.sync, v1alpha1.Finalizer):
 		p.run(ctx, step.Step{Name: step.AddFinalizer, Take: p.addFinalizer})
-	case sync.Spec.Suspend:
+	case p.sync.Spec.Suspend:
 		p.Suspended = true
 		p.policyStep().Answer(ctx)
 	default:

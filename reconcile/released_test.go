@@ -24,6 +24,7 @@ func TestAReleaseIsForOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	uid := w.server.Object(render.Ref{Kind: render.EC2NodeClass, Name: "default"}).GetUID()
+	w.sync.Status.LastAppliedRevision = "main@sha1:0"
 	w.sync.Annotations = map[string]string{v1alpha1.RemoveAnnotation: string(uid)}
 	b := w.bed(t, shared)
 	for range 2 {

@@ -65,10 +65,29 @@ func (s *Step) fetchDue(key Attempt) time.Time {
 	if s.Pushed.After(m.fetchedAt) {
 		return s.Pushed
 	}
+	if m.wanted.After(m.fetchedAt) {
+		return m.wanted
+	}
 	if m.failure != nil {
 		return m.fetchedAt.Add(s.Sync.GetRetryInterval())
 	}
 	return m.fetchedAt.Add(s.Sync.Spec.Interval.Duration)
+}
+
+// ReadSince says whether Git was read since a time; if not, why, and when the next pass is
+// wanted, which reads it: zero where the last read has failed, and the next is a retry.
+func (s *Step) ReadSince(at time.Time) (read bool, why string, wake time.Time) {
+	m := s.Memory
+	switch {
+	case m.snapshot != nil && !m.snapshotAt.Before(at):
+		return true, "", time.Time{}
+	case m.fetchedAt.Before(at):
+		m.wanted = at
+		return false, "", s.Now
+	case m.failure != nil:
+		why = m.failure.Error()
+	}
+	return false, why, time.Time{}
 }
 
 func earlier(a, b time.Time) time.Time {

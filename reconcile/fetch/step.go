@@ -67,7 +67,7 @@ type Fetched struct {
 	Snapshot *render.Snapshot
 	// Unfetched is why the source could not be fetched, where the Snapshot is the last
 	// one of this very spec: it is the newest that is known, so that drift is corrected
-	// and removals go on while a Git host is away.
+	// and removals that have begun go on while a Git host is away.
 	Unfetched error
 	// News is when the fetch began that came first to this commit; zero where another
 	// one has.
@@ -77,7 +77,9 @@ type Fetched struct {
 // Memory is what one fetch leaves to the next. Losing it costs a fetch and nothing else.
 type Memory struct {
 	// The last fetch: when it began, what for, and why it failed where it did.
-	fetchedAt  time.Time
+	fetchedAt time.Time
+	// wanted is the time since which a step wants Git to have been read.
+	wanted     time.Time
 	fetchedFor Attempt
 	failure    error
 	// The last Snapshot, the generation of the NodeSync that it is of, and when its

@@ -46,6 +46,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		p.Removals = m.candidates(p.Revision)
 		p.Returned = m.returned()
 		p.Used = m.used()
+		p.UsedReleases = m.usedReleases(p.Used)
 		m.weighNodes(p)
 	}
 	p.Digest = m.digest(p, set)

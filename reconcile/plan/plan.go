@@ -30,6 +30,8 @@ type Plan struct {
 	Kept []Kept
 	// Used are the objects that a person has released and that Git has: the release ends.
 	Used []Used
+	// UsedReleases are the UIDs whose release counts no more, these among them, sorted.
+	UsedReleases []types.UID
 	// InUse are the classes that were deleted while NodePools name them, the oldest
 	// first.
 	InUse []InUse

@@ -25,33 +25,39 @@ func annotated(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	return uids
 }
 
-// usedUp are the UIDs in the annotation that release nothing any more.
+// usedUp are the UIDs in the annotation that release nothing any more. Where the status was
+// lost, nobody knows which: only a removal that is recorded since can have been released since.
 func usedUp(sync *v1alpha1.NodeSync) map[types.UID]bool {
+	lost := sync.Status.LastAppliedRevision == ""
 	uids := annotated(sync)
-	maps.DeleteFunc(uids, func(uid types.UID, _ bool) bool { return !slices.Contains(sync.Status.UsedReleases, uid) })
+	maps.DeleteFunc(uids, func(uid types.UID, _ bool) bool {
+		recorded := slices.ContainsFunc(sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == uid })
+		return !slices.Contains(sync.Status.UsedReleases, uid) && (!lost || recorded)
+	})
 	return uids
 }
 
 // released are the removals that a person has released by name.
 func released(sync *v1alpha1.NodeSync) map[types.UID]bool {
 	uids := annotated(sync)
-	for _, uid := range sync.Status.UsedReleases {
+	for uid := range usedUp(sync) {
 		delete(uids, uid)
 	}
 	return uids
 }
 
-// UsedReleases are the releases that are used up, those of this Plan with them, sorted. What
-// the annotation lacks is not among them: put in again, it counts again.
-func UsedReleases(sync *v1alpha1.NodeSync, made *Plan) []types.UID {
-	used := usedUp(sync)
-	for _, u := range made.Used {
-		used[u.UID] = true
+// usedReleases are the releases that are used up with this Plan, sorted. What the annotation
+// lacks is not among them: put in again, it counts again.
+func (m *maker) usedReleases(now []Used) []types.UID {
+	all := map[types.UID]bool{}
+	maps.Copy(all, m.policy.UsedUp)
+	for _, u := range now {
+		all[u.UID] = true
 	}
-	if len(used) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(used))
+	return slices.Sorted(maps.Keys(all))
 }
 
 // used are the released objects that Git has.

@@ -23,6 +23,7 @@ func TestReleased(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RemoveAnnotation: c.annotation}}}
+			sync.Status.LastAppliedRevision = "main@sha1:1"
 			if diff := cmp.Diff(c.want, released(sync)); diff != "" {
 				t.Error(diff)
 			}
@@ -51,20 +52,35 @@ func TestUsedReleases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RemoveAnnotation: c.annotation}}}
-			sync.Status.UsedReleases = c.before
+			sync.Status.UsedReleases, sync.Status.LastAppliedRevision = c.before, "main@sha1:1"
 			if diff := cmp.Diff(c.counts, released(sync)); diff != "" {
 				t.Errorf("what counts (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.usedUp, usedUp(sync)); diff != "" {
 				t.Errorf("what is used up (-want +got):\n%s", diff)
 			}
-			made := &Plan{}
+			var now []Used
 			for _, uid := range c.inGit {
-				made.Used = append(made.Used, Used{UID: uid})
+				now = append(now, Used{UID: uid})
 			}
-			if diff := cmp.Diff(c.after, UsedReleases(sync, made)); diff != "" {
+			m := &maker{policy: Policy{UsedUp: usedUp(sync)}}
+			if diff := cmp.Diff(c.after, m.usedReleases(now)); diff != "" {
 				t.Errorf("used after the Plan (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAReleaseOfBeforeTheStatusWasLost: nobody knows whether it was used, so that only what is
+// annotated after the hold was recorded counts.
+func TestAReleaseOfBeforeTheStatusWasLost(t *testing.T) {
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.RemoveAnnotation: "u1,u2"}}}
+	sync.Status.Removals = []v1alpha1.Removal{{UID: "u2", Phase: v1alpha1.RemovalHeld}}
+	if diff := cmp.Diff(map[types.UID]bool{"u2": true}, released(sync)); diff != "" {
+		t.Errorf("what counts (-want +got):\n%s", diff)
+	}
+	m := &maker{policy: Policy{UsedUp: usedUp(sync)}}
+	if diff := cmp.Diff([]types.UID{"u1"}, m.usedReleases(nil)); diff != "" {
+		t.Errorf("what is used up (-want +got):\n%s", diff)
 	}
 }

@@ -118,6 +118,7 @@ func (b *bed) step(wanted ...render.Ref) *Step {
 		Tools: Tools{Client: b.client, Uncached: b.client, StillLeader: func(context.Context) error { return nil }, Launches: &observe.Launches{Now: func() time.Time { return now }}},
 		Sync:  b.sync.DeepCopy(), Before: b.sync, Memory: &b.memory, Now: now,
 		Set: set, Live: live, Served: true, Plan: &plan.Plan{}, Ready: observe.ByRef{},
+		ReadSince: func(time.Time) (bool, string, time.Time) { return true, "", time.Time{} },
 		GoesTo: func(context.Context) (func(*unstructured.Unstructured) string, error) {
 			return func(*unstructured.Unstructured) string { return "" }, nil
 		},

@@ -70,8 +70,28 @@ func (s *Step) cloudGate() teardown.Gate {
 }
 
 func (s *Step) arrivalsGate(r v1alpha1.Removal) teardown.Gate {
-	done, waitingFor := s.arrivalsDone(r.RecordedAt.Time)
-	return teardown.Gate{Open: done, Message: "waiting for " + waitingFor}
+	if done, waitingFor := s.arrivalsDone(r.RecordedAt.Time); !done {
+		return teardown.Gate{Message: "waiting for " + waitingFor}
+	}
+	return s.gitGate(r)
+}
+
+// gitGate is open once Git was read after the grace: what was put back within it stays, also
+// where nothing reports pushes and the interval is longer than the grace.
+func (s *Step) gitGate(r v1alpha1.Removal) teardown.Gate {
+	over := r.RecordedAt.Add(s.pace().Grace)
+	if s.Now.Before(over) {
+		return teardown.Gate{Open: true} // the grace itself is waited for
+	}
+	read, why, wake := s.ReadSince(over)
+	if !wake.IsZero() {
+		s.WakeBy(wake)
+	}
+	message := "waiting for Git to be read once more, as removal.grace is over"
+	if why != "" {
+		message += ": " + why
+	}
+	return teardown.Gate{Open: read, Message: message}
 }
 
 // clocksDiffer is by how much the API server's clock may differ from ours.

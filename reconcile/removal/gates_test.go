@@ -46,3 +46,48 @@ func TestPaceIsAsTheNodeSyncSays(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingBeginsBeforeGitIsReadAgain: what was put back within the grace stays, whether or
+// not the daemon is told of pushes.
+func TestNothingBeginsBeforeGitIsReadAgain(t *testing.T) {
+	recorded := metav1.NewTime(now.Add(-time.Minute))
+	over := recorded.Add(30 * time.Second)
+	for name, c := range map[string]struct {
+		grace  time.Duration
+		readAt time.Time
+		why    string
+		want   teardown.Gate
+		wakes  bool
+	}{
+		"within the grace": {grace: time.Hour, readAt: recorded.Add(-time.Second), want: teardown.Gate{Open: true}},
+		"not read since": {
+			grace: 30 * time.Second, readAt: over.Add(-time.Second), wakes: true,
+			want: teardown.Gate{Message: "waiting for Git to be read once more, as removal.grace is over"},
+		},
+		"it could not be read": {
+			grace: 30 * time.Second, readAt: over.Add(-time.Second), why: "no route to host",
+			want: teardown.Gate{Message: "waiting for Git to be read once more, as removal.grace is over: no route to host"},
+		},
+		"read since": {grace: 30 * time.Second, readAt: over, want: teardown.Gate{Open: true, Message: "waiting for Git to be read once more, as removal.grace is over"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := living(t).step(general)
+			s.Applied, s.Sync.Spec.Removal.Grace = true, &metav1.Duration{Duration: c.grace}
+			s.ReadSince = func(at time.Time) (bool, string, time.Time) {
+				switch {
+				case !c.readAt.Before(at):
+					return true, "", time.Time{}
+				case c.why != "":
+					return false, c.why, time.Time{}
+				}
+				return false, "", s.Now
+			}
+			if diff := cmp.Diff(c.want, s.arrivalsGate(v1alpha1.Removal{RecordedAt: recorded})); diff != "" {
+				t.Errorf("gate (-want +got):\n%s", diff)
+			}
+			if wakes := !s.WakeAt.IsZero(); wakes != c.wakes {
+				t.Errorf("a pass is asked for: %t", wakes)
+			}
+		})
+	}
+}

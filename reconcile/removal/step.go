@@ -79,6 +79,9 @@ type Step struct {
 	Account *cloud.Verdict
 	// GoesTo returns what names the NodeSync that an object goes to.
 	GoesTo func(context.Context) (func(*unstructured.Unstructured) string, error)
+	// ReadSince says whether Git was read since a time; if not, why, and when the next pass
+	// is wanted, which reads it: zero where that is a retry.
+	ReadSince func(at time.Time) (read bool, why string, wake time.Time)
 	// Left plans for a NodeSync that has nothing in Git any more.
 	Left func(ctx context.Context, live plan.Live) (*plan.Plan, error)
 }

@@ -63,7 +63,7 @@ func (s *Step) noteReverts() {
 	}
 	next := fights{}
 	for ref, r := range s.Memory.fights {
-		if _, in := planned[ref]; in && !r.over(s.Now) {
+		if !r.over(s.Now) { // also while a pass finds nothing to correct
 			next[ref] = r
 		}
 	}

@@ -80,6 +80,7 @@ type Memory struct {
 	forms forms
 	// mutated are the objects that something in the cluster changes at each write.
 	mutated mutated
+	answers answers
 	// fights are the objects whose edits were reverted.
 	fights fights
 }
@@ -110,6 +111,7 @@ func (s *Step) Run(ctx context.Context) Result {
 		Concurrency: writers,
 		StillLeader: s.StillLeader,
 	})
+	s.noteAnswers()
 	s.noteMutated()
 	s.noteReverts()
 	s.noteForms()
