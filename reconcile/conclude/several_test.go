@@ -31,32 +31,38 @@ func TestHeldRemovalsDoNotHideTheCharts(t *testing.T) {
 		words, brief []string
 	}{
 		"refused": {
-			Found{Unpulled: contradiction}, held, v1alpha1.ReasonRefused,
+			Found{Unpulled: contradiction},
+			held, v1alpha1.ReasonRefused,
 			[]string{"settings.clusterName", "the charts stay as they are installed", heldWords},
 			[]string{"held: removal of NodePool/old; ", "settings.clusterName"},
 		},
 		"refused by a gate": {
-			Found{NotUpgraded: &release.NoRevisionError{Release: "karpenter", Revision: 3}}, held, v1alpha1.ReasonUpgradeFailed,
+			Found{NotUpgraded: &release.NoRevisionError{Release: "karpenter", Revision: 3}},
+			held, v1alpha1.ReasonUpgradeFailed,
 			[]string{"revision 3", heldWords},
 			[]string{"held: removal of NodePool/old; ", "revision 3"},
 		},
 		"not corrected": {
-			Found{Unkept: contradiction}, held, v1alpha1.ReasonRefused,
+			Found{Unkept: contradiction},
+			held, v1alpha1.ReasonRefused,
 			[]string{"settings.clusterName", "is left as it is", heldWords},
 			[]string{"held: removal of NodePool/old; ", "settings.clusterName"},
 		},
 		"not pulled yet": {
-			Found{Unpulled: &charts.UnreachableError{Chart: "karpenter", Err: errors.New("no route")}}, held, v1alpha1.ReasonHeld,
+			Found{Unpulled: &charts.UnreachableError{Chart: "karpenter", Err: errors.New("no route")}},
+			held, v1alpha1.ReasonHeld,
 			[]string{"no route", heldWords},
 			[]string{"held: removal of NodePool/old; ", "no route"},
 		},
 		"refused, a removal stalled": {
-			Found{Unpulled: contradiction}, stalled, v1alpha1.ReasonRefused,
+			Found{Unpulled: contradiction},
+			stalled, v1alpha1.ReasonRefused,
 			[]string{"settings.clusterName", "removal of NodePool/old stalled: PDB web/web"},
 			[]string{"NodePool/old: removal stalled; ", "settings.clusterName"},
 		},
 		"a change that failed": {
-			Found{Unwritten: errors.New("odd")}, held, v1alpha1.ReasonHeld,
+			Found{Unwritten: errors.New("odd")},
+			held, v1alpha1.ReasonHeld,
 			[]string{"odd", heldWords},
 			[]string{"held: removal of NodePool/old; odd"},
 		},

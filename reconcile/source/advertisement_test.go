@@ -133,8 +133,19 @@ func TestWhatIsWantedIsEnough(t *testing.T) {
 			}
 		}
 		ref := rapid.SampledFrom([]v1alpha1.GitRef{
-			{}, {Branch: "release"}, {Tag: "v1.0.0"}, {Tag: "nightly"}, {Name: "refs/pull/1/head"}, {Name: "HEAD"}, {SemVer: "*"}, {SemVer: "1.0"}, {SemVer: ">=1.0-0"}, {SemVer: "<one"},
-			{Commit: hashOf("refs/tags/v1.2.0").String()}, {Commit: hashOf("gone").String()}, {Commit: hashOf("gone").String(), Branch: "release"},
+			{},
+			{Branch: "release"},
+			{Tag: "v1.0.0"},
+			{Tag: "nightly"},
+			{Name: "refs/pull/1/head"},
+			{Name: "HEAD"},
+			{SemVer: "*"},
+			{SemVer: "1.0"},
+			{SemVer: ">=1.0-0"},
+			{SemVer: "<one"},
+			{Commit: hashOf("refs/tags/v1.2.0").String()},
+			{Commit: hashOf("gone").String()},
+			{Commit: hashOf("gone").String(), Branch: "release"},
 		}).Draw(rt, "reference")
 		all := packp.NewAdvRefs()
 		if err := all.Decode(strings.NewReader(listOf(has...))); err != nil {
