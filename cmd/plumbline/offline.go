@@ -41,7 +41,7 @@ func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.set.Warnings = append(r.set.Warnings, at.unknown()...)
+	r.set.Warnings = append(append(r.set.Warnings, at.unknown()...), untracked(at.root, at.name)...)
 	return r, nil
 }
 

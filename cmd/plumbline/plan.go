@@ -89,7 +89,11 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 		return nil, err
 	}
 	made, err := plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true}, r.schema)
-	return &planned{Plan: made}, err
+	if err != nil {
+		return nil, err
+	}
+	made.Warnings = append(made.Warnings, r.set.Warnings...)
+	return &planned{Plan: made}, nil
 }
 
 // embeddedVersion is the version of Karpenter that this program was built with.

@@ -59,7 +59,12 @@ func (o *planOptions) planFolder(ctx context.Context, kubeconfig *genericcliopti
 		return nil, err
 	}
 	sync.Spec.Path = name
-	return o.planCommit(ctx, c, sync, snapshot)
+	whole, err := o.planCommit(ctx, c, sync, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	whole.Warnings = append(whole.Warnings, untracked(root, name)...)
+	return whole, nil
 }
 
 func nodeSyncOf(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*cluster, *v1alpha1.NodeSync, error) {
