@@ -130,12 +130,7 @@ func kindOf(o outcome) string {
 // preview is what the plan says; renamed is what the daemon refuses unless AWS confirms it.
 func (w *plannedWorld) preview(t *testing.T, b *bed) (said outcome, renamed string) {
 	t.Helper()
-	step := &preview.Step{
-		Tools: preview.Tools{Client: b.Client, Store: b.Charts, Helm: b.Install, Schemas: &b.schemas},
-		Sync:  b.read(), Snapshot: &render.Snapshot{Revision: nextRevision, Commit: render.CommitOf(nextRevision), FS: w.files}, Now: b.clock.now(),
-		HideValues: func([]string) {}, HideCredential: func(string) {},
-	}
-	seen, err := step.Make(t.Context())
+	seen, err := w.previewStep(b).Make(t.Context())
 	if err != nil {
 		t.Fatalf("nothing keeps the plan from being made: %v", err)
 	}
@@ -144,6 +139,44 @@ func (w *plannedWorld) preview(t *testing.T, b *bed) (said outcome, renamed stri
 		said.Changes, said.Digest = script(seen.Plan), seen.Plan.Digest
 	}
 	return said, words(seen.Renamed)
+}
+
+func (w *plannedWorld) previewStep(b *bed) *preview.Step {
+	return &preview.Step{
+		Tools: preview.Tools{Client: b.Client, Store: b.Charts, Helm: b.Install, Schemas: &b.schemas},
+		Sync:  b.read(), Snapshot: &render.Snapshot{Revision: nextRevision, Commit: render.CommitOf(nextRevision), FS: w.files}, Now: b.clock.now(),
+		HideValues: func([]string) {}, HideCredential: func(string) {},
+	}
+}
+
+// TestPlanNamesAChangeOfTheCharts: a commit that changes no definition may still roll out the
+// controller.
+func TestPlanNamesAChangeOfTheCharts(t *testing.T) {
+	shared := newPlannedShelf(t)
+	for name, c := range map[string]struct {
+		text      string
+		installed bool
+		want      string
+	}{
+		"nothing is installed": {text: plannedYAML, want: "Karpenter 1.14.1 is installed: chart karpenter-crd, then chart karpenter"},
+		"as it is":             {text: plannedYAML, installed: true},
+		"another value":        {text: plannedYAML + "values: {replicas: 3}\n", installed: true, want: "the charts of Karpenter 1.14.1 are upgraded: their values or their content differ from what is installed, and the controller may be rolled out again"},
+		"a refused value":      {text: plannedYAML + "values: {hostNetwork: true}\n", installed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{
+				"prod/plumbline.yaml":   {Data: []byte(c.text)},
+				"prod/nodes/class.yaml": {Data: []byte(plannedClass)},
+			}}
+			if c.installed {
+				w.install(shared.identity)
+			}
+			seen, err := w.previewStep(w.bed(t, shared)).Make(t.Context())
+			if err != nil || seen.Stopped != nil || seen.ChartsChange != c.want {
+				t.Errorf("charts: %q, want %q; stopped: %v, %v", seen.ChartsChange, c.want, seen.Stopped, err)
+			}
+		})
+	}
 }
 
 // pass is what the daemon comes to: in the first pass that writes definitions, or after which

@@ -104,6 +104,17 @@ version: 1.14.1
 nodes: [./nodes]
 `
 
+// plannedClass is an EC2NodeClass in which nothing is wrong.
+const plannedClass = `apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{id: subnet-1234}]
+  securityGroupSelectorTerms: [{id: sg-1234}]
+`
+
 // install has Karpenter installed as plannedYAML says.
 func (w *plannedWorld) install(identity string) *v1alpha1.KarpenterStatus {
 	release := &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.1"}

@@ -16,9 +16,8 @@ func TestAReleaseIsForOnce(t *testing.T) {
 	shared := newPlannedShelf(t)
 	w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), files: fstest.MapFS{"prod/plumbline.yaml": {Data: []byte(plannedYAML)}}}
 	w.install(shared.identity)
-	const class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default}\nspec:\n  role: nodes\n  amiSelectorTerms: [{alias: al2023@latest}]\n  subnetSelectorTerms: [{id: subnet-1234}]\n  securityGroupSelectorTerms: [{id: sg-1234}]\n"
-	w.files["prod/nodes/class.yaml"] = &fstest.MapFile{Data: []byte(class)}
-	object := w.server.Definition(t, class).Desired
+	w.files["prod/nodes/class.yaml"] = &fstest.MapFile{Data: []byte(plannedClass)}
+	object := w.server.Definition(t, plannedClass).Desired
 	object.SetLabels(map[string]string{v1alpha1.OwnerLabel: namespace + ".prod"})
 	if err := w.server.ApplyAs(t.Context(), object, v1alpha1.FieldManager, true); err != nil {
 		t.Fatal(err)

@@ -112,7 +112,7 @@ func (r planReport) exit() error {
 		return &exitError{code: exitFailed}
 	case r.Held > 0:
 		return &exitError{code: exitHeld}
-	case len(r.Changes)+len(r.Removals) > 0, r.Upgrade != nil, r.Adoption != nil:
+	case len(r.Changes)+len(r.Removals) > 0, r.Upgrade != nil, r.Adoption != nil, r.Charts != "":
 		return &exitError{code: exitChanges}
 	}
 	return nil
@@ -132,6 +132,8 @@ type planReport struct {
 	// itself once what it names is there.
 	Stopped string `json:"stopped,omitempty"`
 	Waits   bool   `json:"waits,omitempty"`
+	// Charts is what the daemon does with the charts; empty where nothing.
+	Charts string `json:"charts,omitempty"`
 	// ChartsRefused is why the daemon leaves the charts as they are; it applies the
 	// definitions all the same.
 	ChartsRefused string `json:"chartsRefused,omitempty"`
@@ -159,7 +161,7 @@ type removalReport struct {
 }
 
 func newPlanReport(p *planned) planReport {
-	r := planReport{Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, ChartsRefused: p.chartsRefused, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
+	r := planReport{Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, Fields: c.Fields, Message: c.Message})
 		r.Warnings = append(r.Warnings, c.Warnings...)
@@ -185,9 +187,12 @@ func (r planReport) print(out io.Writer) error {
 	if r.Adoption != nil {
 		r.Adoption.printPlanned(out)
 	}
+	if r.Charts != "" {
+		fmt.Fprintln(out, r.Charts)
+	}
 	if r.Upgrade != nil {
 		r.Upgrade.print(out)
-	} else if len(r.Changes)+len(r.Removals) == 0 && r.Adoption == nil && r.Stopped == "" {
+	} else if len(r.Changes)+len(r.Removals) == 0 && r.Adoption == nil && r.Stopped == "" && r.Charts == "" {
 		fmt.Fprintln(out, "no change")
 	}
 	if len(r.Changes) > 0 {

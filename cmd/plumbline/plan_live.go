@@ -110,6 +110,8 @@ type planned struct {
 	// stopped is why the daemon does nothing of the commit, and waits says that it goes on by
 	// itself. chartsRefused is why it leaves the charts as they are and applies the definitions.
 	stopped, chartsRefused string
+	// charts is what is done with the charts; empty where nothing is.
+	charts string
 	waits                  bool
 }
 
@@ -139,7 +141,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
 	}
-	whole := &planned{Plan: seen.Plan, stopped: hidden.Hide(words(seen.Stopped)), chartsRefused: hidden.Hide(words(seen.ChartsRefused)), waits: waits(seen.Stopped)}
+	whole := &planned{Plan: seen.Plan, stopped: hidden.Hide(words(seen.Stopped)), chartsRefused: hidden.Hide(words(seen.ChartsRefused)), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped)}
 	if whole.Plan == nil {
 		whole.Plan = &plan.Plan{Revision: snapshot.Revision}
 	}

@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -33,6 +34,25 @@ func (s *Step) WhyNot(ctx context.Context) error {
 		return fault.Held(errors.New(seen.NoWayBack))
 	}
 	return nil
+}
+
+// Change says what is done with the charts of a commit, where nothing keeps it from being done;
+// empty where they are as Git says.
+func (s *Step) Change() (string, error) {
+	if s.Karpenter.Management == render.External || s.Charts == nil {
+		return "", nil
+	}
+	identity, err := s.Identity()
+	k := s.k()
+	switch {
+	case err != nil || k.Identity == identity:
+		return "", err
+	case k.Identity == "":
+		return fmt.Sprintf("Karpenter %s is installed: chart karpenter-crd, then chart karpenter", s.Karpenter.Version), nil
+	case k.Version != s.Karpenter.Version:
+		return fmt.Sprintf("Karpenter %s is upgraded to %s: chart karpenter-crd, then chart karpenter", k.Version, s.Karpenter.Version), nil
+	}
+	return fmt.Sprintf("the charts of Karpenter %s are upgraded: their values or their content differ from what is installed, and the controller may be rolled out again", k.Version), nil
 }
 
 // underWay says that a change to what Git has is past its gates.

@@ -63,7 +63,9 @@ func (s *Step) changeCharts(ctx context.Context) error {
 	why := s.charts().WhyNot(ctx)
 	switch {
 	case why == nil:
-		return nil
+		var err error
+		s.out.ChartsChange, err = s.charts().Change()
+		return err
 	case outOfReach(why):
 		s.warn("whether the charts can be changed is not known here: %v", why)
 		return nil

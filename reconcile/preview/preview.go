@@ -60,6 +60,9 @@ type Preview struct {
 	Plan *plan.Plan
 	// Stopped is why nothing of the commit is done, as the pass says it.
 	Stopped error
+	// ChartsChange is what is done with the charts; empty where nothing is, or where that is
+	// not known.
+	ChartsChange string
 	// ChartsRefused is why the charts stay as they are, where definitions are applied all the
 	// same.
 	ChartsRefused error

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 	"github.com/plumbline-dev/plumbline/tests/stories/nodesync"
 	"github.com/plumbline-dev/plumbline/tests/stories/repository"
@@ -134,7 +135,7 @@ func (s *scene) instances(pool string) []string {
 func (s *scene) showStatuses(ctx context.Context) error {
 	s.begin("What stands on the commits, by the Git host: %s/commits/branch/main", s.repo.Page())
 	for _, c := range s.commits {
-		statuses, err := s.repo.Statuses(ctx, c.hash)
+		statuses, err := s.endedStatuses(ctx, c.hash)
 		if err != nil {
 			return err
 		}
@@ -144,6 +145,21 @@ func (s *scene) showStatuses(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// endedStatuses are those of a commit, once the last of them is no longer pending: they are
+// posted a moment after the cluster is as they say.
+func (s *scene) endedStatuses(ctx context.Context, commit string) (statuses []githost.Status, err error) {
+	err = s.until(ctx, func(ctx context.Context) error {
+		if statuses, err = s.repo.Statuses(ctx, commit); err != nil {
+			return err
+		}
+		if len(statuses) == 0 || statuses[len(statuses)-1].State == "pending" {
+			return fmt.Errorf("commit %s has no final status yet", commit[:8])
+		}
+		return nil
+	})
+	return statuses, err
 }
 
 // clear takes everything away again, unless the sandbox is to stay.

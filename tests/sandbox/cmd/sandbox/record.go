@@ -61,7 +61,7 @@ func readRecord(ctx context.Context, dir string) (record, error) {
 	var r record
 	if unlock, err := tryLock(ctx, dir); err == nil {
 		unlock()
-		return r, fmt.Errorf("%w in %s: start one with `sandbox up`", errNotUp, dir)
+		return r, fmt.Errorf("%w in %s: start one with `make sandbox`", errNotUp, dir)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, recordFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -71,7 +71,7 @@ func up(cmd *cobra.Command, options sandbox.Options) error {
 	if err := r.write(dir); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "up after %.1fs. In another terminal: eval \"$(sandbox env)\"\n", time.Since(began).Seconds())
+	fmt.Fprintf(cmd.ErrOrStderr(), "up after %.1fs. In another terminal: eval \"$(bin/sandbox env)\"\n", time.Since(began).Seconds())
 	<-ctx.Done()
 	fmt.Fprintln(cmd.ErrOrStderr(), "ending")
 	return s.Down()
