@@ -58,6 +58,9 @@ func (k *Karpenter) checkValuesFrom() []problem {
 		if !dnsSubdomain.MatchString(from.Name) {
 			found = append(found, problem{at + ".name", fmt.Sprintf("%s.name is %q: give the name of a %s in the NodeSync's namespace", at, from.Name, from.Kind)})
 		}
+		if strings.ContainsAny(from.TargetPath, ",=") {
+			found = append(found, problem{at + ".targetPath", fmt.Sprintf("%s.targetPath is %q: give the path of one value, without a comma or an equals sign", at, from.TargetPath)})
+		}
 		if !dataKey.MatchString(from.ValuesKey) {
 			found = append(found, problem{at + ".valuesKey", fmt.Sprintf("%s.valuesKey is %q, which no %s can have", at, from.ValuesKey, from.Kind)})
 		}

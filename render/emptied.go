@@ -69,11 +69,16 @@ type drawn struct {
 // ReadFile reads a file, and notes what kustomize does not tell of it.
 func (d *drawn) ReadFile(name string) ([]byte, error) {
 	data, err := d.tree.ReadFile(name)
-	if err != nil || !d.resources[name] {
+	isResource, known := d.resources[name]
+	if err != nil || known && !isResource {
 		return data, err
 	}
-	delete(d.resources, name) // once: a build reads some files again
+	d.resources[name] = false // once: a build reads some files again
 	switch {
+	case !known:
+		if kustomize.LeavesOut(data) && !kustomize.IsKustomization(name) {
+			d.errs = append(d.errs, Error{File: name, Message: kustomize.WhyLeftOut})
+		}
 	case isEmptied(data):
 		d.errs = append(d.errs, emptied(name))
 	case onlyComments(data):

@@ -76,3 +76,33 @@ func TestAFileOfCommentsIsWarnedOf(t *testing.T) {
 		})
 	}
 }
+
+// TestDefinitionsThatAKustomizationLeavesOut: what sets kustomize's annotation on definitions
+// from outside of their files is refused where it is set.
+func TestDefinitionsThatAKustomizationLeavesOut(t *testing.T) {
+	const why = "it sets the annotation config.kubernetes.io/local-config, by which kustomize leaves definitions out, and their nodes would be drained: take it out, or the definitions"
+	const merge = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: b, annotations: {config.kubernetes.io/local-config: \"true\"}}\n"
+	const pointer = "- op: add\n  path: /metadata/annotations\n  value: {}\n- op: add\n  path: /metadata/annotations/config.kubernetes.io~1local-config\n  value: \"true\"\n"
+	for name, tc := range map[string]struct {
+		kustomization string
+		more          map[string]string
+		at            string
+	}{
+		"for all":             {kustomization: "commonAnnotations: {config.kubernetes.io/local-config: \"true\"}\nresources: [b.yaml]\n", at: "x/kustomization.yaml:1: commonAnnotations: "},
+		"by a patch in place": {kustomization: "resources: [b.yaml]\npatches:\n- patch: |\n    " + strings.ReplaceAll(strings.TrimSpace(pointer), "\n", "\n    ") + "\n  target: {kind: NodePool}\n", at: "x/kustomization.yaml:3: patches[0].patch: "},
+		"by a patch":          {kustomization: "resources: [b.yaml]\npatches: [{path: p.yaml}]\n", more: map[string]string{"x/p.yaml": merge}, at: "x/p.yaml: "},
+		"by a JSON patch":     {kustomization: "resources: [b.yaml]\npatches: [{path: p.yaml, target: {kind: NodePool}}]\n", more: map[string]string{"x/p.yaml": pointer}, at: "x/p.yaml: "},
+		"by a component":      {kustomization: "resources: [b.yaml]\ncomponents: [../c]\n", more: map[string]string{"c/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches: [{path: p.yaml}]\n", "c/p.yaml": merge}, at: "c/p.yaml: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"plumbline.yaml": plumblineYAML + "nodes: [a.yaml, x]\n", "a.yaml": pool("a"), "x/b.yaml": pool("b"), "x/kustomization.yaml": tc.kustomization}
+			for name, text := range tc.more {
+				files[name] = text
+			}
+			_, err := renderAll(t, folder(files), ".", nil)
+			if err == nil || !strings.Contains(err.Error(), tc.at) || !strings.Contains(err.Error(), why) {
+				t.Errorf("%v, want %q with the reason", err, tc.at)
+			}
+		})
+	}
+}

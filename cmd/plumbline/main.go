@@ -52,13 +52,21 @@ func exitCode(err error, out io.Writer) int {
 	return exitFailed
 }
 
-// printable has control characters written out: what comes out of a repository must not
-// command the terminal that shows it. Ends of lines and tabs stay.
+// printable has control characters, and those that change the direction or the order of
+// text, written out: what comes out of a repository must not command the terminal that shows
+// it, nor read as something else. Ends of lines and tabs stay.
 func printable(text string) string {
+	return escaped(text, func(r rune) bool { return r == '\n' || r == '\t' })
+}
+
+// printableName is printable on one line: a name may have ends of lines in it, too.
+func printableName(name string) string { return escaped(name, func(rune) bool { return false }) }
+
+func escaped(text string, stays func(rune) bool) string {
 	var out strings.Builder
 	for _, r := range text {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			quoted := strconv.QuoteRune(r)
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && !stays(r) {
+			quoted := strconv.QuoteRuneToASCII(r)
 			out.WriteString(quoted[1 : len(quoted)-1])
 			continue
 		}

@@ -112,7 +112,7 @@ type planned struct {
 	stopped, chartsRefused string
 	// charts is what is done with the charts; empty where nothing is.
 	charts string
-	waits                  bool
+	waits  bool
 }
 
 // planCommit compares a commit with the cluster of a NodeSync.

@@ -47,7 +47,7 @@ func printSet(out io.Writer, output format, set *render.Set) error {
 	case formatTable:
 		t := newTable(out, "KIND", "NAME", "FROM")
 		for _, object := range set.Objects {
-			t.AppendRow([]any{object.Ref.Kind, object.Ref.Name, object.Origin})
+			t.AppendRow([]any{object.Ref.Kind, object.Ref.Name, printableName(object.Origin.String())})
 		}
 		t.Render()
 		return nil
@@ -57,7 +57,7 @@ func printSet(out io.Writer, output format, set *render.Set) error {
 			if err != nil {
 				return fmt.Errorf("encode %s: %w", object.Ref, err)
 			}
-			fmt.Fprintf(out, "---\n# %s\n%s", object.Origin, raw)
+			fmt.Fprintf(out, "---\n# %s\n%s", printableName(object.Origin.String()), raw)
 		}
 		return nil
 	case formatJSON:

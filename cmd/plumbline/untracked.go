@@ -19,6 +19,9 @@ func untracked(root, name string) []string {
 	case len(names) == 0:
 		return nil
 	}
+	for i := range names {
+		names[i] = printableName(names[i])
+	}
 	more := ""
 	if n := len(names) - mostNamed; n > 0 {
 		names, more = names[:mostNamed], fmt.Sprintf(" and %d more", n)

@@ -12,6 +12,7 @@ const (
 	toAWS        = "goes into names of hosts and requests to AWS"
 	toLogs       = "goes into the controller's log where it is not valid"
 	toPrometheus = "goes to Prometheus"
+	compared     = "is compared with other values by the API server, whose answers everyone who can push reads"
 )
 
 // leaving are the open values whose content can be read outside of the controller and of its
@@ -44,6 +45,14 @@ var leaving = map[string]string{
 	"service.annotations[prometheus.io/*]":       toPrometheus,
 	"podAnnotations[prometheus.io/*]":            toPrometheus,
 	"serviceMonitor.metricRelabelings":           toPrometheus,
+	"topologySpreadConstraints":                  compared,
+
+	"controller.resources.limits.cpu":                 compared,
+	"controller.resources.limits.memory":              compared,
+	"controller.resources.limits.ephemeral-storage":   compared,
+	"controller.resources.requests.cpu":               compared,
+	"controller.resources.requests.memory":            compared,
+	"controller.resources.requests.ephemeral-storage": compared,
 }
 
 // CheckSecret says which values out of a Secret leave the controller, so that a commit may

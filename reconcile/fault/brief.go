@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -148,7 +149,17 @@ func tail(where string) string {
 	return "…" + end
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// oneLine has no control characters, nor those that change the direction or the order of
+// text: a commit status is read in terminals, too.
+func oneLine(text string) string {
+	plain := strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Cf) && !unicode.IsSpace(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+	return strings.Join(strings.Fields(plain), " ")
+}
 
 func runes(text string) int { return utf8.RuneCountInString(text) }
 

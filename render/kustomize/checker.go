@@ -27,6 +27,9 @@ func (c *checker) check() {
 			c.guard.resources[name] = true
 		}
 	}
+	if _, ok := k.CommonAnnotations[LocalAnnotation]; ok { //nolint:staticcheck // deprecated, and still loaded
+		c.refuse("commonAnnotations", WhyLeftOut)
+	}
 	c.each("components", k.Components)
 	c.each("crds", k.Crds)
 	c.each("configurations", k.Configurations)
@@ -108,6 +111,9 @@ func (c *checker) path(field, reference string) {
 func (c *checker) inline(field, patch string) {
 	if err := expandable(c.file, []byte(patch)); err != nil {
 		c.refuse(field, err.Error())
+	}
+	if LeavesOut([]byte(patch)) {
+		c.refuse(field, WhyLeftOut)
 	}
 }
 
