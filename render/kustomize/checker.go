@@ -27,7 +27,7 @@ func (c *checker) check() {
 			c.guard.resources[name] = true
 		}
 	}
-	if _, ok := k.CommonAnnotations[LocalAnnotation]; ok { //nolint:staticcheck // deprecated, and still loaded
+	if _, ok := k.CommonAnnotations[LocalAnnotation]; ok {
 		c.refuse("commonAnnotations", WhyLeftOut)
 	}
 	c.each("components", k.Components)
