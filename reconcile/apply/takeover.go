@@ -138,7 +138,31 @@ func split(set *fieldpath.Set, paths [][]string) (within, rest *fieldpath.Set) {
 		}
 		part.Insert(path.Copy())
 	})
-	return within, rest
+	return withParents(within, rest)
+}
+
+// withParents moves the maps as well of which nothing else is left in the rest: where an apply
+// takes away the last field of a map that another manager has, the API server leaves null in
+// its place, and refuses that.
+func withParents(within, rest *fieldpath.Set) (moved, left *fieldpath.Set) {
+	parents := fieldpath.NewSet()
+	within.Iterate(func(path fieldpath.Path) {
+		for i := len(path) - 1; i > 0; i-- {
+			if parent := path[:i]; rest.Has(parent) && childless(rest.Difference(parents), parent) {
+				parents.Insert(parent.Copy())
+			}
+		}
+	})
+	return within.Union(parents), rest.Difference(parents)
+}
+
+// childless says whether a set has nothing below a path.
+func childless(set *fieldpath.Set, parent fieldpath.Path) bool {
+	found := false
+	set.Iterate(func(path fieldpath.Path) {
+		found = found || len(path) > len(parent) && path[:len(parent)].Equals(parent)
+	})
+	return !found
 }
 
 // begins says whether a path and some keys are the same as far as both go.
