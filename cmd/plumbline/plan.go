@@ -188,7 +188,7 @@ func (r planReport) print(out io.Writer) error {
 		r.Adoption.printPlanned(out)
 	}
 	if r.Charts != "" {
-		fmt.Fprintln(out, r.Charts)
+		fmt.Fprintln(out, printable(r.Charts))
 	}
 	if r.Upgrade != nil {
 		r.Upgrade.print(out)

@@ -40,7 +40,7 @@ type Newest struct {
 // nodes on an answer that has been taken back. When the cache has lagged for long, the API
 // server's is taken. It returns an error where the API server cannot be read.
 func (l *Lag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, written string, server client.Reader, now time.Time) (Newest, error) {
-	if !older(cached, written) {
+	if !Older(cached.ResourceVersion, written) {
 		l.since = time.Time{}
 		return Newest{Sync: cached}, nil
 	}
@@ -57,14 +57,12 @@ func (l *Lag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, written str
 		}
 		return Newest{}, fmt.Errorf("read NodeSync %s, which the cache has in an older version: %w", name, err)
 	}
-	return Newest{Sync: sync, Restored: older(sync, written)}, nil
+	return Newest{Sync: sync, Restored: Older(sync.ResourceVersion, written)}, nil
 }
 
-// older says that a NodeSync is older than a resourceVersion; empty is older than any.
-func older(sync *v1alpha1.NodeSync, written string) bool {
-	if written == "" {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, written)
+// Older says that what the watch cache has is older than what was written, by their
+// resourceVersions. Where nothing was written, or one of them cannot be read, it is not.
+func Older(cached, written string) bool {
+	order, err := resourceversion.CompareResourceVersion(cached, written)
 	return err == nil && order < 0
 }

@@ -47,7 +47,7 @@ func TestWhatIsHeldIsComparedOnce(t *testing.T) {
 		"one is edited": {func(t *testing.T, c *cluster, _ *render.Set) {
 			c.edit(t, poolRef("b"), "kubectl-edit", "7", "spec", "limits", "cpu")
 		}, 1, 1},
-		"one is rendered anew": {func(t *testing.T, c *cluster, set *render.Set) {
+		"one is another object": {func(t *testing.T, c *cluster, set *render.Set) {
 			set.Objects[1] = c.Definition(t, pool("a", "default", "weight: 5"))
 		}, 1, 1},
 	} {
@@ -79,7 +79,7 @@ func TestWhatIsCleanIsComparedOnce(t *testing.T) {
 		want   int64
 	}{
 		"nothing": {func(*testing.T, *cluster, *render.Set, *plan.Live) {}, 0},
-		"one is rendered anew, and the same": {func(t *testing.T, c *cluster, set *render.Set, _ *plan.Live) {
+		"one is another object, and equal": {func(t *testing.T, c *cluster, set *render.Set, _ *plan.Live) {
 			set.Objects[1] = c.Definition(t, pool("a", "default"))
 		}, 1},
 		"one is edited": {func(t *testing.T, c *cluster, _ *render.Set, _ *plan.Live) {

@@ -48,7 +48,7 @@ func TestPaceIsAsTheNodeSyncSays(t *testing.T) {
 }
 
 // TestNothingBeginsBeforeGitIsReadAgain: what was put back within the grace stays, whether or
-// not the daemon is told of pushes.
+// not a webhook reports pushes.
 func TestNothingBeginsBeforeGitIsReadAgain(t *testing.T) {
 	recorded := metav1.NewTime(now.Add(-time.Minute))
 	over := recorded.Add(30 * time.Second)

@@ -104,7 +104,7 @@ func TestFetchFollowsAMovingTag(t *testing.T) {
 }
 
 // What a commit takes back from before the clone is sent again, although the
-// host knows that an ancestor of our tip had it: it is told where we were cut off.
+// host knows that an ancestor of our tip had it: the request says where our history was cut off.
 func TestFetchOfARevert(t *testing.T) {
 	h := newHost(t)
 	h.commit(t, "main", files{"a.yaml": "old", "nodes/b.yaml": "old b"})

@@ -16,7 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// The pool was made anew under its name: the old one's removal ends, and the new
+// The pool was recreated under its name: the old one's removal ends, and the new
 // one and its nodes live.
 func TestDriveWhenTheNameIsTaken(t *testing.T) {
 	s := newStage(t, pool("batch", "new-uid", dynamic()))

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -42,17 +42,11 @@ func (m *Memory) Newest(live plan.Live, now time.Time) plan.Live {
 	for ref, a := range m.answers {
 		cached := live.Objects[ref]
 		lasts := now.Sub(a.at)
-		if cached == nil || cached.GetUID() != a.object.GetUID() || lasts < 0 || lasts > lagLasts || !older(cached, a.object) {
+		if cached == nil || cached.GetUID() != a.object.GetUID() || lasts < 0 || lasts > lagLasts || !memory.Older(cached.GetResourceVersion(), a.object.GetResourceVersion()) {
 			delete(m.answers, ref)
 			continue
 		}
 		live.Objects[ref] = a.object
 	}
 	return live
-}
-
-// older says whether the first of two states of an object is the older one.
-func older(a, b *unstructured.Unstructured) bool {
-	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
-	return err == nil && order < 0
 }

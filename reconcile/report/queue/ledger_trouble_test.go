@@ -98,7 +98,7 @@ func TestALedgerThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestADeliveryThatCannotBeWritten is written later, and not made again.
+// TestADeliveryThatCannotBeWritten is written later, and not posted twice.
 func TestADeliveryThatCannotBeWritten(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))

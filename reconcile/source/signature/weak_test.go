@@ -99,7 +99,7 @@ func (h hashed) sign(t *testing.T, payload string) string {
 	return armoredBytes(t, raw)
 }
 
-// TestWeakSignatures: somebody else may have made them.
+// TestWeakSignatures: another person may have made them.
 func TestWeakSignatures(t *testing.T) {
 	year := now.AddDate(-1, 0, 0)
 	alice, bob := newPGP(t, year, 0), newPGP(t, year, 0)
