@@ -13,7 +13,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Packages whose tests start child processes with a limit of memory.
 CONFINED := /(confine|render/kustomize|provision/charts)$$
 # Tests of time and memory, which the race detector's own would hide.
-UNRACED := ^(TestManyFetches|TestFetchOfALongHistory)$$
+UNRACED := ^(TestManyFetches|TestFetchOfALongHistory|TestWhatDiffersIsFound|TestBombsAtTheCommandLine|TestLongTextsAreCheap)$$
 # As the programs are built, so that what they share with tests is compiled once. The race
 # detector needs cgo.
 PLAIN_TEST := CGO_ENABLED=0 go test -trimpath
@@ -64,7 +64,7 @@ test: system ## Unit tests with the race detector, the sandbox's tests, the stor
 	@$(PREPARE) programs plumbline plumbline-steps
 	@$(MAKE) --no-print-directory test-unit
 	@go test -race -tags steppoints ./reconcile/steppoint
-	@$(PLAIN_TEST) -run '$(UNRACED)' ./reconcile/source
+	@$(PLAIN_TEST) -run '$(UNRACED)' ./reconcile/source ./cmd/plumbline ./render
 	@cd manifests/image && $(PLAIN_TEST) ./...
 	@cd tools/release && $(PLAIN_TEST) ./...
 	@cd tests && $(PLAIN_TEST) -count=1 -timeout 3h -p 1 -parallel $(LANES) ./... # what they try lies outside of their module, where Go's cache sees no change
@@ -72,8 +72,9 @@ test: system ## Unit tests with the race detector, the sandbox's tests, the stor
 .PHONY: test-full
 test-full: export PLUMBLINE_FULL = 1
 test-full: export PLUMBLINE_DRAWS ?= 0
-test-full: test ## The stories that are too long for `make test`, too, other draws for properties, and a minute of each fuzz target
+test-full: test ## The stories that are too long for `make test`, too, other draws for properties, a minute of each fuzz target, and this platform's binary built twice
 	@$(MAKE) --no-print-directory fuzz-smoke FUZZTIME=1m
+	@$(MAKE) --no-print-directory release-snapshot PLATFORMS="$$(go env GOOS)/$$(go env GOARCH)"
 
 .PHONY: test-unit
 test-unit: ## Unit tests only

@@ -59,7 +59,7 @@ func TestConfigMapsAreReachedInOneNamespace(t *testing.T) {
 			if o.String() != "Role plumbline-system/plumbline" {
 				t.Errorf("%s reaches ConfigMaps: %v", o, rule)
 			}
-			if diff := cmp.Diff([]string{"get", "list", "create", "update", "delete"}, rule.Verbs); diff != "" {
+			if diff := cmp.Diff([]string{"get", "list", "create", "update", "patch", "delete"}, rule.Verbs); diff != "" {
 				t.Errorf("verbs (-want +got):\n%s", diff)
 			}
 		}

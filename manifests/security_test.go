@@ -15,7 +15,7 @@ func TestSecurityIsTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(text), "## What checks that")
+	promises, table, found := strings.Cut(string(text), "## What checks that")
 	if !found {
 		t.Fatal("SECURITY.md does not say what holds its claims")
 	}
@@ -41,13 +41,14 @@ func TestSecurityIsTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := 0
+	rows, claims := 0, ""
 	for _, line := range strings.Split(table, "\n") {
 		columns := strings.Split(line, "|")
 		if len(columns) < 4 || strings.HasPrefix(strings.TrimSpace(columns[1]), "-") || strings.TrimSpace(columns[1]) == "claim" {
 			continue
 		}
 		rows++
+		claims += "\n" + strings.TrimSpace(columns[1]) + "\n"
 		names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(columns[2], -1)
 		if len(names) == 0 {
 			t.Errorf("nothing checks that %s", columns[1])
@@ -60,5 +61,10 @@ func TestSecurityIsTested(t *testing.T) {
 	}
 	if rows < 10 {
 		t.Errorf("%d claims", rows)
+	}
+	for _, paragraph := range regexp.MustCompile(`(?m)^- \*\*(.+?)\.?\*\*`).FindAllStringSubmatch(promises, -1) {
+		if !strings.Contains(claims, "\n"+paragraph[1]+"\n") && !strings.Contains(claims, "\n"+paragraph[1]+": ") {
+			t.Errorf("nothing checks what is said of %q", paragraph[1])
+		}
 	}
 }

@@ -48,7 +48,7 @@ func (p *pass) conclusion() *conclude.Step {
 	}
 	found.Noded = p.live.Noded()
 	tools := p.voice()
-	tools.History = fetch.Branch{Step: p.fetchStep(), Inputs: p.want.Inputs(&p.memory.desired)}
+	tools.History = fetch.Branch{Step: p.fetchStep(), Read: p.want.Read(&p.memory.desired)}
 	return &conclude.Step{
 		Tools: tools, Found: found, Deeds: p.did,
 		Sync: p.sync, Before: p.before, Memory: &p.memory.conclude, Began: p.now,

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
@@ -77,6 +78,58 @@ func TestNoSecretIsSaid(t *testing.T) {
 				t.Errorf("nothing was said at all: %s", said)
 			}
 		})
+	}
+}
+
+// TestAGuessIsNotConfirmed: a commit that is wrong by itself is quoted as it is, whether or not
+// what it says is what a Secret has, too.
+func TestAGuessIsNotConfirmed(t *testing.T) {
+	for name, wrong := range map[string]error{
+		"a definition": render.Errors{{File: "prod/pool.yaml", Line: 3, Message: "unknown fields hunter1, hunter2, hunter3"}},
+		"a request":    &allowance.RefusedError{Refusals: []allowance.Refusal{{What: "repository ./hunter1/hunter2/hunter3", Why: "is none"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, reporting(unchanged), secretWith("s", true, map[string]string{"values.yaml": "a: {b: hunter2}"}))
+			p := b.installing()
+			p.snapshot.Commit = commit
+			p.want.Karpenter.ValuesFrom = []render.ValuesFrom{from(render.FromSecret, "s")}
+			if err := p.desiredStep().MergeValues(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p.Fault = fault.Classify(wrong)
+			p.Unwritten = errors.Join(errors.New("the value hunter2"))
+			if _, err := p.conclude(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			said := b.everythingSaid(t.Context())
+			if !strings.Contains(said, "hunter1, hunter2, hunter3") && !strings.Contains(said, "hunter1/hunter2/hunter3") {
+				t.Errorf("the guess is told from the others: %s", said)
+			}
+			if strings.Contains(said, "the value hunter2") {
+				t.Errorf("the Secret is repeated: %s", said)
+			}
+		})
+	}
+}
+
+// TestWhatIsSaidIsVisible: no name or value of a commit changes how conditions, events and commit
+// statuses read.
+func TestWhatIsSaidIsVisible(t *testing.T) {
+	const trick = "labels.a\u202e\u2066b\u2069\u200b\x1b[2K"
+	b := newBed(t, reporting(unchanged))
+	p := b.installing()
+	p.snapshot.Commit = commit
+	p.Fault = fault.Classify(&release.RejectedError{Rejections: []string{trick}})
+	p.Warn("ChartRolledBack", trick)
+	p.sync.Status.Removals = []v1alpha1.Removal{{Kind: "NodePool", Name: "general", Message: trick}}
+	pool(p, trick)
+	if _, err := p.conclude(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	said := b.everythingSaid(t.Context())
+	// JSON writes out the terminal's own by itself.
+	if strings.ContainsAny(said, "\u202e\u2066\u2069\u200b\x1b") || strings.Contains(said, `\u001b`) || strings.Count(said, `\u202e`) < 3 {
+		t.Errorf("said: %q", said)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
@@ -183,7 +182,7 @@ func (b *bed) changing(spec string) *pass {
 		"prod/pool.yaml":      {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\nspec: " + spec + "\n")},
 	}}
 	p.want.Files, p.want.Charts, p.want.Set = render.NewFiles(*p.snapshot), nil, nil
-	p.live.Objects = map[render.Ref]*unstructured.Unstructured{}
+	p.live.Objects = map[render.Ref]*plan.Object{}
 	return p
 }
 

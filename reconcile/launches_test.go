@@ -195,7 +195,7 @@ func TestNodesThatDoNotRegister(t *testing.T) {
 		map[string]any{"type": "NodeRegistrationHealthy", "status": "False", "reason": "RegistrationFailed", "message": "Failed to register node"},
 	}}}}
 	p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
-	p.live.Objects = map[render.Ref]*unstructured.Unstructured{ref: live}
+	p.live.Objects = map[render.Ref]*plan.Object{ref: plan.NewObject(live)}
 	p.takes(t.Context(), p.seeLaunches)
 	want := []nodes.Launchless{{Pool: "cheap", Why: "its nodes do not register: RegistrationFailed: Failed to register node"}}
 	if !slices.Equal(p.Launchless, want) {

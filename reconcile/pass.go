@@ -80,7 +80,7 @@ func (r *Reconciler) begin(sync *v1alpha1.NodeSync) *pass {
 		sync:       sync,
 		before:     sync.DeepCopy(),
 		memory:     known,
-		view:       &cluster.View{Cached: r.Client, Uncached: r.Uncached, Memory: &known.cluster},
+		view:       &cluster.View{Cached: r.Client, Uncached: r.Uncached, Definitions: &r.definitions, Memory: &known.cluster},
 		now:        r.Settings.Now(),
 	}
 }
@@ -112,16 +112,11 @@ func (p *pass) attempt() []step.Step {
 
 // run takes the steps in order until one fails.
 func (p *pass) run(ctx context.Context, steps ...step.Step) {
-	for _, s := range steps {
-		p.Points.Step(string(s.Name))
-		began := p.Settings.Now()
-		err := s.Take(ctx)
-		p.did.Took = append(p.did.Took, conclude.Took{Step: string(s.Name), Duration: p.Settings.Now().Sub(began)})
-		if err != nil {
-			p.Fault = fault.Classify(err)
-			p.stopped(err)
-			return
-		}
+	took, err := step.Run(ctx, steps, p.Settings.Now, p.Points.Step)
+	p.did.Took = append(p.did.Took, took...)
+	if err != nil {
+		p.Fault = fault.Classify(err)
+		p.stopped(err)
 	}
 }
 

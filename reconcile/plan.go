@@ -27,7 +27,7 @@ func (p *pass) policyStep() *policy.Step {
 			Cached: p.Client, Registry: &p.registry, Namespace: p.Settings.Namespace, Confine: p.Confine,
 			Fetch: p.fetchFor, Look: p.Look,
 		},
-		Sync: p.sync, Before: p.before.Status, Snapshot: cmp.Or(p.snapshot, last),
+		Sync: p.sync, Before: p.before.Status, Recorded: p.memory.removal.AppliedRevision(), Snapshot: cmp.Or(p.snapshot, last),
 		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
 		Now: p.now, Retry: p.sync.GetRetryInterval(),
 		Hosts:     p.poolHosts,
@@ -55,7 +55,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	}
 	switch {
 	case result.Whole:
-		p.sync.Status.LastAppliedRevision, p.sync.Status.LastAppliedInputs = p.snapshot.Revision, p.want.Set.Inputs.Fingerprint()
+		p.sync.Status.LastAppliedRevision, p.sync.Status.LastAppliedInputs = p.snapshot.Revision, p.want.Set.Fingerprint()
 		p.sync.Status.PartlyAppliedRevision = ""
 	case len(result.Written) > 0:
 		p.notePartlyApplied()

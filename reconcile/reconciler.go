@@ -85,12 +85,13 @@ type Reconciler struct {
 	arrivals apply.Arrivals
 	memories memory.Store[remembered]
 	// registry is what each NodeSync has in Git.
-	registry policy.Registry
-	schemas  schema.Cache
-	clouds   account.Clouds
-	watches  *watch.Watches
-	waker    wake.Waker
-	lanes    wake.Lanes
+	registry    policy.Registry
+	schemas     schema.Cache
+	definitions observe.Definitions
+	clouds      account.Clouds
+	watches     *watch.Watches
+	waker       wake.Waker
+	lanes       wake.Lanes
 }
 
 // Settings are the daemon's own, the same for all NodeSyncs.

@@ -64,7 +64,7 @@ func (p *pass) removalStep() *removal.Step {
 		Written: p.writes(), Ready: p.stages.ready,
 		Controller: p.stages.Controller, Alive: p.stages.Alive,
 		Cluster: cluster, Region: region, Account: p.account,
-		GoesTo: planning.GoesTo, Left: planning.Left, ReadSince: p.fetchStep().ReadSince,
+		GoesTo: planning.GoesTo, Left: planning.Left, Withheld: p.plan.Withheld, ReadSince: p.fetchStep().ReadSince,
 	}
 }
 

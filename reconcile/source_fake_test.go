@@ -55,11 +55,11 @@ func (f *fakeSource) Fetch(ctx context.Context, req source.Request) (*render.Sna
 }
 
 // Since knows nothing: the store was cloned since.
-func (f *fakeSource) Since(context.Context, string, string, render.Inputs, int) ([]string, bool) {
+func (f *fakeSource) Since(context.Context, string, string, render.Read, int) ([]string, bool) {
 	return nil, false
 }
 
-func (f *fakeSource) FindSince(_ context.Context, _ source.Request, applied string, _ render.Inputs, _ int) ([]string, error) {
+func (f *fakeSource) FindSince(_ context.Context, _ source.Request, applied string, _ render.Read, _ int) ([]string, error) {
 	if f.before != nil {
 		f.before()
 	}

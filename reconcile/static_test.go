@@ -47,7 +47,7 @@ func TestStaticPoolsThatKarpenterPassesOver(t *testing.T) {
 				pool.Object["spec"] = map[string]any{"replicas": c.replicas}
 			}
 			p.want.Set = &render.Set{Objects: []render.Object{{Ref: ref}}}
-			p.live = plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{ref: pool}, NodeClaims: c.claims}
+			p.live = plan.Live{Objects: map[render.Ref]*plan.Object{ref: plan.NewObject(pool)}, NodeClaims: c.claims}
 			if err := p.seeLaunches(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -117,11 +117,11 @@ func TestRemovalsThatCannotBeRecordedDoNotBegin(t *testing.T) {
 // takes, and nothing in it grows with the square of them.
 func TestFiveHundredPoolsRemoved(t *testing.T) {
 	const n = 500
-	live := plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
 	var pools []client.Object
 	for i := range n {
 		pool := appliedPool(fmt.Sprintf("general-purpose-with-a-rather-long-name-%03d", i))
-		live.Objects[render.Ref{Kind: render.NodePool, Name: pool.GetName()}] = pool
+		live.Objects[render.Ref{Kind: render.NodePool, Name: pool.GetName()}] = plan.NewObject(pool)
 		pools = append(pools, pool)
 	}
 	p := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) { n.Status.LastAppliedRevision = "main@sha1:0" }), pools...).pass()

@@ -70,9 +70,6 @@ func compareWord(a, b bool) int {
 	return 1
 }
 
-// Empty says that nothing is hidden.
-func (r Redactor) Empty() bool { return len(r.forms) == 0 }
-
 // Hide takes all values out of a message.
 func (r Redactor) Hide(message string) string {
 	for _, form := range r.forms {

@@ -102,9 +102,6 @@ func TestCredentials(t *testing.T) {
 	if got, want := r.Hide("xs3cretx short shorter"), "x***x *** shorter"; got != want {
 		t.Errorf("Hide: %q, want %q", got, want)
 	}
-	if !(redact.Redactor{}).Empty() || r.Empty() {
-		t.Error("Empty is wrong")
-	}
 }
 
 func TestError(t *testing.T) {

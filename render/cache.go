@@ -22,6 +22,8 @@ type Cache struct {
 	kept      map[source]kept
 	listings  map[string]listing
 	failed    failures
+	// last is the last Set, where the next may be made of it and what differs.
+	last *rendition
 }
 
 // kept is what came of a source, with everything it was made from.
@@ -82,7 +84,51 @@ func (c *Cache) close(variables map[string]string, validator Validator, sources 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.validator, c.variables, c.kept, c.listings = validator, fingerprint(variables), sources, listings
+	c.validator, c.variables, c.kept, c.listings, c.last = validator, fingerprint(variables), sources, listings, nil
+}
+
+// keep keeps the Set that a render has come to, with those of its sources that it has taken
+// again.
+func (c *Cache) keep(last *rendition, again map[source]kept) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.Copy(c.kept, again)
+	c.last = last
+}
+
+// lastOf is the last Set of a path, where what was kept of it may be used.
+func (c *Cache) lastOf(path wanted, known map[source]kept) *rendition {
+	if c == nil || known == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == nil || !c.last.of.equal(path) {
+		return nil
+	}
+	return c.last
+}
+
+// Unchanged says whether what a Set was made of is in a Snapshot as it was. Of the last Set that
+// was rendered only what differs since is looked at.
+func (c *Cache) Unchanged(set *Set, snap Snapshot) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	in, last, moves := set.Inputs, c.last, false
+	if last != nil && last.made(set) {
+		if difference, known := snap.differs(last.files); known {
+			in = difference.Among(in, last.linked)
+			moves = len(difference.Below) == 0
+		}
+	}
+	unchanged, err := in.Unchanged(snap)
+	if unchanged && err == nil && moves {
+		last.files = untimed(snap.FS)
+	}
+	return unchanged, err
 }
 
 func fingerprint(variables map[string]string) string {

@@ -61,6 +61,9 @@ func (k *Karpenter) checkValuesFrom() []problem {
 		if strings.ContainsAny(from.TargetPath, ",=") {
 			found = append(found, problem{at + ".targetPath", fmt.Sprintf("%s.targetPath is %q: give the path of one value, without a comma or an equals sign", at, from.TargetPath)})
 		}
+		if from.Kind == FromSecret && strings.HasSuffix(strings.ReplaceAll(from.TargetPath, `\`, ""), "].name") {
+			found = append(found, problem{at + ".targetPath", fmt.Sprintf("%s.targetPath is %q: a Secret gives no element of a list its name, by which messages call it: write the name in Git, and take the value from the Secret", at, from.TargetPath)})
+		}
 		if !dataKey.MatchString(from.ValuesKey) {
 			found = append(found, problem{at + ".valuesKey", fmt.Sprintf("%s.valuesKey is %q, which no %s can have", at, from.ValuesKey, from.Kind)})
 		}

@@ -99,7 +99,7 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, [
 	files.inputs.add(found.inputs)
 	seen, resources, err := &drawn{tree: files}, []kustomize.Resource(nil), found.err
 	if err == nil {
-		seen.resources = found.kustomization.Resources()
+		seen.resources, seen.isPatch = found.kustomization.Resources(), found.kustomization.IsPatch
 		resources, err = found.kustomization.Build(ctx, r.runner, seen)
 	}
 	if err != nil {
@@ -112,14 +112,19 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, [
 	if len(seen.errs) > 0 {
 		return nil, nil, seen.errs, nil
 	}
-	drafts := make([]draft, 0, len(resources))
+	drafts, local := make([]draft, 0, len(resources)), []draft(nil)
 	for _, resource := range resources {
 		if err := files.left.hold(valuesOf(resource.Object)); err != nil {
 			return nil, nil, nil, err
 		}
-		drafts = append(drafts, draft{Origin{File: resource.File}, resource.Object, func(string) int { return 0 }})
+		made := draft{Origin{File: resource.File}, resource.Object, func(string) int { return 0 }}
+		if resource.Local {
+			local = append(local, made)
+		} else {
+			drafts = append(drafts, made)
+		}
 	}
-	return drafts, seen.warnings, nil, nil
+	return drafts, seen.warnings, refuseLocal(local), nil
 }
 
 // valuesOf is how many values something holds.

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
@@ -23,7 +24,7 @@ func emptied(name string) Error {
 
 // withoutDefinition warns of a file with comments and nothing else.
 func withoutDefinition(name string) string {
-	return printable(name) + ": the file has no definition, only comments or empty documents: what was defined there counts as removed; delete the file if that is meant"
+	return redact.VisibleName(name) + ": the file has no definition, only comments or empty documents: what was defined there counts as removed; delete the file if that is meant"
 }
 
 // isLocal says whether kustomize would leave an object out.
@@ -62,6 +63,7 @@ type drawn struct {
 	*tree
 
 	resources map[string]bool
+	isPatch   func(name string) bool
 	errs      Errors
 	warnings  []string
 }
@@ -74,11 +76,31 @@ func (d *drawn) ReadFile(name string) ([]byte, error) {
 		return data, err
 	}
 	d.resources[name] = false // once: a build reads some files again
+	if known {
+		d.lookAtResource(name, data)
+	} else {
+		d.lookBeside(name, data)
+	}
+	return data, nil
+}
+
+// lookBeside looks at a file that is no resource: a patch, most often.
+func (d *drawn) lookBeside(name string, data []byte) {
 	switch {
-	case !known:
-		if kustomize.LeavesOut(data) && !kustomize.IsKustomization(name) {
-			d.errs = append(d.errs, Error{File: name, Message: kustomize.WhyLeftOut})
+	case d.isPatch(name) && isEmptied(data):
+		d.errs = append(d.errs, Error{File: name, Message: "the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"})
+	case d.isPatch(name) && onlyComments(data):
+		d.warnings = append(d.warnings, redact.VisibleName(name)+": the patch has only comments or empty documents: what it set counts as removed; take it out of the kustomization if that is meant")
+	case !kustomize.IsKustomization(name):
+		if why := kustomize.WhyReserved(data); why != "" {
+			d.errs = append(d.errs, Error{File: name, Message: why})
 		}
+	}
+}
+
+// lookAtResource looks at a file that objects come from.
+func (d *drawn) lookAtResource(name string, data []byte) {
+	switch {
 	case isEmptied(data):
 		d.errs = append(d.errs, emptied(name))
 	case onlyComments(data):
@@ -88,7 +110,6 @@ func (d *drawn) ReadFile(name string) ([]byte, error) {
 			d.errs = append(d.errs, refuseLocal(draftsOf(name, documents))...)
 		}
 	}
-	return data, nil
 }
 
 // onlyComments says whether a YAML file has nothing but comments and separators.

@@ -77,6 +77,66 @@ func TestAFileOfCommentsIsWarnedOf(t *testing.T) {
 	}
 }
 
+// TestAnEmptiedPatch: what a patch set is not taken back because its text was lost. kustomize
+// passes over an empty file among patches.
+func TestAnEmptiedPatch(t *testing.T) {
+	const patched = "resources: [b.yaml]\npatches: [{path: p.yaml, target: {kind: NodePool}}]\n"
+	files := func(kustomization, patch string) map[string]string {
+		return map[string]string{
+			"plumbline.yaml": plumblineYAML + "nodes: [x]\n", "x/kustomization.yaml": kustomization, "x/b.yaml": pool("b"), "x/p.yaml": patch,
+			"c/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches: [{path: p.yaml}]\n", "c/p.yaml": patch,
+		}
+	}
+	const why = "the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"
+	for name, tc := range map[string]struct{ kustomization, text, want string }{
+		"no bytes":       {patched, "", "x/p.yaml: " + why},
+		"blanks":         {patched, " \n", "x/p.yaml: " + why},
+		"of a component": {"resources: [b.yaml]\ncomponents: [../c]\n", "", "c/p.yaml: " + why},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := renderAll(t, folder(files(tc.kustomization, tc.text)), ".", nil)
+			expectErrors(t, err, []string{tc.want})
+		})
+	}
+	set, err := renderAll(t, folder(files(patched, "# none\n---\n")), ".", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"x/p.yaml: the patch has only comments or empty documents: what it set counts as removed; take it out of the kustomization if that is meant"}
+	if diff := cmp.Diff(want, set.Warnings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestNobodyForgesAnOrigin: the file that messages name is the one that an object is in.
+func TestNobodyForgesAnOrigin(t *testing.T) {
+	const why = "it sets the annotation config.kubernetes.io/origin, by which kustomize says where an object is from: take it out"
+	for name, tc := range map[string]struct{ kustomization, patch, at string }{
+		"for all":       {kustomization: "resources: [b.yaml]\ncommonAnnotations: {config.kubernetes.io/origin: \"path: c.yaml\"}\n", at: "x/kustomization.yaml:2: commonAnnotations: "},
+		"by a patch":    {kustomization: "resources: [b.yaml]\npatches: [{path: p.yaml}]\n", patch: "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: b, annotations: {\"config.kubernetes.io\\u002forigin\": \"path: c.yaml\"}}\n", at: "x/p.yaml: "},
+		"by a pointer":  {kustomization: "resources: [b.yaml]\npatches: [{path: p.yaml, target: {kind: NodePool}}]\n", patch: `[{"op": "add", "path": "/metadata/annotations/config.kubernetes.io~1origin", "value": "path: c.yaml"}]`, at: "x/p.yaml: "},
+		"by what it is": {kustomization: "resources: [b.yaml]\nreplacements: [{source: {kind: NodePool, fieldPath: metadata.name}, targets: [{select: {kind: NodePool}, fieldPaths: ['metadata.annotations.[config.kubernetes.io/origin]'], options: {create: true}}]}]\n", at: "x/kustomization.yaml:2: replacements[0].targets[0].fieldPaths[0]: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"plumbline.yaml": plumblineYAML + "nodes: [a.yaml, x]\n", "a.yaml": pool("a"), "x/b.yaml": pool("b"), "x/kustomization.yaml": tc.kustomization}
+			if tc.patch != "" {
+				files["x/p.yaml"] = tc.patch
+			}
+			_, err := renderAll(t, folder(files), ".", nil)
+			expectErrors(t, err, []string{tc.at + why})
+		})
+	}
+	// In a definition it is an annotation like any other: kustomize writes over it.
+	files := map[string]string{"plumbline.yaml": plumblineYAML + "nodes: [x]\n", "x/b.yaml": strings.Replace(pool("b"), "  name: b", "  name: b\n  annotations: {config.kubernetes.io/origin: \"path: c.yaml\"}", 1), "x/kustomization.yaml": "resources: [b.yaml]\nnamePrefix: my-\n"}
+	set, err := renderAll(t, folder(files), ".", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Objects[0].Origin.File; got != "x/b.yaml" {
+		t.Errorf("the definition is said to be in %s", got)
+	}
+}
+
 // TestDefinitionsThatAKustomizationLeavesOut: what sets kustomize's annotation on definitions
 // from outside of their files is refused where it is set.
 func TestDefinitionsThatAKustomizationLeavesOut(t *testing.T) {
@@ -88,11 +148,13 @@ func TestDefinitionsThatAKustomizationLeavesOut(t *testing.T) {
 		more          map[string]string
 		at            string
 	}{
-		"for all":             {kustomization: "commonAnnotations: {config.kubernetes.io/local-config: \"true\"}\nresources: [b.yaml]\n", at: "x/kustomization.yaml:1: commonAnnotations: "},
-		"by a patch in place": {kustomization: "resources: [b.yaml]\npatches:\n- patch: |\n    " + strings.ReplaceAll(strings.TrimSpace(pointer), "\n", "\n    ") + "\n  target: {kind: NodePool}\n", at: "x/kustomization.yaml:3: patches[0].patch: "},
-		"by a patch":          {kustomization: "resources: [b.yaml]\npatches: [{path: p.yaml}]\n", more: map[string]string{"x/p.yaml": merge}, at: "x/p.yaml: "},
-		"by a JSON patch":     {kustomization: "resources: [b.yaml]\npatches: [{path: p.yaml, target: {kind: NodePool}}]\n", more: map[string]string{"x/p.yaml": pointer}, at: "x/p.yaml: "},
-		"by a component":      {kustomization: "resources: [b.yaml]\ncomponents: [../c]\n", more: map[string]string{"c/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches: [{path: p.yaml}]\n", "c/p.yaml": merge}, at: "c/p.yaml: "},
+		"for all":                    {kustomization: "commonAnnotations: {config.kubernetes.io/local-config: \"true\"}\nresources: [b.yaml]\n", at: "x/kustomization.yaml:1: commonAnnotations: "},
+		"by a patch in place":        {kustomization: "resources: [b.yaml]\npatches:\n- patch: |\n    " + strings.ReplaceAll(strings.TrimSpace(pointer), "\n", "\n    ") + "\n  target: {kind: NodePool}\n", at: "x/kustomization.yaml:3: patches[0].patch: "},
+		"by a patch":                 {kustomization: "resources: [b.yaml]\npatches: [{path: p.yaml}]\n", more: map[string]string{"x/p.yaml": merge}, at: "x/p.yaml: "},
+		"by a JSON patch":            {kustomization: "resources: [b.yaml]\npatches: [{path: p.yaml, target: {kind: NodePool}}]\n", more: map[string]string{"x/p.yaml": pointer}, at: "x/p.yaml: "},
+		"by a replacement":           {kustomization: "resources: [b.yaml]\nreplacements: [{source: {kind: NodePool, fieldPath: metadata.name}, targets: [{select: {kind: NodePool}, fieldPaths: ['metadata.annotations.config\\.kubernetes\\.io/local-config'], options: {create: true}}]}]\n", at: "x/kustomization.yaml:2: replacements[0].targets[0].fieldPaths[0]: "},
+		"by a replacement elsewhere": {kustomization: "resources: [b.yaml]\nreplacements: [{path: r.yaml}]\n", more: map[string]string{"x/r.yaml": "source: {kind: NodePool, fieldPath: metadata.name}\ntargets: [{select: {kind: NodePool}, fieldPaths: [\"metadata.annotations.[config.kubernetes.io/local\\u002dconfig]\"], options: {create: true}}]\n"}, at: "x/r.yaml: "},
+		"by a component":             {kustomization: "resources: [b.yaml]\ncomponents: [../c]\n", more: map[string]string{"c/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches: [{path: p.yaml}]\n", "c/p.yaml": merge}, at: "c/p.yaml: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"plumbline.yaml": plumblineYAML + "nodes: [a.yaml, x]\n", "a.yaml": pool("a"), "x/b.yaml": pool("b"), "x/kustomization.yaml": tc.kustomization}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // Error is one thing that is wrong in one place of the repository.
@@ -25,30 +25,12 @@ func (e Error) Error() string {
 	if len(text) > longestError {
 		text = strings.ToValidUTF8(text[:longestError], "") + "…"
 	}
-	return printable(text)
+	return redact.VisibleName(text)
 }
 
 // longestError is where the text of one error is cut, in bytes: names and paths in it are
 // the committer's.
 const longestError = 4 << 10
-
-// printable has control characters written out: a file's name, or a key in it, must
-// neither end a line of a log nor command the terminal that shows it.
-func printable(text string) string {
-	if !strings.ContainsFunc(text, unicode.IsControl) {
-		return text
-	}
-	var out strings.Builder
-	for _, r := range text {
-		if unicode.IsControl(r) {
-			quoted := strconv.QuoteRune(r)
-			out.WriteString(quoted[1 : len(quoted)-1])
-			continue
-		}
-		out.WriteRune(r)
-	}
-	return out.String()
-}
 
 // Errors is everything that is wrong, in the order of files and lines.
 type Errors []Error

@@ -111,6 +111,8 @@ func TestReadKarpenterRefuses(t *testing.T) {
 		"values of no path":    {head + "valuesFiles: [\"./v\\0\"]\n", []string{"a/plumbline.yaml:7: valuesFiles entry \"./v\\x00\" is no path"}},
 		"nodes of no path":     {head + "nodes: [\"./n\\0\"]\n", []string{"a/plumbline.yaml:7: nodes entry \"./n\\x00\" is no path"}},
 		"values of a Pod":      {head + "valuesFrom: [{kind: Pod, name: p}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].kind is \"Pod\", and has to be ConfigMap or Secret"}},
+		"a Secret for a name":  {head + `valuesFrom: [{kind: Secret, name: b, targetPath: "controller.env[0].name"}]` + "\n", []string{"a/plumbline.yaml:7: valuesFrom[0].targetPath is \"controller.env[0].name\": a Secret gives no element of a list its name"}},
+		"and in other words":   {head + `valuesFrom: [{kind: Secret, name: b, targetPath: 'a[0].na\me'}]` + "\n", []string{"a/plumbline.yaml:7: valuesFrom[0].targetPath is \"a[0].na\\\\me\": a Secret gives no element of a list its name"}},
 		"values of nobody":     {head + "valuesFrom: [{kind: Secret, name: A_b}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].name is \"A_b\""}},
 		"values under ../":     {head + "valuesFrom: [{kind: Secret, name: b, valuesKey: ../x}]\n", []string{"a/plumbline.yaml:7: valuesFrom[0].valuesKey is \"../x\""}},
 	} {

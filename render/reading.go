@@ -19,10 +19,21 @@ func (s Snapshot) Within(ctx context.Context, name string, limit time.Duration) 
 	}
 	timed := &timedFiles{FS: s.FS, end: ctx.Err, slow: &SlowError{Path: name, Limit: limit, Reading: true}}
 	s.FS = timed
-	if known, ok := timed.FS.(Identified); ok {
+	switch known := timed.FS.(type) {
+	case Compared:
+		s.FS = timedComparisons{timedIdentities{timed, known}, known}
+	case Identified:
 		s.FS = timedIdentities{timed, known}
 	}
 	return s
+}
+
+// untimed are the files of a Snapshot as they were before Within.
+func untimed(files fs.FS) fs.FS {
+	if f, ok := files.(interface{ untimed() fs.FS }); ok {
+		return f.untimed()
+	}
+	return files
 }
 
 // timedFiles is a file system whose reads are timed.
@@ -39,6 +50,7 @@ var (
 	_ fs.ReadDirFS  = (*timedFiles)(nil)
 	_ fs.StatFS     = (*timedFiles)(nil)
 	_ Identified    = timedIdentities{}
+	_ Compared      = timedComparisons{}
 )
 
 // timed makes one read.
@@ -85,3 +97,23 @@ type timedIdentities struct {
 func (f timedIdentities) Identity(name string) (string, error) {
 	return timed(f.timedFiles, "identity", name, func() (string, error) { return f.known.Identity(name) })
 }
+
+// timedComparisons is one that knows where it differs, too.
+type timedComparisons struct {
+	timedIdentities
+	compared Compared
+}
+
+// Since is that of Compared.
+func (f timedComparisons) Since(before fs.FS) (found Difference, known bool) {
+	_, err := timed(f.timedFiles, "compare", ".", func() (any, error) {
+		found, known = f.compared.Since(untimed(before))
+		return nil, nil
+	})
+	return found, known && err == nil
+}
+
+// Direct is that of Compared.
+func (f timedComparisons) Direct(name string) bool { return f.compared.Direct(name) }
+
+func (f *timedFiles) untimed() fs.FS { return f.FS }

@@ -28,24 +28,22 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 		return nil, err
 	}
 	before, listings := s.cache.open(k.variables(), v)
-	failed := s.cache.failures()
-	left := &allowance{limits: s.limits}
-	r := &run{
-		name:   name,
-		snap:   snap,
-		tree:   newTree(snap.FS, left),
-		maker:  &maker{variables: k.variables(), validator: v, values: s.values, left: left},
-		before: before,
-		failed: failed,
-		runner: s.confined(),
-		after:  make(map[source]kept, len(before)),
+	of := wanted{name: name, charts: k.charts(folder), nodes: slices.Clone(k.Nodes), files: k.valuesFiles(folder)}
+	r := s.run(snap, of, k, v, before)
+	r.listings = listings
+	if last, taken := r.again(ctx, s.cache.lastOf(of, before)); last != nil {
+		last.finish(k, s.inputs, snap)
+		s.cache.keep(last, taken)
+		return last.set, nil
 	}
-	w := &walk{tree: r.tree, root: folder, charts: k.charts(folder), values: k.valuesFiles(folder), taken: make(map[source]bool, len(before)), walked: map[string]bool{}, snap: snap, before: listings, after: map[string]listing{}}
+	r = s.run(snap, of, k, v, before)
+	w := &walk{tree: r.tree, root: folder, charts: of.charts, values: of.files, taken: make(map[source]bool, len(before)), walked: map[string]bool{}, snap: snap, before: listings, after: map[string]listing{}}
 	r.listings = w.after
 	sources, err := r.sources(ctx, w, k.Nodes)
 	if err != nil {
 		return nil, limited(folder, err)
 	}
+	walked := r.tree.inputs.clone()
 	if err := r.takeAll(ctx, sources); err != nil {
 		return nil, limited(folder, err)
 	}
@@ -54,9 +52,25 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	if err != nil {
 		return nil, err
 	}
-	set.Karpenter = *k
-	set.Inputs.add(s.inputs)
+	last := r.rendition(of, walked, set)
+	last.finish(k, s.inputs, snap)
+	s.cache.keep(last, nil)
 	return set, nil
+}
+
+// run begins a render.
+func (s settings) run(snap Snapshot, of wanted, k *Karpenter, v Validator, before map[source]kept) *run {
+	left := &allowance{limits: s.limits}
+	return &run{
+		name:   of.name,
+		snap:   snap,
+		tree:   newTree(snap.FS, left),
+		maker:  &maker{variables: k.variables(), validator: v, values: s.values, left: left},
+		before: before,
+		failed: s.cache.failures(),
+		runner: s.confined(),
+		after:  make(map[source]kept, len(before)),
+	}
 }
 
 // run is one render.
@@ -210,7 +224,7 @@ func (r *run) conclude(name string) (*Set, error) {
 	case len(r.objects) == 0:
 		return nil, &EmptyError{Path: name}
 	default:
-		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs.clone(), Warnings: warningsOn(r.warnings, r.objects)}, nil
+		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs, Warnings: warningsOn(r.warnings, r.objects)}, nil
 	}
 }
 

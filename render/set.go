@@ -57,4 +57,17 @@ type Set struct {
 	Inputs Inputs
 	// Warnings are sentences a person should read; none of them stops anything.
 	Warnings []string
+	// Linked are the Inputs that symlinks lead to, where LinksKnown says that they were looked for.
+	Linked     []string
+	LinksKnown bool
+	// Sum is the Fingerprint of the Inputs; empty where none was made.
+	Sum string
+}
+
+// Fingerprint is that of the Inputs, which Render makes once for each Set.
+func (s *Set) Fingerprint() string {
+	if s.Sum != "" {
+		return s.Sum
+	}
+	return s.Inputs.Fingerprint()
 }

@@ -55,6 +55,9 @@ func (t *tree) ReadFile(name string) ([]byte, error) {
 
 func (t *tree) read(name string) ([]byte, error) {
 	file, err := t.fsys.Open(name)
+	if errors.Is(err, ErrIrregular) {
+		return nil, irregular(name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,7 @@ func (t *tree) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, Error{File: name, Message: "it is not a regular file"}
+		return nil, irregular(name)
 	}
 	if err := t.left.read(name, info.Size()); err != nil {
 		return nil, err
@@ -81,6 +84,12 @@ func (t *tree) read(name string) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// ErrIrregular is what a Snapshot says of a name that is neither a file nor a folder: a named
+// pipe, say, which to open is to wait for another process to write to it.
+var ErrIrregular = errors.New("it is not a regular file")
+
+func irregular(name string) Error { return Error{File: name, Message: ErrIrregular.Error()} }
 
 // lfsPointer is how a file begins that stands for another one in Git LFS:
 // https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md#the-pointer

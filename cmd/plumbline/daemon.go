@@ -35,7 +35,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
-	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -241,7 +240,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			Own:                  o.host(),
 			CloudInterval:        o.cloudInterval,
 			CertificateAuthority: authority,
-			Grants:               grant.Policy{Unannotated: o.anyHost},
+			Grants:               o.grants(),
 			Now:                  time.Now,
 			StillLeader:          leading,
 		},

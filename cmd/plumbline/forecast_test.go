@@ -22,10 +22,10 @@ import (
 // fleet is what lives: a pool whose class follows the newest AMI, and one whose
 // class pins it.
 func fleet() plan.Live {
-	live := plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
 	add := func(version, kind, name string, spec map[string]any) {
 		object := map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec}
-		live.Objects[render.Ref{Kind: kind, Name: name}] = &unstructured.Unstructured{Object: object}
+		live.Objects[render.Ref{Kind: kind, Name: name}] = plan.NewObject(&unstructured.Unstructured{Object: object})
 	}
 	for class, alias := range map[string]string{"newest": "al2023@latest", "pinned": "al2023@v20260101"} {
 		add("karpenter.k8s.aws/v1", render.EC2NodeClass, class, map[string]any{"amiSelectorTerms": []any{map[string]any{"alias": alias}}})

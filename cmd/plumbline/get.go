@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -150,5 +151,5 @@ func oneLine(message string) string {
 	if more {
 		first += " …"
 	}
-	return printable(first)
+	return redact.Visible(first)
 }

@@ -9,10 +9,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
-	"unicode"
+
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // version is set by the build.
@@ -40,7 +39,7 @@ func exitCode(err error, out io.Writer) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if exit.message != "" {
-			fmt.Fprintln(out, printable(exit.message))
+			fmt.Fprintln(out, redact.Visible(exit.message))
 		}
 		return exit.code
 	}
@@ -48,29 +47,6 @@ func exitCode(err error, out io.Writer) int {
 		fmt.Fprintln(out, "plumbline: stopped")
 		return exitFailed
 	}
-	fmt.Fprintln(out, "plumbline: "+printable(err.Error()))
+	fmt.Fprintln(out, "plumbline: "+redact.Visible(err.Error()))
 	return exitFailed
-}
-
-// printable has control characters, and those that change the direction or the order of
-// text, written out: what comes out of a repository must not command the terminal that shows
-// it, nor read as something else. Ends of lines and tabs stay.
-func printable(text string) string {
-	return escaped(text, func(r rune) bool { return r == '\n' || r == '\t' })
-}
-
-// printableName is printable on one line: a name may have ends of lines in it, too.
-func printableName(name string) string { return escaped(name, func(rune) bool { return false }) }
-
-func escaped(text string, stays func(rune) bool) string {
-	var out strings.Builder
-	for _, r := range text {
-		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && !stays(r) {
-			quoted := strconv.QuoteRuneToASCII(r)
-			out.WriteString(quoted[1 : len(quoted)-1])
-			continue
-		}
-		out.WriteRune(r)
-	}
-	return out.String()
 }

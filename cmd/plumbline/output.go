@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // format is the value of -o.
@@ -51,19 +54,49 @@ func addOutput(cmd *cobra.Command) *format {
 func (f format) write(out io.Writer, value any, people func(io.Writer) error) error {
 	switch f {
 	case formatJSON:
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(value)
+		return writeJSON(out, value, redact.VisibleJSON)
 	case formatYAML:
-		raw, err := yaml.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("encode as yaml: %w", err)
-		}
-		_, err = out.Write(raw)
-		return err
+		return writeYAML(out, value)
 	case formatTable:
 	}
-	return people(out)
+	return people(&visibleWriter{out})
+}
+
+// writeJSON prints a value as JSON that shows what it has, and reads as the same.
+func writeJSON(out io.Writer, value any, visible func(string) string) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, visible(text.String()))
+	return err
+}
+
+// writeYAML prints a value as YAML; in JSON's form, which is YAML too, where characters have to
+// be written out.
+func writeYAML(out io.Writer, value any) error {
+	raw, err := yaml.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode as yaml: %w", err)
+	}
+	if !redact.IsVisible(string(raw)) {
+		return writeJSON(out, value, redact.VisibleFlow)
+	}
+	_, err = out.Write(raw)
+	return err
+}
+
+// visibleWriter writes out what a terminal would not show.
+type visibleWriter struct{ io.Writer }
+
+// Write takes whole characters: it is given one line or one table at a time.
+func (w *visibleWriter) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(w.Writer, redact.Visible(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // newTable is a table in kubectl's looks: no lines, three blanks between columns.
@@ -74,6 +107,9 @@ func newTable(out io.Writer, header ...any) table.Writer {
 
 // widthOf is the width of a terminal; 0 for everything else.
 func widthOf(out io.Writer) int {
+	if visible, ok := out.(*visibleWriter); ok {
+		out = visible.Writer
+	}
 	file, ok := out.(*os.File)
 	if !ok {
 		return 0

@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
@@ -188,7 +189,7 @@ func (r planReport) print(out io.Writer) error {
 		r.Adoption.printPlanned(out)
 	}
 	if r.Charts != "" {
-		fmt.Fprintln(out, printable(r.Charts))
+		fmt.Fprintln(out, redact.Visible(r.Charts))
 	}
 	if r.Upgrade != nil {
 		r.Upgrade.print(out)
@@ -210,7 +211,7 @@ func (r planReport) print(out io.Writer) error {
 		fmt.Fprintf(out, "%s %s: %d nodes %s\n", word, removal.Object, removal.Nodes, removal.Message)
 	}
 	for _, warning := range r.Warnings {
-		fmt.Fprintln(out, "warning: "+printable(warning))
+		fmt.Fprintln(out, "warning: "+redact.Visible(warning))
 	}
 	return nil
 }
@@ -218,11 +219,11 @@ func (r planReport) print(out io.Writer) error {
 // printRefusals says what the daemon does not do, and why.
 func (r planReport) printRefusals(out io.Writer) {
 	refused := func(why string) string {
-		return printable(strings.TrimPrefix(strings.TrimPrefix(why, "refused: "), "refused, "))
+		return redact.Visible(strings.TrimPrefix(strings.TrimPrefix(why, "refused: "), "refused, "))
 	}
 	switch {
 	case r.Waits:
-		fmt.Fprintln(out, "waits: "+printable(strings.TrimPrefix(r.Stopped, "waiting for ")))
+		fmt.Fprintln(out, "waits: "+redact.Visible(strings.TrimPrefix(r.Stopped, "waiting for ")))
 	case r.Stopped != "":
 		fmt.Fprintln(out, "refused as a whole: "+refused(r.Stopped))
 	}

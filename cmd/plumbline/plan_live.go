@@ -141,7 +141,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
 	}
-	whole := &planned{Plan: seen.Plan, stopped: hidden.Hide(words(seen.Stopped)), chartsRefused: hidden.Hide(words(seen.ChartsRefused)), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped)}
+	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped)}
 	if whole.Plan == nil {
 		whole.Plan = &plan.Plan{Revision: snapshot.Revision}
 	}
@@ -210,9 +210,13 @@ func waits(err error) bool {
 }
 
 // words are those of an error as the daemon says it; empty for none.
-func words(err error) string {
+func words(err error, hidden redact.Redactor) string {
 	if err == nil {
 		return ""
 	}
-	return fault.Classify(err).Error()
+	found := fault.Classify(err)
+	if found.OnlyGit() {
+		return found.Error() // hiding a value in it would confirm that it is a Secret's
+	}
+	return hidden.Hide(found.Error())
 }

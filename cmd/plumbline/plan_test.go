@@ -7,6 +7,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // TestPlanPrintsRefusals: what stops a pass stands by itself, and a refusal of the charts
@@ -21,8 +22,8 @@ func TestPlanPrintsRefusals(t *testing.T) {
 		code    int
 	}{
 		"nothing":       {planned: planned{Plan: &plan.Plan{}}, want: "no change\n", code: exitDone},
-		"stopped":       {planned: planned{Plan: &plan.Plan{}, stopped: words(terminal), waits: waits(terminal)}, want: "refused as a whole: cluster.name is fixed\n", code: exitFailed},
-		"waits":         {planned: planned{Plan: &plan.Plan{}, stopped: words(waiting), waits: waits(waiting)}, want: "waits: the schema: no CRD\n", code: exitFailed},
+		"stopped":       {planned: planned{Plan: &plan.Plan{}, stopped: words(terminal, redact.Redactor{}), waits: waits(terminal)}, want: "refused as a whole: cluster.name is fixed\n", code: exitFailed},
+		"waits":         {planned: planned{Plan: &plan.Plan{}, stopped: words(waiting, redact.Redactor{}), waits: waits(waiting)}, want: "waits: the schema: no CRD\n", code: exitFailed},
 		"charts":        {planned: planned{Plan: &plan.Plan{}, chartsRefused: "no such version"}, want: "the charts are not changed: no such version\nno change\n", code: exitFailed},
 		"charts, and a": {planned: planned{Plan: change, chartsRefused: "no such version"}, want: "the charts are not changed: no such version\nACTION", code: exitFailed},
 	} {

@@ -52,7 +52,7 @@ func poolsOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) ([]p
 	for i := range list.Items {
 		if pool := &list.Items[i]; owner.Owns(pool) {
 			name := pool.GetName()
-			pools = append(pools, poolReport{Name: name, Ready: observe.Ready(pool).Ready, Nodes: nodes[name], Draining: draining[name]})
+			pools = append(pools, poolReport{Name: name, Ready: observe.Ready(plan.NewObject(pool)).Ready, Nodes: nodes[name], Draining: draining[name]})
 		}
 	}
 	slices.SortFunc(pools, func(a, b poolReport) int { return cmp.Compare(a.Name, b.Name) })

@@ -5,8 +5,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
+	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -32,7 +32,7 @@ at once, each with file and line.`,
 			return err
 		}
 		for _, warning := range r.set.Warnings {
-			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+printable(warning))
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+redact.Visible(warning))
 		}
 		if err := printSet(cmd.OutOrStdout(), *output, r.set); err != nil {
 			return err
@@ -45,19 +45,18 @@ at once, each with file and line.`,
 func printSet(out io.Writer, output format, set *render.Set) error {
 	switch output {
 	case formatTable:
-		t := newTable(out, "KIND", "NAME", "FROM")
+		t := newTable(&visibleWriter{out}, "KIND", "NAME", "FROM")
 		for _, object := range set.Objects {
-			t.AppendRow([]any{object.Ref.Kind, object.Ref.Name, printableName(object.Origin.String())})
+			t.AppendRow([]any{object.Ref.Kind, object.Ref.Name, redact.VisibleName(object.Origin.String())})
 		}
 		t.Render()
 		return nil
 	case formatYAML:
 		for _, object := range set.Objects {
-			raw, err := yaml.Marshal(object.Desired.Object)
-			if err != nil {
-				return fmt.Errorf("encode %s: %w", object.Ref, err)
+			fmt.Fprintf(out, "---\n# %s\n", redact.VisibleName(object.Origin.String()))
+			if err := writeYAML(out, object.Desired.Object); err != nil {
+				return fmt.Errorf("print %s: %w", object.Ref, err)
 			}
-			fmt.Fprintf(out, "---\n# %s\n%s", printableName(object.Origin.String()), raw)
 		}
 		return nil
 	case formatJSON:

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 // TestNamesOfFilesAreNoOutput: a pull request may name a file so that its name reads as
@@ -28,4 +31,55 @@ func TestNamesOfFilesAreNoOutput(t *testing.T) {
 			t.Errorf("%s: code %d, %s\n%s", output, got.code, got.err, got.out)
 		}
 	}
+}
+
+// TestValuesAreVisible: what a definition says is printed so that it reads as what it is, and is
+// the same value to a program.
+func TestValuesAreVisible(t *testing.T) {
+	const team = "safe\u202e\u2066txt\u2069\u200b"
+	basic := examples(t)["basic"]
+	file := filepath.Join(basic, "nodes", "general.yaml")
+	general, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(general), "  name: general", "  name: general\n  annotations: {example.com/team: \""+team+"\"}", 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, output := range []string{"yaml", "json"} {
+		got := plumbline(t, "render", basic, "-o", output)
+		if got.code != exitDone || strings.ContainsAny(got.out, "\u202e\u2066\u2069\u200b") {
+			t.Errorf("%s: code %d, %s\n%q", output, got.code, got.err, got.out)
+		}
+		if !readsAs(t, got.out, team) {
+			t.Errorf("%s: it reads as another value:\n%s", output, got.out)
+		}
+	}
+	got := plumbline(t, "plan", basic, "-o", "json")
+	if strings.ContainsAny(got.out+got.err, "\u202e\u2066\u2069\u200b") {
+		t.Errorf("plan: %q %q", got.out, got.err)
+	}
+}
+
+// readsAs says whether one of the documents of a text has the annotation with a value.
+func readsAs(t *testing.T, text, team string) bool {
+	t.Helper()
+	for _, part := range strings.Split(text, "---\n") {
+		var read any
+		if err := yaml.Unmarshal([]byte(part), &read); err != nil {
+			t.Fatalf("%v:\n%s", err, part)
+		}
+		list, ok := read.([]any)
+		if !ok {
+			list = []any{read}
+		}
+		for _, one := range list {
+			object, _ := one.(map[string]any)
+			if is, _, _ := unstructured.NestedString(object, "metadata", "annotations", "example.com/team"); is == team {
+				return true
+			}
+		}
+	}
+	return false
 }

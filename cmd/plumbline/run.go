@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/webhook"
@@ -101,3 +102,6 @@ func (o *runOptions) host() plan.Host {
 	}
 	return plan.Host{Workload: "plumbline", Pod: o.namespace + "/" + o.podName, Node: o.nodeName}
 }
+
+// grants is what the daemon lets Secrets be sent to.
+func (o *runOptions) grants() grant.Policy { return grant.Policy{Unannotated: o.anyHost} }

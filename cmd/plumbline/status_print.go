@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // rows is how many pools and removals fit on one screen with the rest.
@@ -61,7 +62,7 @@ func (r statusReport) printMessage(out io.Writer) {
 	}
 	lines := strings.Split(strings.TrimSpace(r.Message), "\n")
 	for _, line := range lines[:min(rows, len(lines))] {
-		fmt.Fprintf(out, "  %s\n", printable(line))
+		fmt.Fprintf(out, "  %s\n", redact.Visible(line))
 	}
 	if more := len(lines) - rows; more > 0 {
 		fmt.Fprintf(out, "  and %d more lines (-o json has all)\n", more)

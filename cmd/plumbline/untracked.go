@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // mostNamed is how many files a warning names.
@@ -20,7 +21,7 @@ func untracked(root, name string) []string {
 		return nil
 	}
 	for i := range names {
-		names[i] = printableName(names[i])
+		names[i] = redact.VisibleName(names[i])
 	}
 	more := ""
 	if n := len(names) - mostNamed; n > 0 {

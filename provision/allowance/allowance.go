@@ -66,6 +66,9 @@ type Refusal struct {
 	Field, Entry string
 	// Unknown says that it is a value that no chart known here has.
 	Unknown bool
+	// Rendered says that it is about what a chart renders to, and may have words that a
+	// template made of values.
+	Rendered bool
 }
 
 // The fields of a NodeSync.
@@ -109,6 +112,11 @@ func (e *RefusedError) Error() string {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text
+}
+
+// OnlyGit says that what is refused is what Git asks for, in Git's words.
+func (e *RefusedError) OnlyGit() bool {
+	return !slices.ContainsFunc(e.Refusals, func(r Refusal) bool { return r.Rendered })
 }
 
 // Refuse makes an error of Refusals; nil of none.
@@ -160,7 +168,7 @@ func (a Allowance) CheckDigests(r Request, digests ...string) []Refusal {
 		switch {
 		case len(a.Digests) > 0 && !slices.Contains(a.Digests, digest):
 			found = append(found, Refusal{What: "a chart with digest " + digest, Why: "is none of those that this NodeSync names", Field: fieldDigests, Entry: digest})
-		case len(a.Digests) == 0 && r.Secrets && inGit(r.Repository):
+		case len(a.Digests) == 0 && r.Secrets && InGit(r.Repository):
 			found = append(found, Refusal{
 				What: "valuesFrom a Secret with charts in Git", Why: "would let everyone who can change the chart with digest " + digest + " read the Secret",
 				Field: fieldDigests, Entry: digest,
@@ -185,8 +193,8 @@ func (a Allowance) CheckInstalled(version, digest string) []Refusal {
 	return found
 }
 
-// inGit says that charts come from the checkout itself.
-func inGit(repository string) bool { return !strings.Contains(bare(repository), "://") }
+// InGit says that charts come from the checkout itself.
+func InGit(repository string) bool { return !strings.Contains(bare(repository), "://") }
 
 func (a Allowance) repositories() []string {
 	if len(a.Repositories) == 0 {

@@ -21,8 +21,10 @@ const account = "karpenter"
 type Rendered struct {
 	// Namespace of the release, and Version of the chart.
 	Namespace, Version string
-	// CRDs says that it is the CRD chart.
-	CRDs    bool
+	// CRDs says that it is the CRD chart, and InGit that a commit can change it.
+	CRDs, InGit bool
+	// Digest of the chart, or its beginning; empty where it is not known.
+	Digest  string
 	Objects []*unstructured.Unstructured
 }
 
@@ -39,6 +41,9 @@ func (a Allowance) CheckObjects(r Rendered) []Refusal {
 		}
 	}
 	c.complete()
+	for i := range c.found {
+		c.found[i].Rendered = true
+	}
 	return c.found
 }
 

@@ -149,9 +149,7 @@ func offOwnNodes(affinity *corev1.Affinity) bool {
 // leads it to another host or to a Secret. It is the first one: the others are sidecars,
 // which are allowed or refused as a whole.
 func (c *check) container(container *corev1.Container) {
-	if repository, _, _ := strings.Cut(strings.Split(container.Image, "@")[0], ":"); repository != publicImage {
-		c.unless("controller.image", "runs another image than "+publicImage)
-	}
+	c.image(container.Image)
 	if len(container.Command)+len(container.Args) > 0 || container.Lifecycle != nil {
 		c.refuse("runs another command than its image's")
 	}

@@ -92,7 +92,7 @@ func (c *cluster) plan(t *testing.T, definitions ...string) *plan.Plan {
 	for _, text := range definitions {
 		set.Objects = append(set.Objects, c.Definition(t, text))
 	}
-	p, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects(), Removals: c.removals}, c.policy, c)
+	p, err := plan.Make(t.Context(), set, plan.Live{Objects: plan.NewObjects(c.Objects()), Removals: c.removals}, c.policy, c)
 	if err != nil {
 		t.Fatal(err)
 	}

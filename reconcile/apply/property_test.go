@@ -52,7 +52,7 @@ func stop(t *rapid.T, s server, ref render.Ref) {
 
 func planned(t *rapid.T, s server, known knowledge, set *render.Set) *plan.Plan {
 	policy := plan.Policy{Owner: owner, Adopt: v1alpha1.AdoptIfIdentical, NewRevision: true}
-	p, err := plan.Make(t.Context(), set, plan.Live{Objects: s.Objects()}, policy, known)
+	p, err := plan.Make(t.Context(), set, plan.Live{Objects: plan.NewObjects(s.Objects())}, policy, known)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,6 @@ package cluster
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -15,9 +12,9 @@ import (
 func (v *View) Live(ctx context.Context) (live plan.Live, err error) {
 	established, err := v.Established(ctx)
 	if err != nil || !established.Ready {
-		return plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}, err
+		return plan.Live{Objects: map[render.Ref]*plan.Object{}}, err
 	}
-	live, err = observe.Live(ctx, v.Cached)
+	live, err = v.Definitions.Live(ctx, v.Cached)
 	live.Served = true
 	return live, err
 }

@@ -17,6 +17,8 @@ import (
 type View struct {
 	// Cached is the watch cache, and Uncached the API server itself.
 	Cached, Uncached client.Reader
+	// Definitions is shared by all passes over the watch cache; nil remembers none.
+	Definitions *observe.Definitions
 	// Memory is what earlier passes have read.
 	Memory *Memory
 

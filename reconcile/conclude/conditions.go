@@ -21,6 +21,7 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.Delete(s.Sync, v1alpha1.LaunchFailingCondition) // nobody looks
 		conditions.Delete(s.Sync, v1alpha1.NodeDriftCondition)
 		conditions.Delete(s.Sync, v1alpha1.ExtraFieldsCondition)
+		s.setSuspendedRemovals()
 		return
 	}
 	// A condition that stays is not taken off and set again: it would be new
@@ -57,6 +58,18 @@ func (s *Step) setCloudVerified() {
 		conditions.MarkTrue(s.Sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", verdict.Message)
 	default:
 		conditions.MarkFalse(s.Sync, v1alpha1.CloudVerifiedCondition, verdict.Reason, "%s", finding.Bounded(verdict.Message, MaxMessage))
+	}
+}
+
+// setSuspendedRemovals says which removals a suspended NodeSync leaves where they are.
+func (s *Step) setSuspendedRemovals() {
+	if len(s.Sync.Status.Removals) == 0 {
+		return
+	}
+	words := describeSuspended(s.Sync.Status.Removals)
+	conditions.MarkTrue(s.Sync, v1alpha1.RemovingCondition, v1alpha1.ReasonSuspended, "%s", words)
+	if conditions.IsUnknown(s.Sync, meta.ReadyCondition) {
+		conditions.MarkUnknown(s.Sync, meta.ReadyCondition, v1alpha1.ReasonSuspended, "%s", words)
 	}
 }
 

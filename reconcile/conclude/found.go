@@ -16,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -109,7 +110,7 @@ type Held struct {
 // Deeds are what a pass has done.
 type Deeds struct {
 	// Took is how long each step took.
-	Took []Took
+	Took []step.Took
 	// Written are the definitions that were written, Removed what was done for removals.
 	Written []apply.Written
 	Removed []teardown.Deed
@@ -126,12 +127,6 @@ func (d *Deeds) Refs() map[render.Ref]bool {
 		refs[w.Ref] = true
 	}
 	return refs
-}
-
-// Took is how long one step of a pass took.
-type Took struct {
-	Step     string
-	Duration time.Duration
 }
 
 // Tools are what a conclusion speaks to.

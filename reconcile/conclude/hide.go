@@ -35,19 +35,25 @@ func (r *remembered) add(secrets []string, hide func(...string) redact.Redactor)
 	r.last = slices.Clone(secrets)
 }
 
-// hide takes all of them out of a message.
+// hide takes all of them out of a message, and writes out what would not be seen in it.
 func (h *hidden) hide(message string) string {
-	return h.values.redactor.Hide(h.credentials.redactor.Hide(message))
+	return redact.Visible(h.values.redactor.Hide(h.credentials.redactor.Hide(message)))
 }
 
-func (h *hidden) empty() bool { return h.values.redactor.Empty() && h.credentials.redactor.Empty() }
-
-// fault is an error without what is hidden, of the class that it had.
+// fault is an error without what is hidden, of the class that it had. What is wrong with a
+// commit by itself stays as it is: hiding a value in it would confirm that it is a Secret's.
 func (h *hidden) fault(err *fault.Error) *fault.Error {
-	if err == nil || h.hide(err.Error()) == err.Error() {
+	if err == nil {
+		return nil
+	}
+	hide := h.hide
+	if err.OnlyGit() {
+		hide = redact.Visible
+	}
+	if hide(err.Error()) == err.Error() {
 		return err
 	}
-	return err.Map(h.hide)
+	return err.Map(hide)
 }
 
 // error is an error without what is hidden, classified as it was.
@@ -55,7 +61,11 @@ func (h *hidden) error(err error) error {
 	if err == nil || h.hide(err.Error()) == err.Error() {
 		return err
 	}
-	return h.fault(fault.Classify(err))
+	classified := fault.Classify(err)
+	if hidden := h.fault(classified); hidden != classified {
+		return hidden
+	}
+	return err
 }
 
 // HideValues hides what came into the chart's values, from now on.
@@ -65,16 +75,14 @@ func (m *Memory) HideValues(secrets []string) { m.hidden.addValues(secrets) }
 // pass are hidden once it is concluded, and until another pass has read other ones.
 func (m *Memory) HideCredential(secret string) { m.read = append(m.read, secret) }
 
-// Hide takes all of them out of a message.
+// Hide takes all of them out of a message, and writes out what would not be seen in it.
 func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
 
 // Redact takes what came out of Secrets from all that a pass has found, before any of it is
-// reported. Text that is made after it goes through Memory.Hide.
+// reported, and writes out what would not be seen. Text that is made after it goes through
+// Memory.Hide.
 func (s *Step) Redact() {
 	s.Memory.hidden.addCredentials(s.Memory.read)
-	if s.Memory.hidden.empty() {
-		return
-	}
 	s.Memory.hidden.found(reflect.ValueOf(&s.Found).Elem())
 	s.Memory.hidden.status(reflect.ValueOf(&s.Sync.Status).Elem())
 }

@@ -20,12 +20,15 @@ func (m *Meter) measure(s *Step) {
 		return
 	}
 	for _, t := range s.Took {
-		m.steps.WithLabelValues(t.Step).Observe(t.Duration.Seconds())
+		m.steps.WithLabelValues(string(t.Step)).Observe(t.Duration.Seconds())
 	}
 	for _, w := range s.Written {
 		m.writes.WithLabelValues(w.Ref.Kind, strings.ToLower(string(w.Action))).Add(float64(w.Requests))
 	}
 	for _, deed := range s.Removed {
+		if _, nothing := deed.Action.(teardown.Reverted); nothing {
+			continue
+		}
 		m.writes.WithLabelValues(written(deed)).Inc()
 	}
 	if s.Saves > 0 {

@@ -109,6 +109,20 @@ func describeRemovals(removals []v1alpha1.Removal) string {
 	return "removing " + strings.Join(parts, "; ")
 }
 
+// describeSuspended says which removals do not go on while the NodeSync is suspended, and how far
+// each of the first few has come.
+func describeSuspended(removals []v1alpha1.Removal) string {
+	parts := make([]string, 0, len(removals))
+	for _, r := range removals {
+		words := phaseWords(r.Phase)
+		if left := leftOf(r); left != "" {
+			words += ", " + left
+		}
+		parts = append(parts, removalName(r)+" ("+words+")")
+	}
+	return "suspended: no removal goes on, NodeClaims that are deleted already end all the same: " + finding.Some(parts)
+}
+
 // briefOfRemovals says how far the first has come that is not held.
 func briefOfRemovals(removals []v1alpha1.Removal) fault.Brief {
 	open := filter(removals, func(r v1alpha1.Removal) bool { return r.Phase != v1alpha1.RemovalHeld })

@@ -13,6 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
 
 // Reports keeps what the Git hosts are to be told until they have been. It
@@ -82,6 +83,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		Head:        s.Commit,
 		State:       v.CommitState(),
 		Description: v.CommitText(),
+		Reverted:    s.reverted(),
 		Retry:       s.Sync.Status.LastHandledReconcileAt != s.Before.Status.LastHandledReconcileAt,
 		At:          s.Began,
 	}
@@ -93,6 +95,29 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		saying.Commits = commits
 	}
 	return true, s.Reports.Say(ctx, s.Sync, saying)
+}
+
+// reverted says of commits whose removals were taken back how far these had come.
+func (s *Step) reverted() map[string]string {
+	var all map[string]string
+	for _, deed := range s.Removed {
+		back, is := deed.Action.(teardown.Reverted)
+		if !is {
+			continue
+		}
+		words := fmt.Sprintf("%s/%s was to be removed, no node was ended", deed.Kind, deed.Name)
+		if back.Ended > 0 {
+			words = fmt.Sprintf("%s/%s was being removed, %d of %d nodes were ended", deed.Kind, deed.Name, back.Ended, back.NodeClaims)
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		if before := all[back.Commit]; before != "" {
+			words = before + "; " + words
+		}
+		all[back.Commit] = words
+	}
+	return all
 }
 
 // SaysNothingOfTheCommit says whether the pass came to no end for a Git host that

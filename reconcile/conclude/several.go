@@ -2,8 +2,10 @@ package conclude
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // uncharted says why the charts are not as Git has them, where the pass went on over
@@ -38,6 +40,21 @@ func (s *Step) withHeld(v Verdict) Verdict {
 	}
 	held := heldRemovals(s.Sync.Status.Removals)
 	return v.and(heldVerdict(s.Held, held), heldBrief(s.Held, held))
+}
+
+// withController says besides that Karpenter's controller does not run as it should: what is held
+// or stalled would hide it, and it may be the cause.
+func (s *Step) withController(v Verdict) Verdict {
+	for _, stage := range s.Stages {
+		if stage.Ready {
+			continue
+		}
+		if stage.Name == render.StageController && stage.Message != "" && !strings.Contains(v.Message, stage.Message) {
+			v.Message += "; Karpenter's controller: " + stage.Message
+		}
+		break // what comes after one that is not Ready was not looked at
+	}
+	return v
 }
 
 // and is two verdicts in one, the first of them first. The graver one gives class and

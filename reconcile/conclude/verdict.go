@@ -59,10 +59,10 @@ func (s *Step) Verdict() Verdict {
 		return s.withHeld(s.withCharts(verdictOf(fault.Classify(s.Unwritten)), ""))
 	case len(stalled(status.Removals)) > 0:
 		removals := stalled(status.Removals)
-		return s.withCharts(stalledVerdict(removals), firstName(removals)+": removal stalled")
+		return s.withController(s.withCharts(stalledVerdict(removals), firstName(removals)+": removal stalled"))
 	case s.holds():
 		held := heldRemovals(status.Removals)
-		return s.withCharts(heldVerdict(s.Held, held), heldBrief(s.Held, held))
+		return s.withController(s.withCharts(heldVerdict(s.Held, held), heldBrief(s.Held, held)))
 	}
 	return s.stateVerdict()
 }

@@ -79,7 +79,7 @@ func (s *Step) Permit(r release.Rendered) error {
 		refusals = allow.CheckInstalled(r.Version, r.Digest)
 	}
 	return allowance.Refuse(append(refusals, allow.CheckObjects(allowance.Rendered{
-		Namespace: r.Namespace, Version: r.Version, CRDs: ofCRDs, Objects: r.Objects,
+		Namespace: r.Namespace, Version: r.Version, Digest: r.Digest, CRDs: ofCRDs, InGit: s.Karpenter != nil && allowance.InGit(s.Karpenter.Repository), Objects: r.Objects,
 	})...))
 }
 

@@ -59,13 +59,17 @@ func (s *Step) pullSchema(ctx context.Context, version string) (*schema.Validato
 	if err != nil {
 		return nil, err
 	}
-	if err := allowance.Refuse(AllowanceOf(s.Sync).Check(allowance.Request{Repository: s.Karpenter.Repository})); err != nil {
+	allow, request := AllowanceOf(s.Sync), allowance.Request{Repository: s.Karpenter.Repository}
+	if err := allowance.Refuse(allow.Check(request)); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	ref, access := charts.Ref{Repository: repository, Version: version}, charts.Access{Keys: s.openHost, Files: s.Files}
 	resolved, err := s.Store.Resolve(ctx, ref, access)
+	if err == nil {
+		err = allowance.Refuse(allow.CheckDigests(request, resolved.CRDDigest, resolved.Digest))
+	}
 	if err == nil {
 		err = s.verifyCharts(ctx, ref, resolved, access)
 	}

@@ -111,5 +111,5 @@ func (s *Step) inputsUnchanged(last *render.Set) (bool, error) {
 	if last.Commit != "" && last.Commit == s.Snapshot.Commit {
 		return true, nil
 	}
-	return last.Inputs.Unchanged(*s.Snapshot)
+	return s.Memory.rendered.Unchanged(last, *s.Snapshot)
 }

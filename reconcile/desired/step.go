@@ -54,15 +54,15 @@ type Desired struct {
 	FileValues []map[string]any
 }
 
-// Inputs are those of this revision, or where it does not render of the last that did.
-func (d *Desired) Inputs(last *Memory) render.Inputs {
+// Read is what the Set was made of, or where this revision does not render that of the last that did.
+func (d *Desired) Read(last *Memory) render.Read {
 	switch {
 	case d.Set != nil:
-		return d.Set.Inputs
+		return d.Set.Read()
 	case last.Set != nil:
-		return last.Set.Inputs
+		return last.Set.Read()
 	}
-	return nil
+	return render.Read{}
 }
 
 // Cluster is the EKS cluster as Git names it, or as the first install fixed it where

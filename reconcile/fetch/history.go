@@ -18,18 +18,18 @@ const (
 // Branch is the history of what a Step has fetched, as far as it changed some inputs.
 type Branch struct {
 	*Step
-	Inputs render.Inputs
+	Read render.Read
 }
 
 // Known lists the commits since the applied one that changed an input, the newest first,
 // where the store has all of them and can tell in time.
 func (b Branch) Known(ctx context.Context, applied string) (commits []string, known bool) {
-	if len(b.Inputs) == 0 {
+	if len(b.Read.Inputs) == 0 {
 		return nil, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(b.Sync.GetTimeout(), historyTimeout))
 	defer cancel()
-	return b.Source.Since(ctx, b.name().String(), applied, b.Inputs, mostCommits)
+	return b.Source.Since(ctx, b.name().String(), applied, b.Read, mostCommits)
 }
 
 // Ask asks the Git host for them.
@@ -40,7 +40,7 @@ func (b Branch) Ask(ctx context.Context, applied string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.Source.FindSince(ctx, request, applied, b.Inputs, mostCommits)
+	return b.Source.FindSince(ctx, request, applied, b.Read, mostCommits)
 }
 
 // Order says how what was fetched stands to a commit, as far as the store knows.

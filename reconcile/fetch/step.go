@@ -28,8 +28,8 @@ type Source interface {
 	// Since lists the commits that the last Snapshot reaches and the applied one
 	// does not, and that changed an input, newest first, where they are known without
 	// asking anybody; FindSince asks the host.
-	Since(ctx context.Context, key, applied string, inputs render.Inputs, limit int) (commits []string, known bool)
-	FindSince(ctx context.Context, req source.Request, applied string, inputs render.Inputs, limit int) ([]string, error)
+	Since(ctx context.Context, key, applied string, read render.Read, limit int) (commits []string, known bool)
+	FindSince(ctx context.Context, req source.Request, applied string, read render.Read, limit int) ([]string, error)
 	// Order says how the last Snapshot stands to a commit, as far as that is known
 	// without asking anybody; FindOrder asks the host.
 	Order(key, commit string) source.Order

@@ -43,6 +43,15 @@ func (s *Step) installController(ctx context.Context, seen *upgrade.Seen) (*v1al
 	return s.releaseStatus(result, s.Charts.Digest, s.k().Controller), nil
 }
 
+// findEarlier finds the release of the main chart before the one that is installed.
+func (s *Step) findEarlier(ctx context.Context) (*v1alpha1.ReleaseStatus, error) {
+	found, err := s.Helm.Earlier(ctx, s.k().Namespace)
+	if err != nil || found.Revision == 0 {
+		return nil, err
+	}
+	return &v1alpha1.ReleaseStatus{Revision: int32(found.Revision), Version: found.Version}, nil
+}
+
 // rollBack brings the main chart as it was.
 func (s *Step) rollBack(ctx context.Context, revision int32, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
 	result, err := s.Helm.RollBack(ctx, s.installation(), int(revision))

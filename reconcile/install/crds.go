@@ -73,7 +73,7 @@ func (s *Step) unreadable(ctx context.Context, old *schema.Validator) []string {
 	for _, object := range s.Set.Objects {
 		errs := old.Validate(ctx, object.Desired)
 		if live := s.Live.Objects[object.Ref]; live != nil {
-			errs = old.ValidateUpdate(ctx, object.Desired, live)
+			errs = old.ValidateUpdate(ctx, object.Desired, live.Unstructured)
 		}
 		if len(errs) > 0 {
 			found = append(found, fmt.Sprintf("%s: %s", object.Ref, strings.Join(strings.Fields(errs[0].Error()), " ")))

@@ -135,6 +135,9 @@ func (s *Step) takeChartStep(ctx context.Context, action upgrade.Action, seen *u
 		seen.Controller, err = s.installController(ctx, seen)
 	case upgrade.Diagnose:
 		err = s.askPods(ctx, seen)
+	case upgrade.FindEarlier:
+		seen.Searched = true
+		seen.Earlier, err = s.findEarlier(ctx)
 	case upgrade.RollBack:
 		seen.RolledBack, err = s.rollBack(ctx, a.Revision, seen)
 		if lost := (*release.NoRevisionError)(nil); errors.As(err, &lost) {

@@ -33,6 +33,9 @@ type Helm interface {
 	Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error
 	// RollBack brings the main chart again as it was at a revision.
 	RollBack(ctx context.Context, want release.Request, revision int) (release.Result, error)
+	// Earlier is the revision of the main chart before those that are as the last one; its
+	// Revision is 0 where there is none.
+	Earlier(ctx context.Context, namespace string) (release.Result, error)
 	// Survey looks for what another tool has installed of Karpenter.
 	Survey(ctx context.Context, namespace string) (survey.Found, error)
 	// State is what Helm knows of the two releases.

@@ -1,4 +1,5 @@
-// Package inventory records what a NodeSync has applied, by name and UID.
+// Package inventory records what a NodeSync has applied, by name and UID, and of which
+// revision.
 //
 // The ownership label on the live objects says what belongs to a NodeSync now.
 // It says nothing of an object that another client has deleted: its nodes may
@@ -7,5 +8,6 @@
 // Next and Vanished are functions from values to values: the record and what
 // lives go in, the record as it should be and the objects that are missing come
 // out. Store keeps the record in a ConfigMap that the NodeSync owns. It is written
-// only where an object came or went: an update of a spec costs no write.
+// only where an object came or went, or the revision changed. The status has the
+// revision as well; a restore brings back an older one of it, and not of the record.
 package inventory

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -18,6 +18,9 @@ type Record struct {
 	Objects map[render.Ref]types.UID
 	// Pools are the names of all NodePools that were ever in it.
 	Pools map[string]bool
+	// Revision is the newest one of which anything was written; empty in the record of an
+	// older version.
+	Revision string
 }
 
 // Entry is one object of a Record.
@@ -27,7 +30,7 @@ type Entry struct {
 }
 
 // Objects are live ones, by name.
-type Objects = map[render.Ref]*unstructured.Unstructured
+type Objects = map[render.Ref]*plan.Object
 
 // Next is the record after a pass. owned are the live objects that are the
 // NodeSync's; live are all. An entry stays while its object is missing, unless
@@ -35,7 +38,7 @@ type Objects = map[render.Ref]*unstructured.Unstructured
 // lives and is no longer the NodeSync's is not its to take away, and of a kind
 // other than NodePool nothing is left once it is missing.
 func Next(before Record, owned map[render.Ref]types.UID, live Objects, gone map[types.UID]bool) Record {
-	next := Record{Objects: maps.Clone(owned), Pools: maps.Clone(before.Pools)}
+	next := Record{Objects: maps.Clone(owned), Pools: maps.Clone(before.Pools), Revision: before.Revision}
 	if next.Objects == nil {
 		next.Objects = map[render.Ref]types.UID{}
 	}
@@ -75,5 +78,10 @@ func Vanished(r Record, live Objects) []Entry {
 
 // Equal says whether two records are the same.
 func (r Record) Equal(other Record) bool {
+	return r.Revision == other.Revision && r.sameObjects(other)
+}
+
+// sameObjects says whether two records differ at most in their Revision.
+func (r Record) sameObjects(other Record) bool {
 	return maps.Equal(r.Objects, other.Objects) && maps.Equal(r.Pools, other.Pools)
 }

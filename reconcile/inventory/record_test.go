@@ -11,15 +11,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plumbline-dev/plumbline/internal/property"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 func pool(name string) render.Ref { return render.Ref{Kind: render.NodePool, Name: name} }
 
-func object(uid types.UID) *unstructured.Unstructured {
+func object(uid types.UID) *plan.Object {
 	u := &unstructured.Unstructured{}
 	u.SetUID(uid)
-	return u
+	return plan.NewObject(u)
 }
 
 func TestNext(t *testing.T) {

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,8 +18,13 @@ import (
 // record of removals can have it: those begin with "plumbline-".
 func ObjectName(nodeSync string) string { return v1alpha1.ObjectName("plumbline.applied-", nodeSync) }
 
-// dataKey is where the record is in its ConfigMap.
-const dataKey = "applied.json.gz"
+const (
+	// dataKey is where the objects are in the ConfigMap.
+	dataKey = "applied.json.gz"
+	// revisionKey is the annotation with the Revision, which changes with each commit: for
+	// that the objects are not written again.
+	revisionKey = "plumbline.dev/applied-revision"
+)
 
 // Store is the record of one NodeSync as it was read or written last. It is kept
 // between passes; a write over what another client has changed fails, and the
@@ -49,6 +55,7 @@ func Load(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %s: %w; delete it to have it written from what lives", name, err)
 	}
+	record.Revision = object.Annotations[revisionKey]
 	object.BinaryData = nil // it is in Record
 	return &Store{Record: record, object: object}, nil
 }
@@ -57,6 +64,9 @@ func Load(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*
 func (s *Store) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.NodeSync, next Record) error {
 	if s.Exists() && s.Record.Equal(next) {
 		return nil
+	}
+	if s.Exists() && s.Record.sameObjects(next) {
+		return s.saveRevision(ctx, writer, next.Revision)
 	}
 	packed, err := encode(next)
 	if err != nil {
@@ -71,6 +81,7 @@ func (s *Store) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.N
 		target.Labels = map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldManager}
 	}
 	target.BinaryData = map[string][]byte{dataKey: packed}
+	target.Annotations = map[string]string{revisionKey: next.Revision}
 	if s.Exists() {
 		err = writer.Update(ctx, target, client.FieldOwner(v1alpha1.FieldManager))
 	} else {
@@ -81,6 +92,24 @@ func (s *Store) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.N
 	}
 	target.BinaryData = nil
 	s.Record, s.object = next, target
+	return nil
+}
+
+// saveRevision writes the Revision and nothing else.
+func (s *Store) saveRevision(ctx context.Context, writer client.Writer, revision string) error {
+	target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: s.object.Namespace, Name: s.object.Name}}
+	target.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": s.object.ResourceVersion, "annotations": map[string]string{revisionKey: revision},
+	}})
+	if err != nil {
+		return err
+	}
+	if err := writer.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManager)); err != nil {
+		return fmt.Errorf("write the revision of applied objects to ConfigMap %s/%s: %w", target.Namespace, target.Name, err)
+	}
+	s.Record.Revision, s.object.ResourceVersion = revision, target.ResourceVersion
+	s.object.Annotations = target.Annotations
 	return nil
 }
 

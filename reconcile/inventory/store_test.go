@@ -81,6 +81,42 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestARevisionCostsNoObjects: a commit changes the revision and seldom the objects, of which
+// there may be ten thousand.
+func TestARevisionCostsNoObjects(t *testing.T) {
+	writes := 0
+	c := cluster(t, &writes)
+	store := &Store{}
+	r := Record{Objects: map[render.Ref]types.UID{pool("a"): "1"}, Pools: map[string]bool{"a": true}}
+	for _, r.Revision = range []string{"main@sha1:1", "main@sha1:2", "main@sha1:3"} {
+		if err := store.Save(t.Context(), c, nodeSync(), r); err != nil {
+			t.Fatal(err)
+		}
+		read, err := Load(t.Context(), c, nodeSync())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(r, read.Record); diff != "" {
+			t.Errorf("it comes back otherwise (-want +got):\n%s", diff)
+		}
+	}
+	if writes != 1 {
+		t.Errorf("the objects were written %d times", writes)
+	}
+	stale, err := Load(t.Context(), c, nodeSync())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Revision = "main@sha1:4"
+	if err := store.Save(t.Context(), c, nodeSync(), r); err != nil {
+		t.Fatal(err)
+	}
+	r.Revision = "main@sha1:5"
+	if err := stale.Save(t.Context(), c, nodeSync(), r); !apierrors.IsConflict(err) {
+		t.Errorf("a stale store writes over a newer revision: %v", err)
+	}
+}
+
 func TestStoreRefusesAForeignRecord(t *testing.T) {
 	writes := 0
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: ObjectName("prod")}}

@@ -4,19 +4,18 @@
 package nodes
 
 import (
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Pool is a NodePool of Git, and as it is in the cluster; nil where it is not there.
 type Pool struct {
 	Name string
-	Live *unstructured.Unstructured
+	Live *plan.Object
 }
 
 // Pools are the NodePools of a Set.
-func Pools(set *render.Set, live map[render.Ref]*unstructured.Unstructured) []Pool {
+func Pools(set *render.Set, live map[render.Ref]*plan.Object) []Pool {
 	var pools []Pool
 	for _, object := range set.Objects {
 		if object.Ref.Kind == render.NodePool {

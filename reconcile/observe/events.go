@@ -18,16 +18,17 @@ import (
 // readiness, or whether it has reached a limit. Karpenter writes other status all the time.
 func DefinitionChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := toUnstructured(e.ObjectOld), toUnstructured(e.ObjectNew)
-		if before == nil || after == nil {
+		old, newer := toUnstructured(e.ObjectOld), toUnstructured(e.ObjectNew)
+		if old == nil || newer == nil {
 			return true
 		}
+		before, after := plan.NewObject(old), plan.NewObject(newer)
 		return before.GetGeneration() != after.GetGeneration() ||
 			(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
-			!reflect.DeepEqual(fieldOwners(before), fieldOwners(after)) ||
+			!reflect.DeepEqual(fieldOwners(old), fieldOwners(newer)) ||
 			Ready(before) != Ready(after) || Registers(before) != Registers(after) ||
-			plan.LimitReached(before) != plan.LimitReached(after)
+			plan.LimitReached(old) != plan.LimitReached(newer)
 	}}
 }
 

@@ -13,7 +13,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Launches are the NodePools whose newest NodeClaim got no instance. No condition
+// Launches are the NodePools whose newest NodeClaim got no instance, or whose node has not
+// registered until its end. No condition
 // of a NodePool says so: it stays Ready. A launch that AWS refuses stands in the
 // NodeClaim's Launched condition; one for which there is no capacity ends the
 // NodeClaim at once, and leaves an event behind
@@ -40,6 +41,8 @@ type FailedLaunch struct {
 	Words string
 	// Asked is when the event was last looked for; zero where it never was.
 	Asked time.Time
+	// unregistered says that there was an instance: only a node that registers is better news.
+	unregistered bool
 }
 
 // FailedLaunchLasts is how long a launch that failed counts, unless another one
@@ -55,14 +58,10 @@ func (l *Launches) See(claim *karpv1.NodeClaim) (news bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, known := l.failed[pool]
 	if claim.Status.ProviderID != "" {
-		if known && !claim.CreationTimestamp.Before(&before.made) {
-			delete(l.failed, pool)
-			return true
-		}
-		return false
+		return l.seeLaunched(pool, claim)
 	}
+	before, known := l.failed[pool]
 	words := launchTrouble(claim)
 	if words == "" && claim.DeletionTimestamp == nil || known && before.NodeClaim == claim.Name && (words == "" || words == before.Words) {
 		return false
@@ -74,6 +73,49 @@ func (l *Launches) See(claim *karpv1.NodeClaim) (news bool) {
 		l.failed = map[string]FailedLaunch{}
 	}
 	l.failed[pool] = FailedLaunch{NodeClaim: claim.Name, made: claim.CreationTimestamp, At: l.Now(), Words: words}
+	return true
+}
+
+// seeLaunched looks at a NodeClaim that has an instance.
+func (l *Launches) seeLaunched(pool string, claim *karpv1.NodeClaim) (news bool) {
+	if endedUnregistered(claim) {
+		return l.note(pool, claim)
+	}
+	before, known := l.failed[pool]
+	better := claim.Status.NodeName != "" || !before.unregistered
+	if known && better && !claim.CreationTimestamp.Before(&before.made) {
+		delete(l.failed, pool)
+		return true
+	}
+	return false
+}
+
+// RegistersWithin is how long a node may take from its NodeClaim to its registration until its
+// pool counts as one whose nodes do not register. Karpenter ends the NodeClaim after 15 minutes
+// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go), and says so of the
+// pool only when half of the last few have ended so (pkg/state/nodepoolhealth).
+const RegistersWithin = 5 * time.Minute
+
+// endedUnregistered says whether a NodeClaim has had an instance for so long, and ends without
+// a node.
+func endedUnregistered(claim *karpv1.NodeClaim) bool {
+	return claim.Status.NodeName == "" && claim.DeletionTimestamp != nil &&
+		claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time) >= RegistersWithin
+}
+
+// note notes a NodeClaim that ends unregistered, and says whether that is news.
+func (l *Launches) note(pool string, claim *karpv1.NodeClaim) (news bool) {
+	before, known := l.failed[pool]
+	if known && (before.NodeClaim == claim.Name || claim.CreationTimestamp.Before(&before.made)) {
+		return false
+	}
+	if l.failed == nil {
+		l.failed = map[string]FailedLaunch{}
+	}
+	l.failed[pool] = FailedLaunch{
+		NodeClaim: claim.Name, made: claim.CreationTimestamp, At: l.Now(), unregistered: true,
+		Words: "NodeClaim/" + claim.Name + " had an instance, and its node did not register",
+	}
 	return true
 }
 

@@ -28,6 +28,15 @@ func launch(t *testing.T, name string, made int64, change func(*karpv1.NodeClaim
 
 func ended(n *karpv1.NodeClaim)    { n.DeletionTimestamp = &metav1.Time{Time: time.Unix(9, 0)} }
 func launched(n *karpv1.NodeClaim) { n.Status.ProviderID = "aws:///a/i-1" }
+func registered(n *karpv1.NodeClaim) {
+	launched(n)
+	n.Status.NodeName = "node-1"
+}
+
+func unregistered(n *karpv1.NodeClaim) {
+	launched(n)
+	n.DeletionTimestamp = &metav1.Time{Time: time.Unix(600, 0)}
+}
 
 // says has the condition Launched say something.
 func says(reason, message string) func(*karpv1.NodeClaim) {
@@ -45,6 +54,7 @@ func TestLaunches(t *testing.T) {
 	}
 	denied := says("Unauthorized", "User is not authorized")
 	const words = "Unauthorized: User is not authorized"
+	const without = "NodeClaim/a had an instance, and its node did not register"
 	made := func(name string, second int64, change func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 		return launch(t, name, second, change)
 	}
@@ -65,6 +75,9 @@ func TestLaunches(t *testing.T) {
 		"one that runs already":             {seen: []see{{made("b", 2, ended), true}, {made("a", 1, launched), false}}, want: "b "},
 		"long ago":                          {seen: []see{{made("a", 1, denied), true}}, later: observe.FailedLaunchLasts},
 		"not that long ago":                 {seen: []see{{made("a", 1, denied), true}}, later: observe.FailedLaunchLasts - 1, want: "a " + words},
+		"one whose node does not register":  {seen: []see{{made("a", 1, unregistered), true}, {made("a", 1, unregistered), false}}, want: "a " + without},
+		"another is launched after it":      {seen: []see{{made("a", 1, unregistered), true}, {made("b", 601, launched), false}}, want: "a " + without},
+		"another registers after it":        {seen: []see{{made("a", 1, unregistered), true}, {made("b", 601, registered), true}}},
 		"one without a pool":                {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { ended(n); n.Labels = nil }), false}}},
 	}
 	for name, c := range cases {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -13,19 +12,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
+// Live is that of Definitions, for who reads once.
+func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
+	return (*Definitions)(nil).Live(ctx, reader)
+}
+
 // Live reads what lives: all definitions, of any owner, and the NodeClaims.
 // The CRDs have to be served. The objects are the cache's own and read only.
-func Live(ctx context.Context, reader client.Reader) (plan.Live, error) {
-	live := plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
-	for _, kind := range render.Kinds() {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GVK)
-		if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return live, fmt.Errorf("read the %ss: %w", kind.GVK.Kind, err)
-		}
-		for i := range list.Items {
-			live.Objects[render.Ref{Kind: kind.GVK.Kind, Name: list.Items[i].GetName()}] = &list.Items[i]
-		}
+func (d *Definitions) Live(ctx context.Context, reader client.Reader) (live plan.Live, err error) {
+	if live.Objects, err = d.read(ctx, reader); err != nil {
+		return live, err
 	}
 	claims := &karpv1.NodeClaimList{}
 	if err := reader.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {

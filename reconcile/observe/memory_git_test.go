@@ -169,11 +169,11 @@ var owner = plan.OwnerOf("plumbline-system", "bench")
 // plan makes a Plan that changes nothing.
 func (w *world) plan(t *testing.T, stores map[string]toolscache.Indexer) plan.Memo {
 	t.Helper()
-	live := plan.Live{Served: true, Objects: map[render.Ref]*unstructured.Unstructured{}}
+	live := plan.Live{Served: true, Objects: map[render.Ref]*plan.Object{}}
 	for _, store := range stores {
 		for _, object := range store.List() {
 			u := object.(*unstructured.Unstructured)
-			live.Objects[render.Ref{Kind: u.GetKind(), Name: u.GetName()}] = u
+			live.Objects[render.Ref{Kind: u.GetKind(), Name: u.GetName()}] = plan.NewObject(u)
 		}
 	}
 	made, err := plan.Make(t.Context(), w.set, live, plan.Policy{Owner: owner, Now: time.Unix(1, 0)}, w.validator)

@@ -10,8 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // Readiness is whether one thing is as it should be, and if not, why. Of one that is
@@ -91,20 +92,20 @@ func deadlineExceeded(d *appsv1.Deployment) bool {
 // Ready says whether a NodePool or EC2NodeClass is Ready at its newest
 // generation. Karpenter's Ready counts only when its observedGeneration is the
 // object's (sigs.k8s.io/karpenter, github.com/awslabs/operatorpkg/status).
-func Ready(obj *unstructured.Unstructured) Readiness {
-	name := obj.GetKind() + "/" + obj.GetName()
+func Ready(obj *plan.Object) Readiness {
+	name := func() string { return obj.GetKind() + "/" + obj.GetName() } // of thousands that are Ready nobody wants to know it
 	if obj.GetDeletionTimestamp() != nil {
-		return Readiness{Message: name + " is being deleted"}
+		return Readiness{Message: name() + " is being deleted"}
 	}
 	ready, found := condition(obj, readyCondition)
 	switch {
 	case !found:
-		return Readiness{Message: name + " has no Ready condition yet"}
+		return Readiness{Message: name() + " has no Ready condition yet"}
 	case ready.ObservedGeneration < obj.GetGeneration():
-		return Readiness{Message: name + ": newest spec not observed yet"}
+		return Readiness{Message: name() + ": newest spec not observed yet"}
 	case ready.Status != metav1.ConditionTrue:
 		why := strings.Trim(ready.Reason+": "+ready.Message, ": ")
-		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s", name, cmp.Or(why, "its controller says no reason")) + causes(obj)}
+		return Readiness{Message: fmt.Sprintf("%s is not Ready: %s", name(), cmp.Or(why, "its controller says no reason")) + causes(obj)}
 	}
 	return Readiness{Ready: true}
 }
@@ -112,7 +113,7 @@ func Ready(obj *unstructured.Unstructured) Readiness {
 // Registers says whether the nodes of a NodePool register, where Karpenter knows that
 // they do not. Its Ready does not hang on it
 // (sigs.k8s.io/karpenter pkg/apis/v1/nodepool_status.go).
-func Registers(pool *unstructured.Unstructured) Readiness {
+func Registers(pool *plan.Object) Readiness {
 	healthy, found := condition(pool, karpv1.ConditionTypeNodeRegistrationHealthy)
 	if !found || healthy.Status != metav1.ConditionFalse {
 		return Readiness{Ready: true}
@@ -122,9 +123,9 @@ func Registers(pool *unstructured.Unstructured) Readiness {
 
 // causes are the words of the conditions that Ready sums up: it names those that
 // are False, and they say why, such as which action AWS denies to Karpenter.
-func causes(obj *unstructured.Unstructured) string {
+func causes(obj *plan.Object) string {
 	var all []string
-	for _, c := range conditionsOf(obj) {
+	for _, c := range obj.Conditions() {
 		if c.Type != readyCondition && c.Status == metav1.ConditionFalse && c.Message != "" {
 			all = append(all, fmt.Sprintf("; %s: %s: %s", c.Type, c.Reason, c.Message))
 		}
@@ -136,34 +137,11 @@ func causes(obj *unstructured.Unstructured) string {
 // readyCondition is the type of the condition that sums up all others.
 const readyCondition = "Ready"
 
-func condition(obj *unstructured.Unstructured, kind string) (metav1.Condition, bool) {
-	for _, c := range conditionsOf(obj) {
+func condition(obj *plan.Object, kind string) (metav1.Condition, bool) {
+	for _, c := range obj.Conditions() {
 		if c.Type == kind {
 			return c, true
 		}
 	}
 	return metav1.Condition{}, false
-}
-
-// conditionsOf are the conditions of an object, as far as they can be read.
-func conditionsOf(obj *unstructured.Unstructured) []metav1.Condition {
-	value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	if err != nil {
-		return nil
-	}
-	list, _ := value.([]any)
-	var all []metav1.Condition
-	for _, c := range list {
-		fields, ok := c.(map[string]any)
-		if !ok {
-			continue
-		}
-		kind, _, _ := unstructured.NestedString(fields, "type")
-		status, _, _ := unstructured.NestedString(fields, "status")
-		reason, _, _ := unstructured.NestedString(fields, "reason")
-		message, _, _ := unstructured.NestedString(fields, "message")
-		observed, _, _ := unstructured.NestedInt64(fields, "observedGeneration")
-		all = append(all, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, ObservedGeneration: observed})
-	}
-	return all
 }

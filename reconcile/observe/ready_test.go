@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // deployment is one whose rollout of two replicas is complete.
@@ -138,9 +139,9 @@ const deniedWords = "; AMIsReady: AMINotFound: AMISelector did not match any AMI
 
 // TestTheCacheKeepsWhyOneIsNotReady, and that a change of it is an event.
 func TestTheCacheKeepsWhyOneIsNotReady(t *testing.T) {
-	want := observe.Ready(denied()).Message
+	want := observe.Ready(plan.NewObject(denied())).Message
 	before, after := kept(t, pool(ready("False", 2))), kept(t, denied())
-	if got := observe.Ready(after).Message; got != want {
+	if got := observe.Ready(plan.NewObject(after)).Message; got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 	if !observe.DefinitionChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
@@ -175,7 +176,7 @@ func TestReady(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(observe.Readiness{Ready: c.want == "", Message: c.want}, observe.Ready(c.object)); diff != "" {
+			if diff := cmp.Diff(observe.Readiness{Ready: c.want == "", Message: c.want}, observe.Ready(plan.NewObject(c.object))); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -61,8 +61,8 @@ func TestTrimDefinition(t *testing.T) {
 	if !plan.Applied(trimmed) {
 		t.Error("it is not known any more that we applied it")
 	}
-	if observe.Ready(want) != observe.Ready(trimmed) || !observe.Ready(trimmed).Ready {
-		t.Errorf("readiness %+v, was %+v", observe.Ready(trimmed), observe.Ready(want))
+	if before, after := observe.Ready(plan.NewObject(want)), observe.Ready(plan.NewObject(trimmed)); before != after || !after.Ready {
+		t.Errorf("readiness %+v, was %+v", after, before)
 	}
 	if used := trimmed.Object["status"].(map[string]any)["resources"]; !cmp.Equal(used, map[string]any{"cpu": "10"}) || plan.LimitReached(trimmed) != "cpu" {
 		t.Errorf("kept of what it uses: %v; limit reached: %q", used, plan.LimitReached(trimmed))

@@ -25,7 +25,7 @@ func applied(b *testing.B, server *applytest.Server, pools int) (*render.Set, pl
 			b.Fatal(err)
 		}
 	}
-	return set, plan.Live{Objects: server.Objects()}
+	return set, plan.Live{Objects: plan.NewObjects(server.Objects())}
 }
 
 // timed plans once and returns how long that took.

@@ -124,13 +124,13 @@ func (c *cluster) plan(t *testing.T, definitions ...string) *plan.Plan {
 		set = c.set(t, definitions...)
 	}
 	live := c.live
-	live.Objects = c.Objects()
+	live.Objects = plan.NewObjects(c.Objects())
 	p, err := plan.Make(t.Context(), set, live, c.policy, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, object := range live.Objects {
-		if err := plan.PackManagedFields(object); err != nil {
+		if err := plan.PackManagedFields(object.Unstructured); err != nil {
 			t.Fatal(err)
 		}
 	}

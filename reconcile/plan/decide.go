@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -50,7 +51,7 @@ func unchanged(object render.Object, live *unstructured.Unstructured) Change {
 // decide says what to do with one object of the Set. It writes nothing that other
 // decisions read.
 func (m *maker) decide(ctx context.Context, object render.Object) (decision, error) {
-	d := decision{change: unchanged(object, m.live.object(object.Ref))}
+	d := decision{change: unchanged(object, m.live.object(object.Ref).content())}
 	change := &d.change
 	if change.Live == nil {
 		m.create(change)
@@ -85,10 +86,15 @@ func (m *maker) newInGit(object render.Object) bool {
 	return before != object.Defaulted && !equal(before.Object, object.Defaulted.Object)
 }
 
-// known says whether the last Plan has found these very objects equal. One that is
-// terminating, or is leaving, has more to be asked about than that.
-func (m *maker) known(object render.Object, live *unstructured.Unstructured) bool {
-	return !terminating(live) && !m.leaving(live) && m.live.Memo.isClean(object, live, m.policy.Owner, m.schema)
+// known is what the last Plan has found of these very objects, if it has found them equal.
+// One that is leaving has more to be asked about than that.
+func (m *maker) known(object *render.Object) (cleanObject, bool) {
+	live := m.live.object(object.Ref)
+	if live == nil {
+		return cleanObject{}, false
+	}
+	known, ok := m.live.Memo.findClean(object, live, m.policy.Owner, m.schema)
+	return known, ok && !m.leaves(known.uid)
 }
 
 func (m *maker) create(change *Change) {
@@ -167,8 +173,10 @@ func (c *Change) conflict(reason string, err *ConflictError) {
 }
 
 // leaving says whether a removal of this very object has begun.
-func (m *maker) leaving(live *unstructured.Unstructured) bool {
-	r, ok := m.live.removal(live.GetUID())
+func (m *maker) leaving(live *unstructured.Unstructured) bool { return m.leaves(live.GetUID()) }
+
+func (m *maker) leaves(uid types.UID) bool {
+	r, ok := m.live.removal(uid)
 	return ok && r.Phase != v1alpha1.RemovalHeld
 }
 

@@ -102,7 +102,7 @@ func mutations(server *applytest.Server) map[string]func(*rapid.T, *world) {
 				return
 			}
 			server.Edit(t, ref, "kubectl-annotate", func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"note": "nothing to us"}) })
-			w.live.Objects = server.Objects()
+			w.live.Objects = plan.NewObjects(server.Objects())
 		},
 		"an edit by hand": func(t *rapid.T, w *world) {
 			ref := poolRef(drawn(t))
@@ -114,7 +114,7 @@ func mutations(server *applytest.Server) map[string]func(*rapid.T, *world) {
 					t.Fatal(err)
 				}
 			})
-			w.live.Objects = server.Objects()
+			w.live.Objects = plan.NewObjects(server.Objects())
 		},
 	}
 }

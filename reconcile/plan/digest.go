@@ -54,7 +54,7 @@ const removes Action = "Remove"
 func (m *maker) digest(p *Plan, set *render.Set) string {
 	all := sum{Deeds: []deed{}, Karpenter: m.policy.Karpenter, Guard: m.policy.Guard, Released: m.policy.Released}
 	if k := m.policy.Karpenter; k != nil && set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
-		all.Inputs = set.Inputs.Fingerprint()
+		all.Inputs = set.Fingerprint()
 	}
 	for i := range p.Changes {
 		all.Deeds = append(all.Deeds, changed(&p.Changes[i]))

@@ -138,6 +138,10 @@ func (m *maker) shares(p *Plan) [][]share {
 			change.Action, change.Reason, change.Message = Hold, ReasonHostsController, message
 			continue
 		}
+		if reason, message, older := m.endsForOlder(change); older {
+			change.Action, change.Reason, change.Message = Hold, reason, message
+			continue
+		}
 		fresh = append(fresh, share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: func(message string) {
 			change.Action, change.Reason, change.Message = Hold, ReasonMaxDisruptedNodes, message
 		}})
@@ -167,6 +171,20 @@ func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 	return fmt.Sprintf("it would disrupt nodes that run %s: move it to nodes that Karpenter does not manage first", someOf(names)), true
 }
 
+// endsForOlder says whether a Change ends nodes for a HEAD that is, or may be, older than what was
+// applied: a mirror that lags behind would have static pools shrink, and grow again.
+func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool) {
+	switch {
+	case change.Effect != EffectDrain:
+		return "", "", false
+	case m.policy.SetBack:
+		return v1alpha1.ReasonOlderRevision, fmt.Sprintf("HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and %d nodes would end with %s: push a newer commit", change.Nodes, change.Ref), true
+	case m.policy.HistoryUnknown:
+		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("HEAD may be older than what was applied, as the Git host does not give out the history in between, and %d nodes would end with %s: push a newer commit", change.Nodes, change.Ref), true
+	}
+	return "", "", false
+}
+
 // weighs says whether a Change counts for the guard. What only makes an object
 // again what Git had before does not, nor does what Git takes back from a removal:
 // to hold that would let the nodes go.
@@ -179,7 +197,7 @@ func weighs(change *Change) bool {
 func (m *maker) ending() map[types.UID]bool {
 	found := map[types.UID]bool{}
 	for ref, object := range m.live.Objects {
-		if ref.Kind != render.NodePool || !m.owns(object) {
+		if ref.Kind != render.NodePool || !m.owns(object.Unstructured) {
 			continue
 		}
 		for _, c := range m.claims()[ref] {
@@ -207,7 +225,7 @@ func begun(r v1alpha1.Removal) bool {
 func (m *maker) ourNodes() int {
 	n := 0
 	for ref, object := range m.live.Objects {
-		if ref.Kind == render.NodePool && m.owns(object) {
+		if ref.Kind == render.NodePool && m.owns(object.Unstructured) {
 			n += len(m.claims()[ref])
 		}
 	}

@@ -26,6 +26,7 @@ func TestGuardOfOneChange(t *testing.T) {
 		before, after string
 		nodes         []plan.NodeClaim
 		hosts         string
+		doubt         func(p *plan.Policy)
 		want          string
 	}{
 		"fewer replicas, within it": {
@@ -35,6 +36,21 @@ func TestGuardOfOneChange(t *testing.T) {
 		"fewer replicas": {
 			before: pool("a", "default", "replicas: 8"), after: pool("a", "default", "replicas: 4"), nodes: claims("a", 8),
 			want: "Hold NodePool/a MaxDisruptedNodes spec.replicas:8→4 drains 4",
+		},
+		"fewer replicas in an older commit": {
+			before: pool("a", "default", "replicas: 8"), after: pool("a", "default", "replicas: 7"), nodes: claims("a", 8),
+			doubt: func(p *plan.Policy) { p.SetBack = true },
+			want:  "Hold NodePool/a OlderRevision spec.replicas:8→7 drains 1",
+		},
+		"fewer replicas in a commit that may be older": {
+			before: pool("a", "default", "replicas: 8"), after: pool("a", "default", "replicas: 7"), nodes: claims("a", 8),
+			doubt: func(p *plan.Policy) { p.HistoryUnknown = true },
+			want:  "Hold NodePool/a HistoryUnknown spec.replicas:8→7 drains 1",
+		},
+		"more replicas in an older commit": {
+			before: pool("a", "default", "replicas: 7"), after: pool("a", "default", "replicas: 8"), nodes: claims("a", 7),
+			doubt: func(p *plan.Policy) { p.SetBack = true },
+			want:  "Update NodePool/a Differs spec.replicas:7→8",
 		},
 		"no replicas, and requirements that one node does not meet": {
 			before: pool("a", "default", "replicas: 8"), after: onDemand(pool("a", "default", "replicas: 0")), nodes: odd,
@@ -64,6 +80,9 @@ func TestGuardOfOneChange(t *testing.T) {
 			c.live.NodeClaims = test.nodes
 			if test.hosts != "" {
 				c.policy.Hosts = []plan.Host{{NodePool: test.hosts, Node: "node", Workload: "Karpenter's controller", Pod: "kube-system/karpenter-0"}}
+			}
+			if test.doubt != nil {
+				test.doubt(&c.policy)
 			}
 			if diff := cmp.Diff([]string{test.want}, script(c.plan(t, class("default"), test.after))); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)

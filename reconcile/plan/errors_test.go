@@ -16,7 +16,7 @@ func TestAnEmptySetIsNoPlan(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"))
 	for name, set := range map[string]*render.Set{"none": nil, "empty": {}} {
-		if p, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, c); err == nil {
+		if p, err := plan.Make(t.Context(), set, plan.Live{Objects: plan.NewObjects(c.Objects())}, c.policy, c); err == nil {
 			t.Errorf("%s: got a plan: %v", name, script(p))
 		}
 	}
@@ -62,7 +62,7 @@ func TestTheSchemaIsAsked(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("general", "default"), pool("fine", "default"))
 	set := c.set(t, class("default"), pool("general", "default", "weight: 1000"), pool("fine", "default", "weight: 10"))
-	p, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, known)
+	p, err := plan.Make(t.Context(), set, plan.Live{Objects: plan.NewObjects(c.Objects())}, c.policy, known)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func TestExtraFieldsOfWhatIsNotComparedAgain(t *testing.T) {
 	texts := []string{class("default"), pool("general", "default")}
 	c.have(t, owner, texts...)
 	c.edit(t, poolRef("general"), "some-webhook", int64(7), "spec", "weight")
-	set, live := c.set(t, texts...), plan.Live{Objects: c.Objects()}
+	set, live := c.set(t, texts...), plan.Live{Objects: plan.NewObjects(c.Objects())}
 	for range 3 {
 		made, err := plan.Make(t.Context(), set, live, c.policy, c)
 		if err != nil {

@@ -3,7 +3,9 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -23,13 +25,16 @@ func MayGrow(pool *unstructured.Unstructured) bool {
 	return true
 }
 
-// LimitReached names the limit of a NodePool that its nodes have used up, by its
+// LimitReached names the limit of a NodePool that leaves no room for a node, by its
 // status; empty where none is.
 func LimitReached(pool *unstructured.Unstructured) string {
 	limits, used := quantities(pool, "spec", "limits"), quantities(pool, "status", "resources")
 	var reached []string
 	for name, limit := range limits {
-		if now, counted := used[name]; limit.IsZero() || counted && now.Cmp(limit) >= 0 {
+		if now, counted := used[name]; counted {
+			limit.Sub(now)
+		}
+		if least := leastNode(pool, name); limit.Sign() <= 0 || limit.Cmp(least) < 0 {
 			reached = append(reached, name)
 		}
 	}
@@ -38,6 +43,59 @@ func LimitReached(pool *unstructured.Unstructured) string {
 	}
 	slices.Sort(reached)
 	return reached[0]
+}
+
+// LimitsLeft is what the nodes of a NodePool have left of its limits of processors and memory;
+// of a resource that it does not limit it has nothing.
+func LimitsLeft(pool *unstructured.Unstructured) corev1.ResourceList {
+	limits, used := quantities(pool, "spec", "limits"), quantities(pool, "status", "resources")
+	left := corev1.ResourceList{}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if limit, limited := limits[string(name)]; limited {
+			limit.Sub(used[string(name)])
+			left[name] = limit
+		}
+	}
+	return left
+}
+
+// leastNode is what the smallest node of a NodePool takes of a limit: no instance type has less
+// than one processor and 512 MiB, and its requirements may ask for more processors.
+func leastNode(pool *unstructured.Unstructured, limit string) resource.Quantity {
+	switch limit {
+	case string(corev1.ResourceMemory):
+		return resource.MustParse("512Mi")
+	case string(corev1.ResourceCPU):
+		return *resource.NewQuantity(leastCPU(pool), resource.DecimalSI)
+	}
+	return resource.Quantity{}
+}
+
+// leastCPU is the fewest processors that the requirements of a NodePool allow.
+func leastCPU(pool *unstructured.Unstructured) int64 {
+	least := int64(1)
+	requirements, _, _ := unstructured.NestedFieldNoCopy(pool.Object, "spec", "template", "spec", "requirements")
+	all, _ := requirements.([]any)
+	for _, one := range all {
+		fields, _ := one.(map[string]any)
+		if fields["key"] != "karpenter.k8s.aws/instance-cpu" {
+			continue
+		}
+		values, _ := fields["values"].([]any)
+		fewest := int64(0)
+		for _, value := range values {
+			if n, err := strconv.ParseInt(fmt.Sprint(value), 10, 64); err == nil && (fewest == 0 || n < fewest) {
+				fewest = n
+			}
+		}
+		switch fields["operator"] {
+		case string(corev1.NodeSelectorOpIn), "Gte":
+			least = max(least, fewest)
+		case string(corev1.NodeSelectorOpGt):
+			least = max(least, fewest+1)
+		}
+	}
+	return least
 }
 
 // quantities reads a map of quantities. What cannot be read is left out: the API

@@ -56,7 +56,7 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
 	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.Revision == w.revision
 	switch {
-	case w.policy.Released[c.UID], c.Recorded && !ofOlderRevision(c.record):
+	case w.policy.Released[c.UID], c.Recorded && !ofOlderRevision(c.record) && !w.policy.StatusOlder:
 		return "", "", false
 	case still, w.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
@@ -138,7 +138,7 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 // revision are weighed together, after those of revisions before it, held or
 // not: an accident that goes on is not overtaken by its own tail.
 func (m *maker) weigh(candidates []Candidate, revision string) {
-	if m.policy.Deleting {
+	if m.policy.Deleting || len(candidates) == 0 {
 		return
 	}
 	w := weighing{policy: m.policy, revision: revision, poolsInSet: m.poolsInSet(), leaving: m.openPools()}

@@ -57,11 +57,20 @@ func (u InUse) Brief() string {
 
 // inUse finds the classes that the Set has, or that a NodePool of it names, and that
 // were deleted while a NodePool names them.
-func (m *maker) inUse(objects []render.Object) []InUse {
-	wanted, users := m.classUsers(objects)
-	var found []InUse
+func (m *maker) inUse() []InUse {
+	deleted := map[render.Ref]*Object{}
 	for ref, live := range m.live.Objects {
-		if ref.Kind != render.EC2NodeClass || !terminating(live) || !m.inSet[ref] && !wanted[ref] || len(users[ref]) == 0 {
+		if ref.Kind == render.EC2NodeClass && terminating(live) {
+			deleted[ref] = live
+		}
+	}
+	if len(deleted) == 0 {
+		return nil
+	}
+	wanted, users := m.classUsers()
+	var found []InUse
+	for ref, live := range deleted {
+		if !m.inSet[ref] && !wanted[ref] || len(users[ref]) == 0 {
 			continue
 		}
 		u := InUse{Class: ref, Since: live.GetDeletionTimestamp().Time, NodeClaims: len(m.claims()[ref])}
@@ -84,7 +93,7 @@ func (m *maker) inUse(objects []render.Object) []InUse {
 
 // classUsers are the classes that the Set's NodePools name, and for each class the
 // NodePools that name it, by name, with whether they are ours.
-func (m *maker) classUsers(objects []render.Object) (wanted map[render.Ref]bool, users map[render.Ref]map[string]bool) {
+func (m *maker) classUsers() (wanted map[render.Ref]bool, users map[render.Ref]map[string]bool) {
 	wanted, users = map[render.Ref]bool{}, map[render.Ref]map[string]bool{}
 	use := func(class render.Ref, pool string, ours bool) {
 		if users[class] == nil {
@@ -92,14 +101,14 @@ func (m *maker) classUsers(objects []render.Object) (wanted map[render.Ref]bool,
 		}
 		users[class][pool] = users[class][pool] || ours
 	}
-	for _, object := range objects {
+	for _, object := range m.objects {
 		if class, ok := Reference(object.Ref, object.Desired); ok {
 			wanted[class] = true
 			use(class, object.Ref.Name, true)
 		}
 	}
 	for ref, live := range m.live.Objects {
-		if class, ok := Reference(ref, live); ok {
+		if class, ok := Reference(ref, live.Unstructured); ok {
 			use(class, ref.Name, m.inSet[ref] || m.policy.Owner.Owns(live))
 		}
 	}

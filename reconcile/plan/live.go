@@ -18,7 +18,7 @@ import (
 type Live struct {
 	// Objects are all objects of the kinds that are ours, of any owner,
 	// with their managedFields.
-	Objects map[render.Ref]*unstructured.Unstructured
+	Objects map[render.Ref]*Object
 	// Served says that Karpenter's kinds are, so that there is no object but these.
 	Served     bool
 	NodeClaims []NodeClaim
@@ -108,14 +108,14 @@ func (l Live) recorded(object *unstructured.Unstructured) bool {
 }
 
 // object returns the live object of a Ref; nil where there is none.
-func (l Live) object(ref render.Ref) *unstructured.Unstructured { return l.Objects[ref] }
+func (l Live) object(ref render.Ref) *Object { return l.Objects[ref] }
 
 // OfKind are the live objects of a kind, of any owner, by name.
 func (l Live) OfKind(kind string) []*unstructured.Unstructured {
 	var found []*unstructured.Unstructured
 	for ref, object := range l.Objects {
 		if ref.Kind == kind {
-			found = append(found, object)
+			found = append(found, object.Unstructured)
 		}
 	}
 	slices.SortFunc(found, func(a, b *unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
@@ -145,7 +145,3 @@ func (l Live) removal(uid types.UID) (v1alpha1.Removal, bool) {
 }
 
 func refOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name: r.Name} }
-
-func terminating(object *unstructured.Unstructured) bool {
-	return object.GetDeletionTimestamp() != nil
-}

@@ -28,7 +28,7 @@ var errEmpty = errors.New("plan: the Set has no object; an empty Set is refused 
 func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema Schema) (*Plan, error) {
 	m := &maker{
 		live: live, policy: policy, schema: schema, claims: sync.OnceValue(live.claims),
-		inSet: map[render.Ref]bool{}, growing: map[render.Ref]bool{}, kept: map[types.UID]bool{}, changes: map[render.Ref]Change{},
+		inSet: map[render.Ref]bool{}, kept: map[types.UID]bool{}, changes: map[render.Ref]Change{},
 	}
 	p := &Plan{Revision: RevisionDeleted}
 	if !policy.Deleting {
@@ -39,7 +39,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		if err := m.change(ctx, set, p); err != nil {
 			return nil, err
 		}
-		p.InUse = m.inUse(set.Objects)
+		p.InUse = m.inUse()
 	}
 	if !policy.Offline {
 		p.Kept = m.keep()
@@ -58,9 +58,9 @@ type maker struct {
 	live   Live
 	policy Policy
 	schema Schema
-	inSet  map[render.Ref]bool
-	// growing are the NodePools of the Set that may grow.
-	growing map[render.Ref]bool
+	// objects are the Set's, in the order of their Stages; inSet are their Refs.
+	objects []render.Object
+	inSet   map[render.Ref]bool
 	// kept are the objects that another NodeSync keeps from being removed.
 	kept map[types.UID]bool
 	// changes are those that were decided on so far.
@@ -74,13 +74,12 @@ type maker struct {
 // change decides on each object of the Set. Classes come before the pools that
 // name them.
 func (m *maker) change(ctx context.Context, set *render.Set, p *Plan) error {
-	objects := inOrder(set.Objects)
+	m.objects = inOrder(set.Objects)
+	objects := m.objects
+	m.inSet = make(map[render.Ref]bool, len(objects))
 	m.memo = newMemo(m.policy.Owner, m.schema, len(objects))
-	for _, object := range objects {
-		m.inSet[object.Ref] = true
-		if object.Ref.Kind == render.NodePool && MayGrow(object.Desired) {
-			m.growing[object.Ref] = true
-		}
+	for i := range objects {
+		m.inSet[objects[i].Ref] = true
 	}
 	for len(objects) > 0 {
 		n := stageLength(objects)
@@ -105,18 +104,24 @@ func stageLength(objects []render.Object) int {
 // stage decides on objects of one kind, which do not hang on each other, as many
 // at a time as there are processors.
 func (m *maker) stage(ctx context.Context, objects []render.Object, p *Plan) error {
-	decisions := make([]decision, len(objects))
+	decisions := make([]*decision, len(objects))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, object := range objects {
-		if live := m.live.object(object.Ref); live != nil && m.known(object, live) {
-			decisions[i] = decision{change: unchanged(object, live), clean: true, extra: m.live.Memo.clean[object.Ref].extra}
+	for i := range objects {
+		object := objects[i]
+		if known, ok := m.known(&objects[i]); ok {
+			m.memo.clean[object.Ref] = known
+			if known.extra != nil {
+				decisions[i] = &decision{change: unchanged(object, m.live.object(object.Ref).content()), extra: known.extra}
+			}
 			continue
 		}
-		group.Go(func() (err error) {
-			if decisions[i], err = m.decide(ctx, object); err != nil {
+		group.Go(func() error {
+			d, err := m.decide(ctx, object)
+			if err != nil {
 				return fmt.Errorf("plan %s: %w", object.Ref, err)
 			}
+			decisions[i] = &d
 			return nil
 		})
 	}
@@ -124,7 +129,9 @@ func (m *maker) stage(ctx context.Context, objects []render.Object, p *Plan) err
 		return err
 	}
 	for _, d := range decisions {
-		m.take(d, p)
+		if d != nil { // else it is as Git says, and was
+			m.take(*d, p)
+		}
 	}
 	return nil
 }

@@ -37,6 +37,17 @@ type comparison struct {
 	resourceVersion string
 }
 
+// of says whether these very objects were compared.
+func (c comparison) of(object *render.Object, live identified) bool {
+	return c == comparisonOf(object, live)
+}
+
+// identified is a live object, or an Object.
+type identified interface {
+	GetUID() types.UID
+	GetResourceVersion() string
+}
+
 // compared is what hangs on the two objects, the owner and the schema, and on nothing else.
 // It is read only.
 type compared struct {
@@ -47,7 +58,7 @@ type compared struct {
 	asked    bool
 }
 
-func comparisonOf(object render.Object, live *unstructured.Unstructured) comparison {
+func comparisonOf(object *render.Object, live identified) comparison {
 	return comparison{rendered: object.Defaulted, uid: live.GetUID(), resourceVersion: live.GetResourceVersion()}
 }
 
@@ -56,16 +67,17 @@ func newMemo(owner Owner, schema Schema, objects int) Memo {
 	return Memo{owner: owner, schema: schema, clean: make(map[render.Ref]cleanObject, objects), others: map[render.Ref]compared{}}
 }
 
-// isClean says whether these very objects were found equal.
-func (m Memo) isClean(object render.Object, live *unstructured.Unstructured, owner Owner, schema Schema) bool {
+// findClean returns what was found of these very objects, if they were found equal. Neither
+// was terminating then.
+func (m Memo) findClean(object *render.Object, live *Object, owner Owner, schema Schema) (cleanObject, bool) {
 	known, ok := m.clean[object.Ref]
-	return ok && m.owner == owner && m.schema == schema && known.comparison == comparisonOf(object, live)
+	return known, ok && m.owner == owner && m.schema == schema && known.of(object, live)
 }
 
 // find is what was found of these very objects, if they were compared.
 func (m Memo) find(object render.Object, live *unstructured.Unstructured, owner Owner, schema Schema) (compared, bool) {
 	known, ok := m.others[object.Ref]
-	return known, ok && m.owner == owner && m.schema == schema && known.comparison == comparisonOf(object, live)
+	return known, ok && m.owner == owner && m.schema == schema && known.of(&object, live)
 }
 
 // note keeps a decision on two objects. An object without a resourceVersion does not say
@@ -75,7 +87,7 @@ func (m Memo) note(d decision) {
 	switch {
 	case live == nil || live.GetResourceVersion() == "":
 	case d.clean:
-		m.clean[object.Ref] = cleanObject{comparisonOf(object, live), d.extra}
+		m.clean[object.Ref] = cleanObject{comparisonOf(&object, live), d.extra}
 	case d.compared != nil:
 		m.others[object.Ref] = *d.compared
 	}
@@ -90,7 +102,7 @@ func (m *maker) judged(object render.Object, live *unstructured.Unstructured) (*
 	if err != nil {
 		return nil, err
 	}
-	return &compared{comparison: comparisonOf(object, live), judgement: j}, nil
+	return &compared{comparison: comparisonOf(&object, live), judgement: j}, nil
 }
 
 // refusals are what the API server would say against the object that a Change would make.

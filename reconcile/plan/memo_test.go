@@ -55,14 +55,14 @@ func TestWhatIsHeldIsComparedOnce(t *testing.T) {
 			c := newCluster(t)
 			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
 			set, schema := c.set(t, class("default"), pool("a", "default", "weight: 3"), pool("b", "default", "weight: 3")), &comparing{Server: c.Server}
-			first, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, schema)
+			first, err := plan.Make(t.Context(), set, plan.Live{Objects: plan.NewObjects(c.Objects())}, c.policy, schema)
 			if err != nil || len(first.Changes) != 2 {
 				t.Fatalf("%d changes, want 2: %v", len(first.Changes), err)
 			}
 			tc.change(t, c, set)
 			schema.compared.Store(0)
 			schema.validated.Store(0)
-			second, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects(), Memo: first.Memo}, c.policy, schema)
+			second, err := plan.Make(t.Context(), set, plan.Live{Objects: plan.NewObjects(c.Objects()), Memo: first.Memo}, c.policy, schema)
 			if err != nil || len(second.Changes) != 2 {
 				t.Fatalf("%d changes, want 2: %v", len(second.Changes), err)
 			}
@@ -104,13 +104,13 @@ func TestWhatIsCleanIsComparedOnce(t *testing.T) {
 			texts := []string{class("default"), pool("a", "default"), pool("b", "default")}
 			c.have(t, owner, texts...)
 			set, schema := c.set(t, texts...), &comparing{Server: c.Server}
-			first, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, schema)
+			first, err := plan.Make(t.Context(), set, plan.Live{Objects: plan.NewObjects(c.Objects())}, c.policy, schema)
 			if err != nil {
 				t.Fatal(err)
 			}
 			live := plan.Live{Memo: first.Memo}
 			tc.change(t, c, set, &live)
-			live.Objects = c.Objects()
+			live.Objects = plan.NewObjects(c.Objects())
 			schema.compared.Store(0)
 			if _, err := plan.Make(t.Context(), set, live, c.policy, schema); err != nil {
 				t.Fatal(err)
@@ -127,11 +127,11 @@ func TestAMemoIsOfOneSchema(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"))
 	set, another := c.set(t, class("default")), &comparing{Server: c.Server}
-	first, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects()}, c.policy, c)
+	first, err := plan.Make(t.Context(), set, plan.Live{Objects: plan.NewObjects(c.Objects())}, c.policy, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := plan.Make(t.Context(), set, plan.Live{Objects: c.Objects(), Memo: first.Memo}, c.policy, another); err != nil {
+	if _, err := plan.Make(t.Context(), set, plan.Live{Objects: plan.NewObjects(c.Objects()), Memo: first.Memo}, c.policy, another); err != nil {
 		t.Fatal(err)
 	}
 	if got := another.compared.Load(); got != 1 {
@@ -168,7 +168,7 @@ func (w *world) happens(t *rapid.T, server *applytest.Server) {
 			w.policy.Owner, w.policy.OtherSyncs = other, []plan.OtherSync{{Owner: owner}}
 		}
 	}
-	w.live.Objects = server.Objects()
+	w.live.Objects = plan.NewObjects(server.Objects())
 }
 
 // sameWords compares errors by what they say.
@@ -206,7 +206,7 @@ func TestTheSetAgainstItselfIsEmpty(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.live = plan.Live{Objects: server.Objects()}
+		w.live = plan.Live{Objects: plan.NewObjects(server.Objects())}
 		if p := w.plan(t, server); !p.Empty() {
 			t.Fatalf("still to do: %v", script(p))
 		}

@@ -35,6 +35,9 @@ type Policy struct {
 	SetBack bool
 	// HistoryUnknown says that this may be so: the history in between cannot be known.
 	HistoryUnknown bool
+	// StatusOlder says that only the record of what was applied tells that: the status was
+	// restored, and so were the removals that it has.
+	StatusOlder bool
 	// Released are the UIDs of removals that a person has released by name.
 	Released map[types.UID]bool
 	// UsedUp are those whose release counts no more, as Git has had the object since.

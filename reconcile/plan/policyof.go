@@ -38,5 +38,5 @@ func isNew(sync *v1alpha1.NodeSync, set *render.Set) bool {
 	if sync.Status.LastAppliedInputs == "" {
 		return sync.Status.LastAppliedRevision != set.Revision
 	}
-	return sync.Status.LastAppliedInputs != set.Inputs.Fingerprint()
+	return sync.Status.LastAppliedInputs != set.Fingerprint()
 }

@@ -43,7 +43,7 @@ func newWorld(t *rapid.T, server *applytest.Server) world {
 	for _, name := range names(t, "classes in the cluster") {
 		w.have(t, server, class(name))
 	}
-	w.live.Objects = server.Objects()
+	w.live.Objects = plan.NewObjects(server.Objects())
 	refs := slices.SortedFunc(maps.Keys(w.live.Objects), func(a, b render.Ref) int { return strings.Compare(a.String(), b.String()) })
 	for _, ref := range refs {
 		if object := w.live.Objects[ref]; rapid.Bool().Draw(t, "recorded") {
@@ -119,7 +119,7 @@ func TestNothingGoesBeyondTheGuard(t *testing.T) {
 		}
 		for _, c := range p.Removals {
 			object := w.live.Objects[c.Ref]
-			if inGit[c.Ref] || !owner.Owns(object) || !plan.Applied(object) {
+			if inGit[c.Ref] || !owner.Owns(object) || !plan.Applied(object.Unstructured) {
 				t.Fatalf("%s is not ours to take", c.Ref)
 			}
 			if o := w.policy.OtherSyncs[0]; o.Known && o.Entries[c.Ref] || !o.Known && o.Awaited {

@@ -62,6 +62,9 @@ func (m *maker) usedReleases(now []Used) []types.UID {
 
 // used are the released objects that Git has.
 func (m *maker) used() []Used {
+	if len(m.policy.Released) == 0 {
+		return nil
+	}
 	var found []Used
 	for ref := range m.inSet {
 		if object := m.live.object(ref); object != nil && m.policy.Released[object.GetUID()] {

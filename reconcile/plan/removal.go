@@ -39,7 +39,7 @@ type Candidate struct {
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
-		if m.inSet[ref] || m.kept[object.GetUID()] || !m.owns(object) {
+		if m.inSet[ref] || m.kept[object.GetUID()] || !m.owns(object.Unstructured) {
 			continue
 		}
 		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object)}
@@ -72,7 +72,7 @@ func (m *maker) candidates(revision string) []Candidate {
 }
 
 // recorded takes what the status has of a candidate. It is none where its removal
-// has ended NodeClaims.
+// has ended NodeClaims, unless that was before the status was restored.
 func (m *maker) recorded(c *Candidate) bool {
 	record, ok := m.live.removal(c.UID)
 	if !ok {
@@ -82,7 +82,7 @@ func (m *maker) recorded(c *Candidate) bool {
 		c.Revision = record.Revision // else it was set back once more
 	}
 	c.Recorded, c.record = true, record
-	return !begun(record)
+	return !begun(record) || m.policy.StatusOlder
 }
 
 // remains counts the NodeClaims that a vanished pool has left, and says whether
@@ -149,4 +149,8 @@ func (m *maker) back(r v1alpha1.Removal) bool {
 }
 
 // poolsInSet says whether Git has a NodePool left that may grow.
-func (m *maker) poolsInSet() bool { return len(m.growing) > 0 }
+func (m *maker) poolsInSet() bool {
+	return slices.ContainsFunc(m.objects, func(o render.Object) bool {
+		return o.Ref.Kind == render.NodePool && MayGrow(o.Desired)
+	})
+}

@@ -36,11 +36,11 @@ func TestVanishedPools(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			c.policy.Guard.MaxRemovedPools = &zero
-			live := Live{Vanished: []Vanished{{Ref: ref, UID: "old"}}, NodeClaims: c.claims, Removals: c.open, Objects: map[render.Ref]*unstructured.Unstructured{}}
+			live := Live{Vanished: []Vanished{{Ref: ref, UID: "old"}}, NodeClaims: c.claims, Removals: c.open, Objects: map[render.Ref]*Object{}}
 			if c.taken {
 				another := &unstructured.Unstructured{}
 				another.SetUID("new")
-				live.Objects[ref] = another
+				live.Objects[ref] = NewObject(another)
 			}
 			m := &maker{live: live, policy: c.policy, claims: live.claims, inSet: map[render.Ref]bool{}}
 			found := m.candidates("main@sha1:2")

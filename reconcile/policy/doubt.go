@@ -1,14 +1,15 @@
 package policy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -62,22 +63,31 @@ func (s *Step) Doubt() *v1alpha1.Withheld {
 		// Older by what its signature covers.
 		return &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: s.Snapshot.Revision, From: last.Newer.Revision}
 	}
-	return withhold(s.Before.Withheld, s.Snapshot.Revision, s.written(), s.Order)
+	return s.withhold(s.Order)
 }
 
-// written is the newest revision of which anything was written; empty where no revision
-// was ever applied whole.
-func (s *Step) written() string {
-	if s.Before.LastAppliedRevision == "" {
-		return ""
+// withhold goes by the status and by the record of what was applied, which is not restored
+// with the status: the newer of the two revisions counts.
+func (s *Step) withhold(order func(commit string) source.Order) *v1alpha1.Withheld {
+	head := s.Snapshot.Revision
+	doubt := withhold(s.Before.Withheld, head, s.Before.NewestAppliedRevision(), order)
+	if doubt != nil || s.Recorded == "" || render.CommitOf(s.Recorded) == render.CommitOf(s.Before.NewestAppliedRevision()) {
+		return doubt
 	}
-	return cmp.Or(s.Before.PartlyAppliedRevision, s.Before.LastAppliedRevision)
+	return withhold(&v1alpha1.Withheld{From: s.Recorded}, head, s.Before.NewestAppliedRevision(), order)
+}
+
+// statusIsOlder says whether only the record knows of the revision for which something is in
+// doubt: the status is as it was before.
+func (s *Step) statusIsOlder(doubt *v1alpha1.Withheld) bool {
+	return doubt != nil && s.Recorded != "" && s.Before.Withheld == nil &&
+		doubt.From == s.Recorded && render.CommitOf(s.Recorded) != render.CommitOf(s.Before.NewestAppliedRevision())
 }
 
 // askForOrder asks the Git host for the history that is not at hand, where something
 // hangs on it, and returns what is in doubt by its answer.
 func (s *Step) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha1.Withheld, found bool) {
-	if !is(planned.Doubt, v1alpha1.ReasonHistoryUnknown) || len(planned.unrecorded(s.Sync, v1alpha1.ReasonHistoryUnknown)) == 0 {
+	if !is(planned.Doubt, v1alpha1.ReasonHistoryUnknown) || len(planned.unrecorded(s.Sync, v1alpha1.ReasonHistoryUnknown)) == 0 && !planned.endsNodes() {
 		return nil, false
 	}
 	head, other := s.Snapshot.Commit, render.CommitOf(planned.Doubt.From)
@@ -92,12 +102,18 @@ func (s *Step) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha
 		s.WakeBy(s.Now.Add(s.Retry))
 		return nil, false
 	}
-	return withhold(s.Before.Withheld, s.Snapshot.Revision, s.written(), func(commit string) source.Order {
+	return s.withhold(func(commit string) source.Order {
 		if commit == other {
 			return order
 		}
 		return s.Order(commit)
 	}), true
+}
+
+// endsNodes says whether a change of the Plan that ends nodes is held, as nobody knows how HEAD
+// stands to what was applied.
+func (p Planned) endsNodes() bool {
+	return slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Reason == v1alpha1.ReasonHistoryUnknown })
 }
 
 // is says whether what HEAD lacks is in doubt for a reason.
@@ -113,7 +129,7 @@ func (p Planned) unrecorded(sync *v1alpha1.NodeSync, held string) []types.UID {
 	}
 	var left []types.UID
 	for _, c := range p.Removals {
-		if !recorded[c.UID] {
+		if !recorded[c.UID] || c.Held && c.Reason == held {
 			left = append(left, c.UID)
 		}
 	}

@@ -47,6 +47,9 @@ type Step struct {
 	// Sync is the NodeSync, which is only read, and Before its status before this pass.
 	Sync   *v1alpha1.NodeSync
 	Before v1alpha1.NodeSyncStatus
+	// Recorded is the newest revision of which anything was written, by the record of what was
+	// applied; empty where that does not say.
+	Recorded string
 	// Snapshot is the last one that was fetched; nil where there is none.
 	Snapshot *render.Snapshot
 	// Set is nil where the NodeSync is being deleted.
@@ -113,6 +116,10 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 		if planned, err = s.planWith(ctx, all, doubt); err != nil {
 			return Planned{}, err
 		}
+	}
+	if s.statusIsOlder(planned.Doubt) {
+		s.Warn("StatusOlder", fmt.Sprintf("the status is older than the record of what was applied, which has %s: it was restored, or changed by hand. What %s lacks is held",
+			render.ShortRevision(s.Recorded), render.ShortRevision(s.Snapshot.Revision)))
 	}
 	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
 	for _, used := range planned.Used {
@@ -199,6 +206,7 @@ func (s *Step) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alp
 	policy.OtherSyncs, policy.Now = s.otherSyncs(all), s.Now
 	policy.StatusLost = policy.StatusLost || is(doubt, v1alpha1.ReasonStatusLost)
 	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
+	policy.StatusOlder = s.statusIsOlder(doubt)
 	var err error
 	policy.Hosts, err = s.Hosts(ctx)
 	return policy, err

@@ -1,10 +1,10 @@
 package removal
 
 import (
+	"cmp"
 	"context"
 	"maps"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -57,11 +57,24 @@ func (s *Step) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 		return err
 	}
 	maps.Copy(owned, relabelled)
-	if err := store.Save(ctx, s.Client, s.Sync, inventory.Next(store.Record, owned, s.Live.Objects, gone)); err != nil {
+	next := inventory.Next(store.Record, owned, s.Live.Objects, gone)
+	if s.Withheld(ctx, s.Sync, s.Relabelled) == nil {
+		next.Revision = cmp.Or(s.Sync.Status.NewestAppliedRevision(), next.Revision)
+	}
+	if err := store.Save(ctx, s.Client, s.Sync, next); err != nil {
 		s.Memory.applied = nil
 		return err
 	}
 	return nil
+}
+
+// AppliedRevision is the newest revision of which anything was written, by the record; empty
+// where that was not read, or lacks it.
+func (m *Memory) AppliedRevision() string {
+	if m.applied == nil {
+		return ""
+	}
+	return m.applied.Record.Revision
 }
 
 // Recorded are the objects that this NodeSync has applied, as far as its record was read; nil
@@ -73,12 +86,6 @@ func (s *Step) Recorded() map[render.Ref]types.UID {
 	return s.Memory.applied.Record.Objects
 }
 
-// bears says whether an object has an ownership label, without a copy of all its labels.
-func bears(object *unstructured.Unstructured, label string) bool {
-	has, _, _ := unstructured.NestedString(object.Object, "metadata", "labels", v1alpha1.OwnerLabel)
-	return has == label
-}
-
 // owned are the live objects that this NodeSync has applied. Of one that is
 // recorded the label says whether it still is; to read managedFields costs more.
 func (s *Step) owned() map[render.Ref]types.UID {
@@ -87,10 +94,10 @@ func (s *Step) owned() map[render.Ref]types.UID {
 	recorded := s.Memory.applied.Record.Objects
 	owned := make(map[render.Ref]types.UID, len(recorded))
 	for ref, object := range s.Live.Objects {
-		if !bears(object, label) {
+		if object.OwnerLabel() != label {
 			continue
 		}
-		if uid := object.GetUID(); recorded[ref] == uid || owner.Owns(object) && plan.Applied(object) {
+		if uid := object.GetUID(); recorded[ref] == uid || owner.Owns(object) && plan.Applied(object.Unstructured) {
 			owned[ref] = uid
 		}
 	}

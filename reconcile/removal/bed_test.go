@@ -55,7 +55,8 @@ func newBed(t *testing.T) *bed {
 		Status: karpv1.NodeClaimStatus{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", NodeName: "node-1"},
 	}
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod", UID: "11"}}
-	return &bed{t: t, sync: sync, client: fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjects(ownedPool(), claim, sync).Build()}
+	return &bed{t: t, sync: sync, client: fake.NewClientBuilder().WithScheme(scheme).WithReturnManagedFields().WithObjects(ownedPool(), claim, sync).
+		WithIndex(&corev1.Pod{}, "status.phase", func(o client.Object) []string { return []string{string(o.(*corev1.Pod).Status.Phase)} }).Build()}
 }
 
 // living is one in which the pool is recorded.
@@ -118,6 +119,9 @@ func (b *bed) step(wanted ...render.Ref) *Step {
 		Tools: Tools{Client: b.client, Uncached: b.client, StillLeader: func(context.Context) error { return nil }, Launches: &observe.Launches{Now: func() time.Time { return now }}},
 		Sync:  b.sync.DeepCopy(), Before: b.sync, Memory: &b.memory, Now: now,
 		Set: set, Live: live, Served: true, Plan: &plan.Plan{}, Ready: observe.ByRef{},
+		Withheld: func(context.Context, *v1alpha1.NodeSync, func(context.Context) (bool, error)) *v1alpha1.Withheld {
+			return nil
+		},
 		ReadSince: func(time.Time) (bool, string, time.Time) { return true, "", time.Time{} },
 		GoesTo: func(context.Context) (func(*unstructured.Unstructured) string, error) {
 			return func(*unstructured.Unstructured) string { return "" }, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,22 +15,25 @@ import (
 // Run records what has left the repository, and takes what an earlier pass has recorded
 // one step further.
 func (s *Step) Run(ctx context.Context) (Result, error) {
-	if err := s.takeBack(ctx); err != nil {
+	reverted, err := s.takeBack(ctx)
+	if err != nil {
 		return Result{}, err
 	}
 	s.waitForOthers()
 	if _, err := s.awaitRelabelled(ctx); err != nil {
-		return Result{}, err
+		return Result{Deeds: reverted}, err
 	}
 	s.recordCandidates()
 	s.predate()
-	return s.drive(ctx, terms{arrivals: s.arrivalsGate, successor: s.successorGate, pace: s.pace()})
+	result, err := s.drive(ctx, terms{arrivals: s.arrivalsGate, successor: s.successorGate, pace: s.pace()})
+	result.Deeds = append(reverted, result.Deeds...)
+	return result, err
 }
 
 // Drain takes everything away that is ours. It was said by name, so that no
 // guard weighs it.
 func (s *Step) Drain(ctx context.Context) (Result, error) {
-	if err := s.takeBack(ctx); err != nil {
+	if _, err := s.takeBack(ctx); err != nil {
 		return Result{}, err
 	}
 	s.waitForOthers()
@@ -60,8 +64,9 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		driven = append(driven, r)
 	}
 	if len(driven) == 0 {
-		return Result{}, nil
+		return Result{}, s.settle(ctx)
 	}
+	s.Memory.settled = false
 	world := s.world()
 	if s.Region != "" {
 		var err error
@@ -109,6 +114,25 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		s.WakeBy(result.Again)
 	}
 	return Result{Deeds: result.Deeds}, errors.Join(err, unforgotten)
+}
+
+// leftEvery is how often the pods are looked at that the last removal has left without a node.
+const leftEvery = 15 * time.Second
+
+// settle looks at those pods, as long as there are any: what is recorded of them is for the next
+// removal. A daemon that has only begun does not know whether there are.
+func (s *Step) settle(ctx context.Context) error {
+	if s.Memory.settled {
+		return nil
+	}
+	left, err := teardown.Settle(ctx, s.world(), teardown.Pass{Now: s.Now, Sync: s.Before, StallAfter: s.Sync.GetStallAfter()})
+	if err != nil {
+		return err
+	}
+	if s.Memory.settled = !left; left {
+		s.WakeBy(s.Now.Add(leftEvery))
+	}
+	return nil
 }
 
 // reachPhases reports each phase that a removal came to.

@@ -55,7 +55,7 @@ func (s *Step) leaderGate(ctx context.Context) teardown.Gate {
 	if err != nil {
 		return teardown.Gate{Message: err.Error()}
 	}
-	leads, err := upgrade.Alive(ctx, s.Uncached, s.Sync.Status.Karpenter.Namespace, deployments, s.Now)
+	leads, err := upgrade.Alive(ctx, s.Uncached, s.Sync.Status.Karpenter.Namespace, deployments, s.Now, &s.Memory.lease)
 	if err != nil {
 		return teardown.Gate{Message: err.Error()}
 	}

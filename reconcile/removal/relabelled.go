@@ -29,7 +29,7 @@ func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 	var goesTo func(*unstructured.Unstructured) string
 	for ref, uid := range s.Memory.applied.Record.Objects {
 		object := s.Live.Objects[ref]
-		if object == nil || object.GetUID() != uid || bears(object, label) && (annotation == "" || owner.Owns(object)) || !plan.Applied(object) {
+		if object == nil || object.GetUID() != uid || object.OwnerLabel() == label && (annotation == "" || owner.Owns(object)) || !plan.Applied(object.Unstructured) {
 			continue
 		}
 		if goesTo == nil {
@@ -38,7 +38,7 @@ func (s *Step) relabelled(ctx context.Context) (map[render.Ref]types.UID, error)
 				return nil, err
 			}
 		}
-		if goesTo(object) == "" {
+		if goesTo(object.Unstructured) == "" {
 			found[ref] = uid
 		}
 	}

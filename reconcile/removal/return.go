@@ -15,7 +15,7 @@ import (
 
 // takeBack ends the removals of entries that Git has again. One whose object is
 // not written yet keeps its record, and is not driven on.
-func (s *Step) takeBack(ctx context.Context) error {
+func (s *Step) takeBack(ctx context.Context) ([]teardown.Deed, error) {
 	pending := map[render.Ref]bool{}
 	for _, c := range s.Plan.Changes {
 		pending[c.Ref] = true
@@ -32,17 +32,35 @@ func (s *Step) takeBack(ctx context.Context) error {
 	}
 	// The record goes first: once the status lacks the removal, nobody would look
 	// for it.
-	if err := teardown.Unrecord(ctx, s.world(), s.Sync, back...); err != nil {
-		return err
+	claims, err := teardown.Unrecord(ctx, s.world(), s.Sync, back...)
+	if err != nil {
+		return nil, err
 	}
+	var reverted []teardown.Deed
 	s.Sync.Status.Removals = slices.DeleteFunc(s.Sync.Status.Removals, func(open v1alpha1.Removal) bool {
 		if !slices.Contains(back, open.UID) {
 			return false
 		}
 		s.Event("RemovalReverted", s.whyReturned(open))
+		if s.wants(refOf(open)) {
+			reverted = append(reverted, s.reverted(open, claims[open.UID]))
+		}
 		return true
 	})
-	return nil
+	return reverted, nil
+}
+
+// reverted says what became of a removal of so many NodeClaims that Git has taken back.
+func (s *Step) reverted(r v1alpha1.Removal, claims int) teardown.Deed {
+	stay := 0
+	for i := range s.Live.NodeClaims {
+		if c := &s.Live.NodeClaims[i]; c.PoolUID == r.UID && !c.Deleting {
+			stay++
+		}
+	}
+	return teardown.Deed{Kind: r.Kind, Name: r.Name, Action: teardown.Reverted{
+		Commit: render.CommitOf(r.Revision), Ended: max(0, claims-stay), NodeClaims: claims,
+	}}
 }
 
 // whyReturned says why a removal has ended before its time.

@@ -23,6 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -82,6 +83,9 @@ type Step struct {
 	// ReadSince says whether Git was read since a time; if not, why, and when the next pass
 	// is wanted, which reads it: zero where that is a retry.
 	ReadSince func(at time.Time) (read bool, why string, wake time.Time)
+	// Withheld is why it is in doubt that what the revision lacks was taken out of Git, as
+	// the status is to keep it; nil where it was.
+	Withheld func(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) *v1alpha1.Withheld
 	// Left plans for a NodeSync that has nothing in Git any more.
 	Left func(ctx context.Context, live plan.Live) (*plan.Plan, error)
 }
@@ -115,6 +119,10 @@ type Memory struct {
 	absent  map[string]teardown.Absence
 	// evicted are the NodeClaims that end and whose pods are noted.
 	evicted map[types.UID]bool
+	// settled says that no pod is left without a node by a removal.
+	settled bool
+	// lease is the newest renewal of the lease of Karpenter's controller.
+	lease upgrade.Renewal
 	// diagnosedAt is when what keeps the nodes of removals was looked for.
 	diagnosedAt time.Time
 }

@@ -2,9 +2,11 @@ package removal
 
 import (
 	"slices"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/render"
@@ -18,21 +20,49 @@ func (s *Step) successorGate(r v1alpha1.Removal) teardown.Gate {
 		return teardown.Gate{Open: true}
 	}
 	var unfit []string
+	var room teardown.Room
 	for _, object := range s.Set.Objects {
 		if object.Ref.Kind != render.NodePool {
 			continue
 		}
 		why := s.unfit(object.Ref)
 		if why == "" {
-			return teardown.Gate{Open: true}
+			if !s.joins(&room, object.Ref) {
+				return teardown.Gate{Open: true}
+			}
+			continue
 		}
 		unfit = append(unfit, object.Ref.String()+" "+why)
+	}
+	if room.Pools != "" {
+		return teardown.Gate{Open: true, Room: &room}
 	}
 	if len(unfit) == 0 {
 		return teardown.Gate{Message: "Git has no NodePool that could take the pods: add one, or set guard.allowLastPool"}
 	}
 	slices.Sort(unfit)
 	return teardown.Gate{Message: "no NodePool could take the pods: " + finding.Some(unfit)}
+}
+
+// joins adds to the room what a NodePool that could take pods has left of its limits, and says
+// whether there is a limit still: of a resource that one of them does not limit there is none.
+func (s *Step) joins(room *teardown.Room, ref render.Ref) bool {
+	left := plan.LimitsLeft(s.Live.Objects[ref].Unstructured)
+	if room.Pools == "" {
+		room.Pools, room.Left = ref.String()+" has", left
+		return len(left) > 0
+	}
+	room.Pools = "the NodePools of Git together have"
+	for name, before := range room.Left {
+		more, limited := left[name]
+		if !limited {
+			delete(room.Left, name)
+			continue
+		}
+		before.Add(more)
+		room.Left[name] = before
+	}
+	return len(room.Left) > 0
 }
 
 // successorWanted says whether pods have to find a place elsewhere. They have not
@@ -55,14 +85,45 @@ func (s *Step) unfit(ref render.Ref) string {
 	if ready := s.Ready[ref]; !ready.Ready {
 		return "is not Ready"
 	}
-	if !plan.MayGrow(live) {
+	if !plan.MayGrow(live.Unstructured) {
 		return "may not grow: it is static or has a limit of 0"
 	}
-	if limit := plan.LimitReached(live); limit != "" {
+	if limit := plan.LimitReached(live.Unstructured); limit != "" {
 		return "has reached its limit of " + limit
 	}
 	if _, failing := s.Launches.Failed(ref.Name); failing {
 		return "fails to launch nodes"
 	}
+	if late := s.unregistered(ref.Name); late != "" {
+		return "has nodes that do not register: NodeClaim/" + late
+	}
+	if !observe.Registers(live).Ready {
+		return "has nodes that do not register (NodeRegistrationHealthy is False until one does, or its definition changes)"
+	}
 	return ""
+}
+
+// unregistered names the oldest NodeClaim of a pool that has an instance and whose node should
+// have registered by now, unless the node of a newer one has: it was bad luck then.
+func (s *Step) unregistered(pool string) string {
+	var registered time.Time
+	var late *plan.NodeClaim
+	for i := range s.Live.NodeClaims {
+		c := &s.Live.NodeClaims[i]
+		switch {
+		case c.Pool != pool:
+		case c.Node != "":
+			if c.Created.After(registered) {
+				registered = c.Created
+			}
+		case c.ProviderID != "" && !s.Now.Before(c.Created.Add(observe.RegistersWithin)):
+			if late == nil || c.Created.Before(late.Created) {
+				late = c
+			}
+		}
+	}
+	if late == nil || registered.After(late.Created) {
+		return ""
+	}
+	return late.Name
 }

@@ -183,7 +183,7 @@ func TestNodesThatAPoolLeavesBehind(t *testing.T) {
 			s.Live.Objects = nil
 			s.Live.NodeClaims = []plan.NodeClaim{c.claim}
 			if c.pool != nil {
-				s.Live.Objects = map[render.Ref]*unstructured.Unstructured{general: c.pool}
+				s.Live.Objects = map[render.Ref]*plan.Object{general: plan.NewObject(c.pool)}
 			}
 			for range 2 {
 				if err := s.reportLostPools(t.Context(), []inventory.Entry{{Ref: general, UID: "p1"}}); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestLongWaysOfSymlinks: a name may lead over forty symlinks, and not through folders
@@ -43,15 +44,15 @@ func TestHistoryEndsWithItsContext(t *testing.T) {
 	c.mustFetch(t, v1alpha1.GitRef{})
 	head := h.commit(t, "main", files{"a.yaml": "2"})
 	inputs := inputsOf(t, c.mustFetch(t, v1alpha1.GitRef{}), "a.yaml")
-	if changed, known := c.git.Since(t.Context(), c.request.Key, applied, inputs, 50); !known || len(changed) != 1 || changed[0] != head {
+	if changed, known := c.git.Since(t.Context(), c.request.Key, applied, render.Read{Inputs: inputs, Known: true}, 50); !known || len(changed) != 1 || changed[0] != head {
 		t.Fatalf("changed by %v, %t", changed, known)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if changed, known := c.git.Since(ended, c.request.Key, applied, inputs, 50); known {
+	if changed, known := c.git.Since(ended, c.request.Key, applied, render.Read{Inputs: inputs, Known: true}, 50); known {
 		t.Errorf("it went on to %v", changed)
 	}
-	if _, err := c.git.FindSince(ended, c.request, applied, inputs, 50); !errors.As(err, new(*source.HistoryError)) {
+	if _, err := c.git.FindSince(ended, c.request, applied, render.Read{Inputs: inputs, Known: true}, 50); !errors.As(err, new(*source.HistoryError)) {
 		t.Errorf("it went on: %v", err)
 	}
 }

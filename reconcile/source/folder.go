@@ -73,3 +73,12 @@ func (f folder) Identity(name string) (string, error) {
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
+
+// regular refuses what is neither a file nor a folder, before it is opened: to open a named
+// pipe is to wait for another process to write to it. What is not there is for others to say.
+func (f folder) regular(name string) error {
+	if info, err := f.filesOnDisk.Stat(name); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return render.ErrIrregular
+	}
+	return nil
+}

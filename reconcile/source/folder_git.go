@@ -15,6 +15,9 @@ func (f folder) Open(name string) (fs.File, error) {
 	if f.isGits(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
+	if err := f.regular(name); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
 	return f.filesOnDisk.Open(name)
 }
 
@@ -22,6 +25,9 @@ func (f folder) Open(name string) (fs.File, error) {
 func (f folder) ReadFile(name string) ([]byte, error) {
 	if f.isGits(name) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	if err := f.regular(name); err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
 	return f.filesOnDisk.ReadFile(name)
 }

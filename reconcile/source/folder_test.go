@@ -1,13 +1,16 @@
 package source_test
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/render"
@@ -92,6 +95,39 @@ func TestAFolderHasNothingOfGits(t *testing.T) {
 	}
 	if entries, err := fs.ReadDir(folder.FS, "."); err != nil || len(entries) != 1 {
 		t.Errorf("listed: %v, %v", entries, err)
+	}
+}
+
+// TestAFolderHasRegularFilesOnly: opening a named pipe waits for another process to write to it.
+func TestAFolderHasRegularFilesOnly(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("pipe", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := source.Folder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pipe", "link"} {
+		for op, read := range map[string]func() error{
+			"open":     func() error { _, err := folder.FS.Open(name); return err },
+			"read":     func() error { _, err := fs.ReadFile(folder.FS, name); return err },
+			"identify": func() error { _, err := folder.FS.(render.Identified).Identity(name); return err },
+		} {
+			done := make(chan error, 1)
+			go func() { done <- read() }()
+			select {
+			case err := <-done:
+				if !errors.Is(err, render.ErrIrregular) || !strings.Contains(err.Error(), name) {
+					t.Errorf("%s %s: %v", op, name, err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s %s waits", op, name)
+			}
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package source
 import (
 	"context"
 	"errors"
-	"maps"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -19,7 +18,7 @@ import (
 //
 // There is no commit where applied is HEAD or a later one: the branch was set back.
 // Where the two histories have parted, all of HEAD's side counts.
-func (g *Git) Since(ctx context.Context, key, applied string, inputs render.Inputs, limit int) (changed []string, known bool) {
+func (g *Git) Since(ctx context.Context, key, applied string, read render.Read, limit int) (changed []string, known bool) {
 	g.mu.Lock()
 	held := g.holds[key]
 	g.mu.Unlock()
@@ -30,7 +29,7 @@ func (g *Git) Since(ctx context.Context, key, applied string, inputs render.Inpu
 	if !whole {
 		return nil, false
 	}
-	changed, err := held.store.changing(ctx, commits, inputs)
+	changed, err := held.store.changing(ctx, commits, read)
 	return changed, err == nil
 }
 
@@ -41,7 +40,7 @@ func (g *Git) Since(ctx context.Context, key, applied string, inputs render.Inpu
 // The error is a *HistoryError where applied cannot be found, since it was
 // rewritten or lies further back, or where the host or the limits of the store
 // do not let the history be seen; the context's; or one of Fetch's.
-func (g *Git) FindSince(ctx context.Context, req Request, applied string, inputs render.Inputs, limit int) ([]string, error) {
+func (g *Git) FindSince(ctx context.Context, req Request, applied string, read render.Read, limit int) ([]string, error) {
 	ctx, cancel := g.bound(ctx)
 	defer cancel()
 	g.mu.Lock()
@@ -51,7 +50,7 @@ func (g *Git) FindSince(ctx context.Context, req Request, applied string, inputs
 		return nil, &HistoryError{Since: applied, Reason: "nothing is known of it"}
 	}
 	if commits, whole := held.known(plumbing.NewHash(applied), limit); whole {
-		return held.store.changing(ctx, commits, inputs)
+		return held.store.changing(ctx, commits, read)
 	}
 	s := held.using
 	if err := s.lock(ctx); err != nil {
@@ -62,7 +61,7 @@ func (g *Git) FindSince(ctx context.Context, req Request, applied string, inputs
 	if err != nil {
 		return nil, classify(ctx, err, req)
 	}
-	return s.store.changing(ctx, commits, inputs)
+	return s.store.changing(ctx, commits, read)
 }
 
 // known lists the commits where the store of the last Snapshot has all of them. It
@@ -145,44 +144,12 @@ func (g *Git) bring(ctx context.Context, s *store, req Request, commit plumbing.
 		return err
 	}
 	defer func() { _ = res.Close() }()
+	before := s.bytes
 	err = s.ingest(ctx, unpacked(r, res), limit)
+	s.cloned += s.bytes - before // a new clone would need the same once more
 	var large *LimitError
 	if errors.Is(err, errTooMuch) || errors.As(err, &large) {
 		err = refused("the commits before it are larger than the store may grow")
 	}
 	return err
-}
-
-// changing picks the commits that changed an input.
-func (s *store) changing(ctx context.Context, commits []*visit, inputs render.Inputs) ([]string, error) {
-	read := newListings()
-	at := func(commit plumbing.Hash) (render.Inputs, error) {
-		root, err := s.root(commit)
-		if err != nil {
-			return nil, &StoreError{Err: err}
-		}
-		t := newTree(s, root, commit.String(), 0)
-		t.listings = read
-		return inputs.At(render.Snapshot{FS: t}.Within(ctx, commit.String(), render.Reading))
-	}
-	var changed []string
-	for _, c := range commits {
-		now, err := at(c.hash)
-		before := inputs.Absent()
-		if err == nil && len(c.parents) > 0 {
-			before, err = at(c.parents[0])
-		}
-		var link *SymlinkError
-		switch {
-		case ctx.Err() != nil:
-			return nil, &HistoryError{Since: commits[len(commits)-1].hash.String(), Reason: "to find out which commits have changed the definitions takes too long"}
-		case errors.As(err, &link): // nobody can tell, so that it may have
-			changed = append(changed, c.hash.String())
-		case err != nil:
-			return nil, err
-		case !maps.Equal(now, before):
-			changed = append(changed, c.hash.String())
-		}
-	}
-	return changed, nil
 }

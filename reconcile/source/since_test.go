@@ -3,6 +3,7 @@ package source_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func inputsOf(t *testing.T, s *render.Snapshot, names ...string) render.Inputs {
 
 func (c *client) since(t *testing.T, applied string, inputs render.Inputs, limit int) ([]string, error) {
 	t.Helper()
-	return c.git.FindSince(t.Context(), c.request, applied, inputs, limit)
+	return c.git.FindSince(t.Context(), c.request, applied, render.Read{Inputs: inputs, Known: true}, limit)
 }
 
 func wantSince(t *testing.T, c *client, applied string, inputs render.Inputs, want ...string) {
@@ -256,5 +257,35 @@ func TestSinceWaitsForNobodysFetch(t *testing.T) {
 	close(goesOn)
 	if err := <-ended; err == nil {
 		t.Error("the fetch that hung has found something, and nothing is served")
+	}
+}
+
+// TestAHistoryIsAskedForOnce: the commits before a clone may be larger than the clone itself, and
+// are no reason to clone again at each push.
+func TestAHistoryIsAskedForOnce(t *testing.T) {
+	h := newHost(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	large := func() string {
+		var s strings.Builder
+		for range 20_000 {
+			fmt.Fprintf(&s, "%x\n", random.Uint64())
+		}
+		return s.String()
+	}
+	applied := ""
+	for range 6 {
+		applied = h.commit(t, "main", files{"large": large(), "a.yaml": "a"})
+	}
+	head := h.commit(t, "main", files{"a.yaml": "b"})
+	c := newClient(t, h.url, source.Options{})
+	for i := range 5 {
+		s := c.mustFetch(t, v1alpha1.GitRef{})
+		if _, err := c.since(t, applied, inputsOf(t, s, "a.yaml"), 50); err != nil {
+			t.Fatal(err)
+		}
+		if packs := h.packs.Swap(0); i > 0 && packs != 1 {
+			t.Errorf("push %d took %d packs", i, packs)
+		}
+		applied, head = head, h.commit(t, "main", files{"a.yaml": fmt.Sprint(i)})
 	}
 }

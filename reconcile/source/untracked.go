@@ -47,7 +47,7 @@ func Untracked(root, below string) ([]string, error) {
 func gitFolder(root string) (string, error) {
 	git := filepath.Join(root, ".git")
 	info, err := os.Stat(git)
-	if err == nil && !info.IsDir() {
+	if err == nil && info.Mode().IsRegular() {
 		var text []byte
 		if text, err = os.ReadFile(git); err == nil {
 			to, _ := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")

@@ -64,6 +64,15 @@ type DeleteObject struct {
 	ResourceVersion string
 }
 
+// Reverted is nothing to do: a commit has taken the removal back that another one had begun.
+type Reverted struct {
+	// Commit is the one that had taken the entry out of Git.
+	Commit string
+	// Ended is how many of NodeClaims were ended by then.
+	Ended, NodeClaims int
+}
+
+func (Reverted) action()        {}
 func (AskEC2) action()          {}
 func (Reread) action()          {}
 func (Note) action()            {}
@@ -76,6 +85,9 @@ func (AskLeader) action()       {}
 func (DeleteNodeClaim) action() {}
 func (DeleteObject) action()    {}
 
+func (r Reverted) String() string {
+	return fmt.Sprintf("reverted when %d of %d nodes were ended", r.Ended, r.NodeClaims)
+}
 func (AskEC2) String() string { return "ask EC2" }
 func (Reread) String() string { return "read past the cache" }
 func (n Note) String() string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,10 +115,7 @@ const soon = time.Second
 // Drive takes each removal one step further: it observes, has Next decide, asks
 // what Next wants to know, writes the record, and acts.
 func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (Result, error) {
-	d := &drive{
-		World: w, Pass: p, evicted: map[types.UID]bool{}, result: Result{AskedAt: p.AskedAt, Absent: p.Absent, Evicted: p.Evicted, DiagnosedAt: p.DiagnosedAt},
-		pods: podReader{reader: w.Live, read: map[podsOf][]ownedPod{}},
-	}
+	d := newDrive(w, p)
 	for _, r := range removals {
 		it := &item{before: r, after: r}
 		if _, it.known = render.KindOf(r.Kind); !it.known {
@@ -131,6 +129,13 @@ func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (R
 		d.wake(it)
 	}
 	return d.result, err
+}
+
+func newDrive(w World, p Pass) *drive {
+	return &drive{
+		World: w, Pass: p, evicted: map[types.UID]bool{}, result: Result{AskedAt: p.AskedAt, Absent: p.Absent, Evicted: p.Evicted, DiagnosedAt: p.DiagnosedAt},
+		pods: podReader{reader: w.Live, read: map[podsOf][]ownedPod{}, needs: map[string]corev1.ResourceList{}},
+	}
 }
 
 // drive is one Drive under way.
@@ -264,6 +269,11 @@ func (d *drive) answer(ctx context.Context) (answered bool, err error) {
 			case ReadPods:
 				if it.seen.Pods, err = d.pods.readPods(ctx, a.Nodes, append(d.records.workloads(), d.evictedOf()...)); err != nil {
 					return false, err
+				}
+				if it.seen.Pods.Waiting == "" {
+					if it.seen.Pods.Waiting, err = d.awaitLeft(ctx); err != nil {
+						return false, err
+					}
 				}
 				answered = true
 			case AskLeader:

@@ -1,6 +1,7 @@
 package teardown
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,5 +46,32 @@ func TestDriveAClassInUse(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"default Gone"}, s.pass()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestDriveALargeStaticPoolAtOnce: in one step, however many nodes it has.
+func TestDriveALargeStaticPoolAtOnce(t *testing.T) {
+	s := newStage(t, pool("fixed", "fixed-uid", map[string]any{"replicas": int64(25)}))
+	for i := range 25 {
+		s.launch(fmt.Sprintf("n%02d", i), "fixed", "fixed-uid")
+	}
+	s.find(render.NodePool, "fixed", "fixed-uid")
+	s.expect("recorded", "fixed Pacing")
+	s.expect("all of it", "fixed Draining", "scale to 0")
+}
+
+// TestDriveAStaticPoolThatKarpenterPassesOver: nobody ends a node, and it says why that may be.
+func TestDriveAStaticPoolThatKarpenterPassesOver(t *testing.T) {
+	s := paced(t, pool("fixed", "fixed-uid", map[string]any{"replicas": int64(3)}))
+	for _, name := range []string{"a", "b", "c"} {
+		s.launch(name, "fixed", "fixed-uid")
+	}
+	s.find(render.NodePool, "fixed", "fixed-uid")
+	s.expect("recorded", "fixed Pacing")
+	s.expect("one less", "fixed Draining", "scale to 2")
+	s.expect("Karpenter does nothing", "fixed Draining")
+	const want = "waiting for Karpenter to end the nodes beyond spec.replicas: it ends none while its feature gate StaticCapacity is off"
+	if r := s.sync.Status.Removals[0]; r.Message != want {
+		t.Errorf("it says %q", r.Message)
 	}
 }

@@ -95,6 +95,9 @@ type Gate struct {
 	// Message says, where the gate is closed, what it waits for. It does not
 	// change by itself.
 	Message string
+	// Room is, of an open gate of the successor, what the NodePools that could take pods have
+	// left of their limits; nil where one of them has none.
+	Room *Room
 }
 
 // Claim is one NodeClaim of a pool.

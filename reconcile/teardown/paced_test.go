@@ -28,13 +28,19 @@ func paced(t *testing.T, objects ...client.Object) *stage {
 // replica is a pod of a ReplicaSet; without a node it is Pending.
 func (s *stage) replica(name, of, node string) {
 	s.t.Helper()
+	s.requests(name, of, node, nil)
+}
+
+// requests is one that requests something of its node.
+func (s *stage) requests(name, of, node string, what corev1.ResourceList) {
+	s.t.Helper()
 	yes := true
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: name, UID: types.UID("uid-" + name),
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: of, UID: types.UID("uid-" + of), Controller: &yes}},
 		},
-		Spec:   corev1.PodSpec{NodeName: node},
+		Spec:   corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: what}}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	if node == "" {

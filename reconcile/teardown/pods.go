@@ -28,6 +28,8 @@ type Pods struct {
 	// Workloads are those with pods on the nodes that are ended next, as far as the
 	// record lacks them.
 	Workloads []Workload
+	// Needs is what the pods of each of these nodes request that are evicted from it.
+	Needs map[string]corev1.ResourceList
 }
 
 // Workload is the controller of pods that were evicted, or are about to be.
@@ -52,6 +54,7 @@ func (w Workload) String() string { return w.Kind + " " + w.Namespace + "/" + w.
 type podReader struct {
 	reader client.Reader
 	read   map[podsOf][]ownedPod
+	needs  map[string]corev1.ResourceList
 }
 
 // podsOf are the pods of one phase in one namespace.
@@ -65,9 +68,10 @@ type ownedPod struct {
 	name       string
 	uid, owner types.UID
 	made       metav1.Time
-	// unready says that it has a condition Ready that is not True.
-	unready bool
-	node    string
+	// pending says that it does not run, and unready that it has a condition Ready that is not
+	// True.
+	pending, unready bool
+	node             string
 }
 
 // readPods answers ReadPods: noted are the workloads in the records of all open
@@ -77,7 +81,7 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, noted []Worklo
 	if err != nil {
 		return nil, err
 	}
-	answer := &Pods{}
+	answer := &Pods{Needs: p.needs}
 	known := map[types.UID]bool{}
 	for _, w := range noted {
 		known[w.UID] = true
@@ -112,10 +116,16 @@ func (p *podReader) onNodes(ctx context.Context, nodes []string) ([]Workload, er
 		if err := p.reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
 			return nil, fmt.Errorf("read the pods of node %s before its NodeClaim is ended: %w", node, err)
 		}
+		needs := corev1.ResourceList{}
+		p.needs[node] = needs
 		for i := range pods.Items {
 			pod := &pods.Items[i]
 			owner := metav1.GetControllerOf(pod)
-			if owner == nil || known[owner.UID] || !drains(pod) {
+			if owner == nil || !drains(pod) {
+				continue
+			}
+			add(needs, requests(pod))
+			if known[owner.UID] {
 				continue
 			}
 			known[owner.UID] = true
@@ -157,26 +167,37 @@ func (p *podReader) note(ctx context.Context, w *Workload) error {
 // run yet, or is not Ready; empty where there is none. As many may be not Ready as were
 // before: a workload that was broken holds nothing up.
 func (p *podReader) waiting(ctx context.Context, w Workload) (string, error) {
-	pending, err := p.of(ctx, w, corev1.PodPending)
-	if err != nil {
+	pods, err := p.unfinished(ctx, w)
+	if err != nil || len(pods) == 0 {
 		return "", err
 	}
-	made := func(pod ownedPod) bool { return !slices.Contains(w.Pending, pod.uid) }
-	if n, first := count(pending, made); n > 0 {
-		return fmt.Sprintf("waiting for pod %s/%s of %s %s to run before the next NodeClaim is ended", w.Namespace, first, w.Kind, w.Name), nil
+	first := slices.MinFunc(pods, func(a, b ownedPod) int { return cmp.Compare(a.name, b.name) })
+	to := "be Ready"
+	if first.pending {
+		to = "run"
 	}
-	if w.Newest.IsZero() {
-		return "", nil // noted by an older version, or without a pod
+	return fmt.Sprintf("waiting for pod %s/%s of %s %s to %s before the next NodeClaim is ended", w.Namespace, first.name, w.Kind, w.Name, to), nil
+}
+
+// unfinished are those pods: the ones that do not run, or where all do those that are not Ready.
+func (p *podReader) unfinished(ctx context.Context, w Workload) ([]ownedPod, error) {
+	pending, err := p.of(ctx, w, corev1.PodPending)
+	if err != nil {
+		return nil, err
+	}
+	pending = slices.DeleteFunc(pending, func(pod ownedPod) bool { return slices.Contains(w.Pending, pod.uid) })
+	if len(pending) > 0 || w.Newest.IsZero() { // zero: noted by an older version, or without a pod
+		return pending, nil
 	}
 	running, err := p.of(ctx, w, corev1.PodRunning)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	unready := func(pod ownedPod) bool { return pod.unready && w.Newest.Before(&pod.made) }
-	if n, first := count(running, unready); n > w.Unready {
-		return fmt.Sprintf("waiting for pod %s/%s of %s %s to be Ready before the next NodeClaim is ended", w.Namespace, first, w.Kind, w.Name), nil
+	running = slices.DeleteFunc(running, func(pod ownedPod) bool { return !pod.unready || !w.Newest.Before(&pod.made) })
+	if len(running) <= w.Unready {
+		return nil, nil
 	}
-	return "", nil
+	return running, nil
 }
 
 // count counts pods, and names the first by name.
@@ -198,25 +219,30 @@ const podsAtATime = 500
 // of are the pods of a workload in a phase: Pending are those that are not scheduled, or
 // not started yet.
 func (p *podReader) of(ctx context.Context, w Workload, phase corev1.PodPhase) ([]ownedPod, error) {
-	key := podsOf{w.Namespace, phase}
-	all, read := p.read[key]
-	for page := ""; !read; {
-		pods := &corev1.PodList{}
-		if err := p.reader.List(ctx, pods, client.InNamespace(w.Namespace), client.MatchingFields{"status.phase": string(phase)}, client.Limit(podsAtATime), client.Continue(page)); err != nil {
-			return nil, fmt.Errorf("read the pods of namespace %s that are %s: %w", w.Namespace, phase, err)
-		}
-		all = append(all, owned(pods.Items)...)
-		page = pods.Continue
-		read = page == ""
-	}
-	p.read[key] = all
+	all, err := p.in(ctx, podsOf{w.Namespace, phase})
 	var mine []ownedPod
 	for _, pod := range all {
 		if pod.owner == w.UID {
 			mine = append(mine, pod)
 		}
 	}
-	return mine, nil
+	return mine, err
+}
+
+// in are the pods of one phase in one namespace that have a controller.
+func (p *podReader) in(ctx context.Context, key podsOf) ([]ownedPod, error) {
+	all, read := p.read[key]
+	for page := ""; !read; {
+		pods := &corev1.PodList{}
+		if err := p.reader.List(ctx, pods, client.InNamespace(key.namespace), client.MatchingFields{"status.phase": string(key.phase)}, client.Limit(podsAtATime), client.Continue(page)); err != nil {
+			return nil, fmt.Errorf("read the pods of namespace %s that are %s: %w", key.namespace, key.phase, err)
+		}
+		all = append(all, owned(pods.Items)...)
+		page = pods.Continue
+		read = page == ""
+	}
+	p.read[key] = all
+	return all, nil
 }
 
 // owned keeps of pods what is asked about.
@@ -231,7 +257,7 @@ func owned(pods []corev1.Pod) []ownedPod {
 		unready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
 		})
-		kept = append(kept, ownedPod{name: pod.Name, uid: pod.UID, owner: owner.UID, made: pod.CreationTimestamp, unready: unready, node: pod.Spec.NodeName})
+		kept = append(kept, ownedPod{name: pod.Name, uid: pod.UID, owner: owner.UID, made: pod.CreationTimestamp, pending: pod.Status.Phase == corev1.PodPending, unready: unready, node: pod.Spec.NodeName})
 	}
 	return kept
 }

@@ -1,8 +1,11 @@
 package teardown
 
 import (
+	"fmt"
 	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
@@ -81,6 +84,8 @@ func draining(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	fresh, _ := o.news()
 	switch {
+	case o.passedOver(left):
+		s.message = "waiting for Karpenter to end the nodes beyond spec.replicas: it ends none while its feature gate StaticCapacity is off"
 	case len(left) == 0, len(fresh) > 0:
 	case o.Turn.Ends > 0:
 		s = s.ends(o, left)
@@ -90,10 +95,20 @@ func draining(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	return s.asking(o), false
 }
 
+// passedOver says that a static pool is to have fewer nodes than run, and Karpenter has not
+// chosen any that goes.
+func (o Observation) passedOver(left []Claim) bool {
+	return o.alive() && o.Static && o.Replicas > 0 && o.Replicas < len(left) && len(left) == len(o.NodeClaims) && o.Turn.Ends == 0
+}
+
 // ends ends the next NodeClaims. Who owns the pods on their nodes is noted before,
 // so that it is known whose pods have to run again before the ones after.
 func (s step) ends(o Observation, left []Claim) step {
 	next := o.next(left)
+	fits, lacks := len(next), corev1.ResourceName("")
+	if o.Pods != nil {
+		fits, lacks = o.fitting(next)
+	}
 	switch {
 	case !o.Fresh:
 		s.actions = []Action{Reread{}}
@@ -101,6 +116,8 @@ func (s step) ends(o Observation, left []Claim) step {
 		s.actions = []Action{ReadPods{Nodes: nodesOf(next)}}
 	case o.Pods != nil && o.Pods.Waiting != "":
 		s.reason, s.message = ReasonPodsPending, o.Pods.Waiting
+	case fits == 0 && len(next) > 0:
+		s.reason, s.message = ReasonSuccessorMissing, fmt.Sprintf("the pods of node %s request more %s than %s left of its limits: raise them", next[0].Node, lacks, o.Successor.Room.Pools)
 	case o.Leader == nil:
 		s.actions = []Action{AskLeader{}}
 	case !o.Leader.Open:
@@ -110,7 +127,10 @@ func (s step) ends(o Observation, left []Claim) step {
 		if o.Pods != nil && len(o.Pods.Workloads) > 0 {
 			s.actions = []Action{Note{Workloads: o.Pods.Workloads}}
 		}
-		ends := o.endsOf(next, len(left))
+		if fits < len(next) {
+			o.Turn.Ends = min(o.Turn.Ends, fits)
+		}
+		ends := o.endsOf(next[:fits], len(left))
 		s.actions, s.moves = append(s.actions, ends...), len(ends) > 0
 	}
 	return s

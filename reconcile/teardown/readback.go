@@ -56,7 +56,9 @@ func (d *drive) saveRecords(ctx context.Context) error {
 			case Note:
 				noted = d.records.note(it, a) || noted
 			case Forget:
-				d.records.forget(it.before.UID)
+				if err := d.forget(ctx, it); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -17,7 +17,8 @@ import (
 )
 
 // RecordName is the name of the ConfigMap that holds the records of a NodeSync's
-// open removals, a key for each object's UID. It exists while there are any.
+// open removals, and of pods that earlier ones have left without a node, a key for each object's
+// UID. It exists while there are any.
 func RecordName(nodeSync string) string { return v1alpha1.ObjectName("plumbline-", nodeSync) }
 
 // record is what has to outlive a crash of one removal.
@@ -33,7 +34,13 @@ type record struct {
 	NodeClaims int `json:"nodeClaims,omitempty"`
 	// Workloads are those whose pods were evicted, the newest last.
 	Workloads []Workload `json:"workloads,omitempty"`
+	// Left are the pods that the removal has left without a node. The rest of the record has
+	// gone with it.
+	Left []LeftPod `json:"left,omitempty"`
 }
+
+// over says that the removal is, and the record only about pods that it has left.
+func (r record) over() bool { return r.Left != nil }
 
 // Growth is how far a pool may grow by itself.
 type Growth struct {

@@ -31,6 +31,9 @@ type InstallController struct{}
 // enough, and if not why they do not come up.
 type Diagnose struct{}
 
+// FindEarlier asks Helm's history for a release to go back to, where the status has none.
+type FindEarlier struct{}
+
 // RollBack brings the main chart again as it was at a revision.
 type RollBack struct{ Revision int32 }
 
@@ -55,6 +58,7 @@ func (InstallCRDs) action()       {}
 func (InstallController) action() {}
 func (Diagnose) action()          {}
 func (RollBack) action()          {}
+func (FindEarlier) action()       {}
 func (Wait) action()              {}
 func (Hold) action()              {}
 func (Stall) action()             {}
@@ -67,6 +71,7 @@ func (Migrate) String() string           { return "migrate stored objects" }
 func (InstallCRDs) String() string       { return "install the CRD chart" }
 func (InstallController) String() string { return "install the main chart" }
 func (Diagnose) String() string          { return "ask the pods" }
+func (FindEarlier) String() string       { return "look for an earlier release" }
 func (r RollBack) String() string        { return fmt.Sprintf("roll back to revision %d", r.Revision) }
 func (w Wait) String() string            { return fmt.Sprintf("wait for %s: %s", w.On, w.Message) }
 func (h Hold) String() string            { return "hold: " + h.Message }

@@ -62,7 +62,7 @@ func TestAlive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := fake.NewClientBuilder().WithObjects(c.objects...).Build()
-			got, err := Alive(t.Context(), reader, "kube-system", []appsv1.Deployment{*deployment()}, now)
+			got, err := Alive(t.Context(), reader, "kube-system", []appsv1.Deployment{*deployment()}, now, &Renewal{})
 			if err != nil || got.Ready != (c.want == "") || !strings.Contains(got.Message, c.want) {
 				t.Errorf("Alive() = %+v, %v, want %q", got, err, c.want)
 			}

@@ -110,7 +110,8 @@ func installController(k v1alpha1.KarpenterStatus, s Seen, now time.Time) (v1alp
 }
 
 // rollOut waits for the controller. It counts as good once it is up and leads;
-// where it takes too long there is a way back, unless it is the first.
+// where it takes too long there is a way back, unless it is the first. Where the status was
+// lost, Helm's history tells whether it is.
 func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Duration) (v1alpha1.KarpenterStatus, Action) {
 	overdue := now.Sub(k.Target.Since.Time) >= timeout
 	switch {
@@ -124,14 +125,23 @@ func rollOut(k v1alpha1.KarpenterStatus, s Seen, now time.Time, timeout time.Dur
 		return k, Wait{On: "Controller", Message: s.Rollout.Message}
 	case s.Cause == "":
 		return k, Diagnose{}
-	case k.Controller == nil:
+	case k.Controller == nil && !s.Searched:
+		return k, FindEarlier{}
+	case k.Controller == nil && s.Earlier == nil:
 		return k, Fail{Message: fmt.Sprintf("Karpenter %s does not come up, and there is no earlier release to go back to: %s", k.Target.Version, s.Cause)}
 	}
 	message := fmt.Sprintf("Karpenter %s did not come up: %s", k.Target.Version, s.Cause)
+	if k.Controller == nil {
+		k.Version, k.Identity, k.Controller = s.Earlier.Version, earlier, s.Earlier
+	}
 	k = at(k, v1alpha1.ChartRollingBack, now)
 	k.Target.Message = message
 	return k, Record{}
 }
+
+// earlier is the identity of a release that was found in Helm's history: what it was made from
+// is not known.
+const earlier = "found in Helm's history"
 
 // rollBack waits for the release before. One that is overdue, and of which no replica
 // leads, needs a person; it is asked about all the same.

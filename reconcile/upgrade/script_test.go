@@ -25,6 +25,7 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // where the charts are then.
 //
 //	installed VERSION|nothing   begin
+//	lost                        the status is
 //	want VERSION                what Git says from now on
 //	after DURATION              let time pass
 //	pass WORD…                  one pass; what is not said is as it should be
@@ -75,7 +76,9 @@ type player struct {
 	crds, controller int32
 	running          string
 	expected         []string
-	claims           []observe.Claim
+	// earlier is the release before in Helm's history.
+	earlier *v1alpha1.ReleaseStatus
+	claims  []observe.Claim
 }
 
 // play keeps the lines of a script and answers its passes.
@@ -112,6 +115,8 @@ func (p *player) act(t *testing.T, line string) string {
 			p.status.Version, p.status.Identity = v, "identity of "+v
 			p.status.CRDs, p.status.Controller = p.release(p.crds, v), p.release(p.controller, v)
 		}
+	case "lost":
+		p.status = v1alpha1.KarpenterStatus{}
 	case "want":
 		p.want = Want{Version: words[1], Identity: "identity of " + words[1]}
 	case "after":
@@ -213,6 +218,9 @@ func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 		return true
 	case InstallController:
 		if p.running != p.want.Version {
+			if p.running != "" {
+				p.earlier = p.release(p.controller, p.running)
+			}
 			p.controller++
 			p.running, s.Rollout.Ready = p.want.Version, false
 		}
@@ -223,6 +231,9 @@ func (p *player) do(action Action, s *Seen, said map[string]bool) bool {
 			s.Rollout = observe.Readiness{Ready: true, Message: "1 of 2 replicas"}
 		}
 		s.Cause = "pod karpenter-1 exits with 1"
+		return true
+	case FindEarlier:
+		s.Searched, s.Earlier = true, p.earlier
 		return true
 	case RollBack:
 		if said["uninstalled"] {

@@ -37,6 +37,10 @@ type Seen struct {
 	Rollout observe.Readiness
 	// Cause is what the pods say of why they do not come up.
 	Cause string
+	// Searched says that Helm's history was asked for a release to go back to, and Earlier is
+	// that; nil where there is none.
+	Searched bool
+	Earlier  *v1alpha1.ReleaseStatus
 	// RolledBack is the release that this pass has gone back to.
 	RolledBack *v1alpha1.ReleaseStatus
 	// Lost says that there is no such release to go back to any more: a user has

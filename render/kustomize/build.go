@@ -2,7 +2,6 @@ package kustomize
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"path"
@@ -24,8 +23,11 @@ import (
 // Resource is one object that a build makes.
 type Resource struct {
 	Object map[string]any
-	// File that it was first written in, from the root of the file system.
+	// File that it was first written in, from the root of the file system; that of the
+	// kustomization where it is not known.
 	File string
+	// Local says that kustomize would leave it out, by LocalAnnotation.
+	Local bool
 }
 
 // Build makes the objects of the kustomization, in a child process of runner, or in this
@@ -40,7 +42,7 @@ func (k *Kustomization) Build(ctx context.Context, runner *confine.Runner, fsys 
 	if err := own.CheckEmpty(); err != nil {
 		return nil, &BuildError{File: k.file, Err: err}
 	}
-	text, err := withOrigins(own)
+	text, err := prepared(own)
 	if err != nil {
 		return nil, &BuildError{File: k.file, Err: err}
 	}
@@ -57,6 +59,11 @@ func (k *Kustomization) Build(ctx context.Context, runner *confine.Runner, fsys 
 	}
 	if files.failure != nil {
 		return nil, files.failure
+	}
+	for i := range resources {
+		if !k.resources[resources[i].File] { // nothing was read from there: it was written over
+			resources[i].File = k.file
+		}
 	}
 	return resources, err
 }
@@ -121,18 +128,6 @@ func (w work) run(files *locked) (resmap.ResMap, error) {
 	return krusty.MakeKustomizer(options).Run(files, path.Join("/", w.folder))
 }
 
-// withOrigins has kustomize say for each object where it was written.
-func withOrigins(kustomization *types.Kustomization) ([]byte, error) {
-	asking := *kustomization
-	if !slices.Contains(asking.BuildMetadata, types.OriginAnnotations) {
-		asking.BuildMetadata = append(slices.Clone(asking.BuildMetadata), types.OriginAnnotations)
-	}
-	return json.Marshal(asking)
-}
-
-// originAnnotation is kustomize's: api/internal/utils/annotations.go.
-const originAnnotation = "config.kubernetes.io/origin"
-
 // read takes an object out of kustomize's hands, node by node: its own way, which
 // is through YAML and back, takes as long as the build.
 func read(r *resource.Resource, folder string, keepOrigin bool) (Resource, error) {
@@ -149,11 +144,12 @@ func read(r *resource.Resource, folder string, keepOrigin bool) (Resource, error
 	written, _ := annotations[originAnnotation].(string)
 	if !keepOrigin {
 		delete(annotations, originAnnotation)
-		if len(annotations) == 0 {
-			delete(metadata, "annotations")
-		}
 	}
-	return Resource{Object: object, File: originFile(folder, written)}, nil
+	local := release(annotations)
+	if len(annotations) == 0 {
+		delete(metadata, "annotations")
+	}
+	return Resource{Object: object, File: originFile(folder, written), Local: local}, nil
 }
 
 // originFile reads the annotation: the file of a resource, or the

@@ -260,3 +260,29 @@ func TestValuesAreAsOfAFile(t *testing.T) {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }
+
+// TestWhatABuildLeavesOut: it is marked, and nothing in the objects shows how.
+func TestWhatABuildLeavesOut(t *testing.T) {
+	with := func(name, annotations string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", annotations: {" + annotations + "}}\n---\n"
+	}
+	made, err := build(t, tree(map[string]string{
+		"kustomization.yaml": "resources: [a.yaml]\nbuildMetadata: [transformerAnnotations]\ncommonAnnotations: {a: b}\n",
+		"a.yaml":             with("left", `config.kubernetes.io/local-config: "true"`) + with("odd", `config.kubernetes.io/local-config: ""`) + with("kept", `config.kubernetes.io/local-config: "false"`) + with("plain", ""),
+	}), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, one := range made {
+		metadata := one.Object["metadata"].(map[string]any)
+		got[metadata["name"].(string)] = one.Local
+		text := fmt.Sprint(metadata)
+		if strings.Contains(text, "plumbline") || !strings.Contains(text, "AnnotationsTransformer") || strings.Contains(text, "local-config") != (metadata["name"] != "plain") {
+			t.Errorf("metadata %v", metadata)
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"left": true, "odd": true, "kept": false, "plain": false}, got); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+}

@@ -2,7 +2,9 @@ package kustomize
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
@@ -27,18 +29,16 @@ func (c *checker) check() {
 			c.guard.resources[name] = true
 		}
 	}
-	if _, ok := k.CommonAnnotations[LocalAnnotation]; ok {
-		c.refuse("commonAnnotations", WhyLeftOut)
-	}
+	c.reserved("commonAnnotations", slices.Collect(maps.Keys(k.CommonAnnotations))...)
 	c.each("components", k.Components)
 	c.each("crds", k.Crds)
 	c.each("configurations", k.Configurations)
 	for i, patch := range k.Patches {
-		c.path(fmt.Sprintf("patches[%d].path", i), patch.Path)
+		c.patch(fmt.Sprintf("patches[%d].path", i), patch.Path)
 		c.inline(fmt.Sprintf("patches[%d].patch", i), patch.Patch)
 	}
 	for i, patch := range k.PatchesJson6902 { //nolint:staticcheck // deprecated, and still loaded
-		c.path(fmt.Sprintf("patchesJson6902[%d].path", i), patch.Path)
+		c.patch(fmt.Sprintf("patchesJson6902[%d].path", i), patch.Path)
 		c.inline(fmt.Sprintf("patchesJson6902[%d].patch", i), patch.Patch)
 	}
 	for i, patch := range k.PatchesStrategicMerge { //nolint:staticcheck // deprecated, and still loaded
@@ -46,6 +46,11 @@ func (c *checker) check() {
 	}
 	for i, replacement := range k.Replacements {
 		c.path(fmt.Sprintf("replacements[%d].path", i), replacement.Path)
+		for j, target := range replacement.Targets {
+			for l, at := range target.FieldPaths {
+				c.reserved(fmt.Sprintf("replacements[%d].targets[%d].fieldPaths[%d]", i, j, l), at)
+			}
+		}
 	}
 	for i, generator := range k.ConfigMapGenerator {
 		c.generated(fmt.Sprintf("configMapGenerator[%d]", i), generator.KvPairSources)
@@ -109,12 +114,25 @@ func (c *checker) path(field, reference string) {
 
 // inline checks a patch that is written in place.
 func (c *checker) inline(field, patch string) {
-	if err := expandable(c.file, []byte(patch)); err != nil {
+	if err := readable(c.file, []byte(patch)); err != nil {
 		c.refuse(field, err.Error())
 	}
-	if LeavesOut([]byte(patch)) {
-		c.refuse(field, WhyLeftOut)
+	if why := WhyReserved([]byte(patch)); why != "" {
+		c.refuse(field, why)
 	}
+}
+
+// reserved refuses names and paths that lead to a reserved annotation.
+func (c *checker) reserved(field string, names ...string) {
+	if why := whyReserved(names...); why != "" {
+		c.refuse(field, why)
+	}
+}
+
+// patch is the path of one.
+func (c *checker) patch(field, reference string) {
+	c.path(field, reference)
+	c.guard.patches[path.Join(c.folder, reference)] = true
 }
 
 // strategicMerge is a patch in place, or the path of one.
@@ -123,7 +141,7 @@ func (c *checker) strategicMerge(field, patch string) {
 		c.inline(field, patch)
 		return
 	}
-	c.path(field, patch)
+	c.patch(field, patch)
 }
 
 // generated checks the files that keys and values come from.

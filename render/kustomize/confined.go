@@ -23,7 +23,7 @@ func Job(t *confine.Talk) error {
 		return err
 	}
 	err = decodeWork(message).build(&locked{fsys: &remoteFiles{talk: t, known: map[string]*remoteFile{}}}, func(r Resource) error {
-		return t.Send(map[string]any{"object": r.Object, "file": r.File})
+		return t.Send(map[string]any{"object": r.Object, "file": r.File, "local": r.Local})
 	})
 	var failed *BuildError
 	switch {
@@ -54,7 +54,8 @@ func (w work) confined(ctx context.Context, runner *confine.Runner, files *locke
 			case said["object"] != nil:
 				object, _ := said["object"].(map[string]any)
 				file, _ := said["file"].(string)
-				resources = append(resources, Resource{Object: object, File: file})
+				local, _ := said["local"].(bool)
+				resources = append(resources, Resource{Object: object, File: file, Local: local})
 			case said["ask"] != nil:
 				if err := t.Send(serve(files, said)); err != nil {
 					return err

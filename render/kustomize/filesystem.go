@@ -44,7 +44,7 @@ func (l *locked) ReadFile(name string) ([]byte, error) {
 	}
 	data, err := fs.ReadFile(l.fsys, at)
 	if err == nil {
-		err = expandable(at, data)
+		err = readable(at, data)
 	}
 	if err != nil {
 		if !l.IsDir(name) {

@@ -27,12 +27,14 @@ type guard struct {
 	kustomizations map[string]*types.Kustomization
 	// resources are the files that these name under resources.
 	resources map[string]bool
+	// patches are the files that these name as patches.
+	patches map[string]bool
 	// ownTypes says that a kustomization brings its own OpenAPI.
 	ownTypes bool
 }
 
 func newGuard(files *locked) *guard {
-	return &guard{fsys: files, builds: map[string]int{}, kustomizations: map[string]*types.Kustomization{}, resources: map[string]bool{}}
+	return &guard{fsys: files, builds: map[string]int{}, kustomizations: map[string]*types.Kustomization{}, resources: map[string]bool{}, patches: map[string]bool{}}
 }
 
 // folder checks the kustomization of a folder, and those it draws upon. It

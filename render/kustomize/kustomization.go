@@ -19,8 +19,9 @@ type Kustomization struct {
 	ownTypes bool
 	// files are all that it lists, where it does nothing else.
 	files []string
-	// resources are the files that objects come from, its own and those of what it draws upon.
-	resources map[string]bool
+	// resources are the files that objects come from, and patches those that change them, its
+	// own and those of what it draws upon.
+	resources, patches map[string]bool
 }
 
 // Read reads the kustomization of a folder. What is wrong with it is an error of
@@ -32,7 +33,7 @@ func Read(fsys fs.FS, folder string) (*Kustomization, error) {
 	if files.failure != nil {
 		return nil, files.failure
 	}
-	k := &Kustomization{folder: folder, file: file, read: g.kustomizations, refusals: g.refusals, ownTypes: g.ownTypes, resources: g.resources}
+	k := &Kustomization{folder: folder, file: file, read: g.kustomizations, refusals: g.refusals, ownTypes: g.ownTypes, resources: g.resources, patches: g.patches}
 	if len(k.refusals) == 0 {
 		k.files = listed(g, folder)
 	}
@@ -47,3 +48,6 @@ func (k *Kustomization) Files() ([]string, bool) { return k.files, len(k.files) 
 // Resources returns the files that are named under resources, in it and in those that
 // it draws upon.
 func (k *Kustomization) Resources() map[string]bool { return maps.Clone(k.resources) }
+
+// IsPatch says whether a file is named as a patch, in it or in one that it draws upon.
+func (k *Kustomization) IsPatch(name string) bool { return k.patches[name] }

@@ -1,19 +1,13 @@
 package kustomize
 
 import (
-	"bytes"
 	"path"
 	"reflect"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
 )
-
-// LocalAnnotation with any value but "false" keeps an object out of what a build
-// makes.
-const LocalAnnotation = konfig.IgnoredByKustomizeAnnotation
 
 // listed returns the files that a folder's kustomization lists; none where it does
 // more than that.
@@ -76,16 +70,7 @@ func onlyLists(k *types.Kustomization) bool {
 	return k.Kind == types.KustomizationKind && reflect.DeepEqual(rest, types.Kustomization{})
 }
 
-// WhyLeftOut is why what sets LocalAnnotation is refused.
-const WhyLeftOut = "it sets the annotation " + LocalAnnotation + ", by which kustomize leaves definitions out, and their nodes would be drained: take it out, or the definitions"
-
 // IsKustomization says whether a file is one that kustomize builds, by its name.
 func IsKustomization(name string) bool {
 	return slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name))
-}
-
-// LeavesOut says whether the text of a patch names LocalAnnotation, as a key or in a JSON
-// pointer (RFC 6901).
-func LeavesOut(patch []byte) bool {
-	return bytes.Contains(patch, []byte(LocalAnnotation)) || bytes.Contains(patch, []byte(strings.ReplaceAll(LocalAnnotation, "/", "~1")))
 }

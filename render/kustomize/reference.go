@@ -1,11 +1,13 @@
 package kustomize
 
 import (
+	"errors"
 	"path"
 	"regexp"
 	"strings"
 
 	"github.com/plumbline-dev/plumbline/confine/weigh"
+	"github.com/plumbline-dev/plumbline/render/document"
 )
 
 // remote is anything that kustomize may take for something elsewhere. It is
@@ -38,9 +40,13 @@ func quote(text string) string {
 	return `"` + text + `"`
 }
 
-// expandable refuses text that is more than there is memory for, once kustomize has
-// written its aliases out.
-func expandable(name string, data []byte) error {
+// readable refuses text that says something else than a person reads, and text that is more
+// than there is memory for, once kustomize has written its aliases out.
+func readable(name string, data []byte) error {
+	var unreadable *document.Error
+	if err := document.Breaks(data); errors.As(err, &unreadable) {
+		return Refusal{File: name, Line: unreadable.Line, Field: "the file", Why: unreadable.Message}
+	}
 	if err := weigh.YAML(data); err != nil {
 		return Refusal{File: name, Field: "the file", Why: err.Error()}
 	}

@@ -71,7 +71,7 @@ func (s *soak) write() error {
 func (s *soak) change(ctx context.Context, message string, edit func(*fleet)) (string, error) {
 	next := s.fleet.clone()
 	edit(&next)
-	s.fleet = next
+	s.fleet, s.setBack = next, false
 	return message, s.push(ctx, message)
 }
 
@@ -230,6 +230,6 @@ func (s *soak) forcePush(ctx context.Context) (string, error) {
 	if _, err := s.repo.Git(ctx, "reset", "--quiet", "--hard", commit); err != nil {
 		return "", err
 	}
-	s.fleet = f.clone()
+	s.fleet, s.setBack = f.clone(), true
 	return "back to " + commit[:8] + ": pools " + strings.Join(f.poolNames(), " "), s.send(ctx, commit, "--force")
 }

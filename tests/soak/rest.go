@@ -42,6 +42,13 @@ func (s *soak) rest(ctx context.Context) error {
 		}
 		s.journal.did("mend", what)
 	}
+	if s.setBack {
+		what, err := s.writeNotes(ctx)
+		if err != nil {
+			return err
+		}
+		s.journal.did("notes", what)
+	}
 	began := time.Now()
 	if err := s.until(ctx, s.restless); err != nil {
 		return fmt.Errorf("%w: it does not come to rest: %w", errViolation, err)

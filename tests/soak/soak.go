@@ -74,7 +74,10 @@ type soak struct {
 	repo          *repository.Repository
 	place         place
 
-	fleet   fleet
+	fleet fleet
+	// setBack says that HEAD is older than what was applied: what it lacks is held until a newer
+	// commit comes.
+	setBack bool
 	history *history
 	lives   lives
 	// loads are the workloads and where their pods have to run; empty: anywhere.

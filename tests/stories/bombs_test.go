@@ -117,13 +117,19 @@ func chartOf(more map[string][]byte) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// bombCommand is `bomb NAME FOLDER`, and `bomb tree FOLDER`, which pushes at once.
-func (s *story) bombCommand(_ *testscript.TestScript, args []string) error {
-	if len(args) != 2 {
-		return errors.New("usage: bomb NAME FOLDER")
-	}
-	if args[0] == "tree" {
+// bombCommand is `bomb NAME FOLDER`; `bomb tree FOLDER` and `bomb objects BRANCH`, which push at
+// once; and `bomb index`, which serves one and sets $INDEX.
+func (s *story) bombCommand(ts *testscript.TestScript, args []string) error {
+	switch {
+	case len(args) == 1 && args[0] == "index":
+		s.indexBomb(ts)
+		return nil
+	case len(args) != 2:
+		return errors.New("usage: bomb NAME FOLDER | bomb objects BRANCH | bomb index")
+	case args[0] == "tree":
 		return s.treeBomb(args[1])
+	case args[0] == "objects":
+		return s.objectsBomb(args[1])
 	}
 	write, ok := bombs()[args[0]]
 	if !ok {

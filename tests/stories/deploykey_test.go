@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -41,6 +42,9 @@ func (s *story) deployKeyCommand(ts *testscript.TestScript, args []string) error
 	ts.Setenv("SSH_URL", s.repo.SSHURL)
 	ts.Setenv("SSH_HOST", "["+host+"]:"+port)
 	ts.Setenv("WEB_URL", s.repo.Page())
+	if lines := strings.Split(string(identity), "\n"); len(lines) > 2 {
+		ts.Setenv("SSH_KEY", lines[2]) // the first has what all keys have
+	}
 	manifest, err := yaml.Marshal(map[string]any{
 		"apiVersion": "v1",
 		"kind":       "Secret",

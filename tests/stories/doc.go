@@ -71,7 +71,8 @@
 //		grace of 1s and end all nodes in a step, unless told otherwise.
 //	deploykey SECRET
 //		Lets a new key read the story's repository over ssh, and applies the Secret
-//		that has it. Sets $SSH_URL and $SSH_HOST, and $WEB_URL, the repository's page.
+//		that has it. Sets $SSH_URL, $SSH_HOST and $SSH_KEY, a line of the key, and
+//		$WEB_URL, the repository's page.
 //	signer NAME openpgp|expired|ssh
 //		Makes a key with gpg or ssh-keygen; one that is expired lasted a day in 2025.
 //	sign NAME|none
@@ -93,6 +94,10 @@
 //	bomb NAME FOLDER
 //		Writes a small commit that is a great deal of work into a folder of the clone: aliases,
 //		brackets, large, kustomizations; archives, loop, hoard (charts); tree, which is pushed at once.
+//	bomb objects BRANCH
+//		Pushes a branch with more objects than one fetch may bring.
+//	bomb index
+//		Serves a chart repository with a large index, and sets $INDEX to its URL.
 //	memory watch, and then memory within
 //		Watches what the daemon and its children have in memory, and checks that it was always
 //		less than its Deployment gives.

@@ -147,7 +147,7 @@ func (r *rehearsal) dryRun(resources kube.ResourceList) error {
 		case apierrors.IsForbidden(err):
 			forbidden = append(forbidden, describe(info)+": "+oneLine(err))
 		case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err):
-			rejections = append(rejections, describe(info)+": "+oneLine(err))
+			rejections = append(rejections, describe(info)+": "+r.task.rejection(err))
 		default:
 			return fmt.Errorf("rehearse %s: %w", describe(info), err)
 		}

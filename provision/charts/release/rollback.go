@@ -33,6 +33,16 @@ func (h *helm) earlier(t task, revision int) (task, Mark, error) {
 	return t, mark, nil
 }
 
+// Earlier is the revision of the main chart before those that are made from the same as the last
+// one: what RollBack goes back to where nobody has noted it. Its Revision is 0 where there is none.
+func (i *Installer) Earlier(ctx context.Context, namespace string) (Result, error) {
+	revisions, err := listRevisions(ctx, i.secrets(namespace))
+	if err != nil {
+		return Result{}, err
+	}
+	return earlierThan(last(charts.ControllerChart, revisions), revisions).result(Keep), nil
+}
+
 // RollBack installs the main chart again as it was at a revision of its release.
 // The CRDs stay as they are. Errors: *NoRevisionError and those of EnsureController.
 func (i *Installer) RollBack(ctx context.Context, request Request, revision int) (Result, error) {

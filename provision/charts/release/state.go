@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -97,13 +98,34 @@ type secretLister interface {
 
 // readState asks only for metadata: a release's Secret holds its whole chart.
 func readState(ctx context.Context, secrets secretLister) (State, error) {
+	revisions, err := listRevisions(ctx, secrets)
+	if err != nil {
+		return State{}, err
+	}
+	return State{CRDs: last(charts.CRDChart, revisions), Controller: last(charts.ControllerChart, revisions)}, nil
+}
+
+func listRevisions(ctx context.Context, secrets secretLister) ([]metav1.PartialObjectMetadata, error) {
 	list, err := secrets.List(ctx, metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("owner=helm,name in (%s,%s)", charts.CRDChart, charts.ControllerChart),
 	})
 	if err != nil {
-		return State{}, fmt.Errorf("list the Secrets of Helm's releases: %w", err)
+		return nil, fmt.Errorf("list the Secrets of Helm's releases: %w", err)
 	}
-	return State{CRDs: last(charts.CRDChart, list.Items), Controller: last(charts.ControllerChart, list.Items)}, nil
+	return list.Items, nil
+}
+
+// earlierThan is the newest revision of our own that was installed before the last one, and
+// made from something else; Absent where there is none.
+func earlierThan(newest Release, secrets []metav1.PartialObjectMetadata) Release {
+	before := slices.DeleteFunc(slices.Clone(secrets), func(secret metav1.PartialObjectMetadata) bool {
+		labels := secret.Labels
+		revision, err := strconv.Atoi(labels["version"])
+		return err != nil || revision >= newest.Revision || markOf(labels) == newest.Mark ||
+			labels[digestLabel] == "" || labels[revisionLabel] != labels["version"] ||
+			labels["status"] != helmrelease.StatusSuperseded.String()
+	})
+	return last(newest.Name, before)
 }
 
 // last reads the newest revision of a release.

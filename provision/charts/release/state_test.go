@@ -20,6 +20,36 @@ func revision(name, number, status string, at time.Time, labels map[string]strin
 	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: all, CreationTimestamp: metav1.NewTime(at)}}
 }
 
+// TestTheRevisionBefore is the newest of our own that is made from something else than the last.
+func TestTheRevisionBefore(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	old, newer := Mark{Version: "1.8.6", Digest: "a", Values: "v"}, Mark{Version: "1.14.1", Digest: "b", Values: "v"}
+	of := func(number int, status string, mark Mark) metav1.PartialObjectMetadata {
+		return revision(charts.ControllerChart, strconv.Itoa(number), status, at, mark.labels(number))
+	}
+	for name, c := range map[string]struct {
+		secrets []metav1.PartialObjectMetadata
+		want    int
+	}{
+		"none":                         {},
+		"the first":                    {secrets: []metav1.PartialObjectMetadata{of(1, "deployed", newer)}},
+		"one before":                   {secrets: []metav1.PartialObjectMetadata{of(1, "superseded", old), of(2, "deployed", newer)}, want: 1},
+		"the newest of them":           {secrets: []metav1.PartialObjectMetadata{of(2, "superseded", old), of(3, "deployed", newer), of(1, "superseded", old)}, want: 2},
+		"the last one was repaired":    {secrets: []metav1.PartialObjectMetadata{of(1, "superseded", old), of(2, "superseded", newer), of(3, "deployed", newer)}, want: 1},
+		"one that failed is none":      {secrets: []metav1.PartialObjectMetadata{of(1, "superseded", old), of(2, "failed", Mark{Version: "1.9.0", Digest: "c"}), of(3, "deployed", newer)}, want: 1},
+		"another Helm client's":        {secrets: []metav1.PartialObjectMetadata{revision(charts.ControllerChart, "1", "superseded", at, nil), of(2, "deployed", newer)}},
+		"a revision by hand":           {secrets: []metav1.PartialObjectMetadata{revision(charts.ControllerChart, "2", "superseded", at, old.labels(1)), of(3, "deployed", newer)}},
+		"one of the chart of the CRDs": {secrets: []metav1.PartialObjectMetadata{revision(charts.CRDChart, "1", "superseded", at, old.labels(1)), of(2, "deployed", newer)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := earlierThan(last(charts.ControllerChart, c.secrets), c.secrets).result(Keep)
+			if got.Revision != c.want || c.want > 0 && got.Version != "1.8.6" {
+				t.Errorf("revision %d, version %s, want %d", got.Revision, got.Version, c.want)
+			}
+		})
+	}
+}
+
 func TestTheLastRevisionSpeaks(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	mark := Mark{Version: "1.14.1", Digest: "d", Values: "v"}

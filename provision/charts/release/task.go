@@ -23,6 +23,8 @@ type task struct {
 	description string
 	// adopt takes ownership of what plumbline has not installed.
 	adopt bool
+	// sealed says that values are out of Secrets.
+	sealed bool
 	// dry says that nothing is to be written.
 	dry bool
 	// permit is asked about what the chart renders to; nil permits everything.
@@ -40,6 +42,7 @@ func newTask(name string, c *charts.Charts, want Request) (task, error) {
 	return task{
 		Chart: one, namespace: want.Namespace,
 		adopt: want.Adopt, ignored: want.Ignored, correctPaused: want.CorrectPaused, permit: want.Permit,
+		sealed: want.Sealed != "",
 	}, err
 }
 

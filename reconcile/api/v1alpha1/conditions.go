@@ -62,6 +62,7 @@ const (
 	ReasonHeld                = "Held"
 	ReasonStalled             = "Stalled"
 	ReasonRemoving            = "Removing"
+	ReasonSuspended           = "Suspended"
 	ReasonSourceFailed        = "SourceFailed"
 	ReasonRefused             = "Refused"
 	ReasonSecretRefused       = "SecretRefused"

@@ -46,7 +46,7 @@ func (m *Memory) Newest(live plan.Live, now time.Time) plan.Live {
 			delete(m.answers, ref)
 			continue
 		}
-		live.Objects[ref] = a.object
+		live.Objects[ref] = plan.NewObject(a.object)
 	}
 	return live
 }

@@ -39,9 +39,9 @@ func TestWhatWasWrittenIsNotTakenForAnEdit(t *testing.T) {
 			s := newStep(&server{})
 			s.applied = apply.Result{Written: []apply.Written{{Ref: ref, Object: at("1", "100")}, {Ref: pool("unanswered")}}}
 			s.noteAnswers()
-			live := plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{}}
+			live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
 			if c.cached != nil {
-				live.Objects[ref] = c.cached
+				live.Objects[ref] = plan.NewObject(c.cached)
 			}
 			found := s.Memory.Newest(live, s.Now.Add(c.after)).Objects[ref]
 			got := ""

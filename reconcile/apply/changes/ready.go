@@ -12,15 +12,15 @@ import (
 // just written speaks for itself, since its status is not of its new spec yet, and takes its
 // place in what lives. What is not Ready is waited for.
 func Ready(set *render.Set, live plan.Live, written []apply.Written) (observe.ByRef, finding.Findings) {
-	readiness, found := observe.ByRef{}, finding.Findings{}
+	readiness, found := make(observe.ByRef, len(set.Objects)), finding.Findings{}
 	for _, object := range set.Objects {
 		if lives := live.Objects[object.Ref]; lives != nil {
 			readiness[object.Ref] = observe.Ready(lives)
 		}
 	}
 	for _, w := range written {
-		readiness[w.Ref] = observe.Ready(w.Object)
-		live.Objects[w.Ref] = w.Object
+		object := plan.NewObject(w.Object)
+		readiness[w.Ref], live.Objects[w.Ref] = observe.Ready(object), object
 	}
 	for _, object := range set.Objects {
 		if ready, seen := readiness[object.Ref]; seen && !ready.Ready {

@@ -150,13 +150,13 @@ func TestReady(t *testing.T) {
 	ready.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
 	written := object("general")
 	set := &render.Set{Objects: []render.Object{{Ref: pool("general")}, {Ref: pool("missing")}}}
-	live := plan.Live{Objects: map[render.Ref]*unstructured.Unstructured{pool("general"): ready}}
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{pool("general"): plan.NewObject(ready)}}
 	readiness, found := Ready(set, live, nil)
 	if len(readiness) != 1 || !readiness[pool("general")].Ready || len(found.Waits) > 0 {
 		t.Errorf("it lives: %v, waits %v", readiness, found.Waits)
 	}
 	readiness, found = Ready(set, live, []apply.Written{{Ref: pool("general"), Object: written}})
-	if readiness[pool("general")].Ready || len(found.Waits) != 1 || found.Waits[0].On != "NodePool/general" || live.Objects[pool("general")] != written {
+	if readiness[pool("general")].Ready || len(found.Waits) != 1 || found.Waits[0].On != "NodePool/general" || live.Objects[pool("general")].Unstructured != written {
 		t.Errorf("it was just written: %v, waits %v", readiness, found.Waits)
 	}
 }

@@ -21,6 +21,8 @@ var Deployed = release.State{
 type Helm struct {
 	Known  release.State
 	Result release.Result
+	// Before is the release before.
+	Before release.Result
 	// Found is what another tool has installed.
 	Found survey.Found
 	// Controller is the main chart's, where it is another.
@@ -74,6 +76,9 @@ func (f *Helm) Rehearse(context.Context, *charts.Charts, release.Request) error 
 
 // Survey is install.Helm's.
 func (f *Helm) Survey(context.Context, string) (survey.Found, error) { return f.Found, nil }
+
+// Earlier is install.Helm's.
+func (f *Helm) Earlier(context.Context, string) (release.Result, error) { return f.Before, nil }
 
 // RollBack is install.Helm's.
 func (f *Helm) RollBack(context.Context, release.Request, int) (release.Result, error) {

@@ -37,6 +37,8 @@ type Commit struct {
 	ID string `json:"id"`
 	Word
 	Standing Standing `json:"standing,omitempty"`
+	// Reverted says which commit took it back, and how far it had come; empty where none has.
+	Reverted string `json:"reverted,omitempty"`
 }
 
 // Standing is how a commit stands to Head's verdict.

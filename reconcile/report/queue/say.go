@@ -21,6 +21,8 @@ type Saying struct {
 	Commits     []string
 	State       report.State
 	Description string
+	// Reverted says of older commits, which Head has taken back, how far each had come.
+	Reverted map[string]string
 	// Retry has what failed tried again at once.
 	Retry bool
 	// At is now.
@@ -45,7 +47,7 @@ func (l *Ledger) say(s Saying) {
 		c := &l.Commits[i]
 		next := Word{State: s.State, Description: report.Truncate(s.Description)}
 		if c.ID != newest {
-			next.Description = report.Truncate(fmt.Sprintf("superseded by %s: %s", short(newest), s.Description))
+			next = c.superseded(newest, s)
 		}
 		news := c.wants(next, c.ID == newest)
 		if news {
@@ -61,6 +63,22 @@ func (l *Ledger) say(s Saying) {
 	l.letGo(s)
 	l.forget()
 	l.bound(s.At)
+}
+
+// superseded is the word on a commit that is not the newest. One that was taken back has not
+// succeeded, whatever becomes of the newest.
+func (c *Commit) superseded(newest string, s Saying) Word {
+	if words := s.Reverted[c.ID]; words != "" {
+		c.Reverted = fmt.Sprintf("reverted by %s: %s", short(newest), words)
+	}
+	w := Word{State: s.State, Description: report.Truncate(fmt.Sprintf("superseded by %s: %s", short(newest), s.Description))}
+	if c.Reverted != "" {
+		w.Description = report.Truncate(c.Reverted)
+		if w.final() {
+			w.State = report.Failure
+		}
+	}
+	return w
 }
 
 // wants says whether a commit is to be told a word. On all but the newest, and on
@@ -82,8 +100,12 @@ func (l *Ledger) turn(head string, commits []string) {
 	}
 	var told, older []Commit
 	for _, id := range commits {
-		if known := l.commit(id); known == nil || !known.final() || id == head {
+		known := l.commit(id)
+		switch {
+		case known == nil || id == head:
 			told = append(told, Commit{ID: id})
+		case !known.final():
+			told = append(told, Commit{ID: id, Reverted: known.Reverted})
 		}
 	}
 	if len(told) == 0 { // all that changed something has its final word

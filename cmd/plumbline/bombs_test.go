@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// runVariable has the test's binary be plumbline itself, with less memory than a bomb takes.
+const runVariable = "PLUMBLINE_TEST_RUN"
+
+// mostMemory is what plumbline may take of memory, and its children: CI runs it on pull
+// requests of people who are not trusted.
+const mostMemory = 512 << 20
+
+func TestMain(m *testing.M) {
+	confinement(os.Args) // a child of plumbline, as the test's binary, goes no further
+	if os.Getenv(runVariable) != "" {
+		if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: mostMemory, Max: mostMemory}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(run())
+	}
+	os.Exit(m.Run())
+}
+
+// TestBombsAtTheCommandLine: a commit that is a great deal of work to read is refused by name,
+// by render and by plan, at once and in little memory.
+func TestBombsAtTheCommandLine(t *testing.T) {
+	laughs := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 1; i < 12; i++ {
+		laughs += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), i-1)
+	}
+	for name, c := range map[string]struct {
+		write func(dir string) error
+		want  string
+	}{
+		"aliases": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "bomb.yaml"), []byte(laughs), 0o600)
+		}, "bomb/bomb.yaml:4: aliases make more of this text than it has bytes for"},
+		"aliases that kustomize reads, behind a key that is twice": {func(dir string) error {
+			err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("namePrefix: a-\nresources: [bomb.yaml]\n"), 0o600)
+			return errors.Join(err, os.WriteFile(filepath.Join(dir, "bomb.yaml"), []byte("a: 1\na: 2\n"+laughs), 0o600))
+		}, "aliases make more of this text than it has bytes for"},
+		"brackets": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "bomb.yaml"), bytes.Repeat([]byte("[],"), 300_000), 0o600)
+		}, "bomb.yaml:1: it has more than 250000 values"},
+		"a tree of folders": {func(dir string) error {
+			return folders(dir, render.DefaultLimits().Folders+1)
+		}, "too much to render"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t, map[string]string{"plumbline.yaml": karpenterYAML, "a.yaml": classYAML})
+			bomb := filepath.Join(dir, "bomb")
+			if err := errors.Join(os.Mkdir(bomb, 0o700), c.write(bomb)); err != nil {
+				t.Fatal(err)
+			}
+			for _, command := range []string{"render", "plan"} {
+				got, memory := inLittleMemory(t, command, dir)
+				if got.code != exitFailed || !strings.Contains(got.err, c.want) {
+					t.Errorf("%s: code %d, %.500s", command, got.code, got.err)
+				}
+				if memory > mostMemory {
+					t.Errorf("%s took %d MiB", command, memory>>20)
+				}
+			}
+		})
+	}
+}
+
+// inLittleMemory runs plumbline in a process of its own, and returns the most that it, or one of
+// its children, has had of memory.
+func inLittleMemory(t *testing.T, args ...string) (said, int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), runVariable+"=1"), &out, &errs
+	var ended *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("%s does not end", strings.Join(args, " "))
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		t.Fatal("no measure of memory")
+	}
+	return said{out: out.String(), err: errs.String(), code: cmd.ProcessState.ExitCode()}, usage.Maxrss << 10
+}
+
+// folders makes as many folders, which in a tree of Git may be one object under many names.
+func folders(dir string, count int) error {
+	for i := range count {
+		if err := os.Mkdir(filepath.Join(dir, fmt.Sprint(i)), 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+package manifests
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestWhatIsLinkedIsChecked: CI and a release run what SECURITY.md says of them.
+func TestWhatIsLinkedIsChecked(t *testing.T) {
+	for file, words := range map[string][]string{
+		"../.ci/run":     {"make test", "make verify licences vulncheck"},
+		"../.ci/release": {`cmp "dist/$name" "$work/again/$name"`, "./sbom", "sha256sum -- *"},
+		"../Makefile":    {"@.ci/vulncheck --strict", "@COLD=1 .ci/release", "cosign sign-blob", `release-snapshot PLATFORMS="$$(go env GOOS)/$$(go env GOARCH)"`, "go mod verify"},
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range words {
+			if !strings.Contains(string(text), word) {
+				t.Errorf("%s does not have %q", file, word)
+			}
+		}
+	}
+}

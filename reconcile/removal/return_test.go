@@ -1,0 +1,50 @@
+package removal
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestWhatWasRevertedIsCounted: of the nodes that there were, one stays.
+func TestWhatWasRevertedIsCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		wanted []render.Ref
+		want   []teardown.Deed
+	}{
+		"in Git again": {
+			[]render.Ref{general},
+			[]teardown.Deed{{Kind: general.Kind, Name: general.Name, Action: teardown.Reverted{Commit: "a", Ended: 2, NodeClaims: 3}}},
+		},
+		"another NodeSync's": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := living(t)
+			owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+			record := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+				Data:       map[string]string{"p1": `{"kind": "NodePool", "name": "general", "growth": {}, "nodeClaims": 3}`},
+			}
+			if err := b.client.Create(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			s := b.step(c.wanted...)
+			open := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:a", Phase: v1alpha1.RemovalDraining}
+			s.Sync.Status.Removals, s.Plan = []v1alpha1.Removal{open}, &plan.Plan{Returned: []v1alpha1.Removal{open}}
+			got, err := s.takeBack(t.Context())
+			if err != nil || len(s.Sync.Status.Removals) > 0 {
+				t.Errorf("removals %+v, error %v", s.Sync.Status.Removals, err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package teardown
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// LeftPod is a pod that did not run yet when the removal was over that has evicted the one
+// before it. Until it does, or has gone, no other removal ends a NodeClaim.
+type LeftPod struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+	// Since is when the removal was over.
+	Since time.Time `json:"since"`
+}
+
+// forget drops the record of a removal that is over. What pods it has left without a node
+// stays: the next removal has to wait for them.
+func (d *drive) forget(ctx context.Context, it *item) error {
+	entry, exists := d.records.entries[it.before.UID]
+	if !exists {
+		return nil
+	}
+	var left []LeftPod
+	if d.Pace.AwaitPods && !d.Pace.AtOnce {
+		for _, w := range entry.Workloads {
+			pods, err := d.pods.unfinished(ctx, w)
+			if err != nil {
+				return err
+			}
+			for _, pod := range pods {
+				left = append(left, LeftPod{Namespace: w.Namespace, Name: pod.name, UID: pod.uid, Since: d.Now})
+			}
+		}
+	}
+	if len(left) == 0 {
+		d.records.forget(it.before.UID)
+		return nil
+	}
+	d.records.entries[it.before.UID] = record{Kind: entry.Kind, Name: entry.Name, Left: left[:min(len(left), maxWorkloads)]}
+	d.records.changed = true
+	return nil
+}
+
+// awaitLeft names a pod that an earlier removal has left and that does not run yet; empty where
+// there is none. The records of those of which all run go.
+func (d *drive) awaitLeft(ctx context.Context) (string, error) {
+	waiting := ""
+	for uid, entry := range d.records.entries {
+		open := false
+		for _, pod := range entry.Left {
+			pending, err := d.pods.pends(ctx, pod)
+			if err != nil {
+				return "", err
+			}
+			if !pending {
+				continue
+			}
+			open = true
+			if words := fmt.Sprintf("waiting for pod %s/%s to run before the next NodeClaim is ended: the removal of %s/%s has left it without a node", pod.Namespace, pod.Name, entry.Kind, entry.Name); waiting == "" || words < waiting {
+				waiting = words
+			}
+		}
+		if entry.over() && !open {
+			d.records.forget(uid)
+		}
+	}
+	return waiting, nil
+}
+
+// Settle looks at the pods that removals have left without a node, while none is open, and says
+// whether any still is: what is recorded of the others goes. One that has not run for as long as a
+// removal may stand still waits for something else than its node.
+func Settle(ctx context.Context, w World, p Pass) (left bool, err error) {
+	d := newDrive(w, p)
+	if d.records, err = loadRecords(ctx, w.Live, p.Sync); err != nil {
+		return false, err
+	}
+	for uid, entry := range d.records.entries {
+		entry.Left = slices.DeleteFunc(slices.Clone(entry.Left), func(pod LeftPod) bool { return p.Now.Sub(pod.Since) > p.StallAfter })
+		d.records.entries[uid] = entry
+	}
+	waiting, err := d.awaitLeft(ctx)
+	if err != nil {
+		return false, err
+	}
+	return waiting != "", d.records.save(ctx, w.Writer, p.Sync)
+}
+
+// pends says whether a pod does not run, or is not Ready.
+func (p *podReader) pends(ctx context.Context, left LeftPod) (bool, error) {
+	for _, phase := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning} {
+		all, err := p.in(ctx, podsOf{left.Namespace, phase})
+		if err != nil {
+			return false, err
+		}
+		if i := slices.IndexFunc(all, func(pod ownedPod) bool { return pod.uid == left.UID }); i >= 0 {
+			return phase == corev1.PodPending || all[i].unready, nil
+		}
+	}
+	return false, nil
+}

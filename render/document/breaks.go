@@ -1,0 +1,46 @@
+package document
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+)
+
+// Breaks refuses text with a character that ends a line for YAML, and for nobody who reads
+// the text: what follows a comment would be a field. Errors: *Error.
+func Breaks(data []byte) error {
+	text := decoded(data)
+	for at, c := range text {
+		switch c {
+		case '\u0085', '\u2028', '\u2029':
+		case '\r':
+			if at+1 == len(text) || text[at+1] == '\n' {
+				continue
+			}
+		default:
+			continue
+		}
+		return &Error{
+			Line:    1 + strings.Count(text[:at], "\n"),
+			Message: fmt.Sprintf("it has the character %U, which ends a line for YAML and may not show as one in a review: take it out", c),
+		}
+	}
+	return nil
+}
+
+// decoded is text as YAML reads it: in UTF-16 where a byte order mark says so.
+func decoded(data []byte) string {
+	for mark, order := range map[string]binary.ByteOrder{"\xff\xfe": binary.LittleEndian, "\xfe\xff": binary.BigEndian} {
+		if !bytes.HasPrefix(data, []byte(mark)) {
+			continue
+		}
+		units := make([]uint16, len(data)/2)
+		for i := range units {
+			units[i] = order.Uint16(data[2*i:])
+		}
+		return string(utf16.Decode(units))
+	}
+	return string(data)
+}
