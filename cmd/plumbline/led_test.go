@@ -20,19 +20,34 @@ func leaseOf(holder string, ago time.Duration) map[string]any {
 	}
 }
 
+// lasting is a lease with another duration; one of none has no time either.
+func lasting(lease map[string]any, seconds int) map[string]any {
+	spec := lease["spec"].(map[string]any)
+	spec["leaseDurationSeconds"] = seconds
+	if seconds == 0 {
+		delete(spec, "leaseDurationSeconds")
+		delete(spec, "renewTime")
+	}
+	return lease
+}
+
 // TestWithoutADaemon: what a status says while nobody leads is of before, and no success.
 func TestWithoutADaemon(t *testing.T) {
 	cases := map[string]struct {
 		lease   any
+		renewed func() map[string]any // what the lease is once it was read
 		refused int
 		says    string
 	}{
-		"it leads":            {lease: leaseOf("a", time.Second)},
+		"it leads":            {lease: leaseOf("a", time.Second), renewed: func() map[string]any { return leaseOf("a", 0) }},
 		"there is no lease":   {},
 		"it may not be read":  {lease: leaseOf("a", time.Hour), refused: http.StatusForbidden},
 		"it was killed":       {lease: leaseOf("pod-1_a", time.Minute), says: "no daemon leads: lease fleet/plumbline of pod-1_a has run out, 1m"},
 		"it stopped":          {lease: leaseOf("", time.Minute)},
-		"its clock is behind": {lease: leaseOf("renewed", time.Minute)},
+		"its clock is behind": {lease: leaseOf("a", time.Minute), renewed: func() map[string]any { return leaseOf("a", time.Minute-time.Second) }},
+		"another's, for days": {lease: lasting(leaseOf("stranger", time.Minute), 11*24*60*60), says: "no daemon leads: lease fleet/plumbline of stranger is not renewed and keeps others from leading for 264h"},
+		"of another year":     {lease: leaseOf("stranger", -365*24*time.Hour), says: "no daemon leads: lease fleet/plumbline of stranger has run out"},
+		"without a time":      {lease: lasting(leaseOf("stranger", 0), 0), says: "no daemon leads: lease fleet/plumbline of stranger has run out"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -44,10 +59,10 @@ func TestWithoutADaemon(t *testing.T) {
 			if c.refused != 0 {
 				s.refused[leasePath] = c.refused
 			}
-			if name == "its clock is behind" {
+			if c.renewed != nil {
 				s.answered = func(path string) {
 					if path == leasePath {
-						s.objects[leasePath] = leaseOf("renewed", time.Minute-time.Second)
+						s.objects[leasePath] = c.renewed()
 					}
 				}
 			}
