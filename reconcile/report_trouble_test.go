@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
@@ -84,12 +87,12 @@ func TestAQueueThatIsStuckIsInTheStatus(t *testing.T) {
 		}
 		return n
 	}
-	f.fail = fmt.Errorf("say: %w", &queue.StuckError{ConfigMap: "plumbline-system/x", Why: "is immutable: delete it"})
+	f.fail = fmt.Errorf("say: %w", &configmap.StuckError{Name: types.NamespacedName{Namespace: "plumbline-system", Name: "x"}, Holds: "the queue", Why: "is immutable: delete it"})
 	if n := passes(); n != 1 {
 		t.Errorf("told %d times", n)
 	}
 	reported := b.read().Status.Reported
-	if len(reported) != 1 || reported[0].Provider != "gitea" || reported[0].Failure != "commit statuses are not posted: ConfigMap plumbline-system/x is immutable: delete it" {
+	if len(reported) != 1 || reported[0].Provider != "gitea" || reported[0].Failure != "commit statuses are not posted: ConfigMap plumbline-system/x (the queue) is immutable: delete it" {
 		t.Fatalf("status %+v", reported)
 	}
 	f.list = reported

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
@@ -161,11 +162,11 @@ func (s *Step) contextIn(cluster string) string { return "plumbline/" + cluster 
 
 // stuck says why the queue cannot be kept until a person does something; empty where it can.
 func (s *Step) stuck(err error) string {
-	var stuck *queue.StuckError
+	var stuck *configmap.StuckError
 	if !errors.As(err, &stuck) {
 		return ""
 	}
-	return s.Memory.Hide(stuck.Error())
+	return s.Memory.Hide("commit statuses are not posted: " + stuck.Error())
 }
 
 // noteReported shows in the status what was reported, and tells of trouble that is

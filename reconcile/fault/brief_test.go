@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/contradiction"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
@@ -16,6 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -145,6 +148,7 @@ func briefsOfWrites() []brief {
 		{&apply.WebhookError{Ref: pool, Webhook: "validate.kyverno.svc-fail", Err: errors.New(`Internal error occurred: failed calling webhook "validate.kyverno.svc-fail": failed to call webhook: Post "https://kyverno-svc.kyverno.svc:443/validate/fail?timeout=10s": dial tcp 10.0.0.7:443: connect: connection refused`)}, []string{pool.String() + ": webhook validate.kyverno.svc-fail gives no answer", "connection refused"}},
 		{&apply.MutatedError{Ref: pool, Fields: []plan.Field{{Path: "spec.limits.cpu", From: "77", To: "200"}}}, []string{pool.String() + ": a mutating webhook or policy changes it: ", `spec.limits.cpu is "200" in Git`}},
 		{&apply.FoughtError{Ref: pool, Fields: []plan.Field{{Path: "spec.template.spec.expireAfter"}}, Editors: []string{"tuner"}, Times: 3}, []string{pool.String() + ": reverted 3 times within an hour; correction is paused: ", "spec.template.spec.expireAfter changed by tuner"}},
+		{&configmap.StuckError{Name: types.NamespacedName{Namespace: "plumbline-system", Name: "plumbline-prod"}, Holds: "the record of removals", Why: "is immutable: recreate it with what it has: kubectl get configmap -n plumbline-system plumbline-prod -o yaml | sed"}, []string{"ConfigMap plumbline-system/plumbline-prod (the record of removals) is immutable: recreate it with what it has"}},
 		{&apply.NotServedError{Ref: pool, Err: errors.New("no match")}, []string{"does not serve its kind: install the karpenter-crd chart"}},
 		{fmt.Errorf("apply %s: %w", pool, forbidden), []string{"ServiceAccount plumbline-system/plumbline may not patch nodepools.karpenter.sh: add the rule to its ClusterRole"}},
 	}

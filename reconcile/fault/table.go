@@ -13,6 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -148,6 +149,7 @@ func ofApply() []rule {
 func ofRequests() []rule {
 	return []rule{
 		is(unconverted, Terminal, "ConversionFailed"),
+		as[*configmap.StuckError](Terminal, v1alpha1.ReasonConflict),
 		is(cancelled, Superseded, "Stopped"),
 		is(timedOut, Transient, "TimedOut"),
 		is(conflict, Superseded, "Conflict"),

@@ -23,6 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -128,6 +129,8 @@ func meanings() []meaning {
 		{&apply.WebhookError{Err: fs.ErrClosed}, fault.Transient, "ApplyFailed"},
 		{&apply.MutatedError{}, fault.Transient, "ApplyFailed"},
 		{&apply.FoughtError{}, fault.Terminal, "Conflict"},
+
+		{&configmap.StuckError{}, fault.Terminal, "Conflict"},
 	}
 }
 
@@ -169,7 +172,6 @@ func elsewhere() map[string]string {
 		"report.RejectedError":     "a report never fails a pass",
 		"report.MovedError":        "a report never fails a pass",
 		"report.UnavailableError":  "a report never fails a pass",
-		"queue.StuckError":         "a report never fails a pass",
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 )
 
 // ObjectName is the name of the ConfigMap that holds the record of a NodeSync. No
@@ -19,6 +20,8 @@ import (
 func ObjectName(nodeSync string) string { return v1alpha1.ObjectName("plumbline.applied-", nodeSync) }
 
 const (
+	// holds is what the ConfigMap is for.
+	holds = "the record of applied objects"
 	// dataKey is where the objects are in the ConfigMap.
 	dataKey = "applied.json.gz"
 	// revisionKey is the annotation with the Revision, which changes with each commit: for
@@ -49,11 +52,11 @@ func Load(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*
 	case err != nil:
 		return nil, fmt.Errorf("read the record of applied objects in ConfigMap %s: %w", name, err)
 	case !metav1.IsControlledBy(object, sync):
-		return nil, fmt.Errorf("ConfigMap %s is in the way: the record of applied objects goes there, and it does not belong to NodeSync %s; delete or rename it", name, sync.Name)
+		return nil, configmap.InTheWay(object, holds, sync.Name)
 	}
 	record, err := decode(object.BinaryData[dataKey])
 	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s: %w; delete it to have it written from what lives", name, err)
+		return nil, configmap.Unreadable(object, holds, err, "pools that have vanished from the cluster")
 	}
 	record.Revision = object.Annotations[revisionKey]
 	object.BinaryData = nil // it is in Record
@@ -74,6 +77,9 @@ func (s *Store) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.N
 	}
 	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: ObjectName(sync.Name)}}
 	if s.Exists() {
+		if err := configmap.Writable(s.object, holds); err != nil {
+			return err
+		}
 		target = s.object.DeepCopy()
 	} else {
 		owner := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))

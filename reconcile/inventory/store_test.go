@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -122,5 +124,38 @@ func TestStoreRefusesAForeignRecord(t *testing.T) {
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: ObjectName("prod")}}
 	if _, err := Load(t.Context(), cluster(t, &writes, foreign), nodeSync()); err == nil || !strings.Contains(err.Error(), "in the way") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAnImmutableRecord takes a newer Revision, which is an annotation, and says what to do where
+// other objects are to be recorded.
+func TestAnImmutableRecord(t *testing.T) {
+	writes := 0
+	c := cluster(t, &writes)
+	r := Record{Objects: map[render.Ref]types.UID{pool("a"): "1"}, Revision: "main@sha1:1"}
+	if err := (&Store{}).Save(t.Context(), c, nodeSync(), r); err != nil {
+		t.Fatal(err)
+	}
+	object := &corev1.ConfigMap{}
+	if err := c.Get(t.Context(), types.NamespacedName{Namespace: "plumbline-system", Name: ObjectName("prod")}, object); err != nil {
+		t.Fatal(err)
+	}
+	object.Immutable = new(bool)
+	*object.Immutable = true
+	if err := c.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	store, err := Load(t.Context(), c, nodeSync())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Revision = "main@sha1:2"
+	if err := store.Save(t.Context(), c, nodeSync(), r); err != nil {
+		t.Errorf("a newer Revision: %v", err)
+	}
+	r.Objects = map[render.Ref]types.UID{pool("a"): "1", pool("b"): "2"}
+	var stuck *configmap.StuckError
+	if err := store.Save(t.Context(), c, nodeSync(), r); !errors.As(err, &stuck) || !strings.Contains(err.Error(), "kubectl replace --force") {
+		t.Errorf("another object: %v", err)
 	}
 }

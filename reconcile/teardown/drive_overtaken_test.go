@@ -2,6 +2,7 @@ package teardown
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -66,6 +68,57 @@ func TestDriveRefusesAForeignRecord(t *testing.T) {
 	s := newStage(t, pool("batch", "batch-uid", dynamic()), foreign)
 	s.find(render.NodePool, "batch", "batch-uid")
 	if err := s.drive(); err == nil || !strings.Contains(err.Error(), "in the way") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDriveWithAnImmutableRecord: nothing is ended that cannot be recorded, it is said what to do,
+// and it goes on with all that the record had.
+func TestDriveWithAnImmutableRecord(t *testing.T) {
+	s := newStage(t, pool("batch", "batch-uid", dynamic()))
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	s.launch("b", "batch", "batch-uid")
+	immutable := func(is bool) {
+		object := s.recorded()
+		object.Immutable = &is
+		if err := s.client.Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	immutable(true)
+	for range 3 {
+		var stuck *configmap.StuckError
+		if err := s.drive(); !errors.As(err, &stuck) || !strings.Contains(err.Error(), "kubectl get configmap -n plumbline-system plumbline-prod -o yaml | sed") {
+			t.Fatalf("got %v", err)
+		}
+	}
+	for _, claim := range s.claims() {
+		if claim.DeletionTimestamp != nil {
+			t.Errorf("NodeClaim %s was ended", claim.Name)
+		}
+	}
+	immutable(false)
+	s.pass()
+	if record := s.record()["batch-uid"]; !strings.Contains(record, "i-a") || !strings.Contains(record, "i-b") {
+		t.Errorf("record %s", record)
+	}
+}
+
+// TestDriveWithAnUnreadableRecord says which entry it is.
+func TestDriveWithAnUnreadableRecord(t *testing.T) {
+	s := newStage(t, pool("batch", "batch-uid", dynamic()))
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	object := s.recorded()
+	object.Data["batch-uid"] = "{"
+	if err := s.client.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	var stuck *configmap.StuckError
+	if err := s.drive(); !errors.As(err, &stuck) || !strings.Contains(err.Error(), "key batch-uid") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -14,12 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 )
 
 // RecordName is the name of the ConfigMap that holds the records of a NodeSync's
 // open removals, and of pods that earlier ones have left without a node, a key for each object's
 // UID. It exists while there are any.
 func RecordName(nodeSync string) string { return v1alpha1.ObjectName("plumbline-", nodeSync) }
+
+// holds is what the ConfigMap is for.
+const holds = "the record of removals"
 
 // record is what has to outlive a crash of one removal.
 type record struct {
@@ -70,13 +74,13 @@ func loadRecords(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeS
 	case err != nil:
 		return nil, fmt.Errorf("read the record of removals in ConfigMap %s: %w", name, err)
 	case !metav1.IsControlledBy(stored, sync):
-		return nil, fmt.Errorf("ConfigMap %s is in the way: the record of removals goes there, and it is not NodeSync %s's; delete or rename it", name, sync.Name)
+		return nil, configmap.InTheWay(stored, holds, sync.Name)
 	}
 	r.stored = stored
 	for uid, data := range stored.Data {
 		var entry record
 		if err := json.Unmarshal([]byte(data), &entry); err != nil {
-			return nil, fmt.Errorf("read the record of removal %s in ConfigMap %s: %w; delete the key to have it recreated", uid, name, err)
+			return nil, configmap.Unreadable(stored, holds, fmt.Errorf("key %s: %w", uid, err), "the instances and limits of removals that are open")
 		}
 		r.entries[types.UID(uid)] = entry
 	}
@@ -143,6 +147,9 @@ func (r *records) save(ctx context.Context, writer client.Writer, sync *v1alpha1
 	}
 	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: RecordName(sync.Name)}}
 	if r.stored != nil {
+		if err := configmap.Writable(r.stored, holds); err != nil {
+			return err
+		}
 		target = r.stored.DeepCopy()
 	} else {
 		owner := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))

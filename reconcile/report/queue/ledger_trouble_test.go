@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 )
 
 // TestTheLedgerIsLost: the NodeSync's status says what was told.
@@ -151,7 +153,7 @@ func TestABrokenLedgerIsNamed(t *testing.T) {
 	must(t, w.client.Update(t.Context(), object))
 	w.start()
 	w.deliver()
-	if err := w.say(applied("a")); err == nil || !strings.Contains(err.Error(), "delete the ConfigMap") {
+	if err := w.say(applied("a")); err == nil || !strings.Contains(err.Error(), "delete it to have it recreated") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -166,8 +168,8 @@ func TestAnImmutableLedger(t *testing.T) {
 	*object.Immutable = true
 	must(t, w.client.Update(t.Context(), object))
 	for _, read := range []string{"before", "after"} {
-		var stuck *StuckError
-		if err := w.say(applied("b")); !errors.As(err, &stuck) || !strings.Contains(err.Error(), "kubectl delete configmap -n "+w.sync.Namespace+" "+ObjectName(w.sync.Name)) {
+		var stuck *configmap.StuckError
+		if err := w.say(applied("b")); !errors.As(err, &stuck) || !strings.Contains(err.Error(), "kubectl get configmap -n "+w.sync.Namespace+" "+ObjectName(w.sync.Name)+" -o yaml |") {
 			t.Fatalf("it was read %s: error %v", read, err)
 		}
 		w.start()

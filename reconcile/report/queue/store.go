@@ -10,15 +10,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 )
 
 // ObjectName is the name of the ConfigMap that holds the ledger of a NodeSync.
 // No record of removals can have it: those begin with "plumbline-".
 func ObjectName(nodeSync string) string { return v1alpha1.ObjectName("plumbline.reports-", nodeSync) }
+
+// holds is what the ConfigMap is for.
+const holds = "the queue of commit statuses"
 
 // dataKey is where the ledger stands in its ConfigMap.
 const dataKey = "ledger.json"
@@ -38,20 +41,6 @@ type owner struct {
 
 func ownerOf(sync *v1alpha1.NodeSync) owner {
 	return owner{NamespacedName: client.ObjectKeyFromObject(sync), uid: sync.UID}
-}
-
-// StuckError says that the queue cannot be kept in its ConfigMap until a person does
-// something about that.
-type StuckError struct {
-	// ConfigMap is namespace/name.
-	ConfigMap string
-	// Why it is so, and what to do.
-	Why string
-}
-
-// Error names the ConfigMap, and says what to do.
-func (e *StuckError) Error() string {
-	return fmt.Sprintf("commit statuses are not posted: ConfigMap %s %s", e.ConfigMap, e.Why)
 }
 
 // errOvertaken is a write over something that another client has changed.
@@ -82,7 +71,7 @@ func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 	has, ours := ownedBy(object)
 	switch {
 	case !ours || has.NamespacedName != s.owner.NamespacedName:
-		return Ledger{}, false, &StuckError{ConfigMap: key.String(), Why: fmt.Sprintf("is in the way: the queue of commit statuses goes there, and it is not NodeSync %s's; delete or rename it", s.owner.Name)}
+		return Ledger{}, false, configmap.InTheWay(object, holds, s.owner.Name)
 	case has.uid != s.owner.uid:
 		// A former NodeSync of this name has left it; the garbage collector is not
 		// there yet.
@@ -98,10 +87,7 @@ func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 func decode(object *corev1.ConfigMap) (Ledger, error) {
 	var l Ledger
 	if err := json.Unmarshal([]byte(object.Data[dataKey]), &l); err != nil {
-		return Ledger{}, &StuckError{
-			ConfigMap: object.Namespace + "/" + object.Name,
-			Why:       fmt.Sprintf("has the queue of them, which cannot be read: %v; delete the ConfigMap to have it recreated", err),
-		}
+		return Ledger{}, configmap.Unreadable(object, holds, err, "those that are not posted yet")
 	}
 	return l, nil
 }
@@ -132,10 +118,10 @@ func (s *store) save(ctx context.Context, l Ledger) error {
 	if s.object != nil && s.object.Data[dataKey] == string(data) {
 		return nil
 	}
-	if s.object != nil && ptr.Deref(s.object.Immutable, false) {
-		return s.immutable()
-	}
 	target := s.target()
+	if err := configmap.Writable(target, holds); err != nil {
+		return err
+	}
 	target.Data = map[string]string{dataKey: string(data)}
 	if s.object == nil {
 		err = s.writer.Create(ctx, target, client.FieldOwner(v1alpha1.FieldManager))
@@ -147,14 +133,6 @@ func (s *store) save(ctx context.Context, l Ledger) error {
 	}
 	s.object = target
 	return nil
-}
-
-// immutable is what can be done about a ConfigMap that another client has made immutable: the API
-// server takes that back of none.
-func (s *store) immutable() error {
-	key := s.owner.Namespace + "/" + ObjectName(s.owner.Name)
-	return &StuckError{ConfigMap: key, Why: fmt.Sprintf(
-		"has the queue of them and is immutable: delete it to have it recreated (kubectl delete configmap -n %s %s)", s.owner.Namespace, ObjectName(s.owner.Name))}
 }
 
 // target is the ConfigMap to write.
