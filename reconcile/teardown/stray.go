@@ -48,8 +48,9 @@ func (it *item) stray(claims []karpv1.NodeClaim) *karpv1.NodeClaim {
 		owner, _ := poolOf(c)
 		_, noted := it.seen.Noted[c.Status.ProviderID]
 		mine := owner == it.before.UID || noted && c.Status.ProviderID != ""
+		relabelled := c.Labels[karpv1.NodePoolLabelKey] != it.before.Name // else the pool was recreated under its name
 		known := slices.ContainsFunc(it.seen.NodeClaims, func(k Claim) bool { return k.UID == c.UID })
-		if mine && !known && c.DeletionTimestamp == nil && (found == nil || c.Name < found.Name) {
+		if mine && relabelled && !known && c.DeletionTimestamp == nil && (found == nil || c.Name < found.Name) {
 			found = c
 		}
 	}

@@ -51,6 +51,27 @@ func TestDriveNamesARelabelledNodeClaim(t *testing.T) {
 	s.expect("it is the pool's again", "batch Draining", "delete NodeClaim/b")
 }
 
+// TestDriveNamesNoNodeClaimOfANewPool: one of the pool that was recreated under the name bears the
+// right label.
+func TestDriveNamesNoNodeClaimOfANewPool(t *testing.T) {
+	s := newStage(t, pool("batch", "new-uid", dynamic()))
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	for _, claim := range s.claims() {
+		claim.OwnerReferences[0].UID = "new-uid"
+		if err := s.client.Update(t.Context(), &claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		s.pass()
+	}
+	if r := s.sync.Status.Removals[0]; r.Reason != ReasonInstancesLeaving || strings.Contains(r.Message, "changed by hand") {
+		t.Errorf("it says %s: %s", r.Reason, r.Message)
+	}
+}
+
 // TestDriveNamesWhatAClassWaitsFor: a NodePool that is not removed by itself comes before
 // those that are, with what to do.
 func TestDriveNamesWhatAClassWaitsFor(t *testing.T) {
