@@ -26,12 +26,21 @@ func (s *Step) reportDriven(result teardown.Result) {
 	}
 	for _, r := range result.Removals {
 		if r.Phase == v1alpha1.RemovalGone {
-			s.Event("Removed", refOf(r).String()+" is gone"+proof(r))
+			s.Event("Removed", s.nameOf(r)+" is gone"+proof(r))
 		}
 	}
 	if result.Undiagnosed != nil {
 		s.Warn("DiagnosisFailed", result.Undiagnosed.Error())
 	}
+}
+
+// nameOf names what was removed; an object that was recreated under its name is another.
+func (s *Step) nameOf(r v1alpha1.Removal) string {
+	ref := refOf(r)
+	if live := s.Live.Objects[ref]; live != nil && live.GetUID() != r.UID {
+		return "the former " + ref.String()
+	}
+	return ref.String()
 }
 
 // proof says what "gone" was proven by.

@@ -14,7 +14,7 @@ func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.Hold == nil || !o.Exists && len(o.undeleted()) == 0 {
 		return step{}, true
 	}
-	return step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, message: o.Hold.Message, remaining: int(r.Remaining)}, false
+	return step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, message: o.Hold.Message, remaining: len(o.NodeClaims)}, false
 }
 
 // recording writes the removal down and does nothing else in this pass.
