@@ -18,9 +18,11 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -87,6 +89,11 @@ func TestAGuessIsNotConfirmed(t *testing.T) {
 	for name, wrong := range map[string]error{
 		"a definition": render.Errors{{File: "prod/pool.yaml", Line: 3, Message: "unknown fields hunter1, hunter2, hunter3"}},
 		"a request":    &allowance.RefusedError{Refusals: []allowance.Refusal{{What: "repository ./hunter1/hunter2/hunter3", Why: "is none"}}},
+		"a class":      &plan.MissingClassError{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Class: render.Ref{Kind: render.EC2NodeClass, Name: "hunter1, hunter2, hunter3"}},
+		"several": errors.Join(
+			&plan.RefusedError{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Problems: []string{"weight hunter1, hunter2, hunter3"}},
+			&apply.InvalidError{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Problems: []string{"spec.weight: hunter2"}},
+		),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, reporting(unchanged), secretWith("s", true, map[string]string{"values.yaml": "a: {b: hunter2}"}))

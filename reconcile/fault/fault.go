@@ -3,9 +3,6 @@ package fault
 import (
 	"errors"
 	"strings"
-
-	"github.com/plumbline-dev/plumbline/provision/allowance"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Class says what an error means for the next pass.
@@ -56,18 +53,6 @@ func (e *Error) Error() string {
 func (e *Error) Map(change func(string) string) *Error {
 	brief := e.Brief().Map(change)
 	return &Error{Class: e.Class, Reason: e.Reason, Err: errors.New(change(e.Error())), Short: &brief}
-}
-
-// OnlyGit says that the error is made of nothing but what is in Git, and of names: no value of
-// a Secret has a part in it.
-func (e *Error) OnlyGit() bool {
-	switch err := e.Err.(type) { //nolint:errorlint // one that wraps it may have other words, too
-	case render.Errors:
-		return true
-	case *allowance.RefusedError:
-		return err.OnlyGit()
-	}
-	return false
 }
 
 // Unwrap returns what went wrong.
