@@ -16,10 +16,21 @@ import (
 type Charted struct {
 	// CRDs are the names of those in the CRD chart.
 	CRDs []string `json:"crds"`
+	// Kinds are what each of these defines, by its name.
+	Kinds map[string]Defined `json:"kinds"`
 	// Objects are the names in the main chart, by kind.
 	Objects map[string][]string `json:"objects"`
 	// Rights are what each role gives, by its kind and name: see Rights.
 	Rights map[string][]string `json:"rights"`
+}
+
+// Defined is the kind that a CRD of Karpenter's defines.
+type Defined struct {
+	Kind  string `json:"kind"`
+	Scope string `json:"scope"`
+	// Serves are the versions that each released chart serves. None where some charts lack
+	// the CRD: nobody needs it then.
+	Serves []string `json:"serves,omitempty"`
 }
 
 //go:embed charted.json

@@ -48,16 +48,33 @@ func (a Allowance) CheckObjects(r Rendered) []Refusal {
 }
 
 // complete checks that a chart has what it is installed for: Helm deletes what a release
-// has no more.
+// has no more, and without a CRD that every release has neither Karpenter nor plumbline works.
 func (c *check) complete() {
-	what, kind := "chart karpenter", "Deployment"
-	if c.rendered.CRDs {
-		what, kind = "chart karpenter-crd", "CustomResourceDefinition"
+	has := func(kind, name string) bool {
+		return slices.ContainsFunc(c.rendered.Objects, func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == kind && (name == "" || o.GetName() == name)
+		})
 	}
-	if !slices.ContainsFunc(c.rendered.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind }) {
-		c.found = append(c.found, Refusal{What: what, Why: "renders to no " + kind + ", and what is installed would be deleted with it"})
+	lacks := func(chart, what, why string) {
+		c.found = append(c.found, Refusal{What: "chart " + chart, Why: "renders to no " + what + ", " + why})
+	}
+	const deleted = "and what is installed would be deleted with it"
+	switch {
+	case !c.rendered.CRDs && !has("Deployment", ""):
+		lacks("karpenter", "Deployment", deleted)
+	case c.rendered.CRDs && !has(crdKind, ""):
+		lacks("karpenter-crd", crdKind, deleted)
+	case c.rendered.CRDs:
+		for _, name := range c.charts.CRDs {
+			if len(c.charts.Kinds[name].Serves) > 0 && !has(crdKind, name) {
+				lacks("karpenter-crd", crdKind+" "+name, "which every release of Karpenter has")
+			}
+		}
 	}
 }
+
+// crdKind is the kind of the CRD chart's objects.
+const crdKind = "CustomResourceDefinition"
 
 type check struct {
 	allowance Allowance
@@ -71,7 +88,7 @@ type check struct {
 var groups = map[string]string{
 	"ClusterRole": rbacv1.GroupName, "ClusterRoleBinding": rbacv1.GroupName, "Role": rbacv1.GroupName, "RoleBinding": rbacv1.GroupName,
 	"Deployment": "apps", "PodDisruptionBudget": "policy", "Service": "", "ServiceAccount": "", "ServiceMonitor": "monitoring.coreos.com",
-	"CustomResourceDefinition": "apiextensions.k8s.io",
+	crdKind: "apiextensions.k8s.io",
 }
 
 // name is the object's in messages.
@@ -96,7 +113,7 @@ func (c *check) known() bool {
 	names := c.charts.Objects[kind]
 	if c.rendered.CRDs {
 		names = nil
-		if kind == "CustomResourceDefinition" {
+		if kind == crdKind {
 			names = c.charts.CRDs
 		}
 	}
@@ -135,7 +152,7 @@ func (c *check) look() {
 		err = c.budget()
 	case "ServiceMonitor":
 		c.monitor()
-	case "CustomResourceDefinition":
+	case crdKind:
 		err = c.crd()
 	}
 	switch {

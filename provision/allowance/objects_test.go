@@ -3,7 +3,6 @@ package allowance
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -246,18 +245,7 @@ func TestOlderCharts(t *testing.T) {
 }
 
 func TestTheCRDChart(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(module(t), "pkg/apis/crds/*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	var crds []*unstructured.Unstructured
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		crds = append(crds, object(t, string(text)))
-	}
+	crds := realCRDs(t)
 	check := func(edit func(*unstructured.Unstructured)) error {
 		changed := crds[0].DeepCopy()
 		edit(changed)

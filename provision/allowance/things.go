@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -85,23 +84,4 @@ func (c *check) monitor() {
 	if err != nil || slices.ContainsFunc(names, func(name string) bool { return name != c.rendered.Namespace }) {
 		c.refuse("selects Services of other namespaces")
 	}
-}
-
-// crd checks that no other server converts objects than Karpenter's own webhook, which
-// 1.0 had.
-func (c *check) crd() error {
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := c.into(&crd); err != nil {
-		return err
-	}
-	conversion := crd.Spec.Conversion
-	if conversion == nil || conversion.Strategy == apiextensionsv1.NoneConverter {
-		return nil
-	}
-	hook := conversion.Webhook
-	if hook == nil || hook.ClientConfig == nil || hook.ClientConfig.URL != nil || hook.ClientConfig.Service == nil ||
-		hook.ClientConfig.Service.Name != account || hook.ClientConfig.Service.Namespace != c.rendered.Namespace {
-		c.refuse("has its objects converted by a webhook that is not Karpenter's")
-	}
-	return nil
 }

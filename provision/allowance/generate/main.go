@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -40,7 +41,7 @@ func main() {
 }
 
 func generate(ctx context.Context) ([]byte, error) {
-	crds, objects, rights := map[string]bool{}, map[string]map[string]bool{}, map[string]map[string]bool{}
+	crds, objects, rights := kinds{}, map[string]map[string]bool{}, map[string]map[string]bool{}
 	add := func(to map[string]map[string]bool, key, value string) {
 		if to[key] == nil {
 			to[key] = map[string]bool{}
@@ -57,7 +58,7 @@ func generate(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		for _, crd := range all {
-			crds[crd.Name] = true
+			crds[crd.Name] = append(crds[crd.Name], crd)
 		}
 		rendered, err := found.Controller(ctx, charts.Installation{Namespace: "kube-system", Cluster: "any", Region: "any"})
 		if err != nil {
@@ -77,9 +78,29 @@ func generate(ctx context.Context) ([]byte, error) {
 	// It is rendered only where the cluster has its CRD.
 	add(objects, "ServiceMonitor", charts.ControllerChart)
 	text, err := json.MarshalIndent(allowance.Charted{
-		CRDs: slices.Sorted(maps.Keys(crds)), Objects: sorted(objects), Rights: sorted(rights),
+		CRDs: slices.Sorted(maps.Keys(crds)), Kinds: crds.defined(), Objects: sorted(objects), Rights: sorted(rights),
 	}, "", "  ")
 	return append(text, '\n'), err
+}
+
+// kinds are the CRDs of all released charts, by name.
+type kinds map[string][]*apiextensionsv1.CustomResourceDefinition
+
+// defined are what they define, and the versions that all of the charts serve.
+func (k kinds) defined() map[string]allowance.Defined {
+	all := map[string]allowance.Defined{}
+	for name, crds := range k {
+		newest := crds[len(crds)-1].Spec
+		defined := allowance.Defined{Kind: newest.Names.Kind, Scope: string(newest.Scope)}
+		for _, version := range newest.Versions {
+			lacks := func(crd *apiextensionsv1.CustomResourceDefinition) bool { return !allowance.Serves(crd, version.Name) }
+			if len(crds) == len(released) && !slices.ContainsFunc(crds, lacks) {
+				defined.Serves = append(defined.Serves, version.Name)
+			}
+		}
+		all[name] = defined
+	}
+	return all
 }
 
 func sorted(sets map[string]map[string]bool) map[string][]string {
