@@ -5,19 +5,10 @@ import (
 	"testing"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 )
-
-func establishedCRD(name string) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Status:     apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},
-	}
-}
 
 // TestDrainWithoutCRDs: while one of Karpenter's kinds is gone, nodes may be left
 // that nobody can see. Without any of them EC2 says what is left.
@@ -25,7 +16,7 @@ func TestDrainWithoutCRDs(t *testing.T) {
 	drops := func(b *bed, names ...string) {
 		b.t.Helper()
 		for _, name := range names {
-			if err := b.client.Delete(b.t.Context(), establishedCRD(name)); err != nil {
+			if err := b.client.Delete(b.t.Context(), installtest.Served(name)); err != nil {
 				b.t.Fatal(err)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
@@ -51,7 +52,7 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 		t.Fatalf("begun: %v, want %v", f.Begun, want)
 	}
 	for _, name := range cluster.CRDNames() {
-		if err := b.client.Create(t.Context(), establishedCRD(name)); err != nil {
+		if err := b.client.Create(t.Context(), installtest.Served(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,14 +64,14 @@ func TestNoPassBeforeTheCachesAreFilled(t *testing.T) {
 	if len(f.Begun) != 5 || len(f.Ended) != 0 {
 		t.Fatalf("begun: %v, ended: %v", f.Begun, f.Ended)
 	}
-	if err := b.client.Delete(t.Context(), establishedCRD("nodepools.karpenter.sh")); err != nil {
+	if err := b.client.Delete(t.Context(), installtest.Served("nodepools.karpenter.sh")); err != nil {
 		t.Fatal(err)
 	}
 	passes("a CRD is gone", true)
 	if len(f.Ended) != 3 {
 		t.Fatalf("ended: %v, want all of Karpenter's kinds", f.Ended)
 	}
-	if err := b.client.Create(t.Context(), establishedCRD("nodepools.karpenter.sh")); err != nil {
+	if err := b.client.Create(t.Context(), installtest.Served("nodepools.karpenter.sh")); err != nil {
 		t.Fatal(err)
 	}
 	passes("it is back", true)

@@ -91,8 +91,7 @@ func established(pools *apiextensionsv1.CustomResourceDefinition) []client.Objec
 	}
 	var objects []client.Object
 	for _, crd := range all {
-		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
-		objects = append(objects, crd)
+		objects = append(objects, installtest.Serve(crd))
 	}
 	return objects
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -133,8 +134,7 @@ func (w *plannedWorld) bed(t *testing.T, shared *plannedShelf) *bed {
 	for _, crd := range append(applytest.CRDs(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: cluster.NodeClaimCRD}}) {
 		crd := crd.DeepCopy()
 		crd.UID = types.UID(crd.Name)
-		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
-		objects = append(objects, crd)
+		objects = append(objects, installtest.Serve(crd))
 	}
 	if w.inForce != "" {
 		objects = append(objects, running(w.inForce))

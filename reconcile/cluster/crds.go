@@ -7,6 +7,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -18,14 +19,20 @@ const NodeClaimCRD = "nodeclaims.karpenter.sh"
 
 // CRDNames are the CRDs of all kinds of definitions, and of NodeClaims.
 func CRDNames() []string {
-	names := []string{NodeClaimCRD}
-	for _, kind := range render.Kinds() {
+	var names []string
+	for _, kind := range Kinds() {
 		names = append(names, kind.CRD)
 	}
 	return names
 }
 
-// Established says whether the CRDs of CRDNames are served.
+// Kinds are those of definitions, and that of NodeClaims, each with its CRD.
+func Kinds() []render.Kind {
+	claims := render.Kind{GVK: schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}, CRD: NodeClaimCRD}
+	return append([]render.Kind{claims}, render.Kinds()...)
+}
+
+// Established says whether the kinds of Kinds are served.
 func (v *View) Established(ctx context.Context) (observe.Readiness, error) {
 	if v.established != nil {
 		return *v.established, nil
@@ -38,16 +45,16 @@ func (v *View) Established(ctx context.Context) (observe.Readiness, error) {
 }
 
 func (v *View) readEstablished(ctx context.Context) (observe.Readiness, error) {
-	for _, name := range CRDNames() {
+	for _, kind := range Kinds() {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err := v.Cached.Get(ctx, client.ObjectKey{Name: name}, crd)
+		err := v.Cached.Get(ctx, client.ObjectKey{Name: kind.CRD}, crd)
 		if apierrors.IsNotFound(err) {
-			return observe.Readiness{Message: "crd " + name + " is not there yet"}, nil
+			return observe.Readiness{Message: "crd " + kind.CRD + " is not there yet"}, nil
 		}
 		if err != nil {
-			return observe.Readiness{}, fmt.Errorf("read crd %s: %w", name, err)
+			return observe.Readiness{}, fmt.Errorf("read crd %s: %w", kind.CRD, err)
 		}
-		if ready := observe.Established(crd); !ready.Ready {
+		if ready := observe.Serves(crd, kind.GVK); !ready.Ready {
 			return ready, nil
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -29,7 +31,7 @@ func (s *Step) tellLost(ctx context.Context) error {
 			continue
 		}
 		claims := &karpv1.NodeClaimList{}
-		if err := s.View.Uncached.List(ctx, claims); err != nil {
+		if err := s.View.Uncached.List(ctx, claims); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("find the nodes that go with crd %s: %w", name, err)
 		}
 		s.Memory.lost = crd.UID

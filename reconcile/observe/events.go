@@ -71,6 +71,7 @@ func CRDChanged() predicate.Predicate {
 		if !ok || !ok2 {
 			return true
 		}
-		return Version(before) != Version(after) || Established(before) != Established(after)
+		return Version(before) != Version(after) || Established(before) != Established(after) ||
+			!reflect.DeepEqual(before.Status.AcceptedNames, after.Status.AcceptedNames)
 	}}
 }

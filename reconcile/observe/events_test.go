@@ -125,6 +125,7 @@ func TestCRDChanged(t *testing.T) {
 			c.Status.Conditions = append(c.Status.Conditions, established)
 		}, true},
 		"deletion": {func(c *apiextensionsv1.CustomResourceDefinition) { c.DeletionTimestamp = &metav1.Time{} }, true},
+		"names":    {func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.AcceptedNames.Kind = "NodePool" }, true},
 		"versions": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.StoredVersions = []string{"v1"} }, false},
 	}
 	for name, c := range cases {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -33,6 +34,22 @@ func Established(crd *apiextensionsv1.CustomResourceDefinition) Readiness {
 		}
 	}
 	return Readiness{Message: crd.Name + " is not Established yet"}
+}
+
+// Serves says whether a kind can be asked for: its CRD is Established, and serves that version
+// under that name. One that is served no more stays Established.
+func Serves(crd *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind) Readiness {
+	if ready := Established(crd); !ready.Ready {
+		return ready
+	}
+	names := crd.Status.AcceptedNames
+	served := slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == kind.Version && v.Served
+	})
+	if !served || names.Kind != kind.Kind || names.ListKind != kind.Kind+"List" {
+		return Readiness{Message: fmt.Sprintf("%s does not serve %s of %s", crd.Name, kind.Version, kind.Kind)}
+	}
+	return Readiness{Ready: true}
 }
 
 // RolledOut says whether a Deployment's rollout is complete: its newest template

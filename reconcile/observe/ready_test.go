@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // deployment is one whose rollout of two replicas is complete.
@@ -104,6 +105,38 @@ func TestEstablished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", DeletionTimestamp: c.deleted}, Status: c.status}
 			if diff := cmp.Diff(observe.Readiness{Ready: c.want == "", Message: c.want}, observe.Established(crd)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestServes: the CRD of a kind that is served no more stays Established.
+func TestServes(t *testing.T) {
+	const not = "nodepools.karpenter.sh does not serve v1 of NodePool"
+	pools, _ := render.KindOf(render.NodePool)
+	for name, c := range map[string]struct {
+		change func(*apiextensionsv1.CustomResourceDefinition)
+		want   string
+	}{
+		"as released":      {func(*apiextensionsv1.CustomResourceDefinition) {}, ""},
+		"not served":       {func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[1].Served = false }, not},
+		"another version":  {func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[1].Name = "v2" }, not},
+		"another kind":     {func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.AcceptedNames.Kind = "Pool" }, not},
+		"lists of another": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.AcceptedNames.ListKind = "Pools" }, not},
+		"not established":  {func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.Conditions = nil }, "nodepools.karpenter.sh is not Established yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crd := &apiextensionsv1.CustomResourceDefinition{
+				ObjectMeta: metav1.ObjectMeta{Name: pools.CRD},
+				Spec:       apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1beta1", Served: true}, {Name: "v1", Served: true}}},
+				Status: apiextensionsv1.CustomResourceDefinitionStatus{
+					Conditions:    []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}},
+					AcceptedNames: apiextensionsv1.CustomResourceDefinitionNames{Kind: "NodePool", ListKind: "NodePoolList"},
+				},
+			}
+			c.change(crd)
+			if diff := cmp.Diff(observe.Readiness{Ready: c.want == "", Message: c.want}, observe.Serves(crd, pools.GVK)); diff != "" {
 				t.Error(diff)
 			}
 		})

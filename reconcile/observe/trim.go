@@ -57,6 +57,9 @@ func trimCRD(obj any) (any, error) {
 		return obj, nil
 	}
 	trimmed := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: crd.ObjectMeta, Status: crd.Status}
+	for _, v := range crd.Spec.Versions {
+		trimmed.Spec.Versions = append(trimmed.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: v.Name, Served: v.Served})
+	}
 	trimMetadata(trimmed)
 	return trimmed, nil
 }

@@ -102,12 +102,15 @@ func TestTrimCRD(t *testing.T) {
 	full := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", UID: "1", Generation: 4, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm"}}},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
-			{Name: "v1", Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Description: strings.Repeat("long ", 20_000)}}},
+			{Name: "v1", Served: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Description: strings.Repeat("long ", 20_000)}}},
 		}},
-		Status: apiextensionsv1.CustomResourceDefinitionStatus{Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}},
+		Status: apiextensionsv1.CustomResourceDefinitionStatus{
+			Conditions:    []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}},
+			AcceptedNames: apiextensionsv1.CustomResourceDefinitionNames{Kind: "NodePool", ListKind: "NodePoolList"},
+		},
 	}
 	trimmed := kept(t, full)
-	if !observe.Established(trimmed).Ready || trimmed.Name != full.Name || trimmed.Generation != 4 {
+	if pools, _ := render.KindOf(render.NodePool); !observe.Serves(trimmed, pools.GVK).Ready || trimmed.Name != full.Name || trimmed.Generation != 4 {
 		t.Errorf("kept: %+v", trimmed)
 	}
 	if got := size(t, trimmed); got > 1000 {

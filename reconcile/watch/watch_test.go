@@ -20,6 +20,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 	"github.com/plumbline-dev/plumbline/reconcile/watch/watchtest"
@@ -30,8 +31,10 @@ import (
 type bed struct {
 	*watch.Watches
 	cache *watchtest.Cache
-	now   time.Time
-	known interests
+	// objects are what the API server has.
+	objects client.Client
+	now     time.Time
+	known   interests
 }
 
 func newBed(t *testing.T, objects ...client.Object) *bed {
@@ -43,9 +46,10 @@ func newBed(t *testing.T, objects ...client.Object) *bed {
 		}
 	}
 	b := &bed{cache: watchtest.NewCache(), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	b.objects = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 	now := func() time.Time { return b.now }
 	wakes := watch.Wakes{
-		Cached: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), Namespace: "plumbline-system",
+		Cached: b.objects, Namespace: "plumbline-system",
 		Launches: &observe.Launches{Now: now}, Interests: &b.known,
 	}
 	b.Watches = b.cache.Watches(scheme, wakes, &observe.Refusals{}, now)
@@ -68,9 +72,7 @@ func (i *interests) Holds(name types.NamespacedName) bool  { return i.holds == n
 func served() []client.Object {
 	var all []client.Object
 	for _, name := range cluster.CRDNames() {
-		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
-		all = append(all, crd)
+		all = append(all, installtest.Served(name))
 	}
 	return all
 }
@@ -102,6 +104,40 @@ func TestWatchesBeginWhenDiscoveryListsTheKinds(t *testing.T) {
 	if filled, err := b.Listen(t.Context()); !filled || err != nil || len(b.cache.Begun) != always+3 {
 		t.Errorf("listed: filled %t, error %v, begun: %v", filled, err, b.cache.Begun)
 	}
+}
+
+// TestAKindThatIsServedNoMore: its CRD stays Established, and discovery does not list it. A
+// daemon that starts then waits for no watch of it, and the watches that run end, until it is
+// served again.
+func TestAKindThatIsServedNoMore(t *testing.T) {
+	b := newBed(t, served()...)
+	claims := &apiextensionsv1.CustomResourceDefinition{}
+	serve := func(serve bool) {
+		t.Helper()
+		if err := b.objects.Get(t.Context(), client.ObjectKey{Name: cluster.NodeClaimCRD}, claims); err != nil {
+			t.Fatal(err)
+		}
+		claims.Spec.Versions[0].Served, b.cache.Unlisted["NodeClaim"] = serve, !serve
+		if err := b.objects.Update(t.Context(), claims); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listens := func(what string, begun, ended int) {
+		t.Helper()
+		b.now = b.now.Add(2 * watch.DiscoveryLag)
+		if filled, err := b.Listen(t.Context()); !filled || err != nil || len(b.cache.Begun) != begun || len(b.cache.Ended) != ended {
+			t.Errorf("%s: filled %t, error %v, begun: %v, ended: %v", what, filled, err, b.cache.Begun, b.cache.Ended)
+		}
+	}
+	serve(false)
+	listens("at the start", always, 0)
+	listens("later", always, 0)
+	serve(true)
+	listens("it is served", always+3, 0)
+	serve(false)
+	listens("no more", always+3, 3)
+	serve(true)
+	listens("again", always+6, 3)
 }
 
 // TestWhatTheChartMakesIsWatchedWhereItIsOurs: with management External there is

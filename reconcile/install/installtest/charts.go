@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -78,11 +79,32 @@ func Installed() []client.Object {
 	for key, value := range observe.ControllerLabels() {
 		objects[0].GetLabels()[key] = value
 	}
-	for _, name := range cluster.CRDNames() {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		crd.Name, crd.UID, crd.Generation = name, "c", 1
-		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	for _, kind := range cluster.Kinds() {
+		crd := Served(kind.CRD)
+		crd.UID, crd.Generation = "c", 1
 		objects = append(objects, crd)
 	}
 	return objects
+}
+
+// Served is one of the CRDs of cluster.CRDNames as an API server has it that serves its kind.
+func Served(name string) *apiextensionsv1.CustomResourceDefinition {
+	return Serve(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// Serve has a CRD of Karpenter's be one whose kind the API server serves.
+func Serve(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	for _, kind := range cluster.Kinds() {
+		if kind.CRD != crd.Name {
+			continue
+		}
+		if len(crd.Spec.Versions) == 0 {
+			anything := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}}
+			crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: kind.GVK.Version, Served: true, Storage: true, Schema: anything}}
+		}
+		crd.Spec.Group, crd.Spec.Names = kind.GVK.Group, apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.GVK.Kind, ListKind: kind.GVK.Kind + "List"}
+		crd.Status.AcceptedNames = crd.Spec.Names
+	}
+	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	return crd
 }
