@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
@@ -21,20 +24,39 @@ func TestDrainWithoutCRDs(t *testing.T) {
 			}
 		}
 	}
-	t.Run("one is gone", func(t *testing.T) {
-		b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
-		drops(b, "nodepools.karpenter.sh")
-		for range 4 {
-			b.clock.forward(2 * time.Second)
-			b.reconcile()
+	hides := func(b *bed) {
+		b.t.Helper()
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := b.client.Get(b.t.Context(), client.ObjectKey{Name: cluster.NodeClaimCRD}, crd); err != nil {
+			b.t.Fatal(err)
 		}
-		if !b.exists() {
-			t.Fatal("the NodeSync is gone, and its node is not")
+		crd.Spec.Versions[0].Served = false
+		if err := b.client.Update(b.t.Context(), crd); err != nil {
+			b.t.Fatal(err)
 		}
-		if waiting := b.read().Status.Waiting; waiting == nil || !strings.Contains(waiting.Message, "nodepools.karpenter.sh is not there") || !strings.Contains(waiting.Message, "onDelete: Orphan") {
-			t.Errorf("waiting: %+v", waiting)
-		}
-	})
+	}
+	for name, c := range map[string]struct {
+		lacks func(*bed)
+		want  string
+	}{
+		"one is gone":       {func(b *bed) { drops(b, "nodepools.karpenter.sh") }, "nodepools.karpenter.sh is not there"},
+		"one is not served": {hides, "nodeclaims.karpenter.sh does not serve v1 of NodeClaim"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+			c.lacks(b)
+			for range 4 {
+				b.clock.forward(2 * time.Second)
+				b.reconcile()
+			}
+			if !b.exists() {
+				t.Fatal("the NodeSync is gone, and its node is not")
+			}
+			if waiting := b.read().Status.Waiting; waiting == nil || !strings.Contains(waiting.Message, c.want) || !strings.Contains(waiting.Message, "onDelete: Orphan") {
+				t.Errorf("waiting: %+v", waiting)
+			}
+		})
+	}
 	for name, prepare := range map[string]func(*bed){
 		"all are gone":                      func(*bed) {},
 		"all are gone, and it was recorded": func(b *bed) { b.recordPool("general", "p1") },
