@@ -51,3 +51,47 @@ func TestPipesAreNamed(t *testing.T) {
 		})
 	}
 }
+
+// TestPipesOfGitAreNamed: so may the folder with Git's own files, which say what is tracked.
+func TestPipesOfGitAreNamed(t *testing.T) {
+	for name, pipe := range map[string]string{"the index": ".git/index", "the folder": ".git", "the folder of a work tree": "linked/index"} {
+		t.Run(name, func(t *testing.T) {
+			basic := examples(t)["basic"]
+			root := filepath.Dir(filepath.Dir(basic))
+			git := filepath.Join(root, ".git")
+			for _, folder := range []string{git, filepath.Join(root, "linked")} {
+				if err := os.MkdirAll(folder, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(folder, "HEAD"), []byte("ref: refs/heads/main\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if pipe != ".git/index" {
+				if err := os.RemoveAll(git); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if pipe == "linked/index" {
+				if err := os.WriteFile(git, []byte("gitdir: linked\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := syscall.Mkfifo(filepath.Join(root, filepath.FromSlash(pipe)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			done := make(chan said, 1)
+			go func() { done <- plumblineIn(ctx, "render", basic) }()
+			select {
+			case got := <-done:
+				if !strings.Contains(got.err, pipe+": it is not a regular file") {
+					t.Errorf("code %d, %s", got.code, got.err)
+				}
+			case <-ctx.Done():
+				t.Error("it waits for the pipe")
+			}
+		})
+	}
+}

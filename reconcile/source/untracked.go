@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/index"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Untracked are the files below a folder of a checkout that Git does not track, ignored ones
@@ -47,9 +49,9 @@ func Untracked(root, below string) ([]string, error) {
 func gitFolder(root string) (string, error) {
 	git := filepath.Join(root, ".git")
 	info, err := os.Stat(git)
-	if err == nil && info.Mode().IsRegular() {
+	if err == nil && !info.IsDir() {
 		var text []byte
-		if text, err = os.ReadFile(git); err == nil {
+		if text, err = readRegular(git); err == nil {
 			to, _ := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
 			if git = to; !filepath.IsAbs(to) {
 				git = filepath.Join(root, to)
@@ -67,7 +69,7 @@ func gitFolder(root string) (string, error) {
 
 // trackedBy are the names in an index. One that is only meant to be added is in no commit.
 func trackedBy(git string) (map[string]bool, error) {
-	text, err := os.ReadFile(filepath.Join(git, "index"))
+	text, err := readRegular(filepath.Join(git, "index"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // nothing was added yet
 	}
@@ -83,4 +85,17 @@ func trackedBy(git string) (map[string]bool, error) {
 		tracked[e.Name] = !e.IntentToAdd
 	}
 	return tracked, nil
+}
+
+// readRegular reads one of Git's own files. What is no regular file is refused before it is
+// opened: to open a named pipe is to wait for another process to write to it.
+func readRegular(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: render.ErrIrregular}
+	}
+	return os.ReadFile(name)
 }
