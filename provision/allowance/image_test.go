@@ -9,7 +9,8 @@ import (
 // TestImagesOfAnotherVersion: what the NodeSync says of versions holds for the program, and
 // not only for what a chart calls itself.
 func TestImagesOfAnotherVersion(t *testing.T) {
-	const tag, byDigest = "another version than its chart's", "names its image by digest"
+	const tag, byDigest, noDigest = "another version than its chart's", "names its image by digest", "by a digest that is none"
+	real256 := "sha256:" + strings.Repeat("0a", 32)
 	real := realChart(t, nil)
 	for name, c := range map[string]struct {
 		allow       Allowance
@@ -17,19 +18,26 @@ func TestImagesOfAnotherVersion(t *testing.T) {
 		inGit       bool
 		want        string
 	}{
-		"the same version":                      {Allowance{}, "1.14.1", ":1.14.1@sha256:00", false, ""},
+		"the same version":                      {Allowance{}, "1.14.1", ":1.14.1@" + real256, false, ""},
 		"as charts were before 0.35":            {Allowance{}, "v0.32.1", ":v0.32.1", false, ""},
-		"the v on one of them":                  {Allowance{}, "0.32.1", ":v0.32.1", false, ""},
-		"an earlier one":                        {Allowance{}, "1.14.1", ":1.13.0@sha256:00", true, tag},
+		"a v on the image's":                    {Allowance{}, "1.14.1", ":v1.14.1", true, tag},
+		"a v on the chart's":                    {Allowance{}, "v1.14.1", ":1.14.1", true, tag},
+		"a digest that is cut off":              {Allowance{}, "1.14.1", ":1.14.1@sha256:00", false, noDigest},
+		"a digest in capitals":                  {Allowance{}, "1.14.1", ":1.14.1@" + strings.ToUpper(real256), true, noDigest},
+		"a digest of another algorithm":         {Allowance{}, "1.14.1", ":1.14.1@md5:" + strings.Repeat("0a", 16), true, noDigest},
+		"an empty digest":                       {Allowance{}, "1.14.1", ":1.14.1@", true, noDigest},
+		"two digests":                           {Allowance{}, "1.14.1", ":1.14.1@" + real256 + "@" + real256, true, noDigest},
+		"a cut digest in a chart that is named": {Allowance{Digests: []string{"sha256:aa"}}, "1.14.1", ":1.14.1@sha256:00", true, noDigest},
+		"an earlier one":                        {Allowance{}, "1.14.1", ":1.13.0@" + real256, true, tag},
 		"no tag":                                {Allowance{}, "1.14.1", "", false, "has no tag"},
-		"no tag that NodeSyncs may allow":       {Allowance{Values: []string{"controller.image.tag"}}, "1.14.1", "@sha256:00", false, ""},
-		"a chart whose digest is named":         {Allowance{Digests: []string{"sha256:aa"}}, "1.14.1", ":1.13.0@sha256:00", true, ""},
-		"in Git, by digest, any version":        {Allowance{}, "1.14.1", ":1.14.1@sha256:00", true, ""},
-		"in Git, by digest, some versions":      {Allowance{Versions: ">=1.14"}, "1.14.1", ":1.14.1@sha256:00", true, byDigest},
+		"no tag that NodeSyncs may allow":       {Allowance{Values: []string{"controller.image.tag"}}, "1.14.1", "@" + real256, false, ""},
+		"a chart whose digest is named":         {Allowance{Digests: []string{"sha256:aa"}}, "1.14.1", ":1.13.0@" + real256, true, ""},
+		"in Git, by digest, any version":        {Allowance{}, "1.14.1", ":1.14.1@" + real256, true, ""},
+		"in Git, by digest, some versions":      {Allowance{Versions: ">=1.14"}, "1.14.1", ":1.14.1@" + real256, true, byDigest},
 		"in Git, by tag, some versions":         {Allowance{Versions: ">=1.14"}, "1.14.1", ":1.14.1", true, ""},
-		"published, by digest, some versions":   {Allowance{Versions: ">=1.14"}, "1.14.1", ":1.14.1@sha256:00", false, ""},
-		"in Git, some versions, digests named":  {Allowance{Versions: ">=1.14", Digests: []string{"sha256:aa"}}, "1.14.1", ":1.14.1@sha256:00", true, ""},
-		"a value that is allowed opens no more": {Allowance{Versions: ">=1.14", Values: []string{"controller.image.tag"}}, "1.14.1", ":1.13.0@sha256:00", true, byDigest},
+		"published, by digest, some versions":   {Allowance{Versions: ">=1.14"}, "1.14.1", ":1.14.1@" + real256, false, ""},
+		"in Git, some versions, digests named":  {Allowance{Versions: ">=1.14", Digests: []string{"sha256:aa"}}, "1.14.1", ":1.14.1@" + real256, true, ""},
+		"a value that is allowed opens no more": {Allowance{Versions: ">=1.14", Values: []string{"controller.image.tag"}}, "1.14.1", ":1.13.0@" + real256, true, byDigest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := patched(t, real, "Deployment karpenter", "[{op: add, path: /spec/template/spec/containers/0/image, value: '"+publicImage+c.name+"'}]")
