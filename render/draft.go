@@ -99,7 +99,7 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, [
 	files.inputs.add(found.inputs)
 	seen, resources, err := &drawn{tree: files}, []kustomize.Resource(nil), found.err
 	if err == nil {
-		seen.resources, seen.isPatch = found.kustomization.Resources(), found.kustomization.IsPatch
+		seen.kustomization, seen.resources = found.kustomization, found.kustomization.Resources()
 		resources, err = found.kustomization.Build(ctx, r.runner, seen)
 	}
 	if err != nil {
@@ -117,14 +117,14 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, [
 		if err := files.left.hold(valuesOf(resource.Object)); err != nil {
 			return nil, nil, nil, err
 		}
-		made := draft{Origin{File: resource.File}, resource.Object, func(string) int { return 0 }}
+		made := draft{Origin{File: seen.fileOf(resource)}, resource.Object, func(string) int { return 0 }}
 		if resource.Local {
 			local = append(local, made)
 		} else {
 			drafts = append(drafts, made)
 		}
 	}
-	return drafts, seen.warnings, refuseLocal(local), nil
+	return drafts, seen.warnings, append(refuseLocal(local), seen.refuseChanged(local)...), nil
 }
 
 // valuesOf is how many values something holds.

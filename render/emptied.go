@@ -57,61 +57,6 @@ func refuseLocal(drafts []draft) Errors {
 	return errs
 }
 
-// drawn is a tree that a build reads, which looks at the files that objects come from:
-// kustomize passes over those without any.
-type drawn struct {
-	*tree
-
-	resources map[string]bool
-	isPatch   func(name string) bool
-	errs      Errors
-	warnings  []string
-}
-
-// ReadFile reads a file, and notes what kustomize does not tell of it.
-func (d *drawn) ReadFile(name string) ([]byte, error) {
-	data, err := d.tree.ReadFile(name)
-	isResource, known := d.resources[name]
-	if err != nil || known && !isResource {
-		return data, err
-	}
-	d.resources[name] = false // once: a build reads some files again
-	if known {
-		d.lookAtResource(name, data)
-	} else {
-		d.lookBeside(name, data)
-	}
-	return data, nil
-}
-
-// lookBeside looks at a file that is no resource: a patch, most often.
-func (d *drawn) lookBeside(name string, data []byte) {
-	switch {
-	case d.isPatch(name) && isEmptied(data):
-		d.errs = append(d.errs, Error{File: name, Message: "the patch is empty, and what it set would be taken back: restore its text, or take it out of the kustomization"})
-	case d.isPatch(name) && onlyComments(data):
-		d.warnings = append(d.warnings, redact.VisibleName(name)+": the patch has only comments or empty documents: what it set counts as removed; take it out of the kustomization if that is meant")
-	case !kustomize.IsKustomization(name):
-		if why := kustomize.WhyReserved(data); why != "" {
-			d.errs = append(d.errs, Error{File: name, Message: why})
-		}
-	}
-}
-
-// lookAtResource looks at a file that objects come from.
-func (d *drawn) lookAtResource(name string, data []byte) {
-	switch {
-	case isEmptied(data):
-		d.errs = append(d.errs, emptied(name))
-	case onlyComments(data):
-		d.warnings = append(d.warnings, withoutDefinition(name))
-	case bytes.Contains(data, []byte(kustomize.LocalAnnotation)):
-		if documents, err := parse(name, data); err == nil { // else kustomize says what is wrong
-			d.errs = append(d.errs, refuseLocal(draftsOf(name, documents))...)
-		}
-	}
-}
-
 // onlyComments says whether a YAML file has nothing but comments and separators.
 func onlyComments(data []byte) bool {
 	for line := range bytes.Lines(data) {

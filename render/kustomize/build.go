@@ -23,8 +23,8 @@ import (
 // Resource is one object that a build makes.
 type Resource struct {
 	Object map[string]any
-	// File that it was first written in, from the root of the file system; that of the
-	// kustomization where it is not known.
+	// File that the object itself says it was first written in, from the root of the file
+	// system. A build can make it say anything.
 	File string
 	// Local says that kustomize would leave it out, by LocalAnnotation.
 	Local bool
@@ -59,11 +59,6 @@ func (k *Kustomization) Build(ctx context.Context, runner *confine.Runner, fsys 
 	}
 	if files.failure != nil {
 		return nil, files.failure
-	}
-	for i := range resources {
-		if !k.resources[resources[i].File] { // nothing was read from there: it was written over
-			resources[i].File = k.file
-		}
 	}
 	return resources, err
 }

@@ -3,6 +3,7 @@ package kustomize
 import (
 	"io/fs"
 	"maps"
+	"strings"
 
 	"sigs.k8s.io/kustomize/api/types"
 )
@@ -48,6 +49,27 @@ func (k *Kustomization) Files() ([]string, bool) { return k.files, len(k.files) 
 // Resources returns the files that are named under resources, in it and in those that
 // it draws upon.
 func (k *Kustomization) Resources() map[string]bool { return maps.Clone(k.resources) }
+
+// File is the kustomization's own.
+func (k *Kustomization) File() string { return k.file }
+
+// Generates says whether it, or one that it draws upon, makes an object of this kind and name,
+// perhaps by a part of the name.
+func (k *Kustomization) Generates(apiVersion, kind, name string) bool {
+	for _, one := range k.read {
+		for i := range one.ConfigMapGenerator {
+			if apiVersion == "v1" && kind == "ConfigMap" && strings.Contains(name, one.ConfigMapGenerator[i].Name) {
+				return true
+			}
+		}
+		for i := range one.SecretGenerator {
+			if apiVersion == "v1" && kind == "Secret" && strings.Contains(name, one.SecretGenerator[i].Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // IsPatch says whether a file is named as a patch, in it or in one that it draws upon.
 func (k *Kustomization) IsPatch(name string) bool { return k.patches[name] }
