@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/plumbline-dev/plumbline/confine/weigh"
 )
@@ -64,17 +65,29 @@ func weighFile(header *tar.Header, content io.Reader) error {
 	switch {
 	case slices.ContainsFunc(nestedSuffixes, func(suffix string) bool { return strings.HasSuffix(base, suffix) }):
 		return fmt.Errorf("it contains another archive, %q: unpack it in place", header.Name)
-	case !slices.Contains(readFiles, base):
-		return nil
-	case header.Size > maxRead:
+	case slices.Contains(readFiles, base) && header.Size > maxRead:
 		return fmt.Errorf("its %s has more than %d bytes", base, maxRead)
 	}
 	text, err := io.ReadAll(content)
 	if err != nil {
 		return fmt.Errorf("unpack %s: %w", base, err)
 	}
+	if err := lines(header.Name, text); err != nil || !slices.Contains(readFiles, base) {
+		return err
+	}
 	if err := weigh.YAML(text); err != nil {
 		return fmt.Errorf("its %s cannot be read: %w", base, err)
+	}
+	return nil
+}
+
+// lines refuses text with a line that ends where nobody sees it, whatever a template makes of
+// the file. What is no text, a picture, has no lines.
+func lines(name string, text []byte) error {
+	var hidden *weigh.Error
+	isText := utf8.Valid(text) || slices.Contains(readFiles, path.Base(name))
+	if err := weigh.Breaks(text); isText && errors.As(err, &hidden) {
+		return fmt.Errorf("%s:%d: %s", name, hidden.Line, hidden.Message)
 	}
 	return nil
 }

@@ -164,3 +164,36 @@ func TestForeignCRDsAreRefused(t *testing.T) {
 		t.Errorf("they are remembered: %v", versions)
 	}
 }
+
+// TestChartsWithHiddenLines: what stands behind a comment would be a field, and a review of the
+// chart would not show it.
+func TestChartsWithHiddenLines(t *testing.T) {
+	const version = "1.14.1"
+	for name, c := range map[string]struct{ file, text, want string }{
+		"a template":            {"templates/a.yaml", "# a\n# b \u2028kind: Secret\n", "karpenter/templates/a.yaml:2: it has the character U+2028"},
+		"a helper":              {"templates/_h.tpl", "# b \u2029kind: Secret\n", "karpenter/templates/_h.tpl:1: it has the character U+2029"},
+		"values":                {"values.yaml", "# b \u0085replicas: 9\n", "karpenter/values.yaml:1: it has the character U+0085"},
+		"values in UTF-16":      {"values.yaml", "\xff\xfe#\x00\x28\x20b\x00", "karpenter/values.yaml:1: it has the character U+2028"},
+		"a carriage return":     {"values.yaml", "# b \rreplicas: 9\n", "karpenter/values.yaml:1: it has the character U+000D"},
+		"what a template reads": {"files/a.txt", "# b \rreplicas: 9\n", "karpenter/files/a.txt:1: it has the character U+000D"},
+		"lines of Windows":      {"templates/_h.tpl", "{{/* a */}}\r\n", ""},
+		"a picture":             {"icon.png", "\x89PNG\r\n\x1a\n\r\xff", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := fstest.MapFS{
+				"charts/karpenter-crd-" + version + ".tgz": {Data: chartstest.CRDs(t, version)},
+				"charts/karpenter/Chart.yaml":              {Data: []byte(chartYAML)},
+				"charts/karpenter/templates/d.yaml":        {Data: []byte(chartstest.DeploymentTemplate)},
+				"charts/karpenter/" + c.file:               {Data: []byte(c.text)},
+			}
+			found, err := NewStore(StoreOptions{Dir: t.TempDir()}).Resolve(t.Context(), Ref{Repository: "charts", Version: version}, Access{Files: files})
+			if err == nil {
+				_, err = found.Values()
+			}
+			var refused *MalformedError
+			if errors.As(err, &refused) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
+}

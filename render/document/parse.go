@@ -42,8 +42,8 @@ const MaxDocuments = 1000
 
 // Parse reads all documents of a YAML file; empty ones are left out.
 func Parse(data []byte) ([]Document, error) {
-	if err := Breaks(data); err != nil {
-		return nil, err
+	if err := weigh.Breaks(data); err != nil {
+		return nil, heavy(err)
 	}
 	if err := weigh.Dense(data); err != nil {
 		return nil, heavy(err)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/plumbline-dev/plumbline/confine/weigh"
-	"github.com/plumbline-dev/plumbline/render/document"
 )
 
 // remote is anything that kustomize may take for something elsewhere. It is
@@ -43,8 +42,8 @@ func quote(text string) string {
 // readable refuses text that says something else than a person reads, and text that is more
 // than there is memory for, once kustomize has written its aliases out.
 func readable(name string, data []byte) error {
-	var unreadable *document.Error
-	if err := document.Breaks(data); errors.As(err, &unreadable) {
+	var unreadable *weigh.Error
+	if err := weigh.Breaks(data); errors.As(err, &unreadable) {
 		return Refusal{File: name, Line: unreadable.Line, Field: "the file", Why: unreadable.Message}
 	}
 	if err := weigh.YAML(data); err != nil {
