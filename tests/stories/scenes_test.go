@@ -2,6 +2,7 @@ package stories_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -198,12 +199,22 @@ func (s *story) without(ctx context.Context, what string) error {
 	return errors.Join(fmt.Errorf("%s is there", what), err)
 }
 
-// unrecorded says that the record of removals is still there.
+// unrecorded says that a removal is still recorded. Of one that is over, pods that no pool
+// can take may be noted.
 func (s *story) unrecorded(ctx context.Context) error {
 	name := "plumbline-" + killedSync
-	_, err := s.c.Kube.Client.CoreV1().ConfigMaps(daemon.Namespace).Get(ctx, name, metav1.GetOptions{})
+	record, err := s.c.Kube.Client.CoreV1().ConfigMaps(daemon.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("configmap %s is there", name), err)
+	if err != nil {
+		return err
+	}
+	for uid, data := range record.Data {
+		var removal struct{ Left []any }
+		if err := json.Unmarshal([]byte(data), &removal); err != nil || len(removal.Left) == 0 {
+			return errors.Join(fmt.Errorf("configmap %s has removal %s: %s", name, uid, data), err)
+		}
+	}
+	return nil
 }
