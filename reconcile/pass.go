@@ -100,6 +100,7 @@ func (p *pass) attempt() []step.Step {
 		{Name: step.MakePlan, Take: p.makePlan},
 		{Name: step.InstallCharts, Take: p.installCharts},
 		{Name: step.Announce, Take: p.announce},
+		{Name: step.RecordNames, Take: p.removesServed((*removal.Step).RecordNames)},
 		{Name: step.ApplyPlan, Take: p.applyPlan},
 		{Name: step.Observe, Take: p.observe},
 		{Name: step.RecordApplied, Take: p.removesServed((*removal.Step).RecordApplied)},

@@ -13,6 +13,7 @@ import (
 // makePlan weighs the Set against what lives.
 func (p *pass) makePlan(ctx context.Context) (err error) {
 	step := p.policyStep()
+	step.RecordLost = p.memory.removal.RecordLost(plan.OwnerOf(p.sync.Namespace, p.sync.Name), p.live, p.want.Set)
 	p.plan, err = step.Make(ctx)
 	p.Join(step.Findings)
 	return err
@@ -30,8 +31,8 @@ func (p *pass) policyStep() *policy.Step {
 		Sync: p.sync, Before: p.before.Status, Recorded: p.memory.removal.AppliedRevision(), Snapshot: cmp.Or(p.snapshot, last),
 		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
 		Now: p.now, Retry: p.sync.GetRetryInterval(),
-		Hosts:     p.poolHosts,
-		Order:     branch.Order,
+		Hosts: p.poolHosts,
+		Order: branch.Order, ChangesCharts: func() bool { return p.chartStep().Changes() },
 		FindOrder: branch.FindOrder, Read: branch.Read,
 	}
 }
@@ -67,7 +68,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 // written: a HEAD that is older than it lacks what was not taken out of Git.
 func (p *pass) notePartlyApplied() {
 	if p.plan.Doubt == nil {
-		p.sync.Status.PartlyAppliedRevision = p.snapshot.Revision
+		p.sync.Status.PartlyAppliedRevision = p.revision()
 	}
 }
 

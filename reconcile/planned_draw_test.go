@@ -16,6 +16,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -29,6 +30,9 @@ func drawPlanned(t *testing.T, rt *rapid.T, shared *plannedShelf) *plannedWorld 
 		n.Spec.Drift = rapid.SampledFrom([]v1alpha1.DriftPolicy{v1alpha1.DriftCorrect, v1alpha1.DriftReport}).Draw(rt, "drift")
 		n.Status.LastAppliedRevision = rapid.SampledFrom([]string{"", "main@sha1:0", "main@sha1:0", nextRevision}).Draw(rt, "applied before")
 		n.Status.LastAttemptedRevision = n.Status.LastAppliedRevision
+		if n.Status.LastAppliedRevision != "" && rapid.IntRange(0, 2).Draw(rt, "HEAD is older") == 0 {
+			n.Status.Withheld = &v1alpha1.Withheld{Reason: v1alpha1.ReasonOlderRevision, Revision: nextRevision, From: "main@sha1:0"}
+		}
 	})
 	w.drawInstalled(rt, shared.identity)
 	w.drawKarpenter(rt)
@@ -214,6 +218,7 @@ func (w *plannedWorld) drawCluster(t *testing.T, rt *rapid.T) {
 			rt.Fatal(err)
 		}
 	}
+	w.drawRecord(rt)
 	for _, pool := range []string{"a", "b", "d"} {
 		live := w.server.Object(render.Ref{Kind: render.NodePool, Name: pool})
 		if live == nil {
@@ -222,6 +227,28 @@ func (w *plannedWorld) drawCluster(t *testing.T, rt *rapid.T) {
 		for i := range rapid.IntRange(0, 3).Draw(rt, "nodes of "+pool) {
 			w.others = append(w.others, claimOf(pool, live.GetUID(), i))
 		}
+	}
+}
+
+// drawRecord draws what the record of what was applied has: all that lives, not the newest pool, no
+// revision; or there is none.
+func (w *plannedWorld) drawRecord(rt *rapid.T) {
+	how := rapid.SampledFrom([]string{"whole", "whole", "whole", "of before", "no revision", "none"}).Draw(rt, "record")
+	if how == "none" {
+		return
+	}
+	w.recorded = &inventory.Record{Objects: map[render.Ref]types.UID{}, Pools: map[string]bool{}, Revision: "main@sha1:0"}
+	for ref, object := range w.server.Objects() {
+		if newest := ref.Name == "d"; object.GetLabels()[v1alpha1.OwnerLabel] == "" || newest && how == "of before" {
+			continue
+		}
+		w.recorded.Objects[ref] = object.GetUID()
+		if ref.Kind == render.NodePool {
+			w.recorded.Pools[ref.Name] = true
+		}
+	}
+	if how == "no revision" {
+		w.recorded.Revision = ""
 	}
 }
 

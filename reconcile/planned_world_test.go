@@ -23,6 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -37,6 +38,8 @@ type plannedWorld struct {
 	// inForce is the version whose controller runs; empty where none does.
 	inForce string
 	others  []client.Object
+	// recorded is what was applied; nil where the record is lost.
+	recorded *inventory.Record
 }
 
 // plannedShelf is what all drawn worlds share, as it costs time to make.
@@ -145,6 +148,9 @@ func (w *plannedWorld) bed(t *testing.T, shared *plannedShelf) *bed {
 	if w.inForce != "" {
 		deployed := release.Release{Status: release.Deployed, Mark: release.Mark{Version: w.inForce}}
 		b.install.Known = release.State{CRDs: deployed, Controller: deployed}
+	}
+	if w.recorded != nil {
+		b.recordApplied(*w.recorded)
 	}
 	c := definitionsOn(b.client, w.server)
 	b.Client, b.Uncached, b.Labelled = c, c, c

@@ -102,14 +102,25 @@ func (s *Step) change(ctx context.Context, seen upgrade.Seen) error {
 	if err != nil {
 		return err
 	}
-	want := upgrade.Want{Version: s.Karpenter.Version, Identity: identity}
+	want, held := upgrade.Want{Version: s.Karpenter.Version, Identity: identity}, s.goesBack(identity)
+	if held != nil {
+		t := s.k().Target
+		if t == nil || !upgrade.UnderWay(*t) {
+			return held
+		}
+		want = upgrade.Want{Version: t.Version, Identity: t.Identity}
+	}
 	for {
 		next, action := upgrade.Next(*s.k(), want, seen, s.Now, s.rolloutTimeout())
 		s.Sync.Status.Karpenter = &next
 		s.out.CRDs = seen.Established
 		s.out.Changing = next.Target != nil && next.Target.Step != v1alpha1.ChartSettling
 		ctrl.LoggerFrom(ctx).V(1).Info("charts", "action", s.Hide(action.String()))
-		if again, err := s.takeChartStep(ctx, action, &seen); err != nil || !again {
+		take := s.takeChartStep
+		if held != nil {
+			take = s.finishNewer(held)
+		}
+		if again, err := take(ctx, action, &seen); err != nil || !again {
 			return err
 		}
 	}

@@ -69,6 +69,8 @@ type Wanted struct {
 	Set *render.Set
 	// Serving is the version that stays in force, where the change is not made.
 	Serving string
+	// Older says that Revision is, or may be, older than what was applied: no change begins for it.
+	Older bool
 }
 
 // Step is the work on the charts of one pass over one NodeSync.

@@ -23,8 +23,11 @@ func (s *Step) WhyNot(ctx context.Context) error {
 		return err
 	}
 	identity, err := s.Identity()
-	if err != nil || s.k().Identity == identity || s.underWay(identity) {
+	if err != nil {
 		return err
+	}
+	if held := s.goesBack(identity); held != nil || s.k().Identity == identity || s.underWay(identity) {
+		return held
 	}
 	seen := upgrade.Seen{}
 	if err := s.weigh(ctx, &seen); err != nil {

@@ -8,6 +8,7 @@
 // Next and Vanished are functions from values to values: the record and what
 // lives go in, the record as it should be and the objects that are missing come
 // out. Store keeps the record in a ConfigMap that the NodeSync owns. It is written
-// only where an object came or went, or the revision changed. The status has the
-// revision as well; a restore brings back an older one of it, and not of the record.
+// only where an object came or went, or the revision changed, and before a NodePool
+// comes. The status has the revision as well; a restore brings back an older one of it,
+// and not of the record. Store.Lost says where that was restored or deleted, too.
 package inventory

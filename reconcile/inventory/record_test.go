@@ -113,7 +113,7 @@ func TestARecordOfTenThousandFits(t *testing.T) {
 	if most := 512 << 10; len(packed) > most {
 		t.Errorf("packed it has %d bytes, want at most %d of the 1 MiB of a ConfigMap", len(packed), most)
 	}
-	unpacked, err := decode(packed)
+	unpacked, _, err := decode(packed)
 	if err != nil || !unpacked.Equal(r) {
 		t.Errorf("it comes back as another one: error %v", err)
 	}
@@ -128,7 +128,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(packed)
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := decode(data)
+		r, _, err := decode(data)
 		if err != nil {
 			return
 		}
@@ -136,7 +136,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := decode(again); err != nil || len(back.Objects) != len(r.Objects) {
+		if back, _, err := decode(again); err != nil || len(back.Objects) != len(r.Objects) {
 			t.Errorf("%v comes back as %v, error %v", r, back, err)
 		}
 	})

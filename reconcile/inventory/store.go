@@ -36,10 +36,17 @@ type Store struct {
 	Record Record
 	// object is the ConfigMap; nil where there is none.
 	object *corev1.ConfigMap
+	// revised says that a Revision belongs to what was read or written: an older version of
+	// plumbline wrote none.
+	revised bool
 }
 
 // Exists says that there is a record: without one, nobody knows what was applied.
 func (s *Store) Exists() bool { return s.object != nil }
+
+// Lost says that what was applied is not known, if only in part: there is no record, or it lacks
+// the Revision that was written with it.
+func (s *Store) Lost() bool { return !s.Exists() || s.revised && s.Record.Revision == "" }
 
 // Load reads the record past any cache. There may be none.
 func Load(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*Store, error) {
@@ -54,21 +61,21 @@ func Load(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*
 	case !metav1.IsControlledBy(object, sync):
 		return nil, configmap.InTheWay(object, holds, sync.Name)
 	}
-	record, err := decode(object.BinaryData[dataKey])
+	record, revised, err := decode(object.BinaryData[dataKey])
 	if err != nil {
 		return nil, configmap.Unreadable(object, holds, err, "pools that have vanished from the cluster")
 	}
 	record.Revision = object.Annotations[revisionKey]
 	object.BinaryData = nil // it is in Record
-	return &Store{Record: record, object: object}, nil
+	return &Store{Record: record, object: object, revised: revised}, nil
 }
 
 // Save writes a record, where it is another one than was read or written last.
 func (s *Store) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.NodeSync, next Record) error {
-	if s.Exists() && s.Record.Equal(next) {
+	if s.Exists() && s.revised && s.Record.Equal(next) {
 		return nil
 	}
-	if s.Exists() && s.Record.sameObjects(next) {
+	if s.Exists() && s.revised && s.Record.sameObjects(next) {
 		return s.saveRevision(ctx, writer, next.Revision)
 	}
 	packed, err := encode(next)
@@ -97,7 +104,7 @@ func (s *Store) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.N
 		return fmt.Errorf("write the record of applied objects in ConfigMap %s/%s: %w", target.Namespace, target.Name, err)
 	}
 	target.BinaryData = nil
-	s.Record, s.object = next, target
+	s.Record, s.object, s.revised = next, target, true
 	return nil
 }
 
@@ -129,6 +136,6 @@ func (s *Store) Drop(ctx context.Context, writer client.Writer) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete the record of applied objects in ConfigMap %s/%s: %w", s.object.Namespace, s.object.Name, err)
 	}
-	s.Record, s.object = Record{}, nil
+	s.Record, s.object, s.revised = Record{}, nil, false
 	return nil
 }

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"strings"
@@ -117,6 +119,55 @@ func TestARevisionCostsNoObjects(t *testing.T) {
 	if err := stale.Save(t.Context(), c, nodeSync(), r); !apierrors.IsConflict(err) {
 		t.Errorf("a stale store writes over a newer revision: %v", err)
 	}
+}
+
+// TestALostRecord: there is none, or its revision was taken off. One of an older version of
+// plumbline never had any, and is one of this version once it is written.
+func TestALostRecord(t *testing.T) {
+	writes := 0
+	c := cluster(t, &writes)
+	load := func(want bool) *Store {
+		t.Helper()
+		store, err := Load(t.Context(), c, nodeSync())
+		if err != nil || store.Lost() != want {
+			t.Fatalf("lost: %t, want %t; %v", store.Lost(), want, err)
+		}
+		return store
+	}
+	change := func(how func(*corev1.ConfigMap)) {
+		t.Helper()
+		object := load(false).object.DeepCopy()
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+		if how(object); err == nil {
+			err = c.Update(t.Context(), object)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := Record{Objects: map[render.Ref]types.UID{pool("a"): "1"}, Pools: map[string]bool{"a": true}, Revision: "main@sha1:1"}
+	save := func(store *Store) {
+		t.Helper()
+		if err := store.Save(t.Context(), c, nodeSync(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(load(true))
+	strip := func(object *corev1.ConfigMap) { object.Annotations = nil }
+	change(strip)
+	save(load(true))
+	change(func(object *corev1.ConfigMap) {
+		var packed bytes.Buffer
+		writer := gzip.NewWriter(&packed)
+		if _, err := writer.Write([]byte(`{"objects":{"NodePool/a":"1"},"pools":["a"]}`)); err != nil || writer.Close() != nil {
+			t.Fatal(err)
+		}
+		strip(object)
+		object.BinaryData[dataKey] = packed.Bytes()
+	})
+	save(load(false))
+	change(strip)
+	load(true)
 }
 
 func TestStoreRefusesAForeignRecord(t *testing.T) {

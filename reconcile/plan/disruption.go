@@ -131,15 +131,10 @@ func (m *maker) shares(p *Plan) [][]share {
 	}
 	for i := range p.Changes {
 		change := &p.Changes[i]
-		if !weighs(change) {
-			continue
-		}
-		if message, hosts := m.hostsController(change); hosts {
-			change.Action, change.Reason, change.Message = Hold, ReasonHostsController, message
-			continue
-		}
-		if reason, message, older := m.endsForOlder(change); older {
+		if reason, message, held := m.holdsAlone(change); held {
 			change.Action, change.Reason, change.Message = Hold, reason, message
+		}
+		if !weighs(change) {
 			continue
 		}
 		fresh = append(fresh, share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: func(message string) {
@@ -150,6 +145,16 @@ func (m *maker) shares(p *Plan) [][]share {
 		groups = append(groups, fresh)
 	}
 	return groups
+}
+
+// holdsAlone says whether a Change is held for itself, whatever else the Plan does to nodes.
+func (m *maker) holdsAlone(change *Change) (reason, message string, held bool) {
+	if weighs(change) {
+		if message, hosts := m.hostsController(change); hosts {
+			return ReasonHostsController, message, true
+		}
+	}
+	return m.endsForOlder(change)
 }
 
 // hostsController says whether a Change ends nodes that run Karpenter's controller
@@ -171,15 +176,20 @@ func (m *maker) hostsController(change *Change) (message string, hosts bool) {
 	return fmt.Sprintf("it would disrupt nodes that run %s: move it to nodes that Karpenter does not manage first", someOf(names)), true
 }
 
-// endsForOlder says whether a Change ends nodes for a HEAD that is, or may be, older than what was
-// applied: a mirror that lags behind would have static pools shrink, and grow again.
+// endsForOlder says whether a Change ends nodes, or has them replaced, for a HEAD that is, or may be,
+// older than what was applied: with a mirror that lags behind this would go to and fro. Where the
+// host cannot tell, only nodes without a replacement count: of a repository that was moved nothing
+// else could be changed any more.
 func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool) {
+	replaces := change.Effect == EffectReplace
 	switch {
-	case change.Effect != EffectDrain:
+	case change.Nodes == 0 || change.Action != Update && change.Action != Adopt || change.Effect != EffectDrain && !replaces:
 		return "", "", false
 	case m.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf("HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and %d nodes would end with %s: push a newer commit", change.Nodes, change.Ref), true
-	case m.policy.HistoryUnknown:
+	case change.Drift:
+		return "", "", false
+	case m.policy.HistoryUnknown && (!replaces || m.policy.Unasked):
 		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("HEAD may be older than what was applied, as the Git host does not give out the history in between, and %d nodes would end with %s: push a newer commit", change.Nodes, change.Ref), true
 	}
 	return "", "", false

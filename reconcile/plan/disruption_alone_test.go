@@ -47,6 +47,31 @@ func TestGuardOfOneChange(t *testing.T) {
 			doubt: func(p *plan.Policy) { p.HistoryUnknown = true },
 			want:  "Hold NodePool/a HistoryUnknown spec.replicas:8→7 drains 1",
 		},
+		"another template in an older commit": {
+			before: pool("a", "default"), after: onDemand(pool("a", "default")), nodes: odd,
+			doubt: func(p *plan.Policy) { p.SetBack = true },
+			want:  "Hold NodePool/a OlderRevision" + toOnDemand + " replaces 1",
+		},
+		"another template in an older commit, by a status that knows of no newer one": {
+			before: pool("a", "default"), after: onDemand(pool("a", "default")), nodes: odd,
+			doubt: func(p *plan.Policy) { p.SetBack, p.NewRevision = true, false },
+			want:  "Hold NodePool/a OlderRevision" + toOnDemand + " replaces 1",
+		},
+		"another template in a commit that may be older": {
+			before: pool("a", "default"), after: onDemand(pool("a", "default")), nodes: odd,
+			doubt: func(p *plan.Policy) { p.HistoryUnknown, p.Unasked = true, true },
+			want:  "Hold NodePool/a HistoryUnknown" + toOnDemand + " replaces 1",
+		},
+		"another template, and the host does not know": {
+			before: pool("a", "default"), after: onDemand(pool("a", "default")), nodes: odd,
+			doubt: func(p *plan.Policy) { p.HistoryUnknown = true },
+			want:  "Update NodePool/a Differs" + toOnDemand + " replaces 1",
+		},
+		"another limit in an older commit": {
+			before: pool("a", "default"), after: pool("a", "default", "limits: {cpu: 10}"), nodes: odd,
+			doubt: func(p *plan.Policy) { p.SetBack = true },
+			want:  "Update NodePool/a Differs spec.limits.cpu:→10",
+		},
 		"more replicas in an older commit": {
 			before: pool("a", "default", "replicas: 7"), after: pool("a", "default", "replicas: 8"), nodes: claims("a", 7),
 			doubt: func(p *plan.Policy) { p.SetBack = true },

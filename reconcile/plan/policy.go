@@ -34,7 +34,8 @@ type Policy struct {
 	// the branch was set back, or a mirror lags behind.
 	SetBack bool
 	// HistoryUnknown says that this may be so: the history in between cannot be known.
-	HistoryUnknown bool
+	// Unasked says that the Git host has not answered yet whether it is.
+	HistoryUnknown, Unasked bool
 	// StatusOlder says that only the record of what was applied tells that: the status was
 	// restored, and so were the removals that it has.
 	StatusOlder bool

@@ -44,6 +44,6 @@ func step(sync *v1alpha1.NodeSync) *Step {
 		Memory: &Memory{}, Sync: sync, Before: sync.Status,
 		Now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Retry: time.Minute,
 		Hosts: func(context.Context) ([]plan.Host, error) { return nil, nil },
-		Order: func(string) source.Order { return source.OrderNewer },
+		Order: func(string) source.Order { return source.OrderNewer }, ChangesCharts: func() bool { return false },
 	}
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,10 +15,12 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// ordered is when a host was asked last how two commits stand to each other.
+// ordered is when a host was asked last how two commits stand to each other. untold says that it
+// has answered, and does not know.
 type ordered struct {
 	head, other string
 	at          time.Time
+	untold      bool
 }
 
 // withhold says whether, and why, it is in doubt that what HEAD lacks was taken out of
@@ -67,14 +70,18 @@ func (s *Step) Doubt() *v1alpha1.Withheld {
 }
 
 // withhold goes by the status and by the record of what was applied, which is not restored
-// with the status: the newer of the two revisions counts.
+// with the status: the newer of the two revisions counts. Where that record is lost, nobody
+// knows what of HEAD's past was applied.
 func (s *Step) withhold(order func(commit string) source.Order) *v1alpha1.Withheld {
-	head := s.Snapshot.Revision
-	doubt := withhold(s.Before.Withheld, head, s.Before.NewestAppliedRevision(), order)
-	if doubt != nil || s.Recorded == "" || render.CommitOf(s.Recorded) == render.CommitOf(s.Before.NewestAppliedRevision()) {
-		return doubt
+	head, applied := s.Snapshot.Revision, s.Before.NewestAppliedRevision()
+	doubt := withhold(s.Before.Withheld, head, applied, order)
+	if doubt == nil && s.Recorded != "" && render.CommitOf(s.Recorded) != render.CommitOf(applied) {
+		doubt = withhold(&v1alpha1.Withheld{From: s.Recorded}, head, applied, order)
 	}
-	return withhold(&v1alpha1.Withheld{From: s.Recorded}, head, s.Before.NewestAppliedRevision(), order)
+	if doubt == nil && s.RecordLost {
+		doubt = &v1alpha1.Withheld{Reason: v1alpha1.ReasonStatusLost, Revision: head}
+	}
+	return doubt
 }
 
 // statusIsOlder says whether only the record knows of the revision for which something is in
@@ -87,7 +94,10 @@ func (s *Step) statusIsOlder(doubt *v1alpha1.Withheld) bool {
 // askForOrder asks the Git host for the history that is not at hand, where something
 // hangs on it, and returns what is in doubt by its answer.
 func (s *Step) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha1.Withheld, found bool) {
-	if !is(planned.Doubt, v1alpha1.ReasonHistoryUnknown) || len(planned.unrecorded(s.Sync, v1alpha1.ReasonHistoryUnknown)) == 0 && !planned.endsNodes() {
+	if !is(planned.Doubt, v1alpha1.ReasonHistoryUnknown) {
+		return nil, false
+	}
+	if len(planned.unrecorded(s.Sync, v1alpha1.ReasonHistoryUnknown)) == 0 && !planned.endsNodes() && !s.ChangesCharts() {
 		return nil, false
 	}
 	head, other := s.Snapshot.Commit, render.CommitOf(planned.Doubt.From)
@@ -98,7 +108,9 @@ func (s *Step) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha
 	order, err := s.FindOrder(ctx, other)
 	s.Memory.ordered = ordered{head: head, other: other, at: s.Now}
 	if err != nil {
-		s.Warn("HistoryUnknown", fmt.Sprintf("removals are held, as %s may be older than what was applied: %v", render.ShortRevision(s.Snapshot.Revision), err))
+		var unknown *source.HistoryError
+		s.Memory.ordered.untold = errors.As(err, &unknown)
+		s.Warn("HistoryUnknown", fmt.Sprintf("what would end nodes is held, as %s may be older than what was applied: %v", render.ShortRevision(s.Snapshot.Revision), err))
 		s.WakeBy(s.Now.Add(s.Retry))
 		return nil, false
 	}
@@ -108,6 +120,16 @@ func (s *Step) askForOrder(ctx context.Context, planned Planned) (doubt *v1alpha
 		}
 		return s.Order(commit)
 	}), true
+}
+
+// unasked says whether nobody knows how HEAD stands to what was applied, and the Git host has
+// not answered yet.
+func (s *Step) unasked(doubt *v1alpha1.Withheld) bool {
+	if !is(doubt, v1alpha1.ReasonHistoryUnknown) {
+		return false
+	}
+	asked := s.Memory.ordered
+	return !asked.untold || asked.head != s.Snapshot.Commit || asked.other != render.CommitOf(doubt.From)
 }
 
 // endsNodes says whether a change of the Plan that ends nodes is held, as nobody knows how HEAD

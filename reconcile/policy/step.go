@@ -50,6 +50,9 @@ type Step struct {
 	// Recorded is the newest revision of which anything was written, by the record of what was
 	// applied; empty where that does not say.
 	Recorded string
+	// RecordLost says that this record is not the one of what lives: it was deleted, restored, or
+	// has lost its revision.
+	RecordLost bool
 	// Snapshot is the last one that was fetched; nil where there is none.
 	Snapshot *render.Snapshot
 	// Set is nil where the NodeSync is being deleted.
@@ -73,6 +76,8 @@ type Step struct {
 	// host.
 	Order     func(commit string) source.Order
 	FindOrder func(ctx context.Context, commit string) (source.Order, error)
+	// ChangesCharts says whether Karpenter's charts would be changed.
+	ChangesCharts func() bool
 	// Read fetches what a suspended NodeSync follows, no older than a time, and verifies it.
 	// It returns when that fetch began.
 	Read func(ctx context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error)
@@ -100,6 +105,9 @@ type Planned struct {
 	*plan.Plan
 	// Doubt is why what HEAD lacks may not have been taken out of Git; nil where it was.
 	Doubt *v1alpha1.Withheld
+	// Older says that HEAD is older than what was applied, or may be as far as nobody was asked
+	// yet: no change of Karpenter's charts begins for it.
+	Older bool
 }
 
 // Make weighs the Set against what lives.
@@ -120,6 +128,10 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 	if s.statusIsOlder(planned.Doubt) {
 		s.Warn("StatusOlder", fmt.Sprintf("the status is older than the record of what was applied, which has %s: it was restored, or changed by hand. What %s lacks is held",
 			render.ShortRevision(s.Recorded), render.ShortRevision(s.Snapshot.Revision)))
+	}
+	if s.RecordLost && len(planned.unrecorded(s.Sync, "")) > 0 {
+		s.Warn("RecordLost", fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that nobody knows what has left Git. What %s lacks is held",
+			render.ShortRevision(s.Snapshot.Revision)))
 	}
 	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
 	for _, used := range planned.Used {
@@ -146,7 +158,7 @@ func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1a
 		return Planned{}, err
 	}
 	s.Memory.compared = made.Memo
-	return Planned{Plan: made, Doubt: doubt}, nil
+	return Planned{Plan: made, Doubt: doubt, Older: policy.SetBack || policy.Unasked}, nil
 }
 
 // MakeEmpty plans for a NodeSync that is being deleted with its nodes: it has nothing in
@@ -204,7 +216,8 @@ func (s *Step) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alp
 	policy := plan.PolicyOf(s.Sync, all, s.Set)
 	policy.Applied, policy.Karpenter = s.Applied, s.Karpenter
 	policy.OtherSyncs, policy.Now = s.otherSyncs(all), s.Now
-	policy.StatusLost = policy.StatusLost || is(doubt, v1alpha1.ReasonStatusLost)
+	policy.StatusLost = policy.StatusLost || s.RecordLost || is(doubt, v1alpha1.ReasonStatusLost)
+	policy.Unasked = s.unasked(doubt)
 	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
 	policy.StatusOlder = s.statusIsOlder(doubt)
 	var err error

@@ -90,7 +90,7 @@ func (s *Step) charts() *install.Step {
 		Tools: install.Tools{Helm: s.Helm, Schemas: s.wanting.Schemas},
 		Wanted: install.Wanted{
 			Karpenter: s.out.Karpenter, Charts: s.out.Charts, Values: s.out.Values, Permit: s.wanting.Permit,
-			Revision: s.Snapshot.Revision, Set: s.out.Set, Serving: s.out.Serving,
+			Revision: s.Snapshot.Revision, Set: s.out.Set, Serving: s.out.Serving, Older: s.setBack,
 		},
 		Sync: s.sync, View: s.view, Live: s.out.Live, Memory: &install.Memory{},
 		Now: s.Now, Timeout: s.wanting.Timeout, Retry: s.wanting.Retry,

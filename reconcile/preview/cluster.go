@@ -49,6 +49,7 @@ func (s *Step) seeVanished(ctx context.Context) {
 	record, err := inventory.Load(ctx, s.Client, s.sync)
 	if err == nil {
 		s.out.Live.Recorded = record.Record.Objects
+		s.recordLost = removal.RecordLost(record, plan.OwnerOf(s.sync.Namespace, s.sync.Name), s.out.Live, s.out.Set)
 		s.out.Live.Vanished, err = removal.Vanished(ctx, s.Client, record.Record, s.out.Live, s.out.Set)
 	}
 	if err != nil {

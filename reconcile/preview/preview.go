@@ -46,6 +46,10 @@ type Step struct {
 	sync *v1alpha1.NodeSync
 	view *cluster.View
 	all  []v1alpha1.NodeSync
+	// recordLost says that nobody knows what was applied.
+	recordLost bool
+	// setBack says that the commit is older than what was applied.
+	setBack bool
 	// wanting is the way to what Git wants, which keeps its memory from step to step.
 	wanting *desired.Step
 }
@@ -135,6 +139,8 @@ func (s *Step) makePlan(ctx context.Context) error {
 	s.seeVanished(ctx)
 	policy := plan.PolicyOf(s.sync, s.all, s.out.Set)
 	policy.Karpenter, policy.Now = s.out.Karpenter, s.Now
+	policy.StatusLost = policy.StatusLost || s.recordLost
+	s.setBack = policy.SetBack
 	var err error
 	if policy.Hosts, err = s.hosts(ctx); err != nil {
 		s.warn("whether a NodePool that leaves hosts Karpenter's controller is not known: %v", err)

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
@@ -58,8 +59,11 @@ func (s *Step) saveApplied(ctx context.Context, gone map[types.UID]bool) error {
 	}
 	maps.Copy(owned, relabelled)
 	next := inventory.Next(store.Record, owned, s.Live.Objects, gone)
-	if s.Withheld(ctx, s.Sync, s.Relabelled) == nil {
+	switch {
+	case s.Withheld(ctx, s.Sync, s.Relabelled) == nil:
 		next.Revision = cmp.Or(s.Sync.Status.NewestAppliedRevision(), next.Revision)
+	case s.Memory.RecordLost(s.owner(), s.Live, s.Set):
+		next.Revision = "" // it stays lost until what it lacks is recorded as held
 	}
 	if err := store.Save(ctx, s.Client, s.Sync, next); err != nil {
 		s.Memory.applied = nil
@@ -75,6 +79,53 @@ func (m *Memory) AppliedRevision() string {
 		return ""
 	}
 	return m.applied.Record.Revision
+}
+
+// RecordLost says that the record which was read is not the one of what lives; see RecordLost.
+func (m *Memory) RecordLost(owner plan.Owner, live plan.Live, set *render.Set) bool {
+	return m.applied != nil && RecordLost(m.applied, owner, live, set)
+}
+
+// RecordLost says that a record is not the one of what lives: it was deleted, or has lost its
+// revision, or was restored to one that is older than a NodePool that left Git. The name of each
+// is recorded before it is created or adopted.
+func RecordLost(store *inventory.Store, owner plan.Owner, live plan.Live, set *render.Set) bool {
+	if store.Lost() {
+		return true
+	}
+	label, _ := owner.Label()
+	for ref, object := range live.Objects {
+		if ref.Kind == render.NodePool && !store.Record.Pools[ref.Name] && object.OwnerLabel() == label &&
+			owner.Owns(object) && plan.Applied(object.Unstructured) && !wants(set, ref) {
+			return true
+		}
+	}
+	return false
+}
+
+// RecordNames records the names of the NodePools that are about to become the NodeSync's. What
+// it cannot write RecordApplied cannot either, which is an error once the definitions are written.
+func (s *Step) RecordNames(ctx context.Context) (Result, error) {
+	if err := s.recallApplied(ctx); err != nil {
+		return Result{}, err
+	}
+	store := s.Memory.applied
+	names := map[string]bool{}
+	for i := range s.Plan.Changes {
+		if c := &s.Plan.Changes[i]; c.Ref.Kind == render.NodePool && c.Action.Writes() && !store.Record.Pools[c.Ref.Name] {
+			names[c.Ref.Name] = true
+		}
+	}
+	if len(names) == 0 {
+		return Result{}, nil
+	}
+	maps.Copy(names, store.Record.Pools)
+	next := store.Record
+	next.Pools = names
+	if err := store.Save(ctx, s.Client, s.Sync, next); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("not recorded before the write", "error", err.Error())
+	}
+	return Result{}, nil
 }
 
 // Recorded are the objects that this NodeSync has applied, as far as its record was read; nil

@@ -30,6 +30,7 @@ const (
 	MakePlan      Name = "makePlan"
 	InstallCharts Name = "installCharts"
 	Announce      Name = "announce"
+	RecordNames   Name = "recordNames"
 	ApplyPlan     Name = "applyPlan"
 	Observe       Name = "observe"
 	RecordApplied Name = "recordApplied"

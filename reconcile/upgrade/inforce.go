@@ -23,6 +23,12 @@ func InForce(k v1alpha1.KarpenterStatus) string {
 	return ""
 }
 
+// UnderWay says that a change has begun, and that neither its controller nor the one before is in
+// force for good yet.
+func UnderWay(t v1alpha1.ChartTarget) bool {
+	return !back(&t) && t.Step != v1alpha1.ChartSettling
+}
+
 // CRDsAhead says that the CRDs in the cluster are newer than a version: the controller
 // has gone back to it, or is about to.
 func CRDsAhead(k *v1alpha1.KarpenterStatus, version string) bool {

@@ -52,6 +52,14 @@ func Next(k v1alpha1.KarpenterStatus, want Want, s Seen, now time.Time, timeout 
 	return check(at(k, v1alpha1.ChartChecking, now), s, now)
 }
 
+// Begins says whether Next would begin a change to the charts with an identity, over charts that
+// are installed already.
+func Begins(k v1alpha1.KarpenterStatus, identity string) bool {
+	own := k.Target != nil && k.Target.Identity == identity && !back(k.Target)
+	kept := k.Identity == identity && back(k.Target)
+	return Begun(&k) && !own && !kept
+}
+
 // back says that of a target nothing is left in the cluster that what is in force
 // would have to be migrated.
 func back(t *v1alpha1.ChartTarget) bool {
