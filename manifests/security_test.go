@@ -62,6 +62,15 @@ func TestSecurityIsTested(t *testing.T) {
 	if rows < 10 {
 		t.Errorf("%d claims", rows)
 	}
+	reach := regexp.MustCompile(`(?m)^\| \*\*(.+?)\*\*`).FindAllStringSubmatch(promises, -1)
+	if len(reach) == 0 {
+		t.Error("SECURITY.md does not say who reaches what")
+	}
+	for _, who := range reach {
+		if !strings.Contains(claims, "\nWho reaches what: "+who[1]+"\n") {
+			t.Errorf("nothing checks what is said of %s", who[1])
+		}
+	}
 	for _, paragraph := range regexp.MustCompile(`(?m)^- \*\*(.+?)\.?\*\*`).FindAllStringSubmatch(promises, -1) {
 		if !strings.Contains(claims, "\n"+paragraph[1]+"\n") && !strings.Contains(claims, "\n"+paragraph[1]+": ") {
 			t.Errorf("nothing checks what is said of %q", paragraph[1])

@@ -78,7 +78,7 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 		return err
 	}
 	reports := queue.New(mgr.GetAPIReader(), mgr.GetClient())
-	reconciler, err := newReconciler(mgr, config, leading, reports, confined(ctx).Telling(unconfined, childEnded), o)
+	reconciler, err := newReconciler(mgr, config, leading, reports, logged(confined(ctx)), o)
 	if err != nil {
 		return err
 	}
@@ -268,6 +268,9 @@ func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Rec
 	}
 	return mgr.Add(server)
 }
+
+// logged is a Runner that logs what it has to tell.
+func logged(runner *confine.Runner) *confine.Runner { return runner.Telling(unconfined, childEnded) }
 
 // unconfined logs what the kernel refuses of the confinement of charts and
 // kustomizations.

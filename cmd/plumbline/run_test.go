@@ -1,14 +1,10 @@
 package main
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 )
@@ -35,15 +31,5 @@ func TestSecretsForAnyHostAreAskedFor(t *testing.T) {
 				t.Errorf("it is sent: %v", err)
 			}
 		})
-	}
-}
-
-// TestLessConfinementIsLogged in the words that SECURITY.md has.
-func TestLessConfinementIsLogged(t *testing.T) {
-	var log strings.Builder
-	ctrl.SetLogger(funcr.New(func(_, args string) { fmt.Fprintln(&log, args) }, funcr.Options{}))
-	unconfined("Landlock: function not implemented")
-	if got := log.String(); !strings.Contains(got, "rendered with less confinement") || !strings.Contains(got, "Landlock: function not implemented") {
-		t.Errorf("logged %q", got)
 	}
 }

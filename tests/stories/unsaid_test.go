@@ -3,10 +3,16 @@ package stories_test
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"net/url"
@@ -43,8 +49,8 @@ func (s *story) unsaidCommand(ts *testscript.TestScript, args []string) error {
 	return errors.Join(found...)
 }
 
-// formsOf are the encodings of a secret: as it is, quoted, as JSON, in a URL, and what base64 of
-// it has in common with that of a longer text, wherever in it the secret stands.
+// formsOf are the encodings of a secret: as it is, quoted, as JSON, in a URL, what base64 of
+// it has in common with that of a longer text, wherever in it the secret stands, and its hashes.
 func formsOf(secret string) []string {
 	quoted := strconv.Quote(secret)
 	text, _ := json.Marshal(secret)
@@ -54,6 +60,11 @@ func formsOf(secret string) []string {
 			code := encoding.EncodeToString(append(make([]byte, offset), secret...))
 			forms = append(forms, code[skip:len(code)-2])
 		}
+	}
+	for _, hashed := range []hash.Hash{md5.New(), sha1.New(), sha256.New(), sha512.New()} {
+		_, _ = hashed.Write([]byte(secret)) // a hash takes everything
+		sum := hashed.Sum(nil)
+		forms = append(forms, hex.EncodeToString(sum), base64.RawStdEncoding.EncodeToString(sum), base64.RawURLEncoding.EncodeToString(sum))
 	}
 	return forms
 }

@@ -55,6 +55,8 @@ type world struct {
 	answer func(host string, s report.Status) error
 	// hang is the URL of a host that never answers.
 	hang string
+	// tokens are those that hosts were sent, in order.
+	tokens []string
 	// looks is how many passes were asked for.
 	looks int
 
@@ -204,6 +206,7 @@ func (h hosts) Host(_, repository string, secret map[string][]byte) (report.Post
 	if len(secret["token"]) == 0 {
 		return nil, &report.SecretError{Key: "token", Reason: "is missing"}
 	}
+	h.w.tokens = append(h.w.tokens, string(secret["token"]))
 	return poster{h.w, repository}, nil
 }
 
