@@ -82,7 +82,7 @@ func TestTheRestGoesOnUnderWhatIsInForce(t *testing.T) {
 			b := newBed(t, nodeSync(unchanged), append(established(installtest.PoolCRD("weight", "v1")), running("1.8.6"))...)
 			p := b.changing(c.spec)
 			c.change(b, p)
-			p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
+			p.takes(t.Context(), p.see, p.resolveCharts, p.render, p.makePlan, p.installCharts)
 			if stops := p.Fault != nil; stops != c.stops {
 				t.Fatalf("fault %v, want one %t", p.Fault, c.stops)
 			}
@@ -119,7 +119,7 @@ func TestTheRestGoesOnWhileTheWayBackIsStalled(t *testing.T) {
 		Version: "1.14.1", Identity: identity, Step: v1alpha1.ChartRollingBack, Message: "Karpenter 1.14.1 did not come up",
 		Since: metav1.NewTime(b.clock.now().Add(-time.Hour)),
 	}
-	p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
+	p.takes(t.Context(), p.see, p.resolveCharts, p.render, p.makePlan, p.installCharts)
 	if p.Fault != nil || p.NotUpgraded == nil || !strings.Contains(p.NotUpgraded.Error(), "the release before, 1.8.6, does not come up either") {
 		t.Fatalf("fault %v, not upgraded for %v", p.Fault, p.NotUpgraded)
 	}
@@ -142,7 +142,7 @@ func TestARefusalIsNotFoundOutTwice(t *testing.T) {
 		if karpenter != nil {
 			p.sync.Status.Karpenter = karpenter
 		}
-		p.takes(t.Context(), p.resolveCharts, p.render, p.makePlan, p.installCharts)
+		p.takes(t.Context(), p.see, p.resolveCharts, p.render, p.makePlan, p.installCharts)
 		karpenter = p.sync.Status.Karpenter
 		if p.Fault != nil || p.NotUpgraded == nil || len(p.changesStep().Due()) != 1 {
 			t.Errorf("%s: fault %v, not upgraded for %v, due %v", what, p.Fault, p.NotUpgraded, p.changesStep().Due())

@@ -21,6 +21,7 @@ import (
 // installing is a pass that has come as far as the charts.
 func (b *bed) installing() *pass {
 	p := b.pass()
+	p.live.Served = true
 	p.want.Karpenter = &render.Karpenter{Management: render.Managed, Version: "1.14.1", Namespace: "kube-system"}
 	p.snapshot = &render.Snapshot{FS: fstest.MapFS{}}
 	p.want.Files = render.NewFiles(*p.snapshot)

@@ -19,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -70,6 +71,7 @@ func (b *bed) step() *Step {
 			Set:       &render.Set{},
 		},
 		Sync: &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{Karpenter: &v1alpha1.KarpenterStatus{Namespace: "kube-system"}}},
+		Live: plan.Live{Served: true},
 		View: &cluster.View{Cached: b.client, Uncached: b.uncached, Memory: &b.facts}, Memory: &b.memory,
 		Now: b.now, Timeout: time.Minute, Retry: retry,
 		Confirm: func(context.Context) error { return nil }, Hide: func(message string) string { return message },

@@ -47,7 +47,17 @@ func (s *Step) Run(ctx context.Context) (Installed, error) {
 	if busy := (*release.BusyError)(nil); errors.As(err, &busy) {
 		s.WakeBy(s.Now.Add(busyEvery))
 	}
+	s.awaitLive()
 	return s.out, err
+}
+
+// awaitLive has the definitions wait where Karpenter's kinds are served only since the pass has
+// read what lives of them: to a plan without that everything would be new.
+func (s *Step) awaitLive() {
+	if s.out.CRDs.Ready && !s.Live.Served {
+		s.out.CRDs = observe.Readiness{Message: "Karpenter's kinds were not served when this pass began: what lives of them is read next"}
+		s.WakeBy(s.Now)
+	}
 }
 
 // busyEvery is how often it is asked whether another Helm client has finished: its
@@ -66,6 +76,7 @@ func (s *Step) Serve(ctx context.Context) (Installed, error) {
 	}
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout
 	err = s.tellLost(ctx)
+	s.awaitLive()
 	return s.out, err
 }
 
