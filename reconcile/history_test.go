@@ -84,7 +84,7 @@ func TestCommitsThatARevisionBrought(t *testing.T) {
 // deafReports take nothing.
 type deafReports struct{ conclude.Reports }
 
-func (deafReports) Say(context.Context, *v1alpha1.NodeSync, queue.Saying) error {
+func (deafReports) Say(context.Context, *v1alpha1.NodeSync, queue.Update) error {
 	return errUnreachable
 }
 

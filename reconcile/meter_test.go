@@ -83,7 +83,7 @@ func TestMeterMeasuresAPass(t *testing.T) {
 		{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Create, Requests: 1},
 		{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Requests: 2},
 	}
-	p.did.Removed = []teardown.Deed{
+	p.did.Removed = []teardown.Write{
 		{Kind: render.NodePool, Name: "c", Action: teardown.StopGrowth{}},
 		{Kind: render.NodePool, Name: "d", Action: teardown.DeleteNodeClaim{Name: "d-1"}},
 		{Kind: render.NodePool, Name: "d", Action: teardown.DeleteNodeClaim{Name: "d-2"}},
@@ -177,7 +177,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	registry := metered(b)
 	p := b.pass()
 	p.run(t.Context(), step.Step{Name: step.See, Take: p.see})
-	p.did.Removed = []teardown.Deed{{Kind: render.NodePool, Action: teardown.StopGrowth{}}}
+	p.did.Removed = []teardown.Write{{Kind: render.NodePool, Action: teardown.StopGrowth{}}}
 	if _, err := p.conclude(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ type pass struct {
 	stages  stages
 
 	// did is what was written and how long it took.
-	did conclude.Deeds
+	did conclude.Work
 }
 
 // stages is how far a pass has got, by Stage.
@@ -114,7 +114,7 @@ func (p *pass) attempt() []step.Step {
 // run takes the steps in order until one fails.
 func (p *pass) run(ctx context.Context, steps ...step.Step) {
 	took, err := step.Run(ctx, steps, p.Settings.Now, p.Points.Step)
-	p.did.Took = append(p.did.Took, took...)
+	p.did.Durations = append(p.did.Durations, took...)
 	if err != nil {
 		p.Fault = fault.Classify(err)
 		p.stopped(err)

@@ -41,7 +41,7 @@ func (p *pass) removes(take removing) func(context.Context) error {
 		work := p.removalStep()
 		result, err := take(work, ctx)
 		p.Join(work.Findings)
-		p.did.Removed = append(p.did.Removed, result.Deeds...)
+		p.did.Removed = append(p.did.Removed, result.Writes...)
 		if result.Ended != "" {
 			p.finish(result.Ended)
 		}

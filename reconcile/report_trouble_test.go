@@ -18,13 +18,13 @@ import (
 type fakeReports struct {
 	conclude.Reports
 	list []v1alpha1.Reported
-	said []queue.Saying
+	said []queue.Update
 	fail error
 }
 
 func (f *fakeReports) Reported(*v1alpha1.NodeSync) ([]v1alpha1.Reported, bool) { return f.list, true }
 
-func (f *fakeReports) Say(_ context.Context, _ *v1alpha1.NodeSync, s queue.Saying) error {
+func (f *fakeReports) Say(_ context.Context, _ *v1alpha1.NodeSync, s queue.Update) error {
 	f.said = append(f.said, s)
 	return f.fail
 }

@@ -48,9 +48,9 @@ type applier struct {
 	outcomes []outcome
 	// absent are the objects that could not be made.
 	absent map[render.Ref]bool
-	// standing are the objects of the stage that there are, where that was asked
+	// existing are the objects of the stage that there are, where that was asked
 	// for all at once.
-	standing standing
+	existing existing
 }
 
 // outcome is what became of one Change.
@@ -69,7 +69,7 @@ func (a *applier) stage(ctx context.Context, changes []plan.Change, kind render.
 	}
 	outcomes := make([]outcome, len(mine))
 	begun := a.begin(mine)
-	a.standing = a.survey(ctx, kind, begun)
+	a.existing = a.survey(ctx, kind, begun)
 	var group errgroup.Group
 	group.SetLimit(max(1, a.options.Concurrency))
 	for i, change := range mine {

@@ -66,15 +66,15 @@ func (a *applier) begin(changes []*plan.Change) map[render.Ref]bool {
 	return begun
 }
 
-// standing are the names that are taken; nil where they were not asked for.
-type standing map[string]bool
+// existing are the names that are taken; nil where they were not asked for.
+type existing map[string]bool
 
 // many is from how many arrivals on one list costs less than a look at each.
 const many = 16
 
 // survey asks once which names of a kind are taken. What keeps it from an answer
 // is said by the look at each object, which comes instead.
-func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render.Ref]bool) standing {
+func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render.Ref]bool) existing {
 	if len(begun) < many {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render
 	if err := a.options.Uncached.List(ctx, list); err != nil {
 		return nil
 	}
-	taken := make(standing, len(list.Items))
+	taken := make(existing, len(list.Items))
 	for i := range list.Items {
 		taken[list.Items[i].Name] = true
 	}
@@ -93,8 +93,8 @@ func (a *applier) survey(ctx context.Context, kind render.Kind, begun map[render
 // vacant says whether there is no object of a name: what the Plan saw may be
 // old, and server-side apply knows no such precondition.
 func (a *applier) vacant(ctx context.Context, change *plan.Change) error {
-	if a.standing != nil {
-		if a.standing[change.Ref.Name] {
+	if a.existing != nil {
+		if a.existing[change.Ref.Name] {
 			return &StaleError{Ref: change.Ref, Err: errExists}
 		}
 		return nil

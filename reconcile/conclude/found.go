@@ -107,13 +107,13 @@ type Held struct {
 	Message string
 }
 
-// Deeds are what a pass has done.
-type Deeds struct {
-	// Took is how long each step took.
-	Took []step.Took
+// Work are what a pass has done.
+type Work struct {
+	// Durations is how long each step took.
+	Durations []step.Timing
 	// Written are the definitions that were written, Removed what was done for removals.
 	Written []apply.Written
-	Removed []teardown.Deed
+	Removed []teardown.Write
 	// Saves is how often the NodeSync itself was written, and Stored as what; nil where
 	// it was not.
 	Saves  int
@@ -121,7 +121,7 @@ type Deeds struct {
 }
 
 // Refs are the definitions that were written.
-func (d *Deeds) Refs() map[render.Ref]bool {
+func (d *Work) Refs() map[render.Ref]bool {
 	refs := map[render.Ref]bool{}
 	for _, w := range d.Written {
 		refs[w.Ref] = true
@@ -148,7 +148,7 @@ type Tools struct {
 type Step struct {
 	Tools
 	Found
-	Deeds
+	Work
 	// Sync is the NodeSync as the pass leaves it, Before as it was read.
 	Sync, Before *v1alpha1.NodeSync
 	Memory       *Memory

@@ -19,7 +19,7 @@ func (m *Meter) measure(s *Step) {
 	if m == nil {
 		return
 	}
-	for _, t := range s.Took {
+	for _, t := range s.Durations {
 		m.steps.WithLabelValues(string(t.Step)).Observe(t.Duration.Seconds())
 	}
 	for _, w := range s.Written {
@@ -60,7 +60,7 @@ func (t Tools) Forget(ctx context.Context, name types.NamespacedName) {
 }
 
 // written is a deed for a removal, as a kind and an action.
-func written(deed teardown.Deed) (kind, action string) {
+func written(deed teardown.Write) (kind, action string) {
 	switch deed.Action.(type) {
 	case teardown.DeleteNodeClaim:
 		return "NodeClaim", "delete"

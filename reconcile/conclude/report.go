@@ -23,7 +23,7 @@ type Reports interface {
 	// Head is the commit that was spoken of last.
 	Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error)
 	// Say notes a verdict; it stands in the cluster when Say returns.
-	Say(ctx context.Context, sync *v1alpha1.NodeSync, s queue.Saying) error
+	Say(ctx context.Context, sync *v1alpha1.NodeSync, s queue.Update) error
 	// Reported is what was said last, and what the hosts are in trouble with.
 	Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool)
 	// Farewell notes the last word on a NodeSync that is being deleted, and says whether
@@ -77,7 +77,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	v := s.Verdict()
-	saying := queue.Saying{
+	saying := queue.Update{
 		Hosts:       s.hosts(),
 		Context:     s.statusContext(),
 		Fallback:    s.contextIn(s.Sync.Namespace),

@@ -57,7 +57,7 @@ func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	if s.Charts == nil {
 		return "", nil
 	}
-	standing, err := s.View.Standing(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
+	standing, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
 	if err != nil {
 		return "", err
 	}

@@ -212,7 +212,7 @@ func chartStepWords(k *v1alpha1.KarpenterStatus) string {
 // keepCharts looks whether what is installed still stands, and puts it right.
 func (s *Step) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	identity := s.k().Identity // what is kept is what is in force
-	standing, err := s.View.Standing(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
+	standing, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (s *Step) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 			s.WakeBy(s.Now.Add(finding.Soon)) // the cache still has the rollout of before
 		}
 		s.k().Controller = seen.Controller
-		s.Memory.installed, s.Memory.standing, s.Memory.fought = identity, standing, s.out.Fought
+		s.Memory.installed, s.Memory.fingerprint, s.Memory.fought = identity, standing, s.out.Fought
 		s.Memory.releasesAskedAt = s.Now
 	}
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout

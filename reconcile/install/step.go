@@ -131,7 +131,7 @@ type Memory struct {
 	gated gated
 	// The charts that are known to be installed, what stood of them then, and when
 	// something of them was corrected last.
-	installed, standing string
+	installed, fingerprint string
 	repairedAt          time.Time
 	// releasesAskedAt is when Helm was asked last whether its releases are there.
 	releasesAskedAt time.Time

@@ -14,7 +14,7 @@ import (
 
 // sum is what the Digest is made of.
 type sum struct {
-	Deeds []deed `json:"deeds"`
+	Writes []write `json:"deeds"`
 	// Karpenter is what Git wants of its charts, whole.
 	Karpenter *render.Karpenter `json:"karpenter,omitempty"`
 	// Inputs are all files, where some of them are values or charts.
@@ -24,8 +24,8 @@ type sum struct {
 	Released map[types.UID]bool `json:"released,omitempty"`
 }
 
-// deed is what would be done to one object and to its nodes.
-type deed struct {
+// write is what would be done to one object and to its nodes.
+type write struct {
 	Ref    string    `json:"ref"`
 	UID    types.UID `json:"uid,omitempty"`
 	Action Action    `json:"action"`
@@ -52,29 +52,29 @@ const removes Action = "Remove"
 // weighed by. Messages and the revision are no part of it, and what came out of a Secret
 // never is.
 func (m *maker) digest(p *Plan, set *render.Set) string {
-	all := sum{Deeds: []deed{}, Karpenter: m.policy.Karpenter, Guard: m.policy.Guard, Released: m.policy.Released}
+	all := sum{Writes: []write{}, Karpenter: m.policy.Karpenter, Guard: m.policy.Guard, Released: m.policy.Released}
 	if k := m.policy.Karpenter; k != nil && set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
 		all.Inputs = set.Fingerprint()
 	}
 	for i := range p.Changes {
-		all.Deeds = append(all.Deeds, changed(&p.Changes[i]))
+		all.Writes = append(all.Writes, changed(&p.Changes[i]))
 	}
 	for _, c := range p.Removals {
-		d := deed{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason}
+		d := write{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason}
 		for _, claim := range m.claims()[c.Ref] {
 			d.Nodes = append(d.Nodes, claim.UID)
 		}
-		all.Deeds = append(all.Deeds, d.sorted())
+		all.Writes = append(all.Writes, d.sorted())
 	}
 	for _, r := range p.Returned {
-		all.Deeds = append(all.Deeds, deed{Ref: render.Ref{Kind: r.Kind, Name: r.Name}.String(), UID: r.UID, Action: TakeBack})
+		all.Writes = append(all.Writes, write{Ref: render.Ref{Kind: r.Kind, Name: r.Name}.String(), UID: r.UID, Action: TakeBack})
 	}
 	hash := sha256.Sum256([]byte(canonical(all)))
 	return "sha256:" + hex.EncodeToString(hash[:])
 }
 
-func changed(c *Change) deed {
-	d := deed{
+func changed(c *Change) write {
+	d := write{
 		Ref: c.Ref.String(), Action: c.Action, Fields: c.Fields, Force: c.Force, Takeover: c.Takeover, Taken: c.Taken,
 		Effect: c.Effect, Nodes: slices.Clone(c.touched), Unnamed: c.unnamed, UpTo: c.UpTo,
 	}
@@ -88,7 +88,7 @@ func changed(c *Change) deed {
 }
 
 // sorted has the nodes in an order of their own: a cache lists them in none.
-func (d deed) sorted() deed {
+func (d write) sorted() write {
 	slices.Sort(d.Nodes)
 	return d
 }

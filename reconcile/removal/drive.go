@@ -21,12 +21,12 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 	}
 	s.waitForOthers()
 	if _, err := s.awaitRelabelled(ctx); err != nil {
-		return Result{Deeds: reverted}, err
+		return Result{Writes: reverted}, err
 	}
 	s.recordCandidates()
 	s.predate()
 	result, err := s.drive(ctx, terms{arrivals: s.arrivalsGate, successor: s.successorGate, pace: s.pace()})
-	result.Deeds = append(reverted, result.Deeds...)
+	result.Writes = append(reverted, result.Writes...)
 	return result, err
 }
 
@@ -113,7 +113,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 	if !result.Again.IsZero() {
 		s.WakeBy(result.Again)
 	}
-	return Result{Deeds: result.Deeds}, errors.Join(err, unforgotten)
+	return Result{Writes: result.Writes}, errors.Join(err, unforgotten)
 }
 
 // leftEvery is how often the pods are looked at that the last removal has left without a node.

@@ -15,7 +15,7 @@ import (
 
 // takeBack ends the removals of entries that Git has again. One whose object is
 // not written yet keeps its record, and is not driven on.
-func (s *Step) takeBack(ctx context.Context) ([]teardown.Deed, error) {
+func (s *Step) takeBack(ctx context.Context) ([]teardown.Write, error) {
 	pending := map[render.Ref]bool{}
 	for _, c := range s.Plan.Changes {
 		pending[c.Ref] = true
@@ -36,7 +36,7 @@ func (s *Step) takeBack(ctx context.Context) ([]teardown.Deed, error) {
 	if err != nil {
 		return nil, err
 	}
-	var reverted []teardown.Deed
+	var reverted []teardown.Write
 	s.Sync.Status.Removals = slices.DeleteFunc(s.Sync.Status.Removals, func(open v1alpha1.Removal) bool {
 		if !slices.Contains(back, open.UID) {
 			return false
@@ -51,14 +51,14 @@ func (s *Step) takeBack(ctx context.Context) ([]teardown.Deed, error) {
 }
 
 // reverted says what became of a removal of so many NodeClaims that Git has taken back.
-func (s *Step) reverted(r v1alpha1.Removal, claims int) teardown.Deed {
+func (s *Step) reverted(r v1alpha1.Removal, claims int) teardown.Write {
 	stay := 0
 	for i := range s.Live.NodeClaims {
 		if c := &s.Live.NodeClaims[i]; c.PoolUID == r.UID && !c.Deleting {
 			stay++
 		}
 	}
-	return teardown.Deed{Kind: r.Kind, Name: r.Name, Action: teardown.Reverted{
+	return teardown.Write{Kind: r.Kind, Name: r.Name, Action: teardown.Reverted{
 		Commit: render.CommitOf(r.Revision), Ended: max(0, claims-stay), NodeClaims: claims,
 	}}
 }

@@ -17,11 +17,11 @@ import (
 func TestWhatWasRevertedIsCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted []render.Ref
-		want   []teardown.Deed
+		want   []teardown.Write
 	}{
 		"in Git again": {
 			[]render.Ref{general},
-			[]teardown.Deed{{Kind: general.Kind, Name: general.Name, Action: teardown.Reverted{Commit: "a", Ended: 2, NodeClaims: 3}}},
+			[]teardown.Write{{Kind: general.Kind, Name: general.Name, Action: teardown.Reverted{Commit: "a", Ended: 2, NodeClaims: 3}}},
 		},
 		"another NodeSync's": {nil, nil},
 	} {

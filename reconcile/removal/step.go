@@ -100,8 +100,8 @@ type Write struct {
 
 // Result is what a Step comes to.
 type Result struct {
-	// Deeds are the writes to the cluster.
-	Deeds []teardown.Deed
+	// Writes are the writes to the cluster.
+	Writes []teardown.Write
 	// Ended says how the deletion of the NodeSync has ended; empty while it has not.
 	Ended string
 }

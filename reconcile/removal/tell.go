@@ -13,7 +13,7 @@ import (
 // reportDriven reports what was done for removals, NodeClaims by their number.
 func (s *Step) reportDriven(result teardown.Result) {
 	ended := map[render.Ref]int{}
-	for _, deed := range result.Deeds {
+	for _, deed := range result.Writes {
 		ref := render.Ref{Kind: deed.Kind, Name: deed.Name}
 		if _, isClaim := deed.Action.(teardown.DeleteNodeClaim); isClaim {
 			ended[ref]++

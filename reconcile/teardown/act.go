@@ -180,7 +180,7 @@ func (d *drive) mayWrite(ctx context.Context, it *item, a Action) error {
 }
 
 func (d *drive) did(it *item, a Action) {
-	d.result.Deeds = append(d.result.Deeds, Deed{Kind: it.before.Kind, Name: it.before.Name, Action: a})
+	d.result.Writes = append(d.result.Writes, Write{Kind: it.before.Kind, Name: it.before.Name, Action: a})
 }
 
 func (it *item) object() *unstructured.Unstructured {

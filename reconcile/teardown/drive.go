@@ -97,14 +97,14 @@ type Result struct {
 	// Again is when the next pass is wanted, beyond what watches bring; zero
 	// where nothing but a watch is.
 	Again time.Time
-	// Deeds are the writes to the cluster, for events.
-	Deeds []Deed
+	// Writes are the writes to the cluster, for events.
+	Writes []Write
 	// Undiagnosed says what could not be read for a diagnosis. It stops nothing.
 	Undiagnosed error
 }
 
-// Deed is one thing that was done for a removal.
-type Deed struct {
+// Write is one thing that was done for a removal.
+type Write struct {
 	Kind, Name string
 	Action     Action
 }

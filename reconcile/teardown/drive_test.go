@@ -107,8 +107,8 @@ func TestDriveAfterARevert(t *testing.T) {
 	s.sync.Status.Removals = nil
 	s.write()
 	s.sync = believed
-	if err := s.drive(); err != nil || len(s.last.Deeds) > 0 {
-		t.Errorf("done after a revert: %v, error %v", s.last.Deeds, err)
+	if err := s.drive(); err != nil || len(s.last.Writes) > 0 {
+		t.Errorf("done after a revert: %v, error %v", s.last.Writes, err)
 	}
 }
 
@@ -119,8 +119,8 @@ func TestDriveOnAnOldSpec(t *testing.T) {
 	s.pass()
 	s.sync = s.sync.DeepCopy()
 	s.sync.Generation = 0
-	if err := s.drive(); err != nil || len(s.last.Deeds) > 0 {
-		t.Errorf("done by an old spec: %v, error %v", s.last.Deeds, err)
+	if err := s.drive(); err != nil || len(s.last.Writes) > 0 {
+		t.Errorf("done by an old spec: %v, error %v", s.last.Writes, err)
 	}
 }
 
@@ -130,8 +130,8 @@ func TestDriveWithoutTheLease(t *testing.T) {
 	s.find(render.NodePool, "batch", "batch-uid")
 	s.pass()
 	s.leader = errors.New("the lease is another's")
-	if err := s.drive(); !errors.Is(err, s.leader) || len(s.last.Deeds) > 0 {
-		t.Errorf("done without the lease: %v, error %v", s.last.Deeds, err)
+	if err := s.drive(); !errors.Is(err, s.leader) || len(s.last.Writes) > 0 {
+		t.Errorf("done without the lease: %v, error %v", s.last.Writes, err)
 	}
 	if claims := s.claims(); !claims[0].DeletionTimestamp.IsZero() {
 		t.Error("a NodeClaim was deleted without the lease")

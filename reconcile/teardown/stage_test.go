@@ -189,7 +189,7 @@ func (s *stage) pass() []string {
 	for _, r := range s.last.Removals {
 		lines = append(lines, fmt.Sprintf("%s %s", r.Name, r.Phase))
 	}
-	for _, d := range s.last.Deeds {
+	for _, d := range s.last.Writes {
 		lines = append(lines, d.Action.String())
 	}
 	return lines

@@ -22,7 +22,7 @@ const (
 func (l *Ledger) bound(now time.Time) {
 	overtaken := 0
 	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool {
-		if c.Standing != Overtaken {
+		if c.Phase != Overtaken {
 			return false
 		}
 		if overtaken++; overtaken <= mostOvertaken {

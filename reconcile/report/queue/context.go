@@ -11,20 +11,20 @@ import (
 // setContext takes a context that has become known. The lanes of the former
 // one stay until the commits that have a status in it are released: a status in a
 // context that nobody writes any more would stay as it is for ever.
-func (l *Ledger) setContext(s Saying) {
+func (l *Ledger) setContext(s Update) {
 	context := cmp.Or(s.Context, l.Context, s.Fallback)
 	if context == l.Context {
 		return
 	}
 	for i := range l.Lanes {
 		for _, c := range l.Commits {
-			if lane := &l.Lanes[i]; lane.Context == l.Context && c.Standing != Settled && c.State != report.Success && c.State != "" {
+			if lane := &l.Lanes[i]; lane.Context == l.Context && c.Phase != Settled && c.State != report.Success && c.State != "" {
 				lane.Moved = append(lane.Moved, c)
 			}
 		}
 	}
 	l.Context = context
-	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Standing != Told })
+	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase != Told })
 	for i := range l.Commits {
 		l.Commits[i].Word = Word{} // nothing of it was said in the new one
 	}
@@ -33,7 +33,7 @@ func (l *Ledger) setContext(s Saying) {
 // letGo gives the commits that have a word in a former context the final one, in
 // that context. A commit that is still Head's and has failed is followed until it
 // is well.
-func (l *Ledger) letGo(s Saying) {
+func (l *Ledger) letGo(s Update) {
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]
 		if lane.Context == l.Context || s.State == report.Pending {
@@ -47,7 +47,7 @@ func (l *Ledger) letGo(s Saying) {
 		}
 		lane.Moved = slices.DeleteFunc(lane.Moved, func(c Commit) bool {
 			known := l.commit(c.ID)
-			return c.State == report.Success || known == nil || known.Standing != Told
+			return c.State == report.Success || known == nil || known.Phase != Told
 		})
 	}
 	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {

@@ -33,7 +33,7 @@ type attempt struct {
 // failed notes why the host has not taken an entry, and when it is tried again.
 func (l *Lane) failed(a attempt, err error) {
 	why := stable(err)
-	switch fateOf(err) {
+	switch outcomeOf(err) {
 	case giveUp:
 		l.reach()
 		l.lose(a.entry, why)

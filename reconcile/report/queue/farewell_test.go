@@ -19,7 +19,7 @@ func TestFarewell(t *testing.T) {
 	last := Word{State: report.Success, Description: "drained and deleted"}
 	l := Ledger{
 		Context: "plumbline/prod/x", Head: "3",
-		Commits: []Commit{{ID: "3", Word: pending}, {ID: "2", Word: pending, Standing: Overtaken}, {ID: "1", Word: failed, Standing: Settled}},
+		Commits: []Commit{{ID: "3", Word: pending}, {ID: "2", Word: pending, Phase: Overtaken}, {ID: "1", Word: failed, Phase: Settled}},
 		Lanes: []Lane{
 			{Host: host, Context: "plumbline/prod/x", Waiting: []Entry{{Commit: "3", Word: pending, Since: now}}},
 			{Host: host, Context: "plumbline/ns/x", Moved: []Commit{{ID: "0", Word: pending}}},

@@ -36,31 +36,31 @@ func (w Word) final() bool { return w.State != "" && w.State != report.Pending }
 type Commit struct {
 	ID string `json:"id"`
 	Word
-	Standing Standing `json:"standing,omitempty"`
+	Phase Phase `json:"standing,omitempty"`
 	// Reverted says which commit took it back, and how far it had come; empty where none has.
 	Reverted string `json:"reverted,omitempty"`
 }
 
-// Standing is how a commit stands to Head's verdict.
-type Standing string
+// Phase is how a commit stands to Head's verdict.
+type Phase string
 
 // The standings of a commit.
 const (
 	// Told is a commit that Head's verdict is reported on.
-	Told Standing = ""
+	Told Phase = ""
 	// Overtaken is one that was pending when another Head came. It gets the final
 	// word of what overtook it.
-	Overtaken Standing = "overtaken"
+	Overtaken Phase = "overtaken"
 	// Settled is one that got a final word of its own before another Head came,
 	// and keeps it. It is noted for as long as the history since the last applied
 	// revision has it.
-	Settled Standing = "settled"
+	Settled Phase = "settled"
 )
 
 // newest is the newest commit that Head's verdict is reported on.
 func (l *Ledger) newest() *Commit {
 	for i := range l.Commits {
-		if l.Commits[i].Standing == Told {
+		if l.Commits[i].Phase == Told {
 			return &l.Commits[i]
 		}
 	}

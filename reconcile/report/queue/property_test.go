@@ -42,7 +42,7 @@ type life struct {
 	commits, applied int
 	// told is the verdict that was told last; it is told again by a daemon that
 	// was killed before it had saved its status.
-	told     Saying
+	told     Update
 	verdicts int
 	// excused is how many posts kills may have made the daemon forget.
 	excused int
@@ -55,9 +55,9 @@ func newLife(t *rapid.T) *life {
 	return l
 }
 
-func (l *life) saying(state report.State) Saying {
+func (l *life) saying(state report.State) Update {
 	l.verdicts++
-	s := Saying{Head: fmt.Sprintf("c%d", l.commits), State: state, Description: fmt.Sprintf("v%d", l.verdicts)}
+	s := Update{Head: fmt.Sprintf("c%d", l.commits), State: state, Description: fmt.Sprintf("v%d", l.verdicts)}
 	for i := l.commits; i > l.applied && l.commits-i < 50; i-- {
 		s.Commits = append(s.Commits, fmt.Sprintf("c%d", i))
 	}

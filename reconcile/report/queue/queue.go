@@ -43,7 +43,7 @@ func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, erro
 }
 
 // Say notes a verdict, and writes it down where it is news.
-func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Saying) error {
+func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) error {
 	b := q.book(ownerOf(sync))
 	b.mu.Lock()
 	defer b.mu.Unlock()

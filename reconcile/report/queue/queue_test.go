@@ -18,8 +18,8 @@ import (
 )
 
 // applied is the verdict that most tests tell.
-func applied(head string, commits ...string) Saying {
-	return Saying{Head: head, Commits: commits, State: report.Success, Description: "applied"}
+func applied(head string, commits ...string) Update {
+	return Update{Head: head, Commits: commits, State: report.Success, Description: "applied"}
 }
 
 func (w *world) object(t *testing.T) *corev1.ConfigMap {
@@ -90,11 +90,11 @@ func TestTheLedgerGoesWithItsNodeSync(t *testing.T) {
 func TestNoReportNoObject(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.say(applied("a")))
-	must(t, w.say(Saying{Hosts: []Target{}, Head: "a"}))
+	must(t, w.say(Update{Hosts: []Target{}, Head: "a"}))
 	if _, found := w.stored(); found {
 		t.Error("nobody is told, and the ConfigMap stays")
 	}
-	must(t, w.say(Saying{Hosts: []Target{}, Head: "a"}))
+	must(t, w.say(Update{Hosts: []Target{}, Head: "a"}))
 	if w.writes != 2 {
 		t.Errorf("%d writes", w.writes)
 	}

@@ -10,7 +10,7 @@ import (
 func TestACommitThatIsReverted(t *testing.T) {
 	const words = "NodePool/x was being removed, 2 of 5 nodes were ended"
 	reverts := func(s *script, state report.State, text string, commits ...string) {
-		s.with(Saying{Context: "plumbline/prod/x", Head: "b", State: state, Description: text, Commits: commits, Reverted: map[string]string{"a": words, "b": "itself"}})
+		s.with(Update{Context: "plumbline/prod/x", Head: "b", State: state, Description: text, Commits: commits, Reverted: map[string]string{"a": words, "b": "itself"}})
 	}
 	s := newScript(t)
 	s.says("a", report.Pending, "removing")

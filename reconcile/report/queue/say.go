@@ -8,8 +8,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// Saying is the verdict of a pass, for commit statuses.
-type Saying struct {
+// Update is the verdict of a pass, for commit statuses.
+type Update struct {
 	// Hosts are to have it.
 	Hosts []Target
 	// Context of the statuses. Empty where it is not known yet: then the last one
@@ -36,7 +36,7 @@ type Target struct {
 }
 
 // say notes a verdict. What was said already changes nothing.
-func (l *Ledger) say(s Saying) {
+func (l *Ledger) say(s Update) {
 	if l.Head != s.Head {
 		l.turn(s.Head, s.Commits)
 	}
@@ -55,7 +55,7 @@ func (l *Ledger) say(s Saying) {
 		}
 		for j := range l.Lanes {
 			lane := &l.Lanes[j]
-			if lane.Context == l.Context && (news || lane.fresh && c.Standing == Told) {
+			if lane.Context == l.Context && (news || lane.fresh && c.Phase == Told) {
 				lane.put(c.ID, c.Word, s.page(lane.Host), s.At)
 			}
 		}
@@ -67,7 +67,7 @@ func (l *Ledger) say(s Saying) {
 
 // superseded is the word on a commit that is not the newest. One that was taken back has not
 // succeeded, whatever becomes of the newest.
-func (c *Commit) superseded(newest string, s Saying) Word {
+func (c *Commit) superseded(newest string, s Update) Word {
 	if words := s.Reverted[c.ID]; words != "" {
 		c.Reverted = fmt.Sprintf("reverted by %s: %s", short(newest), words)
 	}
@@ -85,7 +85,7 @@ func (c *Commit) superseded(newest string, s Saying) Word {
 // those that were overtaken, a pending is news once: what is waited for is of interest only on the newest.
 func (c *Commit) wants(w Word, newest bool) bool {
 	switch {
-	case c.Standing == Settled:
+	case c.Phase == Settled:
 		return false
 	case newest:
 		return c.Word != w
@@ -116,9 +116,9 @@ func (l *Ledger) turn(head string, commits []string) {
 		case slices.ContainsFunc(told, func(t Commit) bool { return t.ID == c.ID }):
 			continue
 		case !c.final():
-			c.Standing = Overtaken
+			c.Phase = Overtaken
 		case slices.Contains(commits, c.ID):
-			c.Standing = Settled
+			c.Phase = Settled
 		default:
 			continue
 		}
@@ -131,7 +131,7 @@ func (l *Ledger) turn(head string, commits []string) {
 }
 
 // setHosts makes the lanes those of the hosts that are to be told.
-func (l *Ledger) setHosts(s Saying) {
+func (l *Ledger) setHosts(s Update) {
 	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {
 		return !slices.ContainsFunc(s.Hosts, func(t Target) bool { return t.is(lane.Host) })
 	})
@@ -170,21 +170,21 @@ func (l *Lane) retry() {
 // is says whether two hosts are the same, whatever the Secret.
 func (h Host) is(other Host) bool { return h.Provider == other.Provider && h.URL == other.URL }
 
-func (s Saying) target(h Host) Target {
+func (s Update) target(h Host) Target {
 	if i := slices.IndexFunc(s.Hosts, func(t Target) bool { return t.is(h) }); i >= 0 {
 		return s.Hosts[i]
 	}
 	return Target{}
 }
 
-func (s Saying) secret(h Host) string { return s.target(h).Secret }
+func (s Update) secret(h Host) string { return s.target(h).Secret }
 
-func (s Saying) page(h Host) string { return s.target(h).Page }
+func (s Update) page(h Host) string { return s.target(h).Page }
 
 // forget drops the commits that were overtaken and have their final word, and
 // what is known of commits that are of no interest any more.
 func (l *Ledger) forget() {
-	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Standing == Overtaken && c.final() })
+	l.Commits = slices.DeleteFunc(l.Commits, func(c Commit) bool { return c.Phase == Overtaken && c.final() })
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]
 		lane.fresh = false

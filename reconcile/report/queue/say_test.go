@@ -24,10 +24,10 @@ func newScript(t *testing.T) *script { return &script{t: t, now: noon} }
 
 // says tells a verdict, as a pass would.
 func (s *script) says(head string, state report.State, text string, commits ...string) {
-	s.with(Saying{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Commits: commits})
+	s.with(Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Commits: commits})
 }
 
-func (s *script) with(said Saying) {
+func (s *script) with(said Update) {
 	if said.Hosts == nil {
 		said.Hosts = []Target{gitea}
 	}
@@ -159,25 +159,25 @@ func TestAHostThatIsAdded(t *testing.T) {
 	s.posts("b success applied", "a success superseded by b: applied")
 	mirror := gitea
 	mirror.URL = "https://mirror.example.com/acme/fleet"
-	s.with(Saying{Hosts: []Target{gitea, mirror}, Context: "plumbline/prod/x", Head: "b", State: report.Success, Description: "applied"})
+	s.with(Update{Hosts: []Target{gitea, mirror}, Context: "plumbline/prod/x", Head: "b", State: report.Success, Description: "applied"})
 	s.posts("b success applied", "a success superseded by b: applied")
-	s.with(Saying{Hosts: []Target{mirror}, Context: "plumbline/prod/x", Head: "c", State: report.Success, Description: "applied"})
+	s.with(Update{Hosts: []Target{mirror}, Context: "plumbline/prod/x", Head: "c", State: report.Success, Description: "applied"})
 	s.posts("c success applied")
 	if len(s.l.Lanes) != 1 || s.l.Lanes[0].URL != mirror.URL {
 		t.Errorf("lanes %+v", s.l.Lanes)
 	}
-	s.with(Saying{Hosts: []Target{}, Head: "d", State: report.Success, Description: "applied"})
+	s.with(Update{Hosts: []Target{}, Head: "d", State: report.Success, Description: "applied"})
 	if len(s.l.Lanes) != 0 {
 		t.Errorf("nobody is told, and there is %+v", s.l.Lanes)
 	}
 }
 
 func TestAnotherSecretIsTriedAtOnce(t *testing.T) {
-	for name, change := range map[string]func(*Saying){
-		"another secret": func(s *Saying) {
+	for name, change := range map[string]func(*Update){
+		"another secret": func(s *Update) {
 			s.Hosts = []Target{{Host: Host{Provider: gitea.Provider, URL: gitea.URL, Secret: "other"}}}
 		},
-		"somebody asks for it": func(s *Saying) { s.Retry = true },
+		"somebody asks for it": func(s *Update) { s.Retry = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
@@ -187,7 +187,7 @@ func TestAnotherSecretIsTriedAtOnce(t *testing.T) {
 			if _, ok := s.l.Lanes[0].next(noon); ok {
 				t.Fatal("it is tried with the same secret")
 			}
-			said := Saying{Context: "plumbline/prod/x", Head: "a", State: report.Success, Description: "applied"}
+			said := Update{Context: "plumbline/prod/x", Head: "a", State: report.Success, Description: "applied"}
 			change(&said)
 			s.with(said)
 			if _, ok := s.l.Lanes[0].next(noon); !ok || s.l.Lanes[0].distrusts("1", noon) {
@@ -199,8 +199,8 @@ func TestAnotherSecretIsTriedAtOnce(t *testing.T) {
 
 // TestTheContextBecomesKnown: what was said in a former context is let go.
 func TestTheContextBecomesKnown(t *testing.T) {
-	unknown := func(head string, state report.State, text string) Saying {
-		return Saying{Fallback: "plumbline/ns/x", Head: head, State: state, Description: text}
+	unknown := func(head string, state report.State, text string) Update {
+		return Update{Fallback: "plumbline/ns/x", Head: head, State: state, Description: text}
 	}
 	t.Run("on the same commit", func(t *testing.T) {
 		s := newScript(t)
@@ -263,7 +263,7 @@ func TestALongDescription(t *testing.T) {
 // TestTheQueueIsBounded, however long a host is away.
 func TestTheQueueIsBounded(t *testing.T) {
 	s := newScript(t)
-	said := Saying{Context: "plumbline/prod/x", State: report.Success, Description: strings.Repeat("ü", report.MaxDescription)}
+	said := Update{Context: "plumbline/prod/x", State: report.Success, Description: strings.Repeat("ü", report.MaxDescription)}
 	for i := range 8 {
 		host := gitea
 		host.URL = fmt.Sprintf("https://git%d.example.com/acme/fleet", i)

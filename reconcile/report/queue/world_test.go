@@ -141,7 +141,7 @@ func (w *world) start() {
 }
 
 // say tells a verdict, as a pass does: its status is saved after it.
-func (w *world) say(s Saying) error {
+func (w *world) say(s Update) error {
 	if s.Hosts == nil {
 		s.Hosts = []Target{gitea}
 	}

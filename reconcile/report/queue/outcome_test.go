@@ -15,7 +15,7 @@ import (
 func TestFates(t *testing.T) {
 	cases := map[string]struct {
 		err  error
-		want fate
+		want outcome
 	}{
 		"no answer":             {&report.UnavailableError{Err: errors.New("connection refused")}, retryHost},
 		"a gateway's 502":       {&report.UnavailableError{Code: 502}, retryHost},
@@ -36,7 +36,7 @@ func TestFates(t *testing.T) {
 		"anything else":         {errors.New("odd"), retryEntry},
 	}
 	for name, c := range cases {
-		if got := fateOf(fmt.Errorf("wrapped: %w", c.err)); got != c.want {
+		if got := outcomeOf(fmt.Errorf("wrapped: %w", c.err)); got != c.want {
 			t.Errorf("%s: fate %d, want %d", name, got, c.want)
 		}
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Standing is equal for two passes between which nobody has deleted or changed what
+// Fingerprint is equal for two passes between which nobody has deleted or changed what
 // the charts made, or what of it is ignored. All of it is watched, so that it costs no
 // request.
-func (v *View) Standing(ctx context.Context, namespace string, ignored []render.IgnoreDifference) (string, error) {
+func (v *View) Fingerprint(ctx context.Context, namespace string, ignored []render.IgnoreDifference) (string, error) {
 	versions := []string{fmt.Sprint(ignored)}
 	for _, name := range allowance.FromCharts().CRDs {
 		crd := &apiextensionsv1.CustomResourceDefinition{}

@@ -9,7 +9,7 @@ func (s *Step) installedAs(identity, standing string) bool {
 	if s.Memory.installed != identity || len(s.Memory.fought) > 0 && s.Insist {
 		return false
 	}
-	if s.Memory.standing == standing {
+	if s.Memory.fingerprint == standing {
 		return true
 	}
 	if !s.Insist && !finding.Due(s.Now, s.Memory.repairedAt, s.Retry) {

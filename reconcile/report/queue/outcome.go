@@ -11,13 +11,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// fate is what becomes of a status that was not taken.
-type fate int
+// outcome is what becomes of a status that was not taken.
+type outcome int
 
 const (
 	// retryHost: the host as a whole is away, or wants no requests for a while. It is
 	// tried again, and nothing else is posted there before.
-	retryHost fate = iota
+	retryHost outcome = iota
 	// retryEntry: this status is tried again; others go on.
 	retryEntry
 	// retryAWhile: likewise, and given up after patience.
@@ -35,7 +35,7 @@ const patience = time.Hour
 // rule says what errors of one sort mean.
 type rule struct {
 	matches func(error) bool
-	fate    fate
+	outcome    outcome
 }
 
 // fates is the one place that says what each answer of a host means. The first
@@ -57,11 +57,11 @@ func fates() []rule {
 	}
 }
 
-// fateOf is total: what the table does not know is tried again.
-func fateOf(err error) fate {
+// outcomeOf is total: what the table does not know is tried again.
+func outcomeOf(err error) outcome {
 	for _, r := range fates() {
 		if r.matches(err) {
-			return r.fate
+			return r.outcome
 		}
 	}
 	return retryEntry
