@@ -25,7 +25,7 @@ func (s *Step) tell() {
 	kind := corev1.EventTypeNormal
 	switch {
 	case after.Status == metav1.ConditionUnknown:
-		return // at work: the status says on what, and each deed has its event
+		return // at work: the status says on what, and each write has its event
 	case after.Status == metav1.ConditionFalse:
 		kind, s.Memory.applied = corev1.EventTypeWarning, ""
 	case s.Memory.applied != "" && s.Memory.applied == s.revision():

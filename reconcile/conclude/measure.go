@@ -25,11 +25,11 @@ func (m *Meter) measure(s *Step) {
 	for _, w := range s.Written {
 		m.writes.WithLabelValues(w.Ref.Kind, strings.ToLower(string(w.Action))).Add(float64(w.Requests))
 	}
-	for _, deed := range s.Removed {
-		if _, nothing := deed.Action.(teardown.Reverted); nothing {
+	for _, write := range s.Removed {
+		if _, nothing := write.Action.(teardown.Reverted); nothing {
 			continue
 		}
-		m.writes.WithLabelValues(written(deed)).Inc()
+		m.writes.WithLabelValues(written(write)).Inc()
 	}
 	if s.Saves > 0 {
 		m.writes.WithLabelValues(v1alpha1.NodeSyncKind, "patch").Add(float64(s.Saves))
@@ -59,17 +59,17 @@ func (t Tools) Forget(ctx context.Context, name types.NamespacedName) {
 	t.Metrics.RecordStalled(ctx, gone)
 }
 
-// written is a deed for a removal, as a kind and an action.
-func written(deed teardown.Write) (kind, action string) {
-	switch deed.Action.(type) {
+// written is one for a removal, as a kind and an action.
+func written(write teardown.Write) (kind, action string) {
+	switch write.Action.(type) {
 	case teardown.DeleteNodeClaim:
 		return "NodeClaim", "delete"
 	case teardown.DeleteObject:
-		return deed.Kind, "delete"
+		return write.Kind, "delete"
 	case teardown.RestoreGrowth:
-		return deed.Kind, "restore"
+		return write.Kind, "restore"
 	}
-	return deed.Kind, "restrain"
+	return write.Kind, "restrain"
 }
 
 // stalledSince is since when a NodeSync waits for a person, or one of its removals

@@ -77,7 +77,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	v := s.Verdict()
-	saying := queue.Update{
+	update := queue.Update{
 		Hosts:       s.hosts(),
 		Context:     s.statusContext(),
 		Fallback:    s.contextIn(s.Sync.Namespace),
@@ -93,22 +93,22 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		if !known {
 			return false, nil
 		}
-		saying.Commits = commits
+		update.Commits = commits
 	}
-	return true, s.Reports.Say(ctx, s.Sync, saying)
+	return true, s.Reports.Say(ctx, s.Sync, update)
 }
 
 // reverted says of commits whose removals were taken back how far these had come.
 func (s *Step) reverted() map[string]string {
 	var all map[string]string
-	for _, deed := range s.Removed {
-		back, is := deed.Action.(teardown.Reverted)
+	for _, write := range s.Removed {
+		back, is := write.Action.(teardown.Reverted)
 		if !is {
 			continue
 		}
-		words := fmt.Sprintf("%s/%s was to be removed, no node was ended", deed.Kind, deed.Name)
+		words := fmt.Sprintf("%s/%s was to be removed, no node was ended", write.Kind, write.Name)
 		if back.Ended > 0 {
-			words = fmt.Sprintf("%s/%s was being removed, %d of %d nodes were ended", deed.Kind, deed.Name, back.Ended, back.NodeClaims)
+			words = fmt.Sprintf("%s/%s was being removed, %d of %d nodes were ended", write.Kind, write.Name, back.Ended, back.NodeClaims)
 		}
 		if all == nil {
 			all = map[string]string{}

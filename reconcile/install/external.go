@@ -18,7 +18,7 @@ import (
 // external is what was found of the CRDs that another tool has installed: of which
 // CRDs, beside which chart, when, and what of them is not as in the chart.
 type external struct {
-	standing, digest string
+	fingerprint, digest string
 	at               time.Time
 	unlike           string
 }
@@ -57,12 +57,12 @@ func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	if s.Charts == nil {
 		return "", nil
 	}
-	standing, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
+	fingerprint, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
 	if err != nil {
 		return "", err
 	}
 	last := &s.Memory.external
-	known := last.standing == standing && last.digest == s.Charts.CRDDigest
+	known := last.fingerprint == fingerprint && last.digest == s.Charts.CRDDigest
 	// Not each of them is watched: what lacks is looked for.
 	if known && last.unlike == "" {
 		return "", nil
@@ -79,7 +79,7 @@ func (s *Step) unlikeTheChart(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	*last = external{standing: standing, digest: s.Charts.CRDDigest, at: s.Now, unlike: karpenter.Unlike(live, wanted)}
+	*last = external{fingerprint: fingerprint, digest: s.Charts.CRDDigest, at: s.Now, unlike: karpenter.Unlike(live, wanted)}
 	if last.unlike != "" {
 		s.WakeBy(s.Now.Add(s.Retry))
 	}

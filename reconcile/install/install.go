@@ -212,7 +212,7 @@ func chartStepWords(k *v1alpha1.KarpenterStatus) string {
 // keepCharts looks whether what is installed still stands, and puts it right.
 func (s *Step) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	identity := s.k().Identity // what is kept is what is in force
-	standing, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
+	fingerprint, err := s.View.Fingerprint(ctx, s.k().Namespace, s.Karpenter.IgnoreDifferences)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (s *Step) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 	if err := s.askReleases(ctx); err != nil {
 		return err
 	}
-	if s.installedAs(identity, standing) {
+	if s.installedAs(identity, fingerprint) {
 		s.out.Fought = s.Memory.fought
 	} else if s.out.Unkept = s.Confirm(ctx); s.out.Unkept == nil {
 		s.out.Fought = nil // all of both charts is looked at
@@ -238,7 +238,7 @@ func (s *Step) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 			s.WakeBy(s.Now.Add(finding.Soon)) // the cache still has the rollout of before
 		}
 		s.k().Controller = seen.Controller
-		s.Memory.installed, s.Memory.fingerprint, s.Memory.fought = identity, standing, s.out.Fought
+		s.Memory.installed, s.Memory.fingerprint, s.Memory.fought = identity, fingerprint, s.out.Fought
 		s.Memory.releasesAskedAt = s.Now
 	}
 	s.out.CRDs, s.out.Controller = seen.Established, seen.Rollout

@@ -14,7 +14,7 @@ import (
 
 // sum is what the Digest is made of.
 type sum struct {
-	Writes []write `json:"deeds"`
+	Writes []write `json:"writes"`
 	// Karpenter is what Git wants of its charts, whole.
 	Karpenter *render.Karpenter `json:"karpenter,omitempty"`
 	// Inputs are all files, where some of them are values or charts.

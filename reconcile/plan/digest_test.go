@@ -7,7 +7,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// TestTheDigestHasHowAnObjectIsWritten: to force it over other managers' fields is another deed
+// TestTheDigestHasHowAnObjectIsWritten: to force it over other managers' fields is another write
 // than to add a label.
 func TestTheDigestHasHowAnObjectIsWritten(t *testing.T) {
 	c := newCluster(t)

@@ -40,7 +40,7 @@ type Plan struct {
 	Extra []Extra
 	// Warnings are sentences a person should read.
 	Warnings []string
-	// Digest names what would be done: equal Digests, equal deeds.
+	// Digest names what would be done: equal Digests, equal writes.
 	Digest string
 	// Memo goes into the next Plan's Live, and saves it the comparison of what has
 	// not changed since.

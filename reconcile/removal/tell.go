@@ -13,13 +13,13 @@ import (
 // reportDriven reports what was done for removals, NodeClaims by their number.
 func (s *Step) reportDriven(result teardown.Result) {
 	ended := map[render.Ref]int{}
-	for _, deed := range result.Writes {
-		ref := render.Ref{Kind: deed.Kind, Name: deed.Name}
-		if _, isClaim := deed.Action.(teardown.DeleteNodeClaim); isClaim {
+	for _, write := range result.Writes {
+		ref := render.Ref{Kind: write.Kind, Name: write.Name}
+		if _, isClaim := write.Action.(teardown.DeleteNodeClaim); isClaim {
 			ended[ref]++
 			continue
 		}
-		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %s", ref, deed.Action))
+		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %s", ref, write.Action))
 	}
 	for ref, n := range ended {
 		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %d NodeClaims are deleted and drain", ref, n))

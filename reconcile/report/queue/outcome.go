@@ -38,9 +38,9 @@ type rule struct {
 	outcome    outcome
 }
 
-// fates is the one place that says what each answer of a host means. The first
+// outcomes is the one place that says what each answer of a host means. The first
 // rule that matches speaks.
-func fates() []rule {
+func outcomes() []rule {
 	return []rule{
 		{as[*report.RateLimitedError](), retryHost},    // 429; 403 with a limit
 		{as[*report.UnauthorizedError](), awaitChange}, // 401; 403 without a limit
@@ -59,7 +59,7 @@ func fates() []rule {
 
 // outcomeOf is total: what the table does not know is tried again.
 func outcomeOf(err error) outcome {
-	for _, r := range fates() {
+	for _, r := range outcomes() {
 		if r.matches(err) {
 			return r.outcome
 		}

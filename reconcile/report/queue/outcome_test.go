@@ -37,7 +37,7 @@ func TestFates(t *testing.T) {
 	}
 	for name, c := range cases {
 		if got := outcomeOf(fmt.Errorf("wrapped: %w", c.err)); got != c.want {
-			t.Errorf("%s: fate %d, want %d", name, got, c.want)
+			t.Errorf("%s: outcome %d, want %d", name, got, c.want)
 		}
 	}
 }

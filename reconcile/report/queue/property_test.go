@@ -50,12 +50,12 @@ type life struct {
 
 func newLife(t *rapid.T) *life {
 	l := &life{world: newWorld(t), commits: 1}
-	l.told = l.saying(report.Pending)
+	l.told = l.update(report.Pending)
 	l.tell()
 	return l
 }
 
-func (l *life) saying(state report.State) Update {
+func (l *life) update(state report.State) Update {
 	l.verdicts++
 	s := Update{Head: fmt.Sprintf("c%d", l.commits), State: state, Description: fmt.Sprintf("v%d", l.verdicts)}
 	for i := l.commits; i > l.applied && l.commits-i < 50; i-- {
@@ -79,7 +79,7 @@ func (l *life) push(t *rapid.T) {
 }
 
 func (l *life) verdict(t *rapid.T) {
-	l.told = l.saying(rapid.SampledFrom([]report.State{report.Pending, report.Success, report.Failure}).Draw(t, "state"))
+	l.told = l.update(rapid.SampledFrom([]report.State{report.Pending, report.Success, report.Failure}).Draw(t, "state"))
 	l.tell()
 }
 
@@ -114,7 +114,7 @@ func (l *life) bury() {
 
 func (l *life) end(t *rapid.T) {
 	l.fuse, l.answer = -1, nil
-	l.told = l.saying(report.Success)
+	l.told = l.update(report.Success)
 	l.told.Retry = true
 	l.tell()
 	for range 3 {

@@ -19,9 +19,9 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// deedsOf is everything that would be done, and what it was weighed by, read off the Plan and
+// writesOf is everything that would be done, and what it was weighed by, read off the Plan and
 // what it was made of.
-func deedsOf(t rapid.TB, w world, p *plan.Plan) string {
+func writesOf(t rapid.TB, w world, p *plan.Plan) string {
 	t.Helper()
 	nodes := func(of render.Ref) []types.UID {
 		var found []types.UID
@@ -38,14 +38,14 @@ func deedsOf(t rapid.TB, w world, p *plan.Plan) string {
 		c := &p.Changes[i]
 		touched := slices.Clone(c.Touched())
 		slices.Sort(touched)
-		deed := []any{c.Ref, c.Action, c.Force, c.Takeover, c.Taken, c.Fields, c.Effect, c.Nodes, c.UpTo, touched}
+		write := []any{c.Ref, c.Action, c.Force, c.Takeover, c.Taken, c.Fields, c.Effect, c.Nodes, c.UpTo, touched}
 		if c.Live != nil {
-			deed = append(deed, c.Live.GetUID())
+			write = append(write, c.Live.GetUID())
 		}
 		if c.Action.Writes() {
-			deed = append(deed, c.Object.Desired.Object)
+			write = append(write, c.Object.Desired.Object)
 		}
-		all = append(all, deed)
+		all = append(all, write)
 	}
 	for _, r := range p.Removals {
 		all = append(all, []any{"removes", r.Ref, r.UID, r.Held, r.Reason, nodes(r.Ref)})
@@ -130,7 +130,7 @@ func TestEqualDigestsEqualDeeds(t *testing.T) {
 			w.live.NodeClaims = append(w.live.NodeClaims, claims(pool, rapid.IntRange(0, 3).Draw(t, "nodes of "+pool))...)
 		}
 		first := w.plan(t, server)
-		deeds := deedsOf(t, w, first)
+		writes := writesOf(t, w, first)
 		change := mutations(server)
 		var changes []string
 		for range rapid.IntRange(1, 2).Draw(t, "changes") {
@@ -139,11 +139,11 @@ func TestEqualDigestsEqualDeeds(t *testing.T) {
 			change[name](t, &w)
 		}
 		second := w.plan(t, server)
-		equalDeeds := deedsOf(t, w, second) == deeds
-		if equal := first.Digest == second.Digest; equal != equalDeeds {
-			t.Fatalf("after %q the digests are equal: %t, and the deeds: %t\n%s\n%s", changes, equal, equalDeeds, deeds, deedsOf(t, w, second))
+		equalWrites := writesOf(t, w, second) == writes
+		if equal := first.Digest == second.Digest; equal != equalWrites {
+			t.Fatalf("after %q the digests are equal: %t, and the writes: %t\n%s\n%s", changes, equal, equalWrites, writes, writesOf(t, w, second))
 		}
-		if equalDeeds {
+		if equalWrites {
 			same++
 		} else {
 			differ++
