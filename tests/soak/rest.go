@@ -129,14 +129,32 @@ func (s *soak) attended(ctx context.Context) error {
 	return s.leader(ctx).Leads(ctx)
 }
 
-// recorded says that a removal is still on record.
+// recorded says that a removal is still on record. Of one that is over, pods may be that no pool
+// takes.
 func (s *soak) recorded(ctx context.Context) error {
 	const name = "plumbline-" + syncName
-	_, err := s.sandbox.Kube.Client.CoreV1().ConfigMaps(daemon.Namespace).Get(ctx, name, metav1.GetOptions{})
+	record, err := s.sandbox.Kube.Client.CoreV1().ConfigMaps(daemon.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("configmap %s is left of a removal", name), err)
+	if err != nil {
+		return err
+	}
+	open, err := daemon.OpenRemovals(record)
+	if err != nil || len(open) > 0 || s.allPlaced() {
+		return errors.Join(fmt.Errorf("configmap %s is left of a removal: %v", name, record.Data), err)
+	}
+	return nil
+}
+
+// allPlaced says that each workload has a pool to run in.
+func (s *soak) allPlaced() bool {
+	for _, l := range s.loads {
+		if l.replicas > 0 && !l.placed(s.fleet) {
+			return false
+		}
+	}
+	return true
 }
 
 // reported says that a commit's status is not what it should be.

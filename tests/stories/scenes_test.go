@@ -2,7 +2,6 @@ package stories_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -210,11 +209,8 @@ func (s *story) unrecorded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for uid, data := range record.Data {
-		var removal struct{ Left []any }
-		if err := json.Unmarshal([]byte(data), &removal); err != nil || len(removal.Left) == 0 {
-			return errors.Join(fmt.Errorf("configmap %s has removal %s: %s", name, uid, data), err)
-		}
+	if open, err := daemon.OpenRemovals(record); err != nil || len(open) > 0 {
+		return errors.Join(fmt.Errorf("configmap %s has removals %v", name, open), err)
 	}
 	return nil
 }
