@@ -55,6 +55,9 @@ func (s *soak) stopDaemon(ctx context.Context) (string, error) {
 	if why := s.busy(r); why != "" {
 		return why, nil
 	}
+	if time.Since(r.started) < settled {
+		return "", nil // it may not have got to where it listens to signals
+	}
 	if err := r.Stop(); err != nil {
 		return "", err
 	}
