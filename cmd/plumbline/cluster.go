@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -36,6 +38,7 @@ func connect(kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctrl.SetLogger(logr.Discard()) // else controller-runtime warns on the terminal after 30 s that nobody has
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, explain(err, "connect to "+config.Host)
