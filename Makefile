@@ -13,7 +13,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Packages whose tests start child processes with a limit of memory.
 CONFINED := /(confine|render/kustomize|provision/charts)$$
 # Tests of time and memory, which the race detector's own would hide.
-UNRACED := ^(TestManyFetches|TestFetchOfALongHistory|TestWhatDiffersIsFound|TestBombsAtTheCommandLine|TestLongTextsAreCheap)$$
+UNRACED := ^(TestManyFetches|TestFetchOfALongHistory|TestWhatDiffersIsFound|TestBombsAtTheCommandLine|TestLessConfinementIsLogged|TestLongTextsAreCheap)$$
 # As the programs are built, so that what they share with tests is compiled once. The race
 # detector needs cgo.
 PLAIN_TEST := CGO_ENABLED=0 go test -trimpath
