@@ -19,8 +19,8 @@ import (
 // CRDs, beside which chart, when, and what of them is not as in the chart.
 type external struct {
 	fingerprint, digest string
-	at               time.Time
-	unlike           string
+	at                  time.Time
+	unlike              string
 }
 
 // awaitCharts looks whether another tool has installed the charts; where Git has a

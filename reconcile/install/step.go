@@ -132,7 +132,7 @@ type Memory struct {
 	// The charts that are known to be installed, what stood of them then, and when
 	// something of them was corrected last.
 	installed, fingerprint string
-	repairedAt          time.Time
+	repairedAt             time.Time
 	// releasesAskedAt is when Helm was asked last whether its releases are there.
 	releasesAskedAt time.Time
 	// fought is what of them is left as another client goes on changing it.

@@ -35,7 +35,7 @@ const patience = time.Hour
 // rule says what errors of one sort mean.
 type rule struct {
 	matches func(error) bool
-	outcome    outcome
+	outcome outcome
 }
 
 // outcomes is the one place that says what each answer of a host means. The first

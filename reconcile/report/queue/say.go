@@ -95,8 +95,8 @@ func (c *Commit) wants(w Word, newest bool) bool {
 
 // turn makes another commit the head.
 func (l *Ledger) turn(head string, commits []string) {
-	if len(commits) == 0 {
-		commits = []string{head}
+	if !slices.Contains(commits, head) {
+		commits = append([]string{head}, commits...) // who waits for a push waits for its last commit
 	}
 	var told, older []Commit
 	for _, id := range commits {

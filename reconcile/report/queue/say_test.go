@@ -61,6 +61,13 @@ func (s *script) posts(want ...string) {
 	}
 }
 
+// TestSayOfAHeadThatChangesNothing: who waits for a push waits for its last commit.
+func TestSayOfAHeadThatChangesNothing(t *testing.T) {
+	s := newScript(t)
+	s.says("notes", report.Success, "applied", "change")
+	s.posts("notes success applied", "change success superseded by notes: applied")
+}
+
 func TestSayNews(t *testing.T) {
 	s := newScript(t)
 	s.says("a", report.Pending, "waiting for CRDs")
