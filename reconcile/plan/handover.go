@@ -52,8 +52,8 @@ func (m *maker) keep() []Kept {
 // keptByOther says whether an entry stays because of another NodeSync. One of which
 // nobody knows what it has is waited for, unless a person has released the entry, and not by
 // a removal that has ended NodeClaims already, which was decided on when all others were
-// known. Where our NodeSync is deleted with its nodes, which was said by name, one that
-// fails is not waited for.
+// known. One that fails is waited for as well, also where our NodeSync is deleted with its nodes:
+// after a restart of the daemon a Git host that is away for a moment tells of no entry.
 func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.RemovalPhase) (Kept, bool) {
 	if other, wanted := m.wantedBy(ref); wanted {
 		k := Kept{Ref: ref, UID: uid, By: other.String(), HandedOver: true}
@@ -64,9 +64,13 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.Remova
 		return k, true
 	}
 	begun := phase != "" && phase != v1alpha1.RemovalHeld && phase != v1alpha1.RemovalPacing
-	if other, waits := m.unheard(); waits && !begun && !m.policy.Released[uid] && (!m.policy.Deleting || other.Failure == "") {
-		message := fmt.Sprintf("%s has left Git, and another NodeSync may have it: waiting for %s; to remove %s without that, %s",
-			ref, other.waiting(), ref, m.policy.howToRelease(uid))
+	if other, waits := m.unheard(); waits && !begun && !m.policy.Released[uid] {
+		why := "has left Git"
+		if m.policy.Deleting {
+			why = "goes with its NodeSync"
+		}
+		message := fmt.Sprintf("%s %s, and another NodeSync may have it: waiting for %s; to remove %s without that, %s",
+			ref, why, other.waiting(), ref, m.policy.howToRelease(uid))
 		return Kept{Ref: ref, UID: uid, By: other.String(), Message: message, Since: other.Since}, true
 	}
 	return Kept{}, false

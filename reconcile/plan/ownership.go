@@ -136,11 +136,10 @@ func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok
 }
 
 // unheard returns a NodeSync of which nobody knows yet what its Git has, one that
-// fails before others, or after them where our NodeSync is being deleted.
+// fails before others.
 func (m *maker) unheard() (found OtherSync, any bool) {
-	first := func(o OtherSync) bool { return (o.Failure != "") != m.policy.Deleting }
 	for _, other := range m.policy.OtherSyncs {
-		if other.unheard() && (!any || !first(found) && first(other)) {
+		if other.unheard() && (!any || found.Failure == "" && other.Failure != "") {
 			found, any = other, true
 		}
 	}
