@@ -138,7 +138,7 @@ func TestAnEntryIsReleasedThoughAnotherIsNotHeard(t *testing.T) {
 		other []plan.OtherSync
 		want  []string
 	}{
-		"the other fails":            {unheard("SourceFailed"), []string{"Await NodePool/moves by plumbline-system/other"}},
+		"the other fails":            {unheard("SourceFailed"), []string{"Remove NodePool/moves"}},
 		"the other is not heard yet": {unheard(""), []string{"Remove NodePool/moves"}},
 		"the other has it":           {has(poolRef("moves")), []string{"Handover NodePool/moves by plumbline-system/other"}},
 	} {
