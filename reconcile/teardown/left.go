@@ -8,6 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // LeftPod is a pod that did not run yet when the removal was over that has evicted the one
@@ -35,6 +38,9 @@ func (d *drive) forget(ctx context.Context, it *item) error {
 				return err
 			}
 			for _, pod := range pods {
+				if it.before.Kind == render.NodePool && pod.pool == it.before.Name {
+					continue // it will never run again, whatever else is removed
+				}
 				left = append(left, LeftPod{Namespace: w.Namespace, Name: pod.name, UID: pod.uid, Since: d.Now})
 			}
 		}
@@ -46,6 +52,28 @@ func (d *drive) forget(ctx context.Context, it *item) error {
 	d.records.entries[it.before.UID] = record{Kind: entry.Kind, Name: entry.Name, Left: left[:min(len(left), maxWorkloads)]}
 	d.records.changed = true
 	return nil
+}
+
+// poolFor is the only NodePool whose nodes a pod may run on, by its node selector or by each term of
+// its required node affinity; empty where there is none such.
+func poolFor(spec *corev1.PodSpec) string {
+	if pool := spec.NodeSelector[karpv1.NodePoolLabelKey]; pool != "" {
+		return pool
+	}
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil || spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	pool := ""
+	for _, term := range spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		i := slices.IndexFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == karpv1.NodePoolLabelKey && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1
+		})
+		if i < 0 || pool != "" && pool != term.MatchExpressions[i].Values[0] {
+			return ""
+		}
+		pool = term.MatchExpressions[i].Values[0]
+	}
+	return pool
 }
 
 // awaitLeft names a pod that an earlier removal has left and that does not run yet; empty where

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -46,6 +48,54 @@ func TestDriveWaitsForPodsOfTheRemovalBefore(t *testing.T) {
 	s.expect("it has gone", "spot Draining", "delete NodeClaim/b")
 	if record, kept := s.record()["batch-uid"]; kept {
 		t.Errorf("still recorded: %s", record)
+	}
+}
+
+// TestDriveWaitsForNoPodOfTheRemovedPoolOnly: one that may run nowhere else will never run again.
+func TestDriveWaitsForNoPodOfTheRemovedPoolOnly(t *testing.T) {
+	in := func(pools ...string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: karpv1.NodePoolLabelKey, Operator: corev1.NodeSelectorOpIn, Values: pools}}}
+	}
+	affine := func(terms ...corev1.NodeSelectorTerm) corev1.PodSpec {
+		return corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}}
+	}
+	for name, c := range map[string]struct {
+		spec  corev1.PodSpec
+		waits bool
+	}{
+		"by its selector":           {corev1.PodSpec{NodeSelector: map[string]string{karpv1.NodePoolLabelKey: "batch"}}, false},
+		"by its affinity":           {affine(in("batch")), false},
+		"another pool's":            {corev1.PodSpec{NodeSelector: map[string]string{karpv1.NodePoolLabelKey: "spot"}}, true},
+		"either pool":               {affine(in("batch", "spot")), true},
+		"either term":               {affine(in("batch"), in("spot")), true},
+		"a term for any other node": {affine(in("batch"), corev1.NodeSelectorTerm{}), true},
+		"anywhere":                  {corev1.PodSpec{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := paced(t, pool("batch", "batch-uid", dynamic()))
+			s.launch("a", "batch", "batch-uid")
+			s.replica("web-a", "web", "node-a")
+			s.find(render.NodePool, "batch", "batch-uid")
+			for range 3 {
+				s.pass()
+			}
+			s.evict("web-a")
+			s.replica("web-b", "web", "")
+			pod := &corev1.Pod{}
+			if err := s.client.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "web-b"}, pod); err != nil {
+				t.Fatal(err)
+			}
+			pod.Spec.NodeSelector, pod.Spec.Affinity = c.spec.NodeSelector, c.spec.Affinity
+			if err := s.client.Update(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			s.karpenter("terminated")
+			s.expect("nothing hangs on it", "batch Finalizing", "delete the object")
+			s.expect("over", "batch Gone")
+			if _, waits := s.record()["batch-uid"]; waits != c.waits {
+				t.Errorf("recorded %v", s.record())
+			}
+		})
 	}
 }
 

@@ -72,6 +72,8 @@ type ownedPod struct {
 	// True.
 	pending, unready bool
 	node             string
+	// pool is the only one whose nodes it may run on; empty where it may elsewhere.
+	pool string
 }
 
 // readPods answers ReadPods: noted are the workloads in the records of all open
@@ -257,7 +259,7 @@ func owned(pods []corev1.Pod) []ownedPod {
 		unready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
 		})
-		kept = append(kept, ownedPod{name: pod.Name, uid: pod.UID, owner: owner.UID, made: pod.CreationTimestamp, pending: pod.Status.Phase == corev1.PodPending, unready: unready, node: pod.Spec.NodeName})
+		kept = append(kept, ownedPod{name: pod.Name, uid: pod.UID, owner: owner.UID, made: pod.CreationTimestamp, pending: pod.Status.Phase == corev1.PodPending, unready: unready, node: pod.Spec.NodeName, pool: poolFor(&pod.Spec)})
 	}
 	return kept
 }
