@@ -2,11 +2,13 @@ package conclude
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -109,9 +111,13 @@ func describeRemovals(removals []v1alpha1.Removal) string {
 	return "removing " + strings.Join(parts, "; ")
 }
 
-// describeSuspended says which removals do not go on while the NodeSync is suspended, and how far
-// each of the first few has come.
+// describeSuspended says which removals do not go on while the NodeSync is suspended.
 func describeSuspended(removals []v1alpha1.Removal) string {
+	return "suspended: " + describePaused(removals)
+}
+
+// describePaused says which removals do not go on, and how far each of the first few has come.
+func describePaused(removals []v1alpha1.Removal) string {
 	parts := make([]string, 0, len(removals))
 	for _, r := range removals {
 		words := phaseWords(r.Phase)
@@ -120,7 +126,21 @@ func describeSuspended(removals []v1alpha1.Removal) string {
 		}
 		parts = append(parts, removalName(r)+" ("+words+")")
 	}
-	return "suspended: no removal goes on, NodeClaims that are deleted already end all the same: " + finding.Some(parts)
+	return "no removal goes on, NodeClaims that are deleted already end all the same: " + finding.Some(parts)
+}
+
+// withPaused adds to what has ended a pass which removals it has not come to.
+func (s *Step) withPaused(v Verdict) Verdict {
+	begun := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone })
+	reached := slices.ContainsFunc(s.Durations, func(t step.Timing) bool { return t.Step == step.Remove })
+	if v.Class == Working || len(begun) == 0 || reached {
+		return v
+	}
+	if v.Brief == (fault.Brief{}) {
+		v.Brief = fault.Brief{What: v.Message}
+	}
+	v.Message += "; meanwhile " + describePaused(begun)
+	return v
 }
 
 // briefOfRemovals says how far the first has come that is not held.

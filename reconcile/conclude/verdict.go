@@ -50,7 +50,7 @@ func (s *Step) Verdict() Verdict {
 	case s.openCollision() != "":
 		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonClusterNameCollision, Message: s.openCollision()}
 	case s.Fault != nil:
-		return verdictOf(s.Fault)
+		return s.withPaused(verdictOf(s.Fault))
 	case s.Unfetched != nil:
 		return verdictOf(fault.Classify(s.Unfetched))
 	case s.NotUpgraded != nil:
