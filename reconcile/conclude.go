@@ -50,7 +50,7 @@ func (p *pass) conclusion() *conclude.Step {
 	tools := p.voice()
 	tools.History = fetch.Branch{Step: p.fetchStep(), Read: p.want.Read(&p.memory.desired)}
 	return &conclude.Step{
-		Tools: tools, Found: found, Work: p.did,
+		Tools: tools, Found: found, Work: p.did, Set: p.want.Set,
 		Sync: p.sync, Before: p.before, Memory: &p.memory.conclude, Began: p.now,
 	}
 }

@@ -149,6 +149,8 @@ type Step struct {
 	Tools
 	Found
 	Work
+	// Set is what Git has; nil where that is not known.
+	Set *render.Set
 	// Sync is the NodeSync as the pass leaves it, Before as it was read.
 	Sync, Before *v1alpha1.NodeSync
 	Memory       *Memory

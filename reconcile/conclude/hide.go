@@ -2,16 +2,22 @@ package conclude
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // hidden is what came out of Secrets, which no message repeats. The zero value hides
 // nothing.
 type hidden struct {
 	values, credentials remembered
+	// public says whether an object, as kind/name, is known to all who see Git: its name is kept.
+	public func(object string) bool
 }
 
 // remembered are the secrets of the last pass that had other ones, and of the one
@@ -35,9 +41,29 @@ func (r *remembered) add(secrets []string, hide func(...string) redact.Redactor)
 	r.last = slices.Clone(secrets)
 }
 
-// hide takes all of them out of a message, and writes out what would not be seen in it.
+// named is what may be a definition, as messages name it.
+var named = regexp.MustCompile(`(?:NodePool|EC2NodeClass)/[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?`)
+
+// hide takes all of them out of a message, and writes out what would not be seen in it. The names
+// of definitions are public, and stay whatever is in them: hiding a part of one would confirm that
+// it is a Secret's.
 func (h *hidden) hide(message string) string {
-	return redact.Visible(h.values.redactor.Hide(h.credentials.redactor.Hide(message)))
+	var out strings.Builder
+	from := 0
+	for _, at := range named.FindAllStringIndex(message, -1) {
+		name := message[at[0]:at[1]]
+		if h.public == nil || h.redacted(name) == name || !h.public(name) {
+			continue
+		}
+		out.WriteString(h.redacted(message[from:at[0]]) + name)
+		from = at[1]
+	}
+	out.WriteString(h.redacted(message[from:]))
+	return redact.Visible(out.String())
+}
+
+func (h *hidden) redacted(message string) string {
+	return h.values.redactor.Hide(h.credentials.redactor.Hide(message))
 }
 
 // fault is an error without what is hidden, of the class that it had. What is wrong with a
@@ -83,8 +109,17 @@ func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }
 // Memory.Hide.
 func (s *Step) Redact() {
 	s.Memory.hidden.addCredentials(s.Memory.read)
+	s.Memory.hidden.public = public(s.Set, s.Before.Status.Removals)
 	s.Memory.hidden.found(reflect.ValueOf(&s.Found).Elem())
 	s.Memory.hidden.status(reflect.ValueOf(&s.Sync.Status).Elem())
+}
+
+// public returns what says whether an object is in Git, or was until it was removed.
+func public(set *render.Set, removals []v1alpha1.Removal) func(object string) bool {
+	return func(object string) bool {
+		return set != nil && slices.ContainsFunc(set.Objects, func(o render.Object) bool { return o.Ref.String() == object }) ||
+			slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return removalName(r) == object })
+	}
 }
 
 // notRedacted is the tag of names, by which an object is known: a Secret may hold

@@ -106,7 +106,7 @@ func read(v reflect.Value, path string, into map[string]string) {
 // TestEveryFindingIsRedacted: whatever field is added to Found is redacted, too, unless
 // it is tagged to be a name.
 func TestEveryFindingIsRedacted(t *testing.T) {
-	s := &Step{Sync: &v1alpha1.NodeSync{}, Memory: &Memory{}}
+	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	words, names := fill(t, reflect.ValueOf(&s.Found).Elem(), "Found", "it is "+secret, false)
 	if len(words) < 15 || len(names) < 5 {
 		t.Fatalf("filled %d words and %d names only", len(words), len(names))
@@ -180,7 +180,7 @@ func statusNames() []string {
 // TestEveryMessageOfAStatusIsRedacted: whoever adds a text to the status says here that
 // it is a name, or calls it Message or Failure.
 func TestEveryMessageOfAStatusIsRedacted(t *testing.T) {
-	s := &Step{Sync: &v1alpha1.NodeSync{}, Memory: &Memory{}}
+	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	texts, _ := fill(t, reflect.ValueOf(&s.Sync.Status).Elem(), "status", "it is "+secret, false)
 	s.Memory.HideValues([]string{secret})
 	s.Redact()
@@ -197,7 +197,7 @@ func TestEveryMessageOfAStatusIsRedacted(t *testing.T) {
 // TestRedactedErrorsKeepTheirClass, and are cut for a commit status after they are
 // redacted.
 func TestRedactedErrorsKeepTheirClass(t *testing.T) {
-	s := &Step{Sync: &v1alpha1.NodeSync{}, Memory: &Memory{}}
+	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	s.Fault = &fault.Error{Class: fault.Terminal, Reason: "Refused", Err: errors.New(secret)}
 	s.Sync.Status.Removals = []v1alpha1.Removal{{UID: types.UID(secret), Message: secret}}
 	s.Memory.HideValues([]string{secret})

@@ -131,7 +131,9 @@ func describePaused(removals []v1alpha1.Removal) string {
 
 // withPaused adds to what has ended a pass which removals it has not come to.
 func (s *Step) withPaused(v Verdict) Verdict {
-	begun := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone })
+	begun := filter(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool {
+		return r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone
+	})
 	reached := slices.ContainsFunc(s.Durations, func(t step.Timing) bool { return t.Step == step.Remove })
 	if v.Class == Working || len(begun) == 0 || reached {
 		return v
