@@ -2,9 +2,11 @@ package reconcile
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
@@ -14,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 func allowing(allow *v1alpha1.ChartAllow) func(*v1alpha1.NodeSync) {
@@ -90,6 +93,16 @@ func TestChartsOfOtherDigests(t *testing.T) {
 	}
 }
 
+// releasedPools is the CRD of NodePools as Karpenter releases it.
+func releasedPools(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	crds, _, err := schema.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return crds[slices.IndexFunc(crds, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return crd.Name == "nodepools.karpenter.sh" })]
+}
+
 // TestSecretsAndChartsInGit: who may change a chart may read what it is rendered with, in
 // any encoding and bit by bit, unless the NodeSync names the charts.
 func TestSecretsAndChartsInGit(t *testing.T) {
@@ -100,6 +113,7 @@ func TestSecretsAndChartsInGit(t *testing.T) {
 		digests    []string
 		own        render.Digests
 		refused    string
+		other      bool // the CRD is not the released one
 	}{
 		"a Secret":                         {repository: "./charts", from: render.FromSecret, refused: `would let everyone who can change the chart with digest sha256:main read the Secret (to allow it: spec.charts.allow.digests: ["sha256:main"])`},
 		"a Secret, by digests of a commit": {repository: "./charts", from: render.FromSecret, own: render.Digests{CRD: "sha256:crd", Controller: "sha256:main"}, refused: "would let everyone who can change the chart"},
@@ -108,11 +122,18 @@ func TestSecretsAndChartsInGit(t *testing.T) {
 		"a Secret, and a registry":         {repository: "oci://public.ecr.aws/karpenter", from: render.FromSecret},
 		"a ConfigMap":                      {repository: "./charts", from: render.FromConfigMap},
 		"no values from elsewhere":         {repository: "./charts"},
+		"a CRD of their own":               {repository: "./charts", other: true, refused: `CustomResourceDefinition nodepools.karpenter.sh of a chart in Git is not the one that this plumbline knows of Karpenter 1.14.1`},
+		"a CRD of their own, by digest":    {repository: "./charts", other: true, digests: pinned},
+		"a CRD of a registry's own":        {repository: "oci://public.ecr.aws/karpenter", other: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]string{"values.yaml": "replicas: 1\n"}
 			b := newBed(t, nodeSync(allowing(&v1alpha1.ChartAllow{Repositories: []string{c.repository}, Digests: c.digests})), secretWith("s", true, values), configWith("s", true, values))
-			found := installtest.ChartFolder(t, "1.14.1", installtest.PoolCRD("weight", "v1"))
+			crd := releasedPools(t)
+			if c.other {
+				crd = installtest.PoolCRD("weight", "v1")
+			}
+			found := installtest.ChartFolder(t, "1.14.1", crd)
 			found.CRDDigest, found.Digest = pinned[0], pinned[1]
 			b.Charts = pulled{charts: found}
 			p := b.pass()

@@ -182,8 +182,7 @@ func (a Allowance) CheckDigests(r Request, digests ...string) []Refusal {
 // its digest, is none that is allowed now. Of the digest its beginning is known, or nothing.
 func (a Allowance) CheckInstalled(version, digest string) []Refusal {
 	found := a.checkVersion(version)
-	known := func(allowed string) bool { return digest != "" && strings.HasPrefix(allowed, digest) }
-	if len(a.Digests) > 0 && !slices.ContainsFunc(a.Digests, known) {
+	if len(a.Digests) > 0 && !a.names(digest) {
 		what := "the chart of version " + version + ", whose digest begins with " + digest + ","
 		if digest == "" {
 			what = "the chart of version " + version + ", whose digest is not known,"
@@ -191,6 +190,11 @@ func (a Allowance) CheckInstalled(version, digest string) []Refusal {
 		found = append(found, Refusal{What: what, Why: "is none of those that this NodeSync names", Field: fieldDigests, Entry: "sha256:…"})
 	}
 	return found
+}
+
+// names says whether a digest, of which the beginning may be all that is known, is allowed by name.
+func (a Allowance) names(digest string) bool {
+	return slices.ContainsFunc(a.Digests, func(allowed string) bool { return digest != "" && strings.HasPrefix(allowed, digest) })
 }
 
 // InGit says that charts come from the checkout itself.

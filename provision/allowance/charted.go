@@ -18,6 +18,8 @@ type Charted struct {
 	CRDs []string `json:"crds"`
 	// Kinds are what each of these defines, by its name.
 	Kinds map[string]Defined `json:"kinds"`
+	// Fingerprints of the CRDs, by the version of the chart and the CRD's name: see Fingerprint.
+	Fingerprints map[string]map[string]string `json:"fingerprints"`
 	// Objects are the names in the main chart, by kind.
 	Objects map[string][]string `json:"objects"`
 	// Rights are what each role gives, by its kind and name: see Rights.

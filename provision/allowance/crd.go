@@ -7,14 +7,21 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// crd checks that a CRD defines what the real one does, and that no other server converts
-// its objects than Karpenter's own webhook, which 1.0 had.
+// crd checks that a CRD defines what the real one does, in Git exactly that, and that no other
+// server converts its objects than Karpenter's own webhook, which 1.0 had.
 func (c *check) crd() error {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := c.into(&crd); err != nil {
 		return err
 	}
 	c.defines(&crd)
+	if c.rendered.InGit {
+		refused, err := c.allowance.checkReleased(c.rendered.Version, c.rendered.Digest, &crd)
+		if err != nil {
+			return err
+		}
+		c.found = append(c.found, refused...)
+	}
 	conversion := crd.Spec.Conversion
 	if conversion == nil || conversion.Strategy == apiextensionsv1.NoneConverter {
 		return nil

@@ -59,7 +59,7 @@ func TestKindsThatAreServedNoMore(t *testing.T) {
 			} else {
 				objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+" "+o.GetName() == c.crd })
 			}
-			err := Refuse((Allowance{Values: []string{Everything}}).CheckObjects(Rendered{Namespace: "kube-system", Version: "1.14.1", CRDs: true, InGit: true, Objects: objects}))
+			err := Refuse((Allowance{Values: []string{Everything}}).CheckObjects(Rendered{Namespace: "kube-system", Version: "1.14.1", CRDs: true, Objects: objects}))
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("refused: %v, want %q", err, c.want)
 			}

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -67,6 +68,34 @@ func (s *Step) checkFound(found *charts.Charts, unknown []allowance.Refusal) err
 		})...)
 	}
 	return allowance.Refuse(refusals)
+}
+
+// compared are the CRDs of a chart in Git that were compared last, by its digest.
+type compared struct {
+	digest  string
+	refused []allowance.Refusal
+}
+
+// checkCRDs refuses CRDs of a chart in Git before their schemas are compiled. A chart that a
+// digest in the NodeSync vouches for is not rendered for that.
+func (s *Step) checkCRDs(ctx context.Context, found *charts.Charts) error {
+	allow := AllowanceOf(s.Sync)
+	if !allowance.InGit(s.Karpenter.Repository) || len(allow.Digests) > 0 {
+		return nil
+	}
+	if last := s.Memory.compared; last.digest != "" && last.digest == found.CRDDigest {
+		return allowance.Refuse(last.refused)
+	}
+	crds, err := found.CRDs(ctx)
+	if err != nil {
+		return err
+	}
+	refused, err := allow.CheckCRDs(found.Version, found.CRDDigest, crds)
+	if err != nil {
+		return err
+	}
+	s.Memory.compared = compared{digest: found.CRDDigest, refused: refused}
+	return allowance.Refuse(refused)
 }
 
 // Permit is asked about what the charts render to. That may be an earlier revision, whose

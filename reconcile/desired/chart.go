@@ -56,6 +56,9 @@ func (s *Step) Resolve(ctx context.Context) error {
 	if err == nil {
 		err = s.checkFound(resolved, unknown)
 	}
+	if err == nil {
+		err = s.checkCRDs(ctx, resolved)
+	}
 	if err != nil {
 		return s.withoutCharts(ctx, err)
 	}

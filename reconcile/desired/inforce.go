@@ -73,6 +73,9 @@ func (s *Step) pullSchema(ctx context.Context, version string) (*schema.Validato
 	if err == nil {
 		err = s.verifyCharts(ctx, ref, resolved, access)
 	}
+	if err == nil {
+		err = s.checkCRDs(ctx, resolved)
+	}
 	if err != nil {
 		return nil, err
 	}

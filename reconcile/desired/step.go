@@ -151,6 +151,8 @@ type Memory struct {
 	slow       slow
 	// The charts whose signatures were verified last.
 	signed signedCharts
+	// The CRDs of a chart in Git that were compared last.
+	compared compared
 	// The charts that are unavailable.
 	unpulled unpulled
 	// The schema of the version that serves while a change of the charts is refused or

@@ -1,5 +1,5 @@
 // Command generate writes what Karpenter's released charts consist of: the names of
-// their CRDs and objects, and the rules of their roles.
+// their CRDs and objects, what the CRDs are, and the rules of the roles.
 package main
 
 import (
@@ -41,7 +41,8 @@ func main() {
 }
 
 func generate(ctx context.Context) ([]byte, error) {
-	crds, objects, rights := kinds{}, map[string]map[string]bool{}, map[string]map[string]bool{}
+	crds, fingerprints := kinds{}, map[string]map[string]string{}
+	objects, rights := map[string]map[string]bool{}, map[string]map[string]bool{}
 	add := func(to map[string]map[string]bool, key, value string) {
 		if to[key] == nil {
 			to[key] = map[string]bool{}
@@ -57,8 +58,12 @@ func generate(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		fingerprints[version] = map[string]string{}
 		for _, crd := range all {
 			crds[crd.Name] = append(crds[crd.Name], crd)
+			if fingerprints[version][crd.Name], err = allowance.Fingerprint(crd); err != nil {
+				return nil, err
+			}
 		}
 		rendered, err := found.Controller(ctx, charts.Installation{Namespace: "kube-system", Cluster: "any", Region: "any"})
 		if err != nil {
@@ -78,7 +83,7 @@ func generate(ctx context.Context) ([]byte, error) {
 	// It is rendered only where the cluster has its CRD.
 	add(objects, "ServiceMonitor", charts.ControllerChart)
 	text, err := json.MarshalIndent(allowance.Charted{
-		CRDs: slices.Sorted(maps.Keys(crds)), Kinds: crds.defined(), Objects: sorted(objects), Rights: sorted(rights),
+		CRDs: slices.Sorted(maps.Keys(crds)), Kinds: crds.defined(), Fingerprints: fingerprints, Objects: sorted(objects), Rights: sorted(rights),
 	}, "", "  ")
 	return append(text, '\n'), err
 }
