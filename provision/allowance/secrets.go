@@ -12,7 +12,6 @@ const (
 	toAWS        = "goes into names of hosts and requests to AWS"
 	toLogs       = "goes into the controller's log where it is not valid"
 	toPrometheus = "goes to Prometheus"
-	inMessages   = "is counted up to in messages about the controller's pods"
 	compared     = "is compared with other values by the API server, whose answers everyone who can push reads"
 )
 
@@ -52,8 +51,6 @@ var leaving = map[string]string{
 	"controller.healthProbe.port":                compared,
 	"webhook.port":                               compared,
 	"webhook.metrics.port":                       compared,
-	"replicas":                                   inMessages,
-	"podDisruptionBudget.maxUnavailable":         inMessages,
 
 	"controller.resources.limits.cpu":                 compared,
 	"controller.resources.limits.memory":              compared,

@@ -34,11 +34,10 @@ func TestSecretsThatWouldLeave(t *testing.T) {
 		"ports": {"controller: {metrics: {port: 1}, healthProbe: {port: 2}}\nwebhook: {port: 3, metrics: {port: 4}}\nstrategy: {rollingUpdate: {maxSurge: 1}}", nil, []string{
 			"controller.healthProbe.port", "controller.metrics.port", "strategy", "webhook.metrics.port", "webhook.port",
 		}},
-		"what messages count": {"replicas: 2\npodDisruptionBudget: {maxUnavailable: 1}", nil, []string{"podDisruptionBudget.maxUnavailable", "replicas"}},
-		"null":                {"settings: {clusterEndpoint: null}", nil, nil},
-		"what stays":          {"logLevel: debug\nsettings: {batchIdleDuration: 2s, featureGates: {nodeRepair: true}}\npodLabels: {token: a}", nil, nil},
-		"allowed":             {"settings: {clusterEndpoint: a, interruptionQueue: b}", []string{"settings.clusterEndpoint"}, []string{"settings.interruptionQueue"}},
-		"all of it":           {"settings: {clusterEndpoint: a, interruptionQueue: b}", []string{"settings"}, nil},
+		"null":       {"settings: {clusterEndpoint: null}", nil, nil},
+		"what stays": {"replicas: 2\nlogLevel: debug\nsettings: {batchIdleDuration: 2s, featureGates: {nodeRepair: true}}\npodLabels: {token: a}", nil, nil},
+		"allowed":    {"settings: {clusterEndpoint: a, interruptionQueue: b}", []string{"settings.clusterEndpoint"}, []string{"settings.interruptionQueue"}},
+		"all of it":  {"settings: {clusterEndpoint: a, interruptionQueue: b}", []string{"settings"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var values map[string]any
