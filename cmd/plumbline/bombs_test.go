@@ -56,6 +56,7 @@ func TestBombsAtTheCommandLine(t *testing.T) {
 		"brackets": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "bomb.yaml"), bytes.Repeat([]byte("[],"), 300_000), 0o600)
 		}, "bomb.yaml:1: it has more than 250000 values"},
+		"patterns in a CRD of charts in Git": {patterns, "crd ec2nodeclasses.karpenter.k8s.aws is not compiled: its patterns would take more than 2 MiB of memory, which those of no release of Karpenter do; the heaviest one is at v1: spec.allOf[0]"},
 		"a tree of folders": {func(dir string) error {
 			return folders(dir, render.DefaultLimits().Folders+1)
 		}, "too much to render"},
@@ -100,6 +101,29 @@ func inLittleMemory(t *testing.T, args ...string) (said, int64) {
 		t.Fatal("no measure of memory")
 	}
 	return said{out: out.String(), err: errs.String(), code: cmd.ProcessState.ExitCode()}, usage.Maxrss << 10
+}
+
+// patterns puts charts beside a folder whose CRD has, in 63 kilobytes, repetitions that are
+// gigabytes once they are written out.
+func patterns(dir string) error {
+	allOf := ""
+	for i := range 4 {
+		allOf += fmt.Sprintf("{pattern: '^(%s%d)$'}, ", strings.Repeat("(a{0,30}){0,30}|", 1000), i)
+	}
+	crd := looseCRD + "              allOf: [" + allOf + "]\n"
+	root := filepath.Dir(dir)
+	for name, text := range map[string]string{
+		"plumbline.yaml":                              karpenterYAML + "repository: ./charts\n",
+		"charts/karpenter-crd/Chart.yaml":             "apiVersion: v2\nname: karpenter-crd\nversion: 1.14.1\n",
+		"charts/karpenter-crd/templates/classes.yaml": crd,
+		"charts/karpenter/Chart.yaml":                 "apiVersion: v2\nname: karpenter\nversion: 1.14.1\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // folders makes as many folders, which in a tree of Git may be one object under many names.

@@ -26,6 +26,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // brief is an error with values as long as they are in real life, and the words that
@@ -104,6 +105,7 @@ func briefsOfCharts() []brief {
 		{&charts.UnsignedError{Ref: mirror, Chart: "karpenter", Secret: "cosign", Digest: longDigest("a")}, []string{"chart karpenter", "has no signature by a key of secret cosign"}},
 		{&charts.PinnedError{Ref: mirror, Chart: "karpenter", Found: longDigest("a"), Pinned: longDigest("b")}, []string{"has digest sha256:aaaaaaaaaaaa…", "digests.karpenter in plumbline.yaml pins sha256:bbbbbbbbbbbb…"}},
 		{&charts.DigestError{Ref: mirror, Chart: "karpenter", Err: errors.New("want " + longDigest("a") + ", have " + longDigest("b"))}, []string{"chart karpenter 1.14.1 is not what its digest says"}},
+		{&schema.HeavyError{CRD: "capacitybuffers.autoscaling.x-k8s.io", Path: "v1: spec.template.metadata.labels.*.allOf[3]"}, []string{"crd capacitybuffers.autoscaling.x-k8s.io: its patterns are too large: v1: spec.template.metadata.labels.*.allOf[3]"}},
 		{&charts.MalformedError{Chart: "karpenter", Version: "1.14.1", Err: unresolved}, []string{"chart karpenter 1.14.1 cannot be used: ", "no such host"}},
 		{&charts.RenderError{Chart: "karpenter", Version: "1.14.1", Err: helm}, []string{"does not render with these values: ", "tag must not be empty"}},
 		{&charts.SecretError{Key: "ca.crt", Reason: "holds no certificate in PEM"}, []string{"the key ca.crt holds no certificate"}},

@@ -15,6 +15,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // shortener makes the Brief of an error of one type.
@@ -150,6 +151,9 @@ func briefsOfCharts() []shortener {
 		}),
 		of(func(e *karpenter.UntestedError) Brief {
 			return Brief{What: fmt.Sprintf("%s is not in the tables: use a newer plumbline, or acceptUntested", strings.Join(e.Names, ", ")), Cause: firstOf(e.Unknown)}
+		}),
+		of(func(e *schema.HeavyError) Brief {
+			return Brief{What: fmt.Sprintf("crd %s: its patterns are too large", e.CRD), Cause: e.Path}
 		}),
 		of(func(e *charts.MalformedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s cannot be used", e.Chart, e.Version), Cause: e.Err.Error()}

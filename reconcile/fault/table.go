@@ -19,6 +19,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // table is the one place that says what each typed error means. The first rule
@@ -80,6 +81,7 @@ func ofCharts() []rule {
 		as[*charts.UnsignedError](Terminal, v1alpha1.ReasonVerificationError),
 		as[*charts.PinnedError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.DigestError](Terminal, v1alpha1.ReasonChartFailed),
+		as[*schema.HeavyError](Terminal, v1alpha1.ReasonRefused),
 		as[*charts.MalformedError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.RenderError](Terminal, v1alpha1.ReasonChartFailed),
 		as[*charts.LookupError](Terminal, v1alpha1.ReasonRefused),

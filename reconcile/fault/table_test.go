@@ -30,6 +30,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // meaning is what an error of one type has to mean.
@@ -77,6 +78,7 @@ func meanings() []meaning {
 		{&charts.NotFoundError{Err: fs.ErrNotExist}, fault.Terminal, "ChartFailed"},
 		{&charts.AuthError{Err: fs.ErrPermission}, fault.Terminal, "ChartFailed"},
 		{&charts.DigestError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
+		{&schema.HeavyError{CRD: "nodepools.karpenter.sh"}, fault.Terminal, "Refused"},
 		{&charts.MalformedError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
 		{&charts.RenderError{Err: fs.ErrInvalid}, fault.Terminal, "ChartFailed"},
 		{&charts.LookupError{}, fault.Terminal, "Refused"},

@@ -18,6 +18,9 @@ type Validator struct {
 func New(crds []*apiextensionsv1.CustomResourceDefinition) (*Validator, error) {
 	v := &Validator{kinds: map[schema.GroupVersionKind]*kind{}}
 	for _, crd := range crds {
+		if err := weigh(crd); err != nil {
+			return nil, err
+		}
 		for i := range crd.Spec.Versions {
 			version := crd.Spec.Versions[i]
 			if !version.Served {

@@ -1,0 +1,163 @@
+package schema
+
+import (
+	"fmt"
+	"maps"
+	"regexp/syntax"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// maxWeight bounds what the patterns of one CRD may take of memory, in bytes: those of a
+// released one take a fifth. A validator keeps compiled patterns for as long as the process
+// lives (k8s.io/kube-openapi, pkg/validation/validate/rexp.go), and Go bounds the size of each
+// only by itself.
+const maxWeight = 2 << 20
+
+// HeavyError is a CRD whose schema costs too much to compile.
+type HeavyError struct {
+	CRD string
+	// Path of the heaviest pattern: "v1: spec.userData".
+	Path string
+}
+
+// Error names the CRD and its heaviest pattern.
+func (e *HeavyError) Error() string {
+	return fmt.Sprintf("crd %s is not compiled: its patterns would take more than %d MiB of memory, which those of no release of Karpenter do; the heaviest one is at %s", e.CRD, maxWeight>>20, e.Path)
+}
+
+// weigh refuses a CRD whose patterns are too much, those of versions that are not served
+// included, which the API server compiles as well. Nothing is compiled for that.
+func weigh(crd *apiextensionsv1.CustomResourceDefinition) error {
+	var w weight
+	for _, version := range crd.Spec.Versions {
+		if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
+			w.schema(version.Name+":", version.Schema.OpenAPIV3Schema)
+		}
+	}
+	if w.sum > maxWeight {
+		return &HeavyError{CRD: crd.Name, Path: w.path}
+	}
+	return nil
+}
+
+// weight is what has been weighed so far, and the heaviest pattern of it.
+type weight struct {
+	sum, most int
+	path      string
+}
+
+// schema adds the patterns of a schema and of all below it, in order, and ends where it is too
+// much. What a structural schema may not have is refused before anything compiles it.
+func (w *weight) schema(at string, s *apiextensionsv1.JSONSchemaProps) {
+	if w.sum > maxWeight {
+		return
+	}
+	if s.Pattern != "" {
+		w.add(at, weightOf(s.Pattern))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		property := s.Properties[name]
+		separator := "."
+		if at[len(at)-1] == ':' {
+			separator = " "
+		}
+		w.schema(at+separator+name, &property)
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		w.schema(at+"[]", s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		w.schema(at+".*", s.AdditionalProperties.Schema)
+	}
+	for _, group := range []struct {
+		name string
+		of   []apiextensionsv1.JSONSchemaProps
+	}{{"allOf", s.AllOf}, {"anyOf", s.AnyOf}, {"oneOf", s.OneOf}} {
+		for i := range group.of {
+			w.schema(fmt.Sprintf("%s.%s[%d]", at, group.name, i), &group.of[i])
+		}
+	}
+	if s.Not != nil {
+		w.schema(at+".not", s.Not)
+	}
+}
+
+func (w *weight) add(at string, bytes int) {
+	w.sum += bytes
+	if bytes > w.most {
+		w.most, w.path = bytes, at
+	}
+}
+
+// What parts of a compiled pattern take of memory, in bytes, rounded up: measured.
+const (
+	perPattern     = 4 << 10
+	perByte        = 16
+	perInstruction = 128
+	perRune        = 16
+	perChoice      = 8 // in a small program, each choice may have all runes of the text
+)
+
+// maxText is how long a pattern may be: in ten bytes there is a class of Unicode, which is ten
+// thousand once it is parsed.
+const maxText = 8 << 10
+
+// onePass is the size of a program below which regexp keeps a second one (regexp/onepass.go).
+const onePass = 1000
+
+// weightOf is what a pattern takes once it is compiled.
+func weightOf(pattern string) int {
+	if len(pattern) > maxText {
+		return maxWeight + 1
+	}
+	bytes := perPattern + perByte*len(pattern)
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return bytes // it is refused where it is compiled
+	}
+	p := measure(parsed)
+	bytes += perInstruction*p.instructions + perRune*p.runes
+	if p.instructions < onePass {
+		bytes += perChoice * p.choices * p.written
+	}
+	return bytes
+}
+
+// program is how large the one of an expression is. Go has bounded it by then
+// (regexp/syntax/parse.go, maxSize).
+type program struct {
+	// instructions, with the runes that they have and the choices among them, where
+	// repetitions are written out; and the runes as they are written.
+	instructions, runes, choices, written int
+}
+
+// measure goes by regexp/syntax/simplify.go and compile.go.
+func measure(expression *syntax.Regexp) program {
+	var p program
+	for _, sub := range expression.Sub {
+		is := measure(sub)
+		p.instructions += is.instructions
+		p.runes += is.runes
+		p.choices += is.choices
+		p.written += is.written
+	}
+	switch expression.Op {
+	case syntax.OpLiteral:
+		p.instructions, p.runes = len(expression.Rune), len(expression.Rune)
+		p.written = p.runes
+	case syntax.OpCharClass:
+		p.instructions, p.runes, p.written = 1, len(expression.Rune), len(expression.Rune)
+	case syntax.OpAlternate:
+		p.instructions += len(expression.Sub)
+		p.choices += len(expression.Sub)
+	case syntax.OpRepeat:
+		times := max(expression.Min, expression.Max, 1) + 1
+		p.instructions, p.runes, p.choices = times*(p.instructions+1), times*p.runes, times*(p.choices+1)
+	default:
+		p.instructions += 2
+		p.choices++
+	}
+	return p
+}
