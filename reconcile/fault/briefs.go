@@ -153,7 +153,11 @@ func briefsOfCharts() []shortener {
 			return Brief{What: fmt.Sprintf("%s is not in the tables: use a newer plumbline, or acceptUntested", strings.Join(e.Names, ", ")), Cause: firstOf(e.Unknown)}
 		}),
 		of(func(e *schema.HeavyError) Brief {
-			return Brief{What: fmt.Sprintf("crd %s: its patterns are too large", e.CRD), Cause: e.Path}
+			what := "patterns"
+			if e.Defaults {
+				what = "defaults"
+			}
+			return Brief{What: fmt.Sprintf("crd %s: its %s are too large", e.CRD, what), Cause: e.Path}
 		}),
 		of(func(e *charts.MalformedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s cannot be used", e.Chart, e.Version), Cause: e.Err.Error()}

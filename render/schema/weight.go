@@ -18,16 +18,21 @@ const maxWeight = 2 << 20
 // HeavyError is a CRD whose schema costs too much to compile.
 type HeavyError struct {
 	CRD string
-	// Path of the heaviest pattern: "v1: spec.userData".
+	// Path of the heaviest pattern, or of the default that is too much: "v1: spec.userData".
 	Path string
+	// Defaults says that it is about defaults.
+	Defaults bool
 }
 
-// Error names the CRD and its heaviest pattern.
+// Error names the CRD and the place in it.
 func (e *HeavyError) Error() string {
+	if e.Defaults {
+		return fmt.Sprintf("crd %s is not compiled: its defaults would make more than %d values, which those of no release of Karpenter do; the one that is too much is at %s", e.CRD, maxDefaults, e.Path)
+	}
 	return fmt.Sprintf("crd %s is not compiled: its patterns would take more than %d MiB of memory, which those of no release of Karpenter do; the heaviest one is at %s", e.CRD, maxWeight>>20, e.Path)
 }
 
-// weigh refuses a CRD whose patterns are too much, those of versions that are not served
+// weigh refuses a CRD whose patterns or defaults are too much, those of versions that are not served
 // included, which the API server compiles as well. Nothing is compiled for that.
 func weigh(crd *apiextensionsv1.CustomResourceDefinition) error {
 	var w weight
@@ -39,6 +44,9 @@ func weigh(crd *apiextensionsv1.CustomResourceDefinition) error {
 	if w.sum > maxWeight {
 		return &HeavyError{CRD: crd.Name, Path: w.path}
 	}
+	if w.tooMany != "" {
+		return &HeavyError{CRD: crd.Name, Path: w.tooMany, Defaults: true}
+	}
 	return nil
 }
 
@@ -46,9 +54,12 @@ func weigh(crd *apiextensionsv1.CustomResourceDefinition) error {
 type weight struct {
 	sum, most int
 	path      string
+	// defaults are the values that were counted, and tooMany is where they became that.
+	defaults int
+	tooMany  string
 }
 
-// schema adds the patterns of a schema and of all below it, in order, and ends where it is too
+// schema adds the patterns and defaults of a schema and of all below it, in order, and ends where it is too
 // much. What a structural schema may not have is refused before anything compiles it.
 func (w *weight) schema(at string, s *apiextensionsv1.JSONSchemaProps) {
 	if w.sum > maxWeight {
@@ -57,6 +68,7 @@ func (w *weight) schema(at string, s *apiextensionsv1.JSONSchemaProps) {
 	if s.Pattern != "" {
 		w.add(at, weightOf(s.Pattern))
 	}
+	w.fill(at, s)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		property := s.Properties[name]
 		separator := "."

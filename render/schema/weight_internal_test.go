@@ -22,8 +22,8 @@ func TestReleasedCRDsAreLight(t *testing.T) {
 		for _, version := range crd.Spec.Versions {
 			w.schema(version.Name+":", version.Schema.OpenAPIV3Schema)
 		}
-		t.Logf("%s: %d KiB of %d KiB, %d KiB of it at %s", crd.Name, w.sum>>10, maxWeight>>10, w.most>>10, w.path)
-		if w.sum == 0 || w.sum > maxWeight/5 {
+		t.Logf("%s: %d KiB of %d KiB, %d KiB of it at %s; %d values of defaults of %d", crd.Name, w.sum>>10, maxWeight>>10, w.most>>10, w.path, w.defaults, maxDefaults)
+		if w.sum == 0 || w.sum > maxWeight/5 || w.defaults > maxDefaults/5 {
 			t.Errorf("%s weighs %d bytes, and %d is the limit", crd.Name, w.sum, maxWeight)
 		}
 	}
@@ -141,5 +141,31 @@ func TestWeightIsNoLessThanWhatIsTaken(t *testing.T) {
 			}
 			runtime.KeepAlive(compiled)
 		})
+	}
+}
+
+// TestDefaultsThatMultiply: ten items in each of ten items are a kilobyte, and a billion values
+// where they are filled in.
+func TestDefaultsThatMultiply(t *testing.T) {
+	crds := withPatterns(t)
+	below := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	for range 9 {
+		items := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"a": below}}
+		below = apiextensionsv1.JSONSchemaProps{
+			Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items},
+			Default: &apiextensionsv1.JSON{Raw: []byte("[" + strings.Repeat("{}, ", 9) + "{}]")},
+		}
+	}
+	crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["many"] = below
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := New(crds)
+	runtime.ReadMemStats(&after)
+	var heavy *HeavyError
+	if !errors.As(err, &heavy) || !heavy.Defaults || heavy.Path != "v1: spec.many" {
+		t.Errorf("error %v", err)
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 {
+		t.Errorf("%d MiB were taken to refuse it", taken>>20)
 	}
 }
