@@ -54,7 +54,7 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 // out, but what was added since. It is held until a newer commit, or a person, says
 // that it is to go. What may be an older commit counts as one, as long as nobody knows.
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
-	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.Revision == w.revision
+	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.record.Revision == w.revision
 	switch {
 	case w.policy.Released[c.UID], c.Recorded && !ofOlderRevision(c.record) && !w.policy.StatusOlder:
 		return "", "", false

@@ -183,6 +183,14 @@ func TestGuard(t *testing.T) {
 			},
 			want: []string{"Hold NodePool/b HistoryUnknown"},
 		},
+		"a newer commit follows one that was older, and nobody knows yet": {
+			pools: []string{"a", "b"}, keeps: []string{"a"},
+			given: func(_ *testing.T, c *cluster) {
+				c.setBack("b", "main@sha1:older")
+				c.policy.HistoryUnknown = true
+			},
+			want: []string{"Hold NodePool/b HistoryUnknown"}, // it is not bound to the newer commit
+		},
 		"HEAD is known not to be older after all": {
 			pools: []string{"a", "b"}, keeps: []string{"a"},
 			given: func(_ *testing.T, c *cluster) {
