@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -55,8 +56,9 @@ type world struct {
 	answer func(host string, s report.Status) error
 	// hang is the URL of a host that never answers.
 	hang string
-	// tokens are those that hosts were sent, in order.
+	// tokens are those that hosts were sent, in order, under mu.
 	tokens []string
+	mu     sync.Mutex
 	// looks is how many passes were asked for.
 	looks int
 
@@ -206,7 +208,9 @@ func (h hosts) Host(_, repository string, secret map[string][]byte) (report.Post
 	if len(secret["token"]) == 0 {
 		return nil, &report.SecretError{Key: "token", Reason: "is missing"}
 	}
+	h.w.mu.Lock() // lanes ask at the same time
 	h.w.tokens = append(h.w.tokens, string(secret["token"]))
+	h.w.mu.Unlock()
 	return poster{h.w, repository}, nil
 }
 
