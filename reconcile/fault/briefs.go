@@ -152,13 +152,7 @@ func briefsOfCharts() []shortener {
 		of(func(e *karpenter.UntestedError) Brief {
 			return Brief{What: fmt.Sprintf("%s is not in the tables: use a newer plumbline, or acceptUntested", strings.Join(e.Names, ", ")), Cause: firstOf(e.Unknown)}
 		}),
-		of(func(e *schema.HeavyError) Brief {
-			what := "patterns"
-			if e.Defaults {
-				what = "defaults"
-			}
-			return Brief{What: fmt.Sprintf("crd %s: its %s are too large", e.CRD, what), Cause: e.Path}
-		}),
+		of(heavy),
 		of(func(e *charts.MalformedError) Brief {
 			return Brief{What: fmt.Sprintf("chart %s %s cannot be used", e.Chart, e.Version), Cause: e.Err.Error()}
 		}),
@@ -190,6 +184,14 @@ func briefsOfCharts() []shortener {
 			return Brief{What: fmt.Sprintf("chart %s %s has CRDs that are not Karpenter's: %s", charts.CRDChart, e.Version, firstOf(e.Names))}
 		}),
 	}
+}
+
+func heavy(e *schema.HeavyError) Brief {
+	what := "patterns"
+	if e.Defaults {
+		what = "defaults"
+	}
+	return Brief{What: fmt.Sprintf("crd %s: its %s are too large", e.CRD, what), Cause: e.Path}
 }
 
 func pulled(chart string, ref charts.Ref, what string, err error) Brief {
