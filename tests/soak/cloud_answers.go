@@ -107,6 +107,7 @@ func (s *soak) stopInstance(context.Context) (string, error) {
 	if err := s.sandbox.AWS.Stop(id); err != nil {
 		return "", err
 	}
+	delete(s.rests.nodes, id) // Karpenter deletes the NodeClaim of one that does not run
 	// A second is what stopping takes.
 	d := time.Second + s.lasting()
 	s.letStand("a stopped instance", d, func(context.Context) error {
