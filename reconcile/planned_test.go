@@ -99,6 +99,32 @@ func TestPlanAndPassOfDigests(t *testing.T) {
 	}
 }
 
+// TestPlanAndPassOfWhatChartsRenderTo: the plan says what of it the NodeSync does not allow,
+// without having the API server try it.
+func TestPlanAndPassOfWhatChartsRenderTo(t *testing.T) {
+	shared := newPlannedShelf(t)
+	const says = "renders to no Deployment"
+	for name, installed := range map[string]bool{"no release": false, "another one": true} {
+		t.Run(name, func(t *testing.T) {
+			w := &plannedWorld{sync: nodeSync(unchanged), server: applytest.New(t), asksPermit: true, files: fstest.MapFS{
+				"prod/plumbline.yaml":  {Data: []byte(plannedYAML)},
+				"prod/nodes/pool.yaml": {Data: []byte(poolText("a", "default", "{key: karpenter.sh/capacity-type, operator: In, values: [spot]}"))},
+			}}
+			w.sync.Spec.Guard.AllowUnverifiedAccount = true
+			if installed {
+				w.install("another")
+			}
+			passed, diff := w.compare(t, shared)
+			if diff != "" {
+				t.Fatal(diff)
+			}
+			if strings.Contains(passed.Stopped, says) == installed || strings.Contains(passed.ChartsRefused, says) != installed {
+				t.Errorf("the pass: %+v", passed)
+			}
+		})
+	}
+}
+
 // compare is what a pass comes to, and how what the plan says differs from it.
 func (w *plannedWorld) compare(t *testing.T, shared *plannedShelf) (passed outcome, difference string) {
 	t.Helper()

@@ -40,6 +40,8 @@ type plannedWorld struct {
 	others  []client.Object
 	// recorded is what was applied; nil where the record is lost.
 	recorded *inventory.Record
+	// asksPermit has Helm ask whether what the charts render to is allowed.
+	asksPermit bool
 }
 
 // plannedShelf is what all drawn worlds share, as it costs time to make.
@@ -145,6 +147,7 @@ func (w *plannedWorld) bed(t *testing.T, shared *plannedShelf) *bed {
 	b := newBed(t, w.sync, objects...)
 	b.source.files = w.files
 	b.Charts = shared.charts
+	b.install.AsksPermit = w.asksPermit
 	if w.inForce != "" {
 		deployed := release.Release{Status: release.Deployed, Mark: release.Mark{Version: w.inForce}}
 		b.install.Known = release.State{CRDs: deployed, Controller: deployed}

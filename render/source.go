@@ -7,6 +7,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+
+	"github.com/plumbline-dev/plumbline/redact"
 )
 
 // source is one thing that objects come from.
@@ -119,6 +122,8 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 	case folder && name == w.charts:
 	case folder:
 		return w.folder(name, depth+1)
+	case !isDefinition(name) && isDefinition(shown(name)):
+		w.fail(redact.VisibleName(name), "its name has characters that are not seen, and with them it is no name of a definition: rename it, or remove it")
 	case !isDefinition(name), slices.Contains(w.values, name):
 	case entry.Name() == FileName && path.Dir(name) == w.root:
 	case entry.Name() == FileName:
@@ -136,4 +141,14 @@ func isDefinition(name string) bool {
 	default:
 		return false
 	}
+}
+
+// shown is a name as a person reads it.
+func shown(name string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name))
 }

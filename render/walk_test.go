@@ -64,3 +64,28 @@ func TestAWalkEndsWithItsContext(t *testing.T) {
 		t.Error("it went on listing")
 	}
 }
+
+// TestANameThatIsNotWhatItShows: a file that looks like a definition is none of the files that are
+// passed over.
+func TestANameThatIsNotWhatItShows(t *testing.T) {
+	for name, refused := range map[string]string{
+		"pool.yaml\n": `nodes/pool.yaml\n`, "pool.yaml ": "nodes/pool.yaml ", "pool.ya\u200bml": `nodes/pool.ya\u200bml`,
+		"pool.txt": "", "pool.yaml.txt\n": "", "Größe.md": "",
+	} {
+		snapshot := folder(map[string]string{"plumbline.yaml": plumblineYAML, "nodes/class.yaml": class("default"), "nodes/" + name: "kind: ["})
+		k, err := render.ReadKarpenter(snapshot, ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = render.Render(t.Context(), snapshot, ".", k, nil)
+		if refused == "" {
+			if err != nil {
+				t.Errorf("%q: %v", name, err)
+			}
+			continue
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), refused+": its name has characters that are not seen") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

@@ -31,6 +31,8 @@ type Helm interface {
 	ServerVersion(ctx context.Context) (string, error)
 	// Rehearse finds out whether both could be installed, and writes nothing.
 	Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error
+	// Permitted asks want.Permit about what both render to, and the API server to try none of it.
+	Permitted(ctx context.Context, c *charts.Charts, want release.Request) error
 	// RollBack brings the main chart again as it was at a revision.
 	RollBack(ctx context.Context, want release.Request, revision int) (release.Result, error)
 	// Earlier is the revision of the main chart before those that are as the last one; its

@@ -12,8 +12,9 @@ import (
 )
 
 // WhyNot says why the charts are not changed to what Git has, as far as that shows without a
-// write: the gates, but for the rehearsal on the API server. Nil where they are, or where
-// there is nothing to change. It writes only to Sync.
+// write: the gates, and of the rehearsal what the NodeSync does not allow, which is found without
+// having the API server try it. Nil where they are, or where there is nothing to change. It writes
+// only to Sync.
 func (s *Step) WhyNot(ctx context.Context) error {
 	if s.Karpenter.Management == render.External {
 		_, err := s.Run(ctx)
@@ -36,7 +37,7 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	if seen.NoWayBack != "" && !s.approved() {
 		return fault.Held(errors.New(seen.NoWayBack))
 	}
-	return nil
+	return s.Helm.Permitted(ctx, s.Charts, s.installation())
 }
 
 // Change says what is done with the charts of a commit, where nothing keeps it from being done;

@@ -85,7 +85,7 @@ func (m *maker) weighNodes(p *Plan) {
 		slices.Sort(claims)
 		claims = slices.Compact(claims)
 		if total := d.with(claims, more); total > limit {
-			message := m.tooMany(group, total, limit)
+			message := m.tooMany(group, d.nodes(), total, limit)
 			for _, s := range group {
 				s.hold(message)
 			}
@@ -95,14 +95,18 @@ func (m *maker) weighNodes(p *Plan) {
 	}
 }
 
-// tooMany says what is held, and what releases it.
-func (m *maker) tooMany(group []share, total, limit int) string {
+// tooMany says what is held, and what releases it. already is how many nodes end without it.
+func (m *maker) tooMany(group []share, already, total, limit int) string {
 	names := make([]string, 0, len(group))
 	for _, s := range group {
-		names = append(names, fmt.Sprintf("%s (%d nodes)", s.ref, s.nodes()))
+		names = append(names, fmt.Sprintf("%s (%d)", s.ref, s.nodes()))
 	}
-	return fmt.Sprintf("with %s %d nodes would be disrupted at a time, guard.maxDisruptedNodes (%s) allows %d: change less at a time, or set it to %d",
-		someOf(names), total, m.policy.disruptedNodes().String(), limit, total)
+	ending := ""
+	if already > 0 {
+		ending = fmt.Sprintf(", %d of them end already", already)
+	}
+	return fmt.Sprintf("%d nodes would be disrupted%s, and the guard allows %d: %s; change less in one commit, or set guard.maxDisruptedNodes (%s) to %d",
+		total, ending, limit, someOf(names), m.policy.disruptedNodesOf(m.ourNodes()), total)
 }
 
 // shares are what the Plan does to nodes, by revision: removals that were recorded
@@ -254,6 +258,15 @@ func uids(claims []*NodeClaim) []types.UID {
 func (p Policy) disruptedNodes() *intstr.IntOrString {
 	fallback := intstr.FromString(defaultDisrupted)
 	return cmp.Or(p.Guard.MaxDisruptedNodes, &fallback)
+}
+
+// disruptedNodesOf says what guard.maxDisruptedNodes comes to with so many nodes.
+func (p Policy) disruptedNodesOf(nodes int) string {
+	limit := p.disruptedNodes()
+	if limit.Type == intstr.Int {
+		return limit.String()
+	}
+	return fmt.Sprintf("%s of %d nodes, at least %d", limit, nodes, leastDisrupted)
 }
 
 // maxDisruptedNodes is how many of so many nodes may be disrupted at a time.

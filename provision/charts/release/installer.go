@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"helm.sh/helm/v3/pkg/chart"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -190,9 +191,11 @@ func (i *Installer) carryOut(ctx context.Context, t task, step Step, before Rele
 	if err != nil {
 		return err
 	}
-	if t.manifest, err = i.render(ctx, helm, t, loaded, before); err != nil {
+	documents, _, err := i.render(ctx, helm, t, loaded, before)
+	if err != nil {
 		return err
 	}
+	t.manifest = documents.Manifest()
 	ctx = context.WithoutCancel(ctx)
 	labels := mark.labels(before.Readable + 1)
 	switch step {
@@ -216,22 +219,22 @@ func (i *Installer) carryOut(ctx context.Context, t task, step Step, before Rele
 	return nil
 }
 
-// render makes the manifest of the next revision of a release.
-func (i *Installer) render(ctx context.Context, helm *helm, t task, loaded *chart.Chart, before Release) (string, error) {
+// render makes the next revision of a release: its documents, and the objects in them.
+func (i *Installer) render(ctx context.Context, helm *helm, t task, loaded *chart.Chart, before Release) (charts.Documents, []*unstructured.Unstructured, error) {
 	cluster, err := helm.capabilities()
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
 	documents, err := charts.Render(ctx, i.options.Confine, loaded, charts.Rendering{
 		Release: t.Name, Namespace: t.namespace, Revision: before.Readable + 1, Upgrade: before.Readable > 0,
 		Values: t.Values, Cluster: cluster, SkipHooks: t.earlier,
 	})
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
-	// Weighed before Helm reads them.
-	if _, err := documents.Objects(); err != nil {
-		return "", &charts.MalformedError{Chart: t.Name, Version: t.Version, Err: err}
+	objects, err := documents.Objects() // weighed before Helm reads them
+	if err != nil {
+		return nil, nil, &charts.MalformedError{Chart: t.Name, Version: t.Version, Err: err}
 	}
-	return documents.Manifest(), nil
+	return documents, objects, nil
 }

@@ -1,7 +1,9 @@
 package release
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"helm.sh/helm/v3/pkg/kube"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,5 +39,42 @@ func (t task) permitted(resources kube.ResourceList) error {
 		}
 		objects = append(objects, object)
 	}
-	return t.permit(Rendered{Chart: t.Name, Version: t.Version, Digest: t.Digest, Namespace: t.namespace, Objects: objects})
+	return t.permit(t.rendered(objects))
+}
+
+// rendered is what the chart renders to, as Permit is asked about it.
+func (t task) rendered(objects []*unstructured.Unstructured) Rendered {
+	return Rendered{Chart: t.Name, Version: t.Version, Digest: t.Digest, Namespace: t.namespace, Objects: objects}
+}
+
+// Permitted asks request.Permit about what both charts render to in this cluster, and has the
+// API server try none of it: it takes no other right than to read which APIs there are. Error:
+// that of Permit, *charts.RenderError, *charts.MalformedError, or one of the API server's.
+func (i *Installer) Permitted(ctx context.Context, c *charts.Charts, request Request) error {
+	for _, name := range []string{charts.CRDChart, charts.ControllerChart} {
+		t, err := newTask(name, c, request)
+		if err != nil {
+			return err
+		}
+		if err := i.permitted(ctx, t); err != nil {
+			return fmt.Errorf("render chart %s at version %s: %w", t.Name, t.Version, err)
+		}
+	}
+	return nil
+}
+
+func (i *Installer) permitted(ctx context.Context, t task) error {
+	helm, err := newHelm(i.config, t.namespace, i.options.Logger)
+	if err != nil {
+		return err
+	}
+	loaded, err := t.Load()
+	if err != nil {
+		return err
+	}
+	_, objects, err := i.render(ctx, helm, t, loaded, Release{})
+	if err != nil || t.permit == nil {
+		return err
+	}
+	return t.permit(t.rendered(objects))
 }

@@ -31,6 +31,8 @@ type Helm struct {
 	Kubernetes string
 	// Refusal is what a rehearsal finds.
 	Refusal error
+	// AsksPermit has it ask about what the main chart renders to.
+	AsksPermit bool
 	// Rehearsed is how often one was asked for.
 	Rehearsed int
 	// Asked is how often each chart was.
@@ -69,9 +71,21 @@ func (f *Helm) ServerVersion(context.Context) (string, error) {
 }
 
 // Rehearse is install.Helm's.
-func (f *Helm) Rehearse(context.Context, *charts.Charts, release.Request) error {
+func (f *Helm) Rehearse(ctx context.Context, c *charts.Charts, want release.Request) error {
 	f.Rehearsed++
-	return f.Refusal
+	return cmp.Or(f.Permitted(ctx, c, want), f.Refusal)
+}
+
+// Permitted is install.Helm's.
+func (f *Helm) Permitted(ctx context.Context, c *charts.Charts, want release.Request) error {
+	if !f.AsksPermit {
+		return nil
+	}
+	objects, err := c.Controller(ctx, want.Installation)
+	if err != nil {
+		return err
+	}
+	return want.Permit(release.Rendered{Chart: charts.ControllerChart, Version: c.Version, Digest: c.Digest, Namespace: want.Namespace, Objects: objects})
 }
 
 // Survey is install.Helm's.
