@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestElsewhereLessIsTold: on other systems than Linux it is told, once, that only the limits of
+// TestElsewhereThereIsLess: on other systems than Linux it is told, once, that only the limits of
 // wall time and output hold.
-func TestElsewhereLessIsTold(t *testing.T) {
+func TestElsewhereThereIsLess(t *testing.T) {
 	var told []string
 	telling := runner.Telling(func(refused string) { told = append(told, refused) }, nil)
 	for range 2 {

@@ -88,7 +88,7 @@ func (*reflector) TypeDescription() string           { return "*v1.NodeClaim" }
 
 // TestARefusedWatchIsTold and ends the pass before anything is done by what the
 // cache does not say. It ends with the refusal.
-func TestARefusedWatchIsTold(t *testing.T) {
+func TestARefusedWatchIsReported(t *testing.T) {
 	b, _ := listeningBed(t)
 	watch := &reflector{}
 	words := errors.New(`User "system:serviceaccount:plumbline-system:plumbline" cannot list resource "nodeclaims" in API group "karpenter.sh" at the cluster scope`)

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"unsafe"
 
 	"github.com/go-logr/logr/funcr"
-	"golang.org/x/sys/unix"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/plumbline-dev/plumbline/internal/landlock"
 	"github.com/plumbline-dev/plumbline/render/kustomize"
 )
 
@@ -31,7 +30,7 @@ func TestLessConfinementIsLogged(t *testing.T) {
 		}
 		return
 	}
-	withoutLandlock(t)
+	landlock.Refuse(t)
 	var log strings.Builder
 	ctrl.SetLogger(funcr.New(func(_, args string) { fmt.Fprintln(&log, args) }, funcr.Options{Verbosity: 1}))
 	files := fstest.MapFS{
@@ -54,23 +53,5 @@ func TestLessConfinementIsLogged(t *testing.T) {
 	}
 	if strings.Count(got, "a child process has ended") != 2 {
 		t.Errorf("logged of children: %q", got)
-	}
-}
-
-// withoutLandlock has the kernel refuse Landlock to this process and its children.
-func withoutLandlock(t *testing.T) {
-	t.Helper()
-	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the call
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_LANDLOCK_CREATE_RULESET, Jf: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); errno != 0 {
-		t.Fatal(errno)
 	}
 }
