@@ -45,7 +45,7 @@ func unled(ctx context.Context, c client.Reader, namespace string, now func() ti
 	if lasts := time.Duration(ptr.Deref(first.Spec.LeaseDurationSeconds, 0)) * time.Second; lasts > leaseDuration && renewedWithin(first, now(), lasts) {
 		return fmt.Sprintf("no daemon leads: lease %[1]s/%[2]s of %[3]s is not renewed and keeps others from leading for %[4]s; if %[3]s runs no more: kubectl delete lease %[2]s -n %[1]s", namespace, leaseName, holder, short(lasts))
 	}
-	return fmt.Sprintf("no daemon leads: lease %s/%s of %s has run out%s", namespace, leaseName, holder, renewed(first, now()))
+	return fmt.Sprintf("no daemon leads: lease %s/%s of %s %s", namespace, leaseName, holder, renewed(first, now()))
 }
 
 // renewedWithin says that by our clock a lease was renewed so long ago at most. A time that lies
@@ -63,9 +63,12 @@ func readLease(ctx context.Context, c client.Reader, namespace string) (*coordin
 
 // renewed says when a lease was held last.
 func renewed(lease *coordinationv1.Lease, now time.Time) string {
-	renew := lease.Spec.RenewTime
-	if renew == nil {
-		return ""
+	if lease.Spec.RenewTime == nil {
+		return "has run out"
 	}
-	return fmt.Sprintf(", %s ago; what follows is of then", short(max(now.Sub(renew.Time), 0).Truncate(time.Second)))
+	ago := now.Sub(lease.Spec.RenewTime.Time).Truncate(time.Second)
+	if ago < 0 {
+		return fmt.Sprintf("is not renewed, and its renewTime is %s ahead of this machine's clock", short(-ago))
+	}
+	return fmt.Sprintf("has run out, %s ago; what follows is of then", short(ago))
 }

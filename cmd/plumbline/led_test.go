@@ -46,7 +46,7 @@ func TestWithoutADaemon(t *testing.T) {
 		"it stopped":          {lease: leaseOf("", time.Minute)},
 		"its clock is behind": {lease: leaseOf("a", time.Minute), renewed: func() map[string]any { return leaseOf("a", time.Minute-time.Second) }},
 		"another's, for days": {lease: lasting(leaseOf("stranger", time.Minute), 11*24*60*60), says: "no daemon leads: lease fleet/plumbline of stranger is not renewed and keeps others from leading for 264h"},
-		"of another year":     {lease: leaseOf("stranger", -365*24*time.Hour), says: "no daemon leads: lease fleet/plumbline of stranger has run out"},
+		"of another year":     {lease: leaseOf("stranger", -365*24*time.Hour), says: "no daemon leads: lease fleet/plumbline of stranger is not renewed, and its renewTime is 8759h"},
 		"without a time":      {lease: lasting(leaseOf("stranger", 0), 0), says: "no daemon leads: lease fleet/plumbline of stranger has run out"},
 	}
 	for name, c := range cases {
