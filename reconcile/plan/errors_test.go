@@ -93,3 +93,32 @@ func TestACopyOfOursIsNoCandidate(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestAClassOfAnotherNodeSync: a NodePool waits for the class that another NodeSync has in Git or
+// may have, and not for one of a NodeSync that fails.
+func TestAClassOfAnotherNodeSync(t *testing.T) {
+	for name, test := range map[string]struct {
+		other []plan.OtherSync
+		waits string
+	}{
+		"the other has it":           {has(classRef("theirs")), "NodePool/a names EC2NodeClass/theirs: waiting for NodeSync plumbline-system/other to apply it"},
+		"the other is not heard yet": {unheard(""), "NodePool/a names EC2NodeClass/theirs, which is neither in Git nor in the cluster: waiting for NodeSync plumbline-system/other to render its newest revision"},
+		"the other fails":            {unheard("SourceFailed"), ""},
+		"the other has another":      {has(classRef("default")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.policy.OtherSyncs = test.other
+			p := c.plan(t, class("default"), pool("a", "theirs"))
+			var missing *plan.MissingClassError
+			if refused := errors.As(p.Err(), &missing); refused != (test.waits == "") {
+				t.Fatalf("error %v", p.Err())
+			}
+			for _, change := range p.Changes {
+				if change.Ref == poolRef("a") && test.waits != "" && (change.Message != test.waits || change.WaitsFor != "NodeSync/other") {
+					t.Errorf("%+v", change)
+				}
+			}
+		})
+	}
+}

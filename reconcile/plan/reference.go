@@ -37,6 +37,23 @@ func (m *maker) needClass(change *Change) {
 	case m.inSet[class]:
 		change.wait(ReasonClassNotMade, class, fmt.Sprintf("%s names %s, which could not be made: %s", change.Ref, class, before.Message))
 	default:
+		m.needForeignClass(change, class)
+	}
+}
+
+// needForeignClass decides on an object whose class is neither in Git nor in the cluster. With the
+// same commit another NodeSync may bring it.
+func (m *maker) needForeignClass(change *Change, class render.Ref) {
+	brings, wanted := m.wantedBy(class)
+	waitsFor, unheard := m.unheard()
+	switch {
+	case wanted:
+		change.await(brings)
+		change.Message = fmt.Sprintf("%s names %s: waiting for NodeSync %s to apply it", change.Ref, class, brings.Owner)
+	case unheard && waitsFor.Failure == "":
+		change.await(waitsFor)
+		change.Message = fmt.Sprintf("%s names %s, which is neither in Git nor in the cluster: waiting for %s", change.Ref, class, waitsFor.waiting())
+	default:
 		err := &MissingClassError{Ref: change.Ref, Class: class, Origin: change.Object.Origin}
 		change.Action, change.Reason, change.Message, change.Err = Refuse, ReasonClassMissing, err.Error(), err
 	}
