@@ -53,8 +53,7 @@ func (p *pass) fetchStep() *fetch.Step {
 // watched, so that they are never kept.
 func (p *pass) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: p.sync.Namespace, Name: name}
-	return secret, p.Uncached.Get(ctx, key, secret)
+	return secret, p.Uncached.Get(ctx, client.ObjectKey{Namespace: p.sync.Namespace, Name: name}, secret)
 }
 
 // resolveCharts finds the charts of the version in Git, and the schema of the
