@@ -119,11 +119,12 @@ func (s *soak) restless(ctx context.Context) error {
 	return nil
 }
 
-// attended says that a daemon is not there, or has only begun.
+// attended says that a daemon is not there, has only begun, or may just find out that it has lost
+// the lease.
 func (s *soak) attended(ctx context.Context) error {
 	for _, r := range s.replicas {
-		if !r.Running() || time.Since(r.started) < settled {
-			return fmt.Errorf("daemon %s has only begun", r.name)
+		if !r.Running() || time.Since(r.started) < settled || time.Since(r.disturbed) < settled {
+			return fmt.Errorf("daemon %s has only begun, or was disturbed", r.name)
 		}
 	}
 	return s.leader(ctx).Leads(ctx)
