@@ -39,8 +39,9 @@ version where they have to differ; every other byte stays as it is. Commit it.
 
 Exit codes: 0 nothing to adopt, or written; 1 something stands in the way;
 2 there is something to adopt.`,
-		Example: "  plumbline adopt ./clusters/prod-eu --write",
-		Args:    cobra.MaximumNArgs(1),
+		Example:           "  plumbline adopt ./clusters/prod-eu --write",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: onlyFolders,
 	}
 	output := addOutput(cmd)
 	cmd.Flags().BoolVar(&o.write, "write", false, "write adopt: true into plumbline.yaml")

@@ -28,7 +28,10 @@ type apiServer struct {
 	patched func(s *apiServer, path string)
 	// answered, if set, is called after an object was read.
 	answered func(path string)
-	asked    []string
+	// watched, if set, is called with each watch, which ends after it with the NodeSync that it
+	// returns as news.
+	watched func(s *apiServer, since string) *v1alpha1.NodeSync
+	asked   []string
 
 	mu sync.Mutex
 }
@@ -65,6 +68,7 @@ func served() map[string][]metav1.APIResource {
 		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "patch"}}
 	}
 	return map[string][]metav1.APIResource{
+		"v1":                      {of("namespaces", "Namespace", false), of("pods", "Pod", true), of("events", "Event", true), of("nodes", "Node", false)},
 		"plumbline.dev/v1alpha1":  {of("nodesyncs", "NodeSync", true)},
 		"coordination.k8s.io/v1":  {of("leases", "Lease", true)},
 		"apps/v1":                 {of("deployments", "Deployment", true)},
@@ -85,6 +89,12 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if found := discover(r.URL.Path); found != nil {
 		s.answer(w, found)
+		return
+	}
+	if r.URL.Query().Get("watch") != "" && s.watched != nil {
+		if sync := s.watched(s, r.URL.Query().Get("resourceVersion")); sync != nil {
+			s.answer(w, map[string]any{"type": "MODIFIED", "object": sync})
+		}
 		return
 	}
 	if list := s.list(r.URL.Path); list != nil {
@@ -113,11 +123,16 @@ func discover(path string) any {
 	group, isGroup := strings.CutPrefix(path, "/apis/")
 	switch {
 	case path == "/api":
-		return metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}}
+		return metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
+	case path == "/api/v1":
+		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: "v1", APIResources: served()["v1"]}
 	case path == "/apis":
 		list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 		for gv := range served() {
-			group, version, _ := strings.Cut(gv, "/")
+			group, version, named := strings.Cut(gv, "/")
+			if !named {
+				continue
+			}
 			v := metav1.GroupVersionForDiscovery{GroupVersion: gv, Version: version}
 			list.Groups = append(list.Groups, metav1.APIGroup{Name: group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
 		}
@@ -139,7 +154,7 @@ func discover(path string) any {
 func (s *apiServer) list(path string) map[string]any {
 	resource := path[strings.LastIndexByte(path, '/')+1:]
 	all := served()
-	all["v1"] = []metav1.APIResource{{Name: "secrets", Kind: "Secret", Namespaced: true}} // of no group
+	all["v1"] = append(all["v1"], metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
 	for gv, kinds := range all {
 		i := slices.IndexFunc(kinds, func(k metav1.APIResource) bool { return k.Name == resource })
 		if i < 0 {
@@ -151,7 +166,7 @@ func (s *apiServer) list(path string) map[string]any {
 				items = append(items, s.objects[at])
 			}
 		}
-		return map[string]any{"apiVersion": gv, "kind": kinds[i].Kind + "List", "metadata": map[string]any{}, "items": items}
+		return map[string]any{"apiVersion": gv, "kind": kinds[i].Kind + "List", "metadata": map[string]any{"resourceVersion": "7"}, "items": items}
 	}
 	return nil
 }

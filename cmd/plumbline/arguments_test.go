@@ -14,28 +14,34 @@ func TestWrongArguments(t *testing.T) {
 		args []string
 		says string
 	}{
-		"unknown command":        {[]string{"destroy"}, `unknown command "destroy"`},
-		"unknown flag":           {[]string{"get", "--force"}, "unknown flag: --force"},
-		"unknown format":         {[]string{"get", "-o", "xml"}, `"xml" is none of table, json, yaml`},
-		"unknown format, render": {[]string{"render", ".", "-o", "wide"}, `"wide" is none of table, json, yaml`},
-		"render without a path":  {[]string{"render"}, "accepts 1 arg(s), received 0"},
-		"plan of two":            {[]string{"plan", "a", "b"}, "accepts 1 arg(s), received 2"},
-		"status without a name":  {[]string{"status"}, "accepts 1 arg(s), received 0"},
-		"a name and all":         {[]string{"get", "prod", "-A"}, "a name and --all-namespaces do not go together"},
-		"no folder":              {[]string{"render", "absent"}, "absent is not a folder"},
-		"plan of no folder":      {[]string{"plan", "./absent"}, "./absent is not a folder, and no name of a NodeSync"},
-		"a file":                 {[]string{"render", "main.go"}, "main.go is not a folder"},
-		"a wait that is no time": {[]string{"reconcile", "a", "--wait-timeout", "long"}, "invalid argument"},
-		"upgrade of two":         {[]string{"upgrade", "a", "b"}, "accepts at most 1 arg(s), received 2"},
-		"upgrade of no folder":   {[]string{"upgrade", "absent"}, "absent is not a folder"},
-		"a folder, and from":     {[]string{"upgrade", ".", "--from", "1.8.6"}, "a folder and --from do not go together"},
-		"from, and write":        {[]string{"upgrade", "--from", "1.8.6", "--write"}, "none of the others can be"},
-		"to no version":          {[]string{"upgrade", "--from", "1.8.6", "--to", "newest"}, `version of karpenter is "newest": give one full version`},
-		"adopt of two":           {[]string{"adopt", "a", "b"}, "accepts at most 1 arg(s), received 2"},
-		"adopt of no folder":     {[]string{"adopt", "absent"}, "absent is not a folder"},
-		"vendor of two":          {[]string{"vendor", "a", "b"}, "accepts at most 1 arg(s), received 2"},
-		"vendor of no folder":    {[]string{"vendor", "absent"}, "absent is not a folder"},
-		"run with an argument":   {[]string{"run", "now"}, "unknown command"},
+		"unknown command":         {[]string{"destroy"}, `unknown command "destroy"`},
+		"unknown flag":            {[]string{"get", "--force"}, "unknown flag: --force\nUsage: plumbline get [NODESYNC...]"},
+		"unknown format":          {[]string{"get", "-o", "xml"}, `"xml" is none of table, wide, name, json, yaml, go-template`},
+		"unknown format, render":  {[]string{"render", ".", "-o", "wide"}, `"wide" is none of table, json, yaml`},
+		"render without a path":   {[]string{"render"}, "accepts 1 arg(s), received 0\nUsage: plumbline render PATH"},
+		"plan of two":             {[]string{"plan", "a", "b"}, "accepts 1 arg(s), received 2"},
+		"status without a name":   {[]string{"status"}, "requires at least 1 arg(s), only received 0\nUsage: plumbline status NODESYNC..."},
+		"a name and all":          {[]string{"get", "prod", "-A"}, "a name and --all-namespaces do not go together"},
+		"another kind":            {[]string{"status", "pod/web"}, "pod/web is no name of a NodeSync: give NAME or nodesync/NAME"},
+		"a kind and no name":      {[]string{"suspend", "nodesync/"}, "nodesync/ names no NodeSync"},
+		"to watch JSON":           {[]string{"get", "--watch", "-o", "json"}, "--watch prints a table"},
+		"to watch a name in all":  {[]string{"get", "--watch", "-A", "prod"}, "a name and --all-namespaces do not go together"},
+		"a template that is none": {[]string{"get", "-o", "jsonpath={.items"}, "unclosed action"},
+		"no kubeconfig":           {[]string{"get", "--kubeconfig", "absent"}, "absent"},
+		"no folder":               {[]string{"render", "absent"}, "absent is not a folder"},
+		"plan of no folder":       {[]string{"plan", "./absent"}, "./absent is not a folder, and no name of a NodeSync"},
+		"a file":                  {[]string{"render", "main.go"}, "main.go is not a folder"},
+		"a wait that is no time":  {[]string{"reconcile", "a", "--wait-timeout", "long"}, "invalid argument"},
+		"upgrade of two":          {[]string{"upgrade", "a", "b"}, "accepts at most 1 arg(s), received 2"},
+		"upgrade of no folder":    {[]string{"upgrade", "absent"}, "absent is not a folder"},
+		"a folder, and from":      {[]string{"upgrade", ".", "--from", "1.8.6"}, "a folder and --from do not go together"},
+		"from, and write":         {[]string{"upgrade", "--from", "1.8.6", "--write"}, "none of the others can be"},
+		"to no version":           {[]string{"upgrade", "--from", "1.8.6", "--to", "newest"}, `version of karpenter is "newest": give one full version`},
+		"adopt of two":            {[]string{"adopt", "a", "b"}, "accepts at most 1 arg(s), received 2"},
+		"adopt of no folder":      {[]string{"adopt", "absent"}, "absent is not a folder"},
+		"vendor of two":           {[]string{"vendor", "a", "b"}, "accepts at most 1 arg(s), received 2"},
+		"vendor of no folder":     {[]string{"vendor", "absent"}, "absent is not a folder"},
+		"run with an argument":    {[]string{"run", "now"}, "unknown command"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -57,8 +63,8 @@ func TestHelp(t *testing.T) {
 		"plumbline adopt":      {"adopts it", "only reads", "--write", "every other byte stays", "Exit codes"},
 		"plumbline upgrade":    {"hop by hop", "--to", "--write", "every\nother byte stays", "Exit codes"},
 		"plumbline vendor":     {"reach no registry", "--write", "--to", "--from", "docker login"},
-		"plumbline get":        {"List NodeSyncs", "--all-namespaces", "-A"},
-		"plumbline status":     {"stages", "removals", "Exit codes"},
+		"plumbline get":        {"List NodeSyncs", "--all-namespaces", "-A", "--watch", "jsonpath"},
+		"plumbline status":     {"stages", "removals", "--watch", "Exit codes"},
 		"plumbline reconcile":  {"now", "--wait", "never stops the daemon"},
 		"plumbline suspend":    {"until it is resumed"},
 		"plumbline resume":     {"suspended"},
@@ -84,6 +90,9 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s --help does not say %q:\n%s", cmd.CommandPath(), w, got.out)
 			}
 		}
+		if asks := strings.Contains(got.out, "--certificate-authority"); asks != cmd.HasParent() && asks != strings.Contains(got.out, "Cluster Flags") {
+			t.Errorf("%s --help has the cluster's flags where it should not, or not in a group:\n%s", cmd.CommandPath(), got.out)
+		}
 		if cmd != root && !strings.Contains(plumbline(t, "--help").out, cmd.Short) {
 			t.Errorf("plumbline --help does not list %q", cmd.Short)
 		}
@@ -99,6 +108,9 @@ func TestVersion(t *testing.T) {
 	if v.Version != version || v.Go != runtime.Version() || v.Karpenter == "" || v.Helm == "" {
 		t.Errorf("%+v", v)
 	}
+	if flag := plumbline(t, "--version"); flag.code != exitDone || flag.out != "plumbline "+version+"\n" {
+		t.Errorf("--version: code %d, %q", flag.code, flag.out)
+	}
 	if table := plumbline(t, "version").out; !strings.HasPrefix(table, "plumbline "+version+" (go") || strings.Count(table, "\n") != 1 {
 		t.Errorf("as text: %q", table)
 	}
@@ -112,7 +124,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	got := plumbline(t, cobra.ShellCompRequestCmd, "get", "-o", "")
-	if !strings.Contains(got.out, "table\njson\nyaml\n") {
+	if !strings.Contains(got.out, "table\nwide\nname\njson\nyaml\ngo-template\n") {
 		t.Errorf("values of -o: %q", got.out)
 	}
 	kubeconfig, _ := unreachable(t)

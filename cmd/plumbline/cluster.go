@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,15 +19,21 @@ import (
 
 // cluster is what a command speaks to, uncached, as the user.
 type cluster struct {
-	client.Client
+	client.WithWatch
 	config *rest.Config
-	// namespace is that of -n, or of the kubeconfig's context.
+	// namespace is that of -n, or of the kubeconfig's context; settled says that it is the one
+	// whose NodeSyncs are meant.
 	namespace string
+	settled   bool
 }
 
 // connect finds the cluster of the kubeconfig flags. It asks nothing yet.
 func connect(kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
 	config, err := kubeconfig.ToRESTConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		looked := kubeconfig.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence()
+		return nil, fmt.Errorf("no kubeconfig: looked for %s: give one with --kubeconfig or KUBECONFIG", strings.Join(looked, ", "))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster (--kubeconfig, --context): %w", err)
 	}
@@ -39,18 +47,22 @@ func connect(kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
 		return nil, err
 	}
 	ctrl.SetLogger(logr.Discard()) // else controller-runtime warns on the terminal after 30 s that nobody has
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, explain(err, "connect to "+config.Host)
 	}
-	return &cluster{Client: c, config: config, namespace: namespace}, nil
+	return &cluster{WithWatch: c, config: config, namespace: namespace, settled: *kubeconfig.Namespace != ""}, nil
 }
 
-// nodeSync reads one NodeSync of the namespace.
-func (c *cluster) nodeSync(ctx context.Context, name string) (*v1alpha1.NodeSync, error) {
-	sync := &v1alpha1.NodeSync{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, sync); err != nil {
-		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", c.namespace, name))
+// nodeSync reads one NodeSync, which is named as kubectl names objects: prod or nodesync/prod.
+func (c *cluster) nodeSync(ctx context.Context, arg string) (*v1alpha1.NodeSync, error) {
+	name, err := nameOf(arg)
+	if err != nil {
+		return nil, err
+	}
+	sync, namespace := &v1alpha1.NodeSync{}, c.in(ctx)
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, sync); err != nil {
+		return nil, explain(err, fmt.Sprintf("read NodeSync %s/%s", namespace, name))
 	}
 	sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 	sync.ManagedFields = nil

@@ -62,8 +62,8 @@ func TestGet(t *testing.T) {
 	_, kubeconfig := serve(t, verdicts()["invalid"], ahead, elsewhere)
 	golden(t, "get.table", plumbline(t, "get", "--kubeconfig", kubeconfig).out)
 	golden(t, "get-all.table", plumbline(t, "get", "-A", "--kubeconfig", kubeconfig).out)
-	if got := plumbline(t, "get", "-n", "nowhere", "--kubeconfig", kubeconfig); got.code != exitDone || !strings.Contains(got.out, "no NodeSync here; look in all namespaces with -A") {
-		t.Errorf("nothing to list: code %d, %q", got.code, got.out)
+	if got := plumbline(t, "get", "-n", "nowhere", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "no NodeSync here; look in all namespaces with -A") {
+		t.Errorf("nothing to list: code %d, %q, %q", got.code, got.out, got.err)
 	}
 }
 
@@ -165,6 +165,9 @@ func TestCompletionOfNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := plumbline(t, append([]string{cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig}, args...)...)
+			if name == "plan" {
+				got.out = strings.Replace(got.out, "testdata/\n", "", 1) // folders are completed, too
+			}
 			if !strings.HasPrefix(got.out, "prod\nprod-eu\n:") {
 				t.Errorf("completes %q", got.out)
 			}
@@ -173,8 +176,26 @@ func TestCompletionOfNames(t *testing.T) {
 	if got := plumbline(t, cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig, "-n", "other", "status", ""); !strings.HasPrefix(got.out, "stage\n:") {
 		t.Errorf("in another namespace: %q", got.out)
 	}
-	if got := plumbline(t, cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig, "status", "prod", ""); strings.Contains(got.out, "prod") {
+	if got := plumbline(t, cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig, "status", "prod", ""); !strings.HasPrefix(got.out, "prod-eu\n:") {
 		t.Errorf("a second name: %q", got.out)
+	}
+}
+
+// TestCompletionOfFlags: what kubectl's flags take, and folders.
+func TestCompletionOfFlags(t *testing.T) {
+	s, kubeconfig := serve(t)
+	s.objects["/api/v1/namespaces/fleet"] = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "fleet"}}
+	for want, args := range map[string][]string{
+		"fleet\n:4":      {"get", "-n", ""},
+		"a\n:4":          {"status", "--context", ""},
+		"testdata/\n:6":  {"plan", "te"},
+		":16\n":          {"render", ""},
+		"testdata/\n:6 ": {"plan", "./te"},
+	} {
+		got := plumbline(t, append([]string{cobra.ShellCompRequestCmd, "--kubeconfig", kubeconfig}, args...)...)
+		if !strings.HasSuffix(args[1], "./te") && !strings.HasPrefix(got.out, want) || !strings.Contains(got.out, strings.TrimSpace(want)) {
+			t.Errorf("%v completes %q", args, got.out)
+		}
 	}
 }
 

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +14,8 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,17 +25,26 @@ import (
 )
 
 func newGetCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
-	var all bool
+	var all, watches bool
 	cmd := &cobra.Command{
-		Use:               "get [NODESYNC]",
-		Short:             "List NodeSyncs",
-		Example:           "  plumbline get -n plumbline-system\n  plumbline get -A -o json",
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeNodeSyncs(kubeconfig),
+		Use:   "get [NODESYNC...]",
+		Short: "List NodeSyncs",
+		Long: `List NodeSyncs: those of the namespace of -n; without it those of the kubeconfig's
+namespace, where there are some, else those of the daemon's. With --watch it stays, and
+prints each change: on a terminal the whole list, in a pipe one line.`,
+		Example:           "  plumbline get\n  plumbline get prod-eu -o jsonpath='{.status.lastAppliedRevision}'\n  plumbline get -A --watch",
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 	}
-	output := addOutput(cmd)
+	output := addObjectOutput(cmd)
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
+	cmd.Flags().BoolVarP(&watches, "watch", "w", false, "stay, and print each change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := output.check(); err != nil {
+			return err
+		}
+		if watches {
+			return watchNodeSyncs(cmd, kubeconfig, output, all, args)
+		}
 		list, err := listNodeSyncs(cmd, kubeconfig, all, args)
 		if err != nil {
 			return err
@@ -38,40 +52,65 @@ func newGetCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		if err := warnUnled(cmd, kubeconfig, list); err != nil {
 			return err
 		}
-		return output.write(cmd.OutOrStdout(), list, func(out io.Writer) error {
-			return printNodeSyncs(out, list, all)
+		if len(list.Items) == 0 && output.human() {
+			fmt.Fprintln(cmd.ErrOrStderr(), "no NodeSync here; look in all namespaces with -A")
+			return nil
+		}
+		return output.write(cmd.OutOrStdout(), list, len(args) == 1, func(out io.Writer) error {
+			printNodeSyncs(out, list.Items, columns{header: true, namespace: all, wide: output.wide()})
+			return nil
 		})
 	}
 	return cmd
 }
 
-func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, all bool, args []string) (*v1alpha1.NodeSyncList, error) {
-	if all && len(args) > 0 {
-		return nil, fmt.Errorf("a name and --all-namespaces do not go together")
+var listKind = v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind + "List")
+
+// listNodeSyncs reads the NodeSyncs of these names, or all of the namespace, or of all namespaces.
+func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, all bool, names []string) (*v1alpha1.NodeSyncList, error) {
+	if all && len(names) > 0 {
+		return nil, errors.New("a name and --all-namespaces do not go together")
 	}
 	c, err := connect(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
+	if len(names) > 0 {
+		return c.named(cmd.Context(), names)
+	}
+	return c.listed(cmd.Context(), all)
+}
+
+// named reads NodeSyncs by their names.
+func (c *cluster) named(ctx context.Context, names []string) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
-	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind + "List"))
-	if len(args) > 0 {
-		sync, err := c.nodeSync(cmd.Context(), args[0])
+	for _, name := range names {
+		sync, err := c.nodeSync(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		list.Items = []v1alpha1.NodeSync{*sync}
-		return list, nil
+		list.Items = append(list.Items, *sync)
 	}
+	list.SetGroupVersionKind(listKind)
+	return list, nil
+}
+
+// listed reads the NodeSyncs of the namespace, or of all.
+func (c *cluster) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyncList, error) {
+	list := &v1alpha1.NodeSyncList{}
 	var options []client.ListOption
 	if !all {
-		options = append(options, client.InNamespace(c.namespace))
+		options = append(options, client.InNamespace(c.in(ctx)))
 	}
-	if err := c.List(cmd.Context(), list, options...); err != nil {
+	if err := c.List(ctx, list, options...); err != nil {
 		return nil, explain(err, "list NodeSyncs")
 	}
+	list.SetGroupVersionKind(listKind) // it is not decoded
 	for i := range list.Items {
-		c.takeStandIn(cmd.Context(), &list.Items[i])
+		sync := &list.Items[i]
+		sync.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+		sync.ManagedFields = nil
+		c.takeStandIn(ctx, sync)
 	}
 	return list, nil
 }
@@ -94,26 +133,48 @@ func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, li
 	return nil
 }
 
-func printNodeSyncs(out io.Writer, list *v1alpha1.NodeSyncList, all bool) error {
-	if len(list.Items) == 0 {
-		_, err := fmt.Fprintln(out, "no NodeSync here; look in all namespaces with -A")
-		return err
+// columns are those of a table of NodeSyncs.
+type columns struct{ header, namespace, wide bool }
+
+func printNodeSyncs(out io.Writer, syncs []v1alpha1.NodeSync, show columns) {
+	names := []any{"NAME", "READY", "REVISION", "KARPENTER", "REMOVALS", "SUSPENDED", "AGE"}
+	if show.namespace {
+		names = append([]any{"NAMESPACE"}, names...)
 	}
-	header := []any{"NAME", "READY", "REVISION", "KARPENTER", "REMOVALS", "SUSPENDED", "STATUS"}
-	if all {
-		header = append([]any{"NAMESPACE"}, header...)
+	if show.wide {
+		names = append(names, "URL", "PATH")
 	}
-	t := newTable(out, header...)
-	for i := range list.Items {
-		sync := &list.Items[i]
-		row := []any{sync.Name, readyWord(sync), render.ShortRevision(sync.Status.LastAppliedRevision), karpenterVersion(sync), sync.Status.OpenRemovals, sync.Spec.Suspend, readyMessage(sync)}
-		if all {
+	if names = append(names, "STATUS"); !show.header {
+		names = nil
+	}
+	t := newTable(out, names...)
+	for i := range syncs {
+		sync := &syncs[i]
+		row := []any{sync.Name, readyWord(sync), render.ShortRevision(sync.Status.LastAppliedRevision), karpenterVersion(sync), sync.Status.OpenRemovals, sync.Spec.Suspend, age(sync.CreationTimestamp)}
+		if show.namespace {
 			row = append([]any{sync.Namespace}, row...)
 		}
-		t.AppendRow(row)
+		if show.wide {
+			row = append(row, urlOf(sync), sync.Spec.Path)
+		}
+		t.AppendRow(append(row, readyMessage(sync)))
 	}
 	t.Render()
-	return nil
+}
+
+func urlOf(sync *v1alpha1.NodeSync) string {
+	if sync.Spec.Source.Git == nil {
+		return ""
+	}
+	return redact.Visible(sync.Spec.Source.Git.URL)
+}
+
+// age is how long ago something began, as kubectl says it.
+func age(at metav1.Time) string {
+	if at.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(at.Time))
 }
 
 func readyWord(sync *v1alpha1.NodeSync) string {

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"net/url"
 
-	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
 // explain adds to an error of the API server what to do about it.
@@ -35,22 +33,4 @@ func hostOf(address string) string {
 		return address
 	}
 	return parsed.Host
-}
-
-// completeNodeSyncs completes the names of NodeSyncs in a shell.
-func completeNodeSyncs(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		list, err := listNodeSyncs(cmd, kubeconfig, false, nil)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var names []cobra.Completion
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
 }

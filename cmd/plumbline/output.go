@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -99,6 +100,21 @@ func (w *visibleWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// trimmed leaves out the blanks at the ends of lines. It is given whole lines.
+type trimmed struct{ io.Writer }
+
+// Write takes whole lines.
+func (w trimmed) Write(text []byte) (int, error) {
+	lines := strings.Split(string(text), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	if _, err := io.WriteString(w.Writer, strings.Join(lines, "\n")); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
 // newTable is a table in kubectl's looks: no lines, three blanks between columns.
 // On a terminal a row is cut where the terminal ends; in a pipe it never is.
 func newTable(out io.Writer, header ...any) table.Writer {
@@ -123,7 +139,7 @@ func widthOf(out io.Writer) int {
 
 func newTableOf(out io.Writer, width int, header ...any) table.Writer {
 	t := table.NewWriter()
-	t.SetOutputMirror(out)
+	t.SetOutputMirror(trimmed{out})
 	style := table.StyleDefault
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "

@@ -47,10 +47,10 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 	output := addOutput(cmd)
 	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are not in the repository")
 	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
-	cmd.ValidArgsFunction = completeNodeSyncs(kubeconfig)
+	cmd.ValidArgsFunction = completeFolders(completeNodeSyncs(kubeconfig, 1))
 	// The flag exists: it was added in the line before the last.
 	_ = cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return completeNodeSyncs(kubeconfig)(cmd, nil, typed)
+		return completeNodeSyncs(kubeconfig, 1)(cmd, nil, typed)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		made, err := o.make(cmd.Context(), kubeconfig, args[0])

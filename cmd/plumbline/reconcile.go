@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -21,15 +22,15 @@ func newReconcileCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Comma
 	var waits bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "reconcile NODESYNC",
+		Use:   "reconcile NODESYNC...",
 		Short: "Fetch and reconcile a NodeSync now",
-		Long: `Fetch and reconcile a NodeSync now, not at its next interval. With --wait the
+		Long: `Fetch and reconcile NodeSyncs now, not at their next interval. With --wait the
 command stays until the newest revision is applied, Ready and no removal is
 open, and says on stderr what it waits for. It ends with 3 where the guard holds
 something and with 4 where something stalls or the time is over; ending the
 command never stops the daemon.`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeNodeSyncs(kubeconfig),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 	}
 	cmd.Flags().BoolVar(&waits, "wait", false, "wait until it is done")
 	cmd.Flags().DurationVar(&timeout, "wait-timeout", 10*time.Minute, "longest time that --wait waits")
@@ -38,15 +39,22 @@ command never stops the daemon.`,
 		if err != nil {
 			return err
 		}
-		requested, err := c.requestReconcile(cmd.Context(), args[0])
-		if err != nil {
-			return err
+		requested := make([]string, len(args))
+		for i, name := range args {
+			if requested[i], err = c.requestReconcile(cmd.Context(), name); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: reconciliation requested\n", nodeSyncWord(name))
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s: reconciliation requested\n", args[0])
 		if !waits {
 			return nil
 		}
-		return c.waitReconciled(cmd, args[0], requested, timeout)
+		began := time.Now()
+		var ends []error
+		for i, name := range args {
+			ends = append(ends, c.waitReconciled(cmd, name, requested[i], timeout-time.Since(began)))
+		}
+		return gravest(ends...)
 	}
 	return cmd
 }
@@ -58,7 +66,7 @@ func (c *cluster) requestReconcile(ctx context.Context, name string) (string, er
 		return "", err
 	}
 	if sync.Spec.Suspend {
-		return "", fmt.Errorf("nodesync/%s is suspended: `plumbline resume %s -n %s` first", name, name, sync.Namespace)
+		return "", fmt.Errorf("nodesync/%[1]s is suspended: `plumbline resume %[1]s -n %[2]s` first", sync.Name, sync.Namespace)
 	}
 	requested, err := wake.Request(ctx, c, client.ObjectKeyFromObject(sync), time.Now())
 	if err != nil {
@@ -91,7 +99,7 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 	case err == nil:
 		return exitOf(last)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &exitError{code: exitStalled, message: fmt.Sprintf("nodesync/%s is not done after %s; the daemon continues", name, timeout)}
+		return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not done after %s; the daemon continues", nodeSyncWord(name), timeout.Round(time.Millisecond))}
 	case errors.Is(err, context.Canceled):
 		return &exitError{code: exitFailed, message: "stopped waiting; the daemon continues"}
 	}

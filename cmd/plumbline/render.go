@@ -19,8 +19,9 @@ func newRenderCommand() *cobra.Command {
 network: kustomize, substitute, validate against the CRDs of Karpenter. It prints
 the objects as YAML in the order in which they would be applied. All errors come
 at once, each with file and line.`,
-		Example: "  plumbline render ./clusters/prod-eu",
-		Args:    cobra.ExactArgs(1),
+		Example:           "  plumbline render ./clusters/prod-eu",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: onlyFolders,
 	}
 	output := addOutput(cmd)
 	*output = formatYAML

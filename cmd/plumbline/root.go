@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
@@ -15,25 +18,72 @@ func newRootCommand() *cobra.Command {
 charts in the only safe order, applies NodePools and EC2NodeClasses, and takes
 away what leaves the repository: drained, terminated and verified gone in EC2.
 
+Commands that speak to a cluster take the flags of kubectl, such as --context,
+--kubeconfig and -n; without -n they find the namespace of the daemon.
+
 Exit codes: 0 done or no change, 1 error, 2 changes or drift, 3 held by the
 guard, 4 stalled or timed out.`,
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("plumbline {{.Version}}\n")
 	kubeconfig.AddFlags(root.PersistentFlags())
-	root.AddCommand(
+	completeKubeconfig(root, kubeconfig)
+	usage := root.UsageTemplate()
+	root.SetUsageTemplate(withoutClusterFlags(usage))
+	for _, cmd := range []*cobra.Command{
 		newRunCommand(kubeconfig),
-		newRenderCommand(),
 		newPlanCommand(kubeconfig),
 		newAdoptCommand(kubeconfig),
 		newUpgradeCommand(kubeconfig),
-		newVendorCommand(),
 		newGetCommand(kubeconfig),
 		newStatusCommand(kubeconfig),
 		newReconcileCommand(kubeconfig),
 		newSuspendCommand(kubeconfig),
 		newResumeCommand(kubeconfig),
-		newVersionCommand(),
-	)
+	} {
+		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(newRenderCommand(), newVendorCommand(), newVersionCommand())
+	for _, cmd := range root.Commands() {
+		sayUsage(cmd)
+	}
 	return root
 }
+
+// sayUsage has a command that is called wrongly say how it is called.
+func sayUsage(cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd: cmd, err: err} })
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &usageError{cmd: cmd, err: err}
+			}
+			return nil
+		}
+	}
+}
+
+// withoutClusterFlags is the form of the help of a command that asks no cluster: the flags of kubectl
+// are root's, and are left out.
+func withoutClusterFlags(usage string) string {
+	before, after, _ := strings.Cut(strings.ReplaceAll(usage, ".LocalFlags.", ".LocalNonPersistentFlags."), "{{if .HasAvailableInheritedFlags}}")
+	_, after, _ = strings.Cut(after, "{{end}}")
+	return before + after
+}
+
+// usageError says how a command is called that was called otherwise.
+type usageError struct {
+	cmd *cobra.Command
+	err error
+}
+
+// Error is what is wrong, and the line that would be right.
+func (e *usageError) Error() string {
+	return fmt.Sprintf("%v\nUsage: %s\n`%s --help` has more", e.err, e.cmd.UseLine(), e.cmd.CommandPath())
+}
+
+// Unwrap returns what is wrong.
+func (e *usageError) Unwrap() error { return e.err }

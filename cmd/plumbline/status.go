@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -49,42 +50,76 @@ type statusReport struct {
 }
 
 func newStatusCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	var watches bool
 	cmd := &cobra.Command{
-		Use:   "status NODESYNC",
+		Use:   "status NODESYNC...",
 		Short: "Show on one screen how far a NodeSync has come and what it waits for",
 		Long: `Show whether the cluster is as Git says, at which commit, what the NodeSync
 waits for and since when, and what happens next; then the stages, the pools with
-their nodes and the removals. -o json has all of it.
+their nodes and the removals. -o json has all of it. With --watch it stays: on a
+terminal the screen follows each change, in a pipe each change is one line.
 
 Exit codes: 0 Ready or on its way, 1 failed, or unknown because the status does
 not speak of the newest commit or request, or no daemon leads, 2 drifted, 3 held by the guard,
 4 stalled.`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeNodeSyncs(kubeconfig),
+		Example:           "  plumbline status prod-eu\n  plumbline status prod-eu --watch",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 	}
 	output := addOutput(cmd)
+	cmd.Flags().BoolVarP(&watches, "watch", "w", false, "stay, and show each change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := connect(kubeconfig)
 		if err != nil {
 			return err
 		}
-		sync, err := c.nodeSync(cmd.Context(), args[0])
+		if watches {
+			return c.watchStatus(cmd, *output, args)
+		}
+		list, err := c.named(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		report := newStatusReport(cmd.Context(), c, sync)
-		if err := output.write(cmd.OutOrStdout(), report, func(out io.Writer) error { return report.print(out) }); err != nil {
+		var reports []statusReport
+		var ends []error
+		for i := range list.Items {
+			report := newStatusReport(cmd.Context(), c, &list.Items[i])
+			reports, ends = append(reports, report), append(ends, report.exit(&list.Items[i]))
+		}
+		if err := writeStatuses(cmd.OutOrStdout(), *output, reports); err != nil {
 			return err
 		}
-		if stateOf(sync) == stateUnknown || report.Unled != "" {
-			return &exitError{code: exitFailed}
-		}
-		if conditions.IsStalled(sync) || conditions.IsFalse(sync, meta.ReadyCondition) {
-			return exitOf(sync)
-		}
-		return nil
+		return gravest(ends...)
 	}
 	return cmd
+}
+
+// writeStatuses prints a report, or several: as a list where programs read them.
+func writeStatuses(out io.Writer, output format, reports []statusReport) error {
+	var value any = reports
+	if len(reports) == 1 {
+		value = reports[0]
+	}
+	return output.write(out, value, func(out io.Writer) error {
+		for i := range reports {
+			if i > 0 {
+				fmt.Fprintln(out)
+			}
+			reports[i].print(out)
+		}
+		return nil
+	})
+}
+
+// exit says by the exit code how a NodeSync is.
+func (r statusReport) exit(sync *v1alpha1.NodeSync) error {
+	if stateOf(sync) == stateUnknown || r.Unled != "" {
+		return &exitError{code: exitFailed}
+	}
+	if conditions.IsStalled(sync) || conditions.IsFalse(sync, meta.ReadyCondition) {
+		return exitOf(sync)
+	}
+	return nil
 }
 
 // newStatusReport sums a NodeSync up. A user who may read it and not the pools

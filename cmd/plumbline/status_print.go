@@ -16,7 +16,7 @@ import (
 const rows = 10
 
 // print shows the report to people.
-func (r statusReport) print(out io.Writer) error {
+func (r statusReport) print(out io.Writer) {
 	if r.Unled != "" {
 		fmt.Fprintln(out, r.Unled)
 		fmt.Fprintf(out, "nodesync/%s: %s\n", r.Name, r.State)
@@ -52,7 +52,6 @@ func (r statusReport) print(out io.Writer) error {
 	r.printStages(out)
 	r.printPools(out)
 	r.printRemovals(out)
-	return nil
 }
 
 // printMessage shows what the daemon says: of many mistakes in a commit, the first.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -10,46 +11,49 @@ import (
 
 func newSuspendCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:               "suspend NODESYNC",
+		Use:               "suspend NODESYNC...",
 		Short:             "Stop a NodeSync: nothing is fetched, applied or removed until it is resumed",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeNodeSyncs(kubeconfig),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return setSuspend(cmd, kubeconfig, args[0], true)
+			return setSuspend(cmd, kubeconfig, args, true)
 		},
 	}
 }
 
 func newResumeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:               "resume NODESYNC",
+		Use:               "resume NODESYNC...",
 		Short:             "Resume a suspended NodeSync",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeNodeSyncs(kubeconfig),
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return setSuspend(cmd, kubeconfig, args[0], false)
+			return setSuspend(cmd, kubeconfig, args, false)
 		},
 	}
 }
 
-func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, name string, suspend bool) error {
+// setSuspend suspends or resumes NodeSyncs, one after another.
+func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, names []string, suspend bool) error {
 	c, err := connect(kubeconfig)
 	if err != nil {
 		return err
 	}
-	sync, err := c.nodeSync(cmd.Context(), name)
-	if err != nil {
-		return err
-	}
 	word := map[bool]string{true: "suspended", false: "resumed"}[suspend]
-	if sync.Spec.Suspend == suspend {
-		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s is %s already\n", name, word)
-		return nil
+	for _, name := range names {
+		sync, err := c.nodeSync(cmd.Context(), name)
+		if err != nil {
+			return err
+		}
+		if sync.Spec.Suspend == suspend {
+			fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s is %s already\n", sync.Name, word)
+			continue
+		}
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend))
+		if err := c.Patch(cmd.Context(), sync, patch); err != nil {
+			return explain(err, "write NodeSync "+sync.Name)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s %s\n", sync.Name, word)
 	}
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend))
-	if err := c.Patch(cmd.Context(), sync, patch); err != nil {
-		return explain(err, "write NodeSync "+name)
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s %s\n", name, word)
 	return nil
 }

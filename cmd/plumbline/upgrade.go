@@ -41,8 +41,9 @@ With --write the version of the next hop is written into plumbline.yaml, every
 other byte stays as it is. Commit it, wait until it has succeeded, go on.
 
 Exit codes: 0 nothing to do, or written; 1 refused; 2 there is a way to go.`,
-		Example: "  plumbline upgrade ./clusters/prod-eu --to " + karpenter.Newest() + " --write\n  plumbline upgrade ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline upgrade --from 0.31.4",
-		Args:    cobra.MaximumNArgs(1),
+		Example:           "  plumbline upgrade ./clusters/prod-eu --to " + karpenter.Newest() + " --write\n  plumbline upgrade ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline upgrade --from 0.31.4",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: onlyFolders,
 	}
 	output := addOutput(cmd)
 	cmd.Flags().StringVar(&o.to, "to", karpenter.Newest(), "the version to go to; by default the newest that is known here")

@@ -34,8 +34,9 @@ plumbline.yaml is edited at once; every other byte stays as it is. Commit both.
 The charts come from the repository that plumbline.yaml names or, where that is a
 folder already, from ` + render.DefaultRepository + `. Credentials are those of
 docker login.`,
-		Example: "  plumbline vendor ./clusters/prod-eu --write",
-		Args:    cobra.MaximumNArgs(1),
+		Example:           "  plumbline vendor ./clusters/prod-eu --write",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: onlyFolders,
 	}
 	output := addOutput(cmd)
 	cmd.Flags().StringVar(&o.to, "to", "", "folder to write to; default charts, beside plumbline.yaml")

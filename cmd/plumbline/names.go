@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// home is the namespace that the manifests make for the daemon.
+const home = "plumbline-system"
+
+// nameOf takes a NodeSync's name as kubectl does: prod, nodesync/prod or nodesyncs/prod.
+func nameOf(arg string) (string, error) {
+	kind, name, typed := strings.Cut(arg, "/")
+	switch {
+	case !typed:
+		return arg, nil
+	case !slices.Contains([]string{"nodesync", "nodesyncs", "nodesync.plumbline.dev", "nodesyncs.plumbline.dev"}, strings.ToLower(kind)):
+		return "", fmt.Errorf("%s is no name of a NodeSync: give NAME or nodesync/NAME", arg)
+	case name == "" || strings.Contains(name, "/"):
+		return "", fmt.Errorf("%s names no NodeSync: give nodesync/NAME", arg)
+	}
+	return name, nil
+}
+
+// nodeSyncWord names a NodeSync in messages, however it was named.
+func nodeSyncWord(arg string) string {
+	if name, err := nameOf(arg); err == nil {
+		return "nodesync/" + name
+	}
+	return arg
+}
+
+// in is the namespace whose NodeSyncs are meant: that of -n; that of the kubeconfig's context, where
+// it has some; else that of the daemon, which serves no other.
+func (c *cluster) in(ctx context.Context) string {
+	if c.settled {
+		return c.namespace
+	}
+	c.settled = true
+	if has, err := c.has(ctx, c.namespace); has || err != nil && !apierrors.IsForbidden(err) {
+		return c.namespace
+	}
+	for _, namespace := range append(c.daemons(ctx), home) {
+		if has, _ := c.has(ctx, namespace); has {
+			c.namespace = namespace
+			break
+		}
+	}
+	return c.namespace
+}
+
+// has says whether there is a NodeSync in a namespace.
+func (c *cluster) has(ctx context.Context, namespace string) (bool, error) {
+	list := &v1alpha1.NodeSyncList{}
+	err := c.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+	return len(list.Items) > 0, err
+}
+
+// daemons are the namespaces with a Deployment of plumbline; none where they may not be listed.
+func (c *cluster) daemons(ctx context.Context) (namespaces []string) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("DeploymentList"))
+	list.APIVersion = "apps/v1"
+	if err := c.List(ctx, list, client.MatchingLabels{"app.kubernetes.io/name": "plumbline"}); err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		namespaces = append(namespaces, list.Items[i].Namespace)
+	}
+	return namespaces
+}
