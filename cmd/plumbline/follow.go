@@ -52,7 +52,7 @@ func watchNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlag
 }
 
 // watchStatus shows the status of NodeSyncs, and again after each change.
-func (c *cluster) watchStatus(cmd *cobra.Command, output format, args []string) error {
+func (c *cluster) watchStatus(cmd *cobra.Command, output format, args []string, all bool) error {
 	if output != formatTable {
 		return errors.New("--watch prints text: leave -o out")
 	}
@@ -62,7 +62,9 @@ func (c *cluster) watchStatus(cmd *cobra.Command, output format, args []string) 
 		var reports []statusReport
 		for i := range syncs {
 			if live {
-				reports = append(reports, newStatusReport(cmd.Context(), c, &syncs[i]))
+				report := newStatusReport(cmd.Context(), c, &syncs[i])
+				report.all = all
+				reports = append(reports, report)
 				continue
 			}
 			line := fmt.Sprintf("nodesync/%s: %s: %s", syncs[i].Name, stateOf(&syncs[i]), readyMessage(&syncs[i]))

@@ -10,7 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-var midday = metav1.NewTime(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+// midday is two days ago, and so it is for an hour.
+var midday = metav1.NewTime(time.Now().Add(-48 * time.Hour).Truncate(time.Second))
 
 const (
 	applied = "main@sha1:0123456789abcdef0123456789abcdef01234567"

@@ -184,8 +184,11 @@ func retryInterval(sync *v1alpha1.NodeSync) string {
 // commitOf says which commit counts, in short.
 func (r statusReport) commitOf() string {
 	text := orNone(render.ShortRevision(r.Applied))
-	if r.Attempted != "" && r.Attempted != r.Applied {
-		text += ", on the way to " + render.ShortRevision(r.Attempted)
+	switch {
+	case r.Attempted == "" || r.Attempted == r.Applied:
+		return text
+	case r.State == string(stateFailed):
+		return text + "; refused: " + render.ShortRevision(r.Attempted)
 	}
-	return text
+	return text + ", on the way to " + render.ShortRevision(r.Attempted)
 }

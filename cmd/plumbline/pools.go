@@ -3,9 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -18,10 +22,15 @@ import (
 
 // poolReport counts the nodes of one NodePool.
 type poolReport struct {
-	Name     string `json:"name"`
-	Ready    bool   `json:"ready"`
-	Nodes    int    `json:"nodes"`
-	Draining int    `json:"draining"`
+	Name  string `json:"name"`
+	Ready bool   `json:"ready"`
+	Nodes int    `json:"nodes"`
+	// Drifted are nodes that Karpenter is going to replace, as their pool or class has changed.
+	Drifted  int `json:"drifted"`
+	Draining int `json:"draining"`
+	// LimitUsed is how much is used of the limit that is used most; empty without one.
+	LimitUsed string      `json:"limitUsed,omitempty"`
+	Created   metav1.Time `json:"created"`
 }
 
 // poolsOf counts the NodeClaims of each pool that the NodeSync owns.
@@ -39,24 +48,55 @@ func poolsOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) ([]p
 	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
 		return nil, explain(err, "list NodeClaims")
 	}
-	nodes, draining := map[string]int{}, map[string]int{}
+	counts := map[string]poolReport{}
 	for i := range claims.Items {
-		pool := claims.Items[i].Labels[karpv1.NodePoolLabelKey]
-		nodes[pool]++
-		if claims.Items[i].DeletionTimestamp != nil {
-			draining[pool]++
+		claim := &claims.Items[i]
+		of := counts[claim.Labels[karpv1.NodePoolLabelKey]]
+		of.Nodes++
+		if claim.DeletionTimestamp != nil {
+			of.Draining++
+		} else if claim.StatusConditions().Get(karpv1.ConditionTypeDrifted).IsTrue() {
+			of.Drifted++
 		}
+		counts[claim.Labels[karpv1.NodePoolLabelKey]] = of
 	}
 	pools := []poolReport{}
 	owner := plan.OwnerOf(sync.Namespace, sync.Name)
 	for i := range list.Items {
 		if pool := &list.Items[i]; owner.Owns(pool) {
-			name := pool.GetName()
-			pools = append(pools, poolReport{Name: name, Ready: observe.Ready(plan.NewObject(pool)).Ready, Nodes: nodes[name], Draining: draining[name]})
+			report := counts[pool.GetName()]
+			report.Name, report.Created = pool.GetName(), pool.GetCreationTimestamp()
+			report.Ready, report.LimitUsed = observe.Ready(plan.NewObject(pool)).Ready, limitUsed(pool)
+			pools = append(pools, report)
 		}
 	}
 	slices.SortFunc(pools, func(a, b poolReport) int { return cmp.Compare(a.Name, b.Name) })
 	return pools, nil
+}
+
+// limitUsed says how much is used of the limit that is used most: 37% of 100 cpu.
+func limitUsed(pool *unstructured.Unstructured) string {
+	limits, _, _ := unstructured.NestedMap(pool.Object, "spec", "limits")
+	used, _, _ := unstructured.NestedMap(pool.Object, "status", "resources")
+	most, words := -1.0, ""
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		limit, err := resource.ParseQuantity(fmt.Sprint(limits[name]))
+		if err != nil {
+			continue // the API server takes no such limit
+		}
+		is, err := resource.ParseQuantity(fmt.Sprint(cmp.Or(used[name], any("0"))))
+		if err != nil {
+			continue
+		}
+		share := 1.0
+		if !limit.IsZero() {
+			share = is.AsApproximateFloat64() / limit.AsApproximateFloat64()
+		}
+		if share > most {
+			most, words = share, fmt.Sprintf("%.0f%% of %s %s", 100*share, limit.String(), name)
+		}
+	}
+	return words
 }
 
 // notable sorts pools by what a person looks for: what is not Ready, what drains,

@@ -47,10 +47,12 @@ type statusReport struct {
 	Unled string `json:"unled,omitempty"`
 	// Unread says why the pools could not be read; the rest holds even so.
 	Unread string `json:"unread,omitempty"`
+
+	all bool // everything is shown, and not only what fits on a screen
 }
 
 func newStatusCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
-	var watches bool
+	var watches, all bool
 	cmd := &cobra.Command{
 		Use:   "status NODESYNC...",
 		Short: "Show on one screen how far a NodeSync has come and what it waits for",
@@ -67,6 +69,7 @@ not speak of the newest commit or request, or no daemon leads, 2 drifted, 3 held
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 	}
 	output := addOutput(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "show all pools and removals, and not only what fits on a screen")
 	cmd.Flags().BoolVarP(&watches, "watch", "w", false, "stay, and show each change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := connect(kubeconfig)
@@ -74,7 +77,7 @@ not speak of the newest commit or request, or no daemon leads, 2 drifted, 3 held
 			return err
 		}
 		if watches {
-			return c.watchStatus(cmd, *output, args)
+			return c.watchStatus(cmd, *output, args, all)
 		}
 		list, err := c.named(cmd.Context(), args)
 		if err != nil {
@@ -84,6 +87,7 @@ not speak of the newest commit or request, or no daemon leads, 2 drifted, 3 held
 		var ends []error
 		for i := range list.Items {
 			report := newStatusReport(cmd.Context(), c, &list.Items[i])
+			report.all = all
 			reports, ends = append(reports, report), append(ends, report.exit(&list.Items[i]))
 		}
 		if err := writeStatuses(cmd.OutOrStdout(), *output, reports); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -12,8 +13,16 @@ import (
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
-// rows is how many pools and removals fit on one screen with the rest.
-const rows = 10
+// screenful is how many pools and removals fit on one screen with the rest.
+const screenful = 10
+
+// rows is how many of them are shown.
+func (r statusReport) rows() int {
+	if r.all {
+		return math.MaxInt
+	}
+	return screenful
+}
 
 // print shows the report to people.
 func (r statusReport) print(out io.Writer) {
@@ -21,7 +30,7 @@ func (r statusReport) print(out io.Writer) {
 		fmt.Fprintln(out, r.Unled)
 		fmt.Fprintf(out, "nodesync/%s: %s\n", r.Name, r.State)
 	} else {
-		fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.State, since(r.Since))
+		fmt.Fprintf(out, "nodesync/%s: %s%s\n", r.Name, r.State, lastedFor(r.Since))
 	}
 	r.printMessage(out)
 	fmt.Fprintln(out)
@@ -30,13 +39,13 @@ func (r statusReport) print(out io.Writer) {
 		fmt.Fprintf(out, "source     verified: %s\n", oneLine(r.Source))
 	}
 	if w := r.Waiting; w != nil {
-		fmt.Fprintf(out, "waiting    for %s since %s\n", w.For, clock(w.Since))
+		fmt.Fprintf(out, "waiting    for %s%s\n", w.For, lastedFor(&w.Since))
 	}
 	fmt.Fprintf(out, "next       %s\n", r.Next)
 	if k := r.Karpenter; k != nil {
 		fmt.Fprintf(out, "karpenter  %s in %s, cluster %s in %s\n", strings.TrimSpace(k.Management+" "+k.Version), k.Namespace, k.Cluster, k.Region)
 		if t := k.Target; t != nil {
-			fmt.Fprintf(out, "charts     %s: %s since %s\n", t.Version, t.Step, clock(t.Since))
+			fmt.Fprintf(out, "charts     %s: %s%s\n", t.Version, t.Step, lastedFor(&t.Since))
 		}
 	}
 	fmt.Fprintf(out, "cloud      verified: %s\n", orNone(r.Cloud))
@@ -60,11 +69,12 @@ func (r statusReport) printMessage(out io.Writer) {
 		return
 	}
 	lines := strings.Split(strings.TrimSpace(r.Message), "\n")
-	for _, line := range lines[:min(rows, len(lines))] {
+	rows := min(r.rows(), len(lines))
+	for _, line := range lines[:rows] {
 		fmt.Fprintf(out, "  %s\n", redact.Visible(line))
 	}
 	if more := len(lines) - rows; more > 0 {
-		fmt.Fprintf(out, "  and %d more lines (-o json has all)\n", more)
+		fmt.Fprintf(out, "  and %d more lines (--all)\n", more)
 	}
 }
 
@@ -89,10 +99,11 @@ func (r statusReport) printPools(out io.Writer) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newTable(out, "POOL", "READY", "NODES", "DRAINING")
+	t := newTable(out, "POOL", "READY", "NODES", "DRIFTED", "DRAINING", "LIMIT USED", "AGE")
 	all := notable(r.Pools)
-	for _, p := range all[:min(rows, len(all))] {
-		t.AppendRow([]any{p.Name, p.Ready, p.Nodes, p.Draining})
+	rows := min(r.rows(), len(all))
+	for _, p := range all[:rows] {
+		t.AppendRow([]any{p.Name, truth(p.Ready), p.Nodes, p.Drifted, p.Draining, p.LimitUsed, age(p.Created)})
 	}
 	t.Render()
 	if len(all) > rows {
@@ -105,8 +116,16 @@ func (r statusReport) printPools(out io.Writer) {
 				unready++
 			}
 		}
-		fmt.Fprintf(out, "and %d more: %d not Ready, %d nodes, %d draining (-o json has all)\n", len(all)-rows, unready, more.Nodes, more.Draining)
+		fmt.Fprintf(out, "and %d more: %d not Ready, %d nodes, %d draining (--all)\n", len(all)-rows, unready, more.Nodes, more.Draining)
 	}
+}
+
+// truth is a condition's status.
+func truth(is bool) metav1.ConditionStatus {
+	if is {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
 }
 
 func (r statusReport) printRemovals(out io.Writer) {
@@ -114,13 +133,14 @@ func (r statusReport) printRemovals(out io.Writer) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newTable(out, "REMOVAL", "PHASE", "LEFT", "SINCE", "WAITS FOR")
-	for _, removal := range r.Removals[:min(rows, len(r.Removals))] {
-		t.AppendRow([]any{removal.Kind + "/" + removal.Name, phaseWord(removal), removal.Remaining, clock(removal.Since), oneLine(removal.Message)})
+	t := newTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
+	rows := min(r.rows(), len(r.Removals))
+	for _, removal := range r.Removals[:rows] {
+		t.AppendRow([]any{removal.Kind + "/" + removal.Name, phaseWord(removal), removal.Remaining, age(removal.Since), oneLine(removal.Message)})
 	}
 	t.Render()
 	if more := len(r.Removals) - rows; more > 0 {
-		fmt.Fprintf(out, "and %d more (-o json has all)\n", more)
+		fmt.Fprintf(out, "and %d more (--all)\n", more)
 	}
 }
 
@@ -138,16 +158,13 @@ func orNone(word string) string {
 	return word
 }
 
-// since says since when, at the end of a line.
-func since(at *metav1.Time) string {
-	if at.IsZero() {
+// lastedFor says for how long something has been so, at the end of a line.
+func lastedFor(since *metav1.Time) string {
+	if since.IsZero() {
 		return ""
 	}
-	return ", since " + clock(*at)
+	return ", for " + age(*since)
 }
-
-// clock is a point in time with its date: what has stood for days is to be seen.
-func clock(at metav1.Time) string { return at.UTC().Format("2006-01-02 15:04:05Z") }
 
 // short is a duration without the zeros that Go prints: 1m, not 1m0s.
 func short(d time.Duration) string {

@@ -107,7 +107,7 @@ func TestStatusOfALargeFleetIsOneScreen(t *testing.T) {
 	if _, after, _ := strings.Cut(got.out, "\nPOOL"); !strings.Contains(strings.Split(after, "\n")[1], "pool-89") {
 		t.Errorf("the pool that is not Ready does not come first:\n%s", got.out)
 	}
-	for _, words := range []string{"and 80 more: 0 not Ready, 240 nodes, 0 draining", "and 80 more (-o json has all)"} {
+	for _, words := range []string{"and 80 more: 0 not Ready, 240 nodes, 0 draining", "and 80 more (--all)"} {
 		if !strings.Contains(got.out, words) {
 			t.Errorf("does not say %q:\n%s", words, got.out)
 		}
@@ -131,5 +131,29 @@ func TestShort(t *testing.T) {
 		if got := short(d); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
 		}
+	}
+}
+
+// TestStatusOfPools: what is used of the limit that is used most, and what Karpenter replaces.
+func TestStatusOfPools(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["in-sync"])
+	pools(s, 12, 2)
+	pool := s.objects["/apis/karpenter.sh/v1/nodepools/pool-00"].(map[string]any)
+	pool["metadata"].(map[string]any)["creationTimestamp"] = midday
+	pool["spec"] = map[string]any{"limits": map[string]any{"cpu": "100", "memory": "100Gi", "nodes": 0}}
+	pool["status"].(map[string]any)["resources"] = map[string]any{"cpu": "37", "memory": "12Gi"}
+	limited := s.objects["/apis/karpenter.sh/v1/nodepools/pool-01"].(map[string]any)
+	limited["spec"] = map[string]any{"limits": map[string]any{"cpu": "100", "memory": "100Gi"}}
+	limited["status"].(map[string]any)["resources"] = map[string]any{"cpu": "37", "memory": "51Gi"}
+	claim := s.objects["/apis/karpenter.sh/v1/nodeclaims/pool-00-1"].(map[string]any)
+	claim["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Drifted", "status": "True"}}}
+	got := plumbline(t, "status", "prod", "--all", "--kubeconfig", kubeconfig).out
+	for _, row := range []string{"pool-00   True        2         1          0   100% of 0 nodes   2d", "pool-01   True        2         0          0   51% of 100Gi memory   <unknown>", "pool-10   True"} {
+		if !strings.Contains(strings.Join(strings.Fields(got), " "), strings.Join(strings.Fields(row), " ")) {
+			t.Errorf("no row %q in\n%s", row, got)
+		}
+	}
+	if strings.Contains(got, "more:") {
+		t.Errorf("not all:\n%s", got)
 	}
 }
