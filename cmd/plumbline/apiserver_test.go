@@ -22,6 +22,8 @@ type apiServer struct {
 	t *testing.T
 	// objects by path, such as /apis/plumbline.dev/v1alpha1/namespaces/fleet/nodesyncs/prod
 	objects map[string]any
+	// texts are answers that are no objects, by path.
+	texts map[string]string
 	// refused are answered with a status, by the path's beginning.
 	refused map[string]int
 	// patched, if set, is called after each patch.
@@ -42,7 +44,7 @@ const syncPath = "/apis/plumbline.dev/v1alpha1/namespaces/fleet/nodesyncs/"
 // with a kubeconfig whose namespace is fleet.
 func serve(t *testing.T, syncs ...*v1alpha1.NodeSync) (*apiServer, string) {
 	t.Helper()
-	s := &apiServer{t: t, objects: map[string]any{}, refused: map[string]int{}}
+	s := &apiServer{t: t, objects: map[string]any{}, texts: map[string]string{}, refused: map[string]int{}}
 	for _, sync := range syncs {
 		s.objects[strings.Replace(syncPath, "fleet", sync.Namespace, 1)+sync.Name] = sync
 	}
@@ -80,12 +82,16 @@ func served() map[string][]metav1.APIResource {
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
+	s.asked = append(s.asked, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
 	for path, status := range s.refused {
 		if strings.HasPrefix(r.URL.Path, path) {
 			s.fail(w, status, map[int]metav1.StatusReason{401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden}[status])
 			return
 		}
+	}
+	if text, ok := s.texts[r.URL.Path]; ok {
+		fmt.Fprint(w, text)
+		return
 	}
 	if found := discover(r.URL.Path); found != nil {
 		s.answer(w, found)
