@@ -65,7 +65,7 @@ func TestHelp(t *testing.T) {
 		"plumbline vendor":     {"reach no registry", "--write", "--to", "--from", "docker login"},
 		"plumbline get":        {"List NodeSyncs", "--all-namespaces", "-A", "--watch", "jsonpath"},
 		"plumbline status":     {"stages", "removals", "--watch", "Exit codes"},
-		"plumbline tree":       {"NodeClaims", "Nodes"},
+		"plumbline tree":       {"NodeClaims", "its Node,"},
 		"plumbline events":     {"has reported", "repaired"},
 		"plumbline logs":       {"daemon", "--follow", "--since"},
 		"plumbline reconcile":  {"now", "--wait", "never stops the daemon"},
