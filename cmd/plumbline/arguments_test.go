@@ -10,6 +10,7 @@ import (
 )
 
 func TestWrongArguments(t *testing.T) {
+	kubeconfig, _ := unreachable(t)
 	cases := map[string]struct {
 		args []string
 		says string
@@ -22,8 +23,8 @@ func TestWrongArguments(t *testing.T) {
 		"plan of two":             {[]string{"plan", "a", "b"}, "accepts 1 arg(s), received 2"},
 		"status without a name":   {[]string{"status"}, "requires at least 1 arg(s), only received 0\nUsage: plumbline status NODESYNC..."},
 		"a name and all":          {[]string{"get", "prod", "-A"}, "a name and --all-namespaces do not go together"},
-		"another kind":            {[]string{"status", "pod/web"}, "pod/web is no name of a NodeSync: give NAME or nodesync/NAME"},
-		"a kind and no name":      {[]string{"suspend", "nodesync/"}, "nodesync/ names no NodeSync"},
+		"another kind":            {[]string{"status", "pod/web", "--kubeconfig", kubeconfig}, "pod/web is no name of a NodeSync: give NAME or nodesync/NAME"},
+		"a kind and no name":      {[]string{"suspend", "nodesync/", "--kubeconfig", kubeconfig}, "nodesync/ names no NodeSync"},
 		"to watch JSON":           {[]string{"get", "--watch", "-o", "json"}, "--watch prints a table"},
 		"to watch a name in all":  {[]string{"get", "--watch", "-A", "prod"}, "a name and --all-namespaces do not go together"},
 		"a template that is none": {[]string{"get", "-o", "jsonpath={.items"}, "unclosed action"},

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,17 +26,20 @@ type cluster struct {
 	settled   bool
 }
 
+// nowhere is the server of client-go where nothing names one.
+const nowhere = "http://localhost:8080"
+
 // connect finds the cluster of the kubeconfig flags. It asks nothing yet.
 func connect(kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
+	loader := kubeconfig.ToRawKubeConfigLoader()
 	config, err := kubeconfig.ToRESTConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		looked := kubeconfig.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence()
-		return nil, fmt.Errorf("no kubeconfig: looked for %s: give one with --kubeconfig or KUBECONFIG", strings.Join(looked, ", "))
-	}
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster (--kubeconfig, --context): %w", err)
 	}
-	namespace, _, err := kubeconfig.ToRawKubeConfigLoader().Namespace()
+	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == nowhere {
+		return nil, fmt.Errorf("no kubeconfig: looked for %s; give one with --kubeconfig or KUBECONFIG", strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
+	}
+	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("read the namespace of the kubeconfig's context: %w", err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -64,5 +65,18 @@ func TestNoKubeconfig(t *testing.T) {
 				t.Errorf("code %d, says %q", got.code, got.err)
 			}
 		})
+	}
+}
+
+// TestWithoutAKubeconfig: the files that were looked for are named, and localhost is not asked.
+func TestWithoutAKubeconfig(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	absent := filepath.Join(dir, "absent äö")
+	t.Setenv("KUBECONFIG", absent)
+	for _, args := range [][]string{{"get"}, {"status", "prod"}, {"plan", "prod"}, {"tree", "prod"}} {
+		if got := plumbline(t, args...); got.code != exitFailed || got.err != "plumbline: no kubeconfig: looked for "+absent+"; give one with --kubeconfig or KUBECONFIG\n" {
+			t.Errorf("%v: code %d: %s", args, got.code, got.err)
+		}
 	}
 }

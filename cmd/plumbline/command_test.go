@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens")
@@ -61,13 +63,16 @@ func TestExitCode(t *testing.T) {
 		code int
 		says string
 	}{
-		"done":             {nil, 0, ""},
-		"an error":         {errors.New("no route"), 1, "plumbline: no route\n"},
-		"changes":          {&exitError{code: exitChanges}, 2, ""},
-		"held":             {&exitError{code: exitHeld}, 3, ""},
-		"over the time":    {&exitError{code: exitStalled, message: "not done"}, 4, "not done\n"},
-		"interrupted":      {fmt.Errorf("read: %w", context.Canceled), 1, "plumbline: stopped\n"},
-		"wrapped, changes": {errors.Join(&exitError{code: exitChanges}), 2, ""},
+		"done":                {nil, 0, ""},
+		"an error":            {errors.New("no route"), 1, "plumbline: no route\n"},
+		"changes":             {&exitError{code: exitChanges}, 2, ""},
+		"held":                {&exitError{code: exitHeld}, 3, ""},
+		"over the time":       {&exitError{code: exitStalled, message: "not done"}, 4, "not done\n"},
+		"interrupted":         {fmt.Errorf("read: %w", context.Canceled), 1, "plumbline: stopped\n"},
+		"a mistake":           {render.Errors{{File: "a.yaml", Line: 1, Message: "b"}}, 1, "plumbline: a.yaml:1: b\n"},
+		"mistakes":            {render.Errors{{File: "a.yaml", Line: 1, Message: "b"}, {File: "a.yaml", Line: 2, Message: "c"}, {File: "d.yaml", Message: "e"}}, 1, "a.yaml:1: b\na.yaml:2: c\nd.yaml: e\nplumbline: 3 errors in 2 files\n"},
+		"mistakes, and where": {fmt.Errorf("plan: %w", render.Errors{{File: "a.yaml", Line: 1, Message: "b"}}), 1, "plumbline: plan: a.yaml:1: b\n"},
+		"wrapped, changes":    {errors.Join(&exitError{code: exitChanges}), 2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var errs bytes.Buffer

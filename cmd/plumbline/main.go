@@ -9,9 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // version is set by the build.
@@ -47,6 +49,25 @@ func exitCode(err error, out io.Writer) int {
 		fmt.Fprintln(out, "plumbline: stopped")
 		return exitFailed
 	}
-	fmt.Fprintln(out, "plumbline: "+redact.Visible(err.Error()))
+	fmt.Fprintln(out, redact.Visible(inWords(err)))
 	return exitFailed
+}
+
+// inWords says what is wrong: of a commit each mistake once, and how many there are.
+func inWords(err error) string {
+	var mistakes render.Errors
+	if !errors.As(err, &mistakes) || mistakes.Error() != err.Error() {
+		return "plumbline: " + err.Error()
+	}
+	if len(mistakes) == 1 {
+		return "plumbline: " + mistakes[0].Error()
+	}
+	var text strings.Builder
+	files := map[string]bool{}
+	for _, one := range mistakes {
+		fmt.Fprintln(&text, one.Error())
+		files[one.File] = true
+	}
+	fmt.Fprintf(&text, "plumbline: %d errors in %d files", len(mistakes), len(files))
+	return text.String()
 }

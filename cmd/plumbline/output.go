@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -24,30 +25,46 @@ const (
 	formatTable format = "table"
 	formatJSON  format = "json"
 	formatYAML  format = "yaml"
+	// formatMarkdown is for comments on pull requests, where a command has it.
+	formatMarkdown format = "markdown"
 )
 
-// String, Set and Type make a format a flag.
-func (f *format) String() string { return string(*f) }
+// formatFlag is -o, which takes one of some formats.
+type formatFlag struct {
+	format *format
+	of     []string
+}
+
+// String, Set and Type make it a flag.
+func (f formatFlag) String() string {
+	if f.format == nil {
+		return "" // pflag makes one to look at its default
+	}
+	return string(*f.format)
+}
 
 // Set takes one of the formats' names.
-func (f *format) Set(value string) error {
-	switch format(value) {
-	case formatTable, formatJSON, formatYAML:
-		*f = format(value)
-		return nil
+func (f formatFlag) Set(value string) error {
+	if !slices.Contains(f.of, value) {
+		return fmt.Errorf("%q is none of %s", value, strings.Join(f.of, ", "))
 	}
-	return fmt.Errorf("%q is none of table, json, yaml", value)
+	*f.format = format(value)
+	return nil
 }
 
 // Type names the values in help texts.
-func (f *format) Type() string { return "table|json|yaml" }
+func (f formatFlag) Type() string { return strings.Join(f.of, "|") }
 
-// addOutput gives a command the flag -o.
-func addOutput(cmd *cobra.Command) *format {
+// addOutput gives a command the flag -o, with the formats that it has beside those of all.
+func addOutput(cmd *cobra.Command, more ...format) *format {
 	f := formatTable
-	cmd.Flags().VarP(&f, "output", "o", "how to print")
+	of := []string{string(formatTable), string(formatJSON), string(formatYAML)}
+	for _, one := range more {
+		of = append(of, string(one))
+	}
+	cmd.Flags().VarP(formatFlag{&f, of}, "output", "o", "how to print")
 	// The flag exists: it was added in the line before.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(of, cobra.ShellCompDirectiveNoFileComp))
 	return &f
 }
 
@@ -58,7 +75,7 @@ func (f format) write(out io.Writer, value any, people func(io.Writer) error) er
 		return writeJSON(out, value, redact.VisibleJSON)
 	case formatYAML:
 		return writeYAML(out, value)
-	case formatTable:
+	case formatTable, formatMarkdown:
 	}
 	return people(&visibleWriter{out})
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
@@ -44,7 +42,7 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system",
 		Args:    cobra.ExactArgs(1),
 	}
-	output := addOutput(cmd)
+	output := addOutput(cmd, formatMarkdown)
 	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are not in the repository")
 	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
 	cmd.ValidArgsFunction = completeFolders(completeNodeSyncs(kubeconfig, 1))
@@ -58,7 +56,11 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 			return err
 		}
 		report := newPlanReport(made)
-		if err := output.write(cmd.OutOrStdout(), report, func(out io.Writer) error { return report.print(out) }); err != nil {
+		people := report.print
+		if *output == formatMarkdown {
+			people = report.printMarkdown
+		}
+		if err := output.write(cmd.OutOrStdout(), report, people); err != nil {
 			return err
 		}
 		return report.exit()
@@ -180,82 +182,4 @@ func newPlanReport(p *planned) planReport {
 		}
 	}
 	return r
-}
-
-// print shows the Plan to people.
-func (r planReport) print(out io.Writer) error {
-	r.printRefusals(out)
-	if r.Adoption != nil {
-		r.Adoption.printPlanned(out)
-	}
-	if r.Charts != "" {
-		fmt.Fprintln(out, redact.Visible(r.Charts))
-	}
-	if r.Upgrade != nil {
-		r.Upgrade.print(out)
-	} else if len(r.Changes)+len(r.Removals) == 0 && r.Adoption == nil && r.Stopped == "" && r.Charts == "" {
-		fmt.Fprintln(out, "no change")
-	}
-	if len(r.Changes) > 0 {
-		t := newTable(out, "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
-		for _, c := range r.Changes {
-			t.AppendRow([]any{c.Action, c.Object, c.Effect, c.nodes(), c.what()})
-		}
-		t.Render()
-	}
-	for _, removal := range r.Removals {
-		word := "Remove"
-		if removal.Held {
-			word = "Held"
-		}
-		fmt.Fprintf(out, "%s %s: %d nodes %s\n", word, removal.Object, removal.Nodes, removal.Message)
-	}
-	for _, warning := range r.Warnings {
-		fmt.Fprintln(out, "warning: "+redact.Visible(warning))
-	}
-	return nil
-}
-
-// printRefusals says what the daemon does not do, and why.
-func (r planReport) printRefusals(out io.Writer) {
-	refused := func(why string) string {
-		return redact.Visible(strings.TrimPrefix(strings.TrimPrefix(why, "refused: "), "refused, "))
-	}
-	switch {
-	case r.Waits:
-		fmt.Fprintln(out, "waits: "+redact.Visible(strings.TrimPrefix(r.Stopped, "waiting for ")))
-	case r.Stopped != "":
-		fmt.Fprintln(out, "refused as a whole: "+refused(r.Stopped))
-	}
-	if r.ChartsRefused != "" {
-		fmt.Fprintln(out, "the charts are not changed: "+refused(r.ChartsRefused))
-	}
-}
-
-// nodes says on how many nodes the effect is.
-func (c changeReport) nodes() any {
-	if c.UpTo {
-		return fmt.Sprintf("up to %d", c.Nodes)
-	}
-	return c.Nodes
-}
-
-// what sums a change up on one line.
-func (c changeReport) what() string {
-	if c.Message != "" || len(c.Fields) == 0 {
-		return oneLine(c.Message)
-	}
-	first := c.Fields[0]
-	text := fmt.Sprintf("%s: %s → %s", first.Path, orNothing(first.From), orNothing(first.To))
-	if more := len(c.Fields) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return oneLine(text)
-}
-
-func orNothing(value string) string {
-	if value == "" {
-		return "–"
-	}
-	return value
 }

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/redact"
+)
+
+// mostFields is how many fields of one object are listed.
+const mostFields = 20
+
+// print shows the Plan to people.
+func (r planReport) print(out io.Writer) error {
+	r.printRefusals(out)
+	r.printCharts(out)
+	paint := paintOn(out)
+	before := ""
+	if t := r.table(out, paint, oneLine); t.Length() > 0 {
+		t.Render()
+		before = "\n"
+	}
+	r.printFields(out, paint)
+	for _, warning := range r.Warnings {
+		fmt.Fprintln(out, "warning: "+redact.Visible(warning))
+	}
+	if summary := r.summary(); summary != "" {
+		fmt.Fprintln(out, before+summary)
+	}
+	return nil
+}
+
+// printMarkdown shows the Plan in a comment on a pull request.
+func (r planReport) printMarkdown(out io.Writer) error {
+	if r.Revision != "" {
+		fmt.Fprintf(out, "**plumbline plan** of `%s`\n\n", redact.Visible(r.Revision))
+	}
+	var first strings.Builder
+	r.printRefusals(&first)
+	r.printCharts(&first)
+	if first.Len() > 0 {
+		fmt.Fprintf(out, "```\n%s```\n\n", strings.ReplaceAll(first.String(), "```", "\u02cb\u02cb\u02cb"))
+	}
+	if t := r.table(out, plain, code); t.Length() > 0 {
+		t.RenderMarkdown()
+		fmt.Fprintln(out)
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(out, "- warning: %s\n", code(warning))
+	}
+	if summary := r.summary(); summary != "" {
+		fmt.Fprintf(out, "\n%s\n", summary)
+	}
+	return nil
+}
+
+// code is text of a commit in a comment, where it is neither a link nor a mention.
+func code(words string) string {
+	if words == "" {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(oneLine(words), "`", "'") + "`"
+}
+
+// printCharts says what becomes of Karpenter's charts.
+func (r planReport) printCharts(out io.Writer) {
+	if r.Adoption != nil {
+		r.Adoption.printPlanned(out)
+	}
+	if r.Charts != "" {
+		fmt.Fprintln(out, redact.Visible(r.Charts))
+	}
+	if r.Upgrade != nil {
+		r.Upgrade.print(out)
+	}
+}
+
+// table has a row for each change and each removal.
+func (r planReport) table(out io.Writer, paint painter, quote func(string) string) table.Writer {
+	t := newTable(painted(out), "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
+	for _, c := range r.Changes {
+		t.AppendRow([]any{paint(string(c.Action), colourOf(c.Action)), redact.Visible(c.Object), c.Effect, c.nodes(), quote(c.what())})
+	}
+	for _, removal := range r.Removals {
+		action, colour := "Remove", text.FgRed
+		if removal.Held {
+			action, colour = string(plan.Hold), colourOf(plan.Hold)
+		}
+		t.AppendRow([]any{paint(action, colour), redact.Visible(removal.Object), plan.EffectDrain, removal.Nodes, quote(removal.Message)})
+	}
+	return t
+}
+
+// printFields lists the fields of what changes in more than one.
+func (r planReport) printFields(out io.Writer, paint painter) {
+	out = painted(out)
+	for _, c := range r.Changes {
+		if len(c.Fields) < 2 {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s\n", redact.Visible(c.Object))
+		for _, field := range c.Fields[:min(mostFields, len(c.Fields))] {
+			from, to := redact.Visible(orNothing(field.From)), redact.Visible(orNothing(field.To))
+			fmt.Fprintf(out, "  %s: %s → %s\n", redact.Visible(field.Path), paint(from, text.FgRed), paint(to, text.FgGreen))
+		}
+		if more := len(c.Fields) - mostFields; more > 0 {
+			fmt.Fprintf(out, "  and %d more (-o json has all)\n", more)
+		}
+	}
+}
+
+// summary counts what is done, in one line; empty where something else has said what becomes of the
+// commit.
+func (r planReport) summary() string {
+	counts := map[plan.Action]int{}
+	nodes, most := 0, false
+	for _, c := range r.Changes {
+		counts[c.Action]++
+		if c.Action != plan.Hold && (c.Effect == plan.EffectReplace || c.Effect == plan.EffectDrain) {
+			nodes, most = nodes+c.Nodes, most || c.UpTo
+		}
+	}
+	removed := 0
+	for _, removal := range r.Removals {
+		if removal.Held {
+			counts[plan.Hold]++
+			continue
+		}
+		removed, nodes = removed+1, nodes+removal.Nodes
+	}
+	var words []string
+	say := func(n int, what string) {
+		if n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	say(counts[plan.Create], "to create")
+	say(counts[plan.Update], "to change")
+	say(counts[plan.Adopt]+counts[plan.TakeBack], "to adopt")
+	say(removed, "to remove")
+	say(counts[plan.Hold], "held")
+	say(counts[plan.Wait], "waiting")
+	say(counts[plan.Drifted], "drifted")
+	say(counts[plan.Conflict]+counts[plan.Refuse], "refused")
+	switch {
+	case len(words) == 0 && (r.Upgrade != nil || r.Adoption != nil || r.Charts != "" || r.Stopped != ""):
+		return ""
+	case len(words) == 0:
+		return "no change"
+	}
+	upTo := ""
+	if most {
+		upTo = "up to "
+	}
+	return strings.Join(words, ", ") + fmt.Sprintf("; %s%d nodes drain or are replaced", upTo, nodes)
+}
+
+// painter colours a word on a terminal.
+type painter func(word string, colour text.Color) string
+
+func plain(word string, _ text.Color) string { return word }
+
+// paintOn colours words where they go to a terminal that takes colours (https://no-color.org).
+func paintOn(out io.Writer) painter {
+	if widthOf(out) == 0 || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return plain
+	}
+	return func(word string, colour text.Color) string { return text.Colors{colour}.Sprint(word) }
+}
+
+// painted is where coloured words go: what else is written to it was made visible before.
+func painted(out io.Writer) io.Writer {
+	if visible, ok := out.(*visibleWriter); ok {
+		return visible.Writer
+	}
+	return out
+}
+
+func colourOf(action plan.Action) text.Color {
+	switch {
+	case action == plan.Create:
+		return text.FgGreen
+	case action.Writes():
+		return text.FgYellow
+	case slices.Contains([]plan.Action{plan.Conflict, plan.Refuse}, action):
+		return text.FgRed
+	case action == plan.Hold:
+		return text.FgMagenta
+	}
+	return text.Reset
+}
+
+// printRefusals says what the daemon does not do, and why.
+func (r planReport) printRefusals(out io.Writer) {
+	refused := func(why string) string {
+		return redact.Visible(strings.TrimPrefix(strings.TrimPrefix(why, "refused: "), "refused, "))
+	}
+	switch {
+	case r.Waits:
+		fmt.Fprintln(out, "waits: "+redact.Visible(strings.TrimPrefix(r.Stopped, "waiting for ")))
+	case r.Stopped != "":
+		fmt.Fprintln(out, "refused as a whole: "+refused(r.Stopped))
+	}
+	if r.ChartsRefused != "" {
+		fmt.Fprintln(out, "the charts are not changed: "+refused(r.ChartsRefused))
+	}
+}
+
+// nodes says on how many nodes the effect is.
+func (c changeReport) nodes() any {
+	if c.UpTo {
+		return fmt.Sprintf("up to %d", c.Nodes)
+	}
+	return c.Nodes
+}
+
+// what sums a change up on one line.
+func (c changeReport) what() string {
+	if c.Message != "" || len(c.Fields) == 0 {
+		return c.Message
+	}
+	first := c.Fields[0]
+	text := fmt.Sprintf("%s: %s → %s", first.Path, orNothing(first.From), orNothing(first.To))
+	if more := len(c.Fields) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func orNothing(value string) string {
+	if value == "" {
+		return "–"
+	}
+	return value
+}
