@@ -150,6 +150,9 @@ func nextOfDeletion(sync *v1alpha1.NodeSync) string {
 func nextOfRemoval(removals []v1alpha1.Removal) string {
 	for _, r := range removals {
 		of := r.Kind + "/" + r.Name
+		if r.Kind == render.EC2NodeClass && r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone {
+			return "deletes " + of + " once no NodePool and no NodeClaim names it"
+		}
 		switch r.Phase {
 		case v1alpha1.RemovalPacing:
 			return "ends the NodeClaims of " + of + " once all arrivals are Ready, the controller runs and EC2 can be asked"

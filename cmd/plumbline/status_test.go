@@ -157,3 +157,12 @@ func TestStatusOfPools(t *testing.T) {
 		t.Errorf("not all:\n%s", got)
 	}
 }
+
+// TestNextOfAClass: a class has no nodes to drain, and goes when nothing names it.
+func TestNextOfAClass(t *testing.T) {
+	sync := verdicts()["removing"]
+	sync.Status.Removals[0].Kind = "EC2NodeClass"
+	if got, want := nextOf(sync), "deletes EC2NodeClass/old-0 once no NodePool and no NodeClaim names it"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
