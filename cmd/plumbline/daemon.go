@@ -167,6 +167,7 @@ func newManager(config *rest.Config, lease resourcelock.Interface, objects cache
 		HealthProbeBindAddress:              o.healthAddr,
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionID:                    leaseName,
+		EventBroadcaster:                    newBroadcaster(), //nolint:staticcheck // it lives as long as the process
 		LeaderElectionNamespace:             o.namespace,
 		LeaderElectionResourceLockInterface: lease,
 		LeaderElectionReleaseOnCancel:       true,
