@@ -62,9 +62,33 @@ func Of(cluster Cluster, values map[string]any, at string) []*Error {
 	env, _ := inner(values, "controller")["env"].([]any)
 	for i, one := range env {
 		variable, _ := one.(map[string]any)
-		f.variable(i, variable, map[string]field{"CLUSTER_NAME": name, "AWS_REGION": region, "AWS_DEFAULT_REGION": region, "INTERRUPTION_QUEUE": queue})
+		f.variable(i, variable, variables(cluster))
 	}
 	return f.found
+}
+
+// Variable compares a variable of the controller's pods, as a chart has rendered it, which what
+// names, with the cluster; nil where they agree, or where it is none of the cluster's. A nil value
+// is one by reference.
+func Variable(cluster Cluster, what, name string, value *string) *Error {
+	of := variables(cluster)[name]
+	if of.want == "" || value != nil && *value == of.want {
+		return nil
+	}
+	given := "given by reference"
+	if value != nil {
+		given = *value
+	}
+	return &Error{What: what, Given: given, Field: of.name, Want: of.want, Why: of.why, Remedy: "have the chart take it from its values"}
+}
+
+// variables are the controller's that say which cluster it is for.
+func variables(cluster Cluster) map[string]field {
+	region := field{"cluster.region", cluster.Region, whyPlace}
+	return map[string]field{
+		"CLUSTER_NAME": {"cluster.name", cluster.Name, whyName}, "AWS_REGION": region, "AWS_DEFAULT_REGION": region,
+		"INTERRUPTION_QUEUE": {"cluster.interruptionQueue", cluster.InterruptionQueue, whyElse},
+	}
 }
 
 // field is a field of plumbline.yaml.

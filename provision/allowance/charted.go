@@ -22,6 +22,8 @@ type Charted struct {
 	Fingerprints map[string]map[string]string `json:"fingerprints"`
 	// Objects are the names in the main chart, by kind.
 	Objects map[string][]string `json:"objects"`
+	// Variables are those of the controller, by name.
+	Variables []string `json:"variables"`
 	// Rights are what each role gives, by its kind and name: see Rights.
 	Rights map[string][]string `json:"rights"`
 }

@@ -8,6 +8,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/plumbline-dev/plumbline/contradiction"
 )
 
 // dnsNamespace is where the charts put a Role for the cluster's DNS, wherever
@@ -24,7 +26,9 @@ type Rendered struct {
 	// CRDs says that it is the CRD chart, and InGit that a commit can change it.
 	CRDs, InGit bool
 	// Digest of the chart, or its beginning; empty where it is not known.
-	Digest  string
+	Digest string
+	// Cluster is what the controller is to run for; what is empty contradicts nothing.
+	Cluster contradiction.Cluster
 	Objects []*unstructured.Unstructured
 }
 

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+
+	"github.com/plumbline-dev/plumbline/contradiction"
 )
 
 // deployment looks at the pods that the Deployment makes.
@@ -21,6 +23,9 @@ func (c *check) deployment() error {
 		return err
 	}
 	c.number(&deployment.Spec)
+	if deployment.Spec.Paused {
+		c.refuse("is paused, so that no change of it is ever rolled out")
+	}
 	template := &deployment.Spec.Template
 	c.standard(&template.ObjectMeta, &template.Spec)
 	c.identity(&template.Spec)
@@ -35,10 +40,17 @@ func (c *check) deployment() error {
 // need, and all but one of them only wait.
 const mostReplicas = 10
 
+// messages is the file in which a container may leave a message: the kubelet puts what is in it into
+// the status of the pod, which more people may read than the file.
+const messages = "/dev/termination-log"
+
 // number checks how many pods there are.
 func (c *check) number(spec *appsv1.DeploymentSpec) {
 	if spec.Replicas != nil && *spec.Replicas > mostReplicas {
 		c.unless("replicas", fmt.Sprintf("has %d replicas, and %d are the most", *spec.Replicas, mostReplicas))
+	}
+	if spec.Replicas != nil && *spec.Replicas < 1 {
+		c.unless("replicas", "has no replica, so that no NodeSync gets nodes")
 	}
 	if update := spec.Strategy.RollingUpdate; update != nil && update.MaxSurge != nil {
 		if surge, err := intstr.GetScaledValueFromIntOrPercent(update.MaxSurge, mostReplicas, true); err != nil || surge > mostReplicas {
@@ -153,6 +165,9 @@ func (c *check) container(container *corev1.Container) {
 	if len(container.Command)+len(container.Args) > 0 || container.Lifecycle != nil {
 		c.refuse("runs another command than its image's")
 	}
+	if path := container.TerminationMessagePath; path != "" && path != messages {
+		c.refuse("has the file %s shown in the status of its pods", path)
+	}
 	for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe, container.StartupProbe} {
 		if probe != nil && !asksItself(&probe.ProbeHandler) {
 			c.refuse("has a probe that is more than an HTTP request to its own port")
@@ -172,17 +187,37 @@ func (c *check) container(container *corev1.Container) {
 	}
 }
 
-// variables checks that none reads another object, or leads the controller elsewhere.
+// variables checks that none reads another object, leads the controller elsewhere, or has it run
+// for another cluster. A chart in Git sets none that neither a released chart has nor a value could.
 func (c *check) variables(all []corev1.EnvVar) {
 	for _, variable := range all {
 		at := variableAt(variable.Name)
 		from := variable.ValueFrom
+		value := &variable.Value
+		if from != nil {
+			value = nil
+		}
+		if wrong := contradiction.Variable(c.rendered.Cluster, "the variable "+variable.Name, variable.Name, value); wrong != nil {
+			c.refuse("has another cluster: %v", wrong)
+		}
 		reads := from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil || from.FileKeyRef != nil)
-		if _, isOpen := open[at]; reads || !isOpen && leads(variable.Name) {
+		wants, isOpen := open[at]
+		switch {
+		case reads || !isOpen && leads(variable.Name):
 			c.unless(at, "has the variable "+variable.Name+", which "+whyVariables)
+		case !c.rendered.InGit || from != nil:
+		case isOpen && !wants.fits(variable.Value):
+			c.unless(at, "has the variable "+variable.Name+", which is not "+wants.is)
+		case !isOpen && variable.Name != awsFeatureGates && !slices.Contains(c.charts.Variables, variable.Name):
+			c.unless(at, "has the variable "+variable.Name+", which no released chart has")
+		case !isOpen && !known.fits(variable.Value):
+			c.unless(at, "has the variable "+variable.Name+", which is not "+known.is)
 		}
 	}
 }
+
+// known is what the charts' own variables are that no value sets by their name.
+var known = pattern("a word, a number or a list of Name=true", `[A-Za-z0-9._:=,+/-]*`)
 
 // asksItself says that a probe is what those of Karpenter's charts are: the kubelet, which
 // is in the node's network, would ask any host.

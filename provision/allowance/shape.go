@@ -119,7 +119,7 @@ func isBundle(s string) bool {
 var whole = text("a whole number", func(s string) bool { n, err := strconv.ParseInt(s, 10, 32); return err == nil && n >= 0 })
 
 // few is how many pods there may be.
-var few = text(fmt.Sprintf("a whole number up to %d", mostReplicas), func(s string) bool {
+var few = text(fmt.Sprintf("a whole number from 1 to %d", mostReplicas), func(s string) bool {
 	n, err := strconv.ParseInt(s, 10, 32)
-	return err == nil && n >= 0 && n <= mostReplicas
+	return err == nil && n >= 1 && n <= mostReplicas
 })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/plumbline-dev/plumbline/contradiction"
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
@@ -107,9 +108,12 @@ func (s *Step) Permit(r release.Rendered) error {
 	if !ofCRDs {
 		refusals = allow.CheckInstalled(r.Version, r.Digest)
 	}
-	return allowance.Refuse(append(refusals, allow.CheckObjects(allowance.Rendered{
-		Namespace: r.Namespace, Version: r.Version, Digest: r.Digest, CRDs: ofCRDs, InGit: s.Karpenter != nil && allowance.InGit(s.Karpenter.Repository), Objects: r.Objects,
-	})...))
+	rendered := allowance.Rendered{Namespace: r.Namespace, Version: r.Version, Digest: r.Digest, CRDs: ofCRDs, Objects: r.Objects}
+	if k := s.Karpenter; k != nil {
+		rendered.InGit = allowance.InGit(k.Repository)
+		rendered.Cluster = contradiction.Cluster{Name: k.Cluster.Name, Region: k.Cluster.Region, InterruptionQueue: k.Cluster.InterruptionQueue}
+	}
+	return allowance.Refuse(append(refusals, allow.CheckObjects(rendered)...))
 }
 
 // warnOfEverything says, once for each generation of the NodeSync, that its repository

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,7 +43,7 @@ func main() {
 
 func generate(ctx context.Context) ([]byte, error) {
 	crds, fingerprints := kinds{}, map[string]map[string]string{}
-	objects, rights := map[string]map[string]bool{}, map[string]map[string]bool{}
+	objects, rights, variables := map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]bool{}
 	add := func(to map[string]map[string]bool, key, value string) {
 		if to[key] == nil {
 			to[key] = map[string]bool{}
@@ -50,8 +51,11 @@ func generate(ctx context.Context) ([]byte, error) {
 		to[key][value] = true
 	}
 	for _, version := range released {
-		found, err := open(ctx, version)
+		found, folder, err := open(ctx, version)
 		if err != nil {
+			return nil, err
+		}
+		if err := variablesOf(folder, variables); err != nil {
 			return nil, err
 		}
 		all, err := found.CRDs(ctx)
@@ -83,7 +87,7 @@ func generate(ctx context.Context) ([]byte, error) {
 	// It is rendered only where the cluster has its CRD.
 	add(objects, "ServiceMonitor", charts.ControllerChart)
 	text, err := json.MarshalIndent(allowance.Charted{
-		CRDs: slices.Sorted(maps.Keys(crds)), Kinds: crds.defined(), Fingerprints: fingerprints, Objects: sorted(objects), Rights: sorted(rights),
+		CRDs: slices.Sorted(maps.Keys(crds)), Kinds: crds.defined(), Fingerprints: fingerprints, Objects: sorted(objects), Variables: slices.Sorted(maps.Keys(variables)), Rights: sorted(rights),
 	}, "", "  ")
 	return append(text, '\n'), err
 }
@@ -116,20 +120,43 @@ func sorted(sets map[string]map[string]bool) map[string][]string {
 	return lists
 }
 
-// open takes a version's charts from Go's module cache, or has them fetched there.
-func open(ctx context.Context, version string) (*charts.Charts, error) {
+// open takes a version's charts from Go's module cache, or has them fetched there. It returns their
+// folder, too.
+func open(ctx context.Context, version string) (found *charts.Charts, folder string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/aws/karpenter-provider-aws@v"+version)
 	cmd.Dir = os.TempDir() // outside of every module
 	cmd.Env = append(cmd.Environ(), "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("download Karpenter %s: %w: %s", version, err, out)
+		return nil, "", fmt.Errorf("download Karpenter %s: %w: %s", version, err, out)
 	}
 	var downloaded struct{ Dir string }
 	if err := json.Unmarshal(out, &downloaded); err != nil {
-		return nil, fmt.Errorf("download Karpenter %s: %w", version, err)
+		return nil, "", fmt.Errorf("download Karpenter %s: %w", version, err)
 	}
-	return charts.FromFolder(filepath.Join(downloaded.Dir, "charts"))
+	folder = filepath.Join(downloaded.Dir, "charts")
+	found, err = charts.FromFolder(folder)
+	return found, folder, err
+}
+
+// variable is a variable of the controller in the template of its Deployment, whatever value it
+// takes to have it rendered.
+var variable = regexp.MustCompile(`(?m)^\s*- name: ([A-Z][A-Z0-9_]*)$`)
+
+// variablesOf adds the names of the controller's variables in a folder with charts.
+func variablesOf(folder string, names map[string]bool) error {
+	text, err := os.ReadFile(filepath.Join(folder, charts.ControllerChart, "templates", "deployment.yaml"))
+	if err != nil {
+		return fmt.Errorf("read the controller's Deployment: %w", err)
+	}
+	found := variable.FindAllSubmatch(text, -1)
+	if len(found) == 0 {
+		return fmt.Errorf("the controller's Deployment in %s has no variables", folder)
+	}
+	for _, one := range found {
+		names[string(one[1])] = true
+	}
+	return nil
 }
 
 // rulesOf are the rights that a role gives; none of anything else.

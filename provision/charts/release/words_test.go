@@ -26,7 +26,7 @@ func everyRender() map[string]func(*bed) error {
 			_, err := b.controller()
 			return err
 		},
-		"rehearse": func(b *bed) error { return b.installer.Rehearse(b.Context(), b.charts, b.want) },
+		"rehearse":  func(b *bed) error { return b.installer.Rehearse(b.Context(), b.charts, b.want) },
 		"permitted": func(b *bed) error { return b.installer.Permitted(b.Context(), b.charts, b.want) },
 		"offline": func(b *bed) error {
 			_, err := b.charts.Controller(b.Context(), b.want.Installation)

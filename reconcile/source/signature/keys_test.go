@@ -51,6 +51,7 @@ func TestSecretsWithoutAKey(t *testing.T) {
 		"no principals":     {data: map[string]string{"allowed_signers": "hunter2"}, want: "is no allowed signer"},
 		"an authority":      {data: map[string]string{"allowed_signers": "a cert-authority " + bob}, want: "is an authority of certificates"},
 		"an unknown option": {data: map[string]string{"allowed_signers": "a hunter2 " + bob}, want: "has an option that is not known"},
+		"a time twice":      {data: map[string]string{"allowed_signers": `a valid-before="20260101",Valid-Before="20990101" ` + bob}, want: "has the option valid-before twice"},
 		"a strange time":    {data: map[string]string{"allowed_signers": `a valid-before="hunter2" ` + bob}, want: "has a time that is not"},
 	}
 	for name, c := range cases {

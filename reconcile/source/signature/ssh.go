@@ -85,7 +85,13 @@ func parseSSH(entry, line string, f form) (sshKey, error) {
 		return k, fmt.Errorf("is an RSA key of %d bits, and %d are the least", bits, leastRSA)
 	}
 	k.key = key
+	seen := map[string]bool{}
 	for _, option := range options {
+		name, _, _ := strings.Cut(strings.ToLower(option), "=")
+		if seen[name] && f == allowedSigner {
+			return k, fmt.Errorf("has the option %s twice", name)
+		}
+		seen[name] = true
 		if err := k.limit(option, f); err != nil {
 			return k, err
 		}

@@ -1,0 +1,65 @@
+package allowance
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/contradiction"
+)
+
+// TestVariablesOfAChart: whatever chart it is, the controller runs for the cluster of plumbline.yaml,
+// and a chart in Git has it read only what a released one or a value could.
+func TestVariablesOfAChart(t *testing.T) {
+	const deployment, container = "Deployment karpenter", "/spec/template/spec/containers/0"
+	set := func(variable string) string {
+		return "[{op: add, path: " + container + "/env/0, value: " + variable + "}]"
+	}
+	real := realChart(t, nil)
+	for name, c := range map[string]struct {
+		patch string
+		// anyChart says that it is refused of released charts, too.
+		anyChart bool
+		// want is in the error, entry is what allows it; empty where nothing does.
+		want, entry string
+	}{
+		"another cluster":                {set("{name: CLUSTER_NAME, value: victim}"), true, `the variable CLUSTER_NAME is "victim" and cluster.name is "any"`, ""},
+		"no cluster":                     {set("{name: CLUSTER_NAME}"), true, `CLUSTER_NAME is ""`, ""},
+		"a cluster by reference":         {set("{name: CLUSTER_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}"), true, `CLUSTER_NAME is "given by reference"`, ""},
+		"another region":                 {set("{name: AWS_REGION, value: us-east-1}"), true, "where plumbline does not look for them", ""},
+		"another queue":                  {set("{name: INTERRUPTION_QUEUE, value: other}"), true, "both cannot hold", ""},
+		"no number of replicas":          {"[{op: add, path: /spec/replicas, value: 0}]", true, "no replica", "replicas"},
+		"paused":                         {"[{op: add, path: /spec/paused, value: true}]", true, "is paused", ""},
+		"a file in the status":           {"[{op: add, path: " + container + "/terminationMessagePath, value: /var/run/secrets/token}]", true, "shown in the status", ""},
+		"the usual file":                 {"[{op: add, path: " + container + "/terminationMessagePath, value: /dev/termination-log}]", false, "", ""},
+		"an endpoint of the wrong shape": {set("{name: CLUSTER_ENDPOINT, value: 'a b'}"), false, "which is not a URL", "controller.env[CLUSTER_ENDPOINT]"},
+		"another variable's value":       {set("{name: LOG_LEVEL, value: $(TOKEN)}"), false, "which is not one of", "controller.env[LOG_LEVEL]"},
+		"that of one of the charts'":     {set("{name: METRICS_PORT, value: $(TOKEN)}"), false, "which is not a word", "controller.env[METRICS_PORT]"},
+		"a variable of no chart":         {set("{name: DISABLE_LEADER_ELECTION, value: 'true'}"), false, "no released chart has", "controller.env[DISABLE_LEADER_ELECTION]"},
+		"a role":                         {set("{name: ASSUME_ROLE_ARN, value: x}"), false, "no released chart has", "controller.env[ASSUME_ROLE_ARN]"},
+		"a value that is open":           {set("{name: BATCH_MAX_DURATION, value: 10s}"), false, "", ""},
+		"the same cluster once more":     {set("{name: CLUSTER_NAME, value: any}"), false, "", ""},
+	} {
+		for _, inGit := range []bool{true, false} {
+			r := Rendered{
+				Namespace: "kube-system", Version: "1.14.1", InGit: inGit, Objects: patched(t, real, deployment, c.patch),
+				Cluster: contradiction.Cluster{Name: "any", Region: "any", InterruptionQueue: "queue"},
+			}
+			err := Refuse(Allowance{}.CheckObjects(r))
+			if c.want == "" || !inGit && !c.anyChart {
+				if err != nil {
+					t.Errorf("%s, in Git %t: %v", name, inGit, err)
+				}
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, in Git %t: %v, want %q", name, inGit, err, c.want)
+			}
+			if c.entry == "" {
+				continue
+			}
+			if left := (Allowance{Values: []string{c.entry}}).CheckObjects(r); len(left) > 0 {
+				t.Errorf("%s, in Git %t, allowed: %v", name, inGit, Refuse(left))
+			}
+		}
+	}
+}
