@@ -62,3 +62,40 @@ func TestAReleaseUninstalledByHand(t *testing.T) {
 		})
 	}
 }
+
+// TestCRDsNeverGoBackWithoutTheirRelease: the controller went back to an older version, over CRDs that
+// are newer, and somebody has uninstalled their release.
+func TestCRDsNeverGoBackWithoutTheirRelease(t *testing.T) {
+	const newer = "1.15.0"
+	for name, c := range map[string]struct {
+		crds   string
+		status release.Status
+		asked  int
+	}{
+		"newer, and gone":      {newer, release.Absent, 0},
+		"newer, and there":     {newer, release.Deployed, 1},
+		"as in Git, and gone":  {"1.14.1", release.Absent, 1},
+		"older, and gone":      {"1.8.6", release.Absent, 1},
+		"newer, and not whole": {newer, release.Failed, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(unchanged), installtest.Installed()...)
+			b.install.Known = release.State{CRDs: release.Release{Name: charts.CRDChart, Status: c.status}, Controller: installtest.Deployed.Controller}
+			b.install.Result = release.Result{Step: release.Keep, Revision: 1, Version: "1.14.1"}
+			p := b.installing()
+			p.sync.Status.Karpenter.CRDs = &v1alpha1.ReleaseStatus{Revision: 2, Version: c.crds}
+			if err := p.installCharts(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.install.Asked[charts.CRDChart]; got != c.asked {
+				t.Errorf("Helm was asked %d times for the CRD chart, want %d", got, c.asked)
+			}
+			said := slices.ContainsFunc(p.Notes, func(n finding.Note) bool {
+				return n.Reason == "ReleaseLost" && strings.Contains(n.Message, "its CRDs are of 1.15.0, and chart karpenter-crd 1.14.1 is not installed over them")
+			})
+			if kept := c.asked == 0; said != kept || kept && p.sync.Status.Karpenter.CRDs.Version != newer {
+				t.Errorf("says %+v; the status has %+v", p.Notes, p.sync.Status.Karpenter.CRDs)
+			}
+		})
+	}
+}

@@ -19,12 +19,31 @@ func checkDefinition(object Object) []problem {
 			"%s: the name has %d characters, and no more than %d: it becomes the value of a label of each of its nodes, so that none could be launched", object.Ref, n, validation.LabelValueMaxLength)})
 	}
 	if object.Ref.Kind == NodePool {
+		found = append(found, checkClassRef(object)...)
 		found = append(found, checkSchedules(object)...)
 		found = append(found, checkRequirements(object)...)
 		found = append(found, checkInstances(object)...)
 		found = append(found, checkTogether(object)...)
 	}
 	return found
+}
+
+// autoMode is the group of the classes of EKS Auto Mode, whose nodes AWS manages by itself.
+const autoMode = "eks.amazonaws.com"
+
+// checkClassRef refuses a pool whose nodes Karpenter on AWS does not make.
+func checkClassRef(object Object) []problem {
+	const at = "spec.template.spec.nodeClassRef.group"
+	group, _, _ := unstructured.NestedString(object.Desired.Object, strings.Split(at, ".")...)
+	own, _ := KindOf(EC2NodeClass)
+	switch group {
+	case "", own.GVK.Group:
+		return nil
+	case autoMode:
+		return []problem{{at, fmt.Sprintf(
+			"%s is a pool of EKS Auto Mode (nodeClassRef.group %s), whose nodes AWS manages without Karpenter's charts: leave it to the tool that applies the rest, or name an EC2NodeClass", object.Ref, autoMode)}}
+	}
+	return []problem{{at, fmt.Sprintf("%s: nodeClassRef.group is %s, and the EC2NodeClasses of Karpenter on AWS are of %s", object.Ref, group, own.GVK.Group)}}
 }
 
 // checkSchedules parses the schedules of budgets as Karpenter does (Budget.IsActive

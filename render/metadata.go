@@ -40,9 +40,6 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 	if name, _ := metadata["name"].(string); name == "" {
 		add("metadata", "%s has no metadata.name", kind.GVK.Kind)
 	}
-	if _, given := metadata["namespace"]; given {
-		add("metadata.namespace", "%s belongs to the whole cluster: leave metadata.namespace out", kind.GVK.Kind)
-	}
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		if slices.Contains(serverFields, name) {
 			add("metadata."+name, "metadata.%s is not for Git to say: leave it out", name)
@@ -65,6 +62,18 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 		add("metadata.annotations["+SubstituteAnnotation+"]", "%s is %v, and has to be disabled or enabled", SubstituteAnnotation, value)
 	}
 	return found
+}
+
+// dropNamespace leaves the namespace out, which the API server drops of a kind that belongs to the whole
+// cluster: kustomize and templates write it on all that they make. It returns a sentence on it; empty where there was none.
+func dropNamespace(kind Kind, object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	namespace, given := metadata["namespace"]
+	if !given {
+		return ""
+	}
+	delete(metadata, "namespace")
+	return fmt.Sprintf("%s belongs to the whole cluster: metadata.namespace %v is left out", kind.GVK.Kind, namespace)
 }
 
 // dropEmpty leaves out what generators write and nobody means: nulls, and an

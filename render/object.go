@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -57,6 +58,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	}
 	dropEmpty(content)
 	content, problems := m.substitute(kind, content)
+	namespaced := dropNamespace(kind, content)
 	problems = append(problems, checkMetadata(kind, content)...)
 	problems = append(problems, checkQuantities(kind, content)...)
 	if len(problems) > 0 {
@@ -71,7 +73,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		Desired:   desired,
 		Defaulted: desired.DeepCopy(),
 	}
-	made.Warning = warnOfInstances(made)
+	made.Warning = sentences(namespaced, warnOfInstances(made))
 	problems = checkDefinition(made)
 	if m.validator != nil {
 		m.validator.Default(made.Defaulted)
@@ -85,6 +87,11 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		problems = checkReadable(made)
 	}
 	return made, problems
+}
+
+// sentences joins those that there are.
+func sentences(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(one string) bool { return one == "" }), "; ")
 }
 
 func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, []problem) {

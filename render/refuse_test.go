@@ -36,7 +36,6 @@ func TestRefused(t *testing.T) {
 		"a version to come":  {object("karpenter.sh/v2", "NodePool", ""), []string{"a.yaml:2: NodePool is not known in version v2: write karpenter.sh/v1"}},
 		"no name":            {"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  labels: {a: b}\n", []string{"a.yaml:3: NodePool has no metadata.name"}},
 		"no metadata":        {"apiVersion: karpenter.sh/v1\nkind: NodePool\n", []string{"a.yaml:1: NodePool has no metadata"}},
-		"a namespace":        {object("karpenter.sh/v1", "NodePool", "  namespace: x\n"), []string{"a.yaml:5: NodePool belongs to the whole cluster"}},
 		"out of a cluster": {
 			object("karpenter.sh/v1", "NodePool", "  uid: x\n  resourceVersion: \"1\"\n  annotations:\n    karpenter.sh/nodepool-hash: \"1\"\n  labels:\n    plumbline.dev/nodesync: x\nstatus:\n  nodes: 1\n"),
 			[]string{
@@ -92,6 +91,15 @@ func TestRefused(t *testing.T) {
 			class(strings.Repeat("n", 64)),
 			[]string{"a.yaml:4: EC2NodeClass/" + strings.Repeat("n", 64) + ": the name has 64 characters, and no more than 63"},
 		},
+		"EKS Auto Mode": {
+			strings.Replace(pool("a"), "group: karpenter.k8s.aws, kind: EC2NodeClass", "group: eks.amazonaws.com, kind: NodeClass", 1),
+			[]string{"a.yaml:8: NodePool/a is a pool of EKS Auto Mode"},
+		},
+		"a class of another provider": {
+			strings.Replace(pool("a"), "group: karpenter.k8s.aws", "group: karpenter.azure.com", 1),
+			[]string{"a.yaml:8: NodePool/a: nodeClassRef.group is karpenter.azure.com"},
+		},
+		"a Helm template": {"{{- if .Values.pools }}\n" + pool("a") + "{{- end }}\n", []string{"a.yaml:1: it looks like a Helm template"}},
 		"by a rule":  {strings.Replace(pool("a"), "name: default}", "name: ''}", 1), []string{`a.yaml:8: NodePool/a: spec.template.spec.nodeClassRef.name: Invalid value: "": name may not be empty`}},
 		"a bad name": {pool("Not_A_Name"), []string{`a.yaml:4: NodePool/Not_A_Name: metadata.name: Invalid value: "Not_A_Name"`}},
 		"twice":      {pool("a") + "---\n" + class("a") + "---\n" + pool("a"), []string{"a.yaml:21: NodePool/a is defined twice, first in a.yaml:1"}},

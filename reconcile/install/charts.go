@@ -17,6 +17,9 @@ import (
 // installCRDs installs the CRD chart. Established is what the cache has: a CRD that
 // was written just now is looked at again when its watch tells.
 func (s *Step) installCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
+	if kept, err := s.newerCRDs(ctx, seen); kept != nil || err != nil {
+		return kept, err
+	}
 	result, err := s.Helm.EnsureCRDs(ctx, s.Charts, s.installation())
 	if err != nil {
 		return nil, err
@@ -27,6 +30,25 @@ func (s *Step) installCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.R
 		seen.Established, err = s.View.Established(ctx)
 	}
 	return s.releaseStatus(result, s.Charts.CRDDigest, s.k().CRDs), err
+}
+
+// newerCRDs are CRDs of a newer version than the one in Git whose release is gone: they stay as they
+// are, because CRDs never go back. Nil where there is a release, or where a CRD is missing.
+func (s *Step) newerCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.ReleaseStatus, error) {
+	k := s.k()
+	if !upgrade.CRDsAhead(k, s.Charts.Version) || !seen.Established.Ready {
+		return nil, nil
+	}
+	state, err := s.Helm.State(ctx, s.Karpenter.Namespace)
+	if err != nil || state.CRDs.Status != release.Absent {
+		return nil, err
+	}
+	kept := *k.CRDs
+	if kept.Revision > 0 {
+		s.Warn("ReleaseLost", fmt.Sprintf("helm release %[1]s was uninstalled by hand; its CRDs are of %[2]s, and chart %[1]s %[3]s is not installed over them, because CRDs never go back: the release comes again with version %[2]s or a newer one in Git", charts.CRDChart, kept.Version, s.Charts.Version))
+	}
+	kept.Revision = 0
+	return &kept, nil
 }
 
 // installController installs the main chart.

@@ -226,7 +226,11 @@ func (s *Step) keepCharts(ctx context.Context, seen *upgrade.Seen) error {
 		s.out.Fought = s.Memory.fought
 	} else if s.out.Unkept = s.Confirm(ctx); s.out.Unkept == nil {
 		s.out.Fought = nil // all of both charts is looked at
-		if _, err := s.installCRDs(ctx, seen); err != nil || !seen.Established.Ready {
+		crds, err := s.installCRDs(ctx, seen)
+		if err == nil {
+			s.k().CRDs = crds
+		}
+		if err != nil || !seen.Established.Ready {
 			s.out.CRDs = seen.Established
 			return err
 		}

@@ -60,3 +60,21 @@ func TestUnexpectedDrift(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatEndedBeforeTheChangeIsNotItsDoing: a removal that is open has NodeClaims that end already.
+func TestWhatEndedBeforeTheChangeIsNotItsDoing(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	created := metav1.NewTime(now.Add(-time.Hour))
+	ending := func(name string, since time.Time) observe.Claim {
+		return observe.Claim{NodeClaim: name, Pool: "a", Created: created, Ending: true, EndingSince: metav1.NewTime(since)}
+	}
+	claims := []observe.Claim{{NodeClaim: "a-1", Pool: "a", Created: created}, {NodeClaim: "a-2", Pool: "a", Created: created}, ending("a-3", now.Add(-time.Minute))}
+	k := nodes.Watch(v1alpha1.KarpenterStatus{Version: "1.8.6"}, "1.14.1", nil, claims, now)
+	if got := nodes.Outcome(k, claims); got != ", and no NodeClaim has drifted or been deleted since the change began" {
+		t.Errorf("what ended before: %q", got)
+	}
+	claims[1] = ending("a-2", now.Add(time.Minute))
+	if got := nodes.Outcome(k, claims); got != ", and of 2 NodeClaims 1 drifted or were deleted since the change began: a-2" {
+		t.Errorf("what ends since: %q", got)
+	}
+}

@@ -108,7 +108,7 @@ func drifts(w *v1alpha1.NodeDriftWatch, c observe.Claim) bool {
 const maxTouched = 5
 
 // note adds to a watch which of the NodeClaims that were there before are drifted or
-// being deleted, by name up to maxTouched. Those that are gone have been one of these
+// being deleted since it began, by name up to maxTouched. Those that are gone have been one of these
 // in a pass before, or are known by their number.
 func note(k v1alpha1.KarpenterStatus, claims []observe.Claim) v1alpha1.KarpenterStatus {
 	w := *k.NodeDrift
@@ -119,7 +119,7 @@ func note(k v1alpha1.KarpenterStatus, claims []observe.Claim) v1alpha1.Karpenter
 	left := int32(0)
 	for _, c := range claims {
 		switch {
-		case !before(&w, c):
+		case !before(&w, c), c.Ending && !c.EndingSince.IsZero() && c.EndingSince.Time.Before(w.Since.Time):
 		case c.Ending || drifts(&w, c):
 			names = append(names, c.NodeClaim)
 		default:

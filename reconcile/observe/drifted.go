@@ -13,8 +13,9 @@ import (
 type Claim struct {
 	NodeClaim, Node, Pool string
 	Created               metav1.Time
-	// Ending says that it is being deleted.
-	Ending bool
+	// Ending says that it is being deleted, and EndingSince since when.
+	Ending      bool
+	EndingSince metav1.Time
 	// Drifted is why Karpenter calls it drifted, and Since when it came to it; empty
 	// where it does not.
 	Drifted string
@@ -33,6 +34,9 @@ func Claims(ctx context.Context, reader client.Reader) ([]Claim, error) {
 		one := Claim{
 			NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
 			Created: claim.CreationTimestamp, Ending: claim.DeletionTimestamp != nil,
+		}
+		if one.Ending {
+			one.EndingSince = *claim.DeletionTimestamp
 		}
 		for _, c := range claim.Status.Conditions {
 			if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {

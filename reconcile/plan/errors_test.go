@@ -3,6 +3,7 @@ package plan_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -95,27 +96,40 @@ func TestACopyOfOursIsNoCandidate(t *testing.T) {
 }
 
 // TestAClassOfAnotherNodeSync: a NodePool waits for the class that another NodeSync has in Git or
-// may have, and not for one of a NodeSync that fails.
+// may have, and says what keeps it.
 func TestAClassOfAnotherNodeSync(t *testing.T) {
+	theirs := func(change func(*plan.OtherSync)) []plan.OtherSync {
+		others := has(classRef("theirs"))
+		change(&others[0])
+		return others
+	}
 	for name, test := range map[string]struct {
 		other []plan.OtherSync
-		waits string
+		waits string // empty: it is refused
 	}{
-		"the other has it":           {has(classRef("theirs")), "NodePool/a names EC2NodeClass/theirs: waiting for NodeSync plumbline-system/other to apply it"},
-		"the other is not heard yet": {unheard(""), "NodePool/a names EC2NodeClass/theirs, which is neither in Git nor in the cluster: waiting for NodeSync plumbline-system/other to render its newest revision"},
-		"the other fails":            {unheard("SourceFailed"), ""},
+		"the other has it":           {has(classRef("theirs")), ": waiting for NodeSync plumbline-system/other to apply it"},
+		"the other is suspended":     {theirs(func(o *plan.OtherSync) { o.Suspended = true }), ": waiting for NodeSync plumbline-system/other, which has it in Git and is suspended: resume it"},
+		"the other cannot apply it":  {theirs(func(o *plan.OtherSync) { o.Failure = "Conflict" }), ": waiting for NodeSync plumbline-system/other, which has it in Git and fails (Conflict): correct it"},
+		"the other is not heard yet": {unheard(""), ", which is neither in our Git nor in the cluster: waiting for NodeSync plumbline-system/other to render its newest revision"},
+		"the other fails":            {unheard("SourceFailed"), ", which is neither in our Git nor in the cluster: waiting for NodeSync plumbline-system/other, which fails (SourceFailed): correct it"},
 		"the other has another":      {has(classRef("default")), ""},
+		"there is none":              {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			c.policy.OtherSyncs = test.other
+			since := time.Unix(1_800_000_000, 0)
+			for i := range c.policy.OtherSyncs {
+				c.policy.OtherSyncs[i].Since = since
+			}
 			p := c.plan(t, class("default"), pool("a", "theirs"))
 			var missing *plan.MissingClassError
-			if refused := errors.As(p.Err(), &missing); refused != (test.waits == "") {
+			if errors.As(p.Err(), &missing) != (test.waits == "") {
 				t.Fatalf("error %v", p.Err())
 			}
 			for _, change := range p.Changes {
-				if change.Ref == poolRef("a") && test.waits != "" && (change.Message != test.waits || change.WaitsFor != "NodeSync/other") {
+				want := "NodePool/a names EC2NodeClass/theirs" + test.waits
+				if change.Ref == poolRef("a") && test.waits != "" && (change.Message != want || change.WaitsFor != "NodeSync/other" || !change.WaitsSince.Equal(since)) {
 					t.Errorf("%+v", change)
 				}
 			}

@@ -49,6 +49,17 @@ func (o OtherSync) waiting() string {
 	return fmt.Sprintf("NodeSync %s to render its newest revision", o.Owner)
 }
 
+// applying is a sentence on a NodeSync whose Git has what is waited for.
+func (o OtherSync) applying() string {
+	switch {
+	case o.Suspended:
+		return fmt.Sprintf("NodeSync %s, which has it in Git and is suspended: resume it", o.Owner)
+	case o.Failure != "":
+		return fmt.Sprintf("NodeSync %s, which has it in Git and fails (%s): correct it", o.Owner, o.Failure)
+	}
+	return fmt.Sprintf("NodeSync %s to apply it", o.Owner)
+}
+
 // ownership is whose an object is.
 type ownership int
 

@@ -41,7 +41,7 @@ func (m *maker) needClass(change *Change) {
 	}
 }
 
-// needForeignClass decides on an object whose class is neither in Git nor in the cluster. With the
+// needForeignClass decides on an object whose class is neither in our Git nor in the cluster. With the
 // same commit another NodeSync may bring it.
 func (m *maker) needForeignClass(change *Change, class render.Ref) {
 	brings, wanted := m.wantedBy(class)
@@ -49,10 +49,10 @@ func (m *maker) needForeignClass(change *Change, class render.Ref) {
 	switch {
 	case wanted:
 		change.await(brings)
-		change.Message = fmt.Sprintf("%s names %s: waiting for NodeSync %s to apply it", change.Ref, class, brings.Owner)
-	case unheard && waitsFor.Failure == "":
+		change.Message = fmt.Sprintf("%s names %s: waiting for %s", change.Ref, class, brings.applying())
+	case unheard:
 		change.await(waitsFor)
-		change.Message = fmt.Sprintf("%s names %s, which is neither in Git nor in the cluster: waiting for %s", change.Ref, class, waitsFor.waiting())
+		change.Message = fmt.Sprintf("%s names %s, which is neither in our Git nor in the cluster: waiting for %s", change.Ref, class, waitsFor.waiting())
 	default:
 		err := &MissingClassError{Ref: change.Ref, Class: class, Origin: change.Object.Origin}
 		change.Action, change.Reason, change.Message, change.Err = Refuse, ReasonClassMissing, err.Error(), err

@@ -42,9 +42,7 @@ func (s *Step) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	other.Awaited, other.Suspended = true, sync.Spec.Suspend
 	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
 	other.Entries, other.Known = known.refs, s.heard(sync, known)
-	if !other.Known {
-		other.Since = s.waitedSince(sync)
-	}
+	other.Since = s.waitedSince(sync)
 	other.Failure = s.failureOf(sync, known)
 	return other
 }
@@ -115,9 +113,11 @@ func (s *Step) newsAt() time.Time {
 // awaitOthers notes whether this NodeSync waits for what others have in Git, and
 // has those fetched that are behind. One that is suspended is looked at for it.
 func (s *Step) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds bool) {
-	awaits := len(made.Kept) > 0
+	awaits, named := len(made.Kept) > 0, map[string]bool{}
 	for i := range made.Changes {
-		awaits = awaits || made.Changes[i].Reason == plan.ReasonOtherSync
+		if change := &made.Changes[i]; change.Reason == plan.ReasonOtherSync {
+			awaits, named[change.WaitsFor] = true, true
+		}
 	}
 	s.Registry.note(s.name(), s.Sync.UID, awaits, holds)
 	since := map[types.UID]time.Time{}
@@ -134,7 +134,7 @@ func (s *Step) awaitOthers(made *plan.Plan, all []v1alpha1.NodeSync, holds bool)
 			continue
 		}
 		known := s.Registry.latest(client.ObjectKeyFromObject(other), other.UID)
-		if !s.heard(other, known) {
+		if !s.heard(other, known) || named["NodeSync/"+other.Name] {
 			s.waitSince(other.UID, since[other.UID])
 		}
 		s.askOther(other, known)

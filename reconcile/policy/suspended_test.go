@@ -101,9 +101,7 @@ func TestASuspendedNodeSyncIsRead(t *testing.T) {
 			if diff := cmp.Diff([]time.Time{f.Now}, f.read); diff != "" {
 				t.Errorf("read for what is no older than (-want +got):\n%s", diff)
 			}
-			if !c.want.Known {
-				c.want.Since = f.Now
-			}
+			c.want.Since = f.Now
 			c.want.Owner, c.want.Suspended, c.want.Awaited = plan.OwnerOf(namespace, "gpu"), true, true
 			if diff := cmp.Diff([]plan.OtherSync{c.want}, f.otherSyncs(f.all)); diff != "" {
 				t.Errorf("others (-want +got):\n%s", diff)
@@ -112,6 +110,27 @@ func TestASuspendedNodeSyncIsRead(t *testing.T) {
 				t.Error("it is read again for one question")
 			}
 		})
+	}
+}
+
+// TestAWaitForWhatAnotherHasIsTimed: one that is known to have it, and does not apply it, is waited for
+// like one of which nobody knows, until nothing waits for it.
+func TestAWaitForWhatAnotherHasIsTimed(t *testing.T) {
+	f := newFrozen(unchanged)
+	f.files = fstest.MapFS{"gpu/plumbline.yaml": {Data: []byte(gpuKarpenter)}, "gpu/nodes.yaml": {Data: []byte(gpuPool)}}
+	f.awaits()
+	f.answers(t)
+	began, waits := f.Now, &plan.Plan{Changes: []plan.Change{{Reason: plan.ReasonOtherSync, WaitsFor: "NodeSync/gpu"}}}
+	for range 3 {
+		f.Now = f.Now.Add(time.Minute)
+		f.awaitOthers(waits, f.all, false)
+		if other := f.otherSyncs(f.all)[0]; !other.Known || !other.Since.Equal(began) {
+			t.Errorf("%+v, want one that is known, and waited for since %s", other, began)
+		}
+	}
+	f.awaitOthers(&plan.Plan{}, f.all, false)
+	if other := f.otherSyncs(f.all)[0]; !other.Since.IsZero() {
+		t.Errorf("waited for since %s, though nothing waits", other.Since)
 	}
 }
 

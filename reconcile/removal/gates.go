@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -97,12 +98,25 @@ func (s *Step) gitGate(r v1alpha1.Removal) teardown.Gate {
 // clocksDiffer is by how much the API server's clock may differ from ours.
 const clocksDiffer = time.Minute
 
+// firstThatWaits says what the first change waits for that is not made yet; empty where none waits.
+func (s *Step) firstThatWaits() string {
+	if s.Plan == nil {
+		return ""
+	}
+	for i := range s.Plan.Changes {
+		if change := &s.Plan.Changes[i]; change.Action == plan.Wait {
+			return ": " + change.Message
+		}
+	}
+	return ""
+}
+
 // arrivalsDone says whether everything of the revision is applied and each
 // NodePool that came with it is Ready; if not, what is waited for. Nothing
 // leaves before what takes its place is there.
 func (s *Step) arrivalsDone(recorded time.Time) (done bool, waitingFor string) {
 	if !s.Applied {
-		return false, "the arrivals and changes of " + s.Revision
+		return false, "the arrivals and changes of " + s.Revision + s.firstThatWaits()
 	}
 	for _, object := range s.Set.Objects {
 		live := s.Live.Objects[object.Ref]

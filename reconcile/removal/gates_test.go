@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
 
@@ -89,5 +90,22 @@ func TestNothingBeginsBeforeGitIsReadAgain(t *testing.T) {
 				t.Errorf("a pass is asked for: %t", wakes)
 			}
 		})
+	}
+}
+
+// TestTheGateOfArrivalsSaysWhatWaits: a person has to find out what holds a removal.
+func TestTheGateOfArrivalsSaysWhatWaits(t *testing.T) {
+	s := living(t).step(general)
+	s.Applied, s.Revision = false, "main@sha1:1"
+	for want, made := range map[string]*plan.Plan{
+		"the arrivals and changes of main@sha1:1": nil,
+		"the arrivals and changes of main@sha1:1: NodePool/a names EC2NodeClass/b": {Changes: []plan.Change{
+			{Action: plan.Update, Message: "no"}, {Action: plan.Wait, Message: "NodePool/a names EC2NodeClass/b"}, {Action: plan.Wait, Message: "another"},
+		}},
+	} {
+		s.Plan = made
+		if done, waits := s.arrivalsDone(now); done || waits != want {
+			t.Errorf("%t, %q, want %q", done, waits, want)
+		}
 	}
 }

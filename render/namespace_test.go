@@ -1,0 +1,27 @@
+package render_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestANamespaceIsLeftOut, and said: kustomize and templates write it on all that they make.
+func TestANamespaceIsLeftOut(t *testing.T) {
+	text := strings.Replace(pool("a"), "metadata: {name: a}", "metadata: {name: a, namespace: karpenter}", 1)
+	if !strings.Contains(text, "namespace") {
+		t.Fatalf("no namespace in\n%s", text)
+	}
+	set, err := renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": text}), ".", embedded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if namespace := set.Objects[0].Desired.GetNamespace() + set.Objects[0].Defaulted.GetNamespace(); namespace != "" {
+		t.Errorf("namespace %q", namespace)
+	}
+	want := []string{"a.yaml:1: NodePool belongs to the whole cluster: metadata.namespace karpenter is left out"}
+	if diff := cmp.Diff(want, set.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
