@@ -1,7 +1,7 @@
 // Command generate writes the roles that let plumbline hand Karpenter its
 // rights: a copy of every rule in Karpenter's chart, as the Go module that
 // plumbline is built with has it. It writes the policies too that keep those rights
-// to the charts' own objects.
+// to the charts' own objects, and plumbline's own Helm chart, from the kustomize base.
 package main
 
 import (
@@ -18,20 +18,33 @@ import (
 const karpenterModule = "github.com/aws/karpenter-provider-aws"
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: generate ROLES POLICIES")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: generate ROLES POLICIES CHART")
 		os.Exit(1)
 	}
+	if err := generate(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// generate writes the files in the order of the arguments: the chart is made from the
+// others.
+func generate(paths []string) error {
 	for i, render := range []func() ([]byte, error){render, renderPolicies} {
 		text, err := render()
-		if err == nil {
-			err = os.WriteFile(os.Args[i+1], text, 0o644)
-		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			return err
+		}
+		if err := os.WriteFile(paths[i], text, 0o644); err != nil {
+			return err
 		}
 	}
+	made, err := renderChart(".")
+	if err != nil {
+		return err
+	}
+	return made.write(paths[2])
 }
 
 // render returns the file's text.

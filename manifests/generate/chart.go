@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/template"
+)
+
+// chart is plumbline's own Helm chart: its templates are the base's files, with values in
+// the places of chartFiles, and its values.yaml has the base's settings as defaults.
+type chart struct {
+	// files are texts by path in the chart.
+	files map[string]string
+	// defaults are the base's settings by value: `resources: …`.
+	defaults map[string]string
+}
+
+// chartFile says what becomes of one file of the base.
+type chartFile struct {
+	from string
+	// when is the condition under which the chart has it; empty: always.
+	when  string
+	edits []edit
+}
+
+// edit makes a template of a file's text. Comments stay, with the reasons in them.
+type edit func(c *chart, text string) (string, error)
+
+// renderChart returns the chart's generated files, of the base in a folder.
+func renderChart(base string) (*chart, error) {
+	c := &chart{files: map[string]string{}, defaults: map[string]string{}}
+	for _, f := range chartFiles {
+		text, err := os.ReadFile(filepath.Join(base, filepath.FromSlash(f.from)))
+		if err != nil {
+			return nil, err
+		}
+		if c.files["templates/"+f.from], err = c.template(f, string(text)); err != nil {
+			return nil, fmt.Errorf("make a template of %s: %w", f.from, err)
+		}
+	}
+	var values bytes.Buffer
+	parsed, err := template.New("values").Option("missingkey=error").Parse(valuesTemplate)
+	if err == nil {
+		err = parsed.Execute(&values, c.defaults)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write the chart's values: %w", err)
+	}
+	c.files["values.yaml"] = values.String()
+	return c, nil
+}
+
+func (c *chart) template(f chartFile, text string) (string, error) {
+	if strings.Contains(text, "{{") {
+		return "", fmt.Errorf("it has {{, which Helm would evaluate")
+	}
+	edits := f.edits
+	if f.when != "" {
+		edits = append(edits, fromHere("", f.when))
+	}
+	// Helm's --namespace, in bindings, policies and wherever else the base names its own.
+	text = strings.ReplaceAll(text, "plumbline-system", "{{ $.Release.Namespace }}")
+	for _, edit := range edits {
+		var err error
+		if text, err = edit(c, text); err != nil {
+			return "", err
+		}
+	}
+	// A comment of the template, so that a file without objects is empty.
+	return "{{- /* Generated from " + f.from + " of the kustomize base: make generate. */ -}}\n" + text, nil
+}
+
+// write writes the files into a folder.
+func (c *chart) write(dir string) error {
+	for name, text := range c.files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaced has another text in the place of one that occurs so many times.
+func replaced(times int, old, by string) edit {
+	return func(_ *chart, text string) (string, error) {
+		if got := strings.Count(text, old); got != times {
+			return "", fmt.Errorf("%q is there %d times, want %d", old, got, times)
+		}
+		return strings.ReplaceAll(text, old, by), nil
+	}
+}
+
+// after adds a text to one.
+func after(old, added string) edit { return replaced(1, old, old+added) }
+
+// only has lines under a condition.
+func only(lines, condition string) edit {
+	return replaced(1, lines, "{{- "+condition+" }}\n"+lines+"{{- end }}\n")
+}
+
+// fromHere has what begins with a text, up to the file's end, under a condition.
+func fromHere(start, condition string) edit {
+	return func(_ *chart, text string) (string, error) {
+		before, rest, found := strings.Cut(text, start)
+		if !found || (start != "" && strings.Contains(rest, start)) {
+			return "", fmt.Errorf("%q is not there once", start)
+		}
+		return before + "{{- " + condition + " }}\n" + start + rest + "{{- end }}\n", nil
+	}
+}
+
+// moved takes a field out into the chart's values, under its own name.
+func moved(field string) edit {
+	return func(c *chart, text string) (string, error) {
+		found := regexp.MustCompile(`(?m)^( *)`+field+`:(.*)\n`).FindAllStringSubmatchIndex(text, -1)
+		if len(found) != 1 {
+			return "", fmt.Errorf("the field %s is there %d times, want 1", field, len(found))
+		}
+		at := found[0]
+		indent, scalar, end := text[at[2]:at[3]], text[at[4]:at[5]] != "", at[1]
+		for strings.HasPrefix(text[end:], indent+" ") {
+			end += strings.Index(text[end:], "\n") + 1
+		}
+		block := strings.TrimSuffix(text[at[0]:end], "\n")
+		c.defaults[field] = strings.ReplaceAll(strings.TrimPrefix(block, indent), "\n"+indent, "\n")
+		by := fmt.Sprintf("%[1]s%[2]s: {{ .Values.%[2]s }}\n", indent, field)
+		if !scalar {
+			by = fmt.Sprintf("%[1]s{{- with .Values.%[2]s }}\n%[1]s%[2]s:\n%[1]s  {{- toYaml . | nindent %[3]d }}\n%[1]s{{- end }}\n", indent, field, len(indent)+2)
+		}
+		return text[:at[0]] + by + text[end:], nil
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import _ "embed"
+
+// valuesTemplate is the chart's values.yaml, without the settings that the base has.
+//
+//go:embed values.yaml.tmpl
+var valuesTemplate string
+
+// chartFiles are all files of the base but the namespace, which is Helm's own to make.
+var chartFiles = []chartFile{
+	{from: "crd/plumbline.dev_nodesyncs.yaml"},
+	{from: "core/serviceaccount.yaml", edits: []edit{
+		replaced(1, `  # For IRSA, and not for EKS Pod Identity:
+  # annotations:
+  #   eks.amazonaws.com/role-arn: arn:aws:iam::<account>:role/<role>
+`, `  {{- with .Values.serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+`),
+	}},
+	{from: "core/role.yaml"},
+	{from: "core/metrics.yaml"},
+	{from: "core/networkpolicy.yaml", when: "if .Values.networkPolicy.enabled", edits: []edit{
+		only("        - port: webhook\n", ifWebhook),
+	}},
+	{from: "core/deployment.yaml", edits: deploymentEdits},
+	{from: "core/disruptionbudget.yaml"},
+	{from: "core/service.yaml", edits: []edit{fromHere("---\n# For a Git host", ifWebhook)}},
+	{from: "rbac-charts/role.yaml", when: ifCharts, edits: []edit{
+		replaced(2, "  name: plumbline-charts\n  namespace: kube-system\n", "  name: plumbline-charts\n  namespace: {{ .Values.karpenterNamespace }}\n"),
+	}},
+	{from: "rbac-charts/karpenter.yaml", when: ifCharts, edits: []edit{
+		// The chart puts a Role for the cluster's DNS into kube-system, wherever
+		// Karpenter itself goes.
+		replaced(2, "  namespace: kube-system\n", "  namespace: {{ $namespace }}\n"),
+		fromHere("---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\n", `range $namespace := uniq (list .Values.karpenterNamespace "kube-system")`),
+	}},
+	{from: "rbac-charts/policy.yaml", when: ifCharts, edits: []edit{
+		replaced(2, "'kube-system'", "'{{ .Values.karpenterNamespace }}'"),
+	}},
+	{from: "monitoring/servicemonitor.yaml", when: "if .Values.serviceMonitor.enabled"},
+}
+
+const (
+	ifWebhook = "if .Values.webhook.enabled"
+	ifCharts  = "if .Values.charts.manage"
+)
+
+var deploymentEdits = []edit{
+	moved("replicas"), moved("affinity"), moved("nodeSelector"), moved("tolerations"), moved("resources"),
+	replaced(1, "          image: plumbline\n", `          image: {{ include "plumbline.image" . }}
+          {{- with .Values.image.pullPolicy }}
+          imagePullPolicy: {{ . }}
+          {{- end }}
+`),
+	after("      serviceAccountName: plumbline\n", `      {{- with .Values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+`),
+	after(`    metadata:
+      labels:
+        app.kubernetes.io/name: plumbline
+        app.kubernetes.io/part-of: plumbline
+`, `      {{- with .Values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+`),
+	replaced(1, "            - --webhook-addr=:9292\n", `            {{- if .Values.webhook.enabled }}
+            - --webhook-addr=:9292
+            {{- end }}
+            {{- with .Values.extraArgs }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+`),
+	only("            - name: webhook\n              containerPort: 9292\n", ifWebhook),
+}
