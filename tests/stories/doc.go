@@ -7,7 +7,8 @@
 //	go test ./stories -run … -keep               and stay, to look around
 //
 // A story has a repository of its own on the Git host, cloned in $WORK/repo, and
-// a kubeconfig of the administrator whose namespace is plumbline-system. Its
+// a kubeconfig of the administrator whose namespace is plumbline-system; $MANIFESTS is the
+// folder manifests of the checkout. Its
 // first comment says what the user does and sees; its last line asks what is
 // left in AWS. Nothing sleeps: what is to come is waited for, with a deadline
 // (-t, default 30s). The daemon ends, and the story fails, where it changes an object
@@ -33,7 +34,7 @@
 //		Runs one of them again and again until it prints what matches.
 //	daemon [other] start|deploy|limited|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
 //		Handles the daemon, which runs with the rights of manifests/. deploy starts it as a
-//		pod of its Deployment, and other as the second one; that takes root, which a script
+//		pod of its Deployment, the cluster's own where Helm installed one, and other as the second one; that takes root, which a script
 //		asks for with [root]. limited starts it with the GOMEMLIMIT of its Deployment,
 //		cramped on a full disk: no file of it can grow. stop is SIGTERM, and wants it to end
 //		well; kill is SIGKILL; pause and cont freeze it and let it go on; ends waits

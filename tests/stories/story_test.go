@@ -93,6 +93,7 @@ func (s *story) setup(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("KUBECONFIG", s.kubeconfig())
+	env.Setenv("MANIFESTS", filepath.Join(s.root, "manifests"))
 	env.Setenv("PATH", s.c.Bin()+":"+filepath.Dir(daemon.Binary(s.root))+":"+repository.Path)
 	env.Values[storyKey{}] = s
 	return s.expandAll(env.WorkDir)

@@ -13,12 +13,17 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/kube"
 	"github.com/plumbline-dev/plumbline/tests/sandbox/nodes"
 )
+
+// deploymentName is the Deployment's in Namespace.
+const deploymentName = "plumbline"
 
 // Where a pod finds its tokens: that of its ServiceAccount, and that which EKS Pod
 // Identity mounts beside it.
@@ -28,8 +33,16 @@ const (
 	identityToken = "eks-pod-identity-token"
 )
 
-// deployment is the daemon's Deployment in the manifests of the checkout.
+// deployment is the daemon's Deployment: that of the cluster where it was installed with
+// Helm, and else that in the manifests of the checkout.
 func deployment(ctx context.Context, c *kube.ControlPlane, root string) (*appsv1.Deployment, error) {
+	installed, err := c.Client.AppsV1().Deployments(Namespace).Get(ctx, deploymentName, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return installed, nil
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("find the daemon's Deployment: %w", err)
+	}
 	built, err := c.Kubectl(ctx, nil, "kustomize", path.Join(root, "manifests"))
 	if err != nil {
 		return nil, fmt.Errorf("build the manifests: %w", err)
