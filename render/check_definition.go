@@ -36,10 +36,10 @@ func checkClassRef(object Object) []problem {
 	const at = "spec.template.spec.nodeClassRef.group"
 	group, _, _ := unstructured.NestedString(object.Desired.Object, strings.Split(at, ".")...)
 	own, _ := KindOf(EC2NodeClass)
-	switch group {
-	case "", own.GVK.Group:
+	switch {
+	case group == "", group == own.GVK.Group, strings.Contains(group, "/"): // the schema refuses what is no group
 		return nil
-	case autoMode:
+	case group == autoMode:
 		return []problem{{at, fmt.Sprintf(
 			"%s is a pool of EKS Auto Mode (nodeClassRef.group %s), whose nodes AWS manages without Karpenter's charts: leave it to the tool that applies the rest, or name an EC2NodeClass", object.Ref, autoMode)}}
 	}

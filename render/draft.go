@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func readFile(files *tree, name string) ([]draft, Errors, error) {
 	}
 	documents, err := parse(name, data)
 	if err != nil {
-		return nil, Errors{textError(name, err)}, nil
+		return nil, Errors{asTemplate(textError(name, err), data)}, nil
 	}
 	for _, doc := range documents {
 		if err := files.left.hold(doc.Values); err != nil {
@@ -61,6 +62,16 @@ func readFile(files *tree, name string) ([]draft, Errors, error) {
 		}
 	}
 	return draftsOf(name, documents), nil, nil
+}
+
+// asTemplate says of text that is not YAML that it looks like a Helm template, where it does.
+func asTemplate(wrong Error, data []byte) Error {
+	before, _, found := bytes.Cut(data, []byte("{{"))
+	if found {
+		wrong.Line = 1 + bytes.Count(before, []byte("\n"))
+		wrong.Message = "it looks like a Helm template, which is not rendered here: commit what `helm template` makes of it (" + wrong.Message + ")"
+	}
+	return wrong
 }
 
 func parse(name string, data []byte) ([]document.Document, error) {
