@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -21,7 +22,7 @@ type fakeCloud struct {
 	patience []time.Duration
 	// silence is why EC2 gives no whole answer.
 	silence error
-	// running are the instances that are not ended.
+	// running are the account's instances.
 	running []cloud.Instance
 }
 
@@ -39,12 +40,25 @@ func (f *fakeCloud) note(ctx context.Context) {
 	f.patience = append(f.patience, patience)
 }
 
-func (f *fakeCloud) Instances(ctx context.Context, _ cloud.Query) ([]cloud.Instance, error) {
+func (f *fakeCloud) Instances(ctx context.Context, q cloud.Query) ([]cloud.Instance, error) {
 	f.note(ctx)
-	if f.silence != nil {
-		return f.running, f.silence
+	var found []cloud.Instance
+	for _, i := range f.running {
+		if f.answers(q, i) {
+			found = append(found, i)
+		}
 	}
-	return f.running, f.err
+	if f.silence != nil {
+		return found, f.silence
+	}
+	return found, f.err
+}
+
+// answers says that an instance, whose tags name the account's cluster, is in the
+// answer to a query.
+func (f *fakeCloud) answers(q cloud.Query, i cloud.Instance) bool {
+	byTags := q.Cluster == f.cluster.Name && i.Pool != "" && (slices.Contains(q.Pools, i.Pool) || q.AllPools && !i.Gone())
+	return byTags || slices.Contains(q.ProviderIDs, i.ProviderID())
 }
 
 // pemOf is a certificate with something in it.

@@ -15,6 +15,13 @@ func TestInstances(t *testing.T) {
 		"i-3":       {zone: "eu-west-1a", state: "running", cluster: "demo", pool: "general"},
 		"i-foreign": {zone: "eu-west-1a", state: "running", cluster: "other", pool: "batch"},
 		"i-bare":    {zone: "eu-west-1c", state: "shutting-down"},
+		"i-system":  {zone: "eu-west-1a", state: "running", cluster: "demo"},
+		"i-4":       {zone: "eu-west-1b", state: "pending", cluster: "large", pool: "a"},
+		"i-5":       {zone: "eu-west-1b", state: "running", cluster: "large", pool: "b"},
+		"i-6":       {zone: "eu-west-1b", state: "stopping", cluster: "large", pool: "c"},
+		"i-7":       {zone: "eu-west-1b", state: "stopped", cluster: "large", pool: "d"},
+		"i-8":       {zone: "eu-west-1b", state: "shutting-down", cluster: "large", pool: "a"},
+		"i-9":       {zone: "eu-west-1b", state: "terminated", cluster: "large", pool: "e"},
 	}
 	batch := []Instance{
 		{ID: "i-1", Zone: "eu-west-1a", State: "running", Pool: "batch"},
@@ -39,7 +46,24 @@ func TestInstances(t *testing.T) {
 			want:     []Instance{{ID: "i-3", Zone: "eu-west-1a", State: "running", Pool: "general"}},
 			requests: 1,
 		},
-		"nothing asked, nothing sent": {want: []Instance{}},
+		"all pools of the cluster, without what has ended and what no pool has": {
+			query:    Query{Cluster: "demo", AllPools: true},
+			want:     []Instance{batch[0], {ID: "i-3", Zone: "eu-west-1a", State: "running", Pool: "general"}},
+			requests: 1,
+		},
+		"all pools, in pages, in each state before the end": {
+			query: Query{Cluster: "large", AllPools: true}, pageSize: 2,
+			want: []Instance{
+				{ID: "i-4", Zone: "eu-west-1b", State: "pending", Pool: "a"},
+				{ID: "i-5", Zone: "eu-west-1b", State: "running", Pool: "b"},
+				{ID: "i-6", Zone: "eu-west-1b", State: "stopping", Pool: "c"},
+				{ID: "i-7", Zone: "eu-west-1b", State: "stopped", Pool: "d"},
+				{ID: "i-8", Zone: "eu-west-1b", State: "shutting-down", Pool: "a"},
+			},
+			requests: 3,
+		},
+		"all pools of a cluster that has none": {query: Query{Cluster: "empty", AllPools: true}, want: []Instance{}, requests: 1},
+		"nothing asked, nothing sent":          {want: []Instance{}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

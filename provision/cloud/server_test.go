@@ -161,6 +161,12 @@ func matches(form url.Values, id string, i row) bool {
 			has = i.pool
 		case "tag:kubernetes.io/cluster/" + i.cluster:
 			has = "owned"
+		case "instance-state-name":
+			has = i.state
+		case "tag-key":
+			if i.pool != "" {
+				has = "karpenter.sh/nodepool"
+			}
 		}
 		if !slices.Contains(values, has) {
 			return false
