@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +111,30 @@ func TestGuardOfOneChange(t *testing.T) {
 				test.doubt(&c.policy)
 			}
 			if diff := cmp.Diff([]string{test.want}, script(c.plan(t, class("default"), test.after))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestGuardWeighsThisNodeSyncsNodes: those of others neither raise the limit nor
+// count as ending.
+func TestGuardWeighsThisNodeSyncsNodes(t *testing.T) {
+	foreign := slices.Concat(claims("foreign", 100), claims("unowned", 100), claims("unknown", 100))
+	for name, test := range map[string]struct {
+		nodes []plan.NodeClaim
+		want  string
+	}{
+		"many run beside ours": {slices.Concat(claims("a", 4), foreign), "Hold NodePool/a MaxDisruptedNodes"},
+		"many end beside ours": {slices.Concat(claims("a", 3), claims("foreign", 9, deleting), claims("unowned", 9, deleting), claims("unknown", 9, deleting)), "Remove NodePool/a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+			c.have(t, other, pool("foreign", "default"))
+			c.byHand(t, "kubectl", pool("unowned", "default"))
+			c.live.NodeClaims = test.nodes
+			if diff := cmp.Diff([]string{test.want}, script(c.plan(t, class("default"), pool("b", "default")))); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 		})

@@ -40,6 +40,8 @@ type stage struct {
 	evicted map[types.UID]bool
 
 	instances map[string]cloud.Instance
+	// ec2 answers instead of the stage, if it is not nil.
+	ec2       EC2
 	questions int
 	silence   error
 	shown     []string // instances that EC2 shows beside its silence
@@ -159,8 +161,12 @@ func (s *stage) goesTo(object *unstructured.Unstructured) string {
 }
 
 func (s *stage) world() World {
+	var ec2 EC2 = s
+	if s.ec2 != nil {
+		ec2 = s.ec2
+	}
 	return World{
-		Cache: s.cache, Live: s.live, Writer: s.client, EC2: s,
+		Cache: s.cache, Live: s.live, Writer: s.client, EC2: ec2,
 		StillLeader: func(context.Context) error {
 			if s.others != nil {
 				s.others()
