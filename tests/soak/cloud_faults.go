@@ -12,13 +12,18 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
 )
 
+// awsFaults are the kinds of fault that faultAWS draws from; awssim.Fail is for breakCalls.
+func awsFaults() []string {
+	return []string{string(awssim.Throttle), string(awssim.Delay), string(awssim.LoseResponse), string(awssim.Deny), string(awssim.Expire)}
+}
+
 // faultAWS makes calls to AWS go wrong, those of plumbline or those of all. What
 // Karpenter is denied, it is not denied for good: it would give up an instance.
 func (s *soak) faultAWS(context.Context) (string, error) {
 	who, d := s.pick([]string{"plumbline", "anyone"}), s.lasting()
 	f := awssim.Fault{
 		Service: "ec2", Action: s.pick([]string{"*", "Describe*", "DescribeInstances", "TerminateInstances"}),
-		Kind: awssim.FaultKind(s.pick([]string{string(awssim.Throttle), string(awssim.Delay), string(awssim.LoseResponse), string(awssim.Deny), string(awssim.Expire)})),
+		Kind: awssim.FaultKind(s.pick(awsFaults())),
 	}
 	if who == "plumbline" {
 		f.AccessKey = s.sandbox.AWSVariables()["AWS_ACCESS_KEY_ID"]

@@ -183,6 +183,42 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
+// TestFlappingByInstance: each instance flaps by itself: answers miss one and show
+// another, and none misses any twice in a row.
+func TestFlappingByInstance(t *testing.T) {
+	a := newAccount(t, awssim.Options{})
+	ids := a.launch(t, 4)
+	answers := awssim.DefaultAnswers()
+	answers.Flap, answers.AccessKey = 0.5, "tester"
+	noError(t, a.SetAnswers(answers))
+	missed, before, partly := map[string]int{}, map[string]bool{}, 0
+	for range 100 {
+		shown, now := a.list(t), map[string]bool{}
+		for _, id := range ids {
+			if slices.Contains(shown, id) {
+				continue
+			}
+			now[id] = true
+			missed[id]++
+			if before[id] {
+				t.Fatalf("%s was missing from two answers in a row", id)
+			}
+		}
+		if len(now) > 0 && len(now) < len(ids) {
+			partly++
+		}
+		before = now
+	}
+	for _, id := range ids {
+		if missed[id] < 10 || missed[id] > 50 {
+			t.Errorf("%s was missing from %d answers of 100", id, missed[id])
+		}
+	}
+	if partly < 50 {
+		t.Errorf("%d answers of 100 missed some and showed others", partly)
+	}
+}
+
 // TestLag: answers show an instance as it was a while ago, and not each time longer
 // ago than the last.
 func TestLag(t *testing.T) {
