@@ -100,9 +100,9 @@ func TestRefused(t *testing.T) {
 			[]string{"a.yaml:8: NodePool/a: nodeClassRef.group is karpenter.azure.com"},
 		},
 		"a Helm template": {"{{- if .Values.pools }}\n" + pool("a") + "{{- end }}\n", []string{"a.yaml:1: it looks like a Helm template"}},
-		"by a rule":  {strings.Replace(pool("a"), "name: default}", "name: ''}", 1), []string{`a.yaml:8: NodePool/a: spec.template.spec.nodeClassRef.name: Invalid value: "": name may not be empty`}},
-		"a bad name": {pool("Not_A_Name"), []string{`a.yaml:4: NodePool/Not_A_Name: metadata.name: Invalid value: "Not_A_Name"`}},
-		"twice":      {pool("a") + "---\n" + class("a") + "---\n" + pool("a"), []string{"a.yaml:21: NodePool/a is defined twice, first in a.yaml:1"}},
+		"by a rule":       {strings.Replace(pool("a"), "name: default}", "name: ''}", 1), []string{`a.yaml:8: NodePool/a: spec.template.spec.nodeClassRef.name: Invalid value: "": name may not be empty`}},
+		"a bad name":      {pool("Not_A_Name"), []string{`a.yaml:4: NodePool/Not_A_Name: metadata.name: Invalid value: "Not_A_Name"`}},
+		"twice":           {pool("a") + "---\n" + class("a") + "---\n" + pool("a"), []string{"a.yaml:21: NodePool/a is defined twice, first in a.yaml:1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := renderAll(t, folder(map[string]string{"plumbline.yaml": plumblineYAML, "a.yaml": tc.text}), ".", embedded(t))

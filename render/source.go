@@ -122,16 +122,24 @@ func (w *walk) child(name string, entry fs.DirEntry, depth int) error {
 	case folder && name == w.charts:
 	case folder:
 		return w.folder(name, depth+1)
+	default:
+		w.file(name)
+	}
+	return nil
+}
+
+// file takes a file that has definitions by its name.
+func (w *walk) file(name string) {
+	switch {
 	case !isDefinition(name) && isDefinition(shown(name)):
 		w.fail(redact.VisibleName(name), "its name has characters that are not seen, and with them it is no name of a definition: rename it, or remove it")
 	case !isDefinition(name), slices.Contains(w.values, name):
-	case entry.Name() == FileName && path.Dir(name) == w.root:
-	case entry.Name() == FileName:
+	case path.Base(name) == FileName && path.Dir(name) == w.root:
+	case path.Base(name) == FileName:
 		w.fail(name, "a second %s below %s: say under nodes which folders belong to the upper one", FileName, w.root)
 	default:
 		w.add(source{name: name})
 	}
-	return nil
 }
 
 func isDefinition(name string) bool {

@@ -97,25 +97,28 @@ func changed(syncs []v1alpha1.NodeSync, printed map[string]string) (news []v1alp
 
 // follow calls seen with NodeSyncs, and again after each change of one, until the user ends it.
 func (c *cluster) follow(ctx context.Context, all bool, args []string, seen func([]v1alpha1.NodeSync) error) error {
-	for {
-		list, err := c.listed(ctx, all)
-		var syncs []v1alpha1.NodeSync
-		if err == nil {
-			syncs, err = named(list.Items, args)
-		}
-		if err == nil {
-			err = seen(syncs)
-		}
-		if err == nil {
-			err = c.nextChange(ctx, all, list.ResourceVersion)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil // the user has seen enough
-		case err != nil:
+	for ctx.Err() == nil {
+		if err := c.followOnce(ctx, all, args, seen); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
+	return nil // the user has seen enough
+}
+
+// followOnce calls seen, and waits for the next change.
+func (c *cluster) followOnce(ctx context.Context, all bool, args []string, seen func([]v1alpha1.NodeSync) error) error {
+	list, err := c.listed(ctx, all)
+	if err != nil {
+		return err
+	}
+	syncs, err := named(list.Items, args)
+	if err != nil {
+		return err
+	}
+	if err := seen(syncs); err != nil {
+		return err
+	}
+	return c.nextChange(ctx, all, list.ResourceVersion)
 }
 
 // named are the NodeSyncs of these names; without names all of them.

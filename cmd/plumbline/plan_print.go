@@ -116,39 +116,55 @@ func (r planReport) printFields(out io.Writer, paint painter) {
 	}
 }
 
+// tally is how many objects a Plan does what to, and on how many nodes.
+type tally struct {
+	actions map[plan.Action]int
+	removed int
+	nodes   int
+	// most says that nodes is the most that it can be.
+	most bool
+}
+
+func (r planReport) tally() tally {
+	t := tally{actions: map[plan.Action]int{}}
+	for _, c := range r.Changes {
+		t.actions[c.Action]++
+		if c.Action != plan.Hold && (c.Effect == plan.EffectReplace || c.Effect == plan.EffectDrain) {
+			t.nodes, t.most = t.nodes+c.Nodes, t.most || c.UpTo
+		}
+	}
+	for _, removal := range r.Removals {
+		if removal.Held {
+			t.actions[plan.Hold]++
+			continue
+		}
+		t.removed, t.nodes = t.removed+1, t.nodes+removal.Nodes
+	}
+	return t
+}
+
 // summary counts what is done, in one line; empty where something else has said what becomes of the
 // commit.
 func (r planReport) summary() string {
-	counts := map[plan.Action]int{}
-	nodes, most := 0, false
-	for _, c := range r.Changes {
-		counts[c.Action]++
-		if c.Action != plan.Hold && (c.Effect == plan.EffectReplace || c.Effect == plan.EffectDrain) {
-			nodes, most = nodes+c.Nodes, most || c.UpTo
-		}
-	}
-	removed := 0
-	for _, removal := range r.Removals {
-		if removal.Held {
-			counts[plan.Hold]++
-			continue
-		}
-		removed, nodes = removed+1, nodes+removal.Nodes
-	}
+	t := r.tally()
 	var words []string
-	say := func(n int, what string) {
-		if n > 0 {
-			words = append(words, fmt.Sprintf("%d %s", n, what))
+	for _, one := range []struct {
+		n    int
+		what string
+	}{
+		{t.actions[plan.Create], "to create"},
+		{t.actions[plan.Update], "to change"},
+		{t.actions[plan.Adopt] + t.actions[plan.TakeBack], "to adopt"},
+		{t.removed, "to remove"},
+		{t.actions[plan.Hold], "held"},
+		{t.actions[plan.Wait], "waiting"},
+		{t.actions[plan.Drifted], "drifted"},
+		{t.actions[plan.Conflict] + t.actions[plan.Refuse], "refused"},
+	} {
+		if one.n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", one.n, one.what))
 		}
 	}
-	say(counts[plan.Create], "to create")
-	say(counts[plan.Update], "to change")
-	say(counts[plan.Adopt]+counts[plan.TakeBack], "to adopt")
-	say(removed, "to remove")
-	say(counts[plan.Hold], "held")
-	say(counts[plan.Wait], "waiting")
-	say(counts[plan.Drifted], "drifted")
-	say(counts[plan.Conflict]+counts[plan.Refuse], "refused")
 	switch {
 	case len(words) == 0 && (r.Upgrade != nil || r.Adoption != nil || r.Charts != "" || r.Stopped != ""):
 		return ""
@@ -156,10 +172,10 @@ func (r planReport) summary() string {
 		return "no change"
 	}
 	upTo := ""
-	if most {
+	if t.most {
 		upTo = "up to "
 	}
-	return strings.Join(words, ", ") + fmt.Sprintf("; %s%d nodes drain or are replaced", upTo, nodes)
+	return strings.Join(words, ", ") + fmt.Sprintf("; %s%d nodes drain or are replaced", upTo, t.nodes)
 }
 
 // painter colours a word on a terminal.

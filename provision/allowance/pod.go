@@ -201,19 +201,28 @@ func (c *check) variables(all []corev1.EnvVar) {
 			c.refuse("has another cluster: %v", wrong)
 		}
 		reads := from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil || from.FileKeyRef != nil)
-		wants, isOpen := open[at]
-		switch {
-		case reads || !isOpen && leads(variable.Name):
+		_, isOpen := open[at]
+		if why := c.unlike(variable); reads || !isOpen && leads(variable.Name) {
 			c.unless(at, "has the variable "+variable.Name+", which "+whyVariables)
-		case !c.rendered.InGit || from != nil:
-		case isOpen && !wants.fits(variable.Value):
-			c.unless(at, "has the variable "+variable.Name+", which is not "+wants.is)
-		case !isOpen && variable.Name != awsFeatureGates && !slices.Contains(c.charts.Variables, variable.Name):
-			c.unless(at, "has the variable "+variable.Name+", which no released chart has")
-		case !isOpen && !known.fits(variable.Value):
-			c.unless(at, "has the variable "+variable.Name+", which is not "+known.is)
+		} else if c.rendered.InGit && from == nil && why != "" {
+			c.unless(at, "has the variable "+variable.Name+", which "+why)
 		}
 	}
+}
+
+// unlike says why no released chart, nor a value, makes a variable; empty where one could.
+func (c *check) unlike(variable corev1.EnvVar) string {
+	wants, isOpen := open[variableAt(variable.Name)]
+	if !isOpen {
+		wants = known
+		if variable.Name != awsFeatureGates && !slices.Contains(c.charts.Variables, variable.Name) {
+			return "no released chart has"
+		}
+	}
+	if !wants.fits(variable.Value) {
+		return "is not " + wants.is
+	}
+	return ""
 }
 
 // known is what the charts' own variables are that no value sets by their name.
