@@ -26,8 +26,9 @@ func wakes(d time.Duration) int { return 8 + int(d/time.Second) }
 var (
 	// oneObject is what a change of one object may cost.
 	oneObject = Counts{Writes: 1, Patches: 2, Events: 1, Lists: 0, Reads: free}
-	// nothing is what a commit outside the inputs may cost: one status.
-	nothing = Counts{Patches: 1, Lists: 0, Reads: 0}
+	// nothing is what a commit outside the inputs may cost: that HEAD is as Git says, and that its
+	// commit status was posted.
+	nothing = Counts{Patches: 2, Lists: 0, Reads: 0}
 )
 
 // exact holds a row to its counts.
