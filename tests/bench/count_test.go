@@ -73,7 +73,8 @@ func TestExact(t *testing.T) {
 		"a GET where none is":    {Row{Reads: 1}, nothing, false},
 		"a child for none":       {Row{Children: 1}, nothing, false},
 		"a status for a commit":  {Row{Patches: 1}, nothing, true},
-		"two for one commit":     {Row{Patches: 2}, nothing, false},
+		"and that it was posted": {Row{Patches: 2}, nothing, true},
+		"three for one commit":   {Row{Patches: 3}, nothing, false},
 		"an event about nothing": {Row{Events: 1}, nothing, false},
 	} {
 		t.Run(name, func(t *testing.T) {
