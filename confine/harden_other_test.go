@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// TestElsewhereThereIsLess: on other systems than Linux it is told, once, that only the limits of
+// TestElsewhereThereIsLess: on other systems than Linux who asks hears once that only the limits of
 // wall time and output hold.
 func TestElsewhereThereIsLess(t *testing.T) {
-	var told []string
-	telling := runner.Telling(func(refused string) { told = append(told, refused) }, nil)
+	var heard []string
+	telling := runner.Telling(func(refused string) { heard = append(heard, refused) }, nil)
 	for range 2 {
 		if got, err := telling.Ask(t.Context(), "an echo", "echo", "hello"); err != nil || got != "hello" {
 			t.Fatalf("%v, %v", got, err)
 		}
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "resource limits and a filter of system calls: not on ") {
-		t.Errorf("told of %q", told)
+	if len(heard) != 1 || !strings.Contains(heard[0], "resource limits and a filter of system calls: not on ") {
+		t.Errorf("heard of %q", heard)
 	}
 }
