@@ -50,19 +50,17 @@ func Running(cluster Cluster, what, name string) *Error {
 // their paths.
 func Of(cluster Cluster, values map[string]any, at string) []*Error {
 	f := finder{at: at}
-	name := field{"cluster.name", cluster.Name, whyName}
-	region := field{"cluster.region", cluster.Region, whyPlace}
-	queue := field{"cluster.interruptionQueue", cluster.InterruptionQueue, whyElse}
+	known := variables(cluster)
 	settings := inner(values, "settings")
-	f.setting("settings.clusterName", settings["clusterName"], name)
-	f.setting("settings.region", settings["region"], region)
-	f.setting("settings.interruptionQueue", settings["interruptionQueue"], queue)
+	f.setting("settings.clusterName", settings["clusterName"], known["CLUSTER_NAME"])
+	f.setting("settings.region", settings["region"], known["AWS_REGION"])
+	f.setting("settings.interruptionQueue", settings["interruptionQueue"], known["INTERRUPTION_QUEUE"])
 	annotations := inner(inner(values, "serviceAccount"), "annotations")
 	f.setting("serviceAccount.annotations."+RoleAnnotation, annotations[RoleAnnotation], field{"cluster.controllerRole", cluster.ControllerRole, whyElse})
 	env, _ := inner(values, "controller")["env"].([]any)
 	for i, one := range env {
 		variable, _ := one.(map[string]any)
-		f.variable(i, variable, variables(cluster))
+		f.variable(i, variable, known)
 	}
 	return f.found
 }

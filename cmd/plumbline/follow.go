@@ -27,9 +27,6 @@ func watchNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlag
 	if !output.human() {
 		return errors.New("--watch prints a table: -o table or -o wide")
 	}
-	if all && len(args) > 0 {
-		return errors.New("a name and --all-namespaces do not go together")
-	}
 	c, err := connect(kubeconfig)
 	if err != nil {
 		return err
@@ -111,7 +108,7 @@ func (c *cluster) followOnce(ctx context.Context, all bool, args []string, seen 
 	if err != nil {
 		return err
 	}
-	syncs, err := named(list.Items, args)
+	syncs, err := only(list.Items, args)
 	if err != nil {
 		return err
 	}
@@ -121,8 +118,8 @@ func (c *cluster) followOnce(ctx context.Context, all bool, args []string, seen 
 	return c.nextChange(ctx, all, list.ResourceVersion)
 }
 
-// named are the NodeSyncs of these names; without names all of them.
-func named(syncs []v1alpha1.NodeSync, args []string) (found []v1alpha1.NodeSync, err error) {
+// only are the NodeSyncs of these names; without names all of them.
+func only(syncs []v1alpha1.NodeSync, args []string) (found []v1alpha1.NodeSync, err error) {
 	if len(args) == 0 {
 		return syncs, nil
 	}

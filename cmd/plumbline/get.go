@@ -42,6 +42,9 @@ prints each change: on a terminal the whole list, in a pipe one line.`,
 		if err := output.check(); err != nil {
 			return err
 		}
+		if all && len(args) > 0 {
+			return errors.New("a name and --all-namespaces do not go together")
+		}
 		if watches {
 			return watchNodeSyncs(cmd, kubeconfig, output, all, args)
 		}
@@ -68,9 +71,6 @@ var listKind = v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind + "List")
 
 // listNodeSyncs reads the NodeSyncs of these names, or all of the namespace, or of all namespaces.
 func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, all bool, names []string) (*v1alpha1.NodeSyncList, error) {
-	if all && len(names) > 0 {
-		return nil, errors.New("a name and --all-namespaces do not go together")
-	}
 	c, err := connect(kubeconfig)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func urlOf(sync *v1alpha1.NodeSync) string {
 	if sync.Spec.Source.Git == nil {
 		return ""
 	}
-	return redact.Visible(sync.Spec.Source.Git.URL)
+	return sync.Spec.Source.Git.URL
 }
 
 // age is how long ago something began, as kubectl says it.

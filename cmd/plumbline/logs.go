@@ -29,7 +29,6 @@ const longestLine = 1 << 20
 func newLogsCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	options := corev1.PodLogOptions{Container: "plumbline"}
 	var since time.Duration
-	var raw bool
 	cmd := &cobra.Command{
 		Use:   "logs [NODESYNC]",
 		Short: "Print what the daemon logs, of one NodeSync or all",
@@ -46,7 +45,6 @@ begins with its time and its level. -o json prints the lines as they are.`,
 		if *output == formatYAML {
 			return errors.New("-o is table or json for logs")
 		}
-		raw = *output == formatJSON
 		if since > 0 {
 			seconds := int64(max(since.Round(time.Second), time.Second).Seconds())
 			options.SinceSeconds = &seconds
@@ -65,7 +63,7 @@ begins with its time and its level. -o json prints the lines as they are.`,
 		if err != nil {
 			return err
 		}
-		return lines.print(cmd.Context(), cmd.OutOrStdout(), raw)
+		return lines.print(cmd.Context(), cmd.OutOrStdout(), *output == formatJSON)
 	}
 	return cmd
 }

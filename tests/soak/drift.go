@@ -16,9 +16,9 @@ func (s *soak) drifting(ctx context.Context) error {
 		return err
 	}
 	for _, of := range []struct {
-		resource    schema.GroupVersionResource
-		hash        string
-		nameOfClaim func(unstructured.Unstructured) string
+		resource schema.GroupVersionResource
+		hash     string
+		ownerOf  func(unstructured.Unstructured) string
 	}{
 		{poolResource, "karpenter.sh/nodepool-hash", func(claim unstructured.Unstructured) string { return claim.GetLabels()[poolTag] }},
 		{classResource, "karpenter.k8s.aws/ec2nodeclass-hash", classOf},
@@ -27,7 +27,7 @@ func (s *soak) drifting(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if name := drifted(claims.Items, owners.Items, of.hash, of.nameOfClaim); name != "" {
+		if name := drifted(claims.Items, owners.Items, of.hash, of.ownerOf); name != "" {
 			return fmt.Errorf("nodeclaim %s is of an earlier form of its %s", name, of.resource.Resource)
 		}
 	}
