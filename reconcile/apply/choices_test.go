@@ -20,31 +20,46 @@ func choices(kind string) map[string][]any {
 			"spec.metadataOptions.httpTokens":       {"required", "optional"},
 			"spec.metadataOptions.httpEndpoint":     {"enabled"},
 			"spec.kubelet.maxPods":                  {int64(50), int64(110)},
-			"spec.blockDeviceMappings":              {[]any{map[string]any{"deviceName": "/dev/xvda", "ebs": map[string]any{"volumeSize": "20Gi"}}}},
+			"spec.kubelet.kubeReserved.cpu":         {"100m", "0.1", "200m"},
+			"spec.blockDeviceMappings":              disks("1Ti", "1024Gi", "30Gi"),
 			"spec.associatePublicIPAddress":         {true, false},
 			"metadata.labels.team":                  {"data", "web"},
 			"metadata.annotations.description":      {"a class"},
 			"spec.metadataOptions.httpProtocolIPv6": {"enabled", "disabled"},
 		}
 	}
+	arch := map[string]any{"key": "kubernetes.io/arch", "operator": "In", "values": []any{"amd64"}}
 	return map[string][]any{
-		"spec.limits.cpu":                           {"10", "20"},
-		"spec.limits.memory":                        {"1Gi", "2Gi"},
+		"spec.limits.cpu":                           {"10", "20", "20000m", int64(20)},
+		"spec.limits.memory":                        {"1Gi", "2Gi", "2048Mi"},
 		"spec.weight":                               {int64(1), int64(2)},
-		"spec.disruption.consolidateAfter":          {"0s", "1m", "Never"},
+		"spec.disruption.consolidateAfter":          {"0s", "1m", "60s", "Never"},
 		"spec.disruption.consolidationPolicy":       {"WhenEmpty", "WhenEmptyOrUnderutilized"},
 		"spec.disruption.budgets":                   {[]any{map[string]any{"nodes": "5%"}}, []any{map[string]any{"nodes": "1"}, map[string]any{"nodes": "20%", "reasons": []any{"Drifted"}}}},
 		"spec.template.metadata.labels.team":        {"data", "web"},
 		"spec.template.metadata.labels.tier":        {"1"},
 		"spec.template.metadata.annotations.note":   {"x"},
-		"spec.template.spec.expireAfter":            {"24h", "720h", "Never"},
+		"spec.template.spec.expireAfter":            {"24h", "1440m", "720h", "Never"},
 		"spec.template.spec.terminationGracePeriod": {"1h"},
 		"spec.template.spec.taints":                 {[]any{map[string]any{"key": "a", "effect": "NoSchedule"}}, []any{map[string]any{"key": "a", "effect": "NoSchedule"}, map[string]any{"key": "b", "value": "c", "effect": "NoExecute"}}},
-		"spec.template.spec.requirements":           {[]any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": []any{"spot", "on-demand"}}}},
+		"spec.template.spec.requirements":           {[]any{capacity("spot", "on-demand"), arch}, []any{arch, capacity("on-demand", "spot")}, []any{arch}},
 		"metadata.labels.team":                      {"data", "web"},
 		"metadata.annotations.description":          {"a pool"},
 		"spec.template.spec.startupTaints":          {[]any{map[string]any{"key": "s", "effect": "NoSchedule"}}},
 	}
+}
+
+// disks are a class's disks, of several sizes.
+func disks(sizes ...any) []any {
+	var found []any
+	for _, size := range sizes {
+		found = append(found, []any{map[string]any{"deviceName": "/dev/xvda", "ebs": map[string]any{"volumeSize": size}}})
+	}
+	return found
+}
+
+func capacity(types ...any) map[string]any {
+	return map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": types}
 }
 
 // required are fields that an edit does not take away.

@@ -83,7 +83,7 @@ func (m *maker) newInGit(object render.Object) bool {
 	if !known {
 		return m.policy.NewRevision
 	}
-	return before != object.Defaulted && !equal(before.Object, object.Defaulted.Object)
+	return before != object.Defaulted && !sameMeaning(before, object.Defaulted)
 }
 
 // known is what the last Plan has found of these very objects, if it has found them equal.
@@ -155,7 +155,7 @@ func (c *Change) note(j judgement) {
 		c.Fields = append(c.Fields, d.fields()...)
 	}
 	c.Editors = j.editors
-	c.Takeover, c.Taken = j.takeover, j.taken
+	c.Takeover, c.Taken, c.rewritten = j.takeover, j.taken, j.rewritten
 }
 
 func (c *Change) update(j judgement) {

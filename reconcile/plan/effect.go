@@ -64,6 +64,9 @@ func (m *maker) effect(change *Change) {
 	}
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.unnamed, change.Warnings = i.unnamed, i.warnings
+	if i.effect == EffectReplace && len(change.rewritten) > 0 {
+		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: the values of %s are equal, only written in another way, but Karpenter's hash of the object changes with them: nodes are replaced for it", change.Ref, someOf(change.rewritten)))
+	}
 	for _, c := range i.claims {
 		change.touched = append(change.touched, c.UID)
 	}

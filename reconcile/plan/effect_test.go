@@ -62,7 +62,7 @@ spec:
 		},
 		"taints in another order": {
 			before: []string{class("default"), withTaints(a + "," + b)},
-			after:  []string{class("default"), withTaints(b + "," + a)},
+			after:  []string{class("default"), withTaints(b+","+a) + "  weight: 2\n"},
 			want:   map[string]int{"NodePool/general None": 0},
 		},
 		"user data of a class replaces the nodes of all its pools": {

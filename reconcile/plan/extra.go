@@ -58,11 +58,16 @@ func outdates(live *unstructured.Unstructured, path []string) bool {
 	without := &unstructured.Unstructured{Object: map[string]any{"spec": live.Object["spec"]}}
 	without = without.DeepCopy()
 	unstructured.RemoveNestedField(without.Object, path...)
-	switch live.GetKind() {
+	return live.GetKind() == render.EC2NodeClass && slices.Contains(resolved(), path[1]) || outdated(live, without)
+}
+
+// outdated says whether Karpenter's own hash tells two definitions of a kind apart.
+func outdated(a, b *unstructured.Unstructured) bool {
+	switch a.GetKind() {
 	case render.NodePool:
-		return hashesDiffer(live, without, (*karpv1.NodePool).Hash)
+		return hashesDiffer(a, b, (*karpv1.NodePool).Hash)
 	case render.EC2NodeClass:
-		return slices.Contains(resolved(), path[1]) || hashesDiffer(live, without, classHash)
+		return hashesDiffer(a, b, classHash)
 	}
 	return false
 }

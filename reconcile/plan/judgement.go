@@ -17,6 +17,9 @@ type judgement struct {
 	change []difference
 	// editors are the managers that own one of them, our own left out.
 	editors []string
+	// rewritten are the paths of those among them that mean the same on both sides, and by
+	// which Karpenter counts nodes as outdated all the same.
+	rewritten []string
 	// foreign are the fields of other appliers that stand in the way, and tools
 	// are their names.
 	foreign []difference
@@ -80,7 +83,8 @@ func judge(object render.Object, live *unstructured.Unstructured, owner Owner, s
 }
 
 // weigh asks whose field a difference is. A field that Git does not write and
-// that nobody owns whom we may take it from stays as it is, unless nodes are outdated for it.
+// that nobody owns whom we may take it from stays as it is, unless nodes are outdated for it;
+// so does one that Git writes in another way, and that means the same.
 func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstructured.Unstructured) {
 	change := inGit
 	var others []string
@@ -109,6 +113,12 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 	if len(others) > 0 && outdates(live, d.path) {
 		change, j.takeover = true, true
 		j.editors, j.taken = append(j.editors, others...), append(j.taken, d.path)
+	}
+	if change && d.equalInMeaning() {
+		if d.outdatesNothing(live) {
+			return
+		}
+		j.rewritten = append(j.rewritten, name(d.path))
 	}
 	if change {
 		j.change = append(j.change, d)

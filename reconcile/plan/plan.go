@@ -86,6 +86,9 @@ type Change struct {
 	UpTo  bool
 	// Warnings are sentences on what it does to nodes beside the Effect.
 	Warnings []string
+	// rewritten are the paths of fields that mean the same as before, and by which Karpenter
+	// counts nodes as outdated.
+	rewritten []string
 	// touched are the NodeClaims that the Effect is on, and unnamed is how many more it
 	// is on, nobody can say which.
 	touched []types.UID
