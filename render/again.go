@@ -30,7 +30,7 @@ type rendition struct {
 	linked []string
 	// wide are the sources that are made of more than the file of their name.
 	wide []source
-	// warned are the sources with warnings.
+	// warned are the sources with remarks.
 	warned []source
 }
 
@@ -72,12 +72,12 @@ func (l *rendition) include(beside Inputs, snap Snapshot) {
 	}
 }
 
-// note keeps of a source whether it has more than its file, and whether it has warnings.
+// note keeps of a source whether it has more than its file, and whether there are remarks on it.
 func (l *rendition) note(one source, what kept) {
 	if _, itself := what.inputs[one.name]; one.kustomize || !itself || len(what.inputs) > 1 {
 		l.wide = append(l.wide, one)
 	}
-	if len(what.warnings) > 0 {
+	if !what.none() {
 		l.warned = append(l.warned, one)
 	}
 }
@@ -141,15 +141,15 @@ func (r *run) replaced(last *rendition, taken map[source]kept) *rendition {
 			left[before.Ref] = true
 		}
 		r.tree.inputs.add(now.inputs)
-		if len(now.warnings) > 0 {
+		if !now.none() {
 			next.warned = append(next.warned, one)
 		}
-		r.warnings = append(r.warnings, now.warnings...)
+		r.add(now.remarks)
 	}
 	for _, one := range last.warned {
 		if _, again := taken[one]; !again {
 			next.warned = append(next.warned, one)
-			r.warnings = append(r.warnings, r.before[one].warnings...)
+			r.add(r.before[one].remarks)
 		}
 	}
 	r.objects = exchanged(last.set.Objects, left, taken)

@@ -18,7 +18,8 @@ import (
 type Cache struct {
 	mu        sync.Mutex
 	validator Validator
-	variables string
+	// karpenter stands for what of plumbline.yaml objects hang on.
+	karpenter string
 	kept      map[source]kept
 	listings  map[string]listing
 	failed    failures
@@ -28,9 +29,10 @@ type Cache struct {
 
 // kept is what came of a source, with everything it was made from.
 type kept struct {
-	inputs   Inputs
-	objects  []keptObject
-	warnings []string
+	remarks
+
+	inputs  Inputs
+	objects []keptObject
 }
 
 // keptObject is an object with what it was made of.
@@ -63,28 +65,28 @@ func (k kept) byContent() map[content]Object {
 	return objects
 }
 
-// open returns what was kept: of the sources nothing, if the variables or the
-// validator are others than last time.
-func (c *Cache) open(variables map[string]string, validator Validator) (map[source]kept, map[string]listing) {
+// open returns what was kept: of the sources nothing, if what plumbline.yaml says of
+// objects or the validator are others than last time.
+func (c *Cache) open(karpenter string, validator Validator) (map[source]kept, map[string]listing) {
 	if c == nil {
 		return nil, nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.validator != validator || c.variables != fingerprint(variables) {
+	if c.validator != validator || c.karpenter != karpenter {
 		return nil, c.listings
 	}
 	return c.kept, c.listings
 }
 
 // close keeps a render's work for the next one.
-func (c *Cache) close(variables map[string]string, validator Validator, sources map[source]kept, listings map[string]listing) {
+func (c *Cache) close(karpenter string, validator Validator, sources map[source]kept, listings map[string]listing) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.validator, c.variables, c.kept, c.listings, c.last = validator, fingerprint(variables), sources, listings, nil
+	c.validator, c.karpenter, c.kept, c.listings, c.last = validator, karpenter, sources, listings, nil
 }
 
 // keep keeps the Set that a render has come to, with those of its sources that it has taken
@@ -131,8 +133,11 @@ func (c *Cache) Unchanged(set *Set, snap Snapshot) (bool, error) {
 	return unchanged, err
 }
 
-func fingerprint(variables map[string]string) string {
+// fingerprint is equal where objects come to the same by what plumbline.yaml says.
+func (k *Karpenter) fingerprint() string {
+	variables := k.variables()
 	var text strings.Builder
+	fmt.Fprintf(&text, "%q ", k.IgnoreKinds)
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		fmt.Fprintf(&text, "%q=%q ", name, variables[name])
 	}

@@ -22,23 +22,25 @@ type draft struct {
 	lineOf func(path string) int
 }
 
-// read reads the objects of one source. The warnings are of files without any.
-func (r *run) read(ctx context.Context, files *tree, s source) (drafts []draft, warnings []string, errs Errors, err error) {
+// read reads the objects of one source, but those that are left to other tools.
+func (r *run) read(ctx context.Context, files *tree, s source) (drafts []draft, said remarks, errs Errors, err error) {
 	if s.kustomize {
 		return r.build(ctx, files, s.name)
 	}
 	drafts, errs, err = readFile(files, s.name)
 	if err != nil || len(errs) > 0 {
-		return nil, nil, errs, err
+		return nil, said, errs, err
 	}
 	if len(drafts) == 0 {
-		warnings = append(warnings, withoutDefinition(s.name))
+		said.warnings = append(said.warnings, withoutDefinition(s.name))
 	}
+	drafts, ignored := r.withoutIgnored(drafts)
+	said.ignore(ignored)
 	if s.listed {
 		errs = refuseLocal(drafts)
 		drafts = slices.DeleteFunc(drafts, isLocal)
 	}
-	return drafts, warnings, errs, nil
+	return drafts, said, errs, nil
 }
 
 func readFile(files *tree, name string) ([]draft, Errors, error) {
@@ -105,7 +107,7 @@ func unpack(doc document.Document) []document.Document {
 }
 
 // build builds the kustomization of a folder.
-func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, []string, Errors, error) {
+func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, remarks, Errors, error) {
 	found := r.listings[folder]
 	files.inputs.add(found.inputs)
 	seen, resources, err := &drawn{tree: files}, []kustomize.Resource(nil), found.err
@@ -116,17 +118,17 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, [
 	if err != nil {
 		errs, ok := kustomizeErrors(err)
 		if !ok {
-			return nil, nil, nil, fmt.Errorf("build %s: %w", folder, err)
+			return nil, remarks{}, nil, fmt.Errorf("build %s: %w", folder, err)
 		}
-		return nil, nil, errs, nil
+		return nil, remarks{}, errs, nil
 	}
 	if len(seen.errs) > 0 {
-		return nil, nil, seen.errs, nil
+		return nil, remarks{}, seen.errs, nil
 	}
 	drafts, local := make([]draft, 0, len(resources)), []draft(nil)
 	for _, resource := range resources {
 		if err := files.left.hold(valuesOf(resource.Object)); err != nil {
-			return nil, nil, nil, err
+			return nil, remarks{}, nil, err
 		}
 		made := draft{Origin{File: seen.fileOf(resource)}, resource.Object, func(string) int { return 0 }}
 		if resource.Local {
@@ -135,7 +137,11 @@ func (r *run) build(ctx context.Context, files *tree, folder string) ([]draft, [
 			drafts = append(drafts, made)
 		}
 	}
-	return drafts, seen.warnings, append(refuseLocal(local), seen.refuseChanged(local)...), nil
+	drafts, ignored := r.withoutIgnored(drafts)
+	said := remarks{warnings: seen.warnings}
+	said.ignore(ignored)
+	errs := append(refuseLocal(local), seen.refuseChanged(local, "has the annotation "+kustomize.LocalAnnotation+", by which kustomize leaves it out")...)
+	return drafts, said, append(errs, seen.refuseChanged(ignored, "is passed over by ignoreKinds")...), nil
 }
 
 // valuesOf is how many values something holds.

@@ -109,11 +109,11 @@ func (d *drawn) fileOf(made kustomize.Resource) string {
 	return made.File
 }
 
-// refuseChanged refuses objects of other kinds that kustomize would leave out, and that no file
+// refuseChanged refuses objects of other kinds that are left out, and that no file
 // has: they may have been definitions, and none that is missing is a removal.
-func (d *drawn) refuseChanged(local []draft) Errors {
+func (d *drawn) refuseChanged(leftOut []draft, why string) Errors {
 	var errs Errors
-	for _, one := range local {
+	for _, one := range leftOut {
 		as := nameOf(one.value)
 		_, refusal := classify(as.apiVersion, as.kind)
 		if refusal == "" || d.has(one.origin.File, as) || d.kustomization.Generates(as.apiVersion, as.kind, as.name) {
@@ -121,8 +121,8 @@ func (d *drawn) refuseChanged(local []draft) Errors {
 		}
 		errs = append(errs, Error{
 			File: one.origin.File,
-			Message: fmt.Sprintf("%s/%s has the annotation %s, by which kustomize leaves it out, and no file has this %s: where the build changes a definition's kind, its nodes would be drained; take out what changes it",
-				as.kind, as.name, kustomize.LocalAnnotation, as.kind),
+			Message: fmt.Sprintf("%s/%s %s, and no file has this %s: where the build changes a definition's kind, its nodes would be drained; take out what changes it",
+				as.kind, as.name, why, as.kind),
 		})
 	}
 	return errs

@@ -68,7 +68,7 @@ func TestWarningsAreBounded(t *testing.T) {
 		objects[i].Origin, objects[i].Warning = Origin{File: "nodes.yaml", Line: i + 1}, "odd"
 	}
 	want := []string{"nodes.yaml:1: odd", "nodes.yaml:2: odd", "nodes.yaml:3: odd", "nodes.yaml:4: odd", "nodes.yaml:5: odd", "and 2 more warnings like these"}
-	if diff := cmp.Diff(want, warningsOn(nil, objects)); diff != "" {
+	if diff := cmp.Diff(want, warningsOn(remarks{}, objects)); diff != "" {
 		t.Error(diff)
 	}
 }

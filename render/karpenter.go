@@ -43,6 +43,9 @@ type Karpenter struct {
 	// Nodes are the files and folders with definitions, from the folder of
 	// plumbline.yaml. Default: that folder itself.
 	Nodes []string `json:"nodes,omitempty"`
+	// IgnoreKinds are kinds of other tools, as Kind or Kind.group, whose objects may lie among
+	// the definitions and are passed over. Default: any kind that is not ours is refused.
+	IgnoreKinds []string `json:"ignoreKinds,omitempty"`
 	// Substitute are the names that ${NAME} may take, beyond the built-in
 	// CLUSTER_NAME and REGION.
 	Substitute map[string]string `json:"substitute,omitempty"`

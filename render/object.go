@@ -73,7 +73,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		Desired:   desired,
 		Defaulted: desired.DeepCopy(),
 	}
-	made.Warning = sentences(namespaced, warnOfInstances(made))
+	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made))
 	problems = checkDefinition(made)
 	if m.validator != nil {
 		m.validator.Default(made.Defaulted)

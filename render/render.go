@@ -27,7 +27,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	if err != nil {
 		return nil, err
 	}
-	before, listings := s.cache.open(k.variables(), v)
+	before, listings := s.cache.open(k.fingerprint(), v)
 	of := wanted{name: name, charts: k.charts(folder), nodes: slices.Clone(k.Nodes), files: k.valuesFiles(folder)}
 	r := s.run(snap, of, k, v, before)
 	r.listings = listings
@@ -47,7 +47,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	if err := r.takeAll(ctx, sources); err != nil {
 		return nil, limited(folder, err)
 	}
-	s.cache.close(k.variables(), v, r.after, w.after)
+	s.cache.close(k.fingerprint(), v, r.after, w.after)
 	set, err := r.conclude(name)
 	if err != nil {
 		return nil, err
@@ -62,14 +62,15 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 func (s settings) run(snap Snapshot, of wanted, k *Karpenter, v Validator, before map[source]kept) *run {
 	left := &allowance{limits: s.limits}
 	return &run{
-		name:   of.name,
-		snap:   snap,
-		tree:   newTree(snap.FS, left),
-		maker:  &maker{variables: k.variables(), validator: v, values: s.values, left: left},
-		before: before,
-		failed: s.cache.failures(),
-		runner: s.confined(),
-		after:  make(map[source]kept, len(before)),
+		name:      of.name,
+		snap:      snap,
+		tree:      newTree(snap.FS, left),
+		karpenter: k,
+		maker:     &maker{variables: k.variables(), validator: v, values: s.values, left: left},
+		before:    before,
+		failed:    s.cache.failures(),
+		runner:    s.confined(),
+		after:     make(map[source]kept, len(before)),
 	}
 }
 
@@ -80,6 +81,7 @@ type run struct {
 	snap          Snapshot
 	tree          *tree
 	maker         *maker
+	karpenter     *Karpenter
 	before, after map[source]kept
 	// failed are the sources that were too much for a child process.
 	failed *failures
@@ -88,9 +90,9 @@ type run struct {
 	// listings are the kustomizations, by folder.
 	listings map[string]listing
 
-	objects  []Object
-	warnings []string
-	errs     Errors
+	objects []Object
+	remarks
+	errs Errors
 }
 
 // sources lists what objects come from. The folder itself and its plumbline.yaml
@@ -173,11 +175,11 @@ func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
 	if err := r.failed.find(one, r.snap); err != nil {
 		return kept{}, nil, err
 	}
-	drafts, warnings, errs, err := r.read(ctx, files, one)
+	drafts, said, errs, err := r.read(ctx, files, one)
 	if err != nil {
 		return kept{}, nil, r.failed.note(one, files.inputs, err)
 	}
-	now, before := kept{inputs: files.inputs, warnings: warnings}, r.before[one].byContent()
+	now, before := kept{inputs: files.inputs, remarks: said}, r.before[one].byContent()
 	for _, d := range drafts {
 		if err := ctx.Err(); err != nil {
 			return kept{}, nil, fmt.Errorf("render %s: %w", one.name, err)
@@ -208,7 +210,7 @@ func (r *run) make(ctx context.Context, d draft, before map[content]Object) (kep
 func (r *run) keep(one source, what kept) {
 	r.after[one] = what
 	r.tree.inputs.add(what.inputs)
-	r.warnings = append(r.warnings, what.warnings...)
+	r.add(what.remarks)
 	for _, one := range what.objects {
 		r.objects = append(r.objects, one.Object)
 	}
@@ -224,7 +226,7 @@ func (r *run) conclude(name string) (*Set, error) {
 	case len(r.objects) == 0:
 		return nil, &EmptyError{Path: name}
 	default:
-		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs, Warnings: warningsOn(r.warnings, r.objects)}, nil
+		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs, Warnings: warningsOn(r.remarks, r.objects)}, nil
 	}
 }
 
@@ -232,8 +234,8 @@ func (r *run) conclude(name string) (*Set, error) {
 const mostWarned = 5
 
 // warningsOn are those on the first few files and objects, and how many more there are.
-func warningsOn(files []string, objects []Object) []string {
-	all := slices.Sorted(slices.Values(files))
+func warningsOn(files remarks, objects []Object) []string {
+	all := slices.Sorted(slices.Values(files.warnings))
 	for i := range objects {
 		if objects[i].Warning != "" {
 			all = append(all, fmt.Sprintf("%s: %s", objects[i].Origin, objects[i].Warning))
@@ -242,6 +244,9 @@ func warningsOn(files []string, objects []Object) []string {
 	warnings := all[:min(len(all), mostWarned)]
 	if more := len(all) - len(warnings); more > 0 {
 		warnings = append(warnings, fmt.Sprintf("and %d more warnings like these", more))
+	}
+	if ignored := files.sentence(); ignored != "" {
+		warnings = append(slices.Clone(warnings), ignored)
 	}
 	return warnings
 }

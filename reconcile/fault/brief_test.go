@@ -75,6 +75,7 @@ func briefsOfSources() []brief {
 		{&source.URLError{URL: longURL, Reason: "is of a scheme that is not known"}, []string{"is of a scheme that is not known"}},
 		{&source.RefError{Field: "semver", Value: ">= 1.0.0-rc.1 <", Err: errors.New("improper constraint: >= 1.0.0-rc.1 <")}, []string{"ref.semver", "improper constraint"}},
 		{&source.AuthError{URL: longURL, Err: refused}, []string{"the Git host refuses the credentials: authentication", "Git operations"}},
+		{&source.AuthError{URL: longURL, Anonymous: true, Err: refused}, []string{"the Git host wants credentials: name a Secret in spec.source.git.secretRef"}},
 		{&source.NotFoundError{URL: longURL, What: "repository"}, []string{"the host has no such repository"}},
 		{&source.NotFoundError{URL: longURL, What: "branch release-2026-11"}, []string{"the repository has no branch release-2026-11: push it, or change source.git.ref"}},
 		{&source.UnreachableError{URL: longURL, Err: errors.New("dial tcp: lookup git.internal.example.com on 10.96.0.10:53: no such host")}, []string{"cannot be reached: dial tcp", "no such host"}},

@@ -93,6 +93,9 @@ func briefsOfSources() []shortener {
 			return Brief{What: "the source's url " + e.Reason, Where: repository(e.URL)}
 		}),
 		of(func(e *source.AuthError) Brief {
+			if e.Anonymous {
+				return Brief{What: "the Git host wants credentials: name a Secret in spec.source.git.secretRef", Where: repository(e.URL)}
+			}
 			return Brief{What: "the Git host refuses the credentials", Cause: e.Err.Error(), Where: repository(e.URL)}
 		}),
 		of(func(e *source.CertificateError) Brief {

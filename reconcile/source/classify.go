@@ -24,20 +24,20 @@ func classify(ctx context.Context, err error, req Request) error {
 	if errors.As(err, &unexpected) {
 		return classify(ctx, unexpected.Err, req)
 	}
-	at, said := bare(req.URL), hideSecrets(stable(err), req.URL, req.Credentials)
+	at, anonymous, said := bare(req.URL), req.anonymous(), hideSecrets(stable(err), req.URL, req.Credentials)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return &UnreachableError{URL: at, Timeout: true, Err: context.DeadlineExceeded}
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, transport.ErrAuthenticationRequired):
-		return &AuthError{URL: at, Err: transport.ErrAuthenticationRequired}
+		return &AuthError{URL: at, Anonymous: anonymous, Err: transport.ErrAuthenticationRequired}
 	case errors.Is(err, transport.ErrAuthorizationFailed):
-		return &AuthError{URL: at, Err: transport.ErrAuthorizationFailed}
+		return &AuthError{URL: at, Anonymous: anonymous, Err: transport.ErrAuthorizationFailed}
 	case refusedBySSH(err):
-		return &AuthError{URL: at, Err: said}
+		return &AuthError{URL: at, Anonymous: anonymous, Err: said}
 	case errors.Is(err, transport.ErrRepositoryNotFound):
-		return &NotFoundError{URL: at, What: whatRepository}
+		return &NotFoundError{URL: at, What: whatRepository, Anonymous: anonymous}
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return &NotFoundError{URL: at, What: whatCommit}
 	case untrusted(err):

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -18,6 +19,16 @@ type Credentials struct {
 	Identity, KnownHosts []byte
 	// IdentityPassword opens an encrypted Identity.
 	IdentityPassword []byte
+}
+
+// anonymous says that there is nothing by which a host knows who asks: neither in a Secret nor,
+// for HTTP, in the URL.
+func (r Request) anonymous() bool {
+	c := r.Credentials
+	if at, err := url.Parse(r.URL); err == nil && at.User != nil && at.Scheme != "ssh" {
+		return false
+	}
+	return c.Username == "" && c.Password == "" && c.BearerToken == "" && len(c.Identity) == 0
 }
 
 // The keys of a Secret, as Flux names them.

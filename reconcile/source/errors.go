@@ -34,11 +34,16 @@ func (e *RefError) Unwrap() error { return e.Err }
 // AuthError says that the host refuses the credentials, or wants some.
 type AuthError struct {
 	URL string
-	Err error
+	// Anonymous says that there were none.
+	Anonymous bool
+	Err       error
 }
 
 // Error says what to look at.
 func (e *AuthError) Error() string {
+	if e.Anonymous {
+		return fmt.Sprintf("fetch %s: the host wants credentials, and there are none: %s", e.URL, giveSecret)
+	}
 	return fmt.Sprintf("fetch %s: the host refuses the credentials: %v: check the secret that source.git.secretRef names and its rights on the repository", e.URL, e.Err)
 }
 
@@ -50,10 +55,18 @@ type NotFoundError struct {
 	URL string
 	// What is missing: "the repository", "any commit", "branch main", …
 	What string
+	// Anonymous says that the host was asked without credentials.
+	Anonymous bool
 }
+
+// giveSecret is what a private repository needs.
+const giveSecret = "if the repository is private, name a Secret with username and password (a token), bearerToken, or for ssh identity and known_hosts, in spec.source.git.secretRef"
 
 // Error names what is missing.
 func (e *NotFoundError) Error() string {
+	if e.What == whatRepository && e.Anonymous {
+		return fmt.Sprintf("fetch %s: the host has no such repository, or hides it from those without credentials: check spec.source.git.url, and %s", e.URL, giveSecret)
+	}
 	switch e.What {
 	case whatRepository:
 		return fmt.Sprintf("fetch %s: the host has no such repository, or hides it from these credentials: check source.git.url and source.git.secretRef", e.URL)

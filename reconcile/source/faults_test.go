@@ -55,6 +55,9 @@ func TestFetchCredentials(t *testing.T) {
 			if !as[*source.AuthError](err) {
 				t.Fatalf("error %v, want an AuthError", err)
 			}
+			if says := strings.Contains(err.Error(), "in spec.source.git.secretRef"); says != (name == "nobody") {
+				t.Errorf("says that a Secret is to be named: %t: %v", says, err)
+			}
 			for _, secret := range []string{"wr0ng", "s3cret", "with+signs"} {
 				if strings.Contains(err.Error(), secret) {
 					t.Errorf("the message holds a secret: %v", err)

@@ -11,8 +11,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
+// errNoKey says that ssh has nothing to begin with.
+var errNoKey = errors.New("ssh needs identity and known_hosts")
+
 // sshConfig holds the host to known_hosts, strictly.
 func sshConfig(ep *transport.Endpoint, addr string, req Request, dir string) (*ssh.ClientConfig, error) {
+	if req.anonymous() && len(req.Credentials.KnownHosts) == 0 {
+		return nil, &AuthError{URL: bare(req.URL), Anonymous: true, Err: errNoKey}
+	}
 	signer, err := req.Credentials.signer()
 	if err != nil {
 		return nil, err

@@ -238,6 +238,9 @@ func TestFetchOverSSHIsStrict(t *testing.T) {
 		credentials source.Credentials
 		is          func(error) bool
 	}{
+		"nothing at all": {source.Credentials{}, func(err error) bool {
+			return as[*source.AuthError](err) && strings.Contains(err.Error(), "name a Secret with username and password (a token), bearerToken, or for ssh identity and known_hosts, in spec.source.git.secretRef")
+		}},
 		"no known hosts":       {source.Credentials{Identity: plain}, key(false, false)},
 		"host is unknown":      {source.Credentials{Identity: plain, KnownHosts: knownHosts("127.0.0.2:1", other)}, key(false, true)},
 		"host key changed":     {source.Credentials{Identity: plain, KnownHosts: knownHosts(h.addr, other)}, key(true, true)},

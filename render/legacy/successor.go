@@ -18,7 +18,22 @@ const (
 // SuccessorOf returns what became of a kind that Karpenter had before v1.
 // Sources: Karpenter's upgrade guide, sections 0.32 and 1.0.
 func SuccessorOf(gvk schema.GroupVersionKind) (Successor, bool) {
-	found, ok := map[schema.GroupVersionKind]Successor{
+	found, ok := successors()[gvk]
+	return found, ok
+}
+
+// Has says whether Karpenter had definitions of a kind of that name before v1.
+func Has(kind string) bool {
+	for gvk := range successors() {
+		if gvk.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+func successors() map[schema.GroupVersionKind]Successor {
+	return map[schema.GroupVersionKind]Successor{
 		{Group: "karpenter.sh", Version: "v1alpha5", Kind: "Provisioner"}: {
 			pool, "NodePool",
 			"ttlSecondsAfterEmpty is disruption.consolidateAfter, ttlSecondsUntilExpired is template.spec.expireAfter, providerRef is template.spec.nodeClassRef",
@@ -38,6 +53,5 @@ func SuccessorOf(gvk schema.GroupVersionKind) (Successor, bool) {
 			class, "EC2NodeClass",
 			"amiSelectorTerms are required, and take alias: al2023@latest for an AMI family",
 		},
-	}[gvk]
-	return found, ok
+	}
 }
