@@ -7,7 +7,7 @@ SHELL       := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL    := go tool -modfile=$(CURDIR)/tools/go.mod
-MODULES := . tests manifests/image tools/release
+MODULES := . tests manifests/image manifests/alerts tools/release
 # What a release is built for.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Packages whose tests start child processes with a limit of memory.
@@ -50,9 +50,9 @@ sandbox-binaries: system ## Build the sandbox's binaries into the cache
 	@$(PREPARE) programs
 
 .PHONY: sandbox
-sandbox: system ## Start a sandbox and stay in the foreground
+sandbox: system ## Start a sandbox and stay in the foreground; KUBERNETES=1.33 plays that version
 	@$(PREPARE) programs sandbox
-	@bin/sandbox up
+	@bin/sandbox up $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 .PHONY: demo
 demo: system ## Play the main job on a sandbox; KEEP=1 leaves it up
@@ -66,6 +66,7 @@ test: system ## Unit tests with the race detector, the sandbox's tests, the stor
 	@go test -race -tags steppoints ./reconcile/steppoint
 	@$(PLAIN_TEST) -run '$(UNRACED)' ./reconcile/source ./cmd/plumbline ./render
 	@cd manifests/image && $(PLAIN_TEST) ./...
+	@cd manifests/alerts && $(PLAIN_TEST) ./...
 	@cd tools/release && $(PLAIN_TEST) ./...
 	@cd tests && $(PLAIN_TEST) -count=1 -timeout 3h -p 1 -parallel $(LANES) ./... # what they try lies outside of their module, where Go's cache sees no change
 
@@ -90,7 +91,7 @@ format: ## gofumpt and gci
 	@for m in $(MODULES); do (cd $$m && $(TOOL) golangci-lint fmt --config $(CURDIR)/.golangci.yaml ./...); done
 
 .PHONY: generate
-generate: ## Deep copies, CRD and RBAC
+generate: ## Deep copies, CRD, RBAC, chart, and the reference in docs/
 	@$(TOOL) controller-gen object paths=./reconcile/api/...
 	@$(TOOL) controller-gen crd:maxDescLen=300 paths=./reconcile/api/... output:crd:dir=manifests/crd
 	@go generate ./...
@@ -98,7 +99,7 @@ generate: ## Deep copies, CRD and RBAC
 .PHONY: verify
 verify: generate ## Generated code is fresh, modules are tidy and verified
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff && go mod verify); done
-	@git diff --exit-code -- reconcile manifests || { echo 'generated files are stale: commit what make generate wrote' >&2; exit 1; }
+	@git diff --exit-code -- reconcile manifests docs || { echo 'generated files are stale: commit what make generate wrote' >&2; exit 1; }
 
 .PHONY: vulncheck
 vulncheck: ## Known vulnerabilities; passes with a word where the database cannot be reached

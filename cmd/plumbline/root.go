@@ -49,7 +49,7 @@ guard, 4 stalled or timed out.`,
 		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
 		root.AddCommand(cmd)
 	}
-	root.AddCommand(newRenderCommand(), newVendorCommand(), newVersionCommand())
+	root.AddCommand(newRenderCommand(), newVendorCommand(), newVersionCommand(), newReferenceCommand())
 	for _, cmd := range root.Commands() {
 		sayUsage(cmd)
 	}

@@ -230,6 +230,9 @@
 //		Copies files of examples/terraform into a root module, $WORK/terraform/root.
 //	terraform ARGS
 //		Runs the real Terraform there, with an old helm provider; stdout asks what it printed.
+//	page NAME [HEADING…]
+//		Runs the commands below headings of docs/NAME.md that say that they are tested, as a
+//		reader in a checkout; without a heading it holds that none is left.
 //	finish
 //		Deletes the workloads, has the NodeSyncs deleted with onDelete Drain,
 //		waits until they are gone, and stops the daemon.

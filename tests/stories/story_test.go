@@ -57,6 +57,7 @@ type story struct {
 	kept      []string // instances that ec2 keep has noted
 	struck    string   // the instance that was ended or interrupted last
 	elsewhere string   // the instance of another cluster, if there is one
+	followed  []string // headings of a page that a reader has followed
 	mark      mark
 	available map[string]*fewest            // workloads that `available` watches
 	mend      func()                        // ends what `registry` has begun; nil: nothing

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"strings"
+)
+
+// elsewhere are types of other packages, in words.
+var elsewhere = map[string]string{
+	"metav1.Duration": "duration, such as `1m30s`", "metav1.Time": "time", "intstr.IntOrString": "integer or percentage",
+	"metav1.Condition": "[Condition](https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#Condition)",
+	"types.UID":        "string", "string": "string", "bool": "boolean", "int32": "integer", "int64": "integer", "any": "any value",
+}
+
+// write is the text of a page: its root and each type that is reached from it, in the order in which they are named.
+func write(p page) (string, error) {
+	known, err := definitions(p.folder)
+	if err != nil {
+		return "", err
+	}
+	if known[p.root] == nil {
+		return "", fmt.Errorf("%s has no type %s", p.folder, p.root)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "<!-- Generated from the doc comments of %s: make generate. -->\n\n# %s\n\n%s\n", strings.TrimLeft(p.folder, "./"), p.title, p.text)
+	for queue, done := []string{p.root}, map[string]bool{p.root: true}; len(queue) > 0; queue = queue[1:] {
+		d := known[queue[0]]
+		fmt.Fprintf(&text, "\n## %s\n\n%s\n", d.name, strings.ReplaceAll(d.text, "<", "&lt;"))
+		if len(d.fields) > 0 {
+			text.WriteString("\n| field | type | meaning |\n|---|---|---|\n")
+		}
+		for _, f := range d.fields {
+			if f.name == "" || f.name == "metadata" {
+				continue // Kubernetes' own
+			}
+			of, name := typeOf(f.of, known)
+			fmt.Fprintf(&text, "| `%s` | %s | %s |\n", f.name, of, meaning(f, known[name]))
+			if next := known[name]; next != nil && len(next.fields) > 0 && !done[name] {
+				done[name] = true
+				queue = append(queue, name)
+			}
+		}
+	}
+	return text.String(), nil
+}
+
+// typeOf is a type in words, and the name of the one that it is made of.
+func typeOf(of ast.Expr, known map[string]*definition) (words, name string) {
+	switch of := of.(type) {
+	case *ast.StarExpr:
+		return typeOf(of.X, known)
+	case *ast.ArrayType:
+		words, name = typeOf(of.Elt, known)
+		return "list of " + words, name
+	case *ast.MapType:
+		words, name = typeOf(of.Value, known)
+		return "map to " + words, name
+	case *ast.SelectorExpr:
+		name = fmt.Sprintf("%s.%s", of.X, of.Sel)
+	case *ast.Ident:
+		name = of.Name
+	}
+	if d := known[name]; d != nil {
+		if len(d.fields) > 0 {
+			return fmt.Sprintf("[%s](#%s)", name, strings.ToLower(name)), name
+		}
+		return elsewhere[d.of], name
+	}
+	if elsewhere[name] == "" {
+		return "`" + name + "`", name
+	}
+	return elsewhere[name], name
+}
+
+// meaning is the text of a field in one cell, with what holds it.
+func meaning(f field, of *definition) string {
+	enum := list(f.markers["validation:Enum"])
+	if of != nil && len(enum) == 0 {
+		enum = of.enum
+	}
+	text := strings.Join(strings.Fields(f.text), " ")
+	if text == "" && of != nil {
+		text = strings.Join(strings.Fields(of.text), " ")
+	}
+	if len(enum) > 0 {
+		text += " One of `" + strings.Join(enum, "`, `") + "`."
+	}
+	if value := f.markers["default"]; value != "" && value != "{}" && !strings.HasPrefix(value, `{"observed`) {
+		text += " Default: `" + strings.Trim(value, `"{}`) + "`."
+	}
+	if f.required {
+		text = "**Required.** " + text
+	}
+	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(strings.TrimSpace(text))
+}
