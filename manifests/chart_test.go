@@ -95,9 +95,9 @@ func fields(t *testing.T, objects []object) map[string]any {
 // TestTheChartIsTheBase, object by object and field by field, in each of its variants.
 func TestTheChartIsTheBase(t *testing.T) {
 	for values, folders := range map[string][]string{
-		"":                                {"."},
-		"charts: {manage: false}":         {"external"},
-		"serviceMonitor: {enabled: true}": {".", "monitoring"},
+		"":                        {"."},
+		"charts: {manage: false}": {"external"},
+		"{serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboard: {enabled: true}}": {".", "monitoring"},
 	} {
 		t.Run(values, func(t *testing.T) {
 			var base []object

@@ -25,7 +25,12 @@ type chartFile struct {
 	// when is the condition under which the chart has it; empty: always.
 	when  string
 	edits []edit
+	// braces are in it for another program than Helm, which prints them as they are.
+	braces bool
 }
+
+// printed has Helm print braces.
+var printed = strings.NewReplacer("{{", `{{ "{{" }}`, "}}", `{{ "}}" }}`)
 
 // edit makes a template of a file's text. Comments stay, with the reasons in them.
 type edit func(c *chart, text string) (string, error)
@@ -42,6 +47,11 @@ func renderChart(base string) (*chart, error) {
 			return nil, fmt.Errorf("make a template of %s: %w", f.from, err)
 		}
 	}
+	dashboard, err := os.ReadFile(filepath.Join(base, "monitoring", "dashboard.json"))
+	if err != nil {
+		return nil, err
+	}
+	c.files["dashboard.json"] = string(dashboard)
 	var values bytes.Buffer
 	parsed, err := template.New("values").Option("missingkey=error").Parse(valuesTemplate)
 	if err == nil {
@@ -55,7 +65,9 @@ func renderChart(base string) (*chart, error) {
 }
 
 func (c *chart) template(f chartFile, text string) (string, error) {
-	if strings.Contains(text, "{{") {
+	if f.braces {
+		text = printed.Replace(text)
+	} else if strings.Contains(text, "{{") {
 		return "", fmt.Errorf("it has {{, which Helm would evaluate")
 	}
 	edits := f.edits

@@ -41,6 +41,7 @@ var chartFiles = []chartFile{
 		replaced(2, "'kube-system'", "'{{ .Values.karpenterNamespace }}'"),
 	}},
 	{from: "monitoring/servicemonitor.yaml", when: "if .Values.serviceMonitor.enabled"},
+	{from: "monitoring/prometheusrule.yaml", when: "if .Values.prometheusRule.enabled", braces: true},
 }
 
 const (

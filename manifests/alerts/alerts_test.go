@@ -1,0 +1,194 @@
+package alerts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"sigs.k8s.io/yaml"
+)
+
+// read are the rules of the PrometheusRule.
+func read(t *testing.T) []rulefmt.Rule {
+	t.Helper()
+	text, err := os.ReadFile("../monitoring/prometheusrule.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object struct{ Spec any }
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := yaml.Marshal(object.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, problems := rulefmt.Parse(spec, false, model.UTF8Validation, parser.NewParser(parser.Options{}), promslog.NewNopLogger())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return groups.Groups[0].Rules
+}
+
+// loaded are series in the notation of promtool's tests, a minute apart.
+func loaded(t *testing.T, series string) *teststorage.TestStorage {
+	t.Helper()
+	return promqltest.LoadedStorage(t, "load 1m\n  "+strings.Join(strings.Split(strings.TrimSpace(series), "\n"), "\n  ")+"\n")
+}
+
+func engine(t *testing.T) *promql.Engine {
+	return promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
+}
+
+// firing evaluates a rule each minute up to a time, and returns for whom it fires then, with
+// its texts.
+func firing(t *testing.T, rule rulefmt.Rule, series string, at time.Duration) (fires []string) {
+	t.Helper()
+	storage, engine := loaded(t, series), engine(t)
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(rule.Expr)
+	if err != nil {
+		t.Fatalf("%s: %v", rule.Alert, err)
+	}
+	alert := rules.NewAlertingRule(rule.Alert, expr, time.Duration(rule.For), time.Duration(rule.KeepFiringFor),
+		labels.FromMap(rule.Labels), labels.FromMap(rule.Annotations), labels.EmptyLabels(), "", true, promslog.NewNopLogger())
+	for now := time.Duration(0); now <= at; now += time.Minute {
+		if _, err := alert.Eval(context.Background(), 0, time.Unix(0, 0).Add(now), rules.EngineQueryFunc(engine, storage), nil, 0); err != nil {
+			t.Fatalf("%s: %v", rule.Alert, err)
+		}
+	}
+	for _, active := range alert.ActiveAlerts() {
+		if active.State == rules.StateFiring {
+			fires = append(fires, active.Annotations.Get("summary"))
+		}
+	}
+	slices.Sort(fires)
+	return fires
+}
+
+const (
+	of    = `{kind="NodeSync", namespace="plumbline-system", name="prod", pod="a"`
+	ofOwn = `{namespace="plumbline-system", name="prod", pod="a"`
+	prod  = "NodeSync plumbline-system/prod"
+)
+
+// cases are series under which an alert fires at a time, or does not.
+var cases = map[string][]struct {
+	name, series string
+	at           time.Duration
+	fires        []string
+}{
+	"PlumblineAbsent": {
+		{"none has ever answered", `up{job="other"} 1x60`, 20 * time.Minute, []string{"plumbline is not running, or is not scraped"}},
+		{"none answers", `up{job="plumbline-metrics"} 0x60`, 20 * time.Minute, []string{"plumbline is not running, or is not scraped"}},
+		{"one of two answers", "up{job=\"plumbline-metrics\", pod=\"a\"} 0x60\nup{job=\"plumbline-metrics\", pod=\"b\"} 1x60", 30 * time.Minute, nil},
+		{"it was restarted", `up{job="plumbline-metrics"} 1x5 0x5 1x40`, 30 * time.Minute, nil},
+	},
+	"PlumblineNotReady": {
+		{"failed", `gotk_reconcile_condition` + of + `, type="Ready", status="False"} 1x60`, 20 * time.Minute, []string{prod + " is not Ready"}},
+		{"not for long", `gotk_reconcile_condition` + of + `, type="Ready", status="False"} 1x60`, 10 * time.Minute, nil},
+		{"at work", `gotk_reconcile_condition` + of + `, type="Ready", status="False"} 0x60`, 20 * time.Minute, nil},
+		{"not stalled", `gotk_reconcile_condition` + of + `, type="Stalled", status="False"} 1x60`, 20 * time.Minute, nil},
+		{"of Flux", `gotk_reconcile_condition{kind="Kustomization", namespace="a", name="b", type="Ready", status="False"} 1x60`, 20 * time.Minute, nil},
+	},
+	"PlumblineStalled": {
+		{"stalled", `plumbline_stall_age_seconds` + ofOwn + `} 1+60x60`, 20 * time.Minute, []string{prod + " waits for a person"}},
+		{"nothing stalls", `plumbline_stall_age_seconds` + ofOwn + `} 0x60`, 20 * time.Minute, nil},
+	},
+	"PlumblineRemovalHeld": {
+		{"held", `plumbline_removals` + ofOwn + `, phase="Held"} 2x120`, 90 * time.Minute, []string{"removals of " + prod + " are held"}},
+		{"released in time", `plumbline_removals` + ofOwn + `, phase="Held"} 2x30 0x90`, 90 * time.Minute, nil},
+		{"draining", `plumbline_removals` + ofOwn + `, phase="Draining"} 2x120`, 90 * time.Minute, nil},
+	},
+	"PlumblineRemovalSlow": {
+		{"over several phases", `plumbline_removals` + ofOwn + `, phase="Pacing"} 1x300 0x600
+			plumbline_removals` + ofOwn + `, phase="Draining"} 0x300 1x600`, 13 * time.Hour, []string{"a removal of " + prod + " has been open for 12 hours"}},
+		{"held", `plumbline_removals` + ofOwn + `, phase="Held"} 1x900`, 13 * time.Hour, nil},
+		{"one after another", `plumbline_removals` + ofOwn + `, phase="Draining"} 1x400 0x10 1x400`, 13 * time.Hour, nil},
+	},
+	"PlumblineNotReconciling": {
+		{"no pass", `gotk_reconcile_duration_seconds_count` + of + `} 5x120
+			gotk_suspend_status` + of + `} 0x120`, 90 * time.Minute, []string{prod + " is not reconciled"}},
+		{"suspended", `gotk_reconcile_duration_seconds_count` + of + `} 5x120
+			gotk_suspend_status` + of + `} 1x120`, 90 * time.Minute, nil},
+		{"a pass each minute", `gotk_reconcile_duration_seconds_count` + of + `} 5+1x120`, 90 * time.Minute, nil},
+		{"another replica leads", `gotk_reconcile_duration_seconds_count` + of + `} 5x120
+			gotk_reconcile_duration_seconds_count{kind="NodeSync", namespace="plumbline-system", name="prod", pod="b"} 1+1x120`, 90 * time.Minute, nil},
+	},
+	"PlumblineSuspended": {
+		{"for long", `gotk_suspend_status` + of + `} 1x1500`, 25 * time.Hour, []string{prod + " has been suspended for a day"}},
+		{"for an hour", `gotk_suspend_status` + of + `} 0x1440 1x60`, 25 * time.Hour, nil},
+	},
+	"PlumblineStatusWritesFailing": {
+		{"again and again", `plumbline_status_writes_failed_total` + ofOwn + `} 0+1x60`, 40 * time.Minute, []string{"the status of " + prod + " cannot be written"}},
+		{"once", `plumbline_status_writes_failed_total` + ofOwn + `} 0x10 1x50`, 40 * time.Minute, nil},
+	},
+	"PlumblineCommitStatusesDelayed": {
+		{"for long", `plumbline_commit_status_age_seconds` + ofOwn + `} 0+60x60`, 50 * time.Minute, []string{"commit statuses of " + prod + " are delayed"}},
+		{"posted", `plumbline_commit_status_age_seconds` + ofOwn + `} 0+60x20 0x40`, 50 * time.Minute, nil},
+	},
+	"PlumblineCommitStatusesStuck": {
+		{"stuck", `plumbline_commit_statuses_stuck` + ofOwn + `} 1x60`, 20 * time.Minute, []string{"commit statuses of " + prod + " cannot be queued"}},
+		{"not", `plumbline_commit_statuses_stuck` + ofOwn + `} 0x60`, 20 * time.Minute, nil},
+	},
+	"PlumblineWebhooksRefused": {
+		{"another token", `plumbline_webhook_requests_total{host="github", code="401"} 0+1x90`, 60 * time.Minute, []string{"webhooks of github are refused"}},
+		{"a guess now and then", `plumbline_webhook_requests_total{host="github", code="401"} 0x50 1x20 2x20`, 80 * time.Minute, nil},
+		{"accepted", `plumbline_webhook_requests_total{host="github", code="202"} 0+9x90`, 60 * time.Minute, nil},
+	},
+}
+
+// TestAlerts fire when they should, and not otherwise.
+func TestAlerts(t *testing.T) {
+	tested := map[string]bool{}
+	for _, rule := range read(t) {
+		tested[rule.Alert] = true
+		fired, silent := false, false
+		for _, c := range cases[rule.Alert] {
+			t.Run(rule.Alert+"/"+c.name, func(t *testing.T) {
+				got := firing(t, rule, c.series, c.at)
+				if diff := cmp.Diff(c.fires, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+			fired, silent = fired || c.fires != nil, silent || c.fires == nil
+		}
+		if !fired || !silent {
+			t.Errorf("%s: no case has it fire, or none has it silent", rule.Alert)
+		}
+	}
+	for name := range cases {
+		if !tested[name] {
+			t.Errorf("there is no alert %s", name)
+		}
+	}
+}
+
+// TestEachAlertHasARunbook whose first heading is its name.
+func TestEachAlertHasARunbook(t *testing.T) {
+	for _, rule := range read(t) {
+		want := "https://github.com/plumbline-dev/plumbline/blob/main/docs/runbooks/" + rule.Alert + ".md"
+		if got := rule.Annotations["runbook_url"]; got != want {
+			t.Errorf("%s: runbook_url is %s, want %s", rule.Alert, got, want)
+		}
+		text, err := os.ReadFile("../../docs/runbooks/" + rule.Alert + ".md")
+		if err != nil {
+			t.Error(err)
+		} else if title := fmt.Sprintf("# %s\n", rule.Alert); !strings.HasPrefix(string(text), title) {
+			t.Errorf("the runbook of %s does not begin with %q", rule.Alert, title)
+		}
+	}
+}
