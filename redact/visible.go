@@ -46,7 +46,12 @@ func IsVisible(text string) bool { return !strings.ContainsFunc(text, unseenInJS
 // written out by itself.
 func unseenInJSON(r rune) bool { return unseen(r) && r != '\n' && r != '\t' && r != '\r' }
 
-func unseen(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+func unseen(r rune) bool {
+	if r < unicode.MaxASCII { // most are, and the tables take long
+		return r < ' '
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
 
 func writtenOut(text string, which func(rune) bool, as func(rune) string) string {
 	if !strings.ContainsFunc(text, which) {

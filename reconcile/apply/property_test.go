@@ -36,7 +36,7 @@ type server interface {
 // knowledge is what is known of the definitions' types.
 type knowledge interface {
 	FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error)
-	ValidateUpdate(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList
+	ValidateTransition(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList
 	Default(object *unstructured.Unstructured)
 }
 

@@ -17,7 +17,7 @@ import (
 // seconds: a pass for each would write a status for each.
 const (
 	moment        = 50 * time.Millisecond
-	longestMoment = time.Second
+	longestMoment = 2 * time.Second
 )
 
 // Pace holds back what watches wake: the first event of a NodeSync wakes it at

@@ -57,9 +57,9 @@ func TestPace(t *testing.T) {
 }
 
 // TestPaceOfAStorm: the longer events keep coming, the less often they wake, down
-// to once in a second; after it each wakes at once.
+// to once in two seconds; after it each wakes at once.
 func TestPaceOfAStorm(t *testing.T) {
-	const ms, storm = time.Millisecond, 4 * time.Second
+	const ms, storm = time.Millisecond, 8 * time.Second
 	now := time.Unix(1000, 0)
 	pace := &observe.Pace{Now: func() time.Time { return now }}
 	handler := pace.Handler(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
@@ -69,15 +69,15 @@ func TestPaceOfAStorm(t *testing.T) {
 		handler.Create(t.Context(), event.CreateEvent{Object: &karpv1.NodeClaim{}}, q)
 		waits := q.waits[""]
 		last := waits[len(waits)-1]
-		if last < 0 || last > 1000*ms {
+		if last < 0 || last > 2000*ms {
 			t.Fatalf("held back for %s", last)
 		}
 		woken[now.Add(last)] = true
 	}
-	if len(woken) < 7 || len(woken) > 9 {
+	if len(woken) < 8 || len(woken) > 10 {
 		t.Errorf("woken %d times in %s", len(woken), storm)
 	}
-	now = now.Add(2 * time.Second)
+	now = now.Add(4 * time.Second)
 	handler.Create(t.Context(), event.CreateEvent{Object: &karpv1.NodeClaim{}}, q)
 	if waits := q.waits[""]; waits[len(waits)-1] != 0 {
 		t.Errorf("held back for %s after the storm", waits[len(waits)-1])

@@ -66,7 +66,7 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 		change.Action = Drifted
 	}
 	if change.Action != None {
-		m.effect(change)
+		m.effect(change, d.compared)
 	}
 	return d, nil
 }
@@ -117,7 +117,8 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 		return nil
 	}
 	leaving := m.leaving(change.Live)
-	found, err := m.judged(change.Object, change.Live)
+	live := m.live.object(change.Ref)
+	found, err := m.judged(change.Object, live)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	d.compared = found
 	change.note(j)
 	d.extra = extraOf(change.Ref, j.extra)
-	owner, other := m.ownership(change.Live, j.applied)
+	owner, other := m.ownership(live)
 	switch {
 	case owner == theirs:
 		m.takeFromOther(change, j, other)

@@ -211,7 +211,7 @@ func weighs(change *Change) bool {
 func (m *maker) ending() map[types.UID]bool {
 	found := map[types.UID]bool{}
 	for ref, object := range m.live.Objects {
-		if ref.Kind != render.NodePool || !m.owns(object.Unstructured) {
+		if ref.Kind != render.NodePool || !m.owns(object) {
 			continue
 		}
 		for _, c := range m.claims()[ref] {
@@ -239,7 +239,7 @@ func begun(r v1alpha1.Removal) bool {
 func (m *maker) ourNodes() int {
 	n := 0
 	for ref, object := range m.live.Objects {
-		if ref.Kind == render.NodePool && m.owns(object.Unstructured) {
+		if ref.Kind == render.NodePool && m.owns(object) {
 			n += len(m.claims()[ref])
 		}
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,7 +48,9 @@ func (i impact) beside(more int, effect Effect, claims []*NodeClaim) impact {
 // tell it is exact: the hash by which it knows outdated nodes, and requirements
 // against the labels of NodeClaims. Where it takes an answer of AWS, as for AMIs
 // and selectors, it is up to all nodes.
-func (m *maker) effect(change *Change) {
+//
+// found is what is known of the two definitions, which are read for it once.
+func (m *maker) effect(change *Change, found *compared) {
 	if change.Action == Conflict || change.Action == Refuse || change.Action == Wait {
 		change.Effect = EffectBlocked
 		return
@@ -56,12 +59,10 @@ func (m *maker) effect(change *Change) {
 	if change.Live == nil || len(claims) == 0 {
 		return
 	}
-	var i impact
-	if change.Ref.Kind == render.NodePool {
-		i = poolImpact(change.Live, change.Object.Defaulted, claims, m.policy.Now)
-	} else {
-		i = classImpact(change.Live, change.Object.Defaulted, claims)
+	if found.edit == nil {
+		found.edit = editOf(change)
 	}
+	i := found.edit.impact(claims, m.policy.Now)
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.unnamed, change.Warnings = i.unnamed, i.warnings
 	if i.effect == EffectReplace && len(change.rewritten) > 0 {
@@ -70,6 +71,31 @@ func (m *maker) effect(change *Change) {
 	for _, c := range i.claims {
 		change.touched = append(change.touched, c.UID)
 	}
+}
+
+// edit is what two definitions say of the nodes that were made by the first.
+type edit interface {
+	// impact is that on such nodes. now is only compared with when they were made.
+	impact(claims []*NodeClaim, now time.Time) impact
+}
+
+func editOf(change *Change) edit {
+	if change.Ref.Kind == render.NodePool {
+		return editOfPool(change.Live, change.Object.Defaulted)
+	}
+	return editOfClass(change.Live, change.Object.Defaulted)
+}
+
+// allOrNone is the edit that replaces all nodes, up to all, or none.
+type allOrNone struct {
+	none, upTo bool
+}
+
+func (e allOrNone) impact(claims []*NodeClaim, _ time.Time) impact {
+	if e.none {
+		return none()
+	}
+	return replaces(claims, e.upTo)
 }
 
 // typed reads an object into Karpenter's own type; what the type does not know is

@@ -8,33 +8,33 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// classImpact is what a change of an EC2NodeClass does to the nodes of all pools
+// editOfClass is what a change of an EC2NodeClass does to the nodes of all pools
 // that name it.
-func classImpact(live, desired *unstructured.Unstructured, claims []*NodeClaim) impact {
+func editOfClass(live, desired *unstructured.Unstructured) edit {
 	if !knownHash(live, awsv1.AnnotationEC2NodeClassHashVersion, awsv1.EC2NodeClassHashVersion) {
 		if equal(specField(live), specField(desired)) {
-			return none()
+			return allOrNone{none: true}
 		}
-		return replaces(claims, true)
+		return allOrNone{upTo: true}
 	}
 	before, err := typed[awsv1.EC2NodeClass](live)
 	if err != nil {
-		return replaces(claims, true)
+		return allOrNone{upTo: true}
 	}
 	after, err := typed[awsv1.EC2NodeClass](desired)
 	if err != nil || !hashable(before) || !hashable(after) {
-		return replaces(claims, true)
+		return allOrNone{upTo: true}
 	}
 	// The bundle of the cluster's authorities is in the hash too, and the same before
 	// and after.
 	bundle := ""
 	if before.Hash(&bundle) != after.Hash(&bundle) {
-		return replaces(claims, false)
+		return allOrNone{}
 	}
 	if slices.ContainsFunc(resolved(), func(name string) bool { return !equal(specField(live, name), specField(desired, name)) }) {
-		return replaces(claims, true)
+		return allOrNone{upTo: true}
 	}
-	return none()
+	return allOrNone{none: true}
 }
 
 // resolved are the fields that Karpenter leaves out of the hash, and by which nodes

@@ -10,22 +10,41 @@ import (
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
 
-// poolImpact is what a change of a NodePool does to its nodes. now is only compared
-// with when they were made.
-func poolImpact(live, desired *unstructured.Unstructured, claims []*NodeClaim, now time.Time) impact {
+// editOfPool is what a change of a NodePool does to its nodes.
+func editOfPool(live, desired *unstructured.Unstructured) edit {
 	before, err := typed[karpv1.NodePool](live)
 	if err != nil {
-		return replaces(claims, true)
+		return allOrNone{upTo: true}
 	}
 	after, err := typed[karpv1.NodePool](desired)
 	if err != nil {
-		return replaces(claims, true)
+		return allOrNone{upTo: true}
 	}
+	return poolEdit{
+		before: before, after: after,
+		outdated:     before.Hash() != after.Hash(),
+		known:        knownHash(live, karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion),
+		requirements: !equal(specField(live, "template", "spec", "requirements"), specField(desired, "template", "spec", "requirements")),
+	}
+}
+
+// poolEdit is a NodePool before and after.
+type poolEdit struct {
+	before, after *karpv1.NodePool
+	// outdated says that their hashes differ, and known that it is by these that the
+	// controller finds nodes outdated.
+	outdated, known bool
+	// requirements says that these differ.
+	requirements bool
+}
+
+func (e poolEdit) impact(claims []*NodeClaim, now time.Time) impact {
+	before, after := e.before, e.after
 	i := none()
 	switch {
-	case before.Hash() != after.Hash():
-		i = replaces(claims, !knownHash(live, karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion))
-	case !equal(specField(live, "template", "spec", "requirements"), specField(desired, "template", "spec", "requirements")):
+	case e.outdated:
+		i = replaces(claims, !e.known)
+	case e.requirements:
 		i = unfit(claims, after.Spec.Template.Spec.Requirements)
 	}
 	i = i.beside(freed(before, after, claims, i.claims, now), EffectReplace, claims)

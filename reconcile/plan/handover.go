@@ -34,7 +34,7 @@ type Kept struct {
 func (m *maker) keep() []Kept {
 	var found []Kept
 	for ref, object := range m.live.Objects {
-		if m.inSet[ref] || terminating(object) || !m.owns(object.Unstructured) {
+		if m.inSet[ref] || terminating(object) || !m.owns(object) {
 			continue
 		}
 		record, _ := m.live.removal(object.GetUID())
@@ -86,10 +86,6 @@ func (m *maker) passedOn(r v1alpha1.Removal) bool {
 	if _, wanted := m.wantedBy(refOf(r)); wanted && m.kept[r.UID] {
 		return true
 	}
-	entries, err := managed(object.Unstructured)
-	if err != nil {
-		return false
-	}
-	owner, _ := m.ownership(object.Unstructured, appliedBy(entries, v1alpha1.FieldManager))
+	owner, _ := m.ownership(object)
 	return owner == theirs
 }

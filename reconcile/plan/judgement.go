@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -33,10 +32,8 @@ type judgement struct {
 	extra []extraField
 	// residue says that a removal has left fields of its own.
 	residue bool
-	// ours says that our entry in managedFields is what it would be, and applied is
-	// that entry; nil where there is none.
-	ours    bool
-	applied *fieldpath.Set
+	// ours says that our entry in managedFields is what it would be.
+	ours bool
 }
 
 // clean says that an apply would change nothing at all.
@@ -56,24 +53,24 @@ func (j judgement) specChanges() []difference {
 }
 
 // judge compares, and asks for each difference whose field it is.
-func judge(object render.Object, live *unstructured.Unstructured, owner Owner, schema Schema) (judgement, error) {
+func judge(object render.Object, live *Object, owner Owner, schema Schema) (judgement, error) {
 	desired := Desired(object, owner)
 	want, err := schema.FieldSet(desired)
 	if err != nil {
 		return judgement{}, fmt.Errorf("list the fields of %s: %w", object.Ref, err)
 	}
-	entries, err := managed(live)
+	entries, err := managed(live.Unstructured)
 	if err != nil {
 		return judgement{}, err
 	}
 	mine := appliedBy(entries, v1alpha1.FieldManager)
+	live.marks(mine)
 	j := judgement{
 		ours:    mine != nil && mine.Equals(want),
-		applied: mine,
 		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
 	}
-	for _, d := range differences(live, desired) {
-		j.weigh(d, touches(want, d.path), entries, live)
+	for _, d := range differences(live.Unstructured, desired) {
+		j.weigh(d, touches(want, d.path), entries, live.Unstructured)
 	}
 	slices.Sort(j.editors)
 	j.editors = slices.Compact(j.editors)

@@ -56,6 +56,8 @@ type compared struct {
 	// problems are what the API server would refuse, where that was asked.
 	problems []string
 	asked    bool
+	// edit is what they say of nodes; nil where nobody has asked.
+	edit edit
 }
 
 func comparisonOf(object *render.Object, live identified) comparison {
@@ -75,7 +77,7 @@ func (m Memo) findClean(object *render.Object, live *Object, owner Owner, schema
 }
 
 // find is what was found of these very objects, if they were compared.
-func (m Memo) find(object render.Object, live *unstructured.Unstructured, owner Owner, schema Schema) (compared, bool) {
+func (m Memo) find(object render.Object, live *Object, owner Owner, schema Schema) (compared, bool) {
 	known, ok := m.others[object.Ref]
 	return known, ok && m.owner == owner && m.schema == schema && known.of(&object, live)
 }
@@ -94,7 +96,7 @@ func (m Memo) note(d decision) {
 }
 
 // judged compares two objects, unless the last Plan has.
-func (m *maker) judged(object render.Object, live *unstructured.Unstructured) (*compared, error) {
+func (m *maker) judged(object render.Object, live *Object) (*compared, error) {
 	if known, ok := m.live.Memo.find(object, live, m.policy.Owner, m.schema); ok {
 		return &known, nil
 	}
@@ -111,7 +113,7 @@ func (c *compared) refusals(ctx context.Context, change *Change, schema Schema) 
 		return c.problems
 	}
 	var problems []string
-	for _, problem := range schema.ValidateUpdate(ctx, after(change), change.Live) {
+	for _, problem := range schema.ValidateTransition(ctx, after(change), change.Live) {
 		problems = append(problems, problem.Error())
 	}
 	// Of a context that has ended not all rules are checked.

@@ -31,9 +31,9 @@ func (c *comparing) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set,
 	return c.Server.FieldSet(object)
 }
 
-func (c *comparing) ValidateUpdate(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList {
+func (c *comparing) ValidateTransition(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList {
 	c.validated.Add(1)
-	return c.Server.ValidateUpdate(ctx, object, old)
+	return c.Server.ValidateTransition(ctx, object, old)
 }
 
 // TestWhatIsHeldIsComparedOnce: while the guard holds a change, NodeClaims wake one pass

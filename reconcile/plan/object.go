@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"sync"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +23,10 @@ type Object struct {
 	deleted         *metav1.Time
 	generation      int64
 	conditions      []metav1.Condition
-	owner           string
+	owner, note     string
+
+	read   sync.Once
+	marked mark
 }
 
 // NewObject reads an object.
@@ -29,7 +34,8 @@ func NewObject(object *unstructured.Unstructured) *Object {
 	return &Object{
 		Unstructured: object,
 		name:         object.GetName(), uid: object.GetUID(), resourceVersion: object.GetResourceVersion(), deleted: object.GetDeletionTimestamp(),
-		generation: object.GetGeneration(), conditions: conditionsOf(object), owner: ownerLabel(object),
+		generation: object.GetGeneration(), conditions: conditionsOf(object),
+		owner: ownerMark(object, "labels"), note: ownerMark(object, "annotations"),
 	}
 }
 
@@ -63,10 +69,10 @@ func (o *Object) Conditions() []metav1.Condition { return o.conditions }
 // OwnerLabel is the value of its ownership label.
 func (o *Object) OwnerLabel() string { return o.owner }
 
-// ownerLabel reads it, without a copy of all labels.
-func ownerLabel(object *unstructured.Unstructured) string {
-	label, _, _ := unstructured.NestedString(object.Object, "metadata", "labels", v1alpha1.OwnerLabel)
-	return label
+// ownerMark reads it, or the annotation of the same key, without a copy of all.
+func ownerMark(object *unstructured.Unstructured, among string) string {
+	value, _, _ := unstructured.NestedString(object.Object, "metadata", among, v1alpha1.OwnerLabel)
+	return value
 }
 
 // conditionsOf reads conditions.

@@ -39,10 +39,11 @@ func (o Owner) Label() (label, annotation string) {
 
 // Owns says whether an object bears the owner's label.
 func (o Owner) Owns(object metav1.Object) bool {
-	label, annotation := o.Label()
-	if object.GetLabels()[v1alpha1.OwnerLabel] != label {
-		return false
-	}
-	written := object.GetAnnotations()[v1alpha1.OwnerLabel]
-	return annotation == "" || written == "" || written == annotation
+	return o.named(object.GetLabels()[v1alpha1.OwnerLabel], object.GetAnnotations()[v1alpha1.OwnerLabel])
+}
+
+// named says whether a label and an annotation, which may be empty, name the owner.
+func (o Owner) named(label, annotation string) bool {
+	want, whole := o.Label()
+	return label == want && (whole == "" || annotation == "" || annotation == whole)
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -79,24 +78,25 @@ const (
 // counts only as plumbline's own apply has written it: one that a person writes
 // neither makes an object ours nor takes it away, unless it is recorded that this NodeSync
 // has applied that very object.
-func (m *maker) ownership(live *unstructured.Unstructured, applied *fieldpath.Set) (ownership, OtherSync) {
-	label := live.GetLabels()[v1alpha1.OwnerLabel]
+func (m *maker) ownership(live *Object) (ownership, OtherSync) {
+	named := m.policy.Owner.named(live.owner, live.note)
+	mark := live.mark()
 	switch {
-	case label == "" || applied == nil:
+	case live.owner == "" || mark == unmarked:
 		return nobodys, OtherSync{}
-	case !touches(applied, ownerLabelPath()):
+	case mark == unlabelled:
 		switch {
-		case !m.policy.Owner.Owns(live):
+		case !named:
 			return relabelled, OtherSync{}
-		case m.live.recorded(live):
+		case m.live.recorded(live.Unstructured):
 			return ours, OtherSync{} // a person has set the label again
 		}
 		return nobodys, OtherSync{}
-	case m.policy.Owner.Owns(live):
+	case named:
 		return ours, OtherSync{}
 	}
 	for _, other := range m.policy.OtherSyncs {
-		if other.Owns(live) {
+		if other.named(live.owner, live.note) {
 			return theirs, other
 		}
 	}
@@ -106,15 +106,11 @@ func (m *maker) ownership(live *unstructured.Unstructured, applied *fieldpath.Se
 func ownerLabelPath() []string { return []string{"metadata", "labels", v1alpha1.OwnerLabel} }
 
 // owns says whether an object is ours: its label is, as plumbline has applied it.
-func (m *maker) owns(live *unstructured.Unstructured) bool {
-	if !m.policy.Owner.Owns(live) {
+func (m *maker) owns(live *Object) bool {
+	if !m.policy.Owner.named(live.owner, live.note) {
 		return false
 	}
-	entries, err := managed(live)
-	if err != nil {
-		return false // nobody can tell, so nothing is taken away
-	}
-	owner, _ := m.ownership(live, appliedBy(entries, v1alpha1.FieldManager))
+	owner, _ := m.ownership(live)
 	return owner == ours
 }
 
@@ -138,11 +134,7 @@ func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok
 		}
 	}
 	m := &maker{policy: Policy{OtherSyncs: others}}
-	entries, err := managed(object)
-	if err != nil {
-		return Owner{}, false
-	}
-	whose, other := m.ownership(object, appliedBy(entries, v1alpha1.FieldManager))
+	whose, other := m.ownership(NewObject(object))
 	return other.Owner, whose == theirs
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -81,11 +82,11 @@ func (c *Change) recreate() {
 	c.Action, c.Reason, c.WaitsFor, c.Err, c.Force = Wait, ReasonRecreated, c.Ref.String(), nil, false
 }
 
-// after is the live object as the Change would leave it.
+// after is the live object as the Change would leave it, read only.
 func after(change *Change) *unstructured.Unstructured {
-	object := change.Live.DeepCopy()
-	if spec, ok := change.Object.Defaulted.DeepCopy().Object["spec"]; ok {
-		object.Object["spec"] = spec
+	object := maps.Clone(change.Live.Object)
+	if spec, ok := change.Object.Defaulted.Object["spec"]; ok {
+		object["spec"] = spec
 	}
-	return object
+	return &unstructured.Unstructured{Object: object}
 }

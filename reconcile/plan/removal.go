@@ -39,7 +39,7 @@ type Candidate struct {
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
-		if m.inSet[ref] || m.kept[object.GetUID()] || !m.owns(object.Unstructured) {
+		if m.inSet[ref] || m.kept[object.GetUID()] || !m.owns(object) {
 			continue
 		}
 		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object)}

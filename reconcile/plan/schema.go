@@ -13,8 +13,8 @@ type Schema interface {
 	// FieldSet is the set of fields that a server-side apply of exactly this
 	// object would own.
 	FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, error)
-	// ValidateUpdate checks an object with another in its place before, by all
-	// rules, those on transitions too. The context bounds what its expressions
-	// may cost.
-	ValidateUpdate(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList
+	// ValidateTransition checks an object with another in its place before, by the rules
+	// on transitions: by all others it was checked when it was rendered. The context bounds
+	// what its expressions may cost.
+	ValidateTransition(ctx context.Context, object, old *unstructured.Unstructured) field.ErrorList
 }

@@ -27,6 +27,8 @@ type kind struct {
 	openapi    validation.SchemaValidator
 	// rules are the compiled CEL rules; nil where there are none.
 	rules func() *cel.Validator
+	// transitions are those of them that see the old object; nil where there are none.
+	transitions func() *cel.Validator
 	// shapes are the sets of fields that were made last.
 	shapes shapes
 	// converter types objects for server-side apply.
@@ -69,6 +71,7 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, version string) (*ki
 		rules: sync.OnceValue(func() *cel.Validator {
 			return cel.NewValidator(shape, true, celconfig.PerCallLimit)
 		}),
+		transitions: sync.OnceValue(func() *cel.Validator { return transitionRules(shape) }),
 		converter: sync.OnceValues(func() (managedfields.TypeConverter, error) {
 			return newConverter(crd, version)
 		}),

@@ -91,7 +91,14 @@ func TestTruthTransitions(t *testing.T) {
 		}
 		old := objects[0].DeepCopy()
 		validator.Default(old)
-		return truth{Causes: causes(validator.ValidateUpdate(t.Context(), objects[1], old))}
+		found := causes(validator.ValidateUpdate(t.Context(), objects[1], old))
+		if by := objects[1].DeepCopy(); len(validator.Validate(t.Context(), by)) == 0 {
+			validator.Default(by)
+			if diff := cmp.Diff(found, causes(validator.ValidateTransition(t.Context(), by, old))); diff != "" {
+				t.Errorf("of an object that is valid by itself ValidateTransition finds others (-all +transitions):\n%s", diff)
+			}
+		}
+		return truth{Causes: found}
 	})
 }
 

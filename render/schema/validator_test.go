@@ -51,6 +51,7 @@ func TestValidationLeavesTheObjectAlone(t *testing.T) {
 	object, old := least(t), least(t)
 	validator.Validate(t.Context(), object)
 	validator.ValidateUpdate(t.Context(), object, old)
+	validator.ValidateTransition(t.Context(), object, old)
 	if _, err := validator.FieldSet(object); err != nil {
 		t.Fatal(err)
 	}

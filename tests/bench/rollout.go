@@ -64,7 +64,7 @@ func (b *bench) rollout(ctx context.Context) error {
 func (b *bench) atOnce(what string, change func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var took time.Duration
-		row, err := b.profiled(ctx, "rollout", func(ctx context.Context) (Row, error) {
+		row, err := b.profiled(ctx, "rollout-"+strings.Trim(strings.Fields(what)[0], ","), func(ctx context.Context) (Row, error) {
 			return b.measure(ctx, b.plumbline, func(context.Context) (time.Time, error) {
 				return time.Now(), nil
 			}, func(ctx context.Context) error {

@@ -33,8 +33,8 @@ func (s *Server) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set, er
 	)), nil
 }
 
-// ValidateUpdate finds nothing wrong: this server validates nothing.
-func (s *Server) ValidateUpdate(context.Context, *unstructured.Unstructured, *unstructured.Unstructured) field.ErrorList {
+// ValidateTransition finds nothing wrong: this server validates nothing.
+func (s *Server) ValidateTransition(context.Context, *unstructured.Unstructured, *unstructured.Unstructured) field.ErrorList {
 	return nil
 }
 
