@@ -61,7 +61,7 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	if change.Action.Writes() {
 		m.needClass(change)
 	}
-	change.Drift = change.Action != None && change.Reason != ReasonHandedOver && !m.newInGit(object)
+	change.Drift = change.Action != None && change.Reason != ReasonHandedOver && !m.newInGit(object, d.compared)
 	if m.reported(change) {
 		change.Action = Drifted
 	}
@@ -77,13 +77,19 @@ func (m *maker) reported(change *Change) bool {
 	return corrects && m.policy.Drift == v1alpha1.DriftReport && change.Drift
 }
 
-// newInGit says whether Git has changed an object since it was as Git says.
-func (m *maker) newInGit(object render.Object) bool {
+// newInGit says whether Git has changed an object since it was as Git says. found is what is
+// known of it already; nil where that is nothing.
+func (m *maker) newInGit(object render.Object, found *compared) bool {
 	before, known := m.policy.Applied[object.Ref]
-	if !known {
+	switch {
+	case !known:
 		return m.policy.NewRevision
+	case found == nil:
+		return !sameMeaning(before, object.Defaulted)
+	case found.before != before:
+		found.before, found.differs = before, !sameMeaning(before, object.Defaulted)
 	}
-	return before != object.Defaulted && !sameMeaning(before, object.Defaulted)
+	return found.differs
 }
 
 // known is what the last Plan has found of these very objects, if it has found them equal.

@@ -114,5 +114,5 @@ func (d difference) outdatesNothing(live *unstructured.Unstructured) bool {
 // sameMeaning says that two definitions differ in nothing but how it is written, which
 // Karpenter does not see either.
 func sameMeaning(a, b *unstructured.Unstructured) bool {
-	return equal(a.Object, b.Object) || equal(meaning(nil, a.Object), meaning(nil, b.Object)) && !outdated(a, b)
+	return a == b || equal(a.Object, b.Object) || equal(meaning(nil, a.Object), meaning(nil, b.Object)) && !outdated(a, b)
 }

@@ -56,6 +56,10 @@ type compared struct {
 	// problems are what the API server would refuse, where that was asked.
 	problems []string
 	asked    bool
+	// before is what was applied last, where somebody has asked whether the rendered object
+	// differs from it.
+	before  *unstructured.Unstructured
+	differs bool
 	// edit is what they say of nodes; nil where nobody has asked.
 	edit edit
 }
