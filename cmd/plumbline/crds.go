@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -80,6 +83,29 @@ func (d *onDisk) offlineCRDs(ctx context.Context, given string) (crds []*apiexte
 		version = "" // the tool that installs Karpenter decides it
 	}
 	return crds, version, err
+}
+
+// pullTime is how long a chart is waited for, for a plan that can do without it.
+const pullTime = 30 * time.Second
+
+// pullCRDs are those of the chart of the version in Git. Where that is out of reach, unavailable says
+// why, and those that are known remain.
+func (d *onDisk) pullCRDs(ctx context.Context, known []*apiextensionsv1.CustomResourceDefinition) (crds []*apiextensionsv1.CustomResourceDefinition, version string, unavailable, err error) {
+	limited, stop := context.WithTimeout(ctx, pullTime)
+	defer stop()
+	crds, err = crdsOf(limited, d.karpenter, d.name, d.snapshot)
+	switch {
+	case err == nil:
+		return crds, d.karpenter.Version, nil, nil
+	case ctx.Err() == nil && (preview.OutOfReach(err) || errors.Is(err, context.DeadlineExceeded)):
+		return known, schema.EmbeddedVersion, err, nil
+	}
+	return nil, "", nil, err
+}
+
+// noCRDsOffline says what is not known of definitions without a cluster and without their CRDs.
+func noCRDsOffline(version string, err error) string {
+	return fmt.Sprintf("the CRDs of Karpenter %s are unavailable, so fields of definitions are not checked; give them with --crds DIR, or compare with a cluster by --against NODESYNC: %v", version, err)
 }
 
 // crdsInFolder are those in the YAML files of a folder.

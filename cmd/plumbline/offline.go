@@ -18,10 +18,13 @@ type rendered struct {
 	schema *schema.Validator
 	// unvalidated says against which version the Set could not be checked.
 	unvalidated string
+	// unchecked is a sentence on why it was checked against none; empty where it was.
+	unchecked string
 }
 
-// renderFolder renders a folder on disk, without a cluster or a network.
-func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
+// renderFolder renders a folder on disk, without a cluster or a network. With pull the CRDs of a
+// version that this program was not built with are those of its chart, unless it is unavailable.
+func renderFolder(ctx context.Context, folder, crds string, pull bool) (*rendered, error) {
 	at, err := openOnDisk(folder)
 	if err != nil {
 		return nil, err
@@ -31,13 +34,25 @@ func renderFolder(ctx context.Context, folder, crds string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
+	var unavailable error
+	if at.karpenter.Version != version && pull {
+		definitions, version, unavailable, err = at.pullCRDs(ctx, definitions)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if at.karpenter.Version != version {
 		r.unvalidated = at.karpenter.Version
 	}
 	if r.schema, err = schema.New(definitions); err != nil {
 		return nil, err
 	}
-	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, r.schema, render.WithInputs(at.files.Inputs()), render.WithConfinement(confined(ctx)))
+	var checks render.Validator = r.schema
+	if unavailable != nil {
+		checks = nil // those of another version would refuse what is right
+		r.unchecked = noCRDsOffline(r.unvalidated, unavailable)
+	}
+	r.set, err = render.Render(ctx, *at.snapshot, at.name, at.karpenter, checks, render.WithInputs(at.files.Inputs()), render.WithConfinement(confined(ctx)))
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,6 @@ func TestBadFolders(t *testing.T) {
 		"no definition":     {map[string]string{"plumbline.yaml": karpenterYAML}, []string{"holds no NodePool and no EC2NodeClass"}},
 		"two errors":        {map[string]string{"plumbline.yaml": karpenterYAML, "a.yaml": classYAML + "  rolle: b\n", "b.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: x}\n"}, []string{"a.yaml:", "rolle", "b.yaml:1: ", "Pod"}},
 		"unknown field":     {map[string]string{"plumbline.yaml": karpenterYAML + "chart: x\n"}, []string{"plumbline.yaml:5: ", "chart"}},
-		"another version":   {map[string]string{"plumbline.yaml": strings.Replace(karpenterYAML, "1.14.1", "1.13.0", 1), "a.yaml": classYAML}, []string{"not validated against 1.13.0: give its CRDs with --crds DIR"}},
 		"broken plain YAML": {map[string]string{"plumbline.yaml": karpenterYAML, "a.yaml": "a: [\n"}, []string{"a.yaml:"}},
 	}
 	for name, c := range cases {

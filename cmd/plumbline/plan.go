@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 // planOptions are the flags of `plumbline plan`.
 type planOptions struct {
 	crds, against string
+	// exitCode says that the exit code tells what would change.
+	exitCode bool
 }
 
 func newPlanCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -26,11 +29,13 @@ func newPlanCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		Short: "Show what a folder or a NodeSync would change",
 		Long: `Show what would change, and what it would do to nodes, and change nothing.
 
-With a PATH, a folder of a checkout, the comparison is with nothing, offline:
-everything arrives, and values of the chart are not checked. With --against NODESYNC it is with that NodeSync's cluster:
-what a push of this folder would do. With the name of a NodeSync, the revision
+With a PATH, a folder of a checkout, the comparison is with nothing: everything
+arrives, and neither values of the chart nor effects on nodes are known. With
+--against NODESYNC it is with that NodeSync's cluster: what a push of this folder
+would do. With the name of a NodeSync, the revision
 that its source has now is fetched and compared. Where that changes Karpenter's
-version, it says of each pool what the upgrade does to its nodes.
+version, it says of each pool what the upgrade does to its nodes. The CRDs of a version
+other than ` + embeddedVersion() + ` are those of its chart; where it cannot be pulled, that is said.
 
 The steps are the daemon's, in its order. Where the daemon would do nothing of
 the commit (another cluster's name, what spec.charts.allow does not allow, a
@@ -43,13 +48,7 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	output := addOutput(cmd, formatMarkdown)
-	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are not in the repository")
-	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
-	cmd.ValidArgsFunction = completeFolders(completeNodeSyncs(kubeconfig, 1))
-	// The flag exists: it was added in the line before the last.
-	_ = cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return completeNodeSyncs(kubeconfig, 1)(cmd, nil, typed)
-	})
+	o.addFlags(cmd, kubeconfig)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		made, err := o.make(cmd.Context(), kubeconfig, args[0])
 		if err != nil {
@@ -63,9 +62,31 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 		if err := output.write(cmd.OutOrStdout(), report, people); err != nil {
 			return err
 		}
-		return report.exit()
+		return o.exit(report)
 	}
 	return cmd
+}
+
+// addFlags gives a command the flags that say what is compared with what.
+func (o *planOptions) addFlags(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags) {
+	cmd.Flags().StringVar(&o.crds, "crds", "", "folder with the CRDs of the version in Git, where it is not "+embeddedVersion()+" and its charts are out of reach")
+	cmd.Flags().StringVar(&o.against, "against", "", "compare the folder with the cluster of this NodeSync")
+	cmd.Flags().BoolVar(&o.exitCode, "exit-code", true, "end with 2 or 3 where something would change or is held; with =false only errors end it with more than 0")
+	cmd.ValidArgsFunction = completeFolders(completeNodeSyncs(kubeconfig, 1))
+	// The flag exists: it was added a few lines above.
+	_ = cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeNodeSyncs(kubeconfig, 1)(cmd, nil, typed)
+	})
+}
+
+// exit says by the exit code what the Plan would do, unless only errors are asked for.
+func (o *planOptions) exit(report planReport) error {
+	err := report.exit()
+	var exit *exitError
+	if !o.exitCode && errors.As(err, &exit) && exit.code != exitFailed {
+		return nil
+	}
+	return err
 }
 
 // make decides by the argument: a folder on disk, or a NodeSync.
@@ -84,11 +105,8 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	if o.against != "" {
 		return o.planFolder(ctx, kubeconfig, of)
 	}
-	r, err := renderFolder(ctx, of, o.crds)
+	r, err := renderFolder(ctx, of, o.crds, true)
 	if err != nil {
-		return nil, err
-	}
-	if err := r.check(); err != nil {
 		return nil, err
 	}
 	made, err := plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true}, r.schema)
@@ -96,7 +114,10 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 		return nil, err
 	}
 	made.Warnings = append(made.Warnings, r.set.Warnings...)
-	return &planned{Plan: made}, nil
+	if r.unchecked != "" {
+		made.Warnings = append(made.Warnings, r.unchecked)
+	}
+	return &planned{Plan: made, offline: true}, nil
 }
 
 // embeddedVersion is the version of Karpenter that this program was built with.
@@ -123,7 +144,9 @@ func (r planReport) exit() error {
 
 // planReport is what `plumbline plan` prints.
 type planReport struct {
-	Revision string          `json:"revision,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	// Offline says that the comparison is with nothing: effects on nodes are not known.
+	Offline  bool            `json:"offline,omitempty"`
 	Changes  []changeReport  `json:"changes"`
 	Removals []removalReport `json:"removals"`
 	// Upgrade is what a change of Karpenter's version does to nodes.
@@ -164,7 +187,7 @@ type removalReport struct {
 }
 
 func newPlanReport(p *planned) planReport {
-	r := planReport{Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
+	r := planReport{Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, Fields: c.Fields, Message: c.Message})
 		r.Warnings = append(r.Warnings, c.Warnings...)

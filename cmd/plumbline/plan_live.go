@@ -113,6 +113,9 @@ type planned struct {
 	// charts is what is done with the charts; empty where nothing is.
 	charts string
 	waits  bool
+	// live is what there is; nothing where the comparison is with nothing, and offline says so.
+	live    plan.Live
+	offline bool
 }
 
 // planCommit compares a commit with the cluster of a NodeSync.
@@ -141,7 +144,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
 	}
-	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped)}
+	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live}
 	if whole.Plan == nil {
 		whole.Plan = &plan.Plan{Revision: snapshot.Revision}
 	}

@@ -84,6 +84,9 @@ func (r planReport) printCharts(out io.Writer) {
 
 // table has a row for each change and each removal.
 func (r planReport) table(out io.Writer, paint painter, quote func(string) string) table.Writer {
+	if r.Offline {
+		return r.offlineTable(out, paint)
+	}
 	t := newTable(painted(out), "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
 	for _, c := range r.Changes {
 		t.AppendRow([]any{paint(string(c.Action), colourOf(c.Action)), redact.Visible(c.Object), c.Effect, c.nodes(), quote(c.what())})
@@ -94,6 +97,15 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 			action, colour = string(plan.Hold), colourOf(plan.Hold)
 		}
 		t.AppendRow([]any{paint(action, colour), redact.Visible(removal.Object), plan.EffectDrain, removal.Nodes, quote(removal.Message)})
+	}
+	return t
+}
+
+// offlineTable has what is known without a cluster.
+func (r planReport) offlineTable(out io.Writer, paint painter) table.Writer {
+	t := newTable(painted(out), "ACTION", "OBJECT")
+	for _, c := range r.Changes {
+		t.AppendRow([]any{paint(string(c.Action), colourOf(c.Action)), redact.Visible(c.Object)})
 	}
 	return t
 }
@@ -171,6 +183,9 @@ func (r planReport) summary() string {
 	case len(words) == 0:
 		return "no change"
 	}
+	if r.Offline {
+		return strings.Join(words, ", ") + "; compared with nothing, --against NODESYNC compares with a cluster"
+	}
 	upTo := ""
 	if t.most {
 		upTo = "up to "
@@ -188,7 +203,12 @@ func paintOn(out io.Writer) painter {
 	if widthOf(out) == 0 || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return plain
 	}
-	return func(word string, colour text.Color) string { return text.Colors{colour}.Sprint(word) }
+	return func(word string, colour text.Color) string {
+		if colour == text.Reset {
+			return word
+		}
+		return text.Colors{colour}.Sprint(word)
+	}
 }
 
 // painted is where coloured words go: what else is written to it was made visible before.

@@ -35,6 +35,7 @@ guard, 4 stalled or timed out.`,
 	for _, cmd := range []*cobra.Command{
 		newRunCommand(kubeconfig),
 		newPlanCommand(kubeconfig),
+		newDiffCommand(kubeconfig),
 		newAdoptCommand(kubeconfig),
 		newUpgradeCommand(kubeconfig),
 		newGetCommand(kubeconfig),

@@ -18,13 +18,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// packedChart is a chart with one template.
+// packedChart is a chart of 1.14.1 with one template.
 func packedChart(t *testing.T, name, template string) []byte {
+	t.Helper()
+	return packedChartOf(t, "1.14.1", name, template)
+}
+
+func packedChartOf(t *testing.T, version, name, template string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	packed := tar.NewWriter(zipped)
-	for _, file := range [][2]string{{"Chart.yaml", "apiVersion: v2\nname: " + name + "\nversion: 1.14.1\n"}, {"templates/a.yaml", template}} {
+	for _, file := range [][2]string{{"Chart.yaml", "apiVersion: v2\nname: " + name + "\nversion: " + version + "\n"}, {"templates/a.yaml", template}} {
 		if err := packed.WriteHeader(&tar.Header{Name: name + "/" + file[0], Mode: 0o644, Size: int64(len(file[1]))}); err != nil {
 			t.Fatal(err)
 		}

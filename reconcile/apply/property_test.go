@@ -110,7 +110,9 @@ func oneApplySettles(s server, known knowledge) func(*rapid.T) {
 		write(t, s, planned(t, s, known, git(t, known, "before")))
 		webhook := others(t, s)
 		set := git(t, known, "after")
-		write(t, s, planned(t, s, known, set))
+		p := planned(t, s, known, set)
+		write(t, s, p)
+		becomesWhatWasSaid(t, s, p)
 		conflicts := false
 		for _, change := range planned(t, s, known, set).Changes {
 			if change.Action != plan.Conflict {
@@ -128,6 +130,25 @@ func oneApplySettles(s server, known knowledge) func(*rapid.T) {
 			}
 			if diff := cmp.Diff(bare(object.Defaulted.Object["spec"]), bare(live.Object["spec"])); diff != "" {
 				t.Fatalf("%s is not as Git says (-git +live):\n%s", object.Ref, diff)
+			}
+		}
+	}
+}
+
+// becomesWhatWasSaid: an object is afterwards what its Change has said.
+func becomesWhatWasSaid(t *rapid.T, s server, p *plan.Plan) {
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if !c.Action.Writes() {
+			continue
+		}
+		said, live := c.After(), s.Objects()[c.Ref]
+		if diff := cmp.Diff(bare(said.Object["spec"]), bare(live.Object["spec"])); diff != "" && !sameToKarpenter(t, said, live) {
+			t.Fatalf("%s %s is not what was said (-said +live):\n%s", c.Action, c.Ref, diff)
+		}
+		for key, value := range said.GetLabels() {
+			if live.GetLabels()[key] != value {
+				t.Fatalf("%s: label %s is %q, and %q was said", c.Ref, key, live.GetLabels()[key], value)
 			}
 		}
 	}

@@ -158,7 +158,8 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 
 // note keeps what was found for the readers of the Plan.
 func (c *Change) note(j judgement) {
-	for _, d := range slices.Concat(j.change, j.foreign) {
+	c.differences = slices.Concat(j.change, j.foreign)
+	for _, d := range c.differences {
 		c.Fields = append(c.Fields, d.fields()...)
 	}
 	c.Editors = j.editors

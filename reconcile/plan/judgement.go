@@ -72,11 +72,29 @@ func judge(object render.Object, live *Object, owner Owner, schema Schema) (judg
 	for _, d := range differences(live.Unstructured, desired) {
 		j.weigh(d, touches(want, d.path), entries, live.Unstructured)
 	}
+	j.change = append(j.change, unmarked(live, want, entries)...)
 	slices.Sort(j.editors)
 	j.editors = slices.Compact(j.editors)
 	slices.Sort(j.tools)
 	j.tools = slices.Compact(j.tools)
 	return j, nil
+}
+
+// unmarked are the labels and annotations that we have applied, that Git has no longer and that
+// nobody else owns: they go with the next apply.
+func unmarked(live *unstructured.Unstructured, want *fieldpath.Set, entries []entry) []difference {
+	var found []difference
+	for kind, marks := range map[string]map[string]string{"labels": live.GetLabels(), "annotations": live.GetAnnotations()} {
+		for key, value := range marks {
+			path := []string{"metadata", kind, key}
+			owners := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return !touches(e.set, path) })
+			if !touches(want, path) && len(owners) == 1 && owners[0].applied && owners[0].manager == v1alpha1.FieldManager {
+				found = append(found, difference{path: path, from: value})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b difference) int { return slices.Compare(a.path, b.path) })
+	return found
 }
 
 // weigh asks whose field a difference is. A field that Git does not write and

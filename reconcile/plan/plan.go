@@ -89,6 +89,8 @@ type Change struct {
 	// rewritten are the paths of fields that mean the same as before, and by which Karpenter
 	// counts nodes as outdated.
 	rewritten []string
+	// differences are the Fields, as values.
+	differences []difference
 	// touched are the NodeClaims that the Effect is on, and unnamed is how many more it
 	// is on, nobody can say which.
 	touched []types.UID

@@ -16,12 +16,12 @@ func (s *Step) resolve(ctx context.Context) error {
 	refused, err := s.wanting.ResolveSchema(ctx, func() (error, error) { return s.charts().Refused() })
 	s.out.ChartsRefused = refused
 	switch unpulled := s.out.Unpulled; {
-	case err != nil && outOfReach(err):
+	case err != nil && OutOfReach(err):
 		s.warn("what the charts of Karpenter %s say of this commit is not known here: %v", s.out.Karpenter.Version, err)
 		return s.takeKnownSchema(ctx)
 	case err != nil:
 		return err
-	case unpulled != nil && outOfReach(unpulled):
+	case unpulled != nil && OutOfReach(unpulled):
 		s.warn("what the charts of Karpenter %s say of this commit is not known here: %v", s.out.Karpenter.Version, unpulled)
 	case unpulled != nil:
 		s.out.ChartsRefused = unpulled
@@ -66,7 +66,7 @@ func (s *Step) changeCharts(ctx context.Context) error {
 		var err error
 		s.out.ChartsChange, err = s.charts().Change()
 		return err
-	case outOfReach(why):
+	case OutOfReach(why):
 		s.warn("whether the charts can be changed is not known here: %v", why)
 		return nil
 	case !install.InForce(s.sync.Status.Karpenter, why):

@@ -20,9 +20,9 @@ import (
 // ownRights are those of a person who reads a Secret: it needs no annotation to be used.
 var ownRights = grant.Policy{Unannotated: true}
 
-// outOfReach says that an error is of what the person who asks may or can read, and not of
+// OutOfReach says that an error is of what the person who asks may or can read, and not of
 // the commit: the daemon has other rights and another network.
-func outOfReach(err error) bool {
+func OutOfReach(err error) bool {
 	var unreachable *charts.UnreachableError
 	var refused *charts.AuthError
 	var untrusted *charts.CertificateError

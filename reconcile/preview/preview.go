@@ -152,7 +152,7 @@ func (s *Step) makePlan(ctx context.Context) error {
 
 // own leaves an error of the commit as it is, and sets one of the person's reach apart.
 func (s *Step) own(err error) error {
-	if err != nil && outOfReach(err) {
+	if err != nil && OutOfReach(err) {
 		return &readError{err}
 	}
 	return err

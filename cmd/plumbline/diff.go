@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/redact"
+)
+
+func newDiffCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	o := &planOptions{}
+	cmd := &cobra.Command{
+		Use:   "diff PATH|NODESYNC",
+		Short: "Show the objects that a folder or a NodeSync would change, as a diff",
+		Long: `Show each NodePool and EC2NodeClass that would change as a unified diff, and
+change nothing. It compares what ` + "`plumbline plan`" + ` compares: a PATH with nothing,
+with --against NODESYNC with that NodeSync's cluster; the name of a NodeSync has
+what its source has now compared with its cluster. Values that are equal and only
+written in another way (100 and 100000m) are no difference.
+
+The diff is on stdout. On stderr is what it does not show: why something is held
+or refused, and warnings. What it does to nodes, and to Karpenter itself, is
+what ` + "`plumbline plan`" + ` says.
+
+Exit codes: 0 no difference, 1 error, 2 differences, 3 held by the guard.`,
+		Example: "  plumbline diff ./clusters/prod-eu --against prod-eu\n  plumbline diff prod-eu --exit-code=false",
+		Args:    cobra.ExactArgs(1),
+	}
+	o.addFlags(cmd, kubeconfig)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		made, err := o.make(cmd.Context(), kubeconfig, args[0])
+		if err != nil {
+			return err
+		}
+		if err := made.printDiff(cmd.OutOrStdout(), &visibleWriter{cmd.ErrOrStderr()}); err != nil {
+			return err
+		}
+		return o.exit(newPlanReport(made))
+	}
+	return cmd
+}
+
+// printDiff prints the objects that differ, and aside what a diff cannot show.
+func (p *planned) printDiff(out, aside io.Writer) error {
+	report := newPlanReport(p)
+	report.printRefusals(aside)
+	paint := paintOn(out)
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.Action == plan.Hold || c.Action == plan.Conflict || c.Action == plan.Refuse || c.Action == plan.Wait {
+			fmt.Fprintf(aside, "%s: %s: %s\n", strings.ToLower(string(c.Action)), c.Ref, oneLine(c.Message))
+		}
+		if err := printObjectDiff(out, paint, c.Ref.String(), p.Revision, c.Live, c.After()); err != nil {
+			return err
+		}
+	}
+	for i := range p.Removals {
+		r := &p.Removals[i]
+		if r.Held {
+			fmt.Fprintf(aside, "hold: %s: %s\n", r.Ref, oneLine(r.Message))
+		}
+		if live := p.live.Objects[r.Ref]; live != nil {
+			if err := printObjectDiff(out, paint, r.Ref.String(), p.Revision, live.Unstructured, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for _, warning := range report.Warnings {
+		fmt.Fprintln(aside, "warning: "+oneLine(warning))
+	}
+	return nil
+}
+
+// printObjectDiff prints one object as it is and as it becomes; nil is nothing.
+func printObjectDiff(out io.Writer, paint painter, name, revision string, live, after *unstructured.Unstructured) error {
+	before, err := shown(live)
+	if err != nil {
+		return err
+	}
+	next, err := shown(after)
+	if err != nil {
+		return err
+	}
+	from, to := "cluster/"+name, "git/"+name
+	if live == nil {
+		from = "/dev/null"
+	}
+	if after == nil {
+		to = "/dev/null"
+	}
+	if revision != "" {
+		to += "\t" + revision
+	}
+	for line := range strings.Lines(udiff.Unified(from, to, before, next)) {
+		if _, err := fmt.Fprintln(out, paint(redact.Visible(strings.TrimSuffix(line, "\n")), colourOfLine(line))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// colourOfLine is that of git's diffs.
+func colourOfLine(line string) text.Color {
+	switch {
+	case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
+		return text.Bold
+	case strings.HasPrefix(line, "-"):
+		return text.FgRed
+	case strings.HasPrefix(line, "+"):
+		return text.FgGreen
+	case strings.HasPrefix(line, "@@"):
+		return text.FgCyan
+	}
+	return text.Reset
+}
+
+// shown is an object as YAML, without what the API server adds; empty for none.
+func shown(object *unstructured.Unstructured) (string, error) {
+	if object == nil {
+		return "", nil
+	}
+	object = object.DeepCopy()
+	metadata, _, _ := unstructured.NestedMap(object.Object, "metadata")
+	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"} {
+		delete(metadata, field)
+	}
+	fields := map[string]any{"metadata": metadata}
+	for name, value := range object.Object {
+		if !slices.Contains([]string{"metadata", "status"}, name) {
+			fields[name] = value
+		}
+	}
+	raw, err := yaml.Marshal(fields)
+	if err != nil {
+		return "", fmt.Errorf("encode %s/%s as yaml: %w", object.GetKind(), object.GetName(), err)
+	}
+	return string(raw), nil
+}
