@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -72,7 +73,9 @@ func judge(object render.Object, live *Object, owner Owner, schema Schema) (judg
 	for _, d := range differences(live.Unstructured, desired) {
 		j.weigh(d, touches(want, d.path), entries, live.Unstructured)
 	}
-	j.change = append(j.change, unmarked(live, want, entries)...)
+	if !j.ours {
+		j.change = append(j.change, left(live.Unstructured, want, entries)...)
+	}
 	slices.Sort(j.editors)
 	j.editors = slices.Compact(j.editors)
 	slices.Sort(j.tools)
@@ -80,9 +83,9 @@ func judge(object render.Object, live *Object, owner Owner, schema Schema) (judg
 	return j, nil
 }
 
-// unmarked are the labels and annotations that we have applied, that Git has no longer and that
+// left are the labels and annotations that we have applied, that Git has no longer and that
 // nobody else owns: they go with the next apply.
-func unmarked(live *unstructured.Unstructured, want *fieldpath.Set, entries []entry) []difference {
+func left(live *unstructured.Unstructured, want *fieldpath.Set, entries []entry) []difference {
 	var found []difference
 	for kind, marks := range map[string]map[string]string{"labels": live.GetLabels(), "annotations": live.GetAnnotations()} {
 		for key, value := range marks {
