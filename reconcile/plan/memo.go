@@ -56,7 +56,7 @@ type compared struct {
 	// problems are what the API server would refuse, where that was asked.
 	problems []string
 	asked    bool
-	// before is what was applied last, where somebody has asked whether the rendered object
+	// before is what was applied last, where it was asked whether the rendered object
 	// differs from it.
 	before  *unstructured.Unstructured
 	differs bool
