@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +24,8 @@ func newReconcileCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Comma
 		Short: "Fetch and reconcile a NodeSync now",
 		Long: `Fetch and reconcile NodeSyncs now, not at their next interval. With --wait the
 command stays until the newest revision is applied, Ready and no removal is
-open, and says on stderr what it waits for. It ends with 3 where the guard holds
+open, and says on stderr what it waits for, with a count of the NodePools that
+are Ready. It ends with 3 where the guard holds
 something and with 4 where something stalls or the time is over; ending the
 command never stops the daemon.`,
 		Args:              cobra.MinimumNArgs(1),
@@ -73,37 +72,6 @@ func (c *cluster) requestReconcile(ctx context.Context, name string) (string, er
 		return "", explain(err, "write NodeSync "+name)
 	}
 	return requested, nil
-}
-
-// waitReconciled stays until the request was handled and what came of it is done
-// or needs a person.
-func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, timeout time.Duration) error {
-	said := ""
-	var last *v1alpha1.NodeSync
-	err := wait.PollUntilContextTimeout(cmd.Context(), 500*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
-		sync, err := c.nodeSync(ctx, name)
-		if err != nil {
-			return false, err
-		}
-		last = sync
-		if sync.Status.LastHandledReconcileAt != requested {
-			return false, nil
-		}
-		if message := conditions.GetMessage(sync, meta.ReadyCondition); message != said {
-			said = message
-			fmt.Fprintln(cmd.ErrOrStderr(), message)
-		}
-		return conditions.IsReady(sync) && unknown(sync) == "" || conditions.IsStalled(sync), nil
-	})
-	switch {
-	case err == nil:
-		return exitOf(last)
-	case errors.Is(err, context.DeadlineExceeded):
-		return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not done after %s; the daemon continues", nodeSyncWord(name), timeout.Round(time.Millisecond))}
-	case errors.Is(err, context.Canceled):
-		return &exitError{code: exitFailed, message: "stopped waiting; the daemon continues"}
-	}
-	return err
 }
 
 // exitOf says by the exit code how a NodeSync is.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,8 +54,24 @@ guard, 4 stalled or timed out.`,
 	root.AddCommand(newRenderCommand(), newVendorCommand(), newVersionCommand(), newReferenceCommand())
 	for _, cmd := range root.Commands() {
 		sayUsage(cmd)
+		addQuiet(cmd)
 	}
 	return root
+}
+
+// addQuiet gives a command the flag --quiet.
+func addQuiet(cmd *cobra.Command) {
+	run := cmd.RunE
+	if run == nil || cmd.Name() == "run" {
+		return // the daemon logs
+	}
+	quiet := cmd.Flags().BoolP("quiet", "q", false, "print nothing on stderr but errors")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *quiet {
+			cmd.SetErr(io.Discard)
+		}
+		return run(cmd, args)
+	}
 }
 
 // sayUsage has a command that is called wrongly say how it is called.

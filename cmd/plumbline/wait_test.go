@@ -1,0 +1,102 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// TestProgress: what is waited for is said once, and counts move a line on a terminal, and in a pipe
+// are a line now and then.
+func TestProgress(t *testing.T) {
+	for name, c := range map[string]struct {
+		width int
+		want  []string
+	}{
+		"a pipe": {0, []string{
+			"waiting for NodePool/a: it is new\n", "1/506 NodePools Ready\n", "370/506 NodePools Ready\n", "applied\n",
+		}},
+		"a terminal": {40, []string{
+			"\r\x1b[Kwaiting for NodePool/a: it is new",
+			"\r\x1b[K1/506 NodePools Ready: waiting for Nod…",
+			"\r\x1b[K2/506 NodePools Ready: waiting for Nod…",
+			"\r\x1b[K370/506 NodePools Ready: waiting for N…",
+			"\r\x1b[Kapplied", "\r\x1b[Kapplied\n",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			now := time.Unix(0, 0)
+			p := newProgress(&out, func() time.Time { return now })
+			p.width = c.width
+			p.say("")
+			for range 2 {
+				p.say("waiting for NodePool/a: it is new")
+				p.count(1, 506)
+			}
+			p.count(2, 506)
+			now = now.Add(sayEvery)
+			p.count(370, 506)
+			p.count(0, 0)
+			p.say("applied")
+			p.end()
+			p.end()
+			if diff := cmp.Diff(strings.Join(c.want, ""), out.String()); diff != "" {
+				t.Errorf("says (-want +got):\n%s", diff)
+			}
+			for line := range strings.SplitSeq(out.String(), "\r\x1b[K") {
+				if n := len([]rune(strings.TrimSuffix(line, "\n"))); c.width > 0 && n > c.width {
+					t.Errorf("%d characters on a terminal of %d: %q", n, c.width, line)
+				}
+			}
+		})
+	}
+}
+
+// TestReconcileCounts the pools while it waits, and says at its end what it waited for.
+func TestReconcileCounts(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["waiting"])
+	for name, status := range map[string]string{"a": "True", "b": "False"} {
+		s.objects["/apis/karpenter.sh/v1/nodepools/"+name] = map[string]any{
+			"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": name, "generation": 1, "labels": map[string]any{v1alpha1.OwnerLabel: "fleet.prod"}},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status, "reason": "r", "message": "m", "observedGeneration": 1}}},
+		}
+	}
+	s.patched = func(s *apiServer, path string) {
+		if sync, ok := s.objects[path].(*v1alpha1.NodeSync); ok {
+			sync.Status.LastHandledReconcileAt = sync.Annotations[meta.ReconcileRequestAnnotation]
+		}
+	}
+	got := plumbline(t, "reconcile", "prod", "--wait", "--wait-timeout", "1s", "--kubeconfig", kubeconfig)
+	if got.code != exitStalled || strings.Count(got.err, "\n1/2 NodePools Ready\n") != 1 || strings.Count(got.err, "waiting") != 2 || !strings.Contains(got.err, "nodesync/prod is not done after 1s: waiting") {
+		t.Errorf("code %d, says %q", got.code, got.err)
+	}
+}
+
+// TestReconcileEndsWhereItIsSuspended: nothing will come of it.
+func TestReconcileEndsWhereItIsSuspended(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["waiting"])
+	s.patched = func(s *apiServer, path string) {
+		if sync, ok := s.objects[path].(*v1alpha1.NodeSync); ok {
+			sync.Spec.Suspend = true
+		}
+	}
+	got := plumbline(t, "reconcile", "prod", "--wait", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || !strings.Contains(got.err, "nodesync/prod was suspended: nothing is reconciled until `plumbline resume prod -n fleet`") {
+		t.Errorf("code %d, says %q", got.code, got.err)
+	}
+}
+
+// TestReconcileUnseen: no daemon looks at the request.
+func TestReconcileUnseen(t *testing.T) {
+	_, kubeconfig := serve(t, verdicts()["waiting"])
+	got := plumbline(t, "reconcile", "prod", "--wait", "--wait-timeout", "10ms", "--kubeconfig", kubeconfig)
+	if got.code != exitStalled || !strings.Contains(got.err, "nodesync/prod is not done after 10ms: the daemon has not looked at it; see what it logs: plumbline logs") {
+		t.Errorf("code %d, says %q", got.code, got.err)
+	}
+}
