@@ -110,16 +110,15 @@ licences: ## Licences of all modules that are linked: tools/release/licences.jso
 	@.ci/modules $(PLATFORMS) | go tool -modfile=tools/release/go.mod go-licence-detector -includeIndirect -rules tools/release/licences.json
 
 .PHONY: release-snapshot
-release-snapshot: ## dist/: reproducible binaries, bills of materials (CycloneDX, SPDX), checksums; COLD=1 builds the second time from nothing
-	@.ci/release $(VERSION) $(PLATFORMS)
+release-snapshot: ## dist/: a release as far as it takes no network: archives, bills of materials, chart, krew manifest, checksums; COLD=1 builds the second time from nothing
+	@.ci/release snapshot $(PLATFORMS)
 
 .PHONY: release
-release: ## A release of a tagged commit: as release-snapshot, checked for vulnerabilities, and signed with cosign
+release: ## A release of a tagged commit: as release-snapshot, checked for vulnerabilities, signed with cosign, with images, published
 	@git describe --exact-match --tags HEAD >/dev/null || { echo 'tag the commit first: git tag -s v1.2.3' >&2; exit 1; }
 	@command -v cosign >/dev/null || { echo 'cosign signs the checksums: install it from https://docs.sigstore.dev/cosign' >&2; exit 1; }
 	@.ci/vulncheck --strict
-	@COLD=1 .ci/release $(VERSION) $(PLATFORMS)
-	@cosign sign-blob --yes $(if $(COSIGN_KEY),--key '$(COSIGN_KEY)') --bundle dist/checksums.txt.sigstore.json dist/checksums.txt
+	@COLD=1 .ci/release publish $(PLATFORMS)
 
 .PHONY: bench
 bench: build ## Print the table of ratios; OBJECTS=2000 PEERS=flux,argo IDLE=10m NODES=10000 CURVE=1 SCENES=removal

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -16,13 +17,16 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// version is set by the build.
+// version is set by the build of a release.
 var version = "dev"
 
 func main() { os.Exit(run()) }
 
 func run() int {
 	confined := confinement(os.Args) // a child goes no further
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = versionOf(version, info.Main.Version)
+	}
 	// A limit on the size of files is an error of the write, as a full disk is, and
 	// not the end of the process.
 	signal.Ignore(syscall.SIGXFSZ)
@@ -31,6 +35,15 @@ func run() int {
 	// The first signal ends it politely; a second one ends it at once.
 	context.AfterFunc(ctx, stop)
 	return exitCode(newRootCommand().ExecuteContext(withConfinement(ctx, confined)), os.Stderr)
+}
+
+// versionOf is the version that the build has set, or else that of the module, as `go install
+// …@v1.2.3` has it.
+func versionOf(built, module string) string {
+	if built != "dev" || module == "" || module == "(devel)" {
+		return built
+	}
+	return module
 }
 
 // exitCode says what a command has come to, and how it ends the program.
