@@ -9,9 +9,11 @@ import (
 // TestWhatIsLinkedIsChecked: CI and a release run what SECURITY.md says of them.
 func TestWhatIsLinkedIsChecked(t *testing.T) {
 	for file, words := range map[string][]string{
-		"../.ci/run":     {"make test", "make verify licences vulncheck"},
-		"../.ci/release": {`cmp "dist/$name" "$work/again/$name"`, "./sbom", "sha256sum -- *"},
-		"../Makefile":    {"@.ci/vulncheck --strict", "@COLD=1 .ci/release", "cosign sign-blob", `release-snapshot PLATFORMS="$$(go env GOOS)/$$(go env GOARCH)"`, "go mod verify"},
+		"../.ci/run":           {"make test", "make verify licences vulncheck"},
+		"../.goreleaser.yaml":  {".ci/release-again", ".ci/release-sbom", "sign-blob", "name_template: checksums.txt"},
+		"../.ci/release-again": {`cmp "$1" "$work/again"`},
+		"../.ci/release-sbom":  {"./sbom"},
+		"../Makefile":          {"@.ci/vulncheck --strict", "@COLD=1 .ci/release publish", `release-snapshot PLATFORMS="$$(go env GOOS)/$$(go env GOARCH)"`, "go mod verify"},
 	} {
 		text, err := os.ReadFile(file)
 		if err != nil {

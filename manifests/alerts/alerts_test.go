@@ -1,7 +1,6 @@
 package alerts
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -66,7 +65,7 @@ func firing(t *testing.T, rule rulefmt.Rule, series string, at time.Duration) (f
 	alert := rules.NewAlertingRule(rule.Alert, expr, time.Duration(rule.For), time.Duration(rule.KeepFiringFor),
 		labels.FromMap(rule.Labels), labels.FromMap(rule.Annotations), labels.EmptyLabels(), "", true, promslog.NewNopLogger())
 	for now := time.Duration(0); now <= at; now += time.Minute {
-		if _, err := alert.Eval(context.Background(), 0, time.Unix(0, 0).Add(now), rules.EngineQueryFunc(engine, storage), nil, 0); err != nil {
+		if _, err := alert.Eval(t.Context(), 0, time.Unix(0, 0).Add(now), rules.EngineQueryFunc(engine, storage), nil, 0); err != nil {
 			t.Fatalf("%s: %v", rule.Alert, err)
 		}
 	}
