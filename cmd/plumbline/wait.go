@@ -162,7 +162,7 @@ func (p *progress) count(ready, all int) {
 	}
 }
 
-// show writes the line anew (ECMA-48: EL).
+// show writes the line again (ECMA-48: EL).
 func (p *progress) show() {
 	line := oneLine(p.said)
 	if p.counts != "" {
