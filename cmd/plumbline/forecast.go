@@ -103,7 +103,7 @@ func (f *upgradeForecast) print(out io.Writer) {
 		fmt.Fprintln(out, "refused: "+f.Refused)
 	}
 	if len(f.Pools) > 0 {
-		t := newTable(out, "POOL", "NODES", "THE UPGRADE LEAVES THEM")
+		t := newFittedTable(out, "POOL", "NODES", "THE UPGRADE LEAVES THEM")
 		for _, pool := range f.Pools {
 			t.AppendRow([]any{pool.Pool, pool.Nodes, oneLine(pool.Means)})
 		}

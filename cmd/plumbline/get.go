@@ -137,29 +137,56 @@ func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, li
 type columns struct{ header, namespace, wide bool }
 
 func printNodeSyncs(out io.Writer, syncs []v1alpha1.NodeSync, show columns) {
-	names := []any{"NAME", "READY", "REVISION", "KARPENTER", "REMOVALS", "SUSPENDED", "AGE"}
-	if show.namespace {
-		names = append([]any{"NAMESPACE"}, names...)
-	}
+	width := widthOf(out)
 	if show.wide {
-		names = append(names, "URL", "PATH")
+		width = 0 // the terminal wraps it
 	}
-	if names = append(names, "STATUS"); !show.header {
+	shown := show.fit(width)
+	names := make([]any, len(shown))
+	for i, column := range shown {
+		names[i] = column.name
+	}
+	if !show.header {
 		names = nil
 	}
-	t := newTable(out, names...)
+	t := newTableOf(out, width, names...)
 	for i := range syncs {
-		sync := &syncs[i]
-		row := []any{sync.Name, readyWord(sync), render.ShortRevision(sync.Status.LastAppliedRevision), karpenterVersion(sync), sync.Status.OpenRemovals, sync.Spec.Suspend, age(sync.CreationTimestamp)}
-		if show.namespace {
-			row = append([]any{sync.Namespace}, row...)
+		row := make([]any, len(shown))
+		for j, column := range shown {
+			row[j] = column.of(&syncs[i])
 		}
-		if show.wide {
-			row = append(row, urlOf(sync), sync.Spec.Path)
-		}
-		t.AppendRow(append(row, readyMessage(sync)))
+		t.AppendRow(row)
 	}
 	t.Render()
+}
+
+// column is one of the table of NodeSyncs. least is how wide a terminal has to be to show it: what
+// a NodeSync is at has to find its place.
+type column struct {
+	name  string
+	least int
+	of    func(*v1alpha1.NodeSync) any
+}
+
+// fit are the columns for a terminal so wide; 0 is everything else.
+func (show columns) fit(width int) []column {
+	all := []column{
+		{"NAME", 0, func(n *v1alpha1.NodeSync) any { return n.Name }},
+		{"READY", 0, func(n *v1alpha1.NodeSync) any { return readyWord(n) }},
+		{"REVISION", 70, func(n *v1alpha1.NodeSync) any { return render.ShortRevision(n.Status.LastAppliedRevision) }},
+		{"KARPENTER", 110, func(n *v1alpha1.NodeSync) any { return karpenterVersion(n) }},
+		{"REMOVALS", 120, func(n *v1alpha1.NodeSync) any { return n.Status.OpenRemovals }},
+		{"SUSPENDED", 130, func(n *v1alpha1.NodeSync) any { return n.Spec.Suspend }},
+		{"AGE", 50, func(n *v1alpha1.NodeSync) any { return age(n.CreationTimestamp) }},
+	}
+	if show.namespace {
+		all = append([]column{{"NAMESPACE", 0, func(n *v1alpha1.NodeSync) any { return n.Namespace }}}, all...)
+	}
+	if show.wide {
+		all = append(all, column{"URL", 0, func(n *v1alpha1.NodeSync) any { return urlOf(n) }}, column{"PATH", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Path }})
+	}
+	all = append(all, column{"STATUS", 0, func(n *v1alpha1.NodeSync) any { return readyMessage(n) }})
+	return slices.DeleteFunc(all, func(c column) bool { return width > 0 && width < c.least })
 }
 
 func urlOf(sync *v1alpha1.NodeSync) string {

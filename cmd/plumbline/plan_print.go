@@ -87,7 +87,7 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 	if r.Offline {
 		return r.offlineTable(out, paint)
 	}
-	t := newTable(painted(out), "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
+	t := newFittedTable(painted(out), "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
 	for _, c := range r.Changes {
 		t.AppendRow([]any{paint(string(c.Action), colourOf(c.Action)), redact.Visible(c.Object), c.Effect, c.nodes(), quote(c.what())})
 	}

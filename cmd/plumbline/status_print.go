@@ -83,7 +83,7 @@ func (r statusReport) printStages(out io.Writer) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newTable(out, "STAGE", "STATE", "MESSAGE")
+	t := newFittedTable(out, "STAGE", "STATE", "MESSAGE")
 	for _, s := range r.Stages {
 		t.AppendRow([]any{s.Name, s.State, oneLine(s.Message)})
 	}
@@ -133,7 +133,7 @@ func (r statusReport) printRemovals(out io.Writer) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
+	t := newFittedTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
 	rows := min(r.rows(), len(r.Removals))
 	for _, removal := range r.Removals[:rows] {
 		t.AppendRow([]any{removal.Kind + "/" + removal.Name, phaseWord(removal), removal.Remaining, age(removal.Since), oneLine(removal.Message)})

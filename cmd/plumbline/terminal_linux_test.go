@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// onTerminal is what a terminal of so many columns gets to show, as text: escapes are ␛.
+func onTerminal(t *testing.T, columns uint16, use func(tty *os.File)) string {
+	t.Helper()
+	screen, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: columns}); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() {
+		text, err := io.ReadAll(screen)
+		if broken := (*fs.PathError)(nil); err != nil && !(errors.As(err, &broken) && errors.Is(broken, syscall.EIO)) {
+			t.Error(err) // Linux ends the read of a terminal that is closed with EIO
+		}
+		read <- string(text)
+	}()
+	use(tty)
+	if err := tty.Close(); err != nil {
+		t.Error(err)
+	}
+	return strings.NewReplacer("\r\n", "\n", "\r", "␍", "\x1b", "␛").Replace(<-read)
+}
+
+// plumblineOn runs a command on a terminal.
+func plumblineOn(t *testing.T, tty *os.File, args ...string) {
+	t.Helper()
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(tty)
+	root.SetErr(tty)
+	fmt.Fprintf(tty, "exit code %d\n", exitCode(root.ExecuteContext(t.Context()), tty))
+}
+
+// shows are what is looked at on terminals of 80 and of 40 columns.
+func shows(t *testing.T) map[string]func(tty *os.File) {
+	t.Helper()
+	basic := examples(t)["basic"]
+	command := func(args ...string) func(*os.File) {
+		return func(tty *os.File) {
+			ahead, elsewhere := verdicts()["ahead"], nodeSync("stage", ready("Unknown", "Waiting", "waiting for CRDs: not there yet"))
+			ahead.Name, elsewhere.Namespace = "ahead", "other"
+			s, kubeconfig := serve(t, verdicts()["held"], ahead, elsewhere)
+			pools(s, 12, 2)
+			plumblineOn(t, tty, append(args, "--kubeconfig", kubeconfig)...)
+		}
+	}
+	return map[string]func(*os.File){
+		"get":           command("get"),
+		"get-all":       command("get", "-A"),
+		"get-wide":      command("get", "-o", "wide"),
+		"get-none":      command("get", "-n", "nowhere"),
+		"status":        command("status", "prod"),
+		"tree":          command("tree", "prod"),
+		"events":        command("events", "prod"),
+		"suspend":       command("suspend", "prod"),
+		"wrong-name":    command("status", "absent"),
+		"no-name":       command("status"),
+		"mistakes":      command("render", folder(t, map[string]string{"plumbline.yaml": karpenterYAML, "a.yaml": classYAML + "  rolle: b\n"})),
+		"render-table":  command("render", basic, "-o", "table"),
+		"plan-offline":  command("plan", basic),
+		"diff-offline":  command("diff", basic),
+		"version":       command("version"),
+		"help":          command("reconcile", "--help"),
+		"upgrade":       command("upgrade", "--from", "1.8.6", "--to", "1.12.1"),
+		"wait-no-more":  command("reconcile", "prod", "--wait", "--wait-timeout", "1s"),
+		"plan":          func(tty *os.File) { show(t, aPlan().print(tty)) },
+		"plan-markdown": func(tty *os.File) { show(t, aPlan().printMarkdown(tty)) },
+		"diff":          func(tty *os.File) { show(t, aDiff(t).printDiff(tty, &visibleWriter{tty})) },
+		"waiting": func(tty *os.File) {
+			p := newProgress(tty, func() time.Time { return time.Unix(0, 0) })
+			p.say("waiting for NodePool/general: its EC2NodeClass default is not Ready: the security group sg-1 does not exist")
+			p.count(370, 506)
+			p.say("applied, Ready, no removal open: main@12345678")
+			p.end()
+		},
+	}
+}
+
+func show(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOnTerminals(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
+	for _, columns := range []uint16{80, 40} {
+		for name, use := range shows(t) {
+			t.Run(fmt.Sprint(name, " ", columns), func(t *testing.T) {
+				golden(t, filepath.Join("terminal", fmt.Sprintf("%s-%d.txt", name, columns)), onTerminal(t, columns, use))
+			})
+		}
+	}
+}
+
+// TestNoColour: with NO_COLOR, and on a terminal that knows none, nothing is coloured.
+func TestNoColour(t *testing.T) {
+	for variable, value := range map[string]string{"NO_COLOR": "1", "TERM": "dumb"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv("NO_COLOR", "")
+			t.Setenv("TERM", "xterm")
+			use := shows(t)["plan"]
+			if coloured := onTerminal(t, 80, use); !strings.Contains(coloured, "␛[33m") {
+				t.Errorf("without it nothing is coloured: %s", coloured)
+			}
+			t.Setenv(variable, value)
+			if plain := onTerminal(t, 80, use); strings.Contains(plain, "␛") {
+				t.Errorf("is coloured: %s", plain)
+			}
+		})
+	}
+}
