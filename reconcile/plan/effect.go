@@ -2,10 +2,12 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -72,6 +74,10 @@ func (m *maker) effect(change *Change, found *compared) {
 		change.touched = append(change.touched, c.UID)
 	}
 }
+
+// NodeClaims are those that the Effect of a Change is on, as far as they can be told: with UpTo it
+// is on some of them, or on none.
+func (c *Change) NodeClaims() []types.UID { return slices.Clone(c.touched) }
 
 // edit is what two definitions say of the nodes that were made by the first.
 type edit interface {

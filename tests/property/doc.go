@@ -1,2 +1,2 @@
-// Package property holds the product's properties against a real API server.
+// Package property holds the product's properties against a real API server and a real Karpenter.
 package property
