@@ -10,6 +10,8 @@ TOOL    := go tool -modfile=$(CURDIR)/tools/go.mod
 MODULES := . tests manifests/image manifests/alerts tools/release
 # What a release is built for.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+# What an image is made for: by default for nodes like this machine.
+IMAGE_PLATFORMS ?= linux/$(shell go env GOARCH)
 # Packages whose tests start child processes with a limit of memory.
 CONFINED := /(confine|render/kustomize|provision/charts)$$
 # Tests of time and memory, which the race detector's own would hide.
@@ -108,6 +110,10 @@ vulncheck: ## Known vulnerabilities; passes with a word where the database canno
 .PHONY: licences
 licences: ## Licences of all modules that are linked: tools/release/licences.json has those that are allowed
 	@.ci/modules $(PLATFORMS) | go tool -modfile=tools/release/go.mod go-licence-detector -includeIndirect -rules tools/release/licences.json
+
+.PHONY: image
+image: ## dist/image.tar, without a container engine; PUSH=registry.example.com/plumbline:v1 pushes it, IMAGE_PLATFORMS="linux/amd64 linux/arm64" are its platforms
+	@.ci/image '$(VERSION)' '$(PUSH)' $(IMAGE_PLATFORMS)
 
 .PHONY: release-snapshot
 release-snapshot: ## dist/: a release as far as it takes no network: archives, bills of materials, chart, krew manifest, checksums; COLD=1 builds the second time from nothing

@@ -136,7 +136,7 @@ func podOf(d *appsv1.Deployment, at place) (pod, error) {
 	return p, nil
 }
 
-// imageUser is that of the image (manifests/Dockerfile).
+// imageUser is that of the image (manifests/image).
 const imageUser = 65532
 
 func (p *pod) runAs(of *corev1.PodSecurityContext, own *corev1.SecurityContext) error {
