@@ -108,8 +108,11 @@ func TestHelp(t *testing.T) {
 // TestVersionOf: a release's own, that of `go install`, or none.
 func TestVersionOf(t *testing.T) {
 	for _, c := range []struct{ built, module, want string }{
-		{"v1.2.3", "(devel)", "v1.2.3"}, {"v1.2.3", "v1.2.4-0.20261123000000-0123456789ab", "v1.2.3"},
-		{"dev", "v1.2.3", "v1.2.3"}, {"dev", "(devel)", "dev"}, {"dev", "", "dev"},
+		{"v1.2.3", "(devel)", "v1.2.3"},
+		{"v1.2.3", "v1.2.4-0.20261123000000-0123456789ab", "v1.2.3"},
+		{"dev", "v1.2.3", "v1.2.3"},
+		{"dev", "(devel)", "dev"},
+		{"dev", "", "dev"},
 	} {
 		if got := versionOf(c.built, c.module); got != c.want {
 			t.Errorf("built %q of module %q: %q, want %q", c.built, c.module, got, c.want)

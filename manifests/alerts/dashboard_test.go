@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -60,7 +60,7 @@ func metrics(t *testing.T, query string) (names []string) {
 	}
 	for _, selectors := range parser.ExtractSelectors(expr) {
 		for _, matcher := range selectors {
-			if matcher.Name == labels.MetricName {
+			if matcher.Name == model.MetricNameLabel {
 				names = append(names, matcher.Value)
 			}
 		}

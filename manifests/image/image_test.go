@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http/httptest"
@@ -77,7 +78,7 @@ func TestTheImage(t *testing.T) {
 	defer func() { _ = found.Close() }()
 	for files := tar.NewReader(found); ; {
 		header, err := files.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
