@@ -174,22 +174,31 @@ type changeReport struct {
 	Effect plan.Effect `json:"effect"`
 	Nodes  int         `json:"nodes"`
 	// UpTo says that Nodes is the most that it can be.
-	UpTo    bool         `json:"upTo,omitempty"`
-	Fields  []plan.Field `json:"fields,omitempty"`
-	Message string       `json:"message,omitempty"`
+	UpTo bool `json:"upTo,omitempty"`
+	// DriftReasons are Karpenter's, for which these nodes will be Drifted, and NodeClaims
+	// those that can be told.
+	DriftReasons []string     `json:"driftReasons,omitempty"`
+	NodeClaims   []claim      `json:"nodeClaims,omitempty"`
+	Fields       []plan.Field `json:"fields,omitempty"`
+	Message      string       `json:"message,omitempty"`
 }
 
 type removalReport struct {
-	Object  string `json:"object"`
-	Nodes   int    `json:"nodes"`
-	Held    bool   `json:"held"`
-	Message string `json:"message,omitempty"`
+	Object string `json:"object"`
+	Nodes  int    `json:"nodes"`
+	// NodeClaims are those that go with it.
+	NodeClaims []claim `json:"nodeClaims,omitempty"`
+	Held       bool    `json:"held"`
+	Message    string  `json:"message,omitempty"`
 }
 
 func newPlanReport(p *planned) planReport {
 	r := planReport{Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
 	for _, c := range p.Changes {
-		r.Changes = append(r.Changes, changeReport{Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, Fields: c.Fields, Message: c.Message})
+		r.Changes = append(r.Changes, changeReport{
+			Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, DriftReasons: c.DriftReasons,
+			NodeClaims: p.claims(c.NodeClaims()), Fields: c.Fields, Message: c.Message,
+		})
 		r.Warnings = append(r.Warnings, c.Warnings...)
 		if c.Err != nil {
 			r.Refused++
@@ -199,7 +208,7 @@ func newPlanReport(p *planned) planReport {
 		}
 	}
 	for _, c := range p.Removals {
-		r.Removals = append(r.Removals, removalReport{Object: c.Ref.String(), Nodes: c.Nodes, Held: c.Held, Message: c.Message})
+		r.Removals = append(r.Removals, removalReport{Object: c.Ref.String(), Nodes: c.Nodes, NodeClaims: p.claimsOf(c.Ref), Held: c.Held, Message: c.Message})
 		if c.Held {
 			r.Held++
 		}

@@ -21,17 +21,32 @@ type impact struct {
 	upTo   bool
 	// unnamed is how many nodes it is on beside these, nobody can say which.
 	unnamed int
+	// reasons are Karpenter's, by which it finds the nodes Drifted.
+	reasons []string
 	// warnings are sentences on what it does to nodes later.
 	warnings []string
 }
 
+// Karpenter's reasons for which a node is Drifted, as the condition of its NodeClaim has them
+// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go and
+// karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
+const (
+	driftOfPool         = "NodePoolDrifted"
+	driftOfRequirements = "RequirementsDrifted"
+	driftOfClass        = "NodeClassDrift"
+	driftOfAMI          = "AMIDrift"
+	driftOfSubnet       = "SubnetDrift"
+	driftOfGroup        = "SecurityGroupDrift"
+	driftOfReservation  = "CapacityReservationDrift"
+)
+
 func none() impact { return impact{effect: EffectNone} }
 
-func replaces(claims []*NodeClaim, upTo bool) impact {
+func replaces(claims []*NodeClaim, upTo bool, reasons ...string) impact {
 	if len(claims) == 0 {
 		return none()
 	}
-	return impact{effect: EffectReplace, claims: claims, upTo: upTo}
+	return impact{effect: EffectReplace, claims: claims, upTo: upTo, reasons: reasons}
 }
 
 // beside is the impact where an effect is on so many more of the nodes, nobody can say which:
@@ -66,7 +81,7 @@ func (m *maker) effect(change *Change, found *compared) {
 	}
 	i := found.edit.impact(claims, m.policy.Now)
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
-	change.unnamed, change.Warnings = i.unnamed, i.warnings
+	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
 	if i.effect == EffectReplace && len(change.rewritten) > 0 {
 		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: the values of %s are equal, only written in another way, but Karpenter's hash of the object changes with them: nodes are replaced for it", change.Ref, someOf(change.rewritten)))
 	}
@@ -95,13 +110,14 @@ func editOf(change *Change) edit {
 // allOrNone is the edit that replaces all nodes, up to all, or none.
 type allOrNone struct {
 	none, upTo bool
+	reasons    []string
 }
 
 func (e allOrNone) impact(claims []*NodeClaim, _ time.Time) impact {
 	if e.none {
 		return none()
 	}
-	return replaces(claims, e.upTo)
+	return replaces(claims, e.upTo, e.reasons...)
 }
 
 // typed reads an object into Karpenter's own type; what the type does not know is

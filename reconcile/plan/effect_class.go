@@ -29,21 +29,30 @@ func editOfClass(live, desired *unstructured.Unstructured) edit {
 	// and after.
 	bundle := ""
 	if before.Hash(&bundle) != after.Hash(&bundle) {
-		return allOrNone{}
+		return allOrNone{reasons: []string{driftOfClass}}
 	}
-	if slices.ContainsFunc(resolved(), func(name string) bool { return !equal(specField(live, name), specField(desired, name)) }) {
-		return allOrNone{upTo: true}
+	var reasons []string
+	for _, field := range resolved() {
+		if !equal(specField(live, field.name), specField(desired, field.name)) && !slices.Contains(reasons, field.reason) {
+			reasons = append(reasons, field.reason)
+		}
 	}
-	return allOrNone{none: true}
+	return allOrNone{none: len(reasons) == 0, upTo: true, reasons: reasons}
 }
 
 // resolved are the fields that Karpenter leaves out of the hash, and by which nodes
 // drift all the same once AWS has said what they come to (AMIDrift,
 // SubnetDrift, SecurityGroupDrift and CapacityReservationDrift in
 // karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
-func resolved() []string {
-	return []string{"amiSelectorTerms", "amiFamily", "subnetSelectorTerms", "securityGroupSelectorTerms", "capacityReservationSelectorTerms"}
+func resolved() []resolvedField {
+	return []resolvedField{
+		{"amiSelectorTerms", driftOfAMI}, {"amiFamily", driftOfAMI}, {"subnetSelectorTerms", driftOfSubnet},
+		{"securityGroupSelectorTerms", driftOfGroup}, {"capacityReservationSelectorTerms", driftOfReservation},
+	}
 }
+
+// resolvedField is such a field, and the reason for which nodes drift by it.
+type resolvedField struct{ name, reason string }
 
 // hashable says whether the hash of a class can be asked for: the library ends the
 // process on an alias that it cannot read (amiFamilyFromAlias in

@@ -43,7 +43,7 @@ func (e poolEdit) impact(claims []*NodeClaim, now time.Time) impact {
 	i := none()
 	switch {
 	case e.outdated:
-		i = replaces(claims, !e.known)
+		i = replaces(claims, !e.known, driftOfPool)
 	case e.requirements:
 		i = unfit(claims, after.Spec.Template.Spec.Requirements)
 	}
@@ -76,7 +76,7 @@ func unfit(claims []*NodeClaim, requirements []karpv1.NodeSelectorRequirementWit
 			found = append(found, c)
 		}
 	}
-	return replaces(found, upTo)
+	return replaces(found, upTo, driftOfRequirements)
 }
 
 // scaledDown is how many nodes of a static pool end by its replicas: all at once,

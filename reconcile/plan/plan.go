@@ -84,6 +84,9 @@ type Change struct {
 	// no more than that: which of them cannot be told from the definitions.
 	Nodes int
 	UpTo  bool
+	// DriftReasons are those for which Karpenter will find these nodes Drifted; empty where it
+	// is not for a change of the definitions that they end.
+	DriftReasons []string
 	// Warnings are sentences on what it does to nodes beside the Effect.
 	Warnings []string
 	// rewritten are the paths of fields that mean the same as before, and by which Karpenter

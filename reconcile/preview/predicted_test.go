@@ -12,9 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -53,14 +51,14 @@ func TestPredictionsEqualKarpenter(t *testing.T) {
 	for _, c := range changes() {
 		t.Run(c.name, func(t *testing.T) {
 			f.file(t, c.file, c.from, c.to)
-			exact, upTo := f.predict(t)
-			if len(exact)+len(upTo) > 0 != (c.nodes > 0) || c.exact && len(exact) != c.nodes {
-				t.Errorf("%d nodes are predicted, up to %d more; want %d", len(exact), len(upTo), c.nodes)
+			will := f.predict(t)
+			if len(will.exact)+len(will.upTo) > 0 != (c.nodes > 0) || c.exact && len(will.exact) != c.nodes {
+				t.Errorf("%d nodes are predicted, up to %d more; want %d", len(will.exact), len(will.upTo), c.nodes)
 			}
 			f.apply(t, "classes.yaml", "pools.yaml")
-			f.drifts(t, exact, upTo)
+			f.drifts(t, will)
 			f.reset(t)
-			f.drifts(t, nil, nil)
+			f.drifts(t, prediction{})
 		})
 	}
 }
@@ -161,85 +159,6 @@ func (f *fleet) set(t *testing.T) *render.Set {
 		t.Fatal(err)
 	}
 	return set
-}
-
-// predict returns the NodeClaims that a Plan says are replaced, and those of which it says that
-// some of them may be, by name.
-func (f *fleet) predict(t *testing.T) (exact, upTo []string) {
-	t.Helper()
-	live, err := observe.Live(t.Context(), f.client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := map[types.UID]string{}
-	for _, c := range live.NodeClaims {
-		names[c.UID] = c.Name
-	}
-	live.Served = true
-	p, err := plan.Make(t.Context(), f.set(t), live, plan.Policy{Owner: owner, NewRevision: true, Now: time.Now()}, f.validator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range p.Changes {
-		change := &p.Changes[i]
-		if change.Err != nil {
-			t.Fatal(change.Err)
-		}
-		for _, uid := range change.NodeClaims() {
-			if change.UpTo {
-				upTo = append(upTo, names[uid])
-			} else {
-				exact = append(exact, names[uid])
-			}
-		}
-	}
-	return sorted(exact), sorted(upTo)
-}
-
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// drifts waits until the NodeClaims that Karpenter finds Drifted are those of exact, and of
-// upTo any, and sees that they stay so.
-func (f *fleet) drifts(t *testing.T, exact, upTo []string) {
-	t.Helper()
-	differs := func(ctx context.Context) (string, error) {
-		found, err := f.drifted(ctx)
-		if err != nil {
-			return "", err
-		}
-		found = slices.DeleteFunc(found, func(name string) bool { return slices.Contains(upTo, name) && !slices.Contains(exact, name) })
-		return cmp.Diff(exact, found), nil
-	}
-	f.await(t, settles, "Karpenter to find the nodes Drifted that were predicted (-predicted +Drifted)", differs)
-	ends := time.Now().Add(quiet)
-	f.await(t, settles, "nothing", func(ctx context.Context) (string, error) {
-		diff, err := differs(ctx)
-		if err != nil || diff != "" {
-			return "", fmt.Errorf("it changed later (-predicted +Drifted):\n%s %w", diff, err)
-		}
-		if time.Now().Before(ends) {
-			return "quiet for a while", nil
-		}
-		return "", nil
-	})
-}
-
-// drifted are the NodeClaims that Karpenter finds outdated.
-func (f *fleet) drifted(ctx context.Context) ([]string, error) {
-	live, err := observe.Live(ctx, f.client)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, c := range live.NodeClaims {
-		if c.Drifted {
-			names = append(names, c.Name)
-		}
-	}
-	return sorted(names), nil
 }
 
 // await waits until nothing is missing any more.
