@@ -112,4 +112,3 @@ func (f *fleet) drifted(ctx context.Context) (reasons map[string]string, err err
 	}
 	return reasons, nil
 }
-
