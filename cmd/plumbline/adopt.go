@@ -68,7 +68,7 @@ func (o *adoptOptions) adopt(ctx context.Context, kubeconfig *genericclioptions.
 	if git.Management == render.External {
 		return nil, fmt.Errorf("management is External in %s: nothing is adopted then", folder)
 	}
-	c, err := connect(kubeconfig)
+	c, err := connect(ctx, kubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -152,7 +152,7 @@ func TestPlanShowsWhatIsTakenOver(t *testing.T) {
 			}
 			flags := genericclioptions.NewConfigFlags(true)
 			flags.KubeConfig = &kubeconfig
-			reached, err := connect(flags)
+			reached, err := connect(t.Context(), flags)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -29,8 +30,8 @@ type cluster struct {
 // nowhere is the server of client-go where nothing names one.
 const nowhere = "http://localhost:8080"
 
-// connect finds the cluster of the kubeconfig flags. It asks nothing yet.
-func connect(kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
+// connect finds the cluster of the kubeconfig flags. It asks nothing yet. With ctx every request ends.
+func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
 	loader := kubeconfig.ToRawKubeConfigLoader()
 	config, err := kubeconfig.ToRESTConfig()
 	if err != nil {
@@ -44,6 +45,7 @@ func connect(kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
 		return nil, fmt.Errorf("read the namespace of the kubeconfig's context: %w", err)
 	}
 	config.UserAgent = "plumbline-cli/" + version
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return interruptible{ctx, next} })
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -54,6 +56,20 @@ func connect(kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
 		return nil, explain(err, "connect to "+config.Host)
 	}
 	return &cluster{WithWatch: c, config: config, namespace: namespace, settled: *kubeconfig.Namespace != ""}, nil
+}
+
+// interruptible ends requests with a context: client-go's discovery takes none.
+type interruptible struct {
+	//nolint:containedctx // a RoundTripper gets no other one
+	ctx  context.Context
+	next http.RoundTripper
+}
+
+// RoundTrip is that of the next one. What is left of a request ends with the command.
+func (i interruptible) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, stop := context.WithCancel(r.Context())
+	context.AfterFunc(i.ctx, stop)
+	return i.next.RoundTrip(r.WithContext(ctx))
 }
 
 // nodeSync reads one NodeSync, which is named as kubectl names objects: prod or nodesync/prod.

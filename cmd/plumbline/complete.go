@@ -63,7 +63,7 @@ func onlyFolders(_ *cobra.Command, args []string, _ string) ([]cobra.Completion,
 func completeKubeconfig(root *cobra.Command, kubeconfig *genericclioptions.ConfigFlags) {
 	for name, complete := range map[string]func(context.Context) ([]string, error){
 		"namespace": func(ctx context.Context) (names []string, err error) {
-			c, err := connect(kubeconfig)
+			c, err := connect(ctx, kubeconfig)
 			if err != nil {
 				return nil, err
 			}

@@ -27,7 +27,7 @@ func watchNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlag
 	if !output.human() {
 		return errors.New("--watch prints a table: -o table or -o wide")
 	}
-	c, err := connect(kubeconfig)
+	c, err := connect(cmd.Context(), kubeconfig)
 	if err != nil {
 		return err
 	}

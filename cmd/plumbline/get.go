@@ -71,7 +71,7 @@ var listKind = v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind + "List")
 
 // listNodeSyncs reads the NodeSyncs of these names, or all of the namespace, or of all namespaces.
 func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, all bool, names []string) (*v1alpha1.NodeSyncList, error) {
-	c, err := connect(kubeconfig)
+	c, err := connect(cmd.Context(), kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (c *cluster) listed(ctx context.Context, all bool) (*v1alpha1.NodeSyncList,
 
 // warnUnled says of each namespace in which no daemon leads that its list is of before.
 func warnUnled(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, list *v1alpha1.NodeSyncList) error {
-	c, err := connect(kubeconfig)
+	c, err := connect(cmd.Context(), kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ begins with its time and its level. -o json prints the lines as they are.`,
 			seconds := int64(max(since.Round(time.Second), time.Second).Seconds())
 			options.SinceSeconds = &seconds
 		}
-		c, err := connect(kubeconfig)
+		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func (o *planOptions) planFolder(ctx context.Context, kubeconfig *genericcliopti
 }
 
 func nodeSyncOf(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, name string) (*cluster, *v1alpha1.NodeSync, error) {
-	c, err := connect(kubeconfig)
+	c, err := connect(ctx, kubeconfig)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -34,7 +34,7 @@ command never stops the daemon.`,
 	cmd.Flags().BoolVar(&waits, "wait", false, "wait until it is done")
 	cmd.Flags().DurationVar(&timeout, "wait-timeout", 10*time.Minute, "longest time that --wait waits")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := connect(kubeconfig)
+		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
 			return err
 		}

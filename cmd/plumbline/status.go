@@ -72,7 +72,7 @@ not speak of the newest commit or request, or no daemon leads, 2 drifted, 3 held
 	cmd.Flags().BoolVar(&all, "all", false, "show all pools and removals, and not only what fits on a screen")
 	cmd.Flags().BoolVarP(&watches, "watch", "w", false, "stay, and show each change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := connect(kubeconfig)
+		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
 			return err
 		}

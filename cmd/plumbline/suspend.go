@@ -35,7 +35,7 @@ func newResumeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command 
 
 // setSuspend suspends or resumes NodeSyncs, one after another.
 func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, names []string, suspend bool) error {
-	c, err := connect(kubeconfig)
+	c, err := connect(cmd.Context(), kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 
 // forecast asks a cluster what each hop does to its nodes.
 func (o *upgradeOptions) forecast(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, at *onDisk, report *upgradeReport) error {
-	c, err := connect(kubeconfig)
+	c, err := connect(ctx, kubeconfig)
 	if err != nil {
 		return err
 	}
