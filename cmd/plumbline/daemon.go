@@ -225,7 +225,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Client:   mgr.GetClient(),
 		Uncached: mgr.GetAPIReader(),
 		Labelled: mgr.GetCache(),
-		Events:   recorder,
+		Events:   eventLog{recorder, ctrl.Log.WithName("events")},
 		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { meter.Fetched(s.Received) }}),
 		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts"), Confine: runner}),
 		Confine:  runner,

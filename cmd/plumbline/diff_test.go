@@ -58,7 +58,7 @@ func aDiff(t *testing.T) *planned {
 		known.Default(live[render.Ref{Kind: render.NodePool, Name: name}])
 	}
 	live[render.Ref{Kind: render.NodePool, Name: "gone"}].SetManagedFields([]metav1.ManagedFieldsEntry{{
-		Manager: v1alpha1.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:plumbline.dev/nodesync":{}}},"f:spec":{"f:weight":{}}}`)},
+		Manager: v1alpha1.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:plumbline.dev/nodesync":{}}},"f:spec":{"f:weight":{}}}`),
 	}})
 	set := &render.Set{Revision: "main@sha1:0123"}
 	for _, text := range []string{

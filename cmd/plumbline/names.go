@@ -39,7 +39,7 @@ func nodeSyncWord(arg string) string {
 }
 
 // in is the namespace whose NodeSyncs are meant: that of -n; that of the kubeconfig's context, where
-// it has some; else that of the daemon, which serves no other.
+// it has some; else that of the daemon, which serves no other, whether it has some or not.
 func (c *cluster) in(ctx context.Context) string {
 	if c.settled {
 		return c.namespace
@@ -48,11 +48,15 @@ func (c *cluster) in(ctx context.Context) string {
 	if has, err := c.has(ctx, c.namespace); has || err != nil && !apierrors.IsForbidden(err) {
 		return c.namespace
 	}
-	for _, namespace := range append(c.daemons(ctx), home) {
+	daemons := c.daemons(ctx)
+	for _, namespace := range append(slices.Clone(daemons), home) {
 		if has, _ := c.has(ctx, namespace); has {
 			c.namespace = namespace
-			break
+			return namespace
 		}
+	}
+	if len(daemons) > 0 {
+		c.namespace = daemons[0] // where the first NodeSync will be
 	}
 	return c.namespace
 }

@@ -51,6 +51,18 @@ func TestTheNamespaceThatIsMeant(t *testing.T) {
 	}
 }
 
+// TestTheNamespaceOfADaemonWithoutANodeSync: that is where the first one will be.
+func TestTheNamespaceOfADaemonWithoutANodeSync(t *testing.T) {
+	s, kubeconfig := serve(t)
+	s.objects["/apis/apps/v1/namespaces/ours/deployments/plumbline"] = map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": "plumbline", "namespace": "ours", "labels": map[string]any{"app.kubernetes.io/name": "plumbline"}},
+	}
+	if got := plumbline(t, "status", "prod", "--kubeconfig", kubeconfig); !strings.Contains(got.err, "ours/prod") {
+		t.Errorf("it says %q, want that NodeSync ours/prod is not there", got.err)
+	}
+}
+
 // TestOutputOfObjects: -o as kubectl has it.
 func TestOutputOfObjects(t *testing.T) {
 	hidden := nodeSync("odd", ready("False", "Invalid", "a\u202eb"))

@@ -20,6 +20,8 @@ import (
 type upgradeOptions struct {
 	from, to, against string
 	write             bool
+	// chosen says that --to was given.
+	chosen bool
 }
 
 func newUpgradeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -53,6 +55,7 @@ Exit codes: 0 nothing to do, or written; 1 refused; 2 there is a way to go.`,
 	cmd.MarkFlagsMutuallyExclusive("from", "write")
 	cmd.MarkFlagsMutuallyExclusive("from", "against")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.chosen = cmd.Flags().Changed("to")
 		report, err := o.make(cmd.Context(), kubeconfig, args)
 		if err != nil {
 			return err
@@ -84,6 +87,9 @@ func (o *upgradeOptions) make(ctx context.Context, kubeconfig *genericclioptions
 	git := at.karpenter
 	if git.Management == render.External {
 		return nil, fmt.Errorf("management is External in %s: the tool that installs Karpenter upgrades it; --from VERSION prints the way", folder)
+	}
+	if !o.chosen && karpenter.Newer(git.Version, o.to) {
+		return nil, fmt.Errorf("%s has version %s, and the newest that is known here is %s: give --to VERSION to go there, or back", folder, git.Version, o.to)
 	}
 	report, err := newUpgradeReport(git.Version, o.to, at.values)
 	if err != nil {

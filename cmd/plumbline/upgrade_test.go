@@ -142,3 +142,22 @@ func TestUpgradeRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestUpgradeGoesBackOnlyWhenAsked: a version that is newer than those that are known is left
+// as it is.
+func TestUpgradeGoesBackOnlyWhenAsked(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "plumbline.yaml")
+	written := []byte("apiVersion: config.plumbline.dev/v1alpha1\nkind: Karpenter\nversion: 1.99.0\ncluster: {name: prod, region: eu-west-1}\nnodes: [.]\n")
+	if err := os.WriteFile(file, written, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := plumbline(t, "upgrade", folder, "--write")
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(written) || got.code != exitFailed || !strings.Contains(got.err, "--to") {
+		t.Errorf("code %d, %q; the file (%v):\n%s", got.code, got.err, err, after)
+	}
+	got = plumbline(t, "upgrade", folder, "--write", "--to", "1.14.1")
+	if after, err := os.ReadFile(file); err != nil || !strings.Contains(string(after), "version: 1.14.1") || got.code != exitDone {
+		t.Errorf("with --to: code %d, %q; the file (%v):\n%s", got.code, got.err, err, after)
+	}
+}

@@ -9,6 +9,12 @@ import (
 // newest is the newest version whose sources the tables were read from.
 const newest = "1.14.1"
 
+// Newer says whether a version is newer than another; false where one of them is none.
+func Newer(version, than string) bool {
+	a, b, err := parsePair(version, than)
+	return err == nil && a.GreaterThan(b)
+}
+
 // Newest is the newest version of Karpenter that the tables know.
 func Newest() string { return newest }
 

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+)
+
+// eventLog logs each event of a NodeSync as well: what happened stays in the log when events
+// have expired.
+type eventLog struct {
+	record.EventRecorder
+
+	log logr.Logger
+}
+
+// AnnotatedEventf logs an event, and sends it.
+func (l eventLog) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+	l.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, format, args...)
+	about := map[string]string{}
+	if named, err := meta.Accessor(object); err == nil {
+		about["name"], about["namespace"] = named.GetName(), named.GetNamespace()
+	}
+	values := []any{"NodeSync", about, "reason", reason}
+	for _, revision := range annotations {
+		values = append(values, "revision", revision) // the only one that there is
+	}
+	if kind == corev1.EventTypeWarning {
+		values = append(values, "warning", true)
+	}
+	l.log.Info(fmt.Sprintf(format, args...), values...)
+}
