@@ -75,7 +75,7 @@ func TestWithoutAKubeconfig(t *testing.T) {
 	t.Setenv("HOME", dir)
 	absent := filepath.Join(dir, "absent äö")
 	t.Setenv("KUBECONFIG", absent)
-	for _, args := range [][]string{{"get"}, {"status", "prod"}, {"plan", "prod"}, {"tree", "prod"}} {
+	for _, args := range [][]string{{"get"}, {"status", "prod"}, {"plan", "prod"}, {"plan", "nodesync/prod"}, {"tree", "prod"}} {
 		if got := plumbline(t, args...); got.code != exitFailed || got.err != "plumbline: no kubeconfig: looked for "+absent+"; give one with --kubeconfig or KUBECONFIG\n" {
 			t.Errorf("%v: code %d: %s", args, got.code, got.err)
 		}

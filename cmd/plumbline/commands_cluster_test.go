@@ -62,6 +62,10 @@ func TestGet(t *testing.T) {
 	_, kubeconfig := serve(t, verdicts()["invalid"], ahead, elsewhere)
 	golden(t, "get.table", plumbline(t, "get", "--kubeconfig", kubeconfig).out)
 	golden(t, "get-all.table", plumbline(t, "get", "-A", "--kubeconfig", kubeconfig).out)
+	_, empty := serve(t)
+	if got := plumbline(t, "get", "-A", "--kubeconfig", empty); got.code != exitDone || got.err != "no NodeSync in any namespace\n" {
+		t.Errorf("get -A of nothing: %+v", got)
+	}
 	if got := plumbline(t, "get", "-n", "nowhere", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "no NodeSync here; look in all namespaces with -A") {
 		t.Errorf("nothing to list: code %d, %q, %q", got.code, got.out, got.err)
 	}

@@ -18,12 +18,18 @@ type eventLog struct {
 	log logr.Logger
 }
 
+// loggedName is an object as controller-runtime's lines name it.
+type loggedName struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
 // AnnotatedEventf logs an event, and sends it.
 func (l eventLog) AnnotatedEventf(object runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
 	l.EventRecorder.AnnotatedEventf(object, annotations, kind, reason, format, args...)
-	about := map[string]string{}
+	about := loggedName{}
 	if named, err := meta.Accessor(object); err == nil {
-		about["name"], about["namespace"] = named.GetName(), named.GetNamespace()
+		about = loggedName{named.GetName(), named.GetNamespace()}
 	}
 	values := []any{"NodeSync", about, "reason", reason}
 	for _, revision := range annotations {

@@ -56,7 +56,11 @@ prints each change: on a terminal the whole list, in a pipe one line.`,
 			return err
 		}
 		if len(list.Items) == 0 && output.human() {
-			fmt.Fprintln(cmd.ErrOrStderr(), "no NodeSync here; look in all namespaces with -A")
+			words := "no NodeSync here; look in all namespaces with -A"
+			if all {
+				words = "no NodeSync in any namespace"
+			}
+			fmt.Fprintln(cmd.ErrOrStderr(), words)
 			return nil
 		}
 		return output.write(cmd.OutOrStdout(), list, len(args) == 1, func(out io.Writer) error {

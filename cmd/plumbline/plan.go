@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -93,7 +91,7 @@ func (o *planOptions) exit(report planReport) error {
 func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, of string) (*planned, error) {
 	info, err := os.Stat(of)
 	isFolder := err == nil && info.IsDir()
-	if !isFolder && strings.ContainsRune(of, filepath.Separator) {
+	if _, err := nameOf(of); !isFolder && err != nil {
 		return nil, fmt.Errorf("%s is not a folder, and no name of a NodeSync", of)
 	}
 	if !isFolder && o.against != "" {
