@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -96,7 +97,7 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 		if removal.Held {
 			action, colour = string(plan.Hold), colourOf(plan.Hold)
 		}
-		t.AppendRow([]any{paint(action, colour), redact.Visible(removal.Object), plan.EffectDrain, removal.Nodes, quote(removal.Message)})
+		t.AppendRow([]any{paint(action, colour), redact.Visible(removal.Object), plan.EffectDrain, removal.Nodes, quote(cmp.Or(removal.Message, "it left Git"))})
 	}
 	return t
 }
@@ -259,7 +260,8 @@ func (c changeReport) nodes() any {
 
 // what sums a change up on one line.
 func (c changeReport) what() string {
-	if c.Message != "" || len(c.Fields) == 0 {
+	// The message of an Update names its fields without their values.
+	if len(c.Fields) == 0 || c.Message != "" && c.Action != plan.Update {
 		return c.Message
 	}
 	first := c.Fields[0]
