@@ -25,7 +25,8 @@ func TestIgnoredKinds(t *testing.T) {
 		"another kind of that name": {"[Deployment]", map[string]string{"web.yaml": strings.Replace(web, "apps/v1", "example.com/v1", 1)}, []string{"left to other tools by ignoreKinds: Deployment/web"}},
 		"none is there":             {"[Deployment]", nil, []string{}},
 		"many": {
-			"[Deployment]", map[string]string{"web.yaml": strings.Repeat("---\n"+web, 7)},
+			"[Deployment]",
+			map[string]string{"web.yaml": strings.Repeat("---\n"+web, 7)},
 			[]string{"left to other tools by ignoreKinds: Deployment/web, Deployment/web, Deployment/web, Deployment/web, Deployment/web and 2 more"},
 		},
 	} {

@@ -46,8 +46,11 @@ func editOfClass(live, desired *unstructured.Unstructured) edit {
 // karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
 func resolved() []resolvedField {
 	return []resolvedField{
-		{"amiSelectorTerms", driftOfAMI}, {"amiFamily", driftOfAMI}, {"subnetSelectorTerms", driftOfSubnet},
-		{"securityGroupSelectorTerms", driftOfGroup}, {"capacityReservationSelectorTerms", driftOfReservation},
+		{"amiSelectorTerms", driftOfAMI},
+		{"amiFamily", driftOfAMI},
+		{"subnetSelectorTerms", driftOfSubnet},
+		{"securityGroupSelectorTerms", driftOfGroup},
+		{"capacityReservationSelectorTerms", driftOfReservation},
 	}
 }
 
