@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ func (c *cluster) watchStatus(cmd *cobra.Command, output format, args []string, 
 				reports = append(reports, report)
 				continue
 			}
-			line := fmt.Sprintf("nodesync/%s: %s: %s", syncs[i].Name, stateOf(&syncs[i]), readyMessage(&syncs[i]))
+			line := "nodesync/" + syncs[i].Name + ": " + stateWith(stateOf(&syncs[i]), readyMessage(&syncs[i]))
 			if said[syncs[i].Name] != line {
 				said[syncs[i].Name] = line
 				fmt.Fprintln(out, time.Now().UTC().Format(time.TimeOnly)+"Z "+line)
@@ -164,4 +165,12 @@ func (c *cluster) nextChange(ctx context.Context, all bool, since string) error 
 	case <-wait.C:
 	}
 	return nil
+}
+
+// stateWith is a state and what there is to say of it, which may begin with the same word.
+func stateWith(is state, words string) string {
+	if strings.HasPrefix(words, string(is)) {
+		return words
+	}
+	return string(is) + ": " + words
 }

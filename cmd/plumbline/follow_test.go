@@ -17,7 +17,7 @@ func TestWatch(t *testing.T) {
 	}{
 		"get":          {[]string{"get"}, `^NAME +READY .*\nother +Unknown .*\nprod +Unknown .*\nprod +True .*\n$`},
 		"get of one":   {[]string{"get", "nodesync/prod"}, `^NAME .*\nprod +Unknown .*\nprod +True .*\n$`},
-		"status":       {[]string{"status", "prod"}, `^\d\d:\d\d:\d\dZ nodesync/prod: .*: waiting for Controller: .*\n\d\d:\d\d:\d\dZ nodesync/prod: in sync: applied, Ready, .*\n$`},
+		"status":       {[]string{"status", "prod"}, `^\d\d:\d\d:\d\dZ nodesync/prod: waiting for Controller: .*\n\d\d:\d\d:\d\dZ nodesync/prod: in sync: applied, Ready, .*\n$`},
 		"get of all":   {[]string{"get", "-A"}, `^NAMESPACE .*\nfleet +other .*\nfleet +prod +Unknown .*\nfleet +prod +True .*\n$`},
 		"get, and URL": {[]string{"get", "prod", "-o", "wide"}, `^NAME .* URL .*\nprod .*\nprod .*\n$`},
 	} {
@@ -50,5 +50,17 @@ func TestWatch(t *testing.T) {
 	_, kubeconfig := serve(t, verdicts()["in-sync"])
 	if got := plumbline(t, "status", "absent", "--watch", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "NodeSync absent does not exist") {
 		t.Errorf("of none: code %d: %s", got.code, got.err)
+	}
+}
+
+// TestAStateIsSaidOnce: a message that begins with the state's own word does not get it twice.
+func TestAStateIsSaidOnce(t *testing.T) {
+	for want, of := range map[string][2]string{
+		"removing NodePool/batch: 1 of 3": {"removing", "removing NodePool/batch: 1 of 3"},
+		"in sync: applied":                {"in sync", "applied"},
+	} {
+		if got := stateWith(state(of[0]), of[1]); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
