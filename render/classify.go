@@ -30,6 +30,9 @@ func classify(apiVersion, kind string) (Kind, string) {
 	if i := slices.IndexFunc(kinds, func(k Kind) bool { return k.GVK.GroupKind() == gvk.GroupKind() }); i >= 0 {
 		return Kind{}, fmt.Sprintf("%s is not known in version %s: write %s", kind, gvk.Version, kinds[i].GVK.GroupVersion())
 	}
+	if misspelt(gvk.GroupKind()) {
+		return Kind{}, fmt.Sprintf("%s (%s) is no kind of Karpenter's: definitions are %s", kind, apiVersion, names(kinds))
+	}
 	return Kind{}, fmt.Sprintf("%s (%s) is refused: plumbline is for %s; leave it to the tool that applies the rest, or name %[1]s under ignoreKinds in %[4]s to pass over it", kind, apiVersion, names(kinds), FileName)
 }
 

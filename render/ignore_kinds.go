@@ -32,16 +32,26 @@ func (k *Karpenter) checkIgnoredKinds() []problem {
 	return found
 }
 
-// namesDefinition says whether a kind is ours, or has become one of ours.
+// namesDefinition says whether a kind is ours, or has become one of ours, however it is written.
 func namesDefinition(kind string) bool {
-	_, is := KindOf(kind)
-	return is || legacy.Has(kind)
+	is := func(k Kind) bool { return strings.EqualFold(k.GVK.Kind, kind) }
+	return slices.ContainsFunc(Kinds(), is) || legacy.Has(kind)
 }
 
-// ignores says whether an object is left to other tools.
+// ignores says whether an object is left to other tools. One of Karpenter's groups is not: it
+// may be a definition with a misspelt kind.
 func (k *Karpenter) ignores(as definedAs) bool {
 	group, err := schema.ParseGroupVersion(as.apiVersion)
-	return err == nil && (slices.Contains(k.IgnoreKinds, as.kind) || slices.Contains(k.IgnoreKinds, as.kind+"."+group.Group))
+	if err != nil || misspelt(group.WithKind(as.kind).GroupKind()) {
+		return false
+	}
+	return slices.Contains(k.IgnoreKinds, as.kind) || slices.Contains(k.IgnoreKinds, as.kind+"."+group.Group)
+}
+
+// misspelt says whether a kind is of one of Karpenter's groups, and none that Karpenter has.
+func misspelt(kind schema.GroupKind) bool {
+	_, known := notYet[kind]
+	return !known && slices.ContainsFunc(Kinds(), func(k Kind) bool { return k.GVK.Group == kind.Group })
 }
 
 // withoutIgnored takes the objects out that are left to other tools.

@@ -59,10 +59,14 @@ func TestOtherKindsAreRefusedAsBefore(t *testing.T) {
 			map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: [Deployment.example.com]\n", "web.yaml": web},
 			"web.yaml:2: Deployment (apps/v1) is refused: plumbline is for NodePool and EC2NodeClass; leave it to the tool that applies the rest, or name Deployment under ignoreKinds in plumbline.yaml to pass over it",
 		},
+		"a misspelt definition": {
+			map[string]string{"plumbline.yaml": plumblineYAML + "ignoreKinds: [ConfigMap]\n", "a.yaml": strings.Replace(pool("a"), "kind: NodePool", "kind: ConfigMap", 1)},
+			"a.yaml:2: ConfigMap (karpenter.sh/v1) is no kind of Karpenter's: definitions are NodePool and EC2NodeClass",
+		},
 		"a definition that changes its kind": {
 			map[string]string{
 				"plumbline.yaml": plumblineYAML + "ignoreKinds: [ConfigMap]\nnodes: [a.yaml, x]\n", "a.yaml": pool("a"), "x/b.yaml": pool("b"),
-				"x/kustomization.yaml": "resources: [b.yaml]\npatches: [{target: {kind: NodePool}, patch: '- {op: replace, path: /kind, value: ConfigMap}'}]\n",
+				"x/kustomization.yaml": "resources: [b.yaml]\npatches: [{target: {kind: NodePool}, patch: \"- {op: replace, path: /kind, value: ConfigMap}\\n- {op: replace, path: /apiVersion, value: v1}\"}]\n",
 			},
 			"x/kustomization.yaml: ConfigMap/b is passed over by ignoreKinds, and no file has this ConfigMap: where the build changes a definition's kind, its nodes would be drained; take out what changes it",
 		},
@@ -79,6 +83,7 @@ func TestWhatIgnoreKindsMayBe(t *testing.T) {
 	for entry, want := range map[string]string{
 		"NodePool":                 `plumbline.yaml:5: ignoreKinds[0] is "NodePool": definitions of nodes cannot be ignored, as each that is left out counts as removed`,
 		"EC2NodeClass.example.com": `plumbline.yaml:5: ignoreKinds[0] is "EC2NodeClass.example.com": definitions of nodes cannot be ignored, as each that is left out counts as removed`,
+		"Nodepool":                 `plumbline.yaml:5: ignoreKinds[0] is "Nodepool": definitions of nodes cannot be ignored, as each that is left out counts as removed`,
 		"Provisioner":              `plumbline.yaml:5: ignoreKinds[0] is "Provisioner": definitions of nodes cannot be ignored, as each that is left out counts as removed`,
 		"\"*\"":                    `plumbline.yaml:5: ignoreKinds[0] is "*": give a kind, such as Deployment, or with its group, Deployment.apps`,
 		"apps/v1":                  `plumbline.yaml:5: ignoreKinds[0] is "apps/v1": give a kind, such as Deployment, or with its group, Deployment.apps`,

@@ -17,7 +17,7 @@ import (
 
 // ObjectName is the name of the ConfigMap that holds the record of a NodeSync. No
 // record of removals can have it: those begin with "plumbline-".
-func ObjectName(nodeSync string) string { return v1alpha1.ObjectName("plumbline.applied-", nodeSync) }
+func ObjectName(nodeSync string) string { return v1alpha1.AppliedName(nodeSync) }
 
 const (
 	// holds is what the ConfigMap is for.

@@ -14,6 +14,7 @@ const (
 	ReasonLastPool        = "LastPool"
 	ReasonMaxRemovedPools = "MaxRemovedPools"
 	ReasonHostsController = "HostsController"
+	ReasonLabelChanged    = "LabelChanged"
 )
 
 // weighing is what the guard's checks see.
@@ -138,6 +139,11 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 // revision are weighed together, after those of revisions before it, held or
 // not: an accident that goes on is not overtaken by its own tail.
 func (m *maker) weigh(candidates []Candidate, revision string) {
+	for i := range candidates {
+		if c := &candidates[i]; c.taken && !c.Terminating {
+			c.Held, c.Reason, c.Message = true, ReasonLabelChanged, m.labelChanged(c.Ref)
+		}
+	}
 	if m.policy.Deleting || len(candidates) == 0 {
 		return
 	}
@@ -152,6 +158,17 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 	}
 }
 
+// labelChanged says what is held for the mark that another client has taken from it, and what
+// to do.
+func (m *maker) labelChanged(ref render.Ref) string {
+	label, _ := m.policy.Owner.Label()
+	if m.live.object(ref).mark() == unmarked {
+		return fmt.Sprintf("the managedFields of %s were taken away by hand, and with them that plumbline has applied it: put %s back into Git; it can be removed from there", ref, ref)
+	}
+	return fmt.Sprintf("the label %s of %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep it, delete ConfigMap %s",
+		v1alpha1.OwnerLabel, ref, label, v1alpha1.AppliedName(m.policy.Owner.Name))
+}
+
 func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 	w.together = nil
 	for _, c := range candidates {
@@ -163,7 +180,7 @@ func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 	w.leaving += len(w.together)
 	for i := range candidates {
 		// There is nothing left to hold of what another client has deleted.
-		if candidates[i].Terminating {
+		if candidates[i].Terminating || candidates[i].Held {
 			continue
 		}
 		for _, holds := range guard() {

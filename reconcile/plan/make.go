@@ -169,13 +169,13 @@ func inOrder(objects []render.Object) []render.Object {
 	return sorted
 }
 
-// returned are the recorded removals that Git has an entry for again, or that are
-// handed over, but for those whose object is terminating: what is deleted cannot
+// returned are the recorded removals that Git has an entry for again, that are handed
+// over or that a person has had forgotten, but for those whose object is terminating: what is deleted cannot
 // be taken back, and its removal goes on to its end.
 func (m *maker) returned() []v1alpha1.Removal {
 	var found []v1alpha1.Removal
 	for _, r := range m.live.Removals {
-		if r.Phase != v1alpha1.RemovalGone && (m.back(r) || m.passedOn(r)) {
+		if r.Phase != v1alpha1.RemovalGone && (m.back(r) || m.passedOn(r) || m.forgotten(r)) {
 			found = append(found, r)
 		}
 	}

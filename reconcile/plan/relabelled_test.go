@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -34,6 +36,55 @@ func TestALabelThatIsSetAgain(t *testing.T) {
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("removed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestALabelThatIsTakenFromWhatIsHeld: what the guard holds stays held, and counts as before,
+// while its mark is gone; who has it forgotten keeps it.
+func TestALabelThatIsTakenFromWhatIsHeld(t *testing.T) {
+	general, batch := poolRef("general"), poolRef("batch")
+	for name, c := range map[string]struct {
+		take     func(t *testing.T, cl *cluster)
+		phase    v1alpha1.RemovalPhase
+		recorded bool
+		// held are the reasons of what is held, and returned what is taken back.
+		held     map[render.Ref]string
+		returned int
+	}{
+		"nothing is taken": {func(*testing.T, *cluster) {}, v1alpha1.RemovalHeld, true, map[render.Ref]string{general: plan.ReasonMaxRemovedPools, batch: plan.ReasonMaxRemovedPools}, 0},
+		"the label": {func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalHeld, true,
+			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools}, 0},
+		"the label, before a node was ended": {func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalPacing, true,
+			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools}, 0},
+		"the managedFields": {func(t *testing.T, cl *cluster) { cl.disown(t, general, v1alpha1.FieldManager) }, v1alpha1.RemovalHeld, true,
+			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools}, 0},
+		"the label, and the record": {func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalHeld, false, map[render.Ref]string{}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cl := newCluster(t)
+			cl.have(t, owner, class("default"), pool("general", "default"), pool("batch", "default"), pool("stays", "default"))
+			cl.live.Recorded = map[render.Ref]types.UID{batch: cl.Object(batch).GetUID()}
+			if c.recorded {
+				cl.live.Recorded[general] = cl.Object(general).GetUID()
+			}
+			for _, ref := range []render.Ref{general, batch} {
+				cl.removal(ref, c.phase, "main@sha1:0")
+			}
+			c.take(t, cl)
+			p := cl.plan(t, class("default"), pool("stays", "default"))
+			held := map[render.Ref]string{}
+			for _, removal := range p.Removals {
+				if removal.Held {
+					held[removal.Ref] = removal.Reason
+				}
+			}
+			if diff := cmp.Diff(c.held, held); diff != "" {
+				t.Errorf("held (-want +got):\n%s", diff)
+			}
+			if len(p.Returned) != c.returned {
+				t.Errorf("%d removals are taken back, want %d", len(p.Returned), c.returned)
 			}
 		})
 	}

@@ -31,18 +31,23 @@ type Candidate struct {
 	Vanished bool
 
 	record v1alpha1.Removal
+	// taken says that the object was ours when its removal was recorded, and has not the mark
+	// any more by which that is known.
+	taken bool
 }
 
 // candidates are the owned objects that the Set lacks, weighed by the guard: those
 // that were recorded and have not ended a NodeClaim yet, oldest first, then those
-// that are Held, and the new ones by name.
+// that are Held, and the new ones by name. What was recorded stays one where a person
+// changes its label: the guard would forget it, and its removal would go on.
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
-		if m.inSet[ref] || m.kept[object.GetUID()] || !m.owns(object) {
+		owned := m.owns(object)
+		if m.inSet[ref] || m.kept[object.GetUID()] || !owned && !m.leftUnbegun(object) {
 			continue
 		}
-		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object)}
+		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object), taken: !owned}
 		if ref.Kind == render.NodePool {
 			c.Nodes = len(m.claims()[ref])
 		}
@@ -69,6 +74,21 @@ func (m *maker) candidates(revision string) []Candidate {
 	})
 	m.weigh(found, revision)
 	return found
+}
+
+// leftUnbegun says whether an object that is not ours by its label has a removal that has not
+// ended a node, and goes to no other NodeSync.
+func (m *maker) leftUnbegun(object *Object) bool {
+	record, ok := m.live.removal(object.GetUID())
+	return ok && !begun(record) && !m.passedOn(record) && !m.forgotten(record)
+}
+
+// forgotten says whether a removal that has not begun is of an object that is not ours by its
+// label, and that is not recorded as ours either: a person has had it forgotten, to keep it.
+func (m *maker) forgotten(r v1alpha1.Removal) bool {
+	object := m.live.object(refOf(r))
+	return object != nil && object.GetUID() == r.UID && !begun(r) &&
+		m.live.Recorded != nil && !m.live.recorded(object.Unstructured) && !m.owns(object)
 }
 
 // recorded takes what the status has of a candidate. It is none where its removal

@@ -74,7 +74,7 @@ func (s *Step) whyReturned(r v1alpha1.Removal) string {
 	if s.wants(ref) {
 		return fmt.Sprintf("%s is in Git again and stays", ref)
 	}
-	return fmt.Sprintf("%s is another NodeSync's now, and stays", ref)
+	return fmt.Sprintf("%s is not this NodeSync's any more, and stays", ref)
 }
 
 // notDriven says whether a removal stands still: Git has its entry again, or another

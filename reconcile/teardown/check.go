@@ -14,7 +14,11 @@ func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.Hold == nil || !o.Exists && len(o.undeleted()) == 0 {
 		return step{}, true
 	}
-	return step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, message: o.Hold.Message, remaining: len(o.NodeClaims)}, false
+	s := step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, message: o.Hold.Message, remaining: len(o.NodeClaims)}
+	if o.alive() && o.Recorded && o.GrowthWithheld && !pastPacing(r) {
+		s.actions = []Action{RestoreGrowth{}} // it was stopped before it was held
+	}
+	return s, false
 }
 
 // recording writes the removal down and does nothing else in this pass.

@@ -21,3 +21,6 @@ func ObjectName(prefix, nodeSync string) string {
 	cut := strings.TrimRight(name[:validation.DNS1123SubdomainMaxLength-digits-1], ".-")
 	return cut + "-" + hex.EncodeToString(sum[:])[:digits]
 }
+
+// AppliedName is the name of the ConfigMap with the record of what a NodeSync has applied.
+func AppliedName(nodeSync string) string { return ObjectName("plumbline.applied-", nodeSync) }
