@@ -54,12 +54,21 @@ func TestALabelThatIsTakenFromWhatIsHeld(t *testing.T) {
 		returned int
 	}{
 		"nothing is taken": {func(*testing.T, *cluster) {}, v1alpha1.RemovalHeld, true, map[render.Ref]string{general: plan.ReasonMaxRemovedPools, batch: plan.ReasonMaxRemovedPools}, 0},
-		"the label": {func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalHeld, true,
-			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools}, 0},
-		"the label, before a node was ended": {func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalPacing, true,
-			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools}, 0},
-		"the managedFields": {func(t *testing.T, cl *cluster) { cl.disown(t, general, v1alpha1.FieldManager) }, v1alpha1.RemovalHeld, true,
-			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools}, 0},
+		"the label": {
+			func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalHeld, true,
+			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools},
+			0,
+		},
+		"the label, before a node was ended": {
+			func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalPacing, true,
+			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools},
+			0,
+		},
+		"the managedFields": {
+			func(t *testing.T, cl *cluster) { cl.disown(t, general, v1alpha1.FieldManager) }, v1alpha1.RemovalHeld, true,
+			map[render.Ref]string{general: plan.ReasonLabelChanged, batch: plan.ReasonMaxRemovedPools},
+			0,
+		},
 		"the label, and the record": {func(t *testing.T, cl *cluster) { cl.relabel(t, general, "") }, v1alpha1.RemovalHeld, false, map[render.Ref]string{}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
