@@ -169,7 +169,7 @@ func (b *bed) forgetAll() {
 func (b *bed) changeRecord(change func(*corev1.ConfigMap)) {
 	b.t.Helper()
 	record := &corev1.ConfigMap{}
-	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: inventory.ObjectName("prod")}, record)
+	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: v1alpha1.AppliedName("prod")}, record)
 	if err == nil {
 		change(record)
 		err = b.client.Update(b.t.Context(), record)

@@ -42,17 +42,17 @@ Exit codes: 0 no difference, 1 error, 2 differences, 3 held by the guard.`,
 		if err != nil {
 			return err
 		}
-		if err := made.printDiff(cmd.OutOrStdout(), &visibleWriter{cmd.ErrOrStderr()}); err != nil {
+		report := newPlanReport(made)
+		if err := made.printDiff(report, cmd.OutOrStdout(), &visibleWriter{cmd.ErrOrStderr()}); err != nil {
 			return err
 		}
-		return o.exit(newPlanReport(made))
+		return o.exit(report)
 	}
 	return cmd
 }
 
-// printDiff prints the objects that differ, and aside what a diff cannot show.
-func (p *planned) printDiff(out, aside io.Writer) error {
-	report := newPlanReport(p)
+// printDiff prints the objects that differ, and aside what of the report a diff cannot show.
+func (p *planned) printDiff(report planReport, out, aside io.Writer) error {
 	report.printRefusals(aside)
 	paint := paintOn(out)
 	for i := range p.Changes {

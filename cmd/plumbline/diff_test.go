@@ -80,7 +80,8 @@ func aDiff(t *testing.T) *planned {
 
 func TestDiffPrints(t *testing.T) {
 	var out, aside bytes.Buffer
-	if err := aDiff(t).printDiff(&out, &aside); err != nil {
+	made := aDiff(t)
+	if err := made.printDiff(newPlanReport(made), &out, &aside); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "diff.txt", out.String()+"--- on stderr\n"+aside.String())

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 // eventLog logs each event of a NodeSync as well: what happened stays in the log when events
@@ -32,8 +34,8 @@ func (l eventLog) AnnotatedEventf(object runtime.Object, annotations map[string]
 		about = loggedName{named.GetName(), named.GetNamespace()}
 	}
 	values := []any{"NodeSync", about, "reason", reason}
-	for _, revision := range annotations {
-		values = append(values, "revision", revision) // the only one that there is
+	if revision := annotations[v1alpha1.RevisionAnnotation]; revision != "" {
+		values = append(values, "revision", revision)
 	}
 	if kind == corev1.EventTypeWarning {
 		values = append(values, "warning", true)

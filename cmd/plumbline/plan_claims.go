@@ -24,31 +24,41 @@ type claim struct {
 
 // claims are those of what lives that have one of the UIDs.
 func (p *planned) claims(uids []types.UID) []claim {
-	asked := make(map[types.UID]bool, len(uids))
-	for _, uid := range uids {
-		asked[uid] = true
+	if p.byUID == nil {
+		p.byUID = make(map[types.UID]*plan.NodeClaim, len(p.live.NodeClaims))
+		for i := range p.live.NodeClaims {
+			p.byUID[p.live.NodeClaims[i].UID] = &p.live.NodeClaims[i]
+		}
 	}
-	return p.claimsWhere(func(c *plan.NodeClaim) bool { return asked[c.UID] })
+	var found []claim
+	for _, uid := range uids {
+		if c := p.byUID[uid]; c != nil {
+			found = append(found, claimOf(c))
+		}
+	}
+	return byName(found)
 }
 
 // claimsOf are those that go with a NodePool.
 func (p *planned) claimsOf(ref render.Ref) []claim {
-	return p.claimsWhere(func(c *plan.NodeClaim) bool { return ref.Kind == render.NodePool && c.Pool == ref.Name })
-}
-
-func (p *planned) claimsWhere(asked func(*plan.NodeClaim) bool) []claim {
 	var found []claim
 	for i := range p.live.NodeClaims {
-		c := &p.live.NodeClaims[i]
-		if !asked(c) {
-			continue
+		if c := &p.live.NodeClaims[i]; ref.Kind == render.NodePool && c.Pool == ref.Name {
+			found = append(found, claimOf(c))
 		}
-		labels := c.Labels.Map()
-		found = append(found, claim{
-			Name: c.Name, Pool: c.Pool, Node: c.Node,
-			InstanceType: labels[corev1.LabelInstanceTypeStable], CapacityType: labels[karpv1.CapacityTypeLabelKey], Zone: labels[corev1.LabelTopologyZone],
-		})
 	}
+	return byName(found)
+}
+
+func claimOf(c *plan.NodeClaim) claim {
+	labels := c.Labels.Map()
+	return claim{
+		Name: c.Name, Pool: c.Pool, Node: c.Node,
+		InstanceType: labels[corev1.LabelInstanceTypeStable], CapacityType: labels[karpv1.CapacityTypeLabelKey], Zone: labels[corev1.LabelTopologyZone],
+	}
+}
+
+func byName(found []claim) []claim {
 	slices.SortFunc(found, func(a, b claim) int { return cmp.Compare(a.Name, b.Name) })
 	return found
 }

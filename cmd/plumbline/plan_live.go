@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,6 +117,8 @@ type planned struct {
 	// live is what there is; nothing where the comparison is with nothing, and offline says so.
 	live    plan.Live
 	offline bool
+	// byUID are the NodeClaims of live, once one was asked for.
+	byUID map[types.UID]*plan.NodeClaim
 }
 
 // planCommit compares a commit with the cluster of a NodeSync.

@@ -85,7 +85,10 @@ func shows(t *testing.T) map[string]func(tty *os.File) {
 		"wait-no-more":  command("reconcile", "prod", "--wait", "--wait-timeout", "1s"),
 		"plan":          func(tty *os.File) { show(t, aPlan().print(tty)) },
 		"plan-markdown": func(tty *os.File) { show(t, aPlan().printMarkdown(tty)) },
-		"diff":          func(tty *os.File) { show(t, aDiff(t).printDiff(tty, &visibleWriter{tty})) },
+		"diff": func(tty *os.File) {
+			made := aDiff(t)
+			show(t, made.printDiff(newPlanReport(made), tty, &visibleWriter{tty}))
+		},
 		"waiting": func(tty *os.File) {
 			p := newProgress(tty, func() time.Time { return time.Unix(0, 0) })
 			p.say("waiting for NodePool/general: its EC2NodeClass default is not Ready: the security group sg-1 does not exist")

@@ -46,5 +46,5 @@ func (s *Step) eventAnnotations() map[string]string {
 	if s.Sync.Status.LastAttemptedRevision == "" {
 		return nil
 	}
-	return map[string]string{v1alpha1.GroupVersion.Group + "/revision": s.Sync.Status.LastAttemptedRevision}
+	return map[string]string{v1alpha1.RevisionAnnotation: s.Sync.Status.LastAttemptedRevision}
 }

@@ -15,10 +15,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 )
 
-// ObjectName is the name of the ConfigMap that holds the record of a NodeSync. No
-// record of removals can have it: those begin with "plumbline-".
-func ObjectName(nodeSync string) string { return v1alpha1.AppliedName(nodeSync) }
-
 const (
 	// holds is what the ConfigMap is for.
 	holds = "the record of applied objects"
@@ -51,7 +47,7 @@ func (s *Store) Lost() bool { return !s.Exists() || s.revised && s.Record.Revisi
 // Load reads the record past any cache. There may be none.
 func Load(ctx context.Context, reader client.Reader, sync *v1alpha1.NodeSync) (*Store, error) {
 	object := &corev1.ConfigMap{}
-	name := types.NamespacedName{Namespace: sync.Namespace, Name: ObjectName(sync.Name)}
+	name := types.NamespacedName{Namespace: sync.Namespace, Name: v1alpha1.AppliedName(sync.Name)}
 	err := reader.Get(ctx, name, object)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -82,7 +78,7 @@ func (s *Store) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.N
 	if err != nil {
 		return err
 	}
-	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: ObjectName(sync.Name)}}
+	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: v1alpha1.AppliedName(sync.Name)}}
 	if s.Exists() {
 		if err := configmap.Writable(s.object, holds); err != nil {
 			return err

@@ -172,7 +172,7 @@ func TestALostRecord(t *testing.T) {
 
 func TestStoreRefusesAForeignRecord(t *testing.T) {
 	writes := 0
-	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: ObjectName("prod")}}
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: v1alpha1.AppliedName("prod")}}
 	if _, err := Load(t.Context(), cluster(t, &writes, foreign), nodeSync()); err == nil || !strings.Contains(err.Error(), "in the way") {
 		t.Errorf("got %v", err)
 	}
@@ -188,7 +188,7 @@ func TestAnImmutableRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := &corev1.ConfigMap{}
-	if err := c.Get(t.Context(), types.NamespacedName{Namespace: "plumbline-system", Name: ObjectName("prod")}, object); err != nil {
+	if err := c.Get(t.Context(), types.NamespacedName{Namespace: "plumbline-system", Name: v1alpha1.AppliedName("prod")}, object); err != nil {
 		t.Fatal(err)
 	}
 	object.Immutable = new(bool)

@@ -1,6 +1,9 @@
 package plan
 
-import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // After is the object as it is after the Change: what lives, with the fields that differ as Git
 // has them. One that does not exist becomes what Git says, with the schema's defaults. Read only.
@@ -15,12 +18,7 @@ func (c *Change) After() *unstructured.Unstructured {
 			continue
 		}
 		// What stands in the way of a map is replaced by it: the path is one of maps in Git.
-		_ = unstructured.SetNestedField(after.Object, copied(d.to), d.path...)
+		_ = unstructured.SetNestedField(after.Object, runtime.DeepCopyJSONValue(d.to), d.path...)
 	}
 	return after
-}
-
-// copied is a JSON value of its own.
-func copied(value any) any {
-	return (&unstructured.Unstructured{Object: map[string]any{"value": value}}).DeepCopy().Object["value"]
 }

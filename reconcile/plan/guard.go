@@ -161,12 +161,10 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 // labelChanged says what is held for the mark that another client has taken from it, and what
 // to do.
 func (m *maker) labelChanged(ref render.Ref) string {
-	label, _ := m.policy.Owner.Label()
 	if m.live.object(ref).mark() == unmarked {
 		return fmt.Sprintf("the managedFields of %s were taken away by hand, and with them that plumbline has applied it: put %s back into Git; it can be removed from there", ref, ref)
 	}
-	return fmt.Sprintf("the label %s of %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep it, delete ConfigMap %s",
-		v1alpha1.OwnerLabel, ref, label, v1alpha1.AppliedName(m.policy.Owner.Name))
+	return fmt.Sprintf("the label %s of %s was changed by hand, %s", v1alpha1.OwnerLabel, ref, m.policy.Owner.LabelAgain())
 }
 
 func (m *maker) weighTogether(candidates []Candidate, w *weighing) {

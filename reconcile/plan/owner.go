@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -46,4 +47,11 @@ func (o Owner) Owns(object metav1.Object) bool {
 func (o Owner) named(label, annotation string) bool {
 	want, whole := o.Label()
 	return label == want && (whole == "" || annotation == "" || annotation == whole)
+}
+
+// LabelAgain ends the sentence on an object whose ownership label was changed by hand: what
+// follows from it, and what to do.
+func (o Owner) LabelAgain() string {
+	label, _ := o.Label()
+	return fmt.Sprintf("so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s", label, v1alpha1.AppliedName(o.Name))
 }

@@ -43,8 +43,11 @@ type Candidate struct {
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
+		if m.inSet[ref] || m.kept[object.GetUID()] {
+			continue
+		}
 		owned := m.owns(object)
-		if m.inSet[ref] || m.kept[object.GetUID()] || !owned && !m.leftUnbegun(object) {
+		if !owned && !m.leftUnbegun(object) {
 			continue
 		}
 		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object), taken: !owned}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/inventory"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -80,9 +79,7 @@ func (s *Step) awaitRelabelled(ctx context.Context) (waits bool, err error) {
 
 // wayOut says of an object why it is not removed, and what to do.
 func (s *Step) wayOut() string {
-	label, _ := s.owner().Label()
-	return fmt.Sprintf("its label %s was changed by hand, so that it is not removed: set the label to %s again, or, to keep the object, delete ConfigMap %s",
-		v1alpha1.OwnerLabel, label, inventory.ObjectName(s.Sync.Name))
+	return fmt.Sprintf("its label %s was changed by hand, %s", v1alpha1.OwnerLabel, s.owner().LabelAgain())
 }
 
 // unremoved says of what is relabelled and has left Git why it is not removed: an

@@ -159,7 +159,7 @@ func TestTheRecordFollowsWhatLives(t *testing.T) {
 func (b *bed) appliedVersion() string {
 	b.t.Helper()
 	object := &corev1.ConfigMap{}
-	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: inventory.ObjectName("prod")}, object)
+	err := b.client.Get(b.t.Context(), client.ObjectKey{Namespace: namespace, Name: v1alpha1.AppliedName("prod")}, object)
 	if client.IgnoreNotFound(err) != nil {
 		b.t.Fatal(err)
 	}

@@ -232,7 +232,7 @@
 //		Runs the real Terraform there, with an old helm provider; stdout asks what it printed.
 //	page NAME [HEADING…]
 //		Runs the commands below headings of docs/NAME.md that say that they are tested, as a
-//		reader in a checkout; without a heading it holds that none is left.
+//		reader in a checkout; without a heading it checks that none is left.
 //	finish
 //		Deletes the workloads, has the NodeSyncs deleted with onDelete Drain,
 //		waits until they are gone, and stops the daemon.

@@ -39,7 +39,7 @@ func commandsOf(page string) (map[string][]string, error) {
 }
 
 // pageCommand is `page NAME HEADING…`: a reader of docs/NAME.md follows the commands below
-// these headings; without a heading it holds that none is left.
+// these headings; without a heading it checks that none is left.
 func (s *story) pageCommand(ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return errors.New("usage: page NAME [HEADING…]")

@@ -19,6 +19,8 @@ const (
 	// that are held because it is in doubt whether a commit took the entries out. The release
 	// of an object ends when Git has it (status.usedReleases).
 	RemoveAnnotation = "plumbline.dev/remove"
+	// RevisionAnnotation on an Event is the revision that it is about.
+	RevisionAnnotation = "plumbline.dev/revision"
 	// StatusNotWrittenAnnotation on a NodeSync says that its status is that of an earlier
 	// pass, and why: the API server denies each write of it.
 	StatusNotWrittenAnnotation = "plumbline.dev/status-not-written"

@@ -22,5 +22,6 @@ func ObjectName(prefix, nodeSync string) string {
 	return cut + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// AppliedName is the name of the ConfigMap with the record of what a NodeSync has applied.
+// AppliedName is the name of the ConfigMap with the record of what a NodeSync has applied. No
+// record of removals can have it: those begin with "plumbline-".
 func AppliedName(nodeSync string) string { return ObjectName("plumbline.applied-", nodeSync) }
