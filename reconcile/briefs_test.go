@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -32,19 +33,26 @@ func poolsLeaving(n int, phase v1alpha1.RemovalPhase, remaining int32, message s
 // what is waited for: the object and the reason are in the 140 characters that a Git
 // host takes, and nothing is in them twice.
 func TestCommitStatusSaysTheReason(t *testing.T) {
-	const guard = "with general-purpose-0, general-purpose-1 2 NodePools would be leaving, guard.maxRemovedPools is 1: put entries back, or set it to 2"
+	const guard = "2 NodePools would be leaving, guard.maxRemovedPools is 1: set it to 2, or put entries back: general-purpose-0, general-purpose-1"
 	const blocked = "node ip-10-0-12-34.eu-west-1.compute.internal (NodeClaim/general-purpose-0-x7k2p) waits for pod web/web-7d9f, of which PodDisruptionBudget web/web allows no disruption"
 	stall := func(p *pass) {
 		poolsLeaving(1, v1alpha1.RemovalDraining, 2, blocked)(p)
 		at := metav1.NewTime(p.now.Truncate(time.Second))
 		p.sync.Status.Removals[0].Stalled = &at
 	}
+	changeHeld := func(p *pass) {
+		p.Held = []conclude.Held{{
+			Ref:     render.Ref{Kind: render.NodePool, Name: strings.Repeat("a", 63)},
+			Message: "1234 nodes would be disrupted, and guard.maxDisruptedNodes allows 1000: set it to 1234 (it is 1000), or change less in one commit: NodePool/a (1234)",
+		}}
+	}
 	cases := map[string]struct {
 		found found
 		want  string
 	}{
-		"held":           {poolsLeaving(2, v1alpha1.RemovalHeld, 3, guard), "held: removal of NodePool/general-purpose-0 and 1 more: with general-purpose-0"},
-		"500 held":       {poolsLeaving(500, v1alpha1.RemovalHeld, 3, "guard.maxRemovedPools is 1"), "held: removal of NodePool/general-purpose-0 and 499 more: guard.maxRemovedPools is 1"},
+		"held":           {poolsLeaving(2, v1alpha1.RemovalHeld, 3, guard), "held: 2 NodePools would be leaving, guard.maxRemovedPools is 1: set it to 2, or put entries back… (…/general-purpose-0 and 1 more)"},
+		"500 held":       {poolsLeaving(500, v1alpha1.RemovalHeld, 3, "guard.maxRemovedPools is 1"), "held: guard.maxRemovedPools is 1 (removal of NodePool/general-purpose-0 and 499 more)"},
+		"a long name":    {changeHeld, "guard.maxDisruptedNodes allows 1000: set it to 1234"},
 		"stalled":        {stall, "NodePool/general-purpose-0: removal stalled: node ip-10-0-12-34.eu-west-1.compute.internal"},
 		"recorded":       {poolsLeaving(1, v1alpha1.RemovalPacing, 3, ""), "removing NodePool/general-purpose-0: recorded, waiting to start (3 nodes left)"},
 		"draining":       {poolsLeaving(3, v1alpha1.RemovalDraining, 1, ""), "removing NodePool/general-purpose-0 and 2 more: draining (1 node left)"},

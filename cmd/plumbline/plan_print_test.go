@@ -17,7 +17,7 @@ func aPlan() planReport {
 			{Object: "EC2NodeClass/default", Action: plan.Create, Effect: plan.EffectNone},
 			{Object: "NodePool/a", Action: plan.Update, Effect: plan.EffectNone, Message: "NodePool/a differs at spec.limits.cpu", Fields: []plan.Field{{Path: "spec.limits.cpu", From: "100", To: "200"}, {Path: "spec.weight", To: "10"}}},
 			{Object: "NodePool/b", Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true, Fields: []plan.Field{{Path: "spec.template.spec.taints", From: "", To: "a\u202eb|c"}}},
-			{Object: "NodePool/c", Action: plan.Hold, Effect: plan.EffectReplace, Nodes: 4, Message: "4 nodes would be disrupted, and the guard allows 3"},
+			{Object: "NodePool/c", Action: plan.Hold, Effect: plan.EffectReplace, Nodes: 4, Message: "4 nodes would be disrupted, and guard.maxDisruptedNodes allows 3: set it to 4"},
 		},
 		Removals: []removalReport{{Object: "NodePool/d", Nodes: 2}, {Object: "NodePool/e", Nodes: 1, Held: true, Message: "one more than guard.maxRemovedPools"}},
 		Warnings: []string{"its disruption budgets let Karpenter disrupt all"},

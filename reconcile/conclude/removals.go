@@ -58,20 +58,24 @@ func heldVerdict(changes []Held, removals []v1alpha1.Removal) Verdict {
 	return Verdict{
 		Class: Stuck, Reason: v1alpha1.ReasonHeld,
 		Message: fmt.Sprintf("held: %s: %s", strings.Join(what, ", "), why),
-		Brief:   fault.Brief{What: heldBrief(changes, removals) + ": " + why},
+		Brief:   fault.Brief{What: "held: " + why, Where: firstHeld(changes, removals)},
 	}
 }
 
 // heldBrief names the first that is held and counts the rest.
 func heldBrief(changes []Held, removals []v1alpha1.Removal) string {
+	return "held: " + firstHeld(changes, removals)
+}
+
+func firstHeld(changes []Held, removals []v1alpha1.Removal) string {
 	if len(changes) == 0 {
-		return "held: removal of " + firstName(removals)
+		return "removal of " + firstName(removals)
 	}
 	var names []string
 	for _, c := range changes {
 		names = append(names, c.Ref.String())
 	}
-	return "held: change of " + firstOf(names)
+	return "change of " + firstOf(names)
 }
 
 // namesOf names the first few removals and counts the rest.

@@ -95,7 +95,7 @@ func (m *maker) weighNodes(p *Plan) {
 	}
 }
 
-// tooMany says what is held, and what releases it. already is how many nodes end without it.
+// tooMany says what releases what is held, and then its names: a commit status cuts off the end. already is how many nodes end without it.
 func (m *maker) tooMany(group []share, already, total, limit int) string {
 	names := make([]string, 0, len(group))
 	for _, s := range group {
@@ -103,10 +103,10 @@ func (m *maker) tooMany(group []share, already, total, limit int) string {
 	}
 	ending := ""
 	if already > 0 {
-		ending = fmt.Sprintf(", %d of them end already", already)
+		ending = fmt.Sprintf("; %d of the nodes end already", already)
 	}
-	return fmt.Sprintf("%d nodes would be disrupted%s, and the guard allows %d: %s; change less in one commit, or set guard.maxDisruptedNodes (%s) to %d",
-		total, ending, limit, someOf(names), m.policy.disruptedNodesOf(m.ourNodes()), total)
+	return fmt.Sprintf("%d nodes would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
+		total, limit, total, m.policy.disruptedNodesOf(m.ourNodes()), ending, someOf(names))
 }
 
 // shares are what the Plan does to nodes, by revision: removals that were recorded

@@ -131,8 +131,8 @@ func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool
 		return "", "", false
 	}
 	return ReasonMaxRemovedPools, fmt.Sprintf(
-		"with %s %d NodePools would be leaving, guard.maxRemovedPools is %d: put entries back, or set it to %d",
-		someOf(w.together), w.leaving, limit, w.leaving), true
+		"%d NodePools would be leaving, guard.maxRemovedPools is %d: set it to %d, or put entries back: %s",
+		w.leaving, limit, w.leaving, someOf(w.together)), true
 }
 
 // weigh holds the candidates that the guard does not release. Those of one

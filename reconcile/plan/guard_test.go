@@ -273,7 +273,7 @@ func TestWhatIsHeldSaysWhatReleasesIt(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
 	p := c.plan(t, class("default"), pool("a", "default"))
-	want := "with b, c 2 NodePools would be leaving, guard.maxRemovedPools is 1: put entries back, or set it to 2"
+	want := "2 NodePools would be leaving, guard.maxRemovedPools is 1: set it to 2, or put entries back: b, c"
 	for _, r := range p.Removals {
 		if r.Message != want {
 			t.Errorf("%s: %q", r.Ref, r.Message)

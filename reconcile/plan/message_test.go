@@ -17,9 +17,9 @@ func TestAMessageIsBounded(t *testing.T) {
 	if len(removals) != 40 {
 		t.Fatalf("%d removals", len(removals))
 	}
-	want := "with leaves-00, leaves-01, leaves-02, leaves-03, leaves-04 and 35 more 40 NodePools would be leaving"
+	want := ": leaves-00, leaves-01, leaves-02, leaves-03, leaves-04 and 35 more"
 	for _, r := range removals {
-		if !strings.HasPrefix(r.Message, want) {
+		if !strings.HasSuffix(r.Message, want) {
 			t.Fatalf("%s: %q", r.Ref, r.Message)
 		}
 	}
