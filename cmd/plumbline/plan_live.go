@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"time"
@@ -136,9 +137,13 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	if err != nil {
 		return nil, err
 	}
+	authority, err := certificateAuthority(c.config)
+	if err != nil {
+		return nil, err
+	}
 	hidden := redact.Redactor{}
 	step := &preview.Step{
-		Tools: preview.Tools{Client: c, Store: store, Helm: helm, CRDs: o.knownCRDs, Schemas: &schema.Cache{}, Confine: confined(ctx)},
+		Tools: preview.Tools{Client: c, Store: store, Helm: helm, CRDs: o.knownCRDs, Schemas: &schema.Cache{}, Confine: confined(ctx), CABundle: base64.StdEncoding.EncodeToString(authority)},
 		Sync:  sync, Snapshot: snapshot, Now: time.Now(),
 		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
 		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },

@@ -46,6 +46,7 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		Disrupted:  holds(claim, karpv1.ConditionTypeDisruptionReason),
 		Drifted:    holds(claim, karpv1.ConditionTypeDrifted),
 		Labels:     labelsOf(claim),
+		Hashes:     hashesOf(claim),
 		Created:    claim.CreationTimestamp.Time,
 	}
 	for _, owner := range claim.OwnerReferences {

@@ -24,6 +24,7 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 		trimmed.Labels = map[string]string{
 			karpv1.NodePoolLabelKey: shared(pool),
 			packedLabels:            string(shared(labelsOf(claim))),
+			packedHashes:            string(shared(hashesOf(claim))),
 		}
 	}
 	for _, finalizer := range claim.Finalizers {
@@ -48,6 +49,17 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 // one text: a map of them for each would take more than all else of it. It stands
 // on no object in the cluster.
 const packedLabels = "labels"
+
+// packedHashes is the key of Karpenter's hashes, likewise.
+const packedHashes = "hashes"
+
+// hashesOf are the hashes that Karpenter has noted on a NodeClaim, trimmed or not.
+func hashesOf(claim *karpv1.NodeClaim) plan.Hashes {
+	if packed, trimmed := claim.Labels[packedHashes]; trimmed {
+		return plan.Hashes(packed)
+	}
+	return plan.HashesOf(claim.Annotations)
+}
 
 // labelsOf are the labels of a NodeClaim, trimmed or not, but for the name of its
 // host, which is no other's.

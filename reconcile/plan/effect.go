@@ -61,6 +61,35 @@ func (i impact) beside(more int, effect Effect, claims []*NodeClaim) impact {
 	return i
 }
 
+// outdatedBy is the impact of a definition that has another hash now on the NodeClaims that were
+// not made by one with this hash. The rest were, as by a commit that is reverted: they match it.
+func outdatedBy(now Hash, claims []*NodeClaim, reason string) (i impact, rest []*NodeClaim) {
+	var found []*NodeClaim
+	for _, c := range claims {
+		noted := c.Hashes.Pool()
+		if reason == driftOfClass {
+			noted = c.Hashes.Class()
+		}
+		if now != "" && noted == now {
+			rest = append(rest, c)
+		} else {
+			found = append(found, c)
+		}
+	}
+	return replaces(found, false, reason), rest
+}
+
+// and is two impacts, on NodeClaims that are not the same.
+func (i impact) and(other impact) impact {
+	if len(i.claims) == 0 {
+		return other
+	}
+	if len(other.claims) > 0 {
+		i = replaces(slices.Concat(i.claims, other.claims), i.upTo || other.upTo, slices.Concat(i.reasons, other.reasons)...)
+	}
+	return i
+}
+
 // effect says what a Change does to nodes. Where Karpenter's own libraries can
 // tell it is exact: the hash by which it knows outdated nodes, and requirements
 // against the labels of NodeClaims. Where it takes an answer of AWS, as for AMIs
@@ -77,7 +106,7 @@ func (m *maker) effect(change *Change, found *compared) {
 		return
 	}
 	if found.edit == nil {
-		found.edit = editOf(change)
+		found.edit = editOf(change, m.policy.CABundle)
 	}
 	i := found.edit.impact(claims, m.policy.Now)
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
@@ -100,11 +129,11 @@ type edit interface {
 	impact(claims []*NodeClaim, now time.Time) impact
 }
 
-func editOf(change *Change) edit {
+func editOf(change *Change, bundle string) edit {
 	if change.Ref.Kind == render.NodePool {
 		return editOfPool(change.Live, change.Object.Defaulted)
 	}
-	return editOfClass(change.Live, change.Object.Defaulted)
+	return editOfClass(change.Live, change.Object.Defaulted, bundle)
 }
 
 // allOrNone is the edit that replaces all nodes, up to all, or none.

@@ -3,14 +3,15 @@ package plan
 import (
 	"slices"
 	"strings"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // editOfClass is what a change of an EC2NodeClass does to the nodes of all pools
-// that name it.
-func editOfClass(live, desired *unstructured.Unstructured) edit {
+// that name it. bundle is the cluster's authorities, which are in its hash.
+func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 	if !knownHash(live, awsv1.AnnotationEC2NodeClassHashVersion, awsv1.EC2NodeClassHashVersion) {
 		if equal(specField(live), specField(desired)) {
 			return allOrNone{none: true}
@@ -25,19 +26,38 @@ func editOfClass(live, desired *unstructured.Unstructured) edit {
 	if err != nil || !hashable(before) || !hashable(after) {
 		return allOrNone{upTo: true}
 	}
-	// The bundle of the cluster's authorities is in the hash too, and the same before
-	// and after.
-	bundle := ""
-	if before.Hash(&bundle) != after.Hash(&bundle) {
-		return allOrNone{reasons: []string{driftOfClass}}
+	e := classEdit{outdated: classHash(before, bundle) != classHash(after, bundle)}
+	// Where the hash that Karpenter has noted comes out with this bundle, so does the one after.
+	if classHash(before, bundle) == hashOf(live.GetAnnotations(), awsv1.AnnotationEC2NodeClassHash, awsv1.AnnotationEC2NodeClassHashVersion) {
+		e.hash = classHash(after, bundle)
 	}
-	var reasons []string
 	for _, field := range resolved() {
-		if !equal(specField(live, field.name), specField(desired, field.name)) && !slices.Contains(reasons, field.reason) {
-			reasons = append(reasons, field.reason)
+		if !equal(specField(live, field.name), specField(desired, field.name)) && !slices.Contains(e.resolved, field.reason) {
+			e.resolved = append(e.resolved, field.reason)
 		}
 	}
-	return allOrNone{none: len(reasons) == 0, upTo: true, reasons: reasons}
+	return e
+}
+
+// classEdit is an EC2NodeClass before and after.
+type classEdit struct {
+	// outdated says that their hashes differ, and hash is the one after; empty where it takes
+	// what is not known of the cluster.
+	outdated bool
+	hash     Hash
+	// resolved are the reasons for which nodes may drift once AWS has answered.
+	resolved []string
+}
+
+func (e classEdit) impact(claims []*NodeClaim, _ time.Time) impact {
+	i, rest := none(), claims
+	if e.outdated {
+		i, rest = outdatedBy(e.hash, claims, driftOfClass)
+	}
+	if len(e.resolved) > 0 {
+		i = i.and(replaces(rest, true, e.resolved...))
+	}
+	return i
 }
 
 // resolved are the fields that Karpenter leaves out of the hash, and by which nodes

@@ -23,6 +23,7 @@ func editOfPool(live, desired *unstructured.Unstructured) edit {
 	return poolEdit{
 		before: before, after: after,
 		outdated:     before.Hash() != after.Hash(),
+		hash:         poolHash(after),
 		known:        knownHash(live, karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion),
 		requirements: !equal(specField(live, "template", "spec", "requirements"), specField(desired, "template", "spec", "requirements")),
 	}
@@ -31,9 +32,10 @@ func editOfPool(live, desired *unstructured.Unstructured) edit {
 // poolEdit is a NodePool before and after.
 type poolEdit struct {
 	before, after *karpv1.NodePool
-	// outdated says that their hashes differ, and known that it is by these that the
-	// controller finds nodes outdated.
+	// outdated says that their hashes differ, known that it is by these that the controller
+	// finds nodes outdated, and hash is the one after.
 	outdated, known bool
+	hash            Hash
 	// requirements says that these differ.
 	requirements bool
 }
@@ -41,11 +43,14 @@ type poolEdit struct {
 func (e poolEdit) impact(claims []*NodeClaim, now time.Time) impact {
 	before, after := e.before, e.after
 	i := none()
-	switch {
-	case e.outdated:
-		i = replaces(claims, !e.known, driftOfPool)
-	case e.requirements:
-		i = unfit(claims, after.Spec.Template.Spec.Requirements)
+	rest := claims
+	if e.outdated && e.known {
+		i, rest = outdatedBy(e.hash, claims, driftOfPool)
+	} else if e.outdated {
+		i, rest = replaces(claims, true, driftOfPool), nil
+	}
+	if e.requirements {
+		i = i.and(unfit(rest, after.Spec.Template.Spec.Requirements))
 	}
 	i = i.beside(freed(before, after, claims, i.claims, now), EffectReplace, claims)
 	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)

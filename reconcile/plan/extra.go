@@ -6,7 +6,6 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -65,29 +64,20 @@ func outdates(live *unstructured.Unstructured, path []string) bool {
 func outdated(a, b *unstructured.Unstructured) bool {
 	switch a.GetKind() {
 	case render.NodePool:
-		return hashesDiffer(a, b, (*karpv1.NodePool).Hash)
+		return hashesDiffer(a, b, poolHash)
 	case render.EC2NodeClass:
-		return hashesDiffer(a, b, classHash)
+		return hashesDiffer(a, b, func(class *awsv1.EC2NodeClass) Hash { return classHash(class, "") })
 	}
 	return false
 }
 
 // hashesDiffer says whether two definitions have different hashes. Where one of them
 // cannot be read nobody can tell, and the field is left.
-func hashesDiffer[T any](a, b *unstructured.Unstructured, hash func(*T) string) bool {
+func hashesDiffer[T any](a, b *unstructured.Unstructured, hash func(*T) Hash) bool {
 	with, err := typed[T](a)
 	if err != nil {
 		return false
 	}
 	without, err := typed[T](b)
 	return err == nil && hash(with) != hash(without)
-}
-
-// classHash is Karpenter's hash of a class; empty where it cannot be asked for.
-func classHash(class *awsv1.EC2NodeClass) string {
-	if !hashable(class) {
-		return ""
-	}
-	bundle := ""
-	return class.Hash(&bundle)
 }

@@ -63,6 +63,8 @@ type NodeClaim struct {
 	// Labels are those that requirements of its pool are compared with; empty where
 	// they are not known.
 	Labels Labels
+	// Hashes are those of the definitions that it was made by.
+	Hashes Hashes
 	// Created is when it was made.
 	Created time.Time
 }

@@ -54,6 +54,9 @@ type Policy struct {
 	// Karpenter is what Git wants of its charts; nil where that is not known. It decides
 	// nothing here, and is part of the Digest.
 	Karpenter *render.Karpenter
+	// CABundle is the cluster's authorities as Karpenter has them in its hash of an EC2NodeClass:
+	// PEM in base64; empty where it is not known.
+	CABundle string
 	// Now is the time of the plan, with which the age of nodes is compared.
 	Now time.Time
 }

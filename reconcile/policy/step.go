@@ -31,6 +31,8 @@ type Tools struct {
 	Registry *Registry
 	// Namespace is where NodeSyncs are served.
 	Namespace string
+	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.
+	CABundle string
 	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
 	// Fetch has a pass made over a NodeSync that fetches what is not newer than a time, and
@@ -215,7 +217,7 @@ func (s *Step) nodeSyncs(ctx context.Context) ([]v1alpha1.NodeSync, error) {
 func (s *Step) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (plan.Policy, error) {
 	policy := plan.PolicyOf(s.Sync, all, s.Set)
 	policy.Applied, policy.Karpenter = s.Applied, s.Karpenter
-	policy.OtherSyncs, policy.Now = s.otherSyncs(all), s.Now
+	policy.OtherSyncs, policy.Now, policy.CABundle = s.otherSyncs(all), s.Now, s.CABundle
 	policy.StatusLost = policy.StatusLost || s.RecordLost || is(doubt, v1alpha1.ReasonStatusLost)
 	policy.Unasked = s.unasked(doubt)
 	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)

@@ -29,6 +29,8 @@ type Tools struct {
 	CRDs    func(version string) ([]*apiextensionsv1.CustomResourceDefinition, error)
 	Schemas *schema.Cache
 	Confine *confine.Runner
+	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.
+	CABundle string
 }
 
 // Step is the preview of one commit.
@@ -138,7 +140,7 @@ func (s *Step) render(ctx context.Context) error {
 func (s *Step) makePlan(ctx context.Context) error {
 	s.seeVanished(ctx)
 	policy := plan.PolicyOf(s.sync, s.all, s.out.Set)
-	policy.Karpenter, policy.Now = s.out.Karpenter, s.Now
+	policy.Karpenter, policy.Now, policy.CABundle = s.out.Karpenter, s.Now, s.CABundle
 	policy.StatusLost = policy.StatusLost || s.recordLost
 	s.setBack = policy.SetBack
 	var err error

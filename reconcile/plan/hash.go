@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"strings"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// Hash is Karpenter's hash of a definition, with the version of the hashing before it: "v3 1234".
+// Two of different versions say nothing of each other. It is empty where Karpenter has noted none.
+type Hash string
+
+// Hashes are those that Karpenter has noted on a NodeClaim, of its NodePool and its EC2NodeClass,
+// as one text, which many NodeClaims share.
+type Hashes string
+
+// HashesOf reads them from the annotations of a NodeClaim.
+func HashesOf(annotations map[string]string) Hashes {
+	pool := hashOf(annotations, karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey)
+	class := hashOf(annotations, awsv1.AnnotationEC2NodeClassHash, awsv1.AnnotationEC2NodeClassHashVersion)
+	if pool == "" && class == "" {
+		return ""
+	}
+	return Hashes(pool + "\n" + class)
+}
+
+// Pool is the hash of its NodePool's template.
+func (h Hashes) Pool() Hash {
+	pool, _, _ := strings.Cut(string(h), "\n")
+	return Hash(pool)
+}
+
+// Class is the hash of its EC2NodeClass.
+func (h Hashes) Class() Hash {
+	_, class, _ := strings.Cut(string(h), "\n")
+	return Hash(class)
+}
+
+// poolHash is the hash of a NodePool as the linked library counts it.
+func poolHash(pool *karpv1.NodePool) Hash {
+	return hash(karpv1.NodePoolHashVersion, pool.Hash())
+}
+
+// classHash is the hash of an EC2NodeClass as the linked library counts it, in a cluster with a
+// bundle of authorities (base64; empty where it does not matter). It is empty where the library
+// cannot be asked.
+func classHash(class *awsv1.EC2NodeClass, bundle string) Hash {
+	if !hashable(class) {
+		return ""
+	}
+	return hash(awsv1.EC2NodeClassHashVersion, class.Hash(&bundle))
+}
+
+// hashOf reads a hash and its version from annotations.
+func hashOf(annotations map[string]string, key, versionKey string) Hash {
+	return hash(annotations[versionKey], annotations[key])
+}
+
+func hash(version, sum string) Hash {
+	if version == "" || sum == "" {
+		return ""
+	}
+	return Hash(version + " " + sum)
+}
