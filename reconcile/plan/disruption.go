@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -136,19 +137,28 @@ func (m *maker) shares(p *Plan) [][]share {
 	for i := range p.Changes {
 		change := &p.Changes[i]
 		if reason, message, held := m.holdsAlone(change); held {
-			change.Action, change.Reason, change.Message = Hold, reason, message
+			change.hold(reason, message)
 		}
 		if !weighs(change) {
 			continue
 		}
 		fresh = append(fresh, share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: func(message string) {
-			change.Action, change.Reason, change.Message = Hold, ReasonMaxDisruptedNodes, message
+			change.hold(ReasonMaxDisruptedNodes, message)
 		}})
 	}
 	if len(fresh) > 0 {
 		groups = append(groups, fresh)
 	}
 	return groups
+}
+
+// hold holds a Change. What another client has changed on the object meanwhile stays as long, and
+// is named.
+func (c *Change) hold(reason, message string) {
+	c.Action, c.Reason, c.Message = Hold, reason, message
+	if len(c.Editors) > 0 {
+		c.Message += fmt.Sprintf("; until then what %s changed on %s is not reverted", strings.Join(c.Editors, ", "), c.Ref)
+	}
 }
 
 // holdsAlone says whether a Change is held for itself, whatever else the Plan does to nodes.
@@ -235,11 +245,12 @@ func begun(r v1alpha1.Removal) bool {
 	return r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalPacing && r.Phase != v1alpha1.RemovalGone
 }
 
-// ourNodes counts the NodeClaims of the pools that are ours.
+// ourNodes counts the NodeClaims of the pools that are ours, also where the mark of that was
+// taken off them.
 func (m *maker) ourNodes() int {
 	n := 0
 	for ref, object := range m.live.Objects {
-		if ref.Kind == render.NodePool && m.owns(object) {
+		if ref.Kind == render.NodePool && (m.owns(object) || m.live.recorded(object.Unstructured)) {
 			n += len(m.claims()[ref])
 		}
 	}

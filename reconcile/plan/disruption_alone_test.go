@@ -6,8 +6,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestGuardOfOneChange: what one change would end, or have replaced, is held beyond the guard,
@@ -138,5 +143,24 @@ func TestGuardWeighsThisNodeSyncsNodes(t *testing.T) {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestGuardWeighsNodesWhoseMarkIsGone: a share is of all nodes that the NodeSync has made, also
+// while managedFields were emptied by hand.
+func TestGuardWeighsNodesWhoseMarkIsGone(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+	c.live.NodeClaims = slices.Concat(claims("a", 4), claims("b", 4))
+	c.policy.Adopt = v1alpha1.AdoptAlways
+	c.live.Recorded = map[render.Ref]types.UID{}
+	for _, name := range []string{"a", "b"} {
+		c.live.Recorded[poolRef(name)] = c.Object(poolRef(name)).GetUID()
+		c.Edit(t, poolRef(name), "someone", func(o *unstructured.Unstructured) { o.SetManagedFields([]metav1.ManagedFieldsEntry{}) })
+	}
+	p := c.plan(t, class("default"), tainted("a"), pool("b", "default"))
+	i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Ref == poolRef("a") })
+	if i < 0 || !strings.Contains(p.Changes[i].Message, "25% of 8 nodes") {
+		t.Errorf("%+v", p.Changes)
 	}
 }

@@ -231,6 +231,20 @@ func TestAReplacementOfWhatHostsTheControllerIsHeld(t *testing.T) {
 	}
 }
 
+// TestWhatIsEditedWhileHeldIsNamed: nothing of a held definition is written, an edit by hand is
+// not corrected either, and the message says so.
+func TestWhatIsEditedWhileHeldIsNamed(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"))
+	c.edit(t, poolRef("a"), "kubectl-edit", int64(7), "spec", "weight")
+	c.live.NodeClaims = claims("a", 4)
+	p := c.plan(t, class("default"), tainted("a"))
+	want := "; until then what kubectl-edit changed on NodePool/a is not reverted"
+	if len(p.Changes) != 1 || !strings.HasSuffix(p.Changes[0].Message, want) {
+		t.Errorf("%+v", p.Changes)
+	}
+}
+
 func TestWhatIsHeldForItsNodesSaysWhatReleasesIt(t *testing.T) {
 	c := newCluster(t)
 	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))

@@ -37,6 +37,10 @@ func TestEqualValuesAreNoWrite(t *testing.T) {
 			pool("general", "default", `disruption: {consolidateAfter: 1h, budgets: [{nodes: "1", schedule: "@daily", duration: 1h}]}`),
 			pool("general", "default", `disruption: {consolidateAfter: 60m, budgets: [{nodes: "1", schedule: "@daily", duration: 60m}]}`), nil,
 		},
+		"budgets and their reasons in another order": {
+			pool("general", "default", `disruption: {consolidateAfter: 1h, budgets: [{nodes: "1", reasons: [Drifted, Empty]}, {nodes: "2", schedule: "@daily", duration: 1h}]}`),
+			pool("general", "default", `disruption: {consolidateAfter: 1h, budgets: [{nodes: "2", schedule: "@daily", duration: 60m}, {nodes: "1", reasons: [Empty, Drifted]}]}`), nil,
+		},
 		"order of requirements": {required(arch + ", " + zones), required(zones + ", " + arch), nil},
 		"order of their values": {required(zones), required(strings.Replace(zones, "a, b", "b, a", 1)), nil},
 		"other requirements": {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -45,6 +46,18 @@ func TestFieldsThatGitDoesNotWrite(t *testing.T) {
 			},
 			git:  []string{class("default"), limited},
 			want: []string{"Extra NodePool/general: spec.weight (a webhook or policy)"},
+		},
+		"a field of an object whose managedFields were emptied": {
+			given: func(t *testing.T, c *cluster) {
+				c.have(t, owner, class("default"), limited)
+				c.edit(t, poolRef("general"), "someone", int64(7), "spec", "weight")
+				c.Edit(t, poolRef("general"), "someone", func(o *unstructured.Unstructured) { o.SetManagedFields([]metav1.ManagedFieldsEntry{}) })
+			},
+			git: []string{class("default"), limited},
+			want: []string{
+				"Adopt NodePool/general Unowned",
+				"Extra NodePool/general: spec.weight (unknown: its managedFields are empty)",
+			},
 		},
 	}
 	for name, test := range tests {

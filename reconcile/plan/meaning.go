@@ -33,7 +33,8 @@ func measures(path string) measure {
 func unordered(path string) bool {
 	switch path {
 	case "spec.template.spec.requirements", "spec.template.spec.requirements[].values",
-		"spec.template.spec.taints", "spec.template.spec.startupTaints":
+		"spec.template.spec.taints", "spec.template.spec.startupTaints",
+		"spec.disruption.budgets", "spec.disruption.budgets[].reasons":
 		return true
 	}
 	return false
