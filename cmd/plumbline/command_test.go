@@ -70,6 +70,7 @@ func TestExitCode(t *testing.T) {
 		"over the time":       {&exitError{code: exitStalled, message: "not done"}, 4, "not done\n"},
 		"interrupted":         {fmt.Errorf("read: %w", context.Canceled), 1, "plumbline: stopped\n"},
 		"a mistake":           {render.Errors{{File: "a.yaml", Line: 1, Message: "b"}}, 1, "plumbline: a.yaml:1: b\n"},
+		"mistakes of a file":  {render.Errors{{File: "a.yaml", Line: 1, Message: "b"}, {File: "a.yaml", Line: 2, Message: "c"}}, 1, "a.yaml:1: b\na.yaml:2: c\nplumbline: 2 errors in 1 file\n"},
 		"mistakes":            {render.Errors{{File: "a.yaml", Line: 1, Message: "b"}, {File: "a.yaml", Line: 2, Message: "c"}, {File: "d.yaml", Message: "e"}}, 1, "a.yaml:1: b\na.yaml:2: c\nd.yaml: e\nplumbline: 3 errors in 2 files\n"},
 		"mistakes, and where": {fmt.Errorf("plan: %w", render.Errors{{File: "a.yaml", Line: 1, Message: "b"}}), 1, "plumbline: plan: a.yaml:1: b\n"},
 		"wrapped, changes":    {errors.Join(&exitError{code: exitChanges}), 2, ""},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/dustin/go-humanize/english"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,7 +37,7 @@ type poolForecast struct {
 
 // String is a line of a report.
 func (p poolForecast) String() string {
-	return fmt.Sprintf("%s (%d nodes): %s", p.Pool, p.Nodes, oneLine(p.Means))
+	return fmt.Sprintf("%s (%s): %s", p.Pool, english.Plural(p.Nodes, "node", ""), oneLine(p.Means))
 }
 
 // forecast looks at what an upgrade does to nodes, where the version in force is

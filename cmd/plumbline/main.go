@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -81,6 +83,6 @@ func inWords(err error) string {
 		fmt.Fprintln(&text, one.Error())
 		files[one.File] = true
 	}
-	fmt.Fprintf(&text, "plumbline: %d errors in %d files", len(mistakes), len(files))
+	fmt.Fprintf(&text, "plumbline: %s in %s", english.Plural(len(mistakes), "error", ""), english.Plural(len(files), "file", ""))
 	return text.String()
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -191,7 +192,7 @@ func (r planReport) summary() string {
 	if t.most {
 		upTo = "up to "
 	}
-	return strings.Join(words, ", ") + fmt.Sprintf("; %s%d nodes drain or are replaced", upTo, t.nodes)
+	return strings.Join(words, ", ") + fmt.Sprintf("; %s%d %s", upTo, t.nodes, english.PluralWord(t.nodes, "node drains or is replaced", "nodes drain or are replaced"))
 }
 
 // painter colours a word on a terminal.

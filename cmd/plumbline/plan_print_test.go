@@ -42,6 +42,7 @@ func TestPlanSummary(t *testing.T) {
 	for want, report := range map[string]planReport{
 		"no change": {},
 		"1 to create, 2 to change, 1 to remove, 2 held; up to 5 nodes drain or are replaced": aPlan(),
+		"1 to remove; 1 node drains or is replaced":                                          {Removals: []removalReport{{Nodes: 1}}},
 		"1 refused; 0 nodes drain or are replaced":                                           {Changes: []changeReport{{Action: plan.Refuse, Effect: plan.EffectBlocked}}},
 		"": {Stopped: "refused"},
 	} {

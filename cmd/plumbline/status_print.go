@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -116,7 +117,7 @@ func (r statusReport) printPools(out io.Writer) {
 				unready++
 			}
 		}
-		fmt.Fprintf(out, "and %d more: %d not Ready, %d nodes, %d draining (--all)\n", len(all)-rows, unready, more.Nodes, more.Draining)
+		fmt.Fprintf(out, "and %d more: %d not Ready, %s, %d draining (--all)\n", len(all)-rows, unready, english.Plural(int(more.Nodes), "node", ""), more.Draining)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
@@ -96,8 +97,8 @@ func (s *Step) migrateStored(ctx context.Context, seen *upgrade.Seen) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		s.Event("StoredVersionsMigrated", fmt.Sprintf("crd %s: %d objects are stored as %s, and %s is out of storedVersions",
-			migration.CRD, rewritten, migration.Storage, strings.Join(migration.Drop, ", ")))
+		s.Event("StoredVersionsMigrated", fmt.Sprintf("crd %s: %d %s stored as %s, and %s is out of storedVersions",
+			migration.CRD, rewritten, english.PluralWord(rewritten, "object is", "objects are"), migration.Storage, strings.Join(migration.Drop, ", ")))
 	}
 	seen.Migrated = failed == nil
 	return failed

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -118,7 +119,7 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 		change.Action, change.Reason, change.WaitsFor = Wait, ReasonTerminating, change.Ref.String()
 		change.Message = fmt.Sprintf("%s is being deleted, which cannot be taken back; it is created again when it is gone", change.Ref)
 		if n := len(m.claims()[change.Ref]); n > 0 {
-			change.Message += fmt.Sprintf(", and %d NodeClaims hang on it", n)
+			change.Message += fmt.Sprintf(", and %d %s on it", n, english.PluralWord(n, "NodeClaim hangs", "NodeClaims hang"))
 		}
 		return nil
 	}

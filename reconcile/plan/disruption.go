@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -106,8 +107,8 @@ func (m *maker) tooMany(group []share, already, total, limit int) string {
 	if already > 0 {
 		ending = fmt.Sprintf("; %d of the nodes end already", already)
 	}
-	return fmt.Sprintf("%d nodes would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
-		total, limit, total, m.policy.disruptedNodesOf(m.ourNodes()), ending, someOf(names))
+	return fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
+		english.Plural(total, "node", ""), limit, total, m.policy.disruptedNodesOf(m.ourNodes()), ending, someOf(names))
 }
 
 // shares are what the Plan does to nodes, by revision: removals that were recorded
@@ -200,11 +201,11 @@ func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool)
 	case change.Nodes == 0 || change.Action != Update && change.Action != Adopt || change.Effect != EffectDrain && !replaces:
 		return "", "", false
 	case m.policy.SetBack:
-		return v1alpha1.ReasonOlderRevision, fmt.Sprintf("HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and %d nodes would end with %s: push a newer commit", change.Nodes, change.Ref), true
+		return v1alpha1.ReasonOlderRevision, fmt.Sprintf("HEAD is older than what was applied (the branch was set back, or a mirror lags behind), and %s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
 	case change.Drift:
 		return "", "", false
 	case m.policy.HistoryUnknown && (!replaces || m.policy.Unasked):
-		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("HEAD may be older than what was applied, as the Git host does not give out the history in between, and %d nodes would end with %s: push a newer commit", change.Nodes, change.Ref), true
+		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("HEAD may be older than what was applied, as the Git host does not give out the history in between, and %s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
 	}
 	return "", "", false
 }
@@ -277,7 +278,7 @@ func (p Policy) disruptedNodesOf(nodes int) string {
 	if limit.Type == intstr.Int {
 		return limit.String()
 	}
-	return fmt.Sprintf("%s of %d nodes, at least %d", limit, nodes, leastDisrupted)
+	return fmt.Sprintf("%s of %s, at least %d", limit, english.Plural(nodes, "node", ""), leastDisrupted)
 }
 
 // maxDisruptedNodes is how many of so many nodes may be disrupted at a time.

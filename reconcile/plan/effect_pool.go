@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
@@ -106,17 +107,17 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, now time.
 		warnings = append(warnings, "NodePool/"+after.Name+": "+fmt.Sprintf(format, args...))
 	}
 	if n := scaledDown(before, after, claims); n > 0 {
-		warn("replicas %d to %d ends %d nodes at once, whatever its disruption budgets say", *before.Spec.Replicas, *after.Spec.Replicas, n)
+		warn("replicas %d to %d ends %s at once, whatever its disruption budgets say", *before.Spec.Replicas, *after.Spec.Replicas, english.Plural(n, "node", ""))
 	}
 	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
 	if grace := is.TerminationGracePeriod; grace != nil && (was.TerminationGracePeriod == nil || grace.Duration < was.TerminationGracePeriod.Duration) {
 		warn("terminationGracePeriod %s: the drain of a node that it makes overrides every PodDisruptionBudget and karpenter.sh/do-not-disrupt after that time", short(grace.Duration))
 	}
 	if after := is.ExpireAfter.Duration; after != nil && (was.ExpireAfter.Duration == nil || *after < *was.ExpireAfter.Duration) && older(claims, now, *after) > 0 {
-		warn("expireAfter %s is under the age of %d of its %d nodes: each node that it makes ends at that age, whatever its disruption budgets say, and again and again", short(*after), older(claims, now, *after), len(claims))
+		warn("expireAfter %s is under the age of %d of its %s: each node that it makes ends at that age, whatever its disruption budgets say, and again and again", short(*after), older(claims, now, *after), english.Plural(len(claims), "node", ""))
 	}
 	if opened(before, after, len(claims)) {
-		warn("its disruption budgets let Karpenter disrupt all of its %d nodes at a time", len(claims))
+		warn("its disruption budgets let Karpenter disrupt all of its %s at a time", english.Plural(len(claims), "node", ""))
 	}
 	return warnings
 }

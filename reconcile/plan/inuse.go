@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -35,10 +37,10 @@ func (u InUse) Message() string {
 		holders = append(holders, render.Ref{Kind: render.NodePool, Name: pool}.String()+" (not of this NodeSync)")
 	}
 	if more := len(holders) - named; more > 0 {
-		holders = append(holders[:named], fmt.Sprintf("%d more NodePools", more))
+		holders = append(holders[:named], english.Plural(more, "more NodePool", ""))
 	}
 	if u.NodeClaims > 0 {
-		holders = append(holders, fmt.Sprintf("%d NodeClaims", u.NodeClaims))
+		holders = append(holders, english.Plural(u.NodeClaims, "NodeClaim", ""))
 	}
 	return fmt.Sprintf("%s is being deleted, which cannot be taken back, and no node is launched from it: it is in use by %s. "+
 		"Add an EC2NodeClass under another name and point spec.template.spec.nodeClassRef.name of these NodePools at it, in one commit: "+

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -92,7 +93,7 @@ func (s *Step) recordLeftover(left map[string]int) {
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
 			Remaining: int32(left[pool]), Reason: reasonInstancesLeft, Message: "its NodePool is gone, and EC2 has instances of it that run",
 		})
-		s.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is gone, and EC2 has %d instances of it that have not ended", pool, left[pool]))
+		s.Warn(reasonInstancesLeft, fmt.Sprintf("NodePool/%s is gone, and EC2 has %s of it that did not end", pool, english.Plural(left[pool], "instance", "")))
 		s.wakeNow()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,7 +66,7 @@ func (s *Step) leftNodes() string {
 	if ending == 0 {
 		return left
 	}
-	return fmt.Sprintf("%s; %d NodeClaims that were terminating already are ended by Karpenter", left, ending)
+	return fmt.Sprintf("%s; Karpenter ends %s that %s terminating already", left, english.Plural(ending, "NodeClaim", ""), english.PluralWord(ending, "was", "were"))
 }
 
 // world is what a teardown reads and writes. What is not served has no watch, and

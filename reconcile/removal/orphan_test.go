@@ -12,7 +12,7 @@ func TestOrphanNamesWhatEndsAllTheSame(t *testing.T) {
 		want        string
 	}{
 		"none": {want: "its objects and nodes are left as they are"},
-		"one":  {terminating: true, want: "its objects and nodes are left as they are; 1 NodeClaims that were terminating already are ended by Karpenter"},
+		"one":  {terminating: true, want: "its objects and nodes are left as they are; Karpenter ends 1 NodeClaim that was terminating already"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := living(t)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -30,7 +32,7 @@ func (s *Step) recordCandidates() {
 		}
 		if c.Vanished {
 			removal.Reason = reasonVanished
-			s.Warn(reasonVanished, fmt.Sprintf("%s was deleted by hand, and Git has no entry for it: its %d NodeClaims have to end, and EC2 is asked for its instances", c.Ref, c.Nodes))
+			s.Warn(reasonVanished, fmt.Sprintf("%s was deleted by hand, and Git has no entry for it: its %d %s to end, and EC2 is asked for its instances", c.Ref, c.Nodes, english.PluralWord(c.Nodes, "NodeClaim has", "NodeClaims have")))
 		}
 		s.Sync.Status.Removals = append(s.Sync.Status.Removals, removal)
 		s.wakeNow()

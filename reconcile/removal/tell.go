@@ -3,6 +3,7 @@ package removal
 import (
 	"fmt"
 
+	"github.com/dustin/go-humanize/english"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -22,7 +23,7 @@ func (s *Step) reportDriven(result teardown.Result) {
 		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %s", ref, write.Action))
 	}
 	for ref, n := range ended {
-		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %d NodeClaims are deleted and drain", ref, n))
+		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %d %s", ref, n, english.PluralWord(n, "NodeClaim is deleted and drains", "NodeClaims are deleted and drain")))
 	}
 	for _, r := range result.Removals {
 		if r.Phase == v1alpha1.RemovalGone {

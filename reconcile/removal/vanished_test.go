@@ -71,7 +71,7 @@ func TestNodesThatGoWithAPoolAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := warnings(b.looks(general))
-			for _, want := range []string{"NodesLost: ", "1 NodeClaims", "NodePool/general: general-1 (node-1)", c.want} {
+			for _, want := range []string{"NodesLost: ", "1 NodeClaim ends with it", "NodePool/general: general-1 (node-1)", c.want} {
 				if !strings.Contains(got, want) {
 					t.Errorf("it tells %q, want %q", got, want)
 				}
