@@ -28,7 +28,7 @@ func (r *run) read(ctx context.Context, files *tree, s source) (drafts []draft, 
 		return r.build(ctx, files, s.name)
 	}
 	drafts, errs, err = readFile(files, s.name)
-	if err != nil || len(errs) > 0 {
+	if err != nil || len(errs) > 0 && len(drafts) == 0 {
 		return nil, said, errs, err
 	}
 	if len(drafts) == 0 {
@@ -37,7 +37,7 @@ func (r *run) read(ctx context.Context, files *tree, s source) (drafts []draft, 
 	drafts, ignored := r.withoutIgnored(drafts)
 	said.ignore(ignored)
 	if s.listed {
-		errs = refuseLocal(drafts)
+		errs = append(errs, refuseLocal(drafts)...)
 		drafts = slices.DeleteFunc(drafts, isLocal)
 	}
 	return drafts, said, errs, nil
@@ -55,15 +55,20 @@ func readFile(files *tree, name string) ([]draft, Errors, error) {
 		return nil, Errors{emptied(name)}, nil
 	}
 	documents, err := parse(name, data)
-	if err != nil {
+	var repeated document.Repeated
+	if err != nil && !errors.As(err, &repeated) {
 		return nil, Errors{asTemplate(textError(name, err), data)}, nil
+	}
+	var errs Errors
+	for _, one := range repeated {
+		errs = append(errs, textError(name, one))
 	}
 	for _, doc := range documents {
 		if err := files.left.hold(doc.Values); err != nil {
 			return nil, nil, err
 		}
 	}
-	return draftsOf(name, documents), nil, nil
+	return draftsOf(name, documents), errs, nil
 }
 
 // asTemplate says of text that is not YAML that it looks like a Helm template, where it does.

@@ -21,6 +21,7 @@ func TestRefused(t *testing.T) {
 		want []string
 	}{
 		"malformed":          {"a: b: c\n", []string{"a.yaml: not YAML: mapping values are not allowed in this context"}},
+		"twice and unknown":  {strings.Replace(pool("a"), "spec:\n", "spec:\n  wight: 3\n", 1) + "  limits: {cpu: 1}\n  limits: {cpu: 2}\n", []string{"a.yaml:6: NodePool/a: spec.wight: Forbidden: unknown field", `a.yaml:12: key "limits" is written twice, first in line 11`}},
 		"a list":             {"- a\n", []string{"a.yaml:1: it is not an object: apiVersion and kind are missing"}},
 		"a pointer of LFS":   {"version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 12\n", []string{"a.yaml: it is a pointer of Git LFS, which is not fetched: commit the file itself"}},
 		"no kind":            {"apiVersion: v1\n", []string{"a.yaml:1: it is not an object: apiVersion or kind is missing"}},

@@ -40,7 +40,23 @@ func (e *Error) Error() string { return e.Message }
 // MaxDocuments is how many documents one file may hold.
 const MaxDocuments = 1000
 
-// Parse reads all documents of a YAML file; empty ones are left out.
+// Repeated are the keys that are written twice in a text that can be read otherwise.
+type Repeated []*Error
+
+// Error is that of the first of them.
+func (r Repeated) Error() string { return r[0].Error() }
+
+// Unwrap returns them one by one, for errors.As.
+func (r Repeated) Unwrap() []error {
+	all := make([]error, 0, len(r))
+	for _, one := range r {
+		all = append(all, one)
+	}
+	return all
+}
+
+// Parse reads all documents of a YAML file; empty ones are left out. With an error that is a
+// Repeated there are the documents, too, each key with the value that is written first.
 func Parse(data []byte) ([]Document, error) {
 	if err := weigh.Breaks(data); err != nil {
 		return nil, heavy(err)
@@ -54,10 +70,10 @@ func Parse(data []byte) ([]Document, error) {
 	for {
 		node, err := next(decoder)
 		if errors.Is(err, io.EOF) {
-			return documents, nil
+			break
 		}
 		if err != nil {
-			return nil, err
+			return nil, placed(err, data)
 		}
 		if isEmpty(node) {
 			continue
@@ -76,6 +92,24 @@ func Parse(data []byte) ([]Document, error) {
 		}
 		documents = append(documents, Document{Value: value, Line: content.Line, Values: left - budget.left, node: content})
 	}
+	if len(budget.repeated) > 0 {
+		return documents, budget.repeated
+	}
+	return documents, nil
+}
+
+// ofParser are the messages of the library's parser, which counts lines from 0; its scanner counts
+// them from 1.
+var ofParser = regexp.MustCompile(`did not find expected (',' or '|'-' indicator|key$|node content|<)|found (undefined tag|duplicate %|incompatible)`)
+
+// placed puts an error of the library in the line that it means: that in which begins what does not
+// end, but none after the last.
+func placed(err error, data []byte) error {
+	var found *Error
+	if errors.As(err, &found) && ofParser.MatchString(found.Message) {
+		found.Line = min(found.Line, bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n"))) + 1
+	}
+	return err
 }
 
 // ParseJSON reads the one document of a JSON file. JSON is YAML but for tabs

@@ -73,6 +73,10 @@ func TestParseRefuses(t *testing.T) {
 		want string
 	}{
 		"malformed":          {"a: 1\nb: [\n", 2, "not YAML"},
+		"an open brace":      {"a: b\nc: d\ne: {f: g\nh: i\n", 3, "did not find expected ',' or '}'"},
+		"at the first line":  {"a: {b: c\n", 1, "did not find expected ',' or '}'"},
+		"a wrong indent":     {"a: b\nc:\n  - x\n  y: z\n", 3, "did not find expected '-' indicator"},
+		"two colons":         {"a: b\nc: d: e\n", 2, "mapping values are not allowed"},
 		"a tab":              {"a:\n\tb: 1\n", 2, "not YAML"},
 		"a key twice":        {"a: 1\nb: 2\na: 3\n", 3, `key "a" is written twice, first in line 1`},
 		"a key twice deep":   {"a:\n  b: 1\n  c: 2\n  b: 3\n", 4, `key "b" is written twice`},

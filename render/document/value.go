@@ -15,13 +15,13 @@ const largest = 16 << 20
 
 // Value is what a node holds, by the rules of Parse.
 func Value(node *yaml.Node) (any, error) {
-	return (&budget{left: largest}).value(node, 0)
+	return (&budget{left: largest}).whole(node)
 }
 
 // WithNulls is what the document holds, and null entries of maps with it: in the
 // values of a chart they take a default away.
 func (d Document) WithNulls() (any, error) {
-	return (&budget{left: largest, nulls: true}).value(d.node, 0)
+	return (&budget{left: largest, nulls: true}).whole(d.node)
 }
 
 // budget bounds how many values a file may make: aliases repeat what they
@@ -30,11 +30,22 @@ type budget struct {
 	left int
 	// nulls keeps the null entries of maps.
 	nulls bool
+	// repeated are the keys that were found twice.
+	repeated Repeated
 }
 
 // newBudget allows as many values as a text of this length can hold without
 // aliases, and a few more for honest ones.
 func newBudget(bytes int) *budget { return &budget{left: 2*bytes + 1000} }
+
+// whole is what a node holds, and an error where it has a key twice.
+func (b *budget) whole(node *yaml.Node) (any, error) {
+	value, err := b.value(node, 0)
+	if err == nil && len(b.repeated) > 0 {
+		return nil, b.repeated
+	}
+	return value, err
+}
 
 func (b *budget) value(node *yaml.Node, depth int) (any, error) {
 	b.left--
@@ -78,7 +89,8 @@ func (b *budget) mapping(node *yaml.Node, depth int) (any, error) {
 			return nil, &Error{Line: key.Line, Message: "a key is not a plain word"}
 		}
 		if line, twice := written[key.Value]; twice {
-			return nil, &Error{Line: key.Line, Message: fmt.Sprintf("key %q is written twice, first in line %d", key.Value, line)}
+			b.repeated = append(b.repeated, &Error{Line: key.Line, Message: fmt.Sprintf("key %q is written twice, first in line %d", key.Value, line)})
+			continue
 		}
 		written[key.Value] = key.Line
 		value, err := b.value(content, depth+1)
