@@ -95,6 +95,9 @@ func openOnDisk(path string) (*onDisk, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := hasCluster(path); err != nil {
+		return nil, err
+	}
 	snapshot, err := source.Folder(root)
 	if err != nil {
 		return nil, err

@@ -51,6 +51,9 @@ func (o *planOptions) planFolder(ctx context.Context, kubeconfig *genericcliopti
 	if err != nil {
 		return nil, err
 	}
+	if err := hasCluster(folder); err != nil {
+		return nil, err
+	}
 	snapshot, err := source.Folder(root)
 	if err != nil {
 		return nil, err
