@@ -34,6 +34,8 @@ type apiServer struct {
 	// returns as news.
 	watched func(s *apiServer, since string) *v1alpha1.NodeSync
 	asked   []string
+	// close has it refuse connections.
+	close func() error
 
 	mu sync.Mutex
 }
@@ -50,6 +52,10 @@ func serve(t *testing.T, syncs ...*v1alpha1.NodeSync) (*apiServer, string) {
 	}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
+	s.close = func() error {
+		server.Config.SetKeepAlivesEnabled(false)
+		return server.Listener.Close()
+	}
 	return s, kubeconfigFor(t, server.URL)
 }
 

@@ -10,11 +10,14 @@ import (
 )
 
 // explain adds to an error of the API server what to do about it.
+// errUnreachable says that no answer comes from the cluster.
+var errUnreachable = errors.New("the cluster cannot be reached")
+
 func explain(err error, doing string) error {
 	var silent *url.Error
 	switch {
 	case errors.As(err, &silent):
-		return fmt.Errorf("%s: the cluster cannot be reached (%w): check --kubeconfig, --context and the way to %s", doing, silent.Err, hostOf(silent.URL))
+		return fmt.Errorf("%s: %w (%w): check --kubeconfig, --context and the way to %s", doing, errUnreachable, silent.Err, hostOf(silent.URL))
 	case apimeta.IsNoMatchError(err):
 		return fmt.Errorf("%s: plumbline is not installed in this cluster (its CRD is missing): kubectl apply -k manifests", doing)
 	case apierrors.IsNotFound(err):

@@ -28,6 +28,8 @@ const (
 	sayEvery = 15 * time.Second
 	// readTime is how long a question to the cluster may take.
 	readTime = 30 * time.Second
+	// lostFor is how long the cluster may be out of reach once it has answered.
+	lostFor = time.Minute
 	// sayUnseenAfter is how long the daemon may take to see a request without a word.
 	sayUnseenAfter = 3 * time.Second
 )
@@ -38,11 +40,16 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 	p, began := newProgress(cmd.ErrOrStderr(), time.Now), time.Now()
 	defer p.end()
 	var last *v1alpha1.NodeSync
+	answers := contact{at: began}
 	err := wait.PollUntilContextTimeout(cmd.Context(), askEvery, timeout, true, func(context.Context) (bool, error) {
 		// A question is not cut off by the end of the wait: its error would be taken for the cluster's.
 		ctx, stop := context.WithTimeout(cmd.Context(), readTime)
 		defer stop()
 		sync, err := c.nodeSync(ctx, name)
+		if answers.lost(err, time.Now()) {
+			p.say("the cluster cannot be reached; trying again")
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}
@@ -67,12 +74,31 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 	switch {
 	case err == nil:
 		return exitOf(last)
+	case errors.Is(err, context.DeadlineExceeded) && answers.err != nil:
+		return answers.err
 	case errors.Is(err, context.DeadlineExceeded) && time.Since(began) >= timeout:
 		return &exitError{code: exitStalled, message: c.notDone(cmd.Context(), name, last, requested, timeout)}
 	case errors.Is(err, context.Canceled):
 		return &exitError{code: exitFailed, message: "stopped waiting; the daemon continues"}
 	}
 	return err
+}
+
+// contact is when the cluster answered last, and the error since then.
+type contact struct {
+	at  time.Time
+	err error
+}
+
+// lost says that the cluster is out of reach, and may be back soon: an API server is upgraded, a
+// laptop changes its network.
+func (c *contact) lost(err error, now time.Time) bool {
+	if !errors.Is(err, errUnreachable) {
+		c.at, c.err = now, nil
+		return false
+	}
+	c.err = err
+	return now.Sub(c.at) < lostFor
 }
 
 // notDone says what was waited for until the time was over.

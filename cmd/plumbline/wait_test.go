@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +100,53 @@ func TestReconcileUnseen(t *testing.T) {
 	got := plumbline(t, "reconcile", "prod", "--wait", "--wait-timeout", "10ms", "--kubeconfig", kubeconfig)
 	if got.code != exitStalled || !strings.Contains(got.err, "nodesync/prod is not done after 10ms: the daemon has not looked at it; see what it logs: plumbline logs") {
 		t.Errorf("code %d, says %q", got.code, got.err)
+	}
+}
+
+// TestReconcileWithoutACluster ends at once: nobody knows that it is there at all.
+func TestReconcileWithoutACluster(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["waiting"])
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	got := plumbline(t, "reconcile", "prod", "--wait", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || !strings.HasPrefix(got.err, "plumbline: read NodeSync fleet/prod: the cluster cannot be reached (") {
+		t.Errorf("code %d, says %q", got.code, got.err)
+	}
+}
+
+// TestReconcileLosesTheCluster: it tries again, and says at the end why it is not done.
+func TestReconcileLosesTheCluster(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["waiting"])
+	s.patched = func(s *apiServer, _ string) {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	got := plumbline(t, "reconcile", "prod", "--wait", "--wait-timeout", "1s", "--kubeconfig", kubeconfig)
+	for _, want := range []string{"\nthe cluster cannot be reached; trying again\n", "\nplumbline: read NodeSync fleet/prod: the cluster cannot be reached ("} {
+		if got.code != exitFailed || strings.Count(got.err, want) != 1 {
+			t.Errorf("code %d, says %q", got.code, got.err)
+		}
+	}
+}
+
+func TestContact(t *testing.T) {
+	at, refused := time.Unix(0, 0), explain(&url.Error{Op: "Get", URL: "https://a", Err: errors.New("refused")}, "read")
+	c := contact{at: at}
+	for _, step := range []struct {
+		err   error
+		after time.Duration
+		lost  bool
+	}{
+		{refused, time.Second, true},
+		{nil, 50 * time.Second, false},
+		{refused, 100 * time.Second, true},
+		{refused, 50*time.Second + lostFor, false},
+		{errors.New("odd"), 0, false},
+	} {
+		if got := c.lost(step.err, at.Add(step.after)); got != step.lost {
+			t.Errorf("%v after %s: %t", step.err, step.after, got)
+		}
 	}
 }
