@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -24,9 +26,15 @@ const (
 	interrupted = 130
 )
 
+const usage = `Play plumbline's main job once, on a sandbox on this machine: it takes no arguments.
+
+  make demo           build what it needs, and play it
+  KEEP=1 make demo    leave the sandbox up, and say how to use it
+`
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
+	err := play(ctx, os.Args[1:], os.Stdout)
 	ended := ctx.Err() != nil
 	stop()
 	switch {
@@ -38,9 +46,21 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+// play does what the arguments ask for.
+func play(ctx context.Context, args []string, out io.Writer) error {
+	switch {
+	case len(args) > 0 && slices.Contains([]string{"-h", "--help", "help"}, args[0]):
+		fmt.Fprint(out, usage)
+		return nil
+	case len(args) > 0 && args[0] != stayFlag:
+		return fmt.Errorf("%q is not understood: it takes no arguments", args[0])
+	}
+	return run(ctx, args)
+}
+
+func run(ctx context.Context, args []string) error {
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
-	staying := len(os.Args) > 1 && os.Args[1] == stayFlag
+	staying := len(args) > 0
 	if keep, _ := os.LookupEnv(keepVariable); keep != "" && !staying {
 		return playBehind(ctx, terminal)
 	}
@@ -50,7 +70,7 @@ func run(ctx context.Context) error {
 	}
 	s := &scene{
 		root:    filepath.Join(source, "..", "..", ".."),
-		teller:  &teller{out: os.Stdout, colour: terminal || staying && os.Args[len(os.Args)-1] == colourWord, began: time.Now()},
+		teller:  &teller{out: os.Stdout, colour: terminal || staying && args[len(args)-1] == colourWord, began: time.Now()},
 		staying: staying,
 		said:    map[string]string{},
 	}
