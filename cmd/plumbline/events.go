@@ -46,7 +46,7 @@ refused and repaired. The cluster keeps events for an hour, unless it is set up 
 			return nil
 		}
 		return output.write(cmd.OutOrStdout(), found, func(out io.Writer) error {
-			t := newTable(out, "LAST SEEN", "TYPE", "REASON", "MESSAGE")
+			t := newFittedTable(out, "LAST SEEN", "TYPE", "REASON", "MESSAGE")
 			for i := range found.Items {
 				e := &found.Items[i]
 				t.AppendRow([]any{age(seenAt(e)), e.Type, e.Reason, oneLine(e.Message)})

@@ -61,6 +61,12 @@ func shows(t *testing.T) map[string]func(tty *os.File) {
 			ahead.Name, elsewhere.Namespace = "ahead", "other"
 			s, kubeconfig := serve(t, verdicts()["held"], ahead, elsewhere)
 			pools(s, 12, 2)
+			if args[0] == "events" {
+				s.objects["/api/v1/namespaces/fleet/events/a"] = map[string]any{
+					"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": "a", "namespace": "fleet"}, "lastTimestamp": midday,
+					"type": "Warning", "reason": "Held", "message": "removal of NodePool/old-0: 1 more than guard.maxRemovedPools",
+				}
+			}
 			plumblineOn(t, tty, append(args, "--kubeconfig", kubeconfig)...)
 		}
 	}
