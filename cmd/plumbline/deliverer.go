@@ -14,7 +14,7 @@ import (
 func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) *queue.Deliverer {
 	return &queue.Deliverer{
 		Queue:       reports,
-		Hosts:       report.Hosts{},
+		Hosts:       &report.Hosts{Now: reconciler.Settings.Now},
 		Secrets:     mgr.GetAPIReader(),
 		Namespace:   reconciler.Settings.Namespace,
 		Grants:      reconciler.Settings.Grants,

@@ -48,13 +48,17 @@ func (e *RateLimitedError) Error() string {
 	return fmt.Sprintf("post a commit status on %s: the host limits the rate of requests: it is tried again later", e.Host)
 }
 
-// NotFoundError says that the host has no such repository or commit.
+// NotFoundError says that the host has no such repository or commit. Repository is empty
+// where statuses go to a URL without one.
 type NotFoundError struct {
 	Host, Repository, Commit string
 }
 
 // Error names both: no host says which of them it is.
 func (e *NotFoundError) Error() string {
+	if e.Repository == "" {
+		return fmt.Sprintf("post a commit status on %s: nothing takes it there: check report.url", e.Host)
+	}
 	return fmt.Sprintf("post a commit status on %s: no repository %s with commit %s, or hidden from the token: check report.url and the token's rights", e.Host, e.Repository, e.Commit)
 }
 

@@ -1,27 +1,14 @@
 package report
 
-import (
-	"context"
-	"net/http"
-)
-
-// gitea posts on Gitea, which may be served below a folder.
-// https://docs.gitea.com/api, POST /repos/{owner}/{repo}/statuses/{sha}
-type gitea struct {
-	wire
-	repository repository
-}
-
-// Post posts one status.
-func (g *gitea) Post(ctx context.Context, s Status) error {
-	below, owner, name := g.repository.owned()
-	header := http.Header{}
-	header.Set("Authorization", "token "+g.token)
-	header.Set("Accept", "application/json")
-	to := g.repository.scheme + "://" + g.repository.host + below + "/api/v1/repos/" + owner + "/" + name + "/statuses/" + s.Commit
-	a, err := g.post(ctx, to, header, bodyOf(s))
-	if err != nil {
-		return err
+// gitea posts on Gitea and Forgejo, which may be served below a folder.
+// https://docs.gitea.com/api, https://codeberg.org/api/swagger, POST /repos/{owner}/{repo}/statuses/{sha}
+func gitea() adapter {
+	return adapter{
+		locate:      lastTwo,
+		credentials: tokenIn("Authorization", "token "),
+		page:        folderPage("src", "commit"),
+		status: func(r repository, s Status) request {
+			return request{to: join(r.root(), "api", "v1", "repos", r.owner, r.name, "statuses", s.Commit), body: bodyOf(s)}
+		},
 	}
-	return judge(a, g.repository, s)
 }

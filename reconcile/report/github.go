@@ -1,16 +1,29 @@
 package report
 
 import (
-	"context"
 	"net/http"
 	"strings"
 )
 
-// github posts on github.com, on a tenant of ghe.com or on an Enterprise Server.
+// github posts on github.com, on a tenant of ghe.com or on an Enterprise Server, with a
+// token or as an app.
 // https://docs.github.com/rest/commits/statuses
-type github struct {
-	wire
-	repository repository
+func github() adapter {
+	return adapter{
+		locate:      lastTwo,
+		credentials: githubCredentials,
+		page:        folderPage("tree"),
+		status: func(r repository, s Status) request {
+			return request{to: join(githubAPI(r), "repos", r.owner, r.name, "statuses", s.Commit), header: githubHeader(), body: bodyOf(s)}
+		},
+		meant: func(a answer, _ Status) int {
+			// It says so of a commit that it has not, which a mirror may get yet.
+			if a.code == http.StatusUnprocessableEntity && strings.HasPrefix(a.said, "No commit found") {
+				return http.StatusNotFound
+			}
+			return a.code
+		},
+	}
 }
 
 // status is the body that GitHub and Gitea take.
@@ -22,30 +35,15 @@ type status struct {
 }
 
 func bodyOf(s Status) status {
-	return status{State: s.State, TargetURL: s.TargetURL, Description: Truncate(s.Description), Context: s.Context}
+	return status{State: s.State, TargetURL: s.TargetURL, Description: Truncate(s.Description), Context: shorten(s.Context, longestName)}
 }
 
-// Post posts one status.
-func (g *github) Post(ctx context.Context, s Status) error {
-	_, owner, name := g.repository.owned()
-	header := http.Header{}
-	header.Set("Authorization", "Bearer "+g.token)
-	header.Set("Accept", "application/vnd.github+json")
-	header.Set("X-GitHub-Api-Version", "2022-11-28")
-	a, err := g.post(ctx, g.api()+"/repos/"+owner+"/"+name+"/statuses/"+s.Commit, header, bodyOf(s))
-	if err != nil {
-		return err
-	}
-	// It says so of a commit that it has not, which a mirror may get yet.
-	if a.code == http.StatusUnprocessableEntity && strings.HasPrefix(a.said, "No commit found") {
-		a.code = http.StatusNotFound
-	}
-	return judge(a, g.repository, s)
+func githubHeader() http.Header {
+	return http.Header{"Accept": {"application/vnd.github+json"}, "X-Github-Api-Version": {"2022-11-28"}}
 }
 
-// api is the root of the REST API.
-func (g *github) api() string {
-	r := g.repository
+// githubAPI is the root of the REST API.
+func githubAPI(r repository) string {
 	switch host := strings.ToLower(r.host); {
 	case host == "github.com", host == "www.github.com":
 		return r.scheme + "://api.github.com"
@@ -53,4 +51,15 @@ func (g *github) api() string {
 		return r.scheme + "://api." + host
 	}
 	return r.scheme + "://" + r.host + "/api/v3"
+}
+
+// githubCredentials are a token, or an app by its key.
+func githubCredentials(r reader) (credentials, error) {
+	switch asApp, hasToken := r.value(keyAppID) != "", r.value(keyToken) != ""; {
+	case asApp && hasToken:
+		return nil, &SecretError{Key: keyToken, Reason: "stands beside " + keyAppID + ": keep one of the two"}
+	case asApp:
+		return newApp(r)
+	}
+	return tokenIn("Authorization", "Bearer ")(r)
 }

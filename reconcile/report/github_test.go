@@ -10,11 +10,11 @@ func TestGitHubAPI(t *testing.T) {
 		"https://git.example.com:8443/acme/fleet/": "https://git.example.com:8443/api/v3",
 	}
 	for url, want := range cases {
-		r, err := parse(url)
+		r, err := parse(url, lastTwo)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&github{repository: r}).api(); got != want {
+		if got := githubAPI(r); got != want {
 			t.Errorf("%s: %s, want %s", url, got, want)
 		}
 	}

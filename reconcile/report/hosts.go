@@ -1,51 +1,103 @@
 package report
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http"
-	"strings"
+	"time"
 )
 
-// The keys of a report's Secret.
-const (
-	keyToken = "token"
-	keyCA    = "ca.crt"
-)
+// Hosts makes the clients of Git hosts, and keeps the tokens that GitHub gives to
+// apps until shortly before they end. It may be used by several goroutines.
+type Hosts struct {
+	// Now is the time.
+	Now func() time.Time
 
-// Hosts makes the clients of Git hosts.
-type Hosts struct{}
+	tokens tokens
+}
+
+// adapter is what one kind of host wants sent, and how. It has no I/O.
+type adapter struct {
+	// locate finds the repository in the path of its URL, or says what is wrong with
+	// it. A host without one gets statuses at the URL itself.
+	locate func(host string, path []string) (at place, reason string)
+	// credentials reads what opens the host from a Secret.
+	credentials func(reader) (credentials, error)
+	// status is the request that posts a status.
+	status func(repository, Status) request
+	// page is where a browser shows a folder; nil where the host has no pages.
+	page func(r repository, commit, folder string) string
+	// meant returns the code of an answer as other hosts would send it. It may be nil.
+	meant func(answer, Status) int
+}
+
+// adapters are the kinds of hosts, by the provider in spec.report.
+func adapters() map[string]adapter {
+	return map[string]adapter{
+		"azuredevops":     azureDevOps(),
+		"bitbucket":       bitbucket(),
+		"bitbucketserver": bitbucketServer(),
+		"forgejo":         gitea(),
+		"generic":         generic(),
+		"gitea":           gitea(),
+		"github":          github(),
+		"gitlab":          gitlab(),
+	}
+}
 
 // Host returns the client for a provider, the kind of the host. repository is the
-// URL of the repository's web page, or the one it is cloned from over http. The
-// error is a *RepositoryError or a *SecretError.
-func (Hosts) Host(provider, repository string, secret map[string][]byte) (Poster, error) {
-	r, err := parse(repository)
+// URL of the repository's web page, or the one it is cloned from over http; for the
+// provider generic the URL that takes the statuses. The error is a *RepositoryError or
+// a *SecretError.
+func (h *Hosts) Host(provider, repository string, secret map[string][]byte) (Poster, error) {
+	kind, known := adapters()[provider]
+	if !known {
+		return nil, &RepositoryError{URL: Clean(repository), Reason: "is on a host of the kind " + provider + ", which is not known"}
+	}
+	r, err := parse(repository, kind.locate)
 	if err != nil {
 		return nil, err
-	}
-	token := strings.TrimSpace(string(secret[keyToken]))
-	if token == "" {
-		return nil, &SecretError{Key: keyToken, Reason: "is missing"}
 	}
 	client, err := client(secret[keyCA])
 	if err != nil {
 		return nil, err
 	}
-	w := wire{client: client, token: token}
-	switch provider {
-	case "github":
-		return &github{wire: w, repository: r}, nil
-	case "gitlab":
-		return &gitlab{wire: w, repository: r}, nil
-	case "gitea":
-		return &gitea{wire: w, repository: r}, nil
+	w := wire{client: client}
+	c, err := kind.credentials(reader{secret: secret, hosts: h, wire: w, repository: r})
+	if err != nil {
+		return nil, err
 	}
-	return nil, &RepositoryError{URL: r.String(), Reason: "is on a host of the kind " + provider + ", which is not known"}
+	return &poster{adapter: kind, wire: w, repository: r, credentials: c}, nil
 }
 
-// client trusts the system's authorities and that of the secret. A status is
-// one request now and then, so no connection is kept.
+// poster posts on one repository of a host.
+type poster struct {
+	adapter
+	wire
+	repository  repository
+	credentials credentials
+}
+
+// Post posts one status. A token that was kept and that the host has taken back is
+// replaced once.
+func (p *poster) Post(ctx context.Context, s Status) error {
+	a, err := p.send(ctx, p.status(p.repository, s), p.credentials)
+	if err == nil && a.code == http.StatusUnauthorized && p.credentials.renew() {
+		a, err = p.send(ctx, p.status(p.repository, s), p.credentials)
+	}
+	if err != nil {
+		return err
+	}
+	if p.meant != nil {
+		a.code = p.meant(a, s)
+	}
+	return judge(a, p.repository, s)
+}
+
+// client trusts the system's authorities and that of the secret, and goes through the
+// proxy of HTTP_PROXY, HTTPS_PROXY and NO_PROXY, as the source does. A status is one
+// request now and then, so no connection is kept.
 func client(ca []byte) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(ca) > 0 {

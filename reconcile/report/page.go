@@ -2,7 +2,6 @@ package report
 
 import (
 	"net/url"
-	"path"
 	"strings"
 )
 
@@ -23,17 +22,24 @@ func Clean(repository string) string {
 // Page is where a browser shows a folder of a repository as a commit has it;
 // empty where the host has no such page, or none whose URL it takes.
 func Page(provider, repository, commit, folder string) string {
-	r, err := parse(repository)
+	kind := adapters()[provider]
+	if kind.page == nil || strings.Contains(folder, "..") {
+		return ""
+	}
+	r, err := parse(repository, kind.locate)
 	if err != nil {
 		return ""
 	}
-	at := map[string]string{"github": "tree", "gitlab": "-/tree", "gitea": "src/commit"}[provider]
-	if at == "" {
-		return ""
-	}
-	u := url.URL{Scheme: r.scheme, Host: r.host, Path: "/" + path.Join(r.String(), at, commit, folder)}
-	if page := u.String(); len(page) <= longestPage && !strings.Contains(folder, "..") {
+	if page := kind.page(r, commit, folder); len(page) <= longestPage {
 		return page
 	}
 	return ""
+}
+
+// folderPage is the page of a folder where it stands in the path.
+func folderPage(at ...string) func(r repository, commit, folder string) string {
+	return func(r repository, commit, folder string) string {
+		segments := append([]string{r.owner, r.name}, at...)
+		return r.page(append(segments, commit, folder)...).String()
+	}
 }

@@ -2,6 +2,8 @@ package report
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"unicode/utf8"
 )
@@ -58,4 +60,20 @@ func Truncate(description string) string {
 		short = string([]rune(line)[:MaxDescription-1]) // one very long word
 	}
 	return short + "…"
+}
+
+// longestName is the longest context that every host but Bitbucket Cloud takes, in
+// characters.
+const longestName = 255
+
+// shorten is a context as a host takes it: the beginning of one that is too long, and ten
+// digits of the SHA-256 of all of it, so that two are never the same.
+func shorten(context string, longest int) string {
+	if utf8.RuneCountInString(context) <= longest {
+		return context
+	}
+	const digits = 10
+	sum := sha256.Sum256([]byte(context))
+	cut := strings.TrimRight(string([]rune(context)[:longest-digits-1]), "/.-")
+	return cut + "-" + hex.EncodeToString(sum[:])[:digits]
 }

@@ -2,11 +2,13 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,42 +25,62 @@ const maxAnswer = 8 << 10
 // wire sends one request and reads the answer.
 type wire struct {
 	client *http.Client
-	token  string
+}
+
+// request is one POST of JSON.
+type request struct {
+	to string
+	// header is what the host wants beside the credentials. It may be nil.
+	header http.Header
+	body   any
 }
 
 // answer is what a host said.
 type answer struct {
 	code   int
 	header http.Header
-	said   string
+	body   []byte
+	// said is the sentence of a refusal.
+	said string
 }
 
-// post sends body as JSON. The error is the context's or an *UnavailableError.
-func (w wire) post(ctx context.Context, to string, header http.Header, body any) (answer, error) {
-	data, err := json.Marshal(body)
+// send makes a request. The error is the context's, the credentials' or an
+// *UnavailableError.
+func (w wire) send(ctx context.Context, r request, as credentials) (answer, error) {
+	data, err := json.Marshal(r.body)
 	if err != nil {
 		return answer{}, fmt.Errorf("write the commit status: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.to, bytes.NewReader(data))
 	if err != nil {
 		return answer{}, fmt.Errorf("write the commit status: %w", err)
 	}
-	req.Header = header
+	maps.Copy(req.Header, r.header)
+	if r.header == nil {
+		req.Header.Set("Accept", "application/json")
+	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "plumbline")
+	if err := as.sign(ctx, req.Header, data); err != nil {
+		return answer{}, err
+	}
 	res, err := w.client.Do(req)
 	if err != nil {
-		return answer{}, w.unavailable(ctx, req.URL.Host, err)
+		return answer{}, unavailable(ctx, req.URL.Host, err, as)
 	}
 	defer func() { _ = res.Body.Close() }() // read as far as it is wanted
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return answer{}, w.unavailable(ctx, req.URL.Host, err)
+		return answer{}, unavailable(ctx, req.URL.Host, err, as)
 	}
-	return answer{code: res.StatusCode, header: res.Header, said: message(text, redact.Credentials(w.token))}, nil
+	a := answer{code: res.StatusCode, header: res.Header, body: text}
+	if a.code >= http.StatusMultipleChoices {
+		a.said = message(text, redact.Credentials(as.secrets()...))
+	}
+	return a, nil
 }
 
-func (w wire) unavailable(ctx context.Context, host string, err error) error {
+func unavailable(ctx context.Context, host string, err error, as credentials) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
@@ -76,30 +98,34 @@ func (w wire) unavailable(ctx context.Context, host string, err error) error {
 	if outer != nil && outer.Timeout() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = errors.New("the host did not answer in time")
 	}
-	return &UnavailableError{Host: host, Err: redact.Credentials(w.token).Error(err)}
+	return &UnavailableError{Host: host, Err: redact.Credentials(as.secrets()...).Error(err)}
 }
 
-// message takes the sentence out of an answer in JSON: {"message": …} or
-// {"error": …}, the former a text or anything else. A host may repeat the token that it was
-// sent, which is hidden before the sentence is cut.
-func message(text []byte, token redact.Redactor) string {
+// message takes the sentence out of an answer in JSON: {"message": …} or {"error": …}, the
+// latter a text or an object with a message, as Bitbucket Cloud has it, or {"errors":
+// [{"message": …}]}, as Data Center does. A message may be anything. A host may repeat the
+// token that it was sent, which is hidden before the sentence is cut.
+func message(text []byte, secrets redact.Redactor) string {
 	const longest = 200
-	var body struct {
-		Message any    `json:"message"`
-		Error   string `json:"error"`
-	}
+	var body map[string]any
 	if err := json.Unmarshal(text, &body); err != nil {
 		return "" // a page for people
 	}
-	m := body.Error
-	if body.Message != nil {
-		m = fmt.Sprint(body.Message)
+	if list, is := body["errors"].([]any); is && len(list) > 0 && body["message"] == nil {
+		body["error"] = list[0]
 	}
-	m = token.Hide(strings.Join(strings.Fields(m), " "))
-	if len(m) > longest {
-		m = strings.ToValidUTF8(m[:longest], "") + "…"
+	m := cmp.Or(body["message"], body["error"])
+	if inner, is := m.(map[string]any); is && inner["message"] != nil {
+		m = inner["message"]
 	}
-	return m
+	if m == nil {
+		return ""
+	}
+	said := secrets.Hide(strings.Join(strings.Fields(fmt.Sprint(m)), " "))
+	if len(said) > longest {
+		said = strings.ToValidUTF8(said[:longest], "") + "…"
+	}
+	return said
 }
 
 // judge turns an answer into an error, or nil.

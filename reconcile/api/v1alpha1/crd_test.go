@@ -95,6 +95,9 @@ func TestAccepted(t *testing.T) {
 		"every choice":  `{source: ` + git + `, adopt: Never, drift: Report, onDelete: Drain, suspend: true, guard: {allowLastPool: true}}`,
 		"reports": `{source: ` + git + `, report: [{provider: github, secretRef: {name: a}}, {provider: gitlab, secretRef: {name: a}},
 		             {provider: gitea, secretRef: {name: a}, url: "http://127.0.0.1:3000/a/b"}]}`,
+		"more reports": `{source: ` + git + `, report: [{provider: forgejo, secretRef: {name: a}}, {provider: bitbucket, secretRef: {name: a}},
+		             {provider: bitbucketserver, secretRef: {name: a}}, {provider: azuredevops, secretRef: {name: a}},
+		             {provider: generic, secretRef: {name: a}, url: "https://h/hook?repository=fleet"}]}`,
 		"registries": `{source: ` + git + `, charts: {registries: [{host: registry.example.com, secretRef: {name: a}}, {host: "10.0.0.1:5000", certSecretRef: {name: b}},
 		             {host: "[fd00::1]:5000", secretRef: {name: a}, certSecretRef: {name: b}}]}}`,
 	} {
@@ -148,6 +151,7 @@ func TestRefused(t *testing.T) {
 		"report's host":    {`{source: ` + git + `, report: [{provider: sourcehut, secretRef: {name: a}}]}`, `spec.report[0].provider: Unsupported value: "sourcehut"`},
 		"report's secret":  {`{source: ` + git + `, report: [{provider: gitea}]}`, "spec.report[0].secretRef: Required value"},
 		"report's url":     {`{source: ` + git + `, report: [{provider: gitea, secretRef: {name: a}, url: "ssh://h/r"}]}`, "spec.report[0].url: Invalid value"},
+		"report to where":  {`{source: ` + git + `, report: [{provider: generic, secretRef: {name: a}}]}`, "provider generic needs the url that takes the statuses"},
 		"nine reports":     {`{source: ` + git + `, report: [` + reports + `]}`, "spec.report: Too many"},
 		"a host's secret":  {`{source: ` + git + `, charts: {registries: [{host: h}]}}`, "give secretRef, certSecretRef or both"},
 		"a host's URL":     {`{source: ` + git + `, charts: {registries: [{host: "https://h", secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},

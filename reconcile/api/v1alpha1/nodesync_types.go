@@ -247,19 +247,23 @@ const (
 )
 
 // Report is one Git host that gets commit statuses.
+//
+// +kubebuilder:validation:XValidation:rule="self.provider != 'generic' || has(self.url)",message="provider generic needs the url that takes the statuses"
 type Report struct {
-	// Provider is the kind of host.
-	// +kubebuilder:validation:Enum=github;gitlab;gitea
+	// Provider is the kind of host: bitbucket is Bitbucket Cloud, bitbucketserver is
+	// Bitbucket Data Center, generic is any URL that takes signed JSON.
+	// +kubebuilder:validation:Enum=github;gitlab;gitea;forgejo;bitbucket;bitbucketserver;azuredevops;generic
 	// +required
 	Provider string `json:"provider"`
 
-	// SecretRef names a Secret in the NodeSync's namespace with the key token
-	// and, if need be, ca.crt.
+	// SecretRef names a Secret in the NodeSync's namespace with the key token and, if
+	// need be, ca.crt. For a GitHub App: githubAppID, githubAppInstallationID and
+	// githubAppPrivateKey. For Bitbucket, instead of a token: username and password.
 	// +required
 	SecretRef LocalReference `json:"secretRef"`
 
-	// URL of the repository's web page. Default: the source's URL, which has
-	// to be http or https for that.
+	// URL of the repository's web page; for the provider generic the URL that takes the
+	// statuses. Default: the source's URL, which has to be http or https for that.
 	// +kubebuilder:validation:Pattern=`^https?://.+$`
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional

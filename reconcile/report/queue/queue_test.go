@@ -281,13 +281,15 @@ func TestNamesDoNotMeet(t *testing.T) {
 // TestASecretThatIsForAnotherHost: a NodeSync's author names the host, the
 // Secret's owner says whether it may have the token.
 func TestASecretThatIsForAnotherHost(t *testing.T) {
-	w := newWorld(t)
-	stolen := applied("a")
-	stolen.Hosts = []Target{{Host: Host{Provider: "gitea", URL: "https://evil.example.com/acme/fleet", Secret: "token"}}}
-	must(t, w.say(stolen))
-	w.deliver()
-	must(t, w.say(stolen))
-	if got := w.sync.Status.Reported[0].Failure; len(w.posted) != 0 || !strings.Contains(got, "secret token is not used for evil.example.com") {
-		t.Errorf("posted %v, the status says %q", w.said(0), got)
+	for _, provider := range []string{"github", "gitlab", "gitea", "forgejo", "bitbucket", "bitbucketserver", "azuredevops", "generic"} {
+		w := newWorld(t)
+		stolen := applied("a")
+		stolen.Hosts = []Target{{Host: Host{Provider: provider, URL: "https://evil.example.com/acme/fleet", Secret: "token"}}}
+		must(t, w.say(stolen))
+		w.deliver()
+		must(t, w.say(stolen))
+		if got := w.sync.Status.Reported[0].Failure; len(w.posted) != 0 || !strings.Contains(got, "secret token is not used for evil.example.com") {
+			t.Errorf("%s: posted %v, the status says %q", provider, w.said(0), got)
+		}
 	}
 }
