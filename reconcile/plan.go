@@ -27,8 +27,7 @@ func (p *pass) policyStep() *policy.Step {
 	return &policy.Step{
 		Tools: policy.Tools{
 			Cached: p.Client, Registry: &p.registry, Namespace: p.Settings.Namespace, Confine: p.Confine,
-			CABundle: base64.StdEncoding.EncodeToString(p.Settings.CertificateAuthority),
-			Fetch:    p.fetchFor, Look: p.Look,
+			CABundle: base64.StdEncoding.EncodeToString(p.Settings.CertificateAuthority), Fetch: p.fetchFor, Look: p.Look,
 		},
 		Sync: p.sync, Before: p.before.Status, Recorded: p.memory.removal.AppliedRevision(), Snapshot: cmp.Or(p.snapshot, last),
 		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
