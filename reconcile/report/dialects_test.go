@@ -146,8 +146,10 @@ func dialects() map[string]dialect {
 			provider: "azuredevops", repository: "http://acme@dev.azure.com/acme/infra%20eu/_git/fleet", secret: byToken,
 			url:   "dev.azure.com/acme/infra%20eu/_apis/git/repositories/fleet/commits/" + commit + "/statuses?api-version=6.0",
 			proof: basicAuth(":" + token), states: [3]string{"pending", "succeeded", "failed"},
-			body: map[string]any{"state": "$state", "description": status.Description, "targetUrl": status.TargetURL,
-				"context": map[string]any{"genre": "plumbline", "name": "prod/nodes"}},
+			body: map[string]any{
+				"state": "$state", "description": status.Description, "targetUrl": status.TargetURL,
+				"context": map[string]any{"genre": "plumbline", "name": "prod/nodes"},
+			},
 			key: func(body map[string]any) string {
 				context, _ := body["context"].(map[string]any)
 				return fmt.Sprint(context["genre"], "/", context["name"])
