@@ -75,6 +75,9 @@ func TestWhatAReleaseHas(t *testing.T) {
 	if len(p.SBOMs) != 2 || p.Signs[0].Artifacts != "checksum" || p.Krews[0].Name != "plumbline" {
 		t.Errorf("bills %+v, signatures %+v, krew %+v", p.SBOMs, p.Signs, p.Krews)
 	}
+	if p.Signs[1].Artifacts != "checksum" || p.Signs[1].Args[0] != ".ci/release-provenance" || !strings.Contains(read(t, ".ci/release"), ".ci/release-provenance snapshot dist/checksums.txt ") {
+		t.Errorf("provenance is not made: %+v", p.Signs)
+	}
 	if script := read(t, ".ci/release"); !strings.Contains(script, "-C manifests/image") || !strings.Contains(script, ".ci/release-sign sign ") {
 		t.Error("the image is not made, or not signed")
 	}
