@@ -18,6 +18,7 @@ import (
 func (b *bed) writing(action plan.Action, changes int) *pass {
 	p := b.pass()
 	p.stages.CRDs.Ready, p.stages.Controller.Ready = true, true
+	p.want.Set = &render.Set{}
 	p.snapshot = &render.Snapshot{Revision: "main@sha1:" + commit, Commit: commit}
 	p.sync.Status.LastAttemptedRevision = p.snapshot.Revision
 	p.plan.Plan = &plan.Plan{}

@@ -19,7 +19,8 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 // announce says that many changes are about to be written.
 func (p *pass) announce(ctx context.Context) error {
 	writes := p.changesStep().Writes()
-	if !conclude.Many(writes) {
+	begun := writes > 0 && p.rollouts().Begin(&p.sync.Status)
+	if !begun && !conclude.Many(writes) {
 		return nil
 	}
 	p.notePartlyApplied()

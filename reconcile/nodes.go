@@ -24,23 +24,37 @@ func (p *pass) seeLaunches(ctx context.Context) error {
 }
 
 // seeNodeDrift finds unexpected node drift after a change of Karpenter.
-func (p *pass) seeNodeDrift(ctx context.Context) error {
-	if p.sync.Status.Karpenter.NodeDrift == nil {
-		return nil
+func (p *pass) seeNodeDrift(ctx context.Context) (err error) {
+	k := p.sync.Status.Karpenter
+	if k.NodeDrift != nil {
+		var seen nodes.DriftSeen
+		seen, err = nodes.SeeDrift(ctx, *k, p.view.Claims, p.rollouts(), p.did.Refs())
+		p.sync.Status.Karpenter, p.Drifting, p.WatchedDrift = &seen.Karpenter, seen.Words, err == nil
+		p.Join(seen.Findings)
 	}
-	claims, err := p.view.Claims(ctx)
-	if err != nil {
-		return err
+	return err
+}
+
+// seeRollout finds which nodes do not match their definitions, and what keeps them.
+func (p *pass) seeRollout(ctx context.Context) error {
+	if p.SawRollout = p.stages.Controller.Ready; p.SawRollout {
+		look := p.rollouts()
+		p.Rollout = look.Look(ctx)
+		p.Join(look.Findings)
 	}
-	replacing := nodes.Replacing(p.plan.Changes, p.did.Refs(), p.live.NodeClaims)
-	k, drifting, found := nodes.UnexpectedDrift(*p.sync.Status.Karpenter, claims, nodes.Pools(p.want.Set, p.live.Objects), replacing, p.now)
-	p.Join(found)
-	p.sync.Status.Karpenter, p.Drifting, p.WatchedDrift = &k, drifting, true
 	return nil
 }
 
-// poolHosts are the pods of Karpenter's controller and of the daemon itself that run
-// on nodes of a NodePool, of any owner.
+// rollouts is the look at nodes that are replaced, from what the steps before it have found.
+func (p *pass) rollouts() *nodes.Rollouts {
+	return &nodes.Rollouts{
+		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Events: p.Uncached,
+		CABundle: plan.CABundle(p.Settings.CertificateAuthority), Before: p.sync.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(),
+		Now: p.now, Launchless: p.Launchless, Memory: &p.memory.rollout,
+	}
+}
+
+// poolHosts are the pods of Karpenter's controller and of the daemon on nodes of a NodePool.
 func (p *pass) poolHosts(ctx context.Context) ([]plan.Host, error) {
 	return p.view.PoolHosts(ctx, p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims)
 }

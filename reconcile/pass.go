@@ -18,6 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/memory"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
@@ -38,6 +39,7 @@ type remembered struct {
 	account  account.Memory
 	policy   policy.Memory
 	removal  removal.Memory
+	rollout  nodes.RolloutMemory
 	conclude conclude.Memory
 }
 
@@ -106,6 +108,7 @@ func (p *pass) attempt() []step.Step {
 		{Name: step.RecordApplied, Take: p.removesServed((*removal.Step).RecordApplied)},
 		{Name: step.SeeLaunches, Take: p.seeLaunches},
 		{Name: step.SeeNodeDrift, Take: p.seeNodeDrift},
+		{Name: step.SeeRollout, Take: p.seeRollout},
 		{Name: step.SettleCharts, Take: p.settleCharts},
 		{Name: step.Remove, Take: p.removesServed((*removal.Step).Run)},
 	}

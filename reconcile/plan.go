@@ -3,7 +3,6 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
@@ -27,7 +26,7 @@ func (p *pass) policyStep() *policy.Step {
 	return &policy.Step{
 		Tools: policy.Tools{
 			Cached: p.Client, Registry: &p.registry, Namespace: p.Settings.Namespace, Confine: p.Confine,
-			CABundle: base64.StdEncoding.EncodeToString(p.Settings.CertificateAuthority), Fetch: p.fetchFor, Look: p.Look,
+			CABundle: plan.CABundle(p.Settings.CertificateAuthority), Fetch: p.fetchFor, Look: p.Look,
 		},
 		Sync: p.sync, Before: p.before.Status, Recorded: p.memory.removal.AppliedRevision(), Snapshot: cmp.Or(p.snapshot, last),
 		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
@@ -52,9 +51,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	result := step.Run(ctx)
 	p.Join(step.Findings)
 	p.did.Written, p.Drifted, p.Unwritten = result.Written, result.Drifted, result.Unwritten
-	for _, c := range result.Held {
-		p.Held = append(p.Held, conclude.Held{Ref: c.Ref, Message: c.Message})
-	}
+	p.Held = conclude.HeldChanges(result.Held)
 	switch {
 	case result.Whole:
 		p.sync.Status.LastAppliedRevision, p.sync.Status.LastAppliedInputs = p.snapshot.Revision, p.want.Set.Fingerprint()

@@ -6,7 +6,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -61,20 +60,11 @@ func (p *pass) removalStep() *removal.Step {
 		Sync: p.sync, Before: p.before, View: p.view, Memory: &p.memory.removal, Now: p.now,
 		Set: p.want.Set, Live: p.live, Served: p.live.Served, Plan: p.plan.Plan,
 		Revision: p.revision(), Applied: p.Unwritten == nil && p.sync.Status.LastAppliedRevision == p.revision(),
-		Written: p.writes(), Ready: p.stages.ready,
+		Written: removal.Writes(p.did.Written), Ready: p.stages.ready,
 		Controller: p.stages.Controller, Alive: p.stages.Alive,
 		Cluster: cluster, Region: region, Account: p.account,
 		GoesTo: planning.GoesTo, Left: planning.Left, Withheld: p.plan.Withheld, ReadSince: p.fetchStep().ReadSince,
 	}
-}
-
-// writes are the definitions that this pass has written.
-func (p *pass) writes() []removal.Write {
-	writes := make([]removal.Write, 0, len(p.did.Written))
-	for _, w := range p.did.Written {
-		writes = append(writes, removal.Write{Ref: w.Ref, New: w.Action == plan.Create, CreatedAt: w.Object.GetCreationTimestamp()})
-	}
-	return writes
 }
 
 // deletion is what concludes a NodeSync that is being deleted: its nodes are
@@ -103,13 +93,8 @@ func (p *pass) addFinalizer(context.Context) error {
 	return nil
 }
 
-// seeController reads whether Karpenter's controller is alive, where there has
-// been one.
-func (p *pass) seeController(ctx context.Context) error {
-	if p.sync.Status.Karpenter == nil {
-		return nil
-	}
-	var err error
+// seeController reads whether Karpenter's controller is alive.
+func (p *pass) seeController(ctx context.Context) (err error) {
 	p.stages.Controller, p.stages.Alive, err = p.chartStep().Controller(ctx)
 	return err
 }

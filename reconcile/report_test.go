@@ -87,7 +87,7 @@ func TestReportSaysTheVerdict(t *testing.T) {
 		state report.State
 		text  string
 	}{
-		"done":    {nil, report.Success, "applied, Ready, no removal open; node rollouts are not tracked yet"},
+		"done":    {nil, report.Success, "applied, Ready, no removal open, each node matches"},
 		"at work": {[]found{waits}, report.Pending, "waiting for CRDs: not there yet"},
 		"failed":  {[]found{stopped(t, &render.EmptyError{Path: "./prod"})}, report.Failure, `path "./prod" holds no NodePool`},
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
 )
 
-// SetupWithManager registers the controller and the watch of NodeSyncs, for so many passes
-// at a time.
+// SetupWithManager registers the controller, for so many passes at a time.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
 	r.lanes.Among(concurrent)
 	r.lanes.Heavy = r.Confine.Heavy
@@ -45,7 +44,7 @@ func (r *Reconciler) Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error 
 // the passes. It never blocks: at the worst the next pass comes at its time.
 func (r *Reconciler) Look(name types.NamespacedName) { r.waker.Look(name) }
 
-// fetchFor has a NodeSync fetch what is not newer than a time, with a pass of its own.
+// fetchFor has a NodeSync fetch what is not newer than a time.
 func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
 	r.memories.Push(name, at)
 	r.Look(name)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"os"
 	"time"
@@ -146,7 +145,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	}
 	hidden := redact.Redactor{}
 	step := &preview.Step{
-		Tools: preview.Tools{Client: c, Store: store, Helm: helm, CRDs: o.knownCRDs, Schemas: &schema.Cache{}, Confine: confined(ctx), CABundle: base64.StdEncoding.EncodeToString(authority)},
+		Tools: preview.Tools{Client: c, Store: store, Helm: helm, CRDs: o.knownCRDs, Schemas: &schema.Cache{}, Confine: confined(ctx), CABundle: plan.CABundle(authority)},
 		Sync:  sync, Snapshot: snapshot, Now: time.Now(),
 		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
 		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },

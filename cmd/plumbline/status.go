@@ -23,18 +23,20 @@ type statusReport struct {
 	Namespace string `json:"namespace"`
 	// State is the answer in two words, Next what happens now by itself or has to
 	// be done.
-	State     string                    `json:"state"`
-	Next      string                    `json:"next"`
-	Ready     string                    `json:"ready"`
-	Reason    string                    `json:"reason,omitempty"`
-	Message   string                    `json:"message,omitempty"`
-	Since     *metav1.Time              `json:"since,omitempty"`
-	Attempted string                    `json:"attempted,omitempty"`
-	Applied   string                    `json:"applied,omitempty"`
-	Source    string                    `json:"source,omitempty"`
-	Cloud     string                    `json:"cloud,omitempty"`
-	Launches  string                    `json:"launches,omitempty"`
-	NodeDrift string                    `json:"nodeDrift,omitempty"`
+	State     string       `json:"state"`
+	Next      string       `json:"next"`
+	Ready     string       `json:"ready"`
+	Reason    string       `json:"reason,omitempty"`
+	Message   string       `json:"message,omitempty"`
+	Since     *metav1.Time `json:"since,omitempty"`
+	Attempted string       `json:"attempted,omitempty"`
+	Applied   string       `json:"applied,omitempty"`
+	Source    string       `json:"source,omitempty"`
+	Cloud     string       `json:"cloud,omitempty"`
+	Launches  string       `json:"launches,omitempty"`
+	NodeDrift string       `json:"nodeDrift,omitempty"`
+	// Rollout is the replacement of nodes that do not match their definitions.
+	Rollout   *v1alpha1.Rollout         `json:"rollout,omitempty"`
 	Extra     string                    `json:"extraFields,omitempty"`
 	Suspended bool                      `json:"suspended,omitempty"`
 	Waiting   *v1alpha1.Waiting         `json:"waiting,omitempty"`
@@ -145,6 +147,7 @@ func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSy
 	}
 	report.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
 	report.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
+	report.Rollout = sync.Status.Rollout
 	report.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
 	if report.Unled = unled(ctx, c, sync.Namespace, time.Now); report.Unled != "" {
 		report.State = string(stateUnknown)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -52,6 +53,9 @@ func (r statusReport) print(out io.Writer) {
 	fmt.Fprintf(out, "cloud      verified: %s\n", orNone(r.Cloud))
 	if r.Launches != "" {
 		fmt.Fprintf(out, "launches   fail: %s\n", r.Launches)
+	}
+	if r.Rollout != nil {
+		fmt.Fprintf(out, "rollout    %s%s\n", oneLine(nodes.RolloutWords(*r.Rollout)), lastedFor(&r.Rollout.Since))
 	}
 	if r.NodeDrift != "" {
 		fmt.Fprintf(out, "nodes      drift: %s\n", r.NodeDrift)

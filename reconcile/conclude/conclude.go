@@ -52,6 +52,10 @@ func (s *Step) Summarize() {
 	for _, message := range missing(status.Stages, s.Before.Status.Stages) {
 		s.Warn("ReplicaMissing", message)
 	}
+	if s.SawRollout {
+		status.Rollout = s.Rollout
+		s.wakeForRollout()
+	}
 	status.OpenRemovals = 0
 	for _, removal := range status.Removals {
 		if removal.Phase != v1alpha1.RemovalHeld {

@@ -80,6 +80,10 @@ type Found struct {
 	Launchless []nodes.Launchless
 	Noded      map[string]bool
 	Looked     bool
+	// Rollout is the replacement of nodes that do not match their definitions; nil where each
+	// does. SawRollout says that it was looked at.
+	Rollout    *v1alpha1.Rollout
+	SawRollout bool
 	// Drifting says which nodes drift unexpectedly after a change of Karpenter.
 	// WatchedDrift says that they were looked for.
 	Drifting     string
@@ -105,6 +109,15 @@ type CloudVerified struct {
 type Held struct {
 	Ref     render.Ref `redact:"-"`
 	Message string
+}
+
+// HeldChanges are those of a Plan.
+func HeldChanges(changes []plan.Change) []Held {
+	var held []Held
+	for _, c := range changes {
+		held = append(held, Held{Ref: c.Ref, Message: c.Message})
+	}
+	return held
 }
 
 // Work are what a pass has done.

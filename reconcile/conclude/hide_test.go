@@ -163,6 +163,7 @@ func statusNames() []string {
 		"status.Karpenter.NodeDrift.From",
 		"status.Karpenter.NodeDrift.To",
 		"status.Stages.Name",
+		"status.Rollout.Revision",
 		"status.Waiting.For",
 		"status.Removals.Kind",
 		"status.Removals.Name",

@@ -36,9 +36,9 @@ type Verdict struct {
 	// Brief is the message for a commit status, which holds little; the message
 	// itself where there is none.
 	Brief fault.Brief
-	// nodeless says that a pool of Git launches no node and has none: nothing is wrong
-	// with the definitions, and the commit is not done all the same.
-	nodeless bool
+	// told is the commit status where it is not that of the Class: nothing is wrong with the
+	// definitions, and the commit is not done all the same.
+	told report.State
 }
 
 // Verdict weighs what was found: the gravest speaks.
@@ -88,7 +88,7 @@ func (s *Step) stateVerdict() Verdict {
 	case status.OpenRemovals > 0:
 		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: describeRemovals(status.Removals), Brief: briefOfRemovals(status.Removals)}
 	}
-	return s.doneVerdict()
+	return s.withRollout(s.doneVerdict())
 }
 
 // doneVerdict says that all is applied, and in a commit status which pool launches no
@@ -101,7 +101,7 @@ func (s *Step) doneVerdict() Verdict {
 	first := s.Launchless[0]
 	for _, l := range s.Launchless {
 		if !s.Noded[l.Pool] {
-			first, v.nodeless = l, true
+			first, v.told = l, report.Pending
 			break
 		}
 	}
@@ -207,10 +207,7 @@ func (s *Step) revision() string { return cmp.Or(s.Revision, s.Sync.Status.LastA
 func (v Verdict) CommitState() report.State {
 	switch v.Class {
 	case Done:
-		if v.nodeless {
-			return report.Pending
-		}
-		return report.Success
+		return cmp.Or(v.told, report.Success)
 	case Working:
 		return report.Pending
 	case Retrying, Stuck:
@@ -224,7 +221,7 @@ func (v Verdict) CommitText() string {
 	case v.Brief != fault.Brief{}:
 		return v.Brief.String()
 	case v.Class == Done:
-		return "applied, Ready, no removal open; node rollouts are not tracked yet"
+		return "applied, Ready, no removal open, each node matches"
 	}
 	return fault.Brief{What: v.Message}.String()
 }

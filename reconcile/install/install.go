@@ -83,6 +83,9 @@ func (s *Step) Serve(ctx context.Context) (Installed, error) {
 // Controller sees whether the rollout of what was installed is complete, and whether
 // the controller is alive.
 func (s *Step) Controller(ctx context.Context) (rollout observe.Readiness, alive bool, err error) {
+	if s.Sync.Status.Karpenter == nil {
+		return rollout, false, nil // there was none
+	}
 	rollout, err = s.rolledOut(ctx)
 	return rollout, s.out.Alive, err
 }

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -49,6 +50,28 @@ func UnexpectedDrift(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools [
 		found.WakeBy(w.Until.Time)
 	}
 	return k, driftWords(k, drifted), found
+}
+
+// DriftSeen is what SeeDrift finds.
+type DriftSeen struct {
+	finding.Findings
+
+	// Karpenter is its status with what was noted of the watch, and Words those of
+	// UnexpectedDrift.
+	Karpenter v1alpha1.KarpenterStatus
+	Words     string
+}
+
+// SeeDrift looks for unexpected drift while it is watched for; claims reads the NodeClaims, and
+// written are the definitions that this pass has.
+func SeeDrift(ctx context.Context, k v1alpha1.KarpenterStatus, claims func(context.Context) ([]observe.Claim, error), of *Rollouts, written map[render.Ref]bool) (seen DriftSeen, err error) {
+	seen.Karpenter = k
+	all, err := claims(ctx)
+	if err != nil {
+		return seen, err
+	}
+	seen.Karpenter, seen.Words, seen.Findings = UnexpectedDrift(k, all, of.Pools, Replacing(of.Changes, written, of.Live.NodeClaims), of.Now)
+	return seen, nil
 }
 
 // driftWords name the nodes and what keeps them.

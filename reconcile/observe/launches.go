@@ -173,6 +173,27 @@ func (l *Launches) Explain(pool string, of FailedLaunch, words string) {
 	}
 }
 
+// disruptionBlocked is the reason of Karpenter's event on a node that it may not replace now
+// (sigs.k8s.io/karpenter pkg/events/reason.go).
+const disruptionBlocked = "DisruptionBlocked"
+
+// WhyNotDisrupted reads what Karpenter said last of a NodeClaim that it may not replace now;
+// empty where it has said nothing.
+func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string) (words string, err error) {
+	events := &corev1.EventList{}
+	about := client.MatchingFields{"involvedObject.name": nodeClaim}
+	if err := reader.List(ctx, events, client.InNamespace(corev1.NamespaceDefault), about); err != nil {
+		return "", fmt.Errorf("read why NodeClaim/%s is not replaced: %w", nodeClaim, err)
+	}
+	var last metav1.Time
+	for i := range events.Items {
+		if e := &events.Items[i]; e.Reason == disruptionBlocked && !e.LastTimestamp.Before(&last) {
+			last, words = e.LastTimestamp, fmt.Sprintf("NodeClaim/%s: %s", nodeClaim, e.Message)
+		}
+	}
+	return words, nil
+}
+
 // insufficientCapacity is the reason of Karpenter's event
 // (sigs.k8s.io/karpenter pkg/events/reason.go).
 const insufficientCapacity = "InsufficientCapacityError"

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -37,18 +38,19 @@ func (d *Definitions) Live(ctx context.Context, reader client.Reader) (live plan
 // NodeClaim cuts a NodeClaim down to what a Plan asks about.
 func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 	n := plan.NodeClaim{
-		Name:       claim.Name,
-		UID:        claim.UID,
-		Pool:       claim.Labels[karpv1.NodePoolLabelKey],
-		ProviderID: claim.Status.ProviderID,
-		Node:       claim.Status.NodeName,
-		Deleting:   claim.DeletionTimestamp != nil,
-		Disrupted:  holds(claim, karpv1.ConditionTypeDisruptionReason),
-		Drifted:    holds(claim, karpv1.ConditionTypeDrifted),
-		Labels:     labelsOf(claim),
-		Hashes:     hashesOf(claim),
-		Created:    claim.CreationTimestamp.Time,
+		Name:        claim.Name,
+		UID:         claim.UID,
+		Pool:        claim.Labels[karpv1.NodePoolLabelKey],
+		ProviderID:  claim.Status.ProviderID,
+		Node:        claim.Status.NodeName,
+		Deleting:    claim.DeletionTimestamp != nil,
+		Disrupted:   holds(claim, karpv1.ConditionTypeDisruptionReason),
+		DriftReason: whyDrifted(claim),
+		Labels:      labelsOf(claim),
+		Hashes:      hashesOf(claim),
+		Created:     claim.CreationTimestamp.Time,
 	}
+	n.Drifted = n.DriftReason != ""
 	for _, owner := range claim.OwnerReferences {
 		if owner.Kind == render.NodePool {
 			n.PoolUID = owner.UID
@@ -58,6 +60,16 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		n.Class = claim.Spec.NodeClassRef.Name
 	}
 	return n
+}
+
+// whyDrifted is Karpenter's reason for which a NodeClaim is outdated; empty where it is not.
+func whyDrifted(claim *karpv1.NodeClaim) string {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
+			return cmp.Or(c.Reason, karpv1.ConditionTypeDrifted)
+		}
+	}
+	return ""
 }
 
 // holds says whether a condition of a NodeClaim is True. DisruptionReason is where Karpenter

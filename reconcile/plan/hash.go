@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/base64"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -10,6 +11,12 @@ import (
 // Hash is Karpenter's hash of a definition, with the version of the hashing before it: "v3 1234".
 // Two of different versions say nothing of each other. It is empty where Karpenter has noted none.
 type Hash string
+
+// version is that of the hashing.
+func (h Hash) version() string {
+	version, _, _ := strings.Cut(string(h), " ")
+	return version
+}
 
 // Hashes are those that Karpenter has noted on a NodeClaim, of its NodePool and its EC2NodeClass,
 // as one text, which many NodeClaims share.
@@ -41,6 +48,10 @@ func (h Hashes) Class() Hash {
 func poolHash(pool *karpv1.NodePool) Hash {
 	return hash(karpv1.NodePoolHashVersion, pool.Hash())
 }
+
+// CABundle is a bundle of authorities, in PEM, as Karpenter has it in the hash of an EC2NodeClass
+// (GetCABundle in karpenter-provider-aws pkg/operator/operator.go, 1.14.1).
+func CABundle(authorities []byte) string { return base64.StdEncoding.EncodeToString(authorities) }
 
 // classHash is the hash of an EC2NodeClass as the linked library counts it, in a cluster with a
 // bundle of authorities (base64; empty where it does not matter). It is empty where the library

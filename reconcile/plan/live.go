@@ -60,6 +60,8 @@ type NodeClaim struct {
 	// Drifted says that Karpenter has found it outdated, and replaces it when the budgets
 	// of its pool allow.
 	Drifted bool
+	// DriftReason is why; empty where it has not.
+	DriftReason string
 	// Labels are those that requirements of its pool are compared with; empty where
 	// they are not known.
 	Labels Labels

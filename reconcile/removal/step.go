@@ -17,6 +17,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
@@ -96,6 +97,15 @@ type Write struct {
 	// New says that it was created, and CreatedAt when.
 	New       bool
 	CreatedAt metav1.Time
+}
+
+// Writes are those of what was applied.
+func Writes(written []apply.Written) []Write {
+	writes := make([]Write, 0, len(written))
+	for _, w := range written {
+		writes = append(writes, Write{Ref: w.Ref, New: w.Action == plan.Create, CreatedAt: w.Object.GetCreationTimestamp()})
+	}
+	return writes
 }
 
 // Result is what a Step comes to.

@@ -36,6 +36,7 @@ const (
 	RecordApplied Name = "recordApplied"
 	SeeLaunches   Name = "seeLaunches"
 	SeeNodeDrift  Name = "seeNodeDrift"
+	SeeRollout    Name = "seeRollout"
 	SettleCharts  Name = "settleCharts"
 	Remove        Name = "remove"
 )

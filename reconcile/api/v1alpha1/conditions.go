@@ -52,6 +52,9 @@ const (
 	// NodeDriftCondition is True while nodes drift after a change of Karpenter that
 	// was expected to replace none of them.
 	NodeDriftCondition = "NodeDrift"
+	// RolledOutCondition is True while each node of the NodeSync's pools matches its
+	// definitions, and False while some are to be replaced.
+	RolledOutCondition = "RolledOut"
 	// ExtraFieldsCondition is True while definitions have fields that Git does not write,
 	// and that stay.
 	ExtraFieldsCondition = "ExtraFields"
@@ -90,6 +93,8 @@ const (
 	ReasonLaunchFailed         = "LaunchFailed"
 	ReasonUnexpectedNodeDrift  = "UnexpectedNodeDrift"
 	ReasonExtraFields          = "ExtraFields"
+	ReasonRollingOut           = "RollingOut"
+	ReasonRolloutTimedOut      = "RolloutTimedOut"
 	ReasonStatusNotWritten     = "StatusNotWritten"
 	ReasonClassTerminating     = "NodeClassTerminating"
 )

@@ -107,6 +107,10 @@ type NodeSyncSpec struct {
 	// +optional
 	Guard Guard `json:"guard,omitempty"`
 
+	// Rollout says what is done about nodes that a commit has outdated.
+	// +optional
+	Rollout RolloutPolicy `json:"rollout,omitzero"`
+
 	// OnDelete says what deleting this NodeSync does to its nodes. It may be
 	// changed while the deletion waits.
 	// +kubebuilder:default=Orphan

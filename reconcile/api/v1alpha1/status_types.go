@@ -15,7 +15,7 @@ type NodeSyncStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready, Reconciling, Stalled, CloudVerified and Removing.
+	// Conditions are Ready, Reconciling, Stalled, CloudVerified, Removing and RolledOut.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -69,6 +69,11 @@ type NodeSyncStatus struct {
 	// Waiting says what the NodeSync waits for.
 	// +optional
 	Waiting *Waiting `json:"waiting,omitempty"`
+
+	// Rollout is the replacement of nodes that do not match their definitions; nil where each
+	// node does.
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
 
 	// Removals are the entries that are leaving, oldest first. A removal
 	// stands here before anything of it begins.

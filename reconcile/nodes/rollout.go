@@ -1,0 +1,146 @@
+package nodes
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// Settles is how long after a change Karpenter may find a node outdated that nobody else can
+// tell: it looks at each NodeClaim every five minutes (sigs.k8s.io/karpenter
+// pkg/controllers/nodeclaim/disruption/drift.go).
+const Settles = 6 * time.Minute
+
+// Outdating is what the Changes that are written, or wait to be, do to nodes.
+type Outdating struct {
+	// Claims are the NodeClaims that are outdated by them, and Unnamed is how many more.
+	Claims  map[types.UID]bool
+	Unnamed int
+	// UpTo says that AWS decides which of them.
+	UpTo bool
+	// Committed says that a commit wants it, and not only that another client's change is
+	// reverted.
+	Committed bool
+}
+
+// OutdatedBy is what some Changes do to nodes.
+func OutdatedBy(changes []plan.Change) Outdating {
+	o := Outdating{Claims: map[types.UID]bool{}}
+	for i := range changes {
+		c := &changes[i]
+		if !c.Action.Writes() || c.Nodes == 0 || c.Effect != plan.EffectReplace && c.Effect != plan.EffectDrain {
+			continue
+		}
+		o.UpTo, o.Committed = o.UpTo || c.UpTo, o.Committed || !c.Drift
+		if c.UpTo {
+			continue // nobody can tell which yet
+		}
+		claims := c.NodeClaims()
+		for _, uid := range claims {
+			o.Claims[uid] = true
+		}
+		o.Unnamed += c.Nodes - len(claims)
+	}
+	return o
+}
+
+// Any says that there are such nodes, or may be.
+func (o Outdating) Any() bool { return len(o.Claims)+o.Unnamed > 0 || o.UpTo }
+
+// Seen is what a Rollout is followed by.
+type Seen struct {
+	// Changes are what this pass writes.
+	Changes Outdating
+	// Outdated are the NodeClaims that do not match what lives, and Excess is how many a static
+	// pool has above its replicas. Unsure says that Karpenter may find more.
+	Outdated []plan.Outdated
+	Excess   int
+	Unsure   bool
+	// Revision is the one that is applied.
+	Revision string
+	Now      time.Time
+}
+
+// Roll takes a rollout on by what is seen; nil where each node matches.
+func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
+	next := before.DeepCopy()
+	now := metav1.NewTime(seen.Now).Rfc3339Copy()
+	if seen.Changes.Any() && seen.Changes.Committed && (next == nil || next.Revision != seen.Revision) {
+		next = &v1alpha1.Rollout{Revision: seen.Revision, Since: now, LastProgress: now}
+	}
+	outdated, draining, reasons := seen.count()
+	if next == nil {
+		if outdated == 0 {
+			return nil
+		}
+		next = &v1alpha1.Rollout{Since: now, LastProgress: now}
+	}
+	if next.Revision != "" && (seen.Changes.UpTo || seen.Unsure && next.SettlesAt == nil) {
+		until := metav1.NewTime(seen.Now.Add(Settles)).Rfc3339Copy()
+		next.SettlesAt = &until
+	}
+	if outdated == 0 && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
+		return nil
+	}
+	if next.Outdated != outdated || next.Draining != draining {
+		next.LastProgress = now
+	}
+	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
+	return next
+}
+
+// count sums up the nodes that do not match, those of them that drain, and why.
+func (s Seen) count() (outdated, draining int32, reasons []string) {
+	all := map[types.UID]bool{}
+	for uid := range s.Changes.Claims {
+		all[uid] = true
+	}
+	for _, o := range s.Outdated {
+		all[o.Claim.UID] = true
+		if o.Claim.Deleting {
+			draining++
+		}
+		if !slices.Contains(reasons, o.Reason) {
+			reasons = append(reasons, o.Reason)
+		}
+	}
+	slices.Sort(reasons)
+	return int32(len(all) + max(s.Changes.Unnamed, s.Excess)), draining, reasons
+}
+
+// excess is how many nodes static pools have above their replicas, beside those that are outdated.
+func excess(pools []Pool, claims []plan.NodeClaim, outdated []plan.Outdated) int {
+	wanted := map[string]int{}
+	for _, pool := range pools {
+		if pool.Live == nil {
+			continue
+		}
+		if replicas, found, err := unstructured.NestedInt64(pool.Live.Object, "spec", "replicas"); err == nil && found {
+			wanted[pool.Name] = int(replicas)
+		}
+	}
+	if len(wanted) == 0 {
+		return 0
+	}
+	is := map[types.UID]bool{}
+	for _, o := range outdated {
+		is[o.Claim.UID] = true
+	}
+	n := 0
+	for i := range claims {
+		c := &claims[i]
+		if left, static := wanted[c.Pool]; static && !is[c.UID] {
+			if left == 0 {
+				n++
+			}
+			wanted[c.Pool] = max(0, left-1)
+		}
+	}
+	return n
+}

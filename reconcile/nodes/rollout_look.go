@@ -1,0 +1,168 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+const (
+	// quiet is how long a rollout makes no progress until Karpenter's events are asked why, and
+	// askEvery how often.
+	quiet    = 30 * time.Second
+	askEvery = time.Minute
+)
+
+// RolloutMemory is what one look at a rollout leaves to the next. Losing it costs time.
+type RolloutMemory struct {
+	match plan.MatchMemory
+	// asked is when Karpenter's events were read, and blocked what they said.
+	asked   time.Time
+	blocked string
+}
+
+// Rollouts follows the replacement of nodes that do not match their definitions.
+type Rollouts struct {
+	finding.Findings
+
+	Live  plan.Live
+	Pools []Pool
+	// Events reads Karpenter's events past the cache.
+	Events   client.Reader
+	CABundle string
+	Before   *v1alpha1.Rollout
+	Changes  []plan.Change
+	Revision string
+	Now      time.Time
+	// Launchless are the pools that get no nodes, in which no replacement comes.
+	Launchless []Launchless
+	Memory     *RolloutMemory
+}
+
+// Begin notes the rollout that the Changes begin, before they are written, and says whether
+// they do.
+func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
+	changes := OutdatedBy(r.Changes)
+	if !changes.Any() || !changes.Committed || r.Before != nil && r.Before.Revision == r.Revision {
+		return false
+	}
+	outdated, unsure := r.outdated(true)
+	status.Rollout = Roll(r.Before, Seen{Changes: changes, Outdated: outdated, Unsure: unsure, Revision: r.Revision, Now: r.Now})
+	return true
+}
+
+// Look finds how far the rollout has come, and what it waits for; nil where each node matches.
+func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
+	changes := OutdatedBy(r.Changes)
+	outdated, unsure := r.outdated(false)
+	if r.Before != nil || changes.Any() || len(outdated) > 0 {
+		outdated, unsure = r.outdated(true)
+	}
+	next := Roll(r.Before, Seen{
+		Changes: changes, Outdated: outdated, Excess: excess(r.Pools, r.Live.NodeClaims, outdated), Unsure: unsure,
+		Revision: r.Revision, Now: r.Now,
+	})
+	switch {
+	case next == nil && r.Before != nil:
+		r.Event("RolledOut", finished(*r.Before, r.Now))
+	case next != nil && (r.Before == nil || r.Before.Revision != next.Revision):
+		r.Event("RollingOut", started(*next))
+	}
+	if next != nil {
+		next.Message = r.waits(ctx, *next, outdated)
+		if next.SettlesAt != nil && r.Now.Before(next.SettlesAt.Time) {
+			r.WakeBy(next.SettlesAt.Time)
+		}
+	}
+	return next
+}
+
+// outdated are the nodes of the pools that do not match what lives.
+func (r *Rollouts) outdated(exact bool) ([]plan.Outdated, bool) {
+	var pools []*plan.Object
+	for _, pool := range r.Pools {
+		if pool.Live != nil {
+			pools = append(pools, pool.Live)
+		}
+	}
+	return plan.Match{Live: r.Live, Exact: exact, CABundle: r.CABundle, Memory: &r.Memory.match}.Outdated(pools)
+}
+
+// waits says what a rollout waits for; empty where nodes drain, or are about to.
+func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, outdated []plan.Outdated) string {
+	staying := map[string]int{}
+	first := ""
+	for _, o := range outdated {
+		if !o.Claim.Deleting {
+			if staying[o.Claim.Pool]++; first == "" {
+				first = o.Claim.Name
+			}
+		}
+	}
+	if len(staying) == 0 {
+		if of.Outdated == 0 && of.SettlesAt != nil {
+			return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", clockTime(of.SettlesAt.Time, r.Now))
+		}
+		return ""
+	}
+	if words := r.closed(staying); words != "" {
+		return words
+	}
+	for _, l := range r.Launchless {
+		if staying[l.Pool] > 0 {
+			return fmt.Sprintf("no replacement comes in NodePool/%s: %s", l.Pool, l.Why)
+		}
+	}
+	if of.Draining > 0 || r.Now.Before(of.LastProgress.Add(quiet)) {
+		r.WakeBy(of.LastProgress.Add(quiet))
+		r.Memory.blocked = ""
+		return ""
+	}
+	if finding.Due(r.Now, r.Memory.asked, askEvery) {
+		r.Memory.asked = r.Now
+		words, err := observe.WhyNotDisrupted(ctx, r.Events, first)
+		if err != nil {
+			words = err.Error()
+		}
+		r.Memory.blocked = words
+	}
+	r.WakeBy(r.Memory.asked.Add(askEvery))
+	return r.Memory.blocked
+}
+
+// closed says which pools' budgets keep their outdated nodes, where none may go; empty where one
+// may. staying is how many wait in each pool.
+func (r *Rollouts) closed(staying map[string]int) string {
+	nodes := map[string]int{}
+	for i := range r.Live.NodeClaims {
+		nodes[r.Live.NodeClaims[i].Pool]++
+	}
+	var words []string
+	for _, pool := range r.Pools {
+		if staying[pool.Name] == 0 {
+			continue
+		}
+		allowed := plan.AllowedDisruptions(pool.Live, nodes[pool.Name], r.Now)
+		switch {
+		case allowed.Unreadable:
+			words = append(words, fmt.Sprintf("NodePool/%s has a disruption budget that cannot be read: Karpenter disrupts no node until it is mended", pool.Name))
+		case allowed.Now > 0:
+			return ""
+		case allowed.At.IsZero():
+			words = append(words, fmt.Sprintf("the disruption budgets of NodePool/%s allow none", pool.Name))
+		default:
+			words = append(words, fmt.Sprintf("the disruption budgets of NodePool/%s allow none until %s", pool.Name, clockTime(allowed.At, r.Now)))
+			r.WakeBy(allowed.At)
+		}
+	}
+	slices.Sort(words)
+	return finding.Few(words, "; ")
+}

@@ -1,0 +1,149 @@
+package nodes_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// saying is a rollout in short.
+func saying(r *v1alpha1.Rollout) string {
+	if r == nil {
+		return "none"
+	}
+	settles := ""
+	if r.SettlesAt != nil {
+		settles = fmt.Sprint(" settles ", r.SettlesAt.Unix())
+	}
+	return fmt.Sprintf("%s since %d: %s%s", r.Revision, r.Since.Unix(), nodes.RolloutWords(*r), settles)
+}
+
+func outdated(reason string, names ...string) []plan.Outdated {
+	var found []plan.Outdated
+	for _, name := range names {
+		name, deleting := strings.CutSuffix(name, "-")
+		found = append(found, plan.Outdated{Claim: &plan.NodeClaim{Name: name, UID: types.UID(name), Pool: "general", Deleting: deleting}, Reason: reason})
+	}
+	return found
+}
+
+func outdating(upTo bool, names ...string) nodes.Outdating {
+	o := nodes.Outdating{Claims: map[types.UID]bool{}, UpTo: upTo, Committed: true}
+	for _, name := range names {
+		o.Claims[types.UID(name)] = true
+	}
+	return o
+}
+
+// TestRoll tells rollouts from their first pass to the last.
+func TestRoll(t *testing.T) {
+	const drift = "NodePoolDrifted"
+	type seen struct {
+		at       int64
+		revision string
+		changes  nodes.Outdating
+		outdated []plan.Outdated
+		excess   int
+		unsure   bool
+		want     string
+	}
+	for name, passes := range map[string][]seen{
+		"a commit outdates three nodes": {
+			{at: 1, revision: "a", want: "none"},
+			{at: 2, revision: "b", changes: outdating(false, "1", "2", "3"), want: "b since 2: 0 of 3 nodes match"},
+			{at: 3, revision: "b", outdated: outdated(drift, "1-", "2", "3"), want: "b since 2: 0 of 3 nodes match (NodePoolDrifted), 1 draining"},
+			{at: 4, revision: "b", outdated: outdated(drift, "2-", "3"), want: "b since 2: 1 of 3 nodes match (NodePoolDrifted), 1 draining"},
+			{at: 5, revision: "b", want: "none"},
+		},
+		"another commit in the middle of it": {
+			{at: 1, revision: "a", changes: outdating(false, "1", "2", "3"), want: "a since 1: 0 of 3 nodes match"},
+			{at: 2, revision: "a", outdated: outdated(drift, "2", "3"), want: "a since 1: 1 of 3 nodes match (NodePoolDrifted)"},
+			{at: 3, revision: "b", changes: outdating(false, "3", "4"), outdated: outdated(drift, "2", "3"), want: "b since 3: 0 of 3 nodes match (NodePoolDrifted)"},
+		},
+		"another commit that touches no node": {
+			{at: 1, revision: "a", changes: outdating(false, "1", "2"), want: "a since 1: 0 of 2 nodes match"},
+			{at: 2, revision: "b", outdated: outdated(drift, "2"), want: "a since 1: 1 of 2 nodes match (NodePoolDrifted)"},
+		},
+		"AWS decides which": {
+			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 2, revision: "a", want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 9, revision: "a", outdated: outdated("AMIDrift", "1", "2"), want: "a since 1: 0 of 2 nodes match (AMIDrift) settles 361"},
+			{at: 60, revision: "a", want: "a since 1: 2 of 2 nodes match settles 361"},
+			{at: 361, revision: "a", want: "none"},
+		},
+		"what Karpenter has not noted yet": {
+			{at: 1, revision: "a", changes: outdating(false, "1"), unsure: true, want: "a since 1: 0 of 1 nodes match settles 361"},
+			{at: 2, revision: "a", unsure: true, want: "a since 1: 1 of 1 nodes match settles 361"},
+			{at: 400, revision: "a", unsure: true, want: "none"},
+		},
+		"nodes that drift by no commit": {
+			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes match (AMIDrift, by no commit)"},
+			{at: 2, revision: "a", outdated: outdated("AMIDrift", "1-", "2"), want: " since 1: 0 of 2 nodes match (AMIDrift, by no commit), 1 draining"},
+			{at: 3, revision: "a", want: "none"},
+		},
+		"a commit after nodes drifted by themselves": {
+			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes match (AMIDrift, by no commit)"},
+			{at: 2, revision: "b", changes: outdating(false, "1", "2"), outdated: outdated("AMIDrift", "1"), want: "b since 2: 0 of 2 nodes match (AMIDrift)"},
+		},
+		"fewer replicas": {
+			{at: 1, revision: "a", changes: nodes.Outdating{Unnamed: 2, Committed: true}, want: "a since 1: 0 of 2 nodes match"},
+			{at: 2, revision: "a", excess: 1, want: "a since 1: 1 of 2 nodes match"},
+			{at: 3, revision: "a", want: "none"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r *v1alpha1.Rollout
+			for _, pass := range passes {
+				r = nodes.Roll(r, nodes.Seen{
+					Changes: pass.changes, Outdated: pass.outdated, Excess: pass.excess, Unsure: pass.unsure,
+					Revision: pass.revision, Now: time.Unix(pass.at, 0),
+				})
+				if diff := cmp.Diff(pass.want, saying(r)); diff != "" {
+					t.Fatalf("at %d (-want +got):\n%s", pass.at, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestProgressIsWhenNumbersChange, so that an idle rollout is never written.
+func TestProgressIsWhenNumbersChange(t *testing.T) {
+	look := func(at int64, names ...string) nodes.Seen {
+		return nodes.Seen{Outdated: outdated("AMIDrift", names...), Revision: "a", Now: time.Unix(at, 0)}
+	}
+	first := nodes.Roll(nil, look(1, "1", "2"))
+	second := nodes.Roll(first, look(50, "1", "2"))
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("nothing has changed:\n%s", diff)
+	}
+	if third := nodes.Roll(second, look(60, "1")); third.LastProgress.Unix() != 60 || second.LastProgress.Unix() != 1 {
+		t.Errorf("progress: %v, then %v", second.LastProgress, third.LastProgress)
+	}
+}
+
+// TestOutdatedByChanges: only what is written, and only nodes that are known by name.
+func TestOutdatedByChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		change plan.Change
+		want   nodes.Outdating
+	}{
+		"held":       {plan.Change{Action: plan.Hold, Effect: plan.EffectReplace, Nodes: 3}, nodes.Outdating{Claims: map[types.UID]bool{}}},
+		"no effect":  {plan.Change{Action: plan.Update, Effect: plan.EffectNone}, nodes.Outdating{Claims: map[types.UID]bool{}}},
+		"up to":      {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 0, UpTo: true, Committed: true}},
+		"drains":     {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3, Committed: true}},
+		"put right":  {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3, Drift: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3}},
+		"taken back": {plan.Change{Action: plan.TakeBack, Effect: plan.EffectDrain, Nodes: 1}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 1, Committed: true}},
+	} {
+		if diff := cmp.Diff(c.want, nodes.OutdatedBy([]plan.Change{c.change})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package nodes
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// RolloutWords say how far a rollout has come, and what it waits for.
+func RolloutWords(r v1alpha1.Rollout) string {
+	words := rolled(r)
+	if r.Nodes > 0 {
+		words += causes(r)
+	}
+	if r.Draining > 0 {
+		words += fmt.Sprintf(", %d draining", r.Draining)
+	}
+	if r.Message != "" {
+		words += ": " + r.Message
+	}
+	return words
+}
+
+// rolled counts the nodes that match.
+func rolled(r v1alpha1.Rollout) string {
+	if r.Nodes == 0 {
+		return "no node is known to be outdated yet"
+	}
+	return fmt.Sprintf("%d of %d nodes match", r.Nodes-r.Outdated, r.Nodes)
+}
+
+// causes are Karpenter's reasons, and whether a commit is behind them.
+func causes(r v1alpha1.Rollout) string {
+	why := strings.Join(r.Reasons, ", ")
+	if r.Revision == "" {
+		why = cmp.Or(why, "outdated") + ", by no commit"
+	}
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
+
+// started is the event on a rollout that begins.
+func started(r v1alpha1.Rollout) string {
+	switch {
+	case r.Nodes == 0:
+		return render.ShortRevision(r.Revision) + " may outdate nodes: Karpenter asks AWS which"
+	case r.Revision == "":
+		return fmt.Sprintf("%d nodes are outdated, and no commit has changed them%s: Karpenter replaces them at the pace of their disruption budgets", r.Nodes, causes(r))
+	}
+	return fmt.Sprintf("%s outdates %d nodes: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), r.Nodes)
+}
+
+// finished is the event on a rollout that has ended.
+func finished(r v1alpha1.Rollout, now time.Time) string {
+	of := "no node was outdated"
+	if r.Nodes > 0 {
+		of = fmt.Sprintf("each of %d nodes matches or is gone", r.Nodes)
+	}
+	return fmt.Sprintf("%s, after %s", of, now.Sub(r.Since.Time).Round(time.Second))
+}
+
+// clockTime is a time as people write it, with its day where that is another one.
+func clockTime(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+		return t.Format("15:04 UTC")
+	}
+	return t.Format("Mon 2 Jan 15:04 UTC")
+}

@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Outdated is a NodeClaim that does not match the definitions that live.
+type Outdated struct {
+	Claim *NodeClaim
+	// Reason is Karpenter's.
+	Reason string
+}
+
+// Match compares NodeClaims with the definitions that live, as Karpenter does
+// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/disruption/drift.go and
+// karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
+type Match struct {
+	Live Live
+	// Exact has Karpenter's libraries count the hashes of the definitions, which it notes on them
+	// a moment after a change only, and compares requirements. Without it Match goes by what
+	// Karpenter has noted.
+	Exact bool
+	// CABundle is that of a Policy.
+	CABundle string
+	// Memory keeps what was counted of definitions that have not changed since.
+	Memory *MatchMemory
+}
+
+// MatchMemory is what one Match leaves to the next.
+type MatchMemory struct {
+	templates map[render.Ref]*template
+	// proven says that Karpenter has noted the very hash of a class that was counted with the
+	// bundle: it is Karpenter's, too.
+	proven bool
+}
+
+// template is what NodeClaims are compared with.
+type template struct {
+	comparison
+	// noted is the hash that Karpenter has noted, and counted the one by its library; empty where
+	// there is none.
+	noted, counted Hash
+	// requirements are a NodePool's.
+	requirements scheduling.Requirements
+	// fits is whether labels do.
+	fits map[Labels]bool
+}
+
+// Outdated finds the NodeClaims of some NodePools that do not match, by name. unsure says that
+// there may be more: what Karpenter counts otherwise than the linked library, or has not noted yet.
+func (m Match) Outdated(pools []*Object) (found []Outdated, unsure bool) {
+	of := map[string]*template{}
+	for _, pool := range pools {
+		of[pool.GetName()] = m.template(pool)
+	}
+	classes := map[string]*template{}
+	for i := range m.Live.NodeClaims {
+		c := &m.Live.NodeClaims[i]
+		pool := of[c.Pool]
+		if pool == nil {
+			continue
+		}
+		class, known := classes[c.Class]
+		if !known {
+			if live := m.Live.object(render.Ref{Kind: render.EC2NodeClass, Name: c.Class}); live != nil {
+				class = m.template(live)
+			}
+			classes[c.Class] = class
+		}
+		reason, sure := m.reason(c, pool, class)
+		if reason != "" {
+			found = append(found, Outdated{Claim: c, Reason: reason})
+		}
+		unsure = unsure || !sure
+	}
+	slices.SortFunc(found, func(a, b Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
+	return found, unsure
+}
+
+// reason is why a NodeClaim is outdated; empty where it is not, and sure says that this is certain.
+func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure bool) {
+	outdated, counted := pool.outdates(c.Hashes.Pool(), m.Exact)
+	switch {
+	case outdated:
+		return driftOfPool, true
+	case m.Exact && !pool.fit(c.Labels):
+		return driftOfRequirements, true
+	}
+	sure = counted || !m.Exact
+	if class != nil {
+		if outdated, counted = class.outdates(c.Hashes.Class(), m.Exact && m.Memory.proven); outdated {
+			return driftOfClass, true
+		}
+		sure = sure && (counted || !m.Exact)
+	}
+	if c.Drifted {
+		return c.DriftReason, true
+	}
+	return "", sure
+}
+
+// outdates says whether a NodeClaim with a hash is outdated, and whether that was counted.
+func (t *template) outdates(hash Hash, count bool) (outdated, counted bool) {
+	switch {
+	case count && t.counted.comparable(hash):
+		return hash != t.counted, true
+	case t.noted.comparable(hash):
+		return hash != t.noted, false
+	}
+	return false, false
+}
+
+// fit says whether labels fit the requirements of a NodePool.
+func (t *template) fit(labels Labels) bool {
+	if labels == "" || t.requirements == nil {
+		return true
+	}
+	fit, asked := t.fits[labels]
+	if !asked {
+		fit = scheduling.NewLabelRequirements(labels.Map()).Compatible(t.requirements) == nil
+		t.fits[labels] = fit
+	}
+	return fit
+}
+
+// template reads a definition, once while it does not change.
+func (m Match) template(object *Object) *template {
+	ref := render.Ref{Kind: object.GetKind(), Name: object.GetName()}
+	now := comparison{uid: object.GetUID(), resourceVersion: object.GetResourceVersion()}
+	if known := m.Memory.templates[ref]; known != nil && known.comparison == now && (!m.Exact || known.fits != nil) {
+		return known
+	}
+	t := &template{comparison: now}
+	annotations := object.GetAnnotations()
+	if ref.Kind == render.NodePool {
+		t.noted = hashOf(annotations, karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey)
+	} else {
+		t.noted = hashOf(annotations, awsv1.AnnotationEC2NodeClassHash, awsv1.AnnotationEC2NodeClassHashVersion)
+	}
+	if m.Exact {
+		t.count(object, m.CABundle)
+		m.Memory.proven = m.Memory.proven || ref.Kind == render.EC2NodeClass && t.counted != "" && t.counted == t.noted
+	}
+	if m.Memory.templates == nil {
+		m.Memory.templates = map[render.Ref]*template{}
+	}
+	m.Memory.templates[ref] = t
+	return t
+}
+
+// count has Karpenter's libraries read the definition; one that they cannot read goes by what is
+// noted on it.
+func (t *template) count(object *Object, bundle string) {
+	t.fits = map[Labels]bool{}
+	if object.GetKind() == render.NodePool {
+		if pool, err := typed[karpv1.NodePool](object.Unstructured); err == nil {
+			t.counted = poolHash(pool)
+			t.requirements = scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
+		}
+		return
+	}
+	if class, err := typed[awsv1.EC2NodeClass](object.Unstructured); err == nil {
+		t.counted = classHash(class, bundle)
+	}
+}
+
+// comparable says whether two hashes are of one version.
+func (h Hash) comparable(other Hash) bool {
+	return h != "" && other != "" && h.version() == other.version()
+}

@@ -1,0 +1,155 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestMatch: which nodes do not match what lives, before and after Karpenter has noted its hash.
+func TestMatch(t *testing.T) {
+	changed := class("default", "userData: hello")
+	arm := strings.Replace(pool("general", "default"), "{key: karpenter.sh/capacity-type, operator: In, values: [spot]}", "{key: kubernetes.io/arch, operator: In, values: [arm64]}", 1)
+	for name, test := range map[string]struct {
+		// lives is what the cluster has, noted what Karpenter has hashed, madeBy what the node was.
+		class, pool             string
+		notedClass, notedPool   string
+		madeByClass, madeByPool string
+		drifted                 string
+		foreignBundle           bool
+		exact, noted            string
+	}{
+		"all matches": {},
+		"another template, noted": {
+			pool: tainted("general"), notedPool: tainted("general"), exact: "NodePoolDrifted", noted: "NodePoolDrifted",
+		},
+		"another template, not noted yet": {pool: tainted("general"), exact: "NodePoolDrifted"},
+		"a revert, not noted yet":         {notedPool: tainted("general"), noted: "NodePoolDrifted"},
+		"other requirements":              {pool: arm, exact: "RequirementsDrifted"},
+		"another class, noted":            {class: changed, notedClass: changed, exact: "NodeClassDrift", noted: "NodeClassDrift"},
+		"another class, not noted yet, of a cluster whose authorities are not proven": {class: changed, exact: "unsure"},
+		"authorities that are not Karpenter's":                                        {foreignBundle: true, exact: "unsure"},
+		"found by Karpenter":                                                          {drifted: "AMIDrift", exact: "AMIDrift", noted: "AMIDrift"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			or := func(text, other string) string {
+				if text == "" {
+					return other
+				}
+				return text
+			}
+			c := newCluster(t)
+			lives := []string{or(test.class, class("default")), or(test.pool, pool("general", "default"))}
+			noted := []string{or(test.notedClass, class("default")), or(test.notedPool, pool("general", "default"))}
+			c.have(t, owner, lives...)
+			made := map[string]string{}
+			for i, text := range noted {
+				notes := c.notes(t, text)
+				c.Edit(t, c.Definition(t, lives[i]).Ref, "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(notes) })
+			}
+			for _, text := range []string{or(test.madeByClass, class("default")), or(test.madeByPool, pool("general", "default"))} {
+				for key, value := range c.notes(t, text) {
+					made[key] = value
+				}
+			}
+			live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
+			for _, text := range lives {
+				ref := c.Definition(t, text).Ref
+				live.Objects[ref] = plan.NewObject(c.Object(ref))
+			}
+			live.NodeClaims = []plan.NodeClaim{{
+				Name: "1", UID: "1", Pool: "general", Class: "default", Hashes: plan.HashesOf(made),
+				Labels:  plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64"}),
+				Drifted: test.drifted != "", DriftReason: test.drifted,
+			}, {Name: "2", UID: "2", Pool: "of-another", Drifted: true, DriftReason: "AMIDrift"}}
+			authorities := bundle
+			if test.foreignBundle {
+				authorities = "others"
+			}
+			for exact, want := range map[bool]string{true: test.exact, false: test.noted} {
+				m := plan.Match{Live: live, Exact: exact, CABundle: authorities, Memory: &plan.MatchMemory{}}
+				found, unsure := m.Outdated([]*plan.Object{live.Objects[poolRef("general")]})
+				var got []string
+				for _, o := range found {
+					got = append(got, o.Reason)
+				}
+				if unsure {
+					got = append(got, "unsure")
+				}
+				if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+					t.Errorf("exact %t (-want +got):\n%s", exact, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestAuthoritiesThatWereProvenAreCountedWith: once Karpenter's hash of a class has come out, a
+// change of it is seen before Karpenter has noted it.
+func TestAuthoritiesThatWereProvenAreCountedWith(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("general", "default"))
+	before := c.notes(t, class("default"))
+	for _, text := range []string{class("default"), pool("general", "default")} {
+		notes := c.notes(t, text)
+		for key, value := range notes {
+			before[key] = value
+		}
+		c.Edit(t, c.Definition(t, text).Ref, "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(notes) })
+	}
+	memory := &plan.MatchMemory{}
+	look := func() (reasons []string) {
+		ref := render.Ref{Kind: render.EC2NodeClass, Name: "default"}
+		live := plan.Live{
+			Objects: map[render.Ref]*plan.Object{ref: plan.NewObject(c.Object(ref)), poolRef("general"): plan.NewObject(c.Object(poolRef("general")))},
+			NodeClaims: []plan.NodeClaim{{
+				Name: "1", Pool: "general", Class: "default", Hashes: plan.HashesOf(before), Labels: plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot"}),
+			}},
+		}
+		found, unsure := plan.Match{Live: live, Exact: true, CABundle: bundle, Memory: memory}.Outdated([]*plan.Object{live.Objects[poolRef("general")]})
+		for _, o := range found {
+			reasons = append(reasons, o.Reason)
+		}
+		if unsure {
+			reasons = append(reasons, "unsure")
+		}
+		return reasons
+	}
+	if got := look(); got != nil {
+		t.Errorf("before the change: %v", got)
+	}
+	c.have(t, owner, class("default", "userData: hello"))
+	if diff := cmp.Diff([]string{"NodeClassDrift"}, look()); diff != "" {
+		t.Errorf("after it (-want +got):\n%s", diff)
+	}
+}
+
+// TestAllowedDisruptions: how many nodes the budgets of a pool let go, and when the next window
+// opens.
+func TestAllowedDisruptions(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC) // a Tuesday
+	for budgets, want := range map[string]plan.Allowed{
+		`[]`:                {Now: 10},
+		`[{nodes: "10%"}]`:  {Now: 1},
+		`[{nodes: "0"}]`:    {},
+		`[{nodes: "100%"}]`: {Now: 10},
+		`[{nodes: "0", schedule: "0 9 * * mon-fri", duration: 8h}]`:                                                              {Next: 10, At: now.Add(5 * time.Hour)},
+		`[{nodes: "3"}, {nodes: "0", schedule: "0 9 * * mon-fri", duration: 8h}]`:                                                {Next: 3, At: now.Add(5 * time.Hour)},
+		`[{nodes: "0", schedule: "0 13 * * *", duration: 1h}]`:                                                                   {Now: 10},
+		`[{nodes: "0", reasons: [Empty]}]`:                                                                                       {Now: 10},
+		`[{nodes: "0", schedule: "0 0 * * *", duration: 24h}]`:                                                                   {},
+		`[{nodes: "0", schedule: "0 0 * * *", duration: 20h}, {nodes: "0", schedule: "0 20 * * sun,mon,tue,wed", duration: 4h}]`: {Next: 10, At: time.Date(2026, 11, 26, 20, 0, 0, 0, time.UTC)},
+	} {
+		c := newCluster(t)
+		c.have(t, owner, class("default"), pool("general", "default", "disruption: {consolidateAfter: 0s, budgets: "+budgets+"}"))
+		if diff := cmp.Diff(want, plan.AllowedDisruptions(plan.NewObject(c.Object(poolRef("general"))), 10, now)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", budgets, diff)
+		}
+	}
+}
