@@ -49,7 +49,7 @@ func (p *pass) seeRollout(ctx context.Context) error {
 func (p *pass) rollouts() *nodes.Rollouts {
 	return &nodes.Rollouts{
 		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Events: p.Uncached,
-		CABundle: plan.CABundle(p.Settings.CertificateAuthority), Before: p.sync.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(),
+		CABundle: plan.CABundle(p.Settings.CertificateAuthority), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(),
 		Now: p.now, Launchless: p.Launchless, Memory: &p.memory.rollout,
 	}
 }

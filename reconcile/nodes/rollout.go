@@ -37,9 +37,12 @@ func OutdatedBy(changes []plan.Change) Outdating {
 		if !c.Action.Writes() || c.Nodes == 0 || c.Effect != plan.EffectReplace && c.Effect != plan.EffectDrain {
 			continue
 		}
-		o.UpTo, o.Committed = o.UpTo || c.UpTo, o.Committed || !c.Drift
+		o.Committed = o.Committed || !c.Drift
 		if c.UpTo {
-			continue // nobody can tell which yet
+			// Where Karpenter has a reason, nobody can tell yet for which nodes; where it has none,
+			// as with wider budgets, the nodes are outdated already.
+			o.UpTo = o.UpTo || len(c.DriftReasons) > 0
+			continue
 		}
 		claims := c.NodeClaims()
 		for _, uid := range claims {

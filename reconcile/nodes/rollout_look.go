@@ -38,10 +38,12 @@ type Rollouts struct {
 	// Events reads Karpenter's events past the cache.
 	Events   client.Reader
 	CABundle string
-	Before   *v1alpha1.Rollout
-	Changes  []plan.Change
-	Revision string
-	Now      time.Time
+	// Before is the rollout as it is recorded, and Said the one of the last pass, that events
+	// have told of; both nil where there is none.
+	Before, Said *v1alpha1.Rollout
+	Changes      []plan.Change
+	Revision     string
+	Now          time.Time
 	// Launchless are the pools that get no nodes, in which no replacement comes.
 	Launchless []Launchless
 	Memory     *RolloutMemory
@@ -71,9 +73,9 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		Revision: r.Revision, Now: r.Now,
 	})
 	switch {
-	case next == nil && r.Before != nil:
-		r.Event("RolledOut", finished(*r.Before, r.Now))
-	case next != nil && (r.Before == nil || r.Before.Revision != next.Revision):
+	case next == nil && r.Said != nil:
+		r.Event("RolledOut", finished(*r.Said, r.Now))
+	case next != nil && (r.Said == nil || r.Said.Revision != next.Revision):
 		r.Event("RollingOut", started(*next))
 	}
 	if next != nil {

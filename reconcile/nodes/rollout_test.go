@@ -135,12 +135,13 @@ func TestOutdatedByChanges(t *testing.T) {
 		change plan.Change
 		want   nodes.Outdating
 	}{
-		"held":       {plan.Change{Action: plan.Hold, Effect: plan.EffectReplace, Nodes: 3}, nodes.Outdating{Claims: map[types.UID]bool{}}},
-		"no effect":  {plan.Change{Action: plan.Update, Effect: plan.EffectNone}, nodes.Outdating{Claims: map[types.UID]bool{}}},
-		"up to":      {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 0, UpTo: true, Committed: true}},
-		"drains":     {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3, Committed: true}},
-		"put right":  {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3, Drift: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3}},
-		"taken back": {plan.Change{Action: plan.TakeBack, Effect: plan.EffectDrain, Nodes: 1}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 1, Committed: true}},
+		"held":          {plan.Change{Action: plan.Hold, Effect: plan.EffectReplace, Nodes: 3}, nodes.Outdating{Claims: map[types.UID]bool{}}},
+		"no effect":     {plan.Change{Action: plan.Update, Effect: plan.EffectNone}, nodes.Outdating{Claims: map[types.UID]bool{}}},
+		"wider budgets": {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Committed: true}},
+		"up to":         {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true, DriftReasons: []string{"AMIDrift"}}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 0, UpTo: true, Committed: true}},
+		"drains":        {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3, Committed: true}},
+		"put right":     {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3, Drift: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3}},
+		"taken back":    {plan.Change{Action: plan.TakeBack, Effect: plan.EffectDrain, Nodes: 1}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 1, Committed: true}},
 	} {
 		if diff := cmp.Diff(c.want, nodes.OutdatedBy([]plan.Change{c.change})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
