@@ -61,6 +61,11 @@ demo: system ## Play the main job on a sandbox; KEEP=1 leaves it up
 	@$(PREPARE) programs plumbline demo
 	@bin/demo
 
+.PHONY: recordings
+recordings: system ## Record the demo in docs/recordings: an asciicast, and pictures of some commands
+	@$(PREPARE) programs plumbline demo
+	@bin/demo --record docs/recordings
+
 .PHONY: test
 test: system ## Unit tests with the race detector, the sandbox's tests, the stories
 	@$(PREPARE) programs plumbline plumbline-steps

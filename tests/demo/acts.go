@@ -110,6 +110,9 @@ func (s *scene) removePool(ctx context.Context) error {
 	if err := s.push(ctx, "Remove the pool for jobs"); err != nil {
 		return err
 	}
+	if err := s.filmRemoval(ctx); err != nil {
+		return err
+	}
 	if err := s.follow(ctx); err != nil {
 		return err
 	}

@@ -22,6 +22,8 @@ const (
 	keepVariable = "KEEP"
 	// stayFlag is how the process that stays is called by the one that was asked.
 	stayFlag = "--stay"
+	// recordFlag names the folder of a recording.
+	recordFlag = "--record"
 	// interrupted is the exit code after Ctrl-C.
 	interrupted = 130
 )
@@ -30,6 +32,7 @@ const usage = `Play plumbline's main job once, on a sandbox on this machine: it 
 
   make demo           build what it needs, and play it
   KEEP=1 make demo    leave the sandbox up, and say how to use it
+  make recordings     play it once more, and record it in docs/recordings
 `
 
 func main() {
@@ -52,6 +55,8 @@ func play(ctx context.Context, args []string, out io.Writer) error {
 	case len(args) > 0 && slices.Contains([]string{"-h", "--help", "help"}, args[0]):
 		fmt.Fprint(out, usage)
 		return nil
+	case len(args) == 2 && args[0] == recordFlag:
+		return record(ctx, args[1])
 	case len(args) > 0 && args[0] != stayFlag:
 		return fmt.Errorf("%q is not understood: it takes no arguments", args[0])
 	}

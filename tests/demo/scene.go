@@ -34,6 +34,7 @@ type scene struct {
 	*teller
 	root    string
 	staying bool
+	camera  *camera // nil where nothing is recorded
 
 	home    string // a folder beside the sandbox's
 	sandbox *sandbox.Sandbox
@@ -52,7 +53,7 @@ type commit struct {
 // play tells the story from its beginning to its end.
 func (s *scene) play(ctx context.Context) error {
 	for _, act := range []func(context.Context) error{
-		s.openCluster, s.pushNodes, s.runWorkloads, s.removePool, s.showStatuses, s.clear,
+		s.openCluster, s.pushNodes, s.runWorkloads, s.askFirst, s.removePool, s.showStatuses, s.clear,
 	} {
 		if err := act(ctx); err != nil {
 			if ctx.Err() == nil {
@@ -79,6 +80,7 @@ func (s *scene) openCluster(ctx context.Context) error {
 	if s.objects, err = dynamic.NewForConfig(s.sandbox.Kube.Config); err != nil {
 		return err
 	}
+	s.learn()
 	s.done("Kubernetes with two system nodes, an AWS account, a chart registry, a Git host: %s", s.sandbox.Git.URL)
 	s.sandbox.AWS.Subscribe(s.tellInstance)
 	if err := daemon.Install(ctx, s.sandbox.Kube, s.root); err != nil {

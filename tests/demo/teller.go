@@ -59,6 +59,13 @@ func (t *teller) line(colour, sign, format string, args ...any) {
 	fmt.Fprintf(t.out, "  %s %s  %s\n", t.paint(colour, sign), since, fmt.Sprintf(format, args...))
 }
 
+// write prints a text as it is.
+func (t *teller) write(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprint(t.out, text)
+}
+
 // say prints lines as they are, indented.
 func (t *teller) say(text string) {
 	t.mu.Lock()
