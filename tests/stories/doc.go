@@ -32,6 +32,10 @@
 //		Runs one of them, which has to end with the code.
 //	expect [-t D] PROGRAM ARGS ~ REGEX
 //		Runs one of them again and again until it prints what matches.
+//	daemon pod FILE PATTERN
+//		Runs the container of a Pod to its end, in the surroundings of deploy, and checks what
+//		it prints.
+//
 //	daemon [other] start|deploy|limited|cramped|stop|kill|pause|cont|ends|forget [FLAGS]
 //		Handles the daemon, which runs with the rights of manifests/. deploy starts it as a
 //		pod of its Deployment, the cluster's own where Helm installed one, and other as the second one; that takes root, which a script

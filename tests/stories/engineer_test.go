@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,19 +95,21 @@ func (s *story) pushesCommand(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-func (s *story) daemonCommand(_ *testscript.TestScript, args []string) error {
+func (s *story) daemonCommand(ts *testscript.TestScript, args []string) error {
 	d, replica := s.daemon, 0
 	if len(args) > 0 && args[0] == "other" {
 		d, replica, args = s.other(), 1, args[1:]
 	}
 	if len(args) == 0 {
-		return errors.New("usage: daemon [other] start|deploy|limited|cramped|stop|kill|pause|cont|ends|forget [FLAGS]")
+		return errors.New("usage: daemon [other] start|deploy|pod|limited|cramped|stop|kill|pause|cont|ends|forget [FLAGS]")
 	}
 	switch args[0] {
 	case "start":
 		return d.Start(s.ctx, args[1:]...)
 	case "deploy":
 		return d.StartDeployed(s.ctx, replica)
+	case "pod":
+		return s.runPod(ts, d, args[1:])
 	case "limited":
 		return d.StartLimited(s.ctx, args[1:]...)
 	case "cramped":
@@ -127,6 +130,22 @@ func (s *story) daemonCommand(_ *testscript.TestScript, args []string) error {
 		return d.Forget()
 	}
 	return fmt.Errorf("the daemon cannot %q", args[0])
+}
+
+// runPod is `daemon pod FILE PATTERN`.
+func (s *story) runPod(ts *testscript.TestScript, d *daemon.Daemon, args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: daemon pod FILE PATTERN")
+	}
+	wanted, err := regexp.Compile(args[1])
+	if err != nil {
+		return err
+	}
+	out, err := d.RunPod(s.ctx, []byte(ts.ReadFile(args[0])))
+	if err == nil && !wanted.MatchString(out) {
+		err = fmt.Errorf("the pod prints %q", out)
+	}
+	return err
 }
 
 func (s *story) nodesyncCommand(_ *testscript.TestScript, args []string) error {
