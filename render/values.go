@@ -74,7 +74,8 @@ func (v *Values) object(was map[string]any, like models) (made any, text string,
 			equal |= 1 << i
 		}
 	}
-	keys := slices.Sorted(maps.Keys(was))
+	keys := slices.AppendSeq(make([]string, 0, len(was)), maps.Keys(was))
+	slices.Sort(keys)
 	fields := make([]any, len(keys))
 	var all strings.Builder
 	all.WriteByte('{')
@@ -86,7 +87,9 @@ func (v *Values) object(was map[string]any, like models) (made any, text string,
 		field, text, same := v.once(was[key], below)
 		fields[n] = field
 		equal &= same
-		all.WriteString(strconv.Quote(key) + ":" + text + ",")
+		if all.Len() <= longestHeld { // else it is held by nobody
+			all.WriteString(strconv.Quote(key) + ":" + text + ",")
+		}
 	}
 	all.WriteByte('}')
 	if equal != 0 {
@@ -122,7 +125,9 @@ func (v *Values) list(was []any, like models) (made any, text string, equal matc
 		item, text, same := v.once(was[n], below)
 		items[n] = item
 		equal &= same
-		all.WriteString(text + ",")
+		if all.Len() <= longestHeld {
+			all.WriteString(text + ",")
+		}
 	}
 	all.WriteByte(']')
 	if equal != 0 {

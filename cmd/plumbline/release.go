@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -16,6 +17,18 @@ const (
 	// 30 ms of a processor, and a daemon at rest allocates this much in a minute.
 	trifle = 4 << 20
 )
+
+// seldom is how much garbage there may be, in percent of what is in use, until it is collected: at
+// work a daemon is twice as seldom at it as other programs, and at rest the releaser keeps it
+// small. GOMEMLIMIT bounds it, and GOGC in the environment is another one.
+const seldom = 200
+
+// collectSeldom trades memory at work for processor time.
+func collectSeldom() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(seldom)
+	}
+}
 
 // releaser gives memory back to the system after work: a large render or a first
 // look at 10,000 nodes takes several times what is kept of it, and a daemon that

@@ -30,6 +30,20 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	}
 }
 
+func TestGarbageIsCollectedSeldom(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	t.Setenv("GOGC", "100")
+	collectSeldom()
+	if got := debug.SetGCPercent(100); got != 100 {
+		t.Errorf("with GOGC=100 it is collected at %d %%", got)
+	}
+	t.Setenv("GOGC", "")
+	collectSeldom()
+	if got := debug.SetGCPercent(100); got != seldom {
+		t.Errorf("it is collected at %d %%, want %d", got, seldom)
+	}
+}
+
 // TestMeasureSeesGarbage: what it reads are the runtime's own figures, by their names.
 func TestMeasureSeesGarbage(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing is collected in between

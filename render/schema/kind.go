@@ -27,6 +27,8 @@ type kind struct {
 	openapi    validation.SchemaValidator
 	// rules are the compiled CEL rules; nil where there are none.
 	rules func() *cel.Validator
+	// passed are the parts of objects that were valid.
+	passed func() (*passed, error)
 	// transitions are those of them that see the old object; nil where there are none.
 	transitions func() *cel.Validator
 	// shapes are the sets of fields that were made last.
@@ -62,14 +64,19 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, version string) (*ki
 	if err != nil {
 		return nil, err
 	}
+	rules := sync.OnceValue(func() *cel.Validator {
+		return cel.NewValidator(shape, true, celconfig.PerCallLimit)
+	})
 	return &kind{
 		gvk:        schema.GroupVersionKind{Group: crd.Spec.Group, Version: version, Kind: crd.Spec.Names.Kind},
 		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		status:     subresources != nil && subresources.Status != nil,
 		structural: shape,
 		openapi:    openapi,
-		rules: sync.OnceValue(func() *cel.Validator {
-			return cel.NewValidator(shape, true, celconfig.PerCallLimit)
+		rules:      rules,
+		passed: sync.OnceValues(func() (*passed, error) {
+			root, err := newPlace(internal.OpenAPIV3Schema, rules())
+			return &passed{root: root}, err
 		}),
 		transitions: sync.OnceValue(func() *cel.Validator { return transitionRules(shape) }),
 		converter: sync.OnceValues(func() (managedfields.TypeConverter, error) {

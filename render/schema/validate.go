@@ -31,9 +31,13 @@ func (v *Validator) Validate(ctx context.Context, object *unstructured.Unstructu
 		return errs
 	}
 	errs = append(errs, apivalidation.ValidateObjectMeta(meta, k.namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
+	more := objectmeta.Validate(ctx, nil, content, k.structural, false)
+	more = append(more, listtype.ValidateListSetsAndMaps(nil, k.structural, content)...)
+	if known, err := k.passed(); err == nil && len(errs)+len(more) == 0 && known.all(ctx, content, celconfig.RuntimeCELCostBudget) {
+		return nil
+	}
 	errs = append(errs, validation.ValidateCustomResource(nil, content, k.openapi)...)
-	errs = append(errs, objectmeta.Validate(ctx, nil, content, k.structural, false)...)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, content)...)
+	errs = append(errs, more...)
 	if rules := k.rules(); rules != nil && !blocking(errs) {
 		found, _ := rules.Validate(ctx, nil, k.structural, content, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, found...)
