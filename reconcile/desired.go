@@ -24,6 +24,15 @@ func (p *pass) fetch(ctx context.Context) error {
 	return err
 }
 
+// prepare fetches and renders while the caches fill, where a pass would. What goes wrong the pass
+// finds, too, and reports.
+func (p *pass) prepare(ctx context.Context) {
+	due := p.sync.Namespace == p.Settings.Namespace && p.sync.DeletionTimestamp.IsZero() && !p.sync.Spec.Suspend
+	if due && p.watches.Serves() && p.fetch(ctx) == nil && p.verify(ctx) == nil {
+		_ = p.desiredStep().Prepare(ctx)
+	}
+}
+
 // verify checks that the revision has the signatures that the NodeSync asks for,
 // before anything of it is read.
 func (p *pass) verify(ctx context.Context) error {
@@ -102,14 +111,12 @@ func (p *pass) desiredStep() *desired.Step {
 			Confine: p.Confine, Shared: p.Values, Grants: p.Settings.Grants,
 		},
 		Desired: &p.want, Snapshot: p.snapshot, Sync: p.sync, Observed: p.before.Status.ObservedGeneration,
-		View: p.view, Memory: &p.memory.desired,
-		Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),
+		View: p.view, Memory: &p.memory.desired, Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),
 		NotUpgraded: p.NotUpgraded,
 		Secret:      p.readSecret,
 		Labelled: func(ctx context.Context) (client.Reader, func() time.Duration, error) {
 			return p.watches.Labelled(ctx, p.Labelled, p.Uncached)
 		},
-		HideValues:     p.memory.conclude.HideValues,
-		HideCredential: p.memory.conclude.HideCredential,
+		HideValues: p.memory.conclude.HideValues, HideCredential: p.memory.conclude.HideCredential,
 	}
 }

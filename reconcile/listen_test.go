@@ -110,3 +110,35 @@ func TestARefusedWatchIsReported(t *testing.T) {
 		t.Errorf("the watch has come through: %+v", ready)
 	}
 }
+
+// TestItIsRenderedWhileTheCachesFill: what takes longest after a restart is done by then, once,
+// and nothing of it is written or reported.
+func TestItIsRenderedWhileTheCachesFill(t *testing.T) {
+	b, f := listeningBed(t)
+	for _, name := range cluster.CRDNames() {
+		if err := b.client.Create(t.Context(), installtest.Served(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.reconcile()
+	b.memories = memory.Store[remembered]{}
+	b.source.requests = nil
+	f.Empty["NodeClaim"] = true
+	before := b.read().ResourceVersion
+	for range 2 {
+		if result := b.reconcile(); result.RequeueAfter != watch.Filling {
+			t.Fatalf("looked at again in %s", result.RequeueAfter)
+		}
+	}
+	if len(b.source.requests) != 1 {
+		t.Errorf("%d fetches, want one", len(b.source.requests))
+	}
+	if now := b.read().ResourceVersion; now != before {
+		t.Error("the NodeSync was written")
+	}
+	delete(f.Empty, "NodeClaim")
+	b.reconcile()
+	if len(b.source.requests) != 1 {
+		t.Errorf("the pass has fetched once more: %d", len(b.source.requests))
+	}
+}

@@ -132,9 +132,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil // concluded; only finalizers of others keep it
 	}
 	filled, unheard := r.watches.Listen(ctx)
-	if !filled && unheard == nil {
-		return ctrl.Result{RequeueAfter: watch.Filling}, nil
-	}
 	repository := sync.Spec.Source.Git.URL
 	if !r.lanes.Enter(repository, req.NamespacedName) {
 		return ctrl.Result{RequeueAfter: wake.Crowded}, nil
@@ -142,6 +139,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer r.endLane(repository)
 	ctx = confine.For(ctx, repository)
 	p := r.begin(sync)
+	if !filled && unheard == nil {
+		p.prepare(ctx)
+		return ctrl.Result{RequeueAfter: watch.Filling}, nil
+	}
 	p.take(ctx, unheard)
 	return p.conclude(ctx)
 }

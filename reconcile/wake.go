@@ -18,15 +18,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
 	r.lanes.Among(concurrent)
 	r.lanes.Heavy = r.Confine.Heavy
 	r.waker = wake.New(mgr.Elected())
-	built, err := watch.Control(mgr, r, r.waker.Events, concurrent)
-	if err != nil {
-		return err
-	}
-	r.watches = &watch.Watches{
-		Controller: built, Cache: mgr.GetCache(), Kinds: mgr.GetRESTMapper(), Scheme: mgr.GetScheme(),
-		Refusals: r.Refusals, Wakes: r.wakes(), Pace: &observe.Pace{Now: r.Settings.Now}, Now: r.Settings.Now,
-	}
-	return nil
+	r.watches = &watch.Watches{Refusals: r.Refusals, Wakes: r.wakes(), Pace: &observe.Pace{Now: r.Settings.Now}, Now: r.Settings.Now}
+	return r.watches.Control(mgr, r, r.waker.Events, concurrent)
 }
 
 // wakes finds the NodeSyncs that an event wakes.

@@ -19,7 +19,7 @@ func (s *Step) Render(ctx context.Context) error {
 
 // makeSet renders, or takes the last Set where none of its inputs changed.
 func (s *Step) makeSet(ctx context.Context) error {
-	key := renderKey{schema: s.SchemaIdentity, older: s.Older, path: s.Sync.Spec.Path}
+	key := s.renderKey()
 	if last := s.Memory.Set; last != nil && s.Memory.renderedBy == key {
 		unchanged, err := s.inputsUnchanged(last)
 		if err != nil {
@@ -46,6 +46,11 @@ func (s *Step) makeSet(ctx context.Context) error {
 	s.Set, s.Memory.Set = set, set
 	s.Memory.renderedBy = key
 	return nil
+}
+
+// renderKey is what a Set is rendered by.
+func (s *Step) renderKey() renderKey {
+	return renderKey{schema: s.SchemaIdentity, older: s.Older, path: s.Sync.Spec.Path}
 }
 
 // renderAll renders for the version in Git, and for one in force that is older.

@@ -149,6 +149,8 @@ type Memory struct {
 	renderedBy renderKey
 	rendered   render.Cache
 	slow       slow
+	// prepared says that Prepare was called.
+	prepared bool
 	// The charts whose signatures were verified last.
 	signed signedCharts
 	// The CRDs of a chart in Git that were compared last.

@@ -29,8 +29,8 @@ const (
 // Control registers the controller that has passes made: so many at a time, when a NodeSync
 // has changed or an event says so. The watches of Watches begin with the first pass, so that
 // a NodeSync can tell where one of them is refused.
-func Control(mgr ctrl.Manager, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int) (controller.Controller, error) {
-	built, err := ctrl.NewControllerManagedBy(mgr).
+func (w *Watches) Control(mgr ctrl.Manager, passes reconcile.Reconciler, events chan event.GenericEvent, concurrent int) error {
+	built, err := ctrl.NewControllerManagedBy(promptly{mgr}).
 		Named("nodesync").
 		For(&v1alpha1.NodeSync{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{},
@@ -44,7 +44,8 @@ func Control(mgr ctrl.Manager, passes reconcile.Reconciler, events chan event.Ge
 		}).
 		Build(passes)
 	if err != nil {
-		return nil, fmt.Errorf("build the controller: %w", err)
+		return fmt.Errorf("build the controller: %w", err)
 	}
-	return built, nil
+	w.Controller, w.Cache, w.Kinds, w.Scheme = built, mgr.GetCache(), mgr.GetRESTMapper(), mgr.GetScheme()
+	return nil
 }

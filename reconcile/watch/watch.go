@@ -65,7 +65,7 @@ type watched struct {
 }
 
 // Filling is how long the caches are given to fill before the next look.
-const Filling = 50 * time.Millisecond
+const Filling = 20 * time.Millisecond
 
 // Listen begins the watches that can begin, and says whether what has begun has
 // filled its cache: to a pass over an empty one everything is gone. A watch that
@@ -107,6 +107,13 @@ func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 		return false, err
 	}
 	return w.filled(ctx, w.definitions())
+}
+
+// Serves says whether the watches of definitions have begun: Karpenter's CRDs are served then.
+func (w *Watches) Serves() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.karpenter
 }
 
 // listenToCharted begins the watches of what the main chart makes, where it is
