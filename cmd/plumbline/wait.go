@@ -63,7 +63,7 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 			}
 			return false, nil
 		}
-		done := conditions.IsReady(sync) && unknown(sync) == "" || conditions.IsStalled(sync)
+		done := concluded(sync)
 		p.say(conditions.GetMessage(sync, meta.ReadyCondition))
 		if !done && p.countDue() {
 			p.count(c.countPools(ctx, sync))
@@ -82,6 +82,11 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 		return &exitError{code: exitFailed, message: "stopped waiting; the daemon continues"}
 	}
 	return err
+}
+
+// concluded says that the daemon is done with a NodeSync, or that a person has to do something.
+func concluded(sync *v1alpha1.NodeSync) bool {
+	return conditions.IsReady(sync) && unknown(sync) == "" || conditions.IsStalled(sync)
 }
 
 // contact is when the cluster answered last, and the error since then.
