@@ -50,7 +50,7 @@ func (p *pass) applyPlan(ctx context.Context) error {
 	step := p.changesStep()
 	result := step.Run(ctx)
 	p.Join(step.Findings)
-	p.did.Written, p.Drifted, p.Unwritten = result.Written, result.Drifted, result.Unwritten
+	p.did.Written, p.Drifts, p.Unwritten = result.Written, conclude.DriftsOf(p.plan.Plan, result.Written), result.Unwritten
 	p.Held = conclude.HeldChanges(result.Held)
 	switch {
 	case result.Whole:

@@ -56,6 +56,7 @@ func (s *Step) Summarize() {
 		status.Rollout = s.Rollout
 		s.wakeForRollout()
 	}
+	s.noteDrift()
 	status.OpenRemovals = 0
 	for _, removal := range status.Removals {
 		if removal.Phase != v1alpha1.RemovalHeld {

@@ -71,8 +71,9 @@ type Found struct {
 	Planned bool
 	// Fought is what the charts made and another client keeps changing, in words.
 	Fought string
-	// Drifted are the objects that differ from Git where the NodeSync only reports it.
-	Drifted []render.Ref `redact:"-"`
+	// Drifts are the objects that another client has changed or deleted; nil where the pass has
+	// not come so far.
+	Drifts []Drift
 	// Held are the changes that would disrupt more nodes than the guard allows.
 	Held []Held
 	// Launchless are the pools that get no nodes, each with why, and Noded those that

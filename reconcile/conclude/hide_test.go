@@ -164,6 +164,8 @@ func statusNames() []string {
 		"status.Karpenter.NodeDrift.To",
 		"status.Stages.Name",
 		"status.Rollout.Revision",
+		"status.Drift.Kind",
+		"status.Drift.Name",
 		"status.Waiting.For",
 		"status.Removals.Kind",
 		"status.Removals.Name",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // measure tells the Meter what a pass has done and found.
@@ -41,6 +42,14 @@ func (m *Meter) measure(s *Step) {
 	l := departures{phases: map[v1alpha1.RemovalPhase]int{}, stalled: stalledSince(s.Sync)}
 	for _, r := range s.Sync.Status.Removals {
 		l.phases[r.Phase]++
+	}
+	for _, o := range s.Sync.Status.Drift {
+		if o.CorrectedAt == nil {
+			l.drifted = append(l.drifted, render.Ref{Kind: o.Kind, Name: o.Name})
+		}
+	}
+	if r := s.Sync.Status.Rollout; r != nil {
+		l.outdated = r.Outdated
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

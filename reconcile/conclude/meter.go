@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Meter holds the metrics that are plumbline's own; those by Flux's conventions
@@ -31,6 +32,8 @@ type Meter struct {
 	statuses *prometheus.CounterVec
 	// Told at each scrape, as ages grow by themselves.
 	removals, stall, queued, oldest *prometheus.Desc
+	// drift is 1 for an object that differs from Git by no commit, and outdated counts nodes.
+	drift, outdated *prometheus.Desc
 	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
 	stuck *prometheus.GaugeVec
 
@@ -41,6 +44,10 @@ type Meter struct {
 // departures is what a NodeSync's removals come to.
 type departures struct {
 	phases map[v1alpha1.RemovalPhase]int
+	// drifted are objects that differ from Git by no commit, and outdated is how many nodes do
+	// not match their definitions.
+	drifted  []render.Ref
+	outdated int32
 	// stalled is since when something waits for a person; zero where nothing does.
 	stalled time.Time
 }
@@ -75,6 +82,8 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		}, ofSync),
 		removals: prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
 		stall:    prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
+		drift:    prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says.", append(ofSync, "kind", "object"), nil),
+		outdated: prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
 		queued:   prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
 		oldest:   prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
 		syncs:    map[types.NamespacedName]departures{},
@@ -92,6 +101,8 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	}
 	to <- m.removals
 	to <- m.stall
+	to <- m.drift
+	to <- m.outdated
 	to <- m.queued
 	to <- m.oldest
 }
@@ -113,6 +124,10 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(m.removals, prometheus.GaugeValue, float64(l.phases[phase]), name.Namespace, name.Name, string(phase))
 		}
 		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)
+		for _, ref := range l.drifted {
+			to <- prometheus.MustNewConstMetric(m.drift, prometheus.GaugeValue, 1, name.Namespace, name.Name, ref.Kind, ref.Name)
+		}
 	}
 }
 

@@ -95,7 +95,13 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		}
 		update.Commits = commits
 	}
-	return true, s.Reports.Say(ctx, s.Sync, update)
+	errs := []error{s.Reports.Say(ctx, s.Sync, update)}
+	for _, say := range []func(queue.Update) (queue.Update, bool){s.sayApplied, s.sayDrift} {
+		if other, known := say(update); known {
+			errs = append(errs, s.Reports.Say(ctx, s.Sync, other))
+		}
+	}
+	return true, errors.Join(errs...)
 }
 
 // reverted says of commits whose removals were taken back how far these had come.

@@ -79,8 +79,8 @@ func (s *Step) stateVerdict() Verdict {
 		return verdictOf(s.uncharted())
 	case s.Fought != "":
 		return s.fight()
-	case len(s.Drifted) > 0:
-		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: fmt.Sprintf("differs from Git, and drift is Report: %s", finding.SomeOf(s.Drifted))}
+	case len(s.open()) > 0:
+		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: "differs from Git, and drift is Report: " + s.openNames()}
 	case s.stalledWait() != nil:
 		return stalledWaitVerdict(*s.stalledWait())
 	case len(s.Waits) > 0:

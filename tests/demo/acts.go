@@ -157,7 +157,8 @@ func (s *scene) endedStatuses(ctx context.Context, commit string) (statuses []gi
 		if statuses, err = s.repo.Statuses(ctx, commit); err != nil {
 			return err
 		}
-		if len(statuses) == 0 || statuses[len(statuses)-1].State == "pending" {
+		whole := githost.On("", statuses)
+		if len(whole) == 0 || whole[len(whole)-1].State == "pending" {
 			return fmt.Errorf("commit %s has no final status yet", commit[:8])
 		}
 		return nil

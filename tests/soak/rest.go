@@ -197,6 +197,7 @@ func praised(commit string, newest githost.Status) error {
 // newest is the last that was said of a commit.
 func (s *soak) newest(ctx context.Context, commit string) (githost.Status, error) {
 	all, err := s.repo.Statuses(ctx, commit)
+	all = githost.On("", all)
 	if err != nil || len(all) == 0 {
 		return githost.Status{}, err
 	}

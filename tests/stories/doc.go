@@ -125,9 +125,9 @@
 //		status was lost.
 //	events [-t D] NAME ~ REGEX
 //		Waits for an event about NAME, newer than the story, as "Reason: message".
-//	status [-t D] state=STATE [at=COMMIT] [~ REGEX]
+//	status [-t D] state=STATE [at=COMMIT] [subject=applied|drift] [~ REGEX]
 //		Waits until the newest status that the daemon set on the clone's HEAD, or
-//		on another commit, is as told.
+//		on another commit, is as told; without a subject that on the whole.
 //	statuses STATE…
 //		Holds that these are the states that HEAD had, in order, and that no
 //		description is longer than a Git host shows.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 )
 
 // What the daemon says: events, and commit statuses.
@@ -50,7 +52,7 @@ func (s *story) statusCommand(_ *testscript.TestScript, args []string) error {
 	}
 	settings, err := settingsOf(args)
 	if err != nil || settings["state"] == "" {
-		return errors.Join(errors.New("usage: status [-t D] state=STATE [at=COMMIT] [~ REGEX]"), err)
+		return errors.Join(errors.New("usage: status [-t D] state=STATE [at=COMMIT] [subject=applied|drift] [~ REGEX]"), err)
 	}
 	commit := settings["at"]
 	if commit == "" {
@@ -64,6 +66,7 @@ func (s *story) statusCommand(_ *testscript.TestScript, args []string) error {
 		if err != nil {
 			return err
 		}
+		all = githost.On(settings["subject"], all)
 		if len(all) == 0 {
 			return fmt.Errorf("commit %s has no status", commit)
 		}
@@ -90,6 +93,7 @@ func (s *story) statusesCommand(_ *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
+	all = githost.On("", all)
 	var states []string
 	for _, status := range all {
 		states = append(states, status.State)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
 )
 
@@ -171,6 +172,7 @@ func (s *story) lastSaid(ctx context.Context, commit, state string) error {
 	if err != nil {
 		return err
 	}
+	statuses = githost.On("", statuses)
 	if len(statuses) == 0 || statuses[len(statuses)-1].State != state {
 		return fmt.Errorf("the statuses of commit %s are %v", commit, statuses)
 	}

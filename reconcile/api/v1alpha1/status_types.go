@@ -75,6 +75,11 @@ type NodeSyncStatus struct {
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
+	// Drift is what differs from Git by no commit, and what was corrected within a day; the
+	// newest 20.
+	// +optional
+	Drift []DriftedObject `json:"drift,omitempty"`
+
 	// Removals are the entries that are leaving, oldest first. A removal
 	// stands here before anything of it begins.
 	// +optional

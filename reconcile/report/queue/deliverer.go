@@ -41,9 +41,9 @@ type Deliverer struct {
 	running map[laneOf]bool
 }
 
-// laneOf names a lane of a NodeSync.
+// laneOf names a lane of a ledger.
 type laneOf struct {
-	name types.NamespacedName
+	name bookKey
 	lane laneKey
 }
 
@@ -110,7 +110,7 @@ func (d *Deliverer) due() (lanes []laneOf, wait time.Duration) {
 	wait = longestWait
 	for _, b := range d.Queue.all() {
 		for key, at := range b.due() {
-			lane := laneOf{b.store.owner.NamespacedName, key}
+			lane := laneOf{b.store.owner.bookKey, key}
 			if d.running[lane] {
 				continue // it wakes us at its end
 			}

@@ -22,20 +22,33 @@ type Farewell struct {
 	At time.Time
 }
 
-// Farewell notes the last word on a NodeSync that is being deleted, once, and says
-// whether the hosts have it, or are waited for no longer. The queue goes with the
+// Farewell notes the last word on a NodeSync that is being deleted, once, on each subject, and
+// says whether the hosts have it, or are waited for no longer. The queue goes with the
 // NodeSync.
 func (q *Queue) Farewell(ctx context.Context, sync *v1alpha1.NodeSync, f Farewell) (done bool, err error) {
-	b := q.book(ownerOf(sync))
+	done = true
+	for _, subject := range subjects() {
+		heard, err := q.farewell(ctx, sync, subject, f)
+		if err != nil {
+			return false, err
+		}
+		done = done && heard
+	}
+	return done, nil
+}
+
+func (q *Queue) farewell(ctx context.Context, sync *v1alpha1.NodeSync, subject Subject, f Farewell) (done bool, err error) {
+	b := q.book(ownerOf(sync, subject))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.open(ctx, sync.Status.Reported); err != nil {
+	reported := subject.of(sync.Status.Reported)
+	if err := b.open(ctx, reported); err != nil {
 		return false, err
 	}
 	if b.ledger.heard(f.At) {
 		return true, nil
 	}
-	if err := b.change(ctx, sync.Status.Reported, func(l *Ledger) { l.farewell(f) }); err != nil {
+	if err := b.change(ctx, reported, func(l *Ledger) { l.farewell(f) }); err != nil {
 		return false, err
 	}
 	q.wake()

@@ -23,20 +23,20 @@ type Queue struct {
 	woken chan struct{}
 
 	mu    sync.Mutex
-	books map[types.NamespacedName]*book
+	books map[bookKey]*book
 }
 
 // New makes an empty Queue. The reader must not be a cache.
 func New(reader client.Reader, writer client.Writer) *Queue {
-	return &Queue{reader: reader, writer: writer, woken: make(chan struct{}, 1), books: map[types.NamespacedName]*book{}}
+	return &Queue{reader: reader, writer: writer, woken: make(chan struct{}, 1), books: map[bookKey]*book{}}
 }
 
 // Head is the commit that was spoken of last; empty where none was.
 func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, error) {
-	b := q.book(ownerOf(sync))
+	b := q.book(ownerOf(sync, Whole))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.open(ctx, sync.Status.Reported); err != nil {
+	if err := b.open(ctx, Whole.of(sync.Status.Reported)); err != nil {
 		return "", err
 	}
 	return b.ledger.Head, nil
@@ -44,14 +44,16 @@ func (q *Queue) Head(ctx context.Context, sync *v1alpha1.NodeSync) (string, erro
 
 // Say notes a verdict, and writes it down where it is news.
 func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) error {
-	b := q.book(ownerOf(sync))
+	b := q.book(ownerOf(sync, s.Subject))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.open(ctx, sync.Status.Reported); err != nil {
+	reported := s.Subject.of(sync.Status.Reported)
+	if err := b.open(ctx, reported); err != nil {
 		return err
 	}
+	s.Context, s.Fallback = s.Subject.Of(s.Context), s.Subject.Of(s.Fallback)
 	dropped := b.ledger.without(s.Hosts)
-	if err := b.change(ctx, sync.Status.Reported, func(l *Ledger) { l.say(s) }); err != nil {
+	if err := b.change(ctx, reported, func(l *Ledger) { l.say(s) }); err != nil {
 		return err
 	}
 	for _, lane := range dropped {
@@ -61,24 +63,35 @@ func (q *Queue) Say(ctx context.Context, sync *v1alpha1.NodeSync, s Update) erro
 	return nil
 }
 
-// Reported is what was said last, for each host. It makes no request: what was
+// Reported is what was said last, for each host and subject. It makes no request: what was
 // never read is not known.
 func (q *Queue) Reported(sync *v1alpha1.NodeSync) (list []v1alpha1.Reported, known bool) {
-	b := q.known(client.ObjectKeyFromObject(sync))
-	if b == nil || b.store.owner.uid != sync.UID {
-		return nil, false
+	for _, subject := range subjects() {
+		b := q.known(bookKey{client.ObjectKeyFromObject(sync), subject})
+		if b == nil || b.store.owner.uid != sync.UID {
+			list = append(list, subject.of(sync.Status.Reported)...)
+			continue
+		}
+		b.mu.Lock()
+		if b.opened {
+			list = append(list, b.ledger.reported()...)
+			known = known || subject == Whole
+		} else {
+			list = append(list, subject.of(sync.Status.Reported)...)
+		}
+		b.mu.Unlock()
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.ledger.reported(), b.opened
+	return list, known
 }
 
-// Forget drops what is held of a NodeSync that is gone. Its ConfigMap goes with
+// Forget drops what is held of a NodeSync that is gone. Its ConfigMaps go with
 // it.
 func (q *Queue) Forget(name types.NamespacedName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.books, name)
+	for _, subject := range subjects() {
+		delete(q.books, bookKey{name, subject})
+	}
 }
 
 // Depth is how many statuses of a NodeSync wait, and since when the oldest does.
@@ -94,7 +107,11 @@ func (q *Queue) Depths() map[types.NamespacedName]Depth {
 		b.mu.Lock()
 		n, oldest := b.ledger.length()
 		b.mu.Unlock()
-		depths[b.store.owner.NamespacedName] = Depth{Length: n, Oldest: oldest}
+		d := depths[b.store.owner.NamespacedName]
+		if d.Length += n; d.Oldest.IsZero() || n > 0 && oldest.Before(d.Oldest) {
+			d.Oldest = oldest
+		}
+		depths[b.store.owner.NamespacedName] = d
 	}
 	return depths
 }
@@ -108,7 +125,7 @@ func (q *Queue) load(ctx context.Context, namespace string) error {
 	}
 	for i := range list.Items {
 		has, ours := ownedBy(&list.Items[i])
-		if !ours || list.Items[i].Name != ObjectName(has.Name) {
+		if !ours || list.Items[i].Name != has.objectName() {
 			continue
 		}
 		b := q.book(has)
@@ -133,15 +150,15 @@ func (q *Queue) wake() {
 func (q *Queue) book(of owner) *book {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if b, ok := q.books[of.NamespacedName]; ok && b.store.owner.uid == of.uid {
+	if b, ok := q.books[of.bookKey]; ok && b.store.owner.uid == of.uid {
 		return b
 	}
 	b := &book{store: store{reader: q.reader, writer: q.writer, owner: of}}
-	q.books[of.NamespacedName] = b
+	q.books[of.bookKey] = b
 	return b
 }
 
-func (q *Queue) known(name types.NamespacedName) *book {
+func (q *Queue) known(name bookKey) *book {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.books[name]

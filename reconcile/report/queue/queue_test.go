@@ -25,7 +25,7 @@ func applied(head string, commits ...string) Update {
 func (w *world) object(t *testing.T) *corev1.ConfigMap {
 	t.Helper()
 	object := &corev1.ConfigMap{}
-	key := types.NamespacedName{Namespace: w.sync.Namespace, Name: ObjectName(w.sync.Name)}
+	key := types.NamespacedName{Namespace: w.sync.Namespace, Name: Whole.ObjectName(w.sync.Name)}
 	if err := w.client.Get(t.Context(), key, object); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestAPausedLeaderPostsNothing(t *testing.T) {
 
 func TestNamesDoNotMeet(t *testing.T) {
 	long := strings.Repeat("a.", 120) + "b"
-	if a, b := ObjectName(long+"c"), ObjectName(long+"d"); a == b || len(a) > 253 {
+	if a, b := Whole.ObjectName(long+"c"), Whole.ObjectName(long+"d"); a == b || len(a) > 253 {
 		t.Errorf("%s, %s", a, b)
 	}
 }

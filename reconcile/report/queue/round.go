@@ -30,7 +30,7 @@ func (d *Deliverer) round(ctx context.Context, of laneOf) {
 	}
 	d.write(ctx, b)
 	if b.trouble(of.lane) != before {
-		d.Trouble(of.name)
+		d.Trouble(of.name.NamespacedName)
 	}
 }
 

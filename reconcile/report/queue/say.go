@@ -10,9 +10,11 @@ import (
 
 // Update is the verdict of a pass, for commit statuses.
 type Update struct {
+	// Subject is what the statuses are about.
+	Subject Subject
 	// Hosts are to have it.
 	Hosts []Target
-	// Context of the statuses. Empty where it is not known yet: then the last one
+	// Context of the statuses on the whole; a Subject adds its own word. Empty where it is not known yet: then the last one
 	// that was, or else Fallback.
 	Context, Fallback string
 	// Head is the commit that the verdict is on.

@@ -16,10 +16,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 )
 
-// ObjectName is the name of the ConfigMap that holds the ledger of a NodeSync.
-// No record of removals can have it: those begin with "plumbline-".
-func ObjectName(nodeSync string) string { return v1alpha1.ObjectName("plumbline.reports-", nodeSync) }
-
 // holds is what the ConfigMap is for.
 const holds = "the queue of commit statuses"
 
@@ -33,15 +29,24 @@ const (
 	component      = "commit-statuses"
 )
 
-// owner is the NodeSync that a ledger belongs to.
+// owner is the NodeSync that a ledger belongs to, and what it is about.
 type owner struct {
-	types.NamespacedName
+	bookKey
 	uid types.UID
 }
 
-func ownerOf(sync *v1alpha1.NodeSync) owner {
-	return owner{NamespacedName: client.ObjectKeyFromObject(sync), uid: sync.UID}
+// bookKey names a ledger.
+type bookKey struct {
+	types.NamespacedName
+	subject Subject
 }
+
+func ownerOf(sync *v1alpha1.NodeSync, subject Subject) owner {
+	return owner{bookKey: bookKey{client.ObjectKeyFromObject(sync), subject}, uid: sync.UID}
+}
+
+// objectName is that of the ledger's ConfigMap.
+func (o owner) objectName() string { return o.subject.ObjectName(o.Name) }
 
 // errOvertaken is a write over something that another client has changed.
 var errOvertaken = errors.New("another client has changed it")
@@ -60,7 +65,7 @@ type store struct {
 func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 	s.object = nil
 	object := &corev1.ConfigMap{}
-	key := types.NamespacedName{Namespace: s.owner.Namespace, Name: ObjectName(s.owner.Name)}
+	key := types.NamespacedName{Namespace: s.owner.Namespace, Name: s.owner.objectName()}
 	err = s.reader.Get(ctx, key, object)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -70,7 +75,7 @@ func (s *store) load(ctx context.Context) (l Ledger, found bool, err error) {
 	}
 	has, ours := ownedBy(object)
 	switch {
-	case !ours || has.NamespacedName != s.owner.NamespacedName:
+	case !ours || has.bookKey != s.owner.bookKey:
 		return Ledger{}, false, configmap.InTheWay(object, holds, s.owner.Name)
 	case has.uid != s.owner.uid:
 		// A former NodeSync of this name has left it; the garbage collector is not
@@ -92,13 +97,19 @@ func decode(object *corev1.ConfigMap) (Ledger, error) {
 	return l, nil
 }
 
-// ownedBy is the NodeSync that a ConfigMap belongs to.
+// ownedBy is the NodeSync that a ConfigMap belongs to, and what it is about by its name.
 func ownedBy(object *corev1.ConfigMap) (owner, bool) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil || ref.Kind != v1alpha1.NodeSyncKind || object.Labels[componentLabel] != component {
 		return owner{}, false
 	}
-	return owner{NamespacedName: types.NamespacedName{Namespace: object.Namespace, Name: ref.Name}, uid: ref.UID}, true
+	has := owner{bookKey: bookKey{NamespacedName: types.NamespacedName{Namespace: object.Namespace, Name: ref.Name}}, uid: ref.UID}
+	for _, subject := range subjects() {
+		if object.Name == subject.ObjectName(ref.Name) {
+			has.subject = subject
+		}
+	}
+	return has, true
 }
 
 // save writes a ledger over just what was read, if it is another one. One without
@@ -144,7 +155,7 @@ func (s *store) target() *corev1.ConfigMap {
 	ref := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace:       s.owner.Namespace,
-		Name:            ObjectName(s.owner.Name),
+		Name:            s.owner.objectName(),
 		Labels:          map[string]string{managedByLabel: v1alpha1.FieldManager, componentLabel: component},
 		OwnerReferences: []metav1.OwnerReference{*ref},
 	}}
@@ -164,5 +175,5 @@ func (s *store) refused(what string, err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && s.object != nil {
 		err = fmt.Errorf("%w: %w", errOvertaken, err)
 	}
-	return fmt.Errorf("%s the queue of commit statuses in ConfigMap %s/%s: %w", what, s.owner.Namespace, ObjectName(s.owner.Name), err)
+	return fmt.Errorf("%s the queue of commit statuses in ConfigMap %s/%s: %w", what, s.owner.Namespace, s.owner.objectName(), err)
 }

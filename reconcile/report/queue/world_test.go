@@ -184,7 +184,7 @@ func (w *world) deliver() {
 
 // stored is the ledger as the cluster has it.
 func (w *world) stored() (Ledger, bool) {
-	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync)}
+	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync, Whole)}
 	l, found, err := s.load(context.Background()) //nolint:forbidigo // a test without a T
 	if err != nil {
 		w.t.Fatal(err)

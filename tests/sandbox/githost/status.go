@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,4 +38,21 @@ func (h *Host) Statuses(ctx context.Context, owner, name, sha string) ([]Status,
 		}
 		all = append(all, found...)
 	}
+}
+
+// On are those of some statuses whose context, plumbline/<cluster>/<name>, has a subject behind it,
+// such as "applied"; with an empty one those that have none.
+func On(subject string, statuses []Status) []Status {
+	const parts = 4
+	var found []Status
+	for _, status := range statuses {
+		of := ""
+		if words := strings.SplitN(status.Context, "/", parts); len(words) == parts {
+			of = words[parts-1]
+		}
+		if of == subject {
+			found = append(found, status)
+		}
+	}
+	return found
 }

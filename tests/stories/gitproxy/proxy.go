@@ -17,6 +17,8 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 )
 
 // Proxy is a way to the Git host. Close ends it.
@@ -95,7 +97,7 @@ func (p *Proxy) Answer(code int) {
 	p.changed = make(chan struct{})
 }
 
-// Posted are the states that the Git host has taken for a commit, each time it
+// Posted are the states that the Git host has taken for a commit as a whole, each time it
 // did, in order.
 func (p *Proxy) Posted(commit string) []string {
 	p.mu.Lock()
@@ -115,7 +117,8 @@ func (p *Proxy) note(res *http.Response) error {
 	}
 	res.Body = io.NopCloser(bytes.NewReader(data))
 	var posted struct {
-		State string `json:"status"`
+		State   string `json:"status"`
+		Context string `json:"context"`
 	}
 	if err := json.Unmarshal(data, &posted); err != nil {
 		return fmt.Errorf("read the Git host's answer: %w", err)
@@ -123,6 +126,8 @@ func (p *Proxy) note(res *http.Response) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	commit := path.Base(res.Request.URL.Path)
-	p.posted[commit] = append(p.posted[commit], posted.State)
+	if len(githost.On("", []githost.Status{{Context: posted.Context}})) > 0 {
+		p.posted[commit] = append(p.posted[commit], posted.State)
+	}
 	return nil
 }

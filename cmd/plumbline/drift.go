@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drift NODESYNC",
+		Short: "List what differs from Git by no commit, and nodes that are outdated",
+		Long: `List the NodePools and EC2NodeClasses that another client has changed or deleted:
+which fields, from Git's value to the one found, by which field managers, and whether
+that was corrected, which is listed for a day. Below it stand the nodes that Karpenter
+has found outdated, with its reason: those that it is going to replace.
+
+Exit codes: 0 no drift, 1 error, 2 something differs from Git, or a node is outdated.`,
+		Example:           "  plumbline drift prod-eu\n  plumbline drift prod-eu -o markdown",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
+	}
+	output := addOutput(cmd, formatMarkdown)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, sync, err := nodeSyncOf(cmd.Context(), kubeconfig, args[0])
+		if err != nil {
+			return err
+		}
+		report, err := driftOf(cmd.Context(), c, sync)
+		if err != nil {
+			return err
+		}
+		err = output.write(cmd.OutOrStdout(), report, func(out io.Writer) error {
+			report.print(out, *output == formatMarkdown)
+			return nil
+		})
+		if err == nil && report.drifts() {
+			return &exitError{code: exitChanges}
+		}
+		return err
+	}
+	return cmd
+}
+
+// driftReport is what differs from Git by no commit, and the nodes that are outdated.
+type driftReport struct {
+	Name      string                   `json:"name"`
+	Namespace string                   `json:"namespace"`
+	Revision  string                   `json:"revision"`
+	Objects   []v1alpha1.DriftedObject `json:"objects"`
+	Nodes     []driftedNode            `json:"nodes"`
+}
+
+// driftedNode is a node that Karpenter has found outdated.
+type driftedNode struct {
+	NodeClaim string      `json:"nodeClaim"`
+	Node      string      `json:"node,omitempty"`
+	Pool      string      `json:"pool"`
+	Reason    string      `json:"reason"`
+	Since     metav1.Time `json:"since"`
+	Draining  bool        `json:"draining,omitempty"`
+}
+
+// driftOf reads what a NodeSync's daemon has found, and which nodes of its pools are outdated.
+func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (driftReport, error) {
+	report := driftReport{
+		Name: sync.Name, Namespace: sync.Namespace, Revision: sync.Status.LastAppliedRevision,
+		Objects: append([]v1alpha1.DriftedObject{}, sync.Status.Drift...), Nodes: []driftedNode{},
+	}
+	pools, err := poolsOf(ctx, c, sync)
+	if err != nil {
+		return report, err
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
+		return report, explain(err, "list NodeClaims")
+	}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		pool := claim.Labels[karpv1.NodePoolLabelKey]
+		drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
+		if drifted.IsTrue() && slices.ContainsFunc(pools, func(p poolReport) bool { return p.Name == pool }) {
+			report.Nodes = append(report.Nodes, driftedNode{
+				NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: pool, Reason: drifted.Reason,
+				Since: drifted.LastTransitionTime, Draining: claim.DeletionTimestamp != nil,
+			})
+		}
+	}
+	slices.SortFunc(report.Nodes, func(a, b driftedNode) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.NodeClaim, b.NodeClaim))
+	})
+	return report, nil
+}
+
+// drifts says that something differs now.
+func (r driftReport) drifts() bool {
+	return len(r.Nodes) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
+}
+
+// print shows the report to people.
+func (r driftReport) print(out io.Writer, markdown bool) {
+	if len(r.Objects) == 0 && len(r.Nodes) == 0 {
+		fmt.Fprintf(out, "no drift: the definitions of nodesync/%s are as Git says, and no node is outdated\n", r.Name)
+		return
+	}
+	show := table.Writer.Render
+	if markdown {
+		show = table.Writer.RenderMarkdown
+	}
+	if len(r.Objects) > 0 {
+		t := newFittedTable(out, "OBJECT", "STATE", "SINCE", "BY", "GIT → CLUSTER")
+		for _, o := range r.Objects {
+			state := "differs"
+			if o.CorrectedAt != nil {
+				state = "corrected"
+			}
+			t.AppendRow(table.Row{o.Kind + "/" + o.Name, state, age(o.Since), cmp.Or(strings.Join(o.By, ", "), "unknown"), oneLine(o.Message)})
+		}
+		show(t)
+	}
+	if len(r.Nodes) > 0 {
+		if len(r.Objects) > 0 {
+			fmt.Fprintln(out)
+		}
+		t := newTable(out, "NODE", "NODECLAIM", "POOL", "REASON", "SINCE", "STATE")
+		for _, n := range r.Nodes {
+			state := "waits to be replaced"
+			if n.Draining {
+				state = "draining"
+			}
+			t.AppendRow(table.Row{orNone(n.Node), n.NodeClaim, n.Pool, n.Reason, age(n.Since), state})
+		}
+		show(t)
+	}
+}

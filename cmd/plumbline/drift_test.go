@@ -1,0 +1,40 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// TestDrift lists objects that another client has changed, and nodes that Karpenter has found
+// outdated, of this NodeSync's pools only.
+func TestDrift(t *testing.T) {
+	sync := verdicts()["in-sync"]
+	s, kubeconfig := serve(t, sync)
+	if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "no drift: the definitions of nodesync/prod are as Git says, and no node is outdated\n" {
+		t.Errorf("none: code %d, %q, %q", got.code, got.out, got.err)
+	}
+	at := metav1.NewTime(midday.Add(-time.Hour))
+	corrected := metav1.NewTime(midday.Time)
+	sync.Status.Drift = []v1alpha1.DriftedObject{
+		{Kind: "NodePool", Name: "pool-00", Message: "spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Since: at},
+		{Kind: "EC2NodeClass", Name: "default", Message: "deleted", Since: at, CorrectedAt: &corrected},
+	}
+	s, kubeconfig = serve(t, sync)
+	pools(s, 2, 2)
+	drifted := []any{map[string]any{"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": midday}}
+	for _, name := range []string{"pool-00-0", "pool-01-0"} {
+		s.objects["/apis/karpenter.sh/v1/nodeclaims/"+name].(map[string]any)["status"] = map[string]any{"nodeName": "ip-1", "conditions": drifted}
+	}
+	delete(s.objects["/apis/karpenter.sh/v1/nodepools/pool-01"].(map[string]any)["metadata"].(map[string]any), "labels")
+	for _, format := range []string{"table", "json", "markdown"} {
+		got := plumbline(t, "drift", "nodesync/prod", "-o", format, "--kubeconfig", kubeconfig)
+		if got.code != exitChanges || got.err != "" {
+			t.Errorf("%s: code %d, %q", format, got.code, got.err)
+		}
+		golden(t, "drift."+format, got.out)
+	}
+}

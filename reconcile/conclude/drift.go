@@ -1,0 +1,175 @@
+package conclude
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+const (
+	// maxDrift is how many objects status.drift names, the newest.
+	maxDrift = 20
+	// driftLasts is for how long it names one that was corrected.
+	driftLasts = 24 * time.Hour
+)
+
+// Drift is an object that another client has changed or deleted.
+type Drift struct {
+	Ref render.Ref `redact:"-"`
+	// What says which fields, from what to what.
+	What string
+	// By are the field managers that own them, as far as they can be told.
+	By []string `redact:"-"`
+	// Corrected says that this pass has put it right.
+	Corrected bool
+}
+
+// DriftsOf are those of a Plan, by what was written of it; not nil.
+func DriftsOf(p *plan.Plan, written []apply.Written) []Drift {
+	corrected := map[render.Ref]bool{}
+	for _, w := range written {
+		corrected[w.Ref] = true
+	}
+	found := []Drift{}
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if !c.Drift || c.Action == plan.Wait || c.Reason == plan.ReasonOwnership {
+			continue
+		}
+		found = append(found, Drift{Ref: c.Ref, What: driftWords(c), By: c.Editors, Corrected: corrected[c.Ref]})
+	}
+	return found
+}
+
+// driftWords say what another client has changed: from Git's value to that of the cluster.
+func driftWords(c *plan.Change) string {
+	if c.Live == nil {
+		return "deleted"
+	}
+	fields := make([]string, 0, len(c.Fields))
+	for _, f := range c.Fields {
+		fields = append(fields, fmt.Sprintf("%s: %s → %s", f.Path, orAbsent(f.To), orAbsent(f.From)))
+	}
+	return finding.Few(fields, "; ")
+}
+
+func orAbsent(value string) string {
+	if value == "" {
+		return "absent"
+	}
+	return finding.Bounded(value, maxDriftValue)
+}
+
+// maxDriftValue is how much of a value is shown.
+const maxDriftValue = 80
+
+// open are the drifts that stand.
+func (s *Step) open() []Drift {
+	return slices.DeleteFunc(slices.Clone(s.Drifts), func(d Drift) bool { return d.Corrected })
+}
+
+func (s *Step) openNames() string {
+	var refs []render.Ref
+	for _, d := range s.open() {
+		refs = append(refs, d.Ref)
+	}
+	return finding.SomeOf(refs)
+}
+
+// noteDrift keeps in the status what differs from Git by no commit, and what was corrected of late.
+func (s *Step) noteDrift() {
+	if s.Drifts == nil {
+		return
+	}
+	now := s.timestamp()
+	var list []v1alpha1.DriftedObject
+	for _, d := range s.Drifts {
+		o := v1alpha1.DriftedObject{Kind: d.Ref.Kind, Name: d.Ref.Name, Message: finding.Bounded(d.What, maxRemovalMessage), By: d.By, Since: now}
+		if before := s.drifted(o); before != nil && before.CorrectedAt == nil {
+			o.Since = before.Since
+		}
+		if d.Corrected {
+			o.CorrectedAt = &now
+		}
+		list = append(list, o)
+	}
+	for _, before := range s.Before.Status.Drift {
+		again := slices.ContainsFunc(list, func(o v1alpha1.DriftedObject) bool { return o.Kind == before.Kind && o.Name == before.Name })
+		if again {
+			continue
+		}
+		if before.CorrectedAt == nil { // another client has put it right, or Git says so now
+			before.CorrectedAt = &now
+		}
+		if s.Began.Sub(before.CorrectedAt.Time) < driftLasts {
+			list = append(list, before)
+		}
+	}
+	s.Sync.Status.Drift = list[:min(len(list), maxDrift)]
+}
+
+// drifted is what the status said of an object before.
+func (s *Step) drifted(o v1alpha1.DriftedObject) *v1alpha1.DriftedObject {
+	for i := range s.Before.Status.Drift {
+		if before := &s.Before.Status.Drift[i]; before.Kind == o.Kind && before.Name == o.Name {
+			return before
+		}
+	}
+	return nil
+}
+
+// sayDrift has the commit told what differs from it by no commit: objects, and nodes.
+func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
+	if s.Drifts == nil {
+		return u, false
+	}
+	u.Subject, u.State, u.Description = queue.Drift, report.Success, "no drift: the cluster is as Git says"
+	var open, corrected []string
+	for _, o := range s.Sync.Status.Drift {
+		words := fmt.Sprintf("%s/%s %s", o.Kind, o.Name, o.Message)
+		if len(o.By) > 0 {
+			words += " by " + strings.Join(o.By, ", ")
+		}
+		if o.CorrectedAt == nil {
+			open = append(open, words)
+		} else {
+			corrected = append(corrected, words)
+		}
+	}
+	r := s.Sync.Status.Rollout
+	switch {
+	case len(open) > 0:
+		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", objects(len(open), "differ", "differs"), finding.Few(open, "; "))
+	case r != nil && r.Revision == "":
+		u.State, u.Description = report.Failure, "nodes drift: "+nodes.RolloutWords(*r)
+	case len(corrected) > 0:
+		u.Description = "no drift; corrected: " + finding.Few(corrected, "; ")
+	}
+	return u, true
+}
+
+func objects(n int, many, one string) string {
+	if n == 1 {
+		return "1 object " + one
+	}
+	return fmt.Sprintf("%d objects %s", n, many)
+}
+
+// sayApplied has the commit told whether all of it is applied, whatever its nodes do.
+func (s *Step) sayApplied(u queue.Update) (queue.Update, bool) {
+	u.Subject = queue.Applied
+	if render.CommitOf(s.Sync.Status.LastAppliedRevision) == s.Commit && s.Unwritten == nil && len(s.Held) == 0 {
+		u.State, u.Description = report.Success, "applied"
+	}
+	return u, u.State != report.Success || u.Description == "applied"
+}

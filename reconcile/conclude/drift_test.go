@@ -1,0 +1,118 @@
+package conclude
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+var general = render.Ref{Kind: render.NodePool, Name: "general"}
+
+// TestDriftsOf: what another client has changed, and whether this pass has put it right.
+func TestDriftsOf(t *testing.T) {
+	edited := plan.Change{Ref: general, Drift: true, Live: &unstructured.Unstructured{}, Editors: []string{"kubectl-edit"}, Fields: []plan.Field{{Path: "spec.weight", From: "7"}, {Path: "spec.limits.cpu", From: "200", To: "100"}}}
+	with := func(c plan.Change, action plan.Action) plan.Change { c.Action = action; return c }
+	for name, c := range map[string]struct {
+		change  plan.Change
+		written bool
+		want    []Drift
+	}{
+		"corrected":              {with(edited, plan.Update), true, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Corrected: true}}},
+		"reported":               {with(edited, plan.Drifted), false, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}}}},
+		"deleted":                {plan.Change{Ref: general, Drift: true, Action: plan.Create}, true, []Drift{{Ref: general, What: "deleted", Corrected: true}}},
+		"of Git":                 {plan.Change{Ref: general, Action: plan.Update, Live: &unstructured.Unstructured{}}, true, []Drift{}},
+		"only the fields' owner": {plan.Change{Ref: general, Drift: true, Action: plan.Update, Reason: plan.ReasonOwnership, Live: &unstructured.Unstructured{}}, true, []Drift{}},
+	} {
+		var written []apply.Written
+		if c.written {
+			written = []apply.Written{{Ref: general}}
+		}
+		if diff := cmp.Diff(c.want, DriftsOf(&plan.Plan{Changes: []plan.Change{c.change}}, written)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestDriftIsKeptForADay: what differs stays from pass to pass with its first time; what was put
+// right is named for a day.
+func TestDriftIsKeptForADay(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	pass := func(at int64, drifts ...Drift) (list string) {
+		before := sync.DeepCopy()
+		s := &Step{Sync: sync, Before: before, Began: time.Unix(at, 0), Found: Found{Drifts: append([]Drift{}, drifts...)}}
+		s.noteDrift()
+		for _, o := range sync.Status.Drift {
+			list += fmt.Sprintf("%s %s since %d", o.Name, o.Message, o.Since.Unix())
+			if o.CorrectedAt != nil {
+				list += fmt.Sprintf(" corrected %d", o.CorrectedAt.Unix())
+			}
+			list += ";"
+		}
+		update, _ := s.sayDrift(queue.Update{})
+		return list + " " + string(update.State) + ": " + update.Description
+	}
+	const day = 24 * 60 * 60
+	open := Drift{Ref: general, What: "spec.weight: 1 → 7", By: []string{"kubectl-edit"}}
+	corrected := open
+	corrected.Corrected = true
+	for _, step := range []struct{ got, want string }{
+		{pass(1), " success: no drift: the cluster is as Git says"},
+		{pass(2, open), "general spec.weight: 1 → 7 since 2; failure: 1 object differs: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(3, open), "general spec.weight: 1 → 7 since 2; failure: 1 object differs: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(4, corrected), "general spec.weight: 1 → 7 since 2 corrected 4; success: no drift; corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(5), "general spec.weight: 1 → 7 since 2 corrected 4; success: no drift; corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(9, open), "general spec.weight: 1 → 7 since 9; failure: 1 object differs: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(10), "general spec.weight: 1 → 7 since 9 corrected 10; success: no drift; corrected: NodePool/general spec.weight: 1 → 7 by kubectl-edit"},
+		{pass(10 + day), " success: no drift: the cluster is as Git says"},
+	} {
+		if diff := cmp.Diff(step.want, step.got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestNodesThatDriftByNoCommitAreDrift, and those of a commit's rollout are not.
+func TestNodesThatDriftByNoCommitAreDrift(t *testing.T) {
+	for revision, want := range map[string]report.State{"": report.Failure, "main@sha1:a": report.Success} {
+		sync := &v1alpha1.NodeSync{}
+		sync.Status.Rollout = &v1alpha1.Rollout{Revision: revision, Nodes: 1, Outdated: 1, Since: metav1.Now()}
+		s := &Step{Sync: sync, Before: sync, Found: Found{Drifts: []Drift{}}}
+		if update, said := s.sayDrift(queue.Update{}); !said || update.State != want || update.Subject != queue.Drift {
+			t.Errorf("%q: %+v", revision, update)
+		}
+	}
+}
+
+// TestAppliedIsSaidOfWhatIsApplied, whatever the nodes do.
+func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
+	for name, c := range map[string]struct {
+		applied string
+		held    []Held
+		state   report.State
+		want    report.State
+	}{
+		"nodes are replaced":    {"main@sha1:a", nil, report.Pending, report.Success},
+		"all is done":           {"main@sha1:a", nil, report.Success, report.Success},
+		"another was applied":   {"main@sha1:b", nil, report.Pending, report.Pending},
+		"a part of it is held":  {"main@sha1:a", []Held{{}}, report.Failure, report.Failure},
+		"refused, before apply": {"main@sha1:b", nil, report.Failure, report.Failure},
+	} {
+		sync := &v1alpha1.NodeSync{}
+		sync.Status.LastAppliedRevision = c.applied
+		s := &Step{Sync: sync, Before: sync, Found: Found{Commit: "a", Held: c.held}}
+		if update, said := s.sayApplied(queue.Update{State: c.state}); !said || update.State != c.want || update.Subject != queue.Applied {
+			t.Errorf("%s: %t %+v", name, said, update)
+		}
+	}
+}
