@@ -68,6 +68,7 @@ func TestHelp(t *testing.T) {
 		"plumbline get":        {"List NodeSyncs", "--all-namespaces", "-A", "--watch", "jsonpath"},
 		"plumbline status":     {"stages", "removals", "--watch", "Exit codes"},
 		"plumbline tree":       {"NodeClaims", "its Node,"},
+		"plumbline drift":      {"another client", "corrected", "has found outdated", "markdown", "Exit codes"},
 		"plumbline events":     {"has reported", "repaired"},
 		"plumbline logs":       {"daemon", "--follow", "--since"},
 		"plumbline reconcile":  {"now", "--wait", "never stops the daemon"},

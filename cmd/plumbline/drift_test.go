@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -30,11 +31,16 @@ func TestDrift(t *testing.T) {
 		s.objects["/apis/karpenter.sh/v1/nodeclaims/"+name].(map[string]any)["status"] = map[string]any{"nodeName": "ip-1", "conditions": drifted}
 	}
 	delete(s.objects["/apis/karpenter.sh/v1/nodepools/pool-01"].(map[string]any)["metadata"].(map[string]any), "labels")
-	for _, format := range []string{"table", "json", "markdown"} {
+	for _, format := range []string{"table", "markdown"} {
 		got := plumbline(t, "drift", "nodesync/prod", "-o", format, "--kubeconfig", kubeconfig)
 		if got.code != exitChanges || got.err != "" {
 			t.Errorf("%s: code %d, %q", format, got.code, got.err)
 		}
 		golden(t, "drift."+format, got.out)
+	}
+	got := plumbline(t, "drift", "prod", "-o", "json", "--kubeconfig", kubeconfig)
+	var report driftReport
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitChanges || len(report.Objects) != 2 || len(report.Nodes) != 1 || report.Nodes[0].Reason != "AMIDrift" {
+		t.Errorf("code %d, %v: %s", got.code, err, got.out)
 	}
 }

@@ -161,6 +161,7 @@ func elsewhere() map[string]string {
 		"desired.FixedError":       "configure classifies it where it is made",
 		"fault.Error":              "is classified",
 		"document.Error":           "render makes a render.Error of it",
+		"document.Repeated":        "render makes render.Errors of it",
 		"weigh.Error":              "who reads what was weighed makes an error of its own of it",
 		"kustomize.RefusedError":   "render makes render.Errors of it",
 		"kustomize.Refusal":        "render makes render.Errors of it",
