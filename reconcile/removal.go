@@ -60,7 +60,7 @@ func (p *pass) removalStep() *removal.Step {
 		Sync: p.sync, Before: p.before, View: p.view, Memory: &p.memory.removal, Now: p.now,
 		Set: p.want.Set, Live: p.live, Served: p.live.Served, Plan: p.plan.Plan,
 		Revision: p.revision(), Applied: p.Unwritten == nil && p.sync.Status.LastAppliedRevision == p.revision(),
-		Written: removal.Writes(p.did.Written), Ready: p.stages.ready,
+		Written: p.did.Writes(), Ready: p.stages.ready,
 		Controller: p.stages.Controller, Alive: p.stages.Alive,
 		Cluster: cluster, Region: region, Account: p.account,
 		GoesTo: planning.GoesTo, Left: planning.Left, Withheld: p.plan.Withheld, ReadSince: p.fetchStep().ReadSince,

@@ -143,6 +143,15 @@ func (d *Work) Refs() map[render.Ref]bool {
 	return refs
 }
 
+// Writes are they, as a removal asks about them.
+func (d *Work) Writes() []plan.Write {
+	writes := make([]plan.Write, 0, len(d.Written))
+	for _, w := range d.Written {
+		writes = append(writes, plan.Write{Ref: w.Ref, New: w.Action == plan.Create, CreatedAt: w.Object.GetCreationTimestamp()})
+	}
+	return writes
+}
+
 // Tools are what a conclusion speaks to.
 type Tools struct {
 	// Client writes the NodeSync.

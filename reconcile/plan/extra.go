@@ -25,11 +25,15 @@ func (e Extra) String() string { return e.Ref.String() + ": " + someOf(e.Fields)
 type extraField struct {
 	path     []string
 	managers []string
+	// unknown says that the object's managedFields are empty.
+	unknown bool
 }
 
 func (f extraField) String() string {
 	by := "a webhook or policy"
-	if len(f.managers) > 0 {
+	if f.unknown {
+		by = "unknown: its managedFields are empty"
+	} else if len(f.managers) > 0 {
 		managers := slices.Sorted(slices.Values(f.managers))
 		by = strings.Join(slices.Compact(managers), ", ")
 	}

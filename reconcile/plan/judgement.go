@@ -142,8 +142,5 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 		j.change = append(j.change, d)
 		return
 	}
-	if len(entries) == 0 {
-		others = []string{"unknown: its managedFields are empty"}
-	}
-	j.extra = append(j.extra, extraField{path: d.path, managers: others})
+	j.extra = append(j.extra, extraField{path: d.path, managers: others, unknown: len(entries) == 0})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -149,3 +150,11 @@ func (l Live) removal(uid types.UID) (v1alpha1.Removal, bool) {
 }
 
 func refOf(r v1alpha1.Removal) render.Ref { return render.Ref{Kind: r.Kind, Name: r.Name} }
+
+// Write is an object that a pass has written.
+type Write struct {
+	Ref render.Ref
+	// New says that it was created, and CreatedAt when.
+	New       bool
+	CreatedAt metav1.Time
+}

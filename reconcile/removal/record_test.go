@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // TestWhatIsMadeWhileARemovalStandsIsNewToIt: by whichever clock. A removal that
@@ -26,7 +27,7 @@ func TestWhatIsMadeWhileARemovalStandsIsNewToIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newBed(t).step()
 			s.Sync.Status.Removals = []v1alpha1.Removal{{RecordedAt: metav1.NewTime(made.Add(c.recorded))}}
-			s.Written = []Write{{New: c.isNew, CreatedAt: made}}
+			s.Written = []plan.Write{{New: c.isNew, CreatedAt: made}}
 			s.predate()
 			if got := s.Sync.Status.Removals[0].RecordedAt.Sub(made.Time); got != c.want {
 				t.Errorf("recorded %s after it was made, want %s", got, c.want)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
@@ -68,7 +67,7 @@ type Step struct {
 	// the cluster, Written are those of this pass, and Ready how far each definition is.
 	Revision string
 	Applied  bool
-	Written  []Write
+	Written  []plan.Write
 	Ready    observe.ByRef
 
 	// Controller says how far Karpenter's controller is, and Alive that it has a ready
@@ -89,23 +88,6 @@ type Step struct {
 	Withheld func(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) *v1alpha1.Withheld
 	// Left plans for a NodeSync that has nothing in Git any more.
 	Left func(ctx context.Context, live plan.Live) (*plan.Plan, error)
-}
-
-// Write is an object that this pass has written.
-type Write struct {
-	Ref render.Ref
-	// New says that it was created, and CreatedAt when.
-	New       bool
-	CreatedAt metav1.Time
-}
-
-// Writes are those of what was applied.
-func Writes(written []apply.Written) []Write {
-	writes := make([]Write, 0, len(written))
-	for _, w := range written {
-		writes = append(writes, Write{Ref: w.Ref, New: w.Action == plan.Create, CreatedAt: w.Object.GetCreationTimestamp()})
-	}
-	return writes
 }
 
 // Result is what a Step comes to.
