@@ -14,7 +14,7 @@ import (
 // outdated, of this NodeSync's pools only.
 func TestDrift(t *testing.T) {
 	sync := verdicts()["in-sync"]
-	s, kubeconfig := serve(t, sync)
+	_, kubeconfig := serve(t, sync)
 	if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "no drift: the definitions of nodesync/prod are as Git says, and no node is outdated\n" {
 		t.Errorf("none: code %d, %q, %q", got.code, got.out, got.err)
 	}
@@ -24,7 +24,7 @@ func TestDrift(t *testing.T) {
 		{Kind: "NodePool", Name: "pool-00", Message: "spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Since: at},
 		{Kind: "EC2NodeClass", Name: "default", Message: "deleted", Since: at, CorrectedAt: &corrected},
 	}
-	s, kubeconfig = serve(t, sync)
+	s, kubeconfig := serve(t, sync)
 	pools(s, 2, 2)
 	drifted := []any{map[string]any{"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": midday}}
 	for _, name := range []string{"pool-00-0", "pool-01-0"} {

@@ -147,6 +147,8 @@ type planReport struct {
 	Offline  bool            `json:"offline,omitempty"`
 	Changes  []changeReport  `json:"changes"`
 	Removals []removalReport `json:"removals"`
+	// Pace is how fast Karpenter may replace the nodes that the changes outdate, by NodePool.
+	Pace []paceReport `json:"pace,omitempty"`
 	// Upgrade is what a change of Karpenter's version does to nodes.
 	Upgrade *upgradeForecast `json:"upgrade,omitempty"`
 	// Adoption is what other tools have installed of Karpenter, and what comes of it.
@@ -205,6 +207,7 @@ func newPlanReport(p *planned) planReport {
 			r.Held++
 		}
 	}
+	r.Pace = p.paces()
 	for _, c := range p.Removals {
 		r.Removals = append(r.Removals, removalReport{Object: c.Ref.String(), Nodes: c.Nodes, NodeClaims: p.claimsOf(c.Ref), Held: c.Held, Message: c.Message})
 		if c.Held {

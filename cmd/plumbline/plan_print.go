@@ -30,6 +30,12 @@ func (r planReport) print(out io.Writer) error {
 		before = "\n"
 	}
 	r.printFields(out, paint)
+	for i, pace := range r.Pace {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintln(out, redact.Visible(pace.words))
+	}
 	for _, warning := range r.Warnings {
 		fmt.Fprintln(out, "warning: "+redact.Visible(warning))
 	}
@@ -53,6 +59,9 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	if t := r.table(out, plain, code); t.Length() > 0 {
 		t.RenderMarkdown()
 		fmt.Fprintln(out)
+	}
+	for _, pace := range r.Pace {
+		fmt.Fprintf(out, "- %s\n", code(pace.words))
 	}
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(out, "- warning: %s\n", code(warning))

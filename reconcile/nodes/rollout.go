@@ -72,17 +72,10 @@ type Seen struct {
 
 // Roll takes a rollout on by what is seen; nil where each node matches.
 func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
-	next := before.DeepCopy()
-	now := metav1.NewTime(seen.Now).Rfc3339Copy()
-	if seen.Changes.Any() && seen.Changes.Committed && (next == nil || next.Revision != seen.Revision) {
-		next = &v1alpha1.Rollout{Revision: seen.Revision, Since: now, LastProgress: now}
-	}
 	outdated, draining, reasons := seen.count()
+	next := begun(before, seen, outdated)
 	if next == nil {
-		if outdated == 0 {
-			return nil
-		}
-		next = &v1alpha1.Rollout{Since: now, LastProgress: now}
+		return nil
 	}
 	if next.Revision != "" && (seen.Changes.UpTo || seen.Unsure && next.SettlesAt == nil) {
 		until := metav1.NewTime(seen.Now.Add(Settles)).Rfc3339Copy()
@@ -92,10 +85,25 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 		return nil
 	}
 	if next.Outdated != outdated || next.Draining != draining {
-		next.LastProgress = now
+		next.LastProgress = metav1.NewTime(seen.Now).Rfc3339Copy()
 	}
 	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
 	return next
+}
+
+// begun is the rollout that goes on, or that begins: with a commit that outdates nodes, or with
+// nodes that are outdated by none. It is nil where there is none.
+func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollout {
+	now := metav1.NewTime(seen.Now).Rfc3339Copy()
+	switch {
+	case seen.Changes.Any() && seen.Changes.Committed && (before == nil || before.Revision != seen.Revision):
+		return &v1alpha1.Rollout{Revision: seen.Revision, Since: now, LastProgress: now}
+	case before != nil:
+		return before.DeepCopy()
+	case outdated > 0:
+		return &v1alpha1.Rollout{Since: now, LastProgress: now}
+	}
+	return nil
 }
 
 // count sums up the nodes that do not match, those of them that drain, and why.

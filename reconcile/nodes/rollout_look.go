@@ -111,7 +111,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, outdated []pl
 	}
 	if len(staying) == 0 {
 		if of.Outdated == 0 && of.SettlesAt != nil {
-			return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", clockTime(of.SettlesAt.Time, r.Now))
+			return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
 		}
 		return ""
 	}
@@ -123,8 +123,11 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, outdated []pl
 			return fmt.Sprintf("no replacement comes in NodePool/%s: %s", l.Pool, l.Why)
 		}
 	}
-	if of.Draining > 0 || r.Now.Before(of.LastProgress.Add(quiet)) {
-		r.WakeBy(of.LastProgress.Add(quiet))
+	if of.Draining > 0 {
+		return "" // a watch wakes us
+	}
+	if asks := of.LastProgress.Add(quiet); r.Now.Before(asks) {
+		r.WakeBy(asks)
 		r.Memory.blocked = ""
 		return ""
 	}
@@ -161,7 +164,7 @@ func (r *Rollouts) closed(staying map[string]int) string {
 		case allowed.At.IsZero():
 			words = append(words, fmt.Sprintf("the disruption budgets of NodePool/%s allow none", pool.Name))
 		default:
-			words = append(words, fmt.Sprintf("the disruption budgets of NodePool/%s allow none until %s", pool.Name, clockTime(allowed.At, r.Now)))
+			words = append(words, fmt.Sprintf("the disruption budgets of NodePool/%s allow none until %s", pool.Name, plan.ClockTime(allowed.At, r.Now)))
 			r.WakeBy(allowed.At)
 		}
 	}

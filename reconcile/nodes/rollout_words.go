@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -51,25 +53,16 @@ func started(r v1alpha1.Rollout) string {
 	case r.Nodes == 0:
 		return render.ShortRevision(r.Revision) + " may outdate nodes: Karpenter asks AWS which"
 	case r.Revision == "":
-		return fmt.Sprintf("%d nodes are outdated, and no commit has changed them%s: Karpenter replaces them at the pace of their disruption budgets", r.Nodes, causes(r))
+		return fmt.Sprintf("outdated by no commit: %s (%s); Karpenter replaces them at the pace of their disruption budgets", english.Plural(int(r.Nodes), "node", ""), strings.Join(r.Reasons, ", "))
 	}
-	return fmt.Sprintf("%s outdates %d nodes: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), r.Nodes)
+	return fmt.Sprintf("%s outdates %s: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), english.Plural(int(r.Nodes), "node", ""))
 }
 
 // finished is the event on a rollout that has ended.
 func finished(r v1alpha1.Rollout, now time.Time) string {
 	of := "no node was outdated"
 	if r.Nodes > 0 {
-		of = fmt.Sprintf("each of %d nodes matches or is gone", r.Nodes)
+		of = fmt.Sprintf("each of %s matches or is gone", english.Plural(int(r.Nodes), "node", ""))
 	}
 	return fmt.Sprintf("%s, after %s", of, now.Sub(r.Since.Time).Round(time.Second))
-}
-
-// clockTime is a time as people write it, with its day where that is another one.
-func clockTime(t, now time.Time) string {
-	t, now = t.UTC(), now.UTC()
-	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
-		return t.Format("15:04 UTC")
-	}
-	return t.Format("Mon 2 Jan 15:04 UTC")
 }

@@ -73,3 +73,12 @@ func turns(pool *karpv1.NodePool, now time.Time) []time.Time {
 	slices.SortFunc(found, time.Time.Compare)
 	return slices.CompactFunc(found, time.Time.Equal)
 }
+
+// ClockTime is a time as people write it, with its day where that is another one than now's.
+func ClockTime(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+		return t.Format("15:04 UTC")
+	}
+	return t.Format("Mon 2 Jan 15:04 UTC")
+}

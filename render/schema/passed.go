@@ -89,7 +89,6 @@ func textOf(value any) (text string, found bool) {
 
 // appendText appends a text that no other value has; false once it is too long.
 func appendText(text []byte, value any) (_ []byte, short bool) {
-	short = true
 	switch value := value.(type) {
 	case map[string]any:
 		text = append(text, '{')

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// paceReport is how fast Karpenter may replace the nodes of a NodePool.
+type paceReport struct {
+	Pool string `json:"pool"`
+	// Nodes is how many are outdated, Of how many there are, and AtATime how many of them the
+	// disruption budgets let go at a time; 0 where none may.
+	Nodes   int `json:"nodes"`
+	Of      int `json:"of"`
+	AtATime int `json:"atATime"`
+	// Rounds is the least number of rounds, and From when the first can begin, where that is later.
+	Rounds int        `json:"rounds"`
+	From   *time.Time `json:"from,omitempty"`
+	words  string
+}
+
+// paces are those of a Plan.
+func (p *planned) paces() []paceReport {
+	var found []paceReport
+	now := time.Now()
+	for _, pace := range plan.Paces(p.Changes, p.live, now) {
+		r := paceReport{Pool: pace.Pool, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), words: pace.Words(now)}
+		if !pace.Allowed.At.IsZero() {
+			r.From = &pace.Allowed.At
+		}
+		found = append(found, r)
+	}
+	return found
+}

@@ -1,0 +1,126 @@
+package nodes_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// spoken are Karpenter's events, and how often they were read.
+type spoken struct {
+	client.Reader
+
+	events []corev1.Event
+	err    error
+	asked  int
+}
+
+func (s *spoken) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	s.asked++
+	list.(*corev1.EventList).Items = s.events
+	return s.err
+}
+
+// pool is a NodePool with disruption budgets.
+func pool(name string, budgets ...any) nodes.Pool {
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "karpenter.sh/v1", "kind": render.NodePool,
+		"metadata": map[string]any{"name": name, "uid": name, "resourceVersion": "1"},
+		"spec":     map[string]any{"disruption": map[string]any{"budgets": budgets}},
+	}}
+	return nodes.Pool{Name: name, Live: plan.NewObject(object)}
+}
+
+func drifted(name, of string, deleting bool) plan.NodeClaim {
+	return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: of, Drifted: true, DriftReason: "AMIDrift", Deleting: deleting}
+}
+
+// TestWhatARolloutWaitsFor says it in the order of what is certain: budgets, replacements that do
+// not come, what Karpenter says; and nothing while nodes drain. No look asks for one in the past.
+func TestWhatARolloutWaitsFor(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	open, shut := map[string]any{"nodes": "1"}, map[string]any{"nodes": "0"}
+	window := map[string]any{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}
+	blocked := corev1.Event{Reason: "DisruptionBlocked", Message: "PDB default/web prevents pod evictions"}
+	blocked.LastTimestamp = metav1.NewTime(now)
+	long := now.Add(-time.Hour)
+	for name, c := range map[string]struct {
+		pools      []nodes.Pool
+		claims     []plan.NodeClaim
+		launchless []nodes.Launchless
+		since      time.Time
+		events     spoken
+		want       string
+		asked      int
+	}{
+		"it has just begun":          {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now},
+		"it drains":                  {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "a", true)}, since: long},
+		"budgets":                    {pools: []nodes.Pool{pool("a", shut)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: now, want: "the disruption budgets of NodePool/a allow none"},
+		"a window":                   {pools: []nodes.Pool{pool("a", window)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "the disruption budgets of NodePool/a allow none until 17:00 UTC"},
+		"a window of one of two":     {pools: []nodes.Pool{pool("a", window), pool("b", open)}, claims: []plan.NodeClaim{drifted("1", "a", false), drifted("2", "b", false)}, since: now},
+		"a schedule that is broken":  {pools: []nodes.Pool{pool("a", map[string]any{"nodes": "0", "schedule": "at night", "duration": "8h"})}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, want: "NodePool/a has a disruption budget that cannot be read: Karpenter disrupts no node until it is mended"},
+		"no replacement is launched": {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, launchless: []nodes.Launchless{{Pool: "a", Why: "no capacity"}}, want: "no replacement comes in NodePool/a: no capacity"},
+		"what Karpenter says":        {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{events: []corev1.Event{blocked, {Reason: "Other", Message: "else"}}}, want: "NodeClaim/1: PDB default/web prevents pod evictions", asked: 1},
+		"Karpenter says nothing":     {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, asked: 1},
+		"events cannot be read":      {pools: []nodes.Pool{pool("a", open)}, claims: []plan.NodeClaim{drifted("1", "a", false)}, since: long, events: spoken{err: errors.New("forbidden")}, want: "read why NodeClaim/1 is not replaced: forbidden", asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := &nodes.RolloutMemory{}
+			live := plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: c.claims}
+			before := &v1alpha1.Rollout{Since: metav1.NewTime(c.since), LastProgress: metav1.NewTime(c.since), Nodes: int32(len(c.claims)), Outdated: int32(len(c.claims))}
+			for _, claim := range c.claims {
+				if claim.Deleting {
+					before.Draining++
+				}
+			}
+			for pass := range 2 { // within a minute Karpenter's events are read once
+				r := nodes.Rollouts{Live: live, Pools: c.pools, Events: &c.events, Before: before, Said: before, Launchless: c.launchless, Now: now.Add(time.Duration(pass) * time.Second), Memory: memory}
+				got := r.Look(t.Context())
+				if got == nil || got.Message != c.want {
+					t.Fatalf("pass %d: %+v", pass, got)
+				}
+				if !r.WakeAt.IsZero() && !r.WakeAt.After(r.Now) {
+					t.Errorf("it asks for a look at %s, which is past", r.WakeAt)
+				}
+				if len(r.Notes) > 0 {
+					t.Errorf("events of what was said: %v", r.Notes)
+				}
+			}
+			if c.events.asked != c.asked {
+				t.Errorf("Karpenter's events were read %d times, want %d", c.events.asked, c.asked)
+			}
+		})
+	}
+}
+
+// TestARolloutIsToldOnce: when it begins, and when it has ended.
+func TestARolloutIsToldOnce(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	memory := &nodes.RolloutMemory{}
+	var said *v1alpha1.Rollout
+	var told []string
+	for i, claims := range [][]plan.NodeClaim{nil, {drifted("1", "a", false)}, {drifted("1", "a", true)}, nil, nil} {
+		r := nodes.Rollouts{Live: plan.Live{NodeClaims: claims}, Pools: []nodes.Pool{pool("a")}, Before: said, Said: said, Now: now.Add(time.Duration(i) * time.Second), Memory: memory, Events: &spoken{}}
+		said = r.Look(t.Context())
+		for _, note := range r.Notes {
+			told = append(told, note.Reason+": "+note.Message)
+		}
+	}
+	want := "RollingOut: outdated by no commit: 1 node (AMIDrift); Karpenter replaces them at the pace of their disruption budgets | RolledOut: each of 1 node matches or is gone, after 2s"
+	if got := strings.Join(told, " | "); got != want {
+		t.Errorf("told %s", got)
+	}
+}

@@ -1,0 +1,70 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestPaces: how fast the nodes that a Plan outdates can be replaced, by the budgets as they are
+// after it.
+func TestPaces(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	budget := func(budgets string) string { return "disruption: {consolidateAfter: 0s, budgets: " + budgets + "}" }
+	for name, test := range map[string]struct {
+		before, after []string
+		want          []string
+	}{
+		"none is outdated": {[]string{pool("a", "default")}, []string{pool("a", "default", "weight: 7")}, nil},
+		"by percentage":    {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 2 at a time: 5 rounds at least, each as long as a launch and a drain"}},
+		"at once":          {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "100%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 10 at a time: 1 round at least"}},
+		"none":             {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, and its disruption budgets allow none"}},
+		"in a window": {
+			[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0", schedule: "0 9 * * *", duration: 8h}, {nodes: "3"}]`))},
+			[]string{"NodePool/a: 10 of 10 nodes to replace, none until 17:00 UTC, then up to 3 at a time: 4 rounds at least, each as long as a launch and a drain"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			all := intstr.FromString("100%")
+			c.policy.Guard.MaxDisruptedNodes = &all
+			c.have(t, owner, append(test.before, class("default"))...)
+			c.live.NodeClaims = claims("a", 10)
+			p := c.plan(t, append(test.after, class("default"))...)
+			live := plan.Live{Objects: map[render.Ref]*plan.Object{poolRef("a"): plan.NewObject(c.Object(poolRef("a")))}, NodeClaims: c.live.NodeClaims}
+			var got []string
+			for _, pace := range plan.Paces(p.Changes, live, now) {
+				got = append(got, pace.Words(now))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPacesOfAClass has a line for each pool whose nodes a class outdates.
+func TestPacesOfAClass(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+	c.live.NodeClaims = append(claims("a", 3), claims("b", 2)...)
+	all := intstr.FromString("100%")
+	c.policy.Guard.MaxDisruptedNodes = &all
+	p := c.plan(t, class("default", "userData: hello"), pool("a", "default"), pool("b", "default"))
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: c.live.NodeClaims}
+	for _, name := range []string{"a", "b"} {
+		live.Objects[poolRef(name)] = plan.NewObject(c.Object(poolRef(name)))
+	}
+	var got []int
+	for _, pace := range plan.Paces(p.Changes, live, time.Now()) {
+		got = append(got, pace.Nodes, pace.Rounds())
+	}
+	if diff := cmp.Diff([]int{3, 3, 2, 2}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
