@@ -3,6 +3,7 @@ package soak
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,6 +34,24 @@ func (s *soak) drifting(ctx context.Context) error {
 	}
 	return nil
 }
+
+// replaced says that a node is of an earlier form, as drifting does. Where it has been for longer
+// than Karpenter takes to note a hash, and HEAD is a success all the same, that is not true.
+func (s *soak) replaced(ctx context.Context) error {
+	err := s.drifting(ctx)
+	switch {
+	case err == nil:
+		s.driftingSince = time.Time{}
+	case s.driftingSince.IsZero():
+		s.driftingSince = time.Now()
+	case time.Since(s.driftingSince) > hashed && s.reported(ctx) == nil:
+		return fmt.Errorf("%w: HEAD is a success, and for %s %w", errViolation, time.Since(s.driftingSince).Round(time.Second), err)
+	}
+	return err
+}
+
+// hashed is how long Karpenter may take to note the hash of a definition that has changed.
+const hashed = 10 * time.Second
 
 // drifted is the NodeClaim whose hash is another than that of what it is made of.
 func drifted(claims, owners []unstructured.Unstructured, hash string, ownerOf func(unstructured.Unstructured) string) string {

@@ -111,7 +111,7 @@ func (s *soak) restless(ctx context.Context) error {
 	if removals, _, _ := unstructured.NestedSlice(sync.Object, "status", "removals"); len(removals) > 0 {
 		return fmt.Errorf("removals are open: %v", removals)
 	}
-	for _, look := range []func(context.Context) error{s.recorded, s.reported, s.strayed, s.drifting, s.pending} {
+	for _, look := range []func(context.Context) error{s.recorded, s.reported, s.strayed, s.replaced, s.pending} {
 		if err := look(ctx); err != nil {
 			return err
 		}

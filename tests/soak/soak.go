@@ -86,6 +86,8 @@ type soak struct {
 	checks *checker
 	leaks  leaks
 	rests  rests
+	// driftingSince is since when a node is of an earlier form, as seen on the way to a rest.
+	driftingSince time.Time
 }
 
 // Run soaks. Its error says what was found, with all that is needed to look at it.
