@@ -25,7 +25,8 @@ func TestPaces(t *testing.T) {
 		"at once":          {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "100%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 10 at a time: 1 round at least"}},
 		"none":             {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, and its disruption budgets allow none"}},
 		"in a window": {
-			[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0", schedule: "0 9 * * *", duration: 8h}, {nodes: "3"}]`))},
+			[]string{pool("a", "default")},
+			[]string{tainted("a", budget(`[{nodes: "0", schedule: "0 9 * * *", duration: 8h}, {nodes: "3"}]`))},
 			[]string{"NodePool/a: 10 of 10 nodes to replace, none until 17:00 UTC, then up to 3 at a time: 4 rounds at least, each as long as a launch and a drain"},
 		},
 	} {
