@@ -61,8 +61,9 @@ type Reconciler struct {
 	// Values are what definitions in Git share with those in the cache; nil shares
 	// nothing.
 	Values *render.Values
-	// Launches are the pools that get no nodes, as far as NodeClaims tell.
+	// Launches are the pools that get no nodes, as far as NodeClaims tell; Ends hears of those that end.
 	Launches *observe.Launches
+	Ends     observe.Ends
 
 	Source  fetch.Source
 	Charts  desired.Store

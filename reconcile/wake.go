@@ -24,7 +24,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, concurrent int) error {
 
 // wakes finds the NodeSyncs that an event wakes.
 func (r *Reconciler) wakes() watch.Wakes {
-	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Launches, Interests: &r.registry}
+	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Launches, Ends: r.Ends, Interests: &r.registry}
 }
 
 // Wake has the sources of NodeSyncs fetched now, not at their next interval. It

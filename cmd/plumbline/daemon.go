@@ -87,17 +87,14 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}); err != nil {
 		return fmt.Errorf("make the client of a replica that does not lead: %w", err)
 	}
+	if err := addBeside(mgr, reconciler, reports); err != nil {
+		return err
+	}
 	if err := reconciler.SetupWithManager(mgr, o.concurrent); err != nil {
 		return err
 	}
 	if err := addWebhook(ctx, mgr, reconciler, o); err != nil {
 		return err
-	}
-	if err := mgr.Add(newDeliverer(mgr, reconciler, reports)); err != nil {
-		return fmt.Errorf("add what posts commit statuses: %w", err)
-	}
-	if err := mgr.Add(&releaser{}); err != nil {
-		return fmt.Errorf("add what gives memory back: %w", err)
 	}
 	if err := mgr.Start(ctx); err != nil {
 		// Where NodeSyncs themselves are refused, no NodeSync can tell.

@@ -1,14 +1,35 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/plumbline-dev/plumbline/reconcile"
+	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
+
+// addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes, and
+// gives memory back.
+func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) error {
+	ended := recorder.New(recorder.Options{
+		Cached: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Writer: mgr.GetClient(),
+		Namespace: reconciler.Settings.Namespace, Now: reconciler.Settings.Now,
+	})
+	reconciler.Ends = ended
+	for what, runs := range map[string]manager.Runnable{
+		"posts commit statuses": newDeliverer(mgr, reconciler, reports), "records ended nodes": ended, "gives memory back": &releaser{},
+	} {
+		if err := mgr.Add(runs); err != nil {
+			return fmt.Errorf("add what %s: %w", what, err)
+		}
+	}
+	return nil
+}
 
 // newDeliverer posts what the reconciler has said.
 func newDeliverer(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) *queue.Deliverer {

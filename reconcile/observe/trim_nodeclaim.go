@@ -8,13 +8,14 @@ import (
 	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
-// trimNodeClaim keeps what a Plan and a removal ask about. What many NodeClaims
-// have in common is held once.
+// trimNodeClaim keeps what a Plan and a removal ask about, and what says why it ends. What many
+// NodeClaims have in common is held once.
 func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	trimmed := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
@@ -38,6 +39,12 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	if ref := claim.Spec.NodeClassRef; ref != nil {
 		class := unique.Make(*ref).Value()
 		trimmed.Spec.NodeClassRef = &class
+	}
+	if after := claim.Spec.ExpireAfter.Duration; after != nil {
+		trimmed.Spec.ExpireAfter.Duration = ptr.To(*after)
+	}
+	if at, found := claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]; found {
+		trimmed.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: at}
 	}
 	trimmed.Status.NodeName = claim.Status.NodeName
 	trimmed.Status.ProviderID = claim.Status.ProviderID

@@ -28,7 +28,9 @@ type Wakes struct {
 	// Namespace is the daemon's; NodeSyncs are served there only.
 	Namespace string
 	// Launches are the pools that get no nodes, as far as NodeClaims tell.
-	Launches  *observe.Launches
+	Launches *observe.Launches
+	// Ends hears of NodeClaims that end; nil hears nothing.
+	Ends      observe.Ends
 	Interests Interests
 }
 

@@ -194,7 +194,7 @@ func (w *Watches) definitions() []watched {
 		object.SetGroupVersionKind(kind.GVK)
 		all = append(all, watched{object, w.Wakes.OnDefinition, []predicate.Predicate{observe.DefinitionChanged()}})
 	}
-	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{observe.NodeClaimChanged()}})
+	return append(all, watched{&karpv1.NodeClaim{}, w.Wakes.OnNodeClaim, []predicate.Predicate{observe.Tell(w.Wakes.Ends), observe.NodeClaimChanged()}})
 }
 
 // begin begins watches, once.

@@ -1,0 +1,216 @@
+package recorder
+
+import (
+	"slices"
+	"time"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// Cause is why a NodeClaim ended.
+type Cause string
+
+// The causes. Drifted, Empty and Underutilized are Karpenter's own words.
+const (
+	// Drifted: it did not match its NodePool or EC2NodeClass any more.
+	Drifted Cause = "Drifted"
+	// Empty: it had no pods, and was consolidated.
+	Empty Cause = "Empty"
+	// Underutilized: its pods had room elsewhere, or on a cheaper node.
+	Underutilized Cause = "Underutilized"
+	// Expired: it was older than its expireAfter.
+	Expired Cause = "Expired"
+	// Interrupted: AWS had announced that the instance would end, or was unhealthy.
+	Interrupted Cause = "Interrupted"
+	// Unhealthy: Karpenter's node repair.
+	Unhealthy Cause = "Unhealthy"
+	// Removed: plumbline removed its NodePool.
+	Removed Cause = "Removed"
+	// PoolDeleted: another client deleted its NodePool.
+	PoolDeleted Cause = "PoolDeleted"
+	// LaunchFailed: it got no instance.
+	LaunchFailed Cause = "LaunchFailed"
+	// NotRegistered: its instance did not join the cluster in time.
+	NotRegistered Cause = "NotRegistered"
+	// InstanceGone: the instance ended in EC2, and the NodeClaim was deleted after it.
+	InstanceGone Cause = "InstanceGone"
+	// ByHand: another client deleted it; nothing of Karpenter or plumbline says why.
+	ByHand Cause = "ByHand"
+	// Unknown: what was seen does not say.
+	Unknown Cause = "Unknown"
+)
+
+// Facts are what was seen of the end of a NodeClaim.
+type Facts struct {
+	Record
+	// DisruptionReason is the reason of Karpenter's condition of that name, where it is True,
+	// and DriftReason that of the condition Drifted.
+	DisruptionReason, DriftReason string
+	// Launching is the reason of the condition Launched where it is not True.
+	Launching string
+	// ExpireAfter is its own; 0 is never.
+	ExpireAfter time.Duration
+	// Terminate is its annotation karpenter.sh/nodeclaim-termination-timestamp, and Condition the
+	// condition of its Node for which Karpenter repairs nodes.
+	Terminate time.Time
+	Condition string
+	// Draining says that the condition Drained was seen, whatever it said.
+	Draining bool
+	// PoolGone says that its NodePool was gone or being deleted when its deletion began, and
+	// Static that it had replicas.
+	PoolGone, Static bool
+	// Removing is the revision of the removal of its pool, where that was ending NodeClaims.
+	Removing string
+	// Events are the reasons of Karpenter's warnings about it; NoEvents says that they could not be
+	// read.
+	Events   []string
+	NoEvents bool
+	// Missed says that its last changes were not watched.
+	Missed bool
+}
+
+// rule is a row of the table: a cause, and when it applies.
+type rule struct {
+	cause Cause
+	// source is where Karpenter, or plumbline, does so.
+	source string
+	// applies returns the detail of the Record.
+	applies func(Facts) (detail string, ok bool)
+}
+
+// The reasons of events by which Karpenter says why it ends a NodeClaim
+// (karpenter-provider-aws pkg/controllers/interruption/events/events.go, sigs.k8s.io/karpenter
+// pkg/events/reason.go).
+const (
+	terminatingOnInterruption = "TerminatingOnInterruption"
+	instanceTerminating       = "InstanceTerminating"
+	instanceStopping          = "InstanceStopping"
+	insufficientCapacity      = "InsufficientCapacityError"
+	nodeClassNotReady         = "NodeClassNotReady"
+)
+
+// interruptions are the events that say which interruption it was.
+var interruptions = []string{"SpotInterrupted", "CapacityReservationInstanceInterrupted", "InstanceUnhealthy"}
+
+// How long Karpenter waits for an instance, and for its node
+// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go).
+const (
+	launchTimeout       = 5 * time.Minute
+	registrationTimeout = 15 * time.Minute
+)
+
+// rules are looked at in this order; the first that applies is the cause. The versions are
+// sigs.k8s.io/karpenter and karpenter-provider-aws 1.14.1.
+var rules = []rule{
+	{InstanceGone, "karpenter-provider-aws pkg/controllers/interruption/utils.go: handleNodeClaim, after a state change of the instance", stateChanged},
+	{Interrupted, "karpenter-provider-aws pkg/controllers/interruption/utils.go: deleteNodeClaim publishes TerminatingOnInterruption", interrupted},
+	{Drifted, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, drift.go and staticdrift.go", disrupted(Drifted)},
+	{Empty, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, emptiness.go", disrupted(Empty)},
+	{Underutilized, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, singlenodeconsolidation.go and multinodeconsolidation.go", disrupted(Underutilized)},
+	{Unknown, "karpenter pkg/controllers/disruption/queue.go: a reason of another release", func(f Facts) (string, bool) { return f.DisruptionReason, f.DisruptionReason != "" }},
+	{Removed, "reconcile/teardown/act.go", func(f Facts) (string, bool) { return "", f.Removing != "" }},
+	{PoolDeleted, "kube-controller-manager's garbage collector, by ownerReference", func(f Facts) (string, bool) { return "", f.PoolGone }},
+	{LaunchFailed, "karpenter pkg/controllers/nodeclaim/lifecycle/launch.go and liveness.go", launchFailed},
+	{NotRegistered, "karpenter pkg/controllers/nodeclaim/lifecycle/liveness.go", func(f Facts) (string, bool) {
+		return "", f.Instance != "" && f.Node == "" && f.age() >= registrationTimeout
+	}},
+	{Unhealthy, "karpenter pkg/controllers/node/health/controller.go: annotates, then deletes", func(f Facts) (string, bool) {
+		return f.Condition, f.Condition != "" && f.hurried()
+	}},
+	{Expired, "karpenter pkg/controllers/nodeclaim/expiration/controller.go", func(f Facts) (string, bool) {
+		return "expireAfter " + f.ExpireAfter.String(), f.ExpireAfter > 0 && f.age() >= f.ExpireAfter
+	}},
+	{InstanceGone, "karpenter pkg/controllers/node/termination/controller.go: a node that is not Ready is not drained where EC2 has no such instance", func(f Facts) (string, bool) {
+		return "EC2 had no such instance", f.Node != "" && !f.InstanceTerminating.IsZero() && !f.Draining && !f.Missed
+	}},
+	{Unknown, "what cannot be told", untold},
+	{ByHand, "karpenter pkg/controllers/nodeclaim/lifecycle/controller.go: finalize sets InstanceTerminating before it removes its finalizer", func(f Facts) (string, bool) {
+		return "its finalizer was removed: the instance may run on", !f.Gone.IsZero() && f.Instance != "" && f.InstanceTerminating.IsZero()
+	}},
+	{ByHand, "none of the above", func(Facts) (string, bool) { return "", true }},
+}
+
+// Judge says why a NodeClaim ended.
+func Judge(f Facts) (cause Cause, detail string) {
+	for _, r := range rules {
+		if detail, ok := r.applies(f); ok {
+			return r.cause, detail
+		}
+	}
+	return Unknown, ""
+}
+
+// age is how old it was when its deletion began.
+func (f Facts) age() time.Duration { return f.Deleted.Sub(f.Created.Time) }
+
+// hurried says that it was annotated to end at once when its deletion began, or before.
+func (f Facts) hurried() bool {
+	return !f.Terminate.IsZero() && !f.Terminate.After(f.Deleted.Time)
+}
+
+func (f Facts) has(event string) bool { return slices.Contains(f.Events, event) }
+
+// stateChanged: each instance that Karpenter ends is said to be terminating, too; only where
+// that has made it delete the NodeClaim the instance was first.
+func stateChanged(f Facts) (string, bool) {
+	if !f.has(terminatingOnInterruption) || slices.ContainsFunc(interruptions, f.has) {
+		return "", false
+	}
+	for _, event := range []string{instanceTerminating, instanceStopping} {
+		if f.has(event) {
+			return event, true
+		}
+	}
+	return "", false
+}
+
+func interrupted(f Facts) (string, bool) {
+	for _, event := range interruptions {
+		if f.has(event) && f.has(terminatingOnInterruption) {
+			return event, true
+		}
+	}
+	return "", f.has(terminatingOnInterruption)
+}
+
+// disrupted is a reason of Karpenter's disruption, with that of the drift.
+func disrupted(cause Cause) func(Facts) (string, bool) {
+	return func(f Facts) (string, bool) {
+		if f.DisruptionReason != string(cause) {
+			return "", false
+		}
+		if cause == Drifted && f.DriftReason != karpv1.ConditionTypeDrifted {
+			return f.DriftReason, true
+		}
+		return "", true
+	}
+}
+
+func launchFailed(f Facts) (string, bool) {
+	if f.Instance != "" {
+		return "", false
+	}
+	for _, event := range []string{insufficientCapacity, nodeClassNotReady} {
+		if f.has(event) {
+			return event, true
+		}
+	}
+	return f.Launching, f.age() >= launchTimeout
+}
+
+// untold are ends that leave the same traces whether Karpenter or another client began them.
+func untold(f Facts) (string, bool) {
+	switch {
+	case f.Missed:
+		return "its end was not watched", true
+	case f.NoEvents:
+		return "Karpenter's events could not be read", true
+	case f.Instance == "":
+		return "it had no instance yet", true
+	case f.hurried():
+		return "it was annotated to end at once", true
+	case f.Static:
+		return "its pool is static: fewer replicas, or by hand", true
+	}
+	return "", false
+}

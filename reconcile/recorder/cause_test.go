@@ -1,0 +1,117 @@
+package recorder
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var noon = metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+
+func at(after time.Duration) metav1.Time { return metav1.NewTime(noon.Add(after)) }
+
+// drained are the facts of a node that was drained and ended in full, an hour old.
+func drained(change ...func(*Facts)) Facts {
+	f := Facts{
+		Record: Record{
+			NodeClaim: "general-x7k2p", Node: "ip-10-0-0-1.ec2.internal", Instance: "i-1", Pool: "general", Created: noon,
+			Deleted: at(time.Hour), Drained: at(time.Hour + 5*time.Second), InstanceTerminating: at(time.Hour + 6*time.Second), Gone: at(time.Hour + 10*time.Second),
+		},
+		Draining: true,
+	}
+	for _, c := range change {
+		c(&f)
+	}
+	return f
+}
+
+// undrained are those of a node whose instance Karpenter did not find.
+func undrained(f *Facts) { f.Draining, f.Drained = false, metav1.Time{} }
+
+func unlaunched(f *Facts) {
+	undrained(f)
+	f.Node, f.Instance, f.InstanceTerminating = "", "", metav1.Time{}
+}
+
+func aged(age time.Duration) func(*Facts) { return func(f *Facts) { f.Deleted = at(age) } }
+
+func says(events ...string) func(*Facts) { return func(f *Facts) { f.Events = events } }
+
+func annotated(f *Facts) { f.Terminate = f.Deleted.Time }
+
+func TestJudge(t *testing.T) {
+	drift := func(f *Facts) { f.DisruptionReason, f.DriftReason = "Drifted", "NodePoolDrifted" }
+	for name, c := range map[string]struct {
+		facts  Facts
+		cause  Cause
+		detail string
+	}{
+		"drift":                     {drained(drift), Drifted, "NodePoolDrifted"},
+		"drift, the reason unseen":  {drained(func(f *Facts) { f.DisruptionReason = "Drifted" }), Drifted, ""},
+		"outdated, not disrupted":   {drained(func(f *Facts) { f.DriftReason = "AMIDrift" }), ByHand, ""},
+		"empty":                     {drained(func(f *Facts) { f.DisruptionReason = "Empty" }), Empty, ""},
+		"underutilized":             {drained(func(f *Facts) { f.DisruptionReason = "Underutilized" }), Underutilized, ""},
+		"a reason of later":         {drained(func(f *Facts) { f.DisruptionReason = "Cramped" }), Unknown, "Cramped"},
+		"expired":                   {drained(func(f *Facts) { f.ExpireAfter = time.Hour }), Expired, "expireAfter 1h0m0s"},
+		"not expired yet":           {drained(func(f *Facts) { f.ExpireAfter = time.Hour + time.Second }), ByHand, ""},
+		"spot":                      {drained(says("SpotInterrupted", "TerminatingOnInterruption")), Interrupted, "SpotInterrupted"},
+		"spot, amid a drift":        {drained(drift, says("SpotInterrupted", "TerminatingOnInterruption")), Interrupted, "SpotInterrupted"},
+		"a drift, then spot":        {drained(drift, says("SpotInterrupted")), Drifted, "NodePoolDrifted"},
+		"reservation":               {drained(says("TerminatingOnInterruption", "CapacityReservationInstanceInterrupted")), Interrupted, "CapacityReservationInstanceInterrupted"},
+		"scheduled change":          {drained(says("InstanceUnhealthy", "TerminatingOnInterruption")), Interrupted, "InstanceUnhealthy"},
+		"spot, and terminating":     {drained(says("SpotInterrupted", "InstanceTerminating", "TerminatingOnInterruption")), Interrupted, "SpotInterrupted"},
+		"interrupted, by what":      {drained(says("TerminatingOnInterruption")), Interrupted, ""},
+		"rebalanced only":           {drained(says("SpotRebalanceRecommendation")), ByHand, ""},
+		"ended in EC2, by its bus":  {drained(says("InstanceTerminating", "TerminatingOnInterruption")), InstanceGone, "InstanceTerminating"},
+		"stopped in EC2":            {drained(says("InstanceStopping", "TerminatingOnInterruption")), InstanceGone, "InstanceStopping"},
+		"Karpenter's own end":       {drained(says("InstanceTerminating")), ByHand, ""},
+		"ended in EC2":              {drained(undrained), InstanceGone, "EC2 had no such instance"},
+		"ended in EC2, unwatched":   {drained(undrained, func(f *Facts) { f.Missed = true }), Unknown, "its end was not watched"},
+		"removed":                   {drained(func(f *Facts) { f.Removing = "main@sha1:1" }), Removed, ""},
+		"removed, as it drifts":     {drained(drift, func(f *Facts) { f.Removing = "main@sha1:1" }), Drifted, "NodePoolDrifted"},
+		"removed, pool gone":        {drained(func(f *Facts) { f.Removing, f.PoolGone = "main@sha1:1", true }), Removed, ""},
+		"pool deleted":              {drained(func(f *Facts) { f.PoolGone = true }), PoolDeleted, ""},
+		"no capacity":               {drained(unlaunched, aged(time.Second), says("InsufficientCapacityError")), LaunchFailed, "InsufficientCapacityError"},
+		"not launched in time":      {drained(unlaunched, aged(5*time.Minute), func(f *Facts) { f.Launching = "Unauthorized" }), LaunchFailed, "Unauthorized"},
+		"ended before its launch":   {drained(unlaunched, aged(time.Second), func(f *Facts) { f.Launching = "Unauthorized" }), Unknown, "it had no instance yet"},
+		"did not register":          {drained(undrained, aged(15*time.Minute), func(f *Facts) { f.Node = "" }), NotRegistered, ""},
+		"ended before it joined":    {drained(undrained, aged(time.Minute), func(f *Facts) { f.Node = "" }), ByHand, ""},
+		"repair":                    {drained(annotated, func(f *Facts) { f.Condition = "Ready=Unknown" }), Unhealthy, "Ready=Unknown"},
+		"hurried, healthy":          {drained(annotated), Unknown, "it was annotated to end at once"},
+		"hurried after it began":    {drained(func(f *Facts) { f.Terminate, f.Condition = f.Deleted.Add(time.Second), "Ready=Unknown" }), ByHand, ""},
+		"static":                    {drained(func(f *Facts) { f.Static = true }), Unknown, "its pool is static: fewer replicas, or by hand"},
+		"static, drifted":           {drained(drift, func(f *Facts) { f.Static = true }), Drifted, "NodePoolDrifted"},
+		"events were not read":      {drained(func(f *Facts) { f.NoEvents = true }), Unknown, "Karpenter's events could not be read"},
+		"drift without events":      {drained(drift, func(f *Facts) { f.NoEvents = true }), Drifted, "NodePoolDrifted"},
+		"by hand":                   {drained(), ByHand, ""},
+		"by hand, still ending":     {drained(func(f *Facts) { f.Gone, f.InstanceTerminating = metav1.Time{}, metav1.Time{} }), ByHand, ""},
+		"its finalizer was removed": {drained(undrained, func(f *Facts) { f.InstanceTerminating = metav1.Time{} }), ByHand, "its finalizer was removed: the instance may run on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if cause, detail := Judge(c.facts); cause != c.cause || detail != c.detail {
+				t.Errorf("%s (%q), want %s (%q)", cause, detail, c.cause, c.detail)
+			}
+		})
+	}
+}
+
+// TestRulesHaveSources: each row says where Karpenter or plumbline does so, and each cause has one.
+func TestRulesHaveSources(t *testing.T) {
+	of := map[Cause]bool{}
+	for _, r := range rules {
+		if r.source == "" {
+			t.Errorf("a rule of %s has no source", r.cause)
+		}
+		of[r.cause] = true
+	}
+	for _, cause := range Causes() {
+		if !of[cause] {
+			t.Errorf("no rule finds %s", cause)
+		}
+		if words := cause.Words(); words == "" || strings.HasSuffix(words, ".") {
+			t.Errorf("%s is worded %q", cause, words)
+		}
+	}
+}

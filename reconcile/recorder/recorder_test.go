@@ -1,0 +1,286 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wants(t *testing.T, w *world, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, w.said()); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+}
+
+// status changes the NodeSync's.
+func (w *world) status(change func(*v1alpha1.NodeSyncStatus)) {
+	sync := &v1alpha1.NodeSync{}
+	if err := w.client.Get(context.Background(), types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}, sync); err != nil {
+		w.t.Fatal(err)
+	}
+	change(&sync.Status)
+	if err := w.client.Update(context.Background(), sync); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestFromDeletionToEnd: a NodeClaim is recorded when its deletion begins, and when it is gone.
+func TestFromDeletionToEnd(t *testing.T) {
+	w := newWorld(t)
+	claim := w.launch("a")
+	must(t, w.after(time.Second))
+	if log := w.log(); len(log.Records) != 0 || log.Until.IsZero() {
+		t.Errorf("before anything ends: %+v", log)
+	}
+	w.status(func(s *v1alpha1.NodeSyncStatus) { s.Rollout = &v1alpha1.Rollout{Revision: "main@sha1:2"} })
+	condition(claim, karpv1.ConditionTypeDrifted, "AMIDrift", w.now)
+	condition(claim, karpv1.ConditionTypeDisruptionReason, "Drifted", w.now)
+	w.now = w.now.Add(time.Minute)
+	w.delete("a")
+	must(t, w.after(batch))
+	wants(t, w, "a ending Drifted AMIDrift main@sha1:2")
+	deleted := w.now.Add(-batch)
+	w.end("a")
+	ended := w.now
+	must(t, w.after(batch))
+	wants(t, w, "a gone Drifted AMIDrift main@sha1:2")
+	want := Record{
+		NodeClaim: "a", Node: "node-a", Instance: "i-a", Pool: "general", InstanceType: "m5.large", Zone: "eu-west-1a", CapacityType: "spot",
+		Created: noon, Deleted: metav1.NewTime(deleted), Drained: metav1.NewTime(ended), VolumesDetached: metav1.NewTime(ended), InstanceTerminating: metav1.NewTime(ended), Gone: metav1.NewTime(ended),
+		Cause: Drifted, Detail: "AMIDrift", Revision: "main@sha1:2", ByRevision: true,
+	}
+	if diff := cmp.Diff(want, w.log().Records[0]); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	writes := w.writes
+	must(t, w.after(settles))
+	must(t, w.after(batch))
+	if w.writes != writes || len(w.r.seen) != 0 {
+		t.Errorf("%d writes where nothing is new, %d kept", w.writes-writes, len(w.r.seen))
+	}
+}
+
+// TestEventsComeLate: Karpenter sends them after it has deleted.
+func TestEventsComeLate(t *testing.T) {
+	w := newWorld(t)
+	w.launch("a")
+	must(t, w.after(time.Second))
+	w.delete("a")
+	w.end("a")
+	must(t, w.after(batch))
+	for _, reason := range []string{"SpotInterrupted", "TerminatingOnInterruption"} {
+		w.events = append(w.events, corev1.Event{Reason: reason, InvolvedObject: corev1.ObjectReference{UID: "uid-a"}}, corev1.Event{Reason: "InstanceStopping", InvolvedObject: corev1.ObjectReference{UID: "uid-b"}})
+	}
+	must(t, w.after(batch))
+	wants(t, w, "a gone Interrupted SpotInterrupted main@sha1:1")
+
+	w.refused = errors.New("refused")
+	w.launch("b")
+	w.delete("b")
+	w.end("b")
+	if err := w.after(batch); !errors.Is(err, w.refused) {
+		t.Errorf("says %v", err)
+	}
+	wants(t, w, "b gone Unknown Karpenter's events could not be read main@sha1:1", "a gone Interrupted SpotInterrupted main@sha1:1")
+}
+
+// TestWhoDeletes: the state of the pool, and of its removal, when the deletion begins.
+func TestWhoDeletes(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.launch(name)
+	}
+	stranger := w.launch("e")
+	stranger.Labels = map[string]string{karpv1.NodePoolLabelKey: "theirs"}
+	must(t, w.after(time.Second))
+	w.delete("a")
+	removal := v1alpha1.Removal{Kind: "NodePool", Name: "general", Revision: "main@sha1:3", RecordedAt: metav1.NewTime(w.now), Phase: v1alpha1.RemovalPacing}
+	w.status(func(s *v1alpha1.NodeSyncStatus) { s.Removals = []v1alpha1.Removal{removal} })
+	must(t, w.after(batch))
+	w.now = w.now.Add(time.Minute)
+	removal.Phase, removal.Since = v1alpha1.RemovalDraining, metav1.NewTime(w.now.Add(2*time.Second))
+	w.delete("b")
+	w.status(func(s *v1alpha1.NodeSyncStatus) { s.Removals = []v1alpha1.Removal{removal} })
+	w.delete("e")
+	must(t, w.after(batch))
+	w.status(func(s *v1alpha1.NodeSyncStatus) { s.Removals = nil })
+	if err := w.client.Delete(context.Background(), w.pool("general")); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Minute)
+	w.delete("c")
+	must(t, w.after(batch))
+	other := w.pool("general")
+	other.SetUID("pool-other")
+	must(t, w.client.Create(context.Background(), other))
+	w.now = w.now.Add(time.Minute)
+	w.delete("d")
+	must(t, w.after(batch))
+	wants(t, w, "d ending PoolDeleted  main@sha1:1", "c ending PoolDeleted  main@sha1:1", "b ending Removed  main@sha1:3", "a ending ByHand  main@sha1:1")
+}
+
+// TestStaticAndRepair: what is read of the pool and of the Node.
+func TestStaticAndRepair(t *testing.T) {
+	w := newWorld(t)
+	w.launch("a")
+	sick := w.launch("b")
+	must(t, w.after(time.Second))
+	pool := w.pool("general")
+	must(t, w.client.Get(context.Background(), types.NamespacedName{Name: "general"}, pool))
+	must(t, unstructured.SetNestedField(pool.Object, int64(3), "spec", "replicas"))
+	must(t, w.client.Update(context.Background(), pool))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: "KernelReady", Status: "False", LastTransitionTime: noon}}
+	must(t, w.client.Create(context.Background(), node))
+	w.now = w.now.Add(time.Hour)
+	w.delete("a")
+	sick.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: w.now.Format(time.RFC3339)}
+	w.delete("b")
+	must(t, w.after(batch))
+	wants(t, w, "b ending Unhealthy KernelReady=False main@sha1:1", "a ending Unknown its pool is static: fewer replicas, or by hand main@sha1:1")
+	node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.now)
+	if words := unhealthy(node, w.now.Add(29*time.Minute)); words != "" {
+		t.Errorf("repaired too early: %s", words)
+	}
+}
+
+// TestNobodyLed: what was ending is gone, what began and ended is lost, and the log says so.
+func TestNobodyLed(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a", "b", "c"} {
+		w.launch(name)
+	}
+	must(t, w.after(time.Second))
+	w.delete("a")
+	w.delete("b")
+	must(t, w.after(batch))
+	left := w.now.Add(-lag)
+	w.r = nil
+	w.now = w.now.Add(time.Hour)
+	w.end("a")
+	w.delete("c")
+	w.end("c")
+	w.now = w.now.Add(time.Hour)
+	w.start()
+	must(t, w.after(batch))
+	wants(t, w, "a gone Unknown its end was not watched main@sha1:1", "b ending ByHand  main@sha1:1")
+	if diff := cmp.Diff([]Gap{{metav1.NewTime(left), metav1.NewTime(w.now)}}, w.log().Gaps); diff != "" {
+		t.Errorf("gaps (-want +got):\n%s", diff)
+	}
+	w.end("b")
+	must(t, w.after(batch))
+	wants(t, w, "b gone ByHand  main@sha1:1", "a gone Unknown its end was not watched main@sha1:1")
+	for range maxGaps + 5 {
+		w.start()
+		w.launch("d")
+		must(t, w.after(batch))
+		w.end("d")
+	}
+	if log := w.log(); len(log.Gaps) != maxGaps {
+		t.Errorf("%d gaps", len(log.Gaps))
+	}
+}
+
+// TestTheEndOfManyAtOnce costs few writes, and keeps the newest.
+func TestTheEndOfManyAtOnce(t *testing.T) {
+	w := newWorld(t)
+	const many = 5000
+	for i := range many {
+		w.launch(fmt.Sprintf("general-%05d", i))
+	}
+	must(t, w.after(time.Second))
+	writes := w.writes
+	for i := range many {
+		w.now = w.now.Add(time.Millisecond)
+		w.delete(fmt.Sprintf("general-%05d", i))
+	}
+	must(t, w.after(batch))
+	for i := range many {
+		w.end(fmt.Sprintf("general-%05d", i))
+	}
+	for range 5 {
+		must(t, w.after(batch))
+	}
+	if got := w.writes - writes; got > 2*usual.segments {
+		t.Errorf("%d writes", got)
+	}
+	records := w.log().Records
+	if len(records) != usual.most() || len(w.r.seen) != 0 {
+		t.Fatalf("%d records, %d kept in memory", len(records), len(w.r.seen))
+	}
+	for _, r := range records {
+		if r.NodeClaim < fmt.Sprintf("general-%05d", many-usual.most()) || r.Gone.IsZero() {
+			t.Fatalf("%s is recorded, gone %s", r.NodeClaim, r.Gone)
+		}
+	}
+}
+
+// TestARecorderRunsByItself: in batches, with a heartbeat, and with a last word when it is stopped.
+func TestARecorderRunsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.r.Now = time.Now
+		w.now = time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		w.launch("a")
+		w.launch("b")
+		go func() { ended <- w.r.Start(ctx) }()
+		time.Sleep(time.Second) //nolint:forbidigo // the bubble's clock
+		w.delete("a")
+		time.Sleep(2 * batch) //nolint:forbidigo // the bubble's clock
+		synctest.Wait()
+		wants(t, w, "a ending ByHand  main@sha1:1")
+		until, writes := w.log().Until, w.writes
+		time.Sleep(time.Hour) //nolint:forbidigo // the bubble's clock
+		synctest.Wait()
+		if got := w.log().Until.Sub(until.Time); got < time.Hour-2*heartbeat || w.writes-writes > int(time.Hour/heartbeat)+1 {
+			t.Errorf("%s later all is recorded, %d writes", got, w.writes-writes)
+		}
+		w.now = time.Now()
+		w.delete("b")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		wants(t, w, "b ending ByHand  main@sha1:1", "a ending ByHand  main@sha1:1")
+	})
+}
+
+// TestUnwrittenAreBounded: what cannot be written does not fill the memory.
+func TestUnwrittenAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.fuse = 0
+	for i := range mostUnwritten + 100 {
+		name := fmt.Sprintf("general-%05d", i)
+		w.launch(name)
+		w.delete(name)
+		w.end(name)
+	}
+	if err := w.after(batch); !errors.Is(err, errKilled) {
+		t.Errorf("says %v", err)
+	}
+	if len(w.r.seen) != mostUnwritten {
+		t.Errorf("%d are kept", len(w.r.seen))
+	}
+}

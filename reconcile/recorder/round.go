@@ -1,0 +1,265 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// round looks at what the watch has told, and writes it where that is due, or the last round
+// comes. It says when the next one is due.
+func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, err error) {
+	if !r.loaded {
+		if err := r.load(ctx); err != nil {
+			return 0, err
+		}
+		r.loaded = true
+	}
+	now := r.Now()
+	all, heard := r.snapshot()
+	if heard {
+		if err := r.lookAround(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := r.look(ctx, all); err != nil {
+		return 0, err
+	}
+	if err := r.begin(ctx, heard, all); err != nil {
+		return 0, err
+	}
+	if due := r.wrote.Add(batch); !last && now.Before(due) {
+		r.keep(all)
+		return min(due.Sub(now), r.nextBeat(now)), nil
+	}
+	err = r.record(ctx, all, now, last)
+	r.settle(all, now)
+	if err != nil {
+		return 0, err
+	}
+	wait = r.nextBeat(now)
+	if len(all) > 0 {
+		wait = min(wait, settles)
+	}
+	return wait, nil
+}
+
+// snapshot are the NodeClaims that end, as they are known now.
+func (r *Recorder) snapshot() (all map[types.UID]ending, heard bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all = make(map[types.UID]ending, len(r.seen))
+	for uid, e := range r.seen {
+		all[uid] = *e
+	}
+	return all, r.heard
+}
+
+// keep notes what the loop has found of them, beside what the watch tells meanwhile.
+func (r *Recorder) keep(all map[types.UID]ending) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, found := range all {
+		e := r.seen[uid]
+		if e == nil {
+			continue
+		}
+		e.of, e.looked, e.before = found.of, found.looked, found.before
+		e.seq, e.numbered, e.body, e.unsaved = found.seq, found.numbered, found.body, found.unsaved
+		f := &e.facts
+		f.PoolGone, f.Static, f.Removing, f.Condition = found.facts.PoolGone, found.facts.Static, found.facts.Removing, found.facts.Condition
+		f.Revision, f.ByRevision = found.facts.Revision, found.facts.ByRevision
+	}
+}
+
+// settle forgets those that have ended and are written, those that are no NodeSync's, and the
+// oldest of those that cannot be written.
+func (r *Recorder) settle(all map[types.UID]ending, now time.Time) {
+	r.keep(all)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var unwritten []types.UID
+	for uid, found := range all {
+		e := r.seen[uid]
+		written := found.body != "" && !found.unsaved || found.of == owner{}
+		switch {
+		case e == nil || found.facts.Gone.IsZero():
+		case written && now.Sub(found.facts.Gone.Time) >= settles:
+			delete(r.seen, uid)
+		case !written:
+			unwritten = append(unwritten, uid)
+		}
+	}
+	slices.SortFunc(unwritten, func(a, b types.UID) int { return all[a].facts.End().Compare(all[b].facts.End()) })
+	for _, uid := range unwritten[:max(0, len(unwritten)-mostUnwritten)] {
+		delete(r.seen, uid)
+	}
+}
+
+// record writes what has changed of the Records, and up to when all is recorded.
+func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now time.Time, last bool) error {
+	events, noEvents := r.warnings(ctx, all)
+	for uid, e := range all {
+		e.facts.Events, e.facts.NoEvents = events[uid], noEvents != nil
+		all[uid] = e
+	}
+	lines, err := r.number(all)
+	if err != nil {
+		return err
+	}
+	failures := []error{noEvents}
+	for _, name := range slices.SortedFunc(maps.Keys(r.books), byName) {
+		b := r.books[name]
+		maps.Copy(lines[name], b.late)
+		if len(lines[name]) == 0 && !last && !b.due(now) {
+			continue
+		}
+		r.wrote = now
+		if err := r.writeBook(ctx, b, lines[name], now); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		b.late = nil
+		for uid, e := range all {
+			if line, written := lines[name][e.seq]; written && e.unsaved && e.of.NamespacedName == name {
+				e.body, e.unsaved = bodyOf(line), false
+				all[uid] = e
+			}
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// number gives those that are new their numbers, and returns the lines that have changed. One that
+// newer ones have overtaken gets a new number where there is more to say of it.
+func (r *Recorder) number(all map[types.UID]ending) (map[types.NamespacedName]map[int]string, error) {
+	lines := map[types.NamespacedName]map[int]string{}
+	for name := range r.books {
+		lines[name] = map[int]string{}
+	}
+	for _, uid := range inOrder(all) {
+		e := all[uid]
+		b := r.books[e.of.NamespacedName]
+		if e.of == (owner{}) || b == nil {
+			continue
+		}
+		record := e.record()
+		line, err := record.format(e.seq)
+		if err != nil {
+			return nil, err
+		}
+		if bodyOf(line) == e.body {
+			continue
+		}
+		if !e.numbered || e.seq < b.next-r.ring.most() {
+			e.seq, e.numbered = b.next, true
+			b.next++
+			if line, err = record.format(e.seq); err != nil {
+				return nil, err
+			}
+		}
+		e.unsaved = true
+		all[uid] = e
+		lines[b.of.NamespacedName][e.seq] = line
+	}
+	return lines, nil
+}
+
+// bodyOf is a line without its number.
+func bodyOf(line string) string {
+	_, body, _ := strings.Cut(line, "\t")
+	return body
+}
+
+// record is what is written of it: what an earlier leader saw when its end began counts, where
+// this one has not seen it.
+func (e ending) record() Record {
+	record := e.facts.Record
+	record.Cause, record.Detail = Judge(e.facts)
+	if e.before == nil {
+		return e.attributed(record)
+	}
+	if (record.Cause == ByHand || record.Cause == Unknown) && e.before.Cause != ByHand && e.before.Cause != Unknown {
+		record.Cause, record.Detail = e.before.Cause, e.before.Detail
+	}
+	record.Revision, record.ByRevision = e.before.Revision, e.before.ByRevision
+	return record
+}
+
+// attributed adds the revision by which it ended.
+func (e ending) attributed(record Record) Record {
+	switch record.Cause {
+	case Removed:
+		record.Revision, record.ByRevision = e.facts.Removing, true
+	case Drifted:
+	default:
+		record.ByRevision = false
+	}
+	return record
+}
+
+// writeBook writes lines, one segment at a time, and with the last one up to when all is recorded:
+// a daemon that is killed in between has not said so.
+func (r *Recorder) writeBook(ctx context.Context, b *book, lines map[int]string, now time.Time) error {
+	bySegment := map[int]map[int]string{}
+	for seq, line := range lines {
+		at := r.ring.segmentOf(seq)
+		if bySegment[at] == nil {
+			bySegment[at] = map[int]string{}
+		}
+		bySegment[at][seq] = line
+	}
+	if len(bySegment) == 0 || !b.gap.To.IsZero() && bySegment[0] == nil {
+		bySegment[0] = nil
+	}
+	// Segment 0 last where it has a Gap to write: it ends with what is said then.
+	order := slices.Sorted(maps.Keys(bySegment))
+	slices.Reverse(order)
+	for i, at := range order {
+		c := change{segment: at, lines: bySegment[at]}
+		if i == len(order)-1 && b.covered() {
+			c.until = now.Add(-lag)
+		}
+		if at == 0 {
+			c.gap = b.gap
+		}
+		if err := r.write(ctx, b.of, c); err != nil {
+			return err
+		}
+		if at == 0 {
+			b.gap = Gap{}
+		}
+	}
+	if b.covered() {
+		b.until = metav1.NewTime(now.Add(-lag))
+	}
+	return nil
+}
+
+// nextBeat is when the next NodeSync is due that has nothing to write.
+func (r *Recorder) nextBeat(now time.Time) time.Duration {
+	wait := heartbeat
+	for _, b := range r.books {
+		if b.due(now) {
+			return batch
+		}
+		wait = min(wait, b.until.Add(heartbeat).Sub(now))
+	}
+	return max(wait, pause)
+}
+
+// inOrder are those that end, in the order in which their ends began.
+func inOrder(all map[types.UID]ending) []types.UID {
+	return slices.SortedFunc(maps.Keys(all), func(a, b types.UID) int {
+		if at := all[a].facts.Deleted.Compare(all[b].facts.Deleted.Time); at != 0 {
+			return at
+		}
+		return strings.Compare(all[a].facts.NodeClaim, all[b].facts.NodeClaim)
+	})
+}

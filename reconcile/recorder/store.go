@@ -1,0 +1,252 @@
+package recorder
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
+)
+
+// holds is what the ConfigMaps are for.
+const holds = "the record of ended nodes"
+
+// What the ConfigMaps of a NodeSync have: each its Records; that of segment 0 the Gaps, too.
+const (
+	recordsKey = "records.tsv"
+	gapsKey    = "gaps.json"
+	// recordedUntil is the annotation with the time up to which everything is recorded.
+	recordedUntil = "plumbline.dev/recorded-until"
+	// segmentLabel is the number of the segment.
+	segmentLabel = "plumbline.dev/segment"
+
+	managedByLabel = "app.kubernetes.io/managed-by"
+	componentLabel = "app.kubernetes.io/component"
+	component      = "ended-nodes"
+)
+
+// maxGaps is how many Gaps are kept, the newest.
+const maxGaps = 20
+
+// Gap is a time of which what ended is not recorded, as nobody led.
+type Gap struct {
+	From metav1.Time `json:"from"`
+	To   metav1.Time `json:"to"`
+}
+
+// ObjectName is the name of the ConfigMap with a segment of a NodeSync's record. No record of
+// removals can have it: those begin with "plumbline-".
+func ObjectName(nodeSync string, segment int) string {
+	return v1alpha1.ObjectName("plumbline.ended-"+strconv.Itoa(segment)+"-", nodeSync)
+}
+
+// owner is the NodeSync that a record belongs to.
+type owner struct {
+	types.NamespacedName
+	uid types.UID
+}
+
+// change is what is written to one segment at a time.
+type change struct {
+	segment int
+	// lines by number; there may be none.
+	lines map[int]string
+	// until is the time up to which everything is recorded once it is written; zero leaves it.
+	until time.Time
+	// gap, if it ends, is added: to segment 0 only.
+	gap Gap
+}
+
+// write writes a change to its ConfigMap, over what it reads of it.
+func (r *Recorder) write(ctx context.Context, of owner, c change) error {
+	name := types.NamespacedName{Namespace: of.Namespace, Name: ObjectName(of.Name, c.segment)}
+	object := &corev1.ConfigMap{}
+	err := r.Uncached.Get(ctx, name, object)
+	found := err == nil
+	switch {
+	case apierrors.IsNotFound(err):
+		object = r.empty(of, name, c.segment)
+	case err != nil:
+		return fmt.Errorf("read %s in ConfigMap %s: %w", holds, name, err)
+	default:
+		has, ours := ownedBy(object)
+		if !ours || has != of {
+			return configmap.InTheWay(object, holds, of.Name)
+		}
+		if err := configmap.Writable(object, holds); err != nil {
+			return err
+		}
+	}
+	if err := r.apply(object, c); err != nil {
+		return err
+	}
+	if found {
+		err = r.Writer.Update(ctx, object, client.FieldOwner(v1alpha1.FieldManager))
+	} else {
+		err = r.Writer.Create(ctx, object, client.FieldOwner(v1alpha1.FieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s to ConfigMap %s: %w", holds, name, err)
+	}
+	return nil
+}
+
+// apply makes a change in a ConfigMap.
+func (r *Recorder) apply(object *corev1.ConfigMap, c change) error {
+	lines := parseSegment(object.Data[recordsKey])
+	for seq, line := range c.lines {
+		lines.put(r.ring, seq, line)
+	}
+	if object.Data == nil {
+		object.Data = map[string]string{}
+	}
+	object.Data[recordsKey] = lines.String()
+	if !c.until.IsZero() {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, recordedUntil, c.until.UTC().Format(time.RFC3339))
+	}
+	if c.gap.To.IsZero() {
+		return nil
+	}
+	gaps := append(gapsOf(object), c.gap)
+	encoded, err := json.Marshal(gaps[max(0, len(gaps)-maxGaps):])
+	if err != nil {
+		return fmt.Errorf("encode when nobody led: %w", err)
+	}
+	object.Data[gapsKey] = string(encoded)
+	return nil
+}
+
+func (r *Recorder) empty(of owner, name types.NamespacedName, segment int) *corev1.ConfigMap {
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: of.Name, UID: of.uid}}
+	ref := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: name.Namespace, Name: name.Name,
+		Labels: map[string]string{
+			managedByLabel: v1alpha1.FieldManager, componentLabel: component, segmentLabel: strconv.Itoa(segment),
+		},
+		OwnerReferences: []metav1.OwnerReference{*ref},
+	}}
+}
+
+// ownedBy is the NodeSync that a ConfigMap belongs to.
+func ownedBy(object *corev1.ConfigMap) (owner, bool) {
+	ref := metav1.GetControllerOf(object)
+	if ref == nil || ref.Kind != v1alpha1.NodeSyncKind || object.Labels[componentLabel] != component {
+		return owner{}, false
+	}
+	return owner{NamespacedName: types.NamespacedName{Namespace: object.Namespace, Name: ref.Name}, uid: ref.UID}, true
+}
+
+// gapsOf are the Gaps in a ConfigMap; none where they cannot be read.
+func gapsOf(object *corev1.ConfigMap) []Gap {
+	var gaps []Gap
+	if json.Unmarshal([]byte(object.Data[gapsKey]), &gaps) != nil {
+		return nil
+	}
+	return gaps
+}
+
+// pageOf is how many ConfigMaps are read at a time.
+const pageOf = 20
+
+// each calls with every ConfigMap of a namespace that has Records.
+func each(ctx context.Context, reader client.Reader, namespace string, call func(owner, *corev1.ConfigMap)) error {
+	list := &corev1.ConfigMapList{}
+	for {
+		err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{componentLabel: component}, client.Limit(pageOf), client.Continue(list.Continue))
+		if err != nil {
+			return fmt.Errorf("read %s: %w", holds, err)
+		}
+		for i := range list.Items {
+			if of, ours := ownedBy(&list.Items[i]); ours {
+				call(of, &list.Items[i])
+			}
+		}
+		if list.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// Log is what is recorded for a NodeSync.
+type Log struct {
+	// NodeSync is its name.
+	NodeSync string `json:"nodeSync"`
+	// Records are the newest first.
+	Records []Record `json:"records"`
+	// Gaps are the times of which there are no Records, the oldest first.
+	Gaps []Gap `json:"gaps,omitempty"`
+	// Since is when it began to be recorded, and Until up to when everything is.
+	Since metav1.Time `json:"since,omitzero"`
+	Until metav1.Time `json:"until,omitzero"`
+}
+
+// Read reads what is recorded in a namespace, by the NodeSyncs' names.
+func Read(ctx context.Context, reader client.Reader, namespace string) (map[string]*Log, error) {
+	logs := map[string]*Log{}
+	numbers := map[string]map[int]Record{}
+	err := each(ctx, reader, namespace, func(of owner, object *corev1.ConfigMap) {
+		l := logs[of.Name]
+		if l == nil {
+			l = &Log{NodeSync: of.Name, Records: []Record{}}
+			logs[of.Name], numbers[of.Name] = l, map[int]Record{}
+		}
+		for _, line := range parseSegment(object.Data[recordsKey]) {
+			if seq, record, err := parse(line); err == nil {
+				numbers[of.Name][seq] = record
+			}
+		}
+		l.Gaps = append(l.Gaps, gapsOf(object)...)
+		if made := object.CreationTimestamp; l.Since.IsZero() || made.Before(&l.Since) {
+			l.Since = made
+		}
+		if until := untilOf(object); until.After(l.Until.Time) {
+			l.Until = metav1.NewTime(until)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for name, l := range logs {
+		l.Records = newestFirst(numbers[name])
+	}
+	return logs, nil
+}
+
+// newestFirst sorts Records by when they ended, and those of one second by their numbers.
+func newestFirst(numbers map[int]Record) []Record {
+	seqs := make([]int, 0, len(numbers))
+	for seq := range numbers {
+		seqs = append(seqs, seq)
+	}
+	slices.SortFunc(seqs, func(a, b int) int {
+		if at := numbers[b].End().Compare(numbers[a].End()); at != 0 {
+			return at
+		}
+		return b - a
+	})
+	records := make([]Record, 0, len(seqs))
+	for _, seq := range seqs {
+		records = append(records, numbers[seq])
+	}
+	return records
+}
+
+// untilOf is the time up to which a ConfigMap says that everything is recorded.
+func untilOf(object *corev1.ConfigMap) time.Time {
+	at, err := time.Parse(time.RFC3339, object.Annotations[recordedUntil])
+	if err != nil {
+		return time.Time{} // another client has written it
+	}
+	return at
+}

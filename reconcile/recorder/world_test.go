@@ -1,0 +1,198 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	awsstatus "github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+var errKilled, errRefused = errors.New("killed"), errors.New("refused once")
+
+// world is a cluster whose daemon can die.
+type world struct {
+	t      interface{ Fatal(...any) }
+	client client.WithWatch
+	now    time.Time
+	r      *Recorder
+	// claims are those that there are.
+	claims map[string]*karpv1.NodeClaim
+	events []corev1.Event
+	// fuse is how many writes are left until the daemon is killed; it burns where it is not
+	// negative. done says that the one that kills it is carried out.
+	fuse   int
+	done   bool
+	writes int
+	// refuse has the next write fail.
+	refuse bool
+	// refused is what reading events fails with.
+	refused error
+}
+
+func newWorld(t interface{ Fatal(...any) }) *world {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, observe.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{t: t, now: noon.Time, fuse: -1, claims: map[string]*karpv1.NodeClaim{}}
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod", UID: "11"}}
+	sync.Status.LastAppliedRevision = "main@sha1:1"
+	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync, w.pool("general")).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return w.burn(func() error { return c.Create(ctx, o, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			return w.burn(func() error { return c.Update(ctx, o, opts...) })
+		},
+		List: w.list,
+	}).Build()
+	w.start()
+	return w
+}
+
+// list answers what the fake does not: by fields of events, and NodeClaims.
+func (w *world) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	switch l := list.(type) {
+	case *corev1.EventList:
+		l.Items = w.events
+		return w.refused
+	case *metav1.PartialObjectMetadataList:
+		for _, name := range slices.Sorted(maps.Keys(w.claims)) {
+			l.Items = append(l.Items, metav1.PartialObjectMetadata{ObjectMeta: w.claims[name].ObjectMeta})
+		}
+		return nil
+	}
+	return c.List(ctx, list, opts...)
+}
+
+func (w *world) burn(write func() error) error {
+	if w.refuse {
+		w.refuse = false
+		return errRefused
+	}
+	if w.fuse == 0 {
+		if w.done {
+			w.done = false
+			if err := write(); err != nil {
+				return err
+			}
+		}
+		return errKilled
+	}
+	w.fuse--
+	w.writes++
+	return write()
+}
+
+// pool is a NodePool of the NodeSync.
+func (w *world) pool(name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(karpenter.WithKind("NodePool"))
+	u.SetName(name)
+	u.SetUID(types.UID("pool-" + name))
+	u.SetLabels(map[string]string{v1alpha1.OwnerLabel: "plumbline-system.prod"})
+	return u
+}
+
+// start starts a daemon, which sees what there is.
+func (w *world) start() {
+	w.fuse = -1
+	w.r = New(Options{Cached: w.client, Uncached: w.client, Writer: w.client, Namespace: "plumbline-system", Now: func() time.Time { return w.now }})
+	for _, name := range slices.Sorted(maps.Keys(w.claims)) {
+		w.r.See(w.claims[name].DeepCopy())
+	}
+}
+
+// launch makes a NodeClaim with a node.
+func (w *world) launch(name string) *karpv1.NodeClaim {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(w.now),
+		Labels: map[string]string{
+			karpv1.NodePoolLabelKey: "general", corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelTopologyZone: "eu-west-1a",
+			karpv1.CapacityTypeLabelKey: "spot",
+		},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "NodePool", Name: "general", UID: "pool-general"}},
+	}}
+	claim.Status.NodeName, claim.Status.ProviderID = "node-"+name, "aws:///eu-west-1a/i-"+name
+	w.claims[name] = claim
+	w.see(claim)
+	return claim
+}
+
+func (w *world) see(claim *karpv1.NodeClaim) {
+	if w.r != nil {
+		w.r.See(claim.DeepCopy())
+	}
+}
+
+// delete begins its deletion.
+func (w *world) delete(name string) {
+	claim := w.claims[name]
+	claim.DeletionTimestamp = &metav1.Time{Time: w.now}
+	w.see(claim)
+}
+
+// end has it gone, drained.
+func (w *world) end(name string) {
+	claim := w.claims[name]
+	for _, kind := range []string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating} {
+		condition(claim, kind, kind, w.now)
+	}
+	delete(w.claims, name)
+	if w.r != nil {
+		w.r.Gone(claim.DeepCopy(), false)
+	}
+}
+
+func condition(claim *karpv1.NodeClaim, kind, reason string, at time.Time) {
+	claim.Status.Conditions = append(claim.Status.Conditions, awsstatus.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(at)})
+}
+
+// after lets time pass, and has the daemon write what is due.
+func (w *world) after(d time.Duration) error {
+	w.now = w.now.Add(d)
+	_, err := w.r.round(context.Background(), false)
+	return err
+}
+
+// log is what is recorded.
+func (w *world) log() *Log {
+	logs, err := Read(context.Background(), w.client, "plumbline-system")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if logs["prod"] == nil {
+		return &Log{}
+	}
+	return logs["prod"]
+}
+
+// said is what is recorded of each, the newest first.
+func (w *world) said() (said []string) {
+	for _, r := range w.log().Records {
+		state := "gone"
+		if r.Gone.IsZero() {
+			state = "ending"
+		}
+		said = append(said, fmt.Sprintf("%s %s %s %s %s", r.NodeClaim, state, r.Cause, r.Detail, r.Revision))
+	}
+	return said
+}
