@@ -54,6 +54,17 @@ func (r Record) End() time.Time {
 	return r.Deleted.Time
 }
 
+// NewestFirst compares Records: those that are ending come first, the others by when they were gone.
+func NewestFirst(a, b Record) int {
+	switch {
+	case a.Gone.IsZero() == b.Gone.IsZero():
+		return b.End().Compare(a.End())
+	case a.Gone.IsZero():
+		return -1
+	}
+	return 1
+}
+
 // RecordOf is what a NodeClaim says of itself, trimmed or not.
 func RecordOf(claim *karpv1.NodeClaim) Record {
 	seen := observe.NodeClaim(claim)

@@ -183,7 +183,7 @@ func TestNobodyLed(t *testing.T) {
 	w.now = w.now.Add(time.Hour)
 	w.start()
 	must(t, w.after(batch))
-	wants(t, w, "a gone Unknown its end was not watched main@sha1:1", "b ending ByHand  main@sha1:1")
+	wants(t, w, "b ending ByHand  main@sha1:1", "a gone Unknown its end was not watched main@sha1:1")
 	if diff := cmp.Diff([]Gap{{metav1.NewTime(left), metav1.NewTime(w.now)}}, w.log().Gaps); diff != "" {
 		t.Errorf("gaps (-want +got):\n%s", diff)
 	}

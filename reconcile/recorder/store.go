@@ -1,9 +1,11 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -120,7 +122,7 @@ func (r *Recorder) apply(object *corev1.ConfigMap, c change) error {
 	gaps := append(gapsOf(object), c.gap)
 	encoded, err := json.Marshal(gaps[max(0, len(gaps)-maxGaps):])
 	if err != nil {
-		return fmt.Errorf("encode when nobody led: %w", err)
+		return fmt.Errorf("encode the gaps of a record: %w", err)
 	}
 	object.Data[gapsKey] = string(encoded)
 	return nil
@@ -223,17 +225,10 @@ func Read(ctx context.Context, reader client.Reader, namespace string) (map[stri
 	return logs, nil
 }
 
-// newestFirst sorts Records by when they ended, and those of one second by their numbers.
+// newestFirst sorts Records, those of one second by their numbers.
 func newestFirst(numbers map[int]Record) []Record {
-	seqs := make([]int, 0, len(numbers))
-	for seq := range numbers {
-		seqs = append(seqs, seq)
-	}
-	slices.SortFunc(seqs, func(a, b int) int {
-		if at := numbers[b].End().Compare(numbers[a].End()); at != 0 {
-			return at
-		}
-		return b - a
+	seqs := slices.SortedFunc(maps.Keys(numbers), func(a, b int) int {
+		return cmp.Or(NewestFirst(numbers[a], numbers[b]), b-a)
 	})
 	records := make([]Record, 0, len(seqs))
 	for _, seq := range seqs {

@@ -50,7 +50,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"upgraded": (*story).upgradedCommand,
 		"parrot":   (*story).parrotCommand, "unsaid": (*story).unsaidCommand,
 		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand,
-		"page": (*story).pageCommand,
+		"page": (*story).pageCommand, "named": (*story).namedCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }

@@ -30,6 +30,8 @@
 //		clone, plumbline is the command line of the administrator.
 //	exits CODE PROGRAM ARGS
 //		Runs one of them, which has to end with the code.
+//	named NAME
+//		Sets $NAME to what the program before has printed.
 //	expect [-t D] PROGRAM ARGS ~ REGEX
 //		Runs one of them again and again until it prints what matches.
 //	daemon pod FILE PATTERN

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// The states of a NodeClaim, as `plumbline why` has them.
+const (
+	claimRuns   = "running"
+	claimEnding = "ending"
+	claimEnded  = "ended"
+)
+
+// whyReport is what is known of one NodeClaim.
+type whyReport struct {
+	recorder.Record `json:",inline"`
+
+	// NodeSync is whose record it is in; empty where it is in none.
+	NodeSync string `json:"nodeSync,omitempty"`
+	State    string `json:"state"`
+	// Outdated is Karpenter's reason for which it is Drifted, and OutdatedSince since when.
+	Outdated      string      `json:"outdated,omitempty"`
+	OutdatedSince metav1.Time `json:"outdatedSince,omitzero"`
+	// Blocked is what Karpenter said last of why it is not replaced now.
+	Blocked string `json:"blocked,omitempty"`
+}
+
+func newWhyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "why NODE|NODECLAIM|INSTANCE-ID",
+		Short: "Say why a node ended, or what keeps one that still runs",
+		Long: `Say why a node ended: what it was, the cause, the commit, and when each stage of
+its end was. The daemon records the newest 2,000 NodeClaims of each NodeSync
+that end; what it could not see is Unknown, and said to be.
+
+Of a node that still runs: what it is, whether it is outdated, and what Karpenter
+says of why it is not replaced now.`,
+		Example: `  plumbline why ip-10-0-0-1.eu-west-1.compute.internal
+  plumbline why general-x7k2p
+  plumbline why i-0123456789abcdef0 -o json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeEnded(kubeconfig),
+	}
+	output := addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := connect(cmd.Context(), kubeconfig)
+		if err != nil {
+			return err
+		}
+		report, err := whyOf(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		return output.write(cmd.OutOrStdout(), report, func(out io.Writer) error {
+			report.print(painted(out), paintOn(out))
+			return nil
+		})
+	}
+	return cmd
+}
+
+// whyOf finds what is known of a NodeClaim by its name, its Node's or its instance's: that it runs,
+// else the newest Record.
+func whyOf(ctx context.Context, c *cluster, name string) (*whyReport, error) {
+	claim, err := nodeClaimNamed(ctx, c, name)
+	if err != nil {
+		return nil, err
+	}
+	logs, recordErr := recorder.Read(ctx, c, c.in(ctx))
+	var found *whyReport
+	for _, sync := range slices.Sorted(maps.Keys(logs)) {
+		for _, r := range logs[sync].Records {
+			same := claim == nil && isNamed(r, name) || claim != nil && r.NodeClaim == claim.Name && r.Created.Equal(&claim.CreationTimestamp)
+			if same && (found == nil || found.End().Before(r.End())) {
+				found = &whyReport{Record: r, NodeSync: sync, State: claimEnded}
+				if r.Gone.IsZero() {
+					found.State = claimEnding
+				}
+			}
+		}
+	}
+	switch {
+	case claim != nil && claim.DeletionTimestamp == nil:
+		return runs(ctx, c, claim)
+	case found != nil:
+		return found, nil
+	case recordErr != nil:
+		return nil, explain(recordErr, "read which nodes have ended")
+	case claim != nil:
+		return &whyReport{Record: recorder.RecordOf(claim), State: claimEnding}, nil
+	}
+	return nil, unrecorded(ctx, c, name, logs)
+}
+
+// unrecorded says that nothing is known of a name, and of which times nothing is.
+func unrecorded(ctx context.Context, c *cluster, name string, logs map[string]*recorder.Log) error {
+	words := fmt.Sprintf("no NodeClaim, Node or instance %s runs, and none that ended is recorded in %s", name, c.in(ctx))
+	for _, sync := range slices.Sorted(maps.Keys(logs)) {
+		log := logs[sync]
+		words += fmt.Sprintf("; nodesync/%s: recorded since %s", sync, stamp(log.Since))
+		for _, gap := range log.Gaps {
+			words += fmt.Sprintf(", but not from %s to %s, as the leader changed", stamp(gap.From), stamp(gap.To))
+		}
+	}
+	return errors.New(words)
+}
+
+// nodeClaimNamed is the NodeClaim that runs or ends by this name; nil where there is none.
+func nodeClaimNamed(ctx context.Context, c *cluster, name string) (*karpv1.NodeClaim, error) {
+	claims := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, claims); err != nil {
+		if apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // no Karpenter, no NodeClaim
+		}
+		return nil, explain(err, "list NodeClaims")
+	}
+	for i := range claims.Items {
+		if isNamed(recorder.RecordOf(&claims.Items[i]), name) {
+			return &claims.Items[i], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // that there is none is no error
+}
+
+func isNamed(r recorder.Record, name string) bool {
+	return slices.Contains([]string{r.NodeClaim, r.Node, r.Instance}, name)
+}
+
+// runs is what is known of a NodeClaim that is not being deleted.
+func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport, error) {
+	report := &whyReport{Record: recorder.RecordOf(claim), State: claimRuns}
+	if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted.IsTrue() {
+		report.Outdated, report.OutdatedSince = cmp.Or(drifted.Reason, karpv1.ConditionTypeDrifted), drifted.LastTransitionTime
+	}
+	blocked, err := observe.WhyNotDisrupted(ctx, c, claim.Name)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
+	}
+	report.Blocked = blocked
+	return report, nil
+}
+
+// print shows it to people.
+func (r *whyReport) print(out io.Writer, paint painter) {
+	visible := &visibleWriter{out}
+	name := redact.Visible(r.NodeClaim)
+	switch {
+	case r.State == claimEnded && r.Late:
+		fmt.Fprintf(out, "NodeClaim/%s ended by %s: %s\n", name, stamp(r.Gone), paint(r.cause(), colourOfCause(r.Cause)))
+	case r.State == claimEnded:
+		fmt.Fprintf(out, "NodeClaim/%s ended %s ago: %s\n", name, age(r.Gone), paint(r.cause(), colourOfCause(r.Cause)))
+	case r.State == claimEnding && r.Cause != "":
+		fmt.Fprintf(out, "NodeClaim/%s is ending%s, so far: %s\n", name, lastedFor(&r.Deleted), paint(r.cause(), colourOfCause(r.Cause)))
+	case r.State == claimEnding:
+		fmt.Fprintf(out, "NodeClaim/%s is ending%s: it is not recorded why\n", name, lastedFor(&r.Deleted))
+	case r.Outdated != "":
+		fmt.Fprintf(out, "NodeClaim/%s runs%s, and is %s: %s%s\n", name, lastedFor(&r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated), lastedFor(&r.OutdatedSince))
+	default:
+		fmt.Fprintf(out, "NodeClaim/%s runs%s, and is up to date\n", name, lastedFor(&r.Created))
+	}
+	if words := r.Cause.Words(); words != "" {
+		fmt.Fprintf(out, "  %s\n", words)
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintf(visible, "node      %s, instance %s\n", cmp.Or(r.Node, "none"), cmp.Or(r.Instance, "none"))
+	fmt.Fprintf(visible, "pool      %s%s\n", r.Pool, r.of())
+	fmt.Fprintf(visible, "type      %s, %s, %s\n", cmp.Or(r.InstanceType, "none"), cmp.Or(r.CapacityType, "none"), cmp.Or(r.Zone, "no zone"))
+	if r.Revision != "" {
+		fmt.Fprintf(visible, "commit    %s\n", r.commit())
+	}
+	if r.Blocked != "" {
+		fmt.Fprintf(visible, "kept by   %s\n", oneLine(r.Blocked))
+	}
+	if r.State != claimRuns {
+		r.printStages(visible)
+	}
+}
+
+// printStages shows when each stage was that was seen.
+func (r *whyReport) printStages(out io.Writer) {
+	fmt.Fprintln(out)
+	t := newTable(out, "STAGE", "AT", "AFTER")
+	before := r.Created
+	for _, s := range []struct {
+		name string
+		at   metav1.Time
+	}{
+		{"created", r.Created},
+		{"deletion began", r.Deleted},
+		{"drained", r.Drained},
+		{"volumes detached", r.VolumesDetached},
+		{"instance terminating", r.InstanceTerminating},
+		{"gone", r.Gone},
+	} {
+		switch {
+		case s.at.IsZero():
+			t.AppendRow([]any{s.name, "not seen", ""})
+		case s.name == "created":
+			t.AppendRow([]any{s.name, stamp(s.at), ""})
+		default:
+			t.AppendRow([]any{s.name, stamp(s.at), short(s.at.Sub(before.Time))})
+			before = s.at
+		}
+	}
+	t.Render()
+}
+
+// cause is the cause with its detail.
+func (r *whyReport) cause() string { return causeOf(r.Record) }
+
+func causeOf(r recorder.Record) string {
+	if r.Detail == "" {
+		return redact.Visible(string(r.Cause))
+	}
+	return redact.Visible(fmt.Sprintf("%s (%s)", r.Cause, r.Detail))
+}
+
+func (r *whyReport) of() string {
+	if r.NodeSync == "" {
+		return ""
+	}
+	return ", of nodesync/" + r.NodeSync
+}
+
+// commit says which commit it ended by, or which one was in force.
+func (r *whyReport) commit() string {
+	commit := render.ShortRevision(r.Revision)
+	switch {
+	case r.ByRevision && r.Cause == recorder.Removed:
+		return commit + ", the first one without the pool"
+	case r.ByRevision:
+		return commit + ", whose rollout was under way"
+	}
+	return commit + ", in force when the deletion began"
+}
+
+// colourOfCause is red for what nobody has asked for.
+func colourOfCause(cause recorder.Cause) text.Color {
+	switch cause {
+	case recorder.InstanceGone, recorder.Interrupted, recorder.Unhealthy, recorder.LaunchFailed, recorder.NotRegistered:
+		return text.FgRed
+	case recorder.ByHand, recorder.PoolDeleted, recorder.Unknown:
+		return text.FgYellow
+	default:
+		return text.Reset
+	}
+}
+
+// stamp is a time to the second.
+func stamp(at metav1.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+)
+
+// ends puts on a server what is recorded of prod: lines as the daemon writes them, and a gap.
+func ends(s *apiServer) {
+	made := midday.Unix() - 3600
+	lines := []string{
+		fmt.Sprintf("7\tgeneral-aaaaa\t\tip-10-0-0-1~\ti-1\tm5.large\teu-west-1a\tspot\t%d\t3600\t5\t5\t6\t10\tDrifted/r\tAMIDrift\t%s", made, applied),
+		fmt.Sprintf("8\tgeneral-bbbbb\t\tip-10-0-0-2~\ti-2\tm5.large\teu-west-1a\ton-demand\t%d\t3600\t\t\t\t90\tInstanceGone\tEC2 had no such instance\t%s", made, applied),
+		fmt.Sprintf("9\tbatch-ccccc\t\tip-10-0-0-3~\ti-3\tm5.large\teu-west-1b\ton-demand\t%d\t3600\t\t\t\t7200\tUnknown/l\tits end was not watched\t%s", made, applied),
+		fmt.Sprintf("10\tbatch-ddddd\t\t\t\t\t\t\t%d\t3600\t\t\t\t\tByHand\t\t%s", made, applied),
+		"what another client has written",
+	}
+	name := recorder.ObjectName("prod", 0)
+	gap, err := json.Marshal([]recorder.Gap{{From: midday, To: midday}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.objects["/api/v1/namespaces/fleet/configmaps/"+name] = map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{
+			"name": name, "namespace": "fleet", "creationTimestamp": midday, "labels": map[string]any{"app.kubernetes.io/component": "ended-nodes"},
+			"ownerReferences": []any{map[string]any{"apiVersion": "plumbline.dev/v1alpha1", "kind": "NodeSync", "name": "prod", "uid": "1", "controller": true}},
+		},
+		"data": map[string]any{"records.tsv": strings.Join(lines, "\n") + "\n", "gaps.json": string(gap)},
+	}
+}
+
+var stamped = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+func TestWhy(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["in-sync"])
+	pools(s, 1, 2)
+	ends(s)
+	claim := s.objects["/apis/karpenter.sh/v1/nodeclaims/pool-00-1"].(map[string]any)
+	claim["metadata"].(map[string]any)["creationTimestamp"] = midday
+	claim["status"] = map[string]any{"nodeName": "ip-9", "providerID": "aws:///a/i-9", "conditions": []any{
+		map[string]any{"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": midday},
+	}}
+	s.objects["/api/v1/namespaces/default/events/a"] = map[string]any{
+		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": "a", "namespace": "default"}, "reason": "DisruptionBlocked", "message": "No allowed disruptions due to blocking budget",
+	}
+	for name, arg := range map[string]string{
+		"drifted": "general-aaaaa", "killed": "i-2", "late": "ip-10-0-0-3.eu-west-1.compute.internal", "ending": "batch-ddddd", "outdated": "ip-9",
+	} {
+		got := plumbline(t, "why", arg, "--kubeconfig", kubeconfig)
+		if got.code != exitDone || got.err != "" {
+			t.Errorf("%s: code %d: %s", name, got.code, got.err)
+		}
+		golden(t, "why-"+name+".txt", stamped.ReplaceAllString(got.out, "TIME"))
+	}
+	got := plumbline(t, "why", "i-2", "-o", "json", "--kubeconfig", kubeconfig)
+	var report whyReport
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Cause != recorder.InstanceGone || report.NodeSync != "prod" || report.State != claimEnded || !report.Drained.IsZero() {
+		t.Errorf("%+v: %v", report, err)
+	}
+	got = plumbline(t, "why", "nobody", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "none that ended is recorded in fleet") || !strings.Contains(got.err, "as the leader changed") {
+		t.Errorf("nobody: code %d, %q", got.code, got.err)
+	}
+	s.refused["/api/v1/namespaces/fleet/configmaps"] = http.StatusForbidden
+	if got := plumbline(t, "why", "i-2", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "you are not allowed to") {
+		t.Errorf("not allowed: code %d, %q", got.code, got.err)
+	}
+	if got := plumbline(t, "why", "i-9", "--kubeconfig", kubeconfig); got.code != exitDone {
+		t.Errorf("one that runs needs no record: code %d, %q", got.code, got.err)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["in-sync"])
+	if got := plumbline(t, "history", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "nothing is recorded yet") {
+		t.Errorf("none: code %d, %q, %q", got.code, got.out, got.err)
+	}
+	ends(s)
+	for name, args := range map[string][]string{
+		"all": {"--since", "0"}, "wide": {"prod", "--since", "72h", "-o", "wide"}, "pool": {"prod", "--since", "72h", "--pool", "batch"},
+	} {
+		got := plumbline(t, append(append([]string{"history"}, args...), "--kubeconfig", kubeconfig)...)
+		if got.code != exitDone || got.err != "" {
+			t.Errorf("%s: code %d: %s", name, got.code, got.err)
+		}
+		golden(t, "history-"+name+".table", stamped.ReplaceAllString(got.out, "TIME"))
+	}
+	if got := plumbline(t, "history", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "" || !strings.Contains(got.err, "no ended nodes; nodesync/prod is recorded since") {
+		t.Errorf("none in a day: code %d, %q, %q", got.code, got.out, got.err)
+	}
+	got := plumbline(t, "history", "--since", "72h", "-o", "json", "--kubeconfig", kubeconfig)
+	var report historyReport
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || report.Summary.Total != 4 || report.Summary.ByPool["batch"] != 2 || len(report.Gaps) != 1 || report.Records[0].NodeClaim != "batch-ddddd" {
+		t.Errorf("%+v: %v", report, err)
+	}
+	if got := plumbline(t, "history", "other", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "does not exist") {
+		t.Errorf("of another: code %d, %q", got.code, got.err)
+	}
+	if got := plumbline(t, "__complete", "why", "--kubeconfig", kubeconfig, ""); !strings.Contains(got.out, "general-aaaaa") {
+		t.Errorf("completes %q", got.out)
+	}
+}
