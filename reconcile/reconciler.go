@@ -58,8 +58,7 @@ type Reconciler struct {
 	Events   record.EventRecorder
 	// Refusals are the watches behind Client that the API server refuses.
 	Refusals *observe.Refusals
-	// Values are what definitions in Git share with those in the cache; nil shares
-	// nothing.
+	// Values are what definitions in Git share with those in the cache; nil shares nothing.
 	Values *render.Values
 	// Launches are the pools that get no nodes, as far as NodeClaims tell; Ends hears of those that end.
 	Launches *observe.Launches

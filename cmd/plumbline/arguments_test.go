@@ -70,6 +70,8 @@ func TestHelp(t *testing.T) {
 		"plumbline tree":       {"NodeClaims", "its Node,"},
 		"plumbline drift":      {"another client", "corrected", "has found outdated", "markdown", "Exit codes"},
 		"plumbline events":     {"has reported", "repaired"},
+		"plumbline why":        {"why a node ended", "2,000", "-o json"},
+		"plumbline history":    {"newest first", "--since", "--pool", "wide"},
 		"plumbline logs":       {"daemon", "--follow", "--since"},
 		"plumbline reconcile":  {"now", "--wait", "never stops the daemon"},
 		"plumbline suspend":    {"until it is resumed"},

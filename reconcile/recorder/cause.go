@@ -32,7 +32,7 @@ const (
 	LaunchFailed Cause = "LaunchFailed"
 	// NotRegistered: its instance did not join the cluster in time.
 	NotRegistered Cause = "NotRegistered"
-	// InstanceGone: the instance ended in EC2, and the NodeClaim was deleted after it.
+	// InstanceGone: the instance ended in EC2 before Karpenter had drained its node.
 	InstanceGone Cause = "InstanceGone"
 	// ByHand: another client deleted it; nothing of Karpenter or plumbline says why.
 	ByHand Cause = "ByHand"
@@ -54,8 +54,6 @@ type Facts struct {
 	// condition of its Node for which Karpenter repairs nodes.
 	Terminate time.Time
 	Condition string
-	// Draining says that the condition Drained was seen, whatever it said.
-	Draining bool
 	// PoolGone says that its NodePool was gone or being deleted when its deletion began, and
 	// Static that it had replicas.
 	PoolGone, Static bool
@@ -120,8 +118,9 @@ var rules = []rule{
 	{Expired, "karpenter pkg/controllers/nodeclaim/expiration/controller.go", func(f Facts) (string, bool) {
 		return "expireAfter " + f.ExpireAfter.String(), f.ExpireAfter > 0 && f.age() >= f.ExpireAfter
 	}},
-	{InstanceGone, "karpenter pkg/controllers/node/termination/controller.go: a node that is not Ready is not drained where EC2 has no such instance", func(f Facts) (string, bool) {
-		return "EC2 had no such instance", f.Node != "" && !f.InstanceTerminating.IsZero() && !f.Draining && !f.Missed
+	// Karpenter ends an instance only after Drained is True, grace period or not.
+	{InstanceGone, "karpenter pkg/controllers/node/termination/controller.go: a node that is not Ready is drained no further where EC2 has no such instance", func(f Facts) (string, bool) {
+		return "EC2 had it no more before it was drained", f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed
 	}},
 	{Unknown, "what cannot be told", untold},
 	{ByHand, "karpenter pkg/controllers/nodeclaim/lifecycle/controller.go: finalize sets InstanceTerminating before it removes its finalizer", func(f Facts) (string, bool) {

@@ -19,7 +19,6 @@ func drained(change ...func(*Facts)) Facts {
 			NodeClaim: "general-x7k2p", Node: "ip-10-0-0-1.ec2.internal", Instance: "i-1", Pool: "general", Created: noon,
 			Deleted: at(time.Hour), Drained: at(time.Hour + 5*time.Second), InstanceTerminating: at(time.Hour + 6*time.Second), Gone: at(time.Hour + 10*time.Second),
 		},
-		Draining: true,
 	}
 	for _, c := range change {
 		c(&f)
@@ -28,7 +27,7 @@ func drained(change ...func(*Facts)) Facts {
 }
 
 // undrained are those of a node whose instance Karpenter did not find.
-func undrained(f *Facts) { f.Draining, f.Drained = false, metav1.Time{} }
+func undrained(f *Facts) { f.Drained = metav1.Time{} }
 
 func unlaunched(f *Facts) {
 	undrained(f)
@@ -67,7 +66,7 @@ func TestJudge(t *testing.T) {
 		"ended in EC2, by its bus":  {drained(says("InstanceTerminating", "TerminatingOnInterruption")), InstanceGone, "InstanceTerminating"},
 		"stopped in EC2":            {drained(says("InstanceStopping", "TerminatingOnInterruption")), InstanceGone, "InstanceStopping"},
 		"Karpenter's own end":       {drained(says("InstanceTerminating")), ByHand, ""},
-		"ended in EC2":              {drained(undrained), InstanceGone, "EC2 had no such instance"},
+		"ended in EC2":              {drained(undrained), InstanceGone, "EC2 had it no more before it was drained"},
 		"ended in EC2, unwatched":   {drained(undrained, func(f *Facts) { f.Missed = true }), Unknown, "its end was not watched"},
 		"removed":                   {drained(func(f *Facts) { f.Removing = "main@sha1:1" }), Removed, ""},
 		"removed, as it drifts":     {drained(drift, func(f *Facts) { f.Removing = "main@sha1:1" }), Drifted, "NodePoolDrifted"},

@@ -137,8 +137,6 @@ func (r *Recorder) note(claim *karpv1.NodeClaim) *ending {
 	for _, c := range claim.Status.Conditions {
 		holds := c.Status == metav1.ConditionTrue
 		switch {
-		case c.Type == karpv1.ConditionTypeDrained:
-			e.facts.Draining = true
 		case c.Type == karpv1.ConditionTypeDisruptionReason && holds:
 			e.facts.DisruptionReason = c.Reason
 		case c.Type == karpv1.ConditionTypeDrifted && holds:

@@ -15,7 +15,7 @@ var causes = []struct {
 	{PoolDeleted, "another client deleted its NodePool, and Kubernetes deleted it with the pool"},
 	{LaunchFailed, "no instance could be launched for it"},
 	{NotRegistered, "its instance did not join the cluster within 15 minutes"},
-	{InstanceGone, "its instance ended in EC2 before the NodeClaim was deleted"},
+	{InstanceGone, "its instance ended in EC2 before Karpenter had drained it"},
 	{ByHand, "another client deleted it: nothing of Karpenter or plumbline says why"},
 	{Unknown, "what was seen does not say why"},
 }
