@@ -11,7 +11,7 @@ import (
 type paceReport struct {
 	Pool string `json:"pool"`
 	// Nodes is how many are outdated, Of how many there are, and AtATime how many of them the
-	// disruption budgets let go at a time; 0 where none may.
+	// disruption budgets allow to be replaced at a time; 0 where none may.
 	Nodes   int `json:"nodes"`
 	Of      int `json:"of"`
 	AtATime int `json:"atATime"`
