@@ -62,7 +62,9 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		"fought for": {func(p *pass) {
 			p.stages.Fought = []survey.Drift{{Object: "ClusterRole karpenter", Fields: []string{"rules"}, Editor: "argocd", Operation: "Apply"}}
 		}, "reverted 3 times within an hour; correction is paused"},
-		"drifted": {func(p *pass) { p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}}} }, "differs from Git, and drift is Report: NodePool/a"},
+		"drifted": {func(p *pass) {
+			p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Reported: true}}
+		}, "differs from Git, and drift is Report: NodePool/a"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -178,6 +178,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	p := b.pass()
 	p.run(t.Context(), step.Step{Name: step.See, Take: p.see})
 	p.did.Removed = []teardown.Write{{Kind: render.NodePool, Action: teardown.StopGrowth{}}}
+	p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reported: true}}
 	if _, err := p.conclude(t.Context()); err != nil {
 		t.Fatal(err)
 	}

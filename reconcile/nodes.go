@@ -37,18 +37,17 @@ func (p *pass) seeNodeDrift(ctx context.Context) (err error) {
 
 // seeRollout finds which nodes do not match their definitions, and what keeps them.
 func (p *pass) seeRollout(ctx context.Context) error {
-	if p.SawRollout = p.stages.Controller.Ready; p.SawRollout {
-		look := p.rollouts()
-		p.Rollout = look.Look(ctx)
-		p.Join(look.Findings)
-	}
+	look := p.rollouts()
+	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
+	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
+	p.Join(look.Findings)
 	return nil
 }
 
 // rollouts is the look at nodes that are replaced, from what the steps before it have found.
 func (p *pass) rollouts() *nodes.Rollouts {
 	return &nodes.Rollouts{
-		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Events: p.Uncached,
+		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Classes: nodes.Classes(p.want.Set, p.live.Objects), Events: p.Uncached,
 		CABundle: plan.CABundle(p.Settings.CertificateAuthority), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(),
 		Now: p.now, Launchless: p.Launchless, Memory: &p.memory.rollout,
 	}

@@ -72,8 +72,10 @@ func TestVerdict(t *testing.T) {
 		"removing":             {[]found{removals(v1alpha1.RemovalDraining, v1alpha1.RemovalPacing)}, "Removing", "removing NodePool/a: why a; NodePool/b: why b", inProgress, report.Pending},
 		"held":                 {[]found{removals(v1alpha1.RemovalHeld, v1alpha1.RemovalHeld)}, "Held", "held: removal of NodePool/a, NodePool/b: why a", failed, report.Failure},
 		"stalled":              {[]found{stalls}, "Stalled", "removal of NodePool/a stalled: why a", failed, report.Failure},
-		"drifted":              {[]found{func(p *pass) { p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}}} }}, "Drifted", "differs from Git, and drift is Report: NodePool/a", failed, report.Failure},
-		"elsewhere":            {[]found{func(p *pass) { p.Elsewhere = true }}, "NamespaceNotWatched", "NodeSyncs are served in namespace plumbline-system only", failed, report.Failure},
+		"drifted": {[]found{func(p *pass) {
+			p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Reported: true}}
+		}}, "Drifted", "differs from Git, and drift is Report: NodePool/a", failed, report.Failure},
+		"elsewhere": {[]found{func(p *pass) { p.Elsewhere = true }}, "NamespaceNotWatched", "NodeSyncs are served in namespace plumbline-system only", failed, report.Failure},
 
 		"an error before what is held":       {[]found{removals(v1alpha1.RemovalHeld), stopped(t, errors.New("odd"))}, "Failed", "odd", inProgress, report.Failure},
 		"what is held before what is waited": {[]found{removals(v1alpha1.RemovalHeld), waits}, "Held", "held", failed, report.Failure},

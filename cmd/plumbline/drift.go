@@ -17,6 +17,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 )
 
 func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -62,6 +63,8 @@ type driftReport struct {
 	Revision  string                   `json:"revision"`
 	Objects   []v1alpha1.DriftedObject `json:"objects"`
 	Nodes     []driftedNode            `json:"nodes"`
+	// Rollout is what plumbline knows of nodes that do not match, also before Karpenter does.
+	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
 }
 
 // driftedNode is a node that Karpenter has found outdated.
@@ -79,6 +82,7 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 	report := driftReport{
 		Name: sync.Name, Namespace: sync.Namespace, Revision: sync.Status.LastAppliedRevision,
 		Objects: append([]v1alpha1.DriftedObject{}, sync.Status.Drift...), Nodes: []driftedNode{},
+		Rollout: sync.Status.Rollout,
 	}
 	pools, err := poolsOf(ctx, c, sync)
 	if err != nil {
@@ -112,8 +116,11 @@ func (r driftReport) drifts() bool {
 
 // print shows the report to people.
 func (r driftReport) print(out io.Writer, markdown bool) {
+	if r.Rollout != nil {
+		fmt.Fprintf(out, "rollout: %s\n", oneLine(nodes.RolloutWords(*r.Rollout)))
+	}
 	if len(r.Objects) == 0 && len(r.Nodes) == 0 {
-		fmt.Fprintf(out, "no drift: the definitions of nodesync/%s are as Git says, and no node is outdated\n", r.Name)
+		fmt.Fprintf(out, "no drift: the definitions of nodesync/%s are as Git says, and Karpenter has found no node outdated\n", r.Name)
 		return
 	}
 	show := table.Writer.Render

@@ -15,7 +15,7 @@ import (
 func TestDrift(t *testing.T) {
 	sync := verdicts()["in-sync"]
 	_, kubeconfig := serve(t, sync)
-	if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "no drift: the definitions of nodesync/prod are as Git says, and no node is outdated\n" {
+	if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "no drift: the definitions of nodesync/prod are as Git says, and Karpenter has found no node outdated\n" {
 		t.Errorf("none: code %d, %q, %q", got.code, got.out, got.err)
 	}
 	at := metav1.NewTime(midday.Add(-time.Hour))

@@ -9,7 +9,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
@@ -30,8 +29,9 @@ type Drift struct {
 	What string
 	// By are the field managers that own them, as far as they can be told.
 	By []string `redact:"-"`
-	// Corrected says that this pass has put it right.
-	Corrected bool
+	// Corrected says that this pass has put it right, and Reported that it is left, as
+	// spec.drift says.
+	Corrected, Reported bool
 }
 
 // DriftsOf are those of a Plan, by what was written of it; not nil.
@@ -46,7 +46,7 @@ func DriftsOf(p *plan.Plan, written []apply.Written) []Drift {
 		if !c.Drift || c.Action == plan.Wait || c.Reason == plan.ReasonOwnership {
 			continue
 		}
-		found = append(found, Drift{Ref: c.Ref, What: driftWords(c), By: c.Editors, Corrected: corrected[c.Ref]})
+		found = append(found, Drift{Ref: c.Ref, What: driftWords(c), By: c.Editors, Corrected: corrected[c.Ref], Reported: c.Action == plan.Drifted})
 	}
 	return found
 }
@@ -73,17 +73,15 @@ func orAbsent(value string) string {
 // maxDriftValue is how much of a value is shown.
 const maxDriftValue = 80
 
-// open are the drifts that stand.
-func (s *Step) open() []Drift {
-	return slices.DeleteFunc(slices.Clone(s.Drifts), func(d Drift) bool { return d.Corrected })
-}
-
-func (s *Step) openNames() string {
+// left are the drifts that are only reported.
+func (s *Step) left() []render.Ref {
 	var refs []render.Ref
-	for _, d := range s.open() {
-		refs = append(refs, d.Ref)
+	for _, d := range s.Drifts {
+		if d.Reported {
+			refs = append(refs, d.Ref)
+		}
 	}
-	return finding.SomeOf(refs)
+	return refs
 }
 
 // noteDrift keeps in the status what differs from Git by no commit, and what was corrected of late.
@@ -104,7 +102,9 @@ func (s *Step) noteDrift() {
 		list = append(list, o)
 	}
 	for _, before := range s.Before.Status.Drift {
-		again := slices.ContainsFunc(list, func(o v1alpha1.DriftedObject) bool { return o.Kind == before.Kind && o.Name == before.Name })
+		again := slices.ContainsFunc(list, func(o v1alpha1.DriftedObject) bool {
+			return o.Kind == before.Kind && o.Name == before.Name && (before.CorrectedAt == nil || o.Message == before.Message)
+		})
 		if again {
 			continue
 		}
@@ -151,7 +151,7 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 	case len(open) > 0:
 		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", objects(len(open), "differ", "differs"), finding.Few(open, "; "))
 	case r != nil && r.Revision == "":
-		u.State, u.Description = report.Failure, "nodes drift: "+nodes.RolloutWords(*r)
+		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+strings.Join(r.Reasons, ", ")
 	case len(corrected) > 0:
 		u.Description = "no drift; corrected: " + finding.Few(corrected, "; ")
 	}

@@ -29,7 +29,7 @@ func TestDriftsOf(t *testing.T) {
 		want    []Drift
 	}{
 		"corrected":              {with(edited, plan.Update), true, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Corrected: true}}},
-		"reported":               {with(edited, plan.Drifted), false, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}}}},
+		"reported":               {with(edited, plan.Drifted), false, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Reported: true}}},
 		"deleted":                {plan.Change{Ref: general, Drift: true, Action: plan.Create}, true, []Drift{{Ref: general, What: "deleted", Corrected: true}}},
 		"of Git":                 {plan.Change{Ref: general, Action: plan.Update, Live: &unstructured.Unstructured{}}, true, []Drift{}},
 		"only the fields' owner": {plan.Change{Ref: general, Drift: true, Action: plan.Update, Reason: plan.ReasonOwnership, Live: &unstructured.Unstructured{}}, true, []Drift{}},

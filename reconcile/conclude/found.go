@@ -191,6 +191,7 @@ type Memory struct {
 	applied string
 	history history
 	haste   haste
+	counted counted
 	hidden  hidden
 	standIn standInMemory
 	// read are the credentials that this pass has read.

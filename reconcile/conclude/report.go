@@ -83,7 +83,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		Fallback:    s.contextIn(s.Sync.Namespace),
 		Head:        s.Commit,
 		State:       v.CommitState(),
-		Description: v.CommitText(),
+		Description: s.pacedText(v),
 		Reverted:    s.reverted(),
 		Retry:       s.Sync.Status.LastHandledReconcileAt != s.Before.Status.LastHandledReconcileAt,
 		At:          s.Began,

@@ -1,6 +1,8 @@
 package conclude
 
 import (
+	"time"
+
 	"github.com/fluxcd/pkg/runtime/conditions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -42,18 +44,46 @@ func (s *Step) rolloutBrief() string {
 	return words
 }
 
-// withRollout has the commit status of a verdict on what is applied wait for the nodes. Ready does
-// not: it is of the definitions, and windows of disruption budgets may be a week apart.
+// withRollout has the commit status of a verdict on what is applied wait for the nodes, and fail
+// when that takes too long, whatever else is waited for. Ready does not: it is of the
+// definitions, and windows of disruption budgets may be a week apart.
 func (s *Step) withRollout(v Verdict) Verdict {
-	r := s.Sync.Status.Rollout
-	if r == nil || v.Class != Done {
-		return v
-	}
-	v.told, v.Brief = report.Pending, fault.Brief{What: s.rolloutBrief()}
-	if s.rolloutTimedOut() {
-		v.told = report.Failure
+	switch r := s.Sync.Status.Rollout; {
+	case r == nil:
+	case s.rolloutTimedOut() && (v.Class == Done || v.Class == Working):
+		v.told, v.Brief = report.Failure, fault.Brief{What: s.rolloutBrief()}
+	case v.Class == Done:
+		v.told, v.Brief = report.Pending, fault.Brief{What: s.rolloutBrief()}
 	}
 	return v
+}
+
+// rolloutEvery is the least time between two commit statuses that only count nodes: a host takes
+// so many on a commit and no more (GitHub 1,000 in a context).
+const rolloutEvery = time.Minute
+
+// counted is the last commit status that counted the nodes of a rollout.
+type counted struct {
+	commit, text, waits string
+	at                  time.Time
+}
+
+// pacedText is the text of the commit status: of a rollout that goes on the last one, until it is
+// time for new numbers, or it waits for something else.
+func (s *Step) pacedText(v Verdict) string {
+	text, r := v.CommitText(), s.Sync.Status.Rollout
+	if r == nil || v.Class != Done || v.CommitState() != report.Pending {
+		s.Memory.counted = counted{}
+		return text
+	}
+	last := &s.Memory.counted
+	if last.commit != s.Commit || last.waits != r.Message || finding.Due(s.Began, last.at, rolloutEvery) {
+		*last = counted{commit: s.Commit, text: text, waits: r.Message, at: s.Began}
+	}
+	if last.text != text {
+		s.WakeBy(last.at.Add(rolloutEvery))
+	}
+	return last.text
 }
 
 // wakeForRollout has a pass come when the rollout has taken too long.

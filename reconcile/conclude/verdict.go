@@ -64,7 +64,7 @@ func (s *Step) Verdict() Verdict {
 		held := heldRemovals(status.Removals)
 		return s.withController(s.withCharts(heldVerdict(s.Held, held), heldBrief(s.Held, held)))
 	}
-	return s.stateVerdict()
+	return s.withRollout(s.stateVerdict())
 }
 
 // stateVerdict weighs what was found by a pass in which nothing failed.
@@ -79,8 +79,8 @@ func (s *Step) stateVerdict() Verdict {
 		return verdictOf(s.uncharted())
 	case s.Fought != "":
 		return s.fight()
-	case len(s.open()) > 0:
-		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: "differs from Git, and drift is Report: " + s.openNames()}
+	case len(s.left()) > 0:
+		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonDrifted, Message: "differs from Git, and drift is Report: " + finding.SomeOf(s.left())}
 	case s.stalledWait() != nil:
 		return stalledWaitVerdict(*s.stalledWait())
 	case len(s.Waits) > 0:
@@ -88,7 +88,7 @@ func (s *Step) stateVerdict() Verdict {
 	case status.OpenRemovals > 0:
 		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: describeRemovals(status.Removals), Brief: briefOfRemovals(status.Removals)}
 	}
-	return s.withRollout(s.doneVerdict())
+	return s.doneVerdict()
 }
 
 // doneVerdict says that all is applied, and in a commit status which pool launches no
@@ -205,9 +205,12 @@ func (s *Step) revision() string { return cmp.Or(s.Revision, s.Sync.Status.LastA
 
 // CommitState is the verdict as a commit status.
 func (v Verdict) CommitState() report.State {
+	if v.told != "" {
+		return v.told
+	}
 	switch v.Class {
 	case Done:
-		return cmp.Or(v.told, report.Success)
+		return report.Success
 	case Working:
 		return report.Pending
 	case Retrying, Stuck:

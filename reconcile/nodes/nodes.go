@@ -24,3 +24,14 @@ func Pools(set *render.Set, live map[render.Ref]*plan.Object) []Pool {
 	}
 	return pools
 }
+
+// Classes are the EC2NodeClasses of a Set that are in the cluster.
+func Classes(set *render.Set, live map[render.Ref]*plan.Object) []*plan.Object {
+	var classes []*plan.Object
+	for _, object := range set.Objects {
+		if object.Ref.Kind == render.EC2NodeClass && live[object.Ref] != nil {
+			classes = append(classes, live[object.Ref])
+		}
+	}
+	return classes
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -35,6 +36,8 @@ type Rollouts struct {
 
 	Live  plan.Live
 	Pools []Pool
+	// Classes are the EC2NodeClasses of Git that are there: pools of other NodeSyncs may name them.
+	Classes []*plan.Object
 	// Events reads Karpenter's events past the cache.
 	Events   client.Reader
 	CABundle string
@@ -59,6 +62,28 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	outdated, unsure := r.outdated(true)
 	status.Rollout = Roll(r.Before, Seen{Changes: changes, Outdated: outdated, Unsure: unsure, Revision: r.Revision, Now: r.Now})
 	return true
+}
+
+// See is Look while Karpenter's controller is ready. Until then it looks at no node, and has as
+// long as ever for that when it is back.
+func (r *Rollouts) See(ctx context.Context, ready bool) *v1alpha1.Rollout {
+	if ready {
+		return r.Look(ctx)
+	}
+	return r.unseen()
+}
+
+func (r *Rollouts) unseen() *v1alpha1.Rollout {
+	if r.Before == nil {
+		return nil
+	}
+	next := r.Before.DeepCopy()
+	next.Message = "Karpenter's controller is not ready"
+	if next.SettlesAt != nil && next.SettlesAt.Sub(r.Now) < Settles-askEvery {
+		until := metav1.NewTime(r.Now.Add(Settles)).Rfc3339Copy()
+		next.SettlesAt = &until
+	}
+	return next
 }
 
 // Look finds how far the rollout has come, and what it waits for; nil where each node matches.
@@ -87,15 +112,15 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	return next
 }
 
-// outdated are the nodes of the pools that do not match what lives.
+// outdated are the nodes of the pools, and those of the classes, that do not match what lives.
 func (r *Rollouts) outdated(exact bool) ([]plan.Outdated, bool) {
-	var pools []*plan.Object
+	definitions := slices.Clone(r.Classes)
 	for _, pool := range r.Pools {
 		if pool.Live != nil {
-			pools = append(pools, pool.Live)
+			definitions = append(definitions, pool.Live)
 		}
 	}
-	return plan.Match{Live: r.Live, Exact: exact, CABundle: r.CABundle, Memory: &r.Memory.match}.Outdated(pools)
+	return plan.Match{Live: r.Live, Exact: exact, CABundle: r.CABundle, Memory: &r.Memory.match}.Outdated(definitions)
 }
 
 // waits says what a rollout waits for; empty where nodes drain, or are about to.

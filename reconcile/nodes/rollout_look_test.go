@@ -119,8 +119,48 @@ func TestARolloutIsToldOnce(t *testing.T) {
 			told = append(told, note.Reason+": "+note.Message)
 		}
 	}
-	want := "RollingOut: outdated by no commit: 1 node (AMIDrift); Karpenter replaces them at the pace of their disruption budgets | RolledOut: each of 1 node matches or is gone, after 2s"
+	want := "RollingOut: outdated by no commit of this NodeSync: 1 node (AMIDrift); Karpenter replaces them at the pace of their disruption budgets | RolledOut: each of 1 node matches or is gone, after 2s"
 	if got := strings.Join(told, " | "); got != want {
 		t.Errorf("told %s", got)
+	}
+}
+
+// TestNothingIsKnownWithoutKarpenter: what began goes on, and the time in which Karpenter finds
+// out which nodes are outdated begins when it is back.
+func TestNothingIsKnownWithoutKarpenter(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	look := func(before *v1alpha1.Rollout) *v1alpha1.Rollout {
+		r := nodes.Rollouts{Before: before, Said: before, Now: now, Memory: &nodes.RolloutMemory{}}
+		return r.See(t.Context(), false)
+	}
+	if got := look(nil); got != nil {
+		t.Errorf("none: %+v", got)
+	}
+	over := metav1.NewTime(now.Add(-time.Second))
+	got := look(&v1alpha1.Rollout{Revision: "a", Nodes: 3, Outdated: 3, SettlesAt: &over})
+	if got == nil || got.Outdated != 3 || !got.SettlesAt.Equal(&metav1.Time{Time: now.Add(nodes.Settles)}) || got.Message != "Karpenter's controller is not ready" {
+		t.Errorf("one that AWS decides on: %+v", got)
+	}
+	fresh := metav1.NewTime(now.Add(nodes.Settles - time.Second))
+	if got := look(&v1alpha1.Rollout{Revision: "a", SettlesAt: &fresh}); !got.SettlesAt.Equal(&fresh) {
+		t.Errorf("it is not written at each pass: %v", got.SettlesAt)
+	}
+}
+
+// TestAClassCountsTheNodesOfOtherNodeSyncs, whose pools name it, for what is the class's doing.
+func TestAClassCountsTheNodesOfOtherNodeSyncs(t *testing.T) {
+	class := plan.NewObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "shared"}}})
+	claim := func(name, reason string) plan.NodeClaim {
+		c := drifted(name, "of-another", false)
+		c.Class, c.DriftReason = "shared", reason
+		return c
+	}
+	live := plan.Live{
+		Objects:    map[render.Ref]*plan.Object{{Kind: render.EC2NodeClass, Name: "shared"}: class},
+		NodeClaims: []plan.NodeClaim{claim("1", "AMIDrift"), claim("2", "NodePoolDrifted"), drifted("3", "else", false)},
+	}
+	r := nodes.Rollouts{Live: live, Classes: []*plan.Object{class}, Now: time.Now(), Memory: &nodes.RolloutMemory{}, Events: &spoken{}}
+	if got := r.Look(t.Context()); got == nil || got.Outdated != 1 || strings.Join(got.Reasons, " ") != "AMIDrift" {
+		t.Errorf("%+v", got)
 	}
 }

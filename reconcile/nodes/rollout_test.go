@@ -76,21 +76,21 @@ func TestRoll(t *testing.T) {
 			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
 			{at: 2, revision: "a", want: "a since 1: no node is known to be outdated yet settles 361"},
 			{at: 9, revision: "a", outdated: outdated("AMIDrift", "1", "2"), want: "a since 1: 0 of 2 nodes match (AMIDrift) settles 361"},
-			{at: 60, revision: "a", want: "a since 1: 2 of 2 nodes match settles 361"},
+			{at: 60, revision: "a", want: "a since 1: no node is known to be outdated yet settles 361"},
 			{at: 361, revision: "a", want: "none"},
 		},
 		"what Karpenter has not noted yet": {
 			{at: 1, revision: "a", changes: outdating(false, "1"), unsure: true, want: "a since 1: 0 of 1 nodes match settles 361"},
-			{at: 2, revision: "a", unsure: true, want: "a since 1: 1 of 1 nodes match settles 361"},
+			{at: 2, revision: "a", unsure: true, want: "a since 1: no node is known to be outdated yet settles 361"},
 			{at: 400, revision: "a", unsure: true, want: "none"},
 		},
 		"nodes that drift by no commit": {
-			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes match (AMIDrift, by no commit)"},
-			{at: 2, revision: "a", outdated: outdated("AMIDrift", "1-", "2"), want: " since 1: 0 of 2 nodes match (AMIDrift, by no commit), 1 draining"},
+			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes match (AMIDrift, by no commit of this NodeSync)"},
+			{at: 2, revision: "a", outdated: outdated("AMIDrift", "1-", "2"), want: " since 1: 0 of 2 nodes match (AMIDrift, by no commit of this NodeSync), 1 draining"},
 			{at: 3, revision: "a", want: "none"},
 		},
 		"a commit after nodes drifted by themselves": {
-			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes match (AMIDrift, by no commit)"},
+			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes match (AMIDrift, by no commit of this NodeSync)"},
 			{at: 2, revision: "b", changes: outdating(false, "1", "2"), outdated: outdated("AMIDrift", "1"), want: "b since 2: 0 of 2 nodes match (AMIDrift)"},
 		},
 		"fewer replicas": {

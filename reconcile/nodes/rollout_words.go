@@ -15,7 +15,7 @@ import (
 // RolloutWords say how far a rollout has come, and what it waits for.
 func RolloutWords(r v1alpha1.Rollout) string {
 	words := rolled(r)
-	if r.Nodes > 0 {
+	if r.Outdated > 0 {
 		words += causes(r)
 	}
 	if r.Draining > 0 {
@@ -29,7 +29,7 @@ func RolloutWords(r v1alpha1.Rollout) string {
 
 // rolled counts the nodes that match.
 func rolled(r v1alpha1.Rollout) string {
-	if r.Nodes == 0 {
+	if r.Outdated == 0 {
 		return "no node is known to be outdated yet"
 	}
 	return fmt.Sprintf("%d of %d nodes match", r.Nodes-r.Outdated, r.Nodes)
@@ -39,7 +39,7 @@ func rolled(r v1alpha1.Rollout) string {
 func causes(r v1alpha1.Rollout) string {
 	why := strings.Join(r.Reasons, ", ")
 	if r.Revision == "" {
-		why = cmp.Or(why, "outdated") + ", by no commit"
+		why = cmp.Or(why, "outdated") + ", by no commit of this NodeSync"
 	}
 	if why == "" {
 		return ""
@@ -53,7 +53,7 @@ func started(r v1alpha1.Rollout) string {
 	case r.Nodes == 0:
 		return render.ShortRevision(r.Revision) + " may outdate nodes: Karpenter asks AWS which"
 	case r.Revision == "":
-		return fmt.Sprintf("outdated by no commit: %s (%s); Karpenter replaces them at the pace of their disruption budgets", english.Plural(int(r.Nodes), "node", ""), strings.Join(r.Reasons, ", "))
+		return fmt.Sprintf("outdated by no commit of this NodeSync: %s (%s); Karpenter replaces them at the pace of their disruption budgets", english.Plural(int(r.Nodes), "node", ""), strings.Join(r.Reasons, ", "))
 	}
 	return fmt.Sprintf("%s outdates %s: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), english.Plural(int(r.Nodes), "node", ""))
 }

@@ -53,18 +53,23 @@ type template struct {
 	fits map[Labels]bool
 }
 
-// Outdated finds the NodeClaims of some NodePools that do not match, by name. unsure says that
-// there may be more: what Karpenter counts otherwise than the linked library, or has not noted yet.
-func (m Match) Outdated(pools []*Object) (found []Outdated, unsure bool) {
-	of := map[string]*template{}
-	for _, pool := range pools {
-		of[pool.GetName()] = m.template(pool)
+// Outdated finds the NodeClaims of some NodePools and EC2NodeClasses that do not match these, by
+// name: of a pool of another NodeSync what its class outdates. unsure says that there may be more:
+// what Karpenter counts otherwise than the linked library, or has not noted yet.
+func (m Match) Outdated(definitions []*Object) (found []Outdated, unsure bool) {
+	of, ours := map[string]*template{}, map[string]bool{}
+	for _, object := range definitions {
+		if object.GetKind() == render.NodePool {
+			of[object.GetName()] = m.template(object)
+		} else {
+			ours[object.GetName()] = true
+		}
 	}
 	classes := map[string]*template{}
 	for i := range m.Live.NodeClaims {
 		c := &m.Live.NodeClaims[i]
 		pool := of[c.Pool]
-		if pool == nil {
+		if pool == nil && !ours[c.Class] {
 			continue
 		}
 		class, known := classes[c.Class]
@@ -86,24 +91,36 @@ func (m Match) Outdated(pools []*Object) (found []Outdated, unsure bool) {
 
 // reason is why a NodeClaim is outdated; empty where it is not, and sure says that this is certain.
 func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure bool) {
+	if pool == nil {
+		return m.reasonOfClass(c, class)
+	}
 	outdated, counted := pool.outdates(c.Hashes.Pool(), m.Exact)
 	switch {
 	case outdated:
 		return driftOfPool, true
-	case m.Exact && !pool.fit(c.Labels):
+	case m.Exact && c.ProviderID != "" && !pool.fit(c.Labels): // before its launch it lacks labels
 		return driftOfRequirements, true
 	}
-	sure = counted || !m.Exact
-	if class != nil {
-		if outdated, counted = class.outdates(c.Hashes.Class(), m.Exact && m.Memory.proven); outdated {
-			return driftOfClass, true
-		}
-		sure = sure && (counted || !m.Exact)
-	}
-	if c.Drifted {
+	reason, sure = m.reasonOfClass(c, class)
+	if reason == "" && c.Drifted {
 		return c.DriftReason, true
 	}
-	return "", sure
+	return reason, sure && (reason != "" || counted || !m.Exact)
+}
+
+// reasonOfClass is likewise by the EC2NodeClass only; nil is one that is not there.
+func (m Match) reasonOfClass(c *NodeClaim, class *template) (reason string, sure bool) {
+	if class == nil {
+		return "", true
+	}
+	outdated, counted := class.outdates(c.Hashes.Class(), m.Exact && m.Memory.proven)
+	switch {
+	case outdated:
+		return driftOfClass, true
+	case c.Drifted && c.DriftReason != driftOfPool && c.DriftReason != driftOfRequirements:
+		return c.DriftReason, true
+	}
+	return "", counted || !m.Exact
 }
 
 // outdates says whether a NodeClaim with a hash is outdated, and whether that was counted.

@@ -64,7 +64,7 @@ func TestMatch(t *testing.T) {
 				live.Objects[ref] = plan.NewObject(c.Object(ref))
 			}
 			live.NodeClaims = []plan.NodeClaim{{
-				Name: "1", UID: "1", Pool: "general", Class: "default", Hashes: plan.HashesOf(made),
+				Name: "1", UID: "1", Pool: "general", Class: "default", ProviderID: "aws:///a/i-1", Hashes: plan.HashesOf(made),
 				Labels:  plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64"}),
 				Drifted: test.drifted != "", DriftReason: test.drifted,
 			}, {Name: "2", UID: "2", Pool: "of-another", Drifted: true, DriftReason: "AMIDrift"}}

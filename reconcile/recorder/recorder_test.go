@@ -72,11 +72,11 @@ func TestFromDeletionToEnd(t *testing.T) {
 	if diff := cmp.Diff(want, w.log().Records[0]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	writes := w.writes
+	writes := w.writes.Load()
 	must(t, w.after(settles))
 	must(t, w.after(batch))
-	if w.writes != writes || len(w.r.seen) != 0 {
-		t.Errorf("%d writes where nothing is new, %d kept", w.writes-writes, len(w.r.seen))
+	if w.writes.Load() != writes || len(w.r.seen) != 0 {
+		t.Errorf("%d writes where nothing is new, %d kept", w.writes.Load()-writes, len(w.r.seen))
 	}
 }
 
@@ -209,7 +209,7 @@ func TestTheEndOfManyAtOnce(t *testing.T) {
 		w.launch(fmt.Sprintf("general-%05d", i))
 	}
 	must(t, w.after(time.Second))
-	writes := w.writes
+	writes := w.writes.Load()
 	for i := range many {
 		w.now = w.now.Add(time.Millisecond)
 		w.delete(fmt.Sprintf("general-%05d", i))
@@ -221,7 +221,7 @@ func TestTheEndOfManyAtOnce(t *testing.T) {
 	for range 5 {
 		must(t, w.after(batch))
 	}
-	if got := w.writes - writes; got > 2*usual.segments {
+	if got := w.writes.Load() - writes; int(got) > 2*usual.segments {
 		t.Errorf("%d writes", got)
 	}
 	records := w.log().Records
@@ -251,11 +251,11 @@ func TestARecorderRunsByItself(t *testing.T) {
 		time.Sleep(2 * batch) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
 		wants(t, w, "a ending ByHand  main@sha1:1")
-		until, writes := w.log().Until, w.writes
+		until, writes := w.log().Until, w.writes.Load()
 		time.Sleep(time.Hour) //nolint:forbidigo // the bubble's clock
 		synctest.Wait()
-		if got := w.log().Until.Sub(until.Time); got < time.Hour-2*heartbeat || w.writes-writes > int(time.Hour/heartbeat)+1 {
-			t.Errorf("%s later all is recorded, %d writes", got, w.writes-writes)
+		if got := w.log().Until.Sub(until.Time); got < time.Hour-2*heartbeat || w.writes.Load()-writes > int64(time.Hour/heartbeat)+1 {
+			t.Errorf("%s later all is recorded, %d writes", got, w.writes.Load()-writes)
 		}
 		w.now = time.Now()
 		w.delete("b")

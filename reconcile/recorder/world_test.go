@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	awsstatus "github.com/awslabs/operatorpkg/status"
@@ -38,7 +39,7 @@ type world struct {
 	// negative. done says that the one that kills it is carried out.
 	fuse   int
 	done   bool
-	writes int
+	writes atomic.Int64
 	// refuse has the next write fail.
 	refuse bool
 	// refused is what reading events fails with.
@@ -98,7 +99,7 @@ func (w *world) burn(write func() error) error {
 		return errKilled
 	}
 	w.fuse--
-	w.writes++
+	w.writes.Add(1)
 	return write()
 }
 

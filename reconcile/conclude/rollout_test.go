@@ -1,0 +1,79 @@
+package conclude
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+// rolling is a conclusion over a rollout that began at 0, so many seconds later.
+func rolling(at int64, timeout time.Duration, r v1alpha1.Rollout) *Step {
+	sync := &v1alpha1.NodeSync{}
+	r.Since = metav1.Unix(0, 0)
+	sync.Status.Rollout = &r
+	if timeout > 0 {
+		sync.Spec.Rollout.Timeout = &metav1.Duration{Duration: timeout}
+	}
+	return &Step{Sync: sync, Before: sync.DeepCopy(), Memory: &Memory{}, Began: time.Unix(at, 0), Found: Found{Rollout: &r, Commit: "a"}}
+}
+
+// TestTheCommitWaitsForItsNodes, and fails when that takes too long, also while something else is
+// waited for; what is wrong for another reason stays so.
+func TestTheCommitWaitsForItsNodes(t *testing.T) {
+	of := v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 3, Outdated: 2}
+	for name, c := range map[string]struct {
+		at      int64
+		timeout time.Duration
+		class   State
+		want    report.State
+		text    string
+	}{
+		"it goes on":                {at: 1, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes match"},
+		"it is in time":             {at: 59, timeout: time.Minute, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes match"},
+		"it takes too long":         {at: 60, timeout: time.Minute, class: Done, want: report.Failure, text: "not rolled out within 1m0s: 1 of 3 nodes match"},
+		"and Karpenter is away":     {at: 60, timeout: time.Minute, class: Working, want: report.Failure, text: "not rolled out within 1m0s: 1 of 3 nodes match"},
+		"something else is waited":  {at: 1, timeout: time.Minute, class: Working, want: report.Pending, text: "waiting"},
+		"something else went wrong": {at: 60, timeout: time.Minute, class: Stuck, want: report.Failure, text: "waiting"},
+	} {
+		v := rolling(c.at, c.timeout, of).withRollout(Verdict{Class: c.class, Message: "waiting"})
+		if v.CommitState() != c.want || v.CommitText() != c.text {
+			t.Errorf("%s: %s %q", name, v.CommitState(), v.CommitText())
+		}
+	}
+}
+
+// TestNumbersAreReportedOnceAMinute: hosts take so many statuses on a commit. What a rollout waits
+// for is reported at once, and its end.
+func TestNumbersAreReportedOnceAMinute(t *testing.T) {
+	memory := &Memory{}
+	for _, c := range []struct {
+		at       int64
+		outdated int32
+		waits    string
+		want     string
+		wakes    int64
+	}{
+		{at: 0, outdated: 9, want: "rolling out: 0 of 9 nodes match"},
+		{at: 10, outdated: 8, want: "rolling out: 0 of 9 nodes match", wakes: 60},
+		{at: 20, outdated: 7, waits: "a window", want: "rolling out: 2 of 9 nodes match: a window"},
+		{at: 30, outdated: 6, waits: "a window", want: "rolling out: 2 of 9 nodes match: a window", wakes: 80},
+		{at: 80, outdated: 5, waits: "a window", want: "rolling out: 4 of 9 nodes match: a window"},
+	} {
+		s := rolling(c.at, 0, v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 9, Outdated: c.outdated, Message: c.waits})
+		s.Memory = memory
+		if got := s.pacedText(s.withRollout(Verdict{Class: Done})); got != c.want {
+			t.Errorf("at %d: %q, want %q", c.at, got, c.want)
+		}
+		if c.wakes > 0 != !s.WakeAt.IsZero() || c.wakes > 0 && s.WakeAt.Unix() != c.wakes {
+			t.Errorf("at %d: wakes at %v, want %d", c.at, s.WakeAt, c.wakes)
+		}
+	}
+	done := &Step{Sync: &v1alpha1.NodeSync{}, Memory: memory, Began: time.Unix(81, 0)}
+	if got := done.pacedText(Verdict{Class: Done}); got != "applied, Ready, no removal open, each node matches" || memory.counted != (counted{}) {
+		t.Errorf("the end: %q", got)
+	}
+}
