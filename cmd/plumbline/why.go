@@ -86,18 +86,12 @@ func whyOf(ctx context.Context, c *cluster, name string) (*whyReport, error) {
 		return nil, err
 	}
 	logs, recordErr := recorder.Read(ctx, c, c.in(ctx))
-	var found *whyReport
-	for _, sync := range slices.Sorted(maps.Keys(logs)) {
-		for _, r := range logs[sync].Records {
-			same := claim == nil && isNamed(r, name) || claim != nil && r.NodeClaim == claim.Name && r.Created.Equal(&claim.CreationTimestamp)
-			if same && (found == nil || found.End().Before(r.End())) {
-				found = &whyReport{Record: r, NodeSync: sync, State: claimEnded}
-				if r.Gone.IsZero() {
-					found.State = claimEnding
-				}
-			}
+	found := newestOf(logs, func(r recorder.Record) bool {
+		if claim == nil {
+			return isNamed(r, name)
 		}
-	}
+		return r.NodeClaim == claim.Name && r.Created.Equal(&claim.CreationTimestamp)
+	})
 	switch {
 	case claim != nil && claim.DeletionTimestamp == nil:
 		return runs(ctx, c, claim)
@@ -109,6 +103,22 @@ func whyOf(ctx context.Context, c *cluster, name string) (*whyReport, error) {
 		return &whyReport{Record: recorder.RecordOf(claim), State: claimEnding}, nil
 	}
 	return nil, unrecorded(ctx, c, name, logs)
+}
+
+// newestOf is the newest of the Records that are looked for; nil where there is none.
+func newestOf(logs map[string]*recorder.Log, is func(recorder.Record) bool) (found *whyReport) {
+	for _, sync := range slices.Sorted(maps.Keys(logs)) {
+		for _, r := range logs[sync].Records {
+			if !is(r) || found != nil && !found.End().Before(r.End()) {
+				continue
+			}
+			found = &whyReport{Record: r, NodeSync: sync, State: claimEnded}
+			if r.Gone.IsZero() {
+				found.State = claimEnding
+			}
+		}
+	}
+	return found
 }
 
 // unrecorded says that nothing is known of a name, and of which times nothing is.

@@ -35,11 +35,11 @@ func wants(t *testing.T, w *world, want ...string) {
 // status changes the NodeSync's.
 func (w *world) status(change func(*v1alpha1.NodeSyncStatus)) {
 	sync := &v1alpha1.NodeSync{}
-	if err := w.client.Get(context.Background(), types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}, sync); err != nil {
+	if err := w.client.Get(w.t.Context(), types.NamespacedName{Namespace: "plumbline-system", Name: "prod"}, sync); err != nil {
 		w.t.Fatal(err)
 	}
 	change(&sync.Status)
-	if err := w.client.Update(context.Background(), sync); err != nil {
+	if err := w.client.Update(w.t.Context(), sync); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -124,7 +124,7 @@ func TestWhoDeletes(t *testing.T) {
 	w.delete("e")
 	must(t, w.after(batch))
 	w.status(func(s *v1alpha1.NodeSyncStatus) { s.Removals = nil })
-	if err := w.client.Delete(context.Background(), w.pool("general")); err != nil {
+	if err := w.client.Delete(w.t.Context(), w.pool("general")); err != nil {
 		t.Fatal(err)
 	}
 	w.now = w.now.Add(time.Minute)
@@ -132,7 +132,7 @@ func TestWhoDeletes(t *testing.T) {
 	must(t, w.after(batch))
 	other := w.pool("general")
 	other.SetUID("pool-other")
-	must(t, w.client.Create(context.Background(), other))
+	must(t, w.client.Create(w.t.Context(), other))
 	w.now = w.now.Add(time.Minute)
 	w.delete("d")
 	must(t, w.after(batch))
@@ -146,12 +146,12 @@ func TestStaticAndRepair(t *testing.T) {
 	sick := w.launch("b")
 	must(t, w.after(time.Second))
 	pool := w.pool("general")
-	must(t, w.client.Get(context.Background(), types.NamespacedName{Name: "general"}, pool))
+	must(t, w.client.Get(w.t.Context(), types.NamespacedName{Name: "general"}, pool))
 	must(t, unstructured.SetNestedField(pool.Object, int64(3), "spec", "replicas"))
-	must(t, w.client.Update(context.Background(), pool))
+	must(t, w.client.Update(w.t.Context(), pool))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-b"}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: "KernelReady", Status: "False", LastTransitionTime: noon}}
-	must(t, w.client.Create(context.Background(), node))
+	must(t, w.client.Create(w.t.Context(), node))
 	w.now = w.now.Add(time.Hour)
 	w.delete("a")
 	sick.Annotations = map[string]string{karpv1.NodeClaimTerminationTimestampAnnotationKey: w.now.Format(time.RFC3339)}

@@ -26,9 +26,15 @@ import (
 
 var errKilled, errRefused = errors.New("killed"), errors.New("refused once")
 
+// tester is a test, or a property's.
+type tester interface {
+	Fatal(args ...any)
+	Context() context.Context
+}
+
 // world is a cluster whose daemon can die.
 type world struct {
-	t      interface{ Fatal(...any) }
+	t      tester
 	client client.WithWatch
 	now    time.Time
 	r      *Recorder
@@ -46,7 +52,7 @@ type world struct {
 	refused error
 }
 
-func newWorld(t interface{ Fatal(...any) }) *world {
+func newWorld(t tester) *world {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, observe.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -170,13 +176,13 @@ func condition(claim *karpv1.NodeClaim, kind, reason string, at time.Time) {
 // after lets time pass, and has the daemon write what is due.
 func (w *world) after(d time.Duration) error {
 	w.now = w.now.Add(d)
-	_, err := w.r.round(context.Background(), false)
+	_, err := w.r.round(w.t.Context(), false)
 	return err
 }
 
 // log is what is recorded.
 func (w *world) log() *Log {
-	logs, err := Read(context.Background(), w.client, "plumbline-system")
+	logs, err := Read(w.t.Context(), w.client, "plumbline-system")
 	if err != nil {
 		w.t.Fatal(err)
 	}
