@@ -29,7 +29,7 @@ type Drift struct {
 	What string
 	// By are the field managers that own them, as far as they can be told.
 	By []string `redact:"-"`
-	// Corrected says that this pass has put it right, and Reported that it is left, as
+	// Corrected says that this pass has corrected it, and Reported that it is left, as
 	// spec.drift says.
 	Corrected, Reported bool
 }
@@ -108,7 +108,7 @@ func (s *Step) noteDrift() {
 		if again {
 			continue
 		}
-		if before.CorrectedAt == nil { // another client has put it right, or Git says so now
+		if before.CorrectedAt == nil { // another client has reverted it, or Git says so now
 			before.CorrectedAt = &now
 		}
 		if s.Began.Sub(before.CorrectedAt.Time) < driftLasts {

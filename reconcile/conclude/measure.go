@@ -39,7 +39,7 @@ func (m *Meter) measure(s *Step) {
 		m.forget(s.name())
 		return
 	}
-	l := departures{phases: map[v1alpha1.RemovalPhase]int{}, stalled: stalledSince(s.Sync)}
+	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, stalled: stalledSince(s.Sync)}
 	for _, r := range s.Sync.Status.Removals {
 		l.phases[r.Phase]++
 	}

@@ -38,11 +38,11 @@ type Meter struct {
 	stuck *prometheus.GaugeVec
 
 	mu    sync.Mutex
-	syncs map[types.NamespacedName]departures
+	syncs map[types.NamespacedName]gauges
 }
 
-// departures is what a NodeSync's removals come to.
-type departures struct {
+// gauges are what is told of a NodeSync at each scrape.
+type gauges struct {
 	phases map[v1alpha1.RemovalPhase]int
 	// drifted are objects that differ from Git by no commit, and outdated is how many nodes do
 	// not match their definitions.
@@ -86,7 +86,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		outdated: prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
 		queued:   prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
 		oldest:   prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
-		syncs:    map[types.NamespacedName]departures{},
+		syncs:    map[types.NamespacedName]gauges{},
 	}
 }
 

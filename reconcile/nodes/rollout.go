@@ -5,7 +5,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -129,10 +128,7 @@ func (s Seen) count() (outdated, draining int32, reasons []string) {
 func excess(pools []Pool, claims []plan.NodeClaim, outdated []plan.Outdated) int {
 	wanted := map[string]int{}
 	for _, pool := range pools {
-		if pool.Live == nil {
-			continue
-		}
-		if replicas, found, err := unstructured.NestedInt64(pool.Live.Object, "spec", "replicas"); err == nil && found {
+		if replicas, static := pool.replicas(); static {
 			wanted[pool.Name] = int(replicas)
 		}
 	}

@@ -89,8 +89,9 @@ func (r *Rollouts) unseen() *v1alpha1.Rollout {
 // Look finds how far the rollout has come, and what it waits for; nil where each node matches.
 func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	changes := OutdatedBy(r.Changes)
-	outdated, unsure := r.outdated(false)
-	if r.Before != nil || changes.Any() || len(outdated) > 0 {
+	exact := r.Before != nil || changes.Any()
+	outdated, unsure := r.outdated(exact)
+	if !exact && len(outdated) > 0 {
 		outdated, unsure = r.outdated(true)
 	}
 	next := Roll(r.Before, Seen{

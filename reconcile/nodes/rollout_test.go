@@ -140,7 +140,7 @@ func TestOutdatedByChanges(t *testing.T) {
 		"wider budgets": {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Committed: true}},
 		"up to":         {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true, DriftReasons: []string{"AMIDrift"}}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 0, UpTo: true, Committed: true}},
 		"drains":        {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3, Committed: true}},
-		"put right":     {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3, Drift: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3}},
+		"reverted":      {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3, Drift: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3}},
 		"taken back":    {plan.Change{Action: plan.TakeBack, Effect: plan.EffectDrain, Nodes: 1}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 1, Committed: true}},
 	} {
 		if diff := cmp.Diff(c.want, nodes.OutdatedBy([]plan.Change{c.change})); diff != "" {

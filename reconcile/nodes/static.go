@@ -14,14 +14,20 @@ import (
 // (sigs.k8s.io/karpenter pkg/operator/options/options.go).
 const StaticGate = "StaticCapacity"
 
+// replicas is how many nodes a pool wants that is in the cluster; static where it wants a number.
+func (p Pool) replicas() (n int64, static bool) {
+	if p.Live == nil {
+		return 0, false
+	}
+	n, found, err := unstructured.NestedInt64(p.Live.Object, "spec", "replicas")
+	return n, found && err == nil
+}
+
 // emptyStatic are the static pools that want nodes and have no NodeClaim.
 func emptyStatic(pools []Pool, claims []plan.NodeClaim) []string {
 	var empty []string
 	for _, pool := range pools {
-		if pool.Live == nil {
-			continue
-		}
-		if replicas, found, err := unstructured.NestedInt64(pool.Live.Object, "spec", "replicas"); err == nil && found && replicas > 0 {
+		if replicas, static := pool.replicas(); static && replicas > 0 {
 			empty = append(empty, pool.Name)
 		}
 	}

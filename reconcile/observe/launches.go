@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -180,14 +181,13 @@ const disruptionBlocked = "DisruptionBlocked"
 // WhyNotDisrupted reads what Karpenter said last of a NodeClaim that it may not replace now;
 // empty where it has said nothing.
 func WhyNotDisrupted(ctx context.Context, reader client.Reader, nodeClaim string) (words string, err error) {
-	events := &corev1.EventList{}
-	about := client.MatchingFields{"involvedObject.name": nodeClaim}
-	if err := reader.List(ctx, events, client.InNamespace(corev1.NamespaceDefault), about); err != nil {
+	events, err := eventsAbout(ctx, reader, nodeClaim, disruptionBlocked)
+	if err != nil {
 		return "", fmt.Errorf("read why NodeClaim/%s is not replaced: %w", nodeClaim, err)
 	}
 	var last metav1.Time
-	for i := range events.Items {
-		if e := &events.Items[i]; e.Reason == disruptionBlocked && !e.LastTimestamp.Before(&last) {
+	for _, e := range events {
+		if !e.LastTimestamp.Before(&last) {
 			last, words = e.LastTimestamp, fmt.Sprintf("NodeClaim/%s: %s", nodeClaim, e.Message)
 		}
 	}
@@ -201,15 +201,22 @@ const insufficientCapacity = "InsufficientCapacityError"
 // WhyNotLaunched reads what Karpenter's event says of a NodeClaim; empty where
 // there is none.
 func WhyNotLaunched(ctx context.Context, reader client.Reader, nodeClaim string) (words string, err error) {
+	events, err := eventsAbout(ctx, reader, nodeClaim, insufficientCapacity)
+	if err != nil {
+		return "", fmt.Errorf("read why NodeClaim/%s was not launched: %w", nodeClaim, err)
+	}
+	if len(events) > 0 {
+		return strings.TrimPrefix(events[0].Message, "NodeClaim "+nodeClaim+" event: "), nil
+	}
+	return "", nil
+}
+
+// eventsAbout reads Karpenter's events about a NodeClaim for one reason.
+func eventsAbout(ctx context.Context, reader client.Reader, nodeClaim, reason string) ([]corev1.Event, error) {
 	events := &corev1.EventList{}
 	about := client.MatchingFields{"involvedObject.name": nodeClaim}
 	if err := reader.List(ctx, events, client.InNamespace(corev1.NamespaceDefault), about); err != nil {
-		return "", fmt.Errorf("read why NodeClaim/%s was not launched: %w", nodeClaim, err)
+		return nil, err
 	}
-	for i := range events.Items {
-		if e := &events.Items[i]; e.Reason == insufficientCapacity {
-			return strings.TrimPrefix(e.Message, "NodeClaim "+nodeClaim+" event: "), nil
-		}
-	}
-	return "", nil
+	return slices.DeleteFunc(events.Items, func(e corev1.Event) bool { return e.Reason != reason }), nil
 }

@@ -63,14 +63,10 @@ func (i impact) beside(more int, effect Effect, claims []*NodeClaim) impact {
 
 // outdatedBy is the impact of a definition that has another hash now on the NodeClaims that were
 // not made by one with this hash. The rest were, as by a commit that is reverted: they match it.
-func outdatedBy(now Hash, claims []*NodeClaim, reason string) (i impact, rest []*NodeClaim) {
+func outdatedBy(now Hash, claims []*NodeClaim, of func(Hashes) Hash, reason string) (i impact, rest []*NodeClaim) {
 	var found []*NodeClaim
 	for _, c := range claims {
-		noted := c.Hashes.Pool()
-		if reason == driftOfClass {
-			noted = c.Hashes.Class()
-		}
-		if now != "" && noted == now {
+		if now != "" && of(c.Hashes) == now {
 			rest = append(rest, c)
 		} else {
 			found = append(found, c)

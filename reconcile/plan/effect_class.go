@@ -28,7 +28,7 @@ func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 	}
 	e := classEdit{outdated: classHash(before, bundle) != classHash(after, bundle)}
 	// Where the hash that Karpenter has noted comes out with this bundle, so does the one after.
-	if classHash(before, bundle) == hashOf(live.GetAnnotations(), awsv1.AnnotationEC2NodeClassHash, awsv1.AnnotationEC2NodeClassHashVersion) {
+	if classHash(before, bundle) == notedOfClass(live.GetAnnotations()) {
 		e.hash = classHash(after, bundle)
 	}
 	for _, field := range resolved() {
@@ -52,7 +52,7 @@ type classEdit struct {
 func (e classEdit) impact(claims []*NodeClaim, _ time.Time) impact {
 	i, rest := none(), claims
 	if e.outdated {
-		i, rest = outdatedBy(e.hash, claims, driftOfClass)
+		i, rest = outdatedBy(e.hash, claims, Hashes.Class, driftOfClass)
 	}
 	if len(e.resolved) > 0 {
 		i = i.and(replaces(rest, true, e.resolved...))

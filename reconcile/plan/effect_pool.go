@@ -46,7 +46,7 @@ func (e poolEdit) impact(claims []*NodeClaim, now time.Time) impact {
 	i := none()
 	rest := claims
 	if e.outdated && e.known {
-		i, rest = outdatedBy(e.hash, claims, driftOfPool)
+		i, rest = outdatedBy(e.hash, claims, Hashes.Pool, driftOfPool)
 	} else if e.outdated {
 		i, rest = replaces(claims, true, driftOfPool), nil
 	}

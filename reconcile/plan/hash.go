@@ -24,8 +24,7 @@ type Hashes string
 
 // HashesOf reads them from the annotations of a NodeClaim.
 func HashesOf(annotations map[string]string) Hashes {
-	pool := hashOf(annotations, karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey)
-	class := hashOf(annotations, awsv1.AnnotationEC2NodeClassHash, awsv1.AnnotationEC2NodeClassHashVersion)
+	pool, class := notedOfPool(annotations), notedOfClass(annotations)
 	if pool == "" && class == "" {
 		return ""
 	}
@@ -63,9 +62,15 @@ func classHash(class *awsv1.EC2NodeClass, bundle string) Hash {
 	return hash(awsv1.EC2NodeClassHashVersion, class.Hash(&bundle))
 }
 
-// hashOf reads a hash and its version from annotations.
-func hashOf(annotations map[string]string, key, versionKey string) Hash {
-	return hash(annotations[versionKey], annotations[key])
+// notedOfPool is the hash of a NodePool that Karpenter has noted in annotations, of the pool or a
+// NodeClaim.
+func notedOfPool(annotations map[string]string) Hash {
+	return hash(annotations[karpv1.NodePoolHashVersionAnnotationKey], annotations[karpv1.NodePoolHashAnnotationKey])
+}
+
+// notedOfClass is likewise that of an EC2NodeClass.
+func notedOfClass(annotations map[string]string) Hash {
+	return hash(annotations[awsv1.AnnotationEC2NodeClassHashVersion], annotations[awsv1.AnnotationEC2NodeClassHash])
 }
 
 func hash(version, sum string) Hash {

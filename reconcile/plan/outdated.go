@@ -57,29 +57,27 @@ type template struct {
 // name: of a pool of another NodeSync what its class outdates. unsure says that there may be more:
 // what Karpenter counts otherwise than the linked library, or has not noted yet.
 func (m Match) Outdated(definitions []*Object) (found []Outdated, unsure bool) {
-	of, ours := map[string]*template{}, map[string]bool{}
+	ours := map[render.Ref]*Object{}
 	for _, object := range definitions {
-		if object.GetKind() == render.NodePool {
-			of[object.GetName()] = m.template(object)
-		} else {
-			ours[object.GetName()] = true
-		}
+		ours[render.Ref{Kind: object.GetKind(), Name: object.GetName()}] = object
 	}
-	classes := map[string]*template{}
+	// Only definitions that have NodeClaims are read, each once.
+	templates := map[render.Ref]*template{}
+	read := func(ref render.Ref, object *Object) *template {
+		t, known := templates[ref]
+		if !known && object != nil {
+			t = m.template(ref, object)
+		}
+		templates[ref] = t
+		return t
+	}
 	for i := range m.Live.NodeClaims {
 		c := &m.Live.NodeClaims[i]
-		pool := of[c.Pool]
-		if pool == nil && !ours[c.Class] {
+		ofPool, ofClass := render.Ref{Kind: render.NodePool, Name: c.Pool}, render.Ref{Kind: render.EC2NodeClass, Name: c.Class}
+		if ours[ofPool] == nil && ours[ofClass] == nil {
 			continue
 		}
-		class, known := classes[c.Class]
-		if !known {
-			if live := m.Live.object(render.Ref{Kind: render.EC2NodeClass, Name: c.Class}); live != nil {
-				class = m.template(live)
-			}
-			classes[c.Class] = class
-		}
-		reason, sure := m.reason(c, pool, class)
+		reason, sure := m.reason(c, read(ofPool, ours[ofPool]), read(ofClass, m.Live.object(ofClass)))
 		if reason != "" {
 			found = append(found, Outdated{Claim: c, Reason: reason})
 		}
@@ -148,19 +146,17 @@ func (t *template) fit(labels Labels) bool {
 }
 
 // template reads a definition, once while it does not change.
-func (m Match) template(object *Object) *template {
-	ref := render.Ref{Kind: object.GetKind(), Name: object.GetName()}
+func (m Match) template(ref render.Ref, object *Object) *template {
 	now := comparison{uid: object.GetUID(), resourceVersion: object.GetResourceVersion()}
 	if known := m.Memory.templates[ref]; known != nil && known.comparison == now && (!m.Exact || known.fits != nil) {
 		return known
 	}
 	t := &template{comparison: now}
-	annotations := object.GetAnnotations()
+	noted := notedOfClass
 	if ref.Kind == render.NodePool {
-		t.noted = hashOf(annotations, karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey)
-	} else {
-		t.noted = hashOf(annotations, awsv1.AnnotationEC2NodeClassHash, awsv1.AnnotationEC2NodeClassHashVersion)
+		noted = notedOfPool
 	}
+	t.noted = noted(object.GetAnnotations())
 	if m.Exact {
 		t.count(object, m.CABundle)
 		m.Memory.proven = m.Memory.proven || ref.Kind == render.EC2NodeClass && t.counted != "" && t.counted == t.noted

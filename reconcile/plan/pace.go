@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -49,14 +51,14 @@ func (p PoolPace) Words(now time.Time) string {
 // Paces are those of the NodePools whose nodes the Changes of a Plan outdate, by name. Where AWS
 // decides which nodes these are, all count.
 func Paces(changes []Change, live Live, now time.Time) []PoolPace {
-	pools := map[string]string{}
+	pools := map[types.UID]string{}
 	total := map[string]int{}
 	for i := range live.NodeClaims {
 		c := &live.NodeClaims[i]
-		pools[string(c.UID)] = c.Pool
+		pools[c.UID] = c.Pool
 		total[c.Pool]++
 	}
-	outdated, budgets := map[string]map[string]bool{}, map[string]*Object{}
+	outdated, budgets := map[string]map[types.UID]bool{}, map[string]*Object{}
 	for i := range changes {
 		c := &changes[i]
 		if c.Ref.Kind == render.NodePool && c.Object.Defaulted != nil {
@@ -66,11 +68,11 @@ func Paces(changes []Change, live Live, now time.Time) []PoolPace {
 			continue
 		}
 		for _, uid := range c.touched {
-			pool := pools[string(uid)]
+			pool := pools[uid]
 			if outdated[pool] == nil {
-				outdated[pool] = map[string]bool{}
+				outdated[pool] = map[types.UID]bool{}
 			}
-			outdated[pool][string(uid)] = true
+			outdated[pool][uid] = true
 		}
 	}
 	var found []PoolPace

@@ -32,19 +32,19 @@ func AllowedDisruptions(object *Object, nodes int, now time.Time) Allowed {
 	if err != nil {
 		return Allowed{Unreadable: true}
 	}
-	if _, err := pool.GetAllowedDisruptionsByReason(at{now: now}, nodes, karpv1.DisruptionReasonDrifted); err != nil {
+	allowed, err := pool.GetAllowedDisruptionsByReason(at{now: now}, nodes, karpv1.DisruptionReasonDrifted)
+	switch {
+	case err != nil:
 		return Allowed{Unreadable: true}
-	}
-	a := Allowed{Now: allowedDisruptions(pool, nodes, now)}
-	if a.Now > 0 {
-		return a
+	case allowed > 0:
+		return Allowed{Now: min(allowed, nodes)}
 	}
 	for _, turn := range turns(pool, now) {
 		if n := allowedDisruptions(pool, nodes, turn); n > 0 {
 			return Allowed{Next: n, At: turn}
 		}
 	}
-	return a
+	return Allowed{}
 }
 
 // turns are the times within the horizon at which a budget begins or ceases to be active, sorted.

@@ -33,22 +33,11 @@ func (s Subject) Of(context string) string {
 
 // names says whether a context is of the subject: plumbline/<cluster>/<name>, and what Of adds.
 func (s Subject) names(context string) bool {
-	const parts = 3
-	_, rest, _ := cutAfter(context, parts)
-	return rest == string(s)
-}
-
-// cutAfter cuts a text after so many parts between slashes.
-func cutAfter(text string, parts int) (head, rest string, found bool) {
-	at := 0
-	for range parts {
-		i := strings.IndexByte(text[at:], '/')
-		if i < 0 {
-			return text, "", false
-		}
-		at += i + 1
+	const parts = 4
+	if words := strings.SplitN(context, "/", parts); len(words) == parts {
+		return words[parts-1] == string(s)
 	}
-	return text[:at-1], text[at:], true
+	return s == Whole
 }
 
 // of are those of a list of statuses that are on the subject.
