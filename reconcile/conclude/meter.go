@@ -41,7 +41,7 @@ type Meter struct {
 	syncs map[types.NamespacedName]gauges
 }
 
-// gauges are what is told of a NodeSync at each scrape.
+// gauges are the numbers of a NodeSync, for each scrape.
 type gauges struct {
 	phases map[v1alpha1.RemovalPhase]int
 	// drifted are objects that differ from Git by no commit, and outdated is how many nodes do

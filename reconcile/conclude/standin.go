@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 )
 
 // standInKey is where a stand-in has its message.
@@ -18,12 +19,7 @@ const standInKey = "message"
 // standIn is the ConfigMap that says, where the NodeSync can be neither written nor annotated,
 // that its status is that of an earlier pass. It goes with the NodeSync.
 func standIn(sync *v1alpha1.NodeSync) *corev1.ConfigMap {
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: sync.Namespace, Name: v1alpha1.ObjectName("plumbline.status-not-written-", sync.Name),
-		Labels: map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldManager},
-	}}
-	object.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))}
-	return object
+	return configmap.New(sync, v1alpha1.ObjectName("plumbline.status-not-written-", sync.Name))
 }
 
 // StandIn reads why the status of a NodeSync is that of an earlier pass, where the NodeSync

@@ -78,16 +78,12 @@ func (s *Store) Save(ctx context.Context, writer client.Writer, sync *v1alpha1.N
 	if err != nil {
 		return err
 	}
-	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: v1alpha1.AppliedName(sync.Name)}}
+	target := configmap.New(sync, v1alpha1.AppliedName(sync.Name))
 	if s.Exists() {
 		if err := configmap.Writable(s.object, holds); err != nil {
 			return err
 		}
 		target = s.object.DeepCopy()
-	} else {
-		owner := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
-		target.OwnerReferences = []metav1.OwnerReference{*owner}
-		target.Labels = map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldManager}
 	}
 	target.BinaryData = map[string][]byte{dataKey: packed}
 	target.Annotations = map[string]string{revisionKey: next.Revision}

@@ -32,9 +32,7 @@ const (
 	// segmentLabel is the number of the segment.
 	segmentLabel = "plumbline.dev/segment"
 
-	managedByLabel = "app.kubernetes.io/managed-by"
-	componentLabel = "app.kubernetes.io/component"
-	component      = "ended-nodes"
+	component = "ended-nodes"
 )
 
 // maxGaps is how many Gaps are kept, the newest.
@@ -77,7 +75,7 @@ func (r *Recorder) write(ctx context.Context, of owner, c change) error {
 	found := err == nil
 	switch {
 	case apierrors.IsNotFound(err):
-		object = r.empty(of, name, c.segment)
+		object = empty(of, c.segment)
 	case err != nil:
 		return fmt.Errorf("read %s in ConfigMap %s: %w", holds, name, err)
 	default:
@@ -128,25 +126,17 @@ func (r *Recorder) apply(object *corev1.ConfigMap, c change) error {
 	return nil
 }
 
-func (r *Recorder) empty(of owner, name types.NamespacedName, segment int) *corev1.ConfigMap {
-	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: of.Name, UID: of.uid}}
-	ref := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: name.Namespace, Name: name.Name,
-		Labels: map[string]string{
-			managedByLabel: v1alpha1.FieldManager, componentLabel: component, segmentLabel: strconv.Itoa(segment),
-		},
-		OwnerReferences: []metav1.OwnerReference{*ref},
-	}}
+func empty(of owner, segment int) *corev1.ConfigMap {
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name, UID: of.uid}}
+	object := configmap.New(sync, ObjectName(of.Name, segment))
+	object.Labels[configmap.ComponentLabel], object.Labels[segmentLabel] = component, strconv.Itoa(segment)
+	return object
 }
 
 // ownedBy is the NodeSync that a ConfigMap belongs to.
 func ownedBy(object *corev1.ConfigMap) (owner, bool) {
-	ref := metav1.GetControllerOf(object)
-	if ref == nil || ref.Kind != v1alpha1.NodeSyncKind || object.Labels[componentLabel] != component {
-		return owner{}, false
-	}
-	return owner{NamespacedName: types.NamespacedName{Namespace: object.Namespace, Name: ref.Name}, uid: ref.UID}, true
+	name, uid, ours := configmap.NodeSyncOf(object, component)
+	return owner{NamespacedName: name, uid: uid}, ours
 }
 
 // gapsOf are the Gaps in a ConfigMap; none where they cannot be read.
@@ -165,7 +155,7 @@ const pageOf = 20
 func each(ctx context.Context, reader client.Reader, namespace string, call func(owner, *corev1.ConfigMap)) error {
 	list := &corev1.ConfigMapList{}
 	for {
-		err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{componentLabel: component}, client.Limit(pageOf), client.Continue(list.Continue))
+		err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{configmap.ComponentLabel: component}, client.Limit(pageOf), client.Continue(list.Continue))
 		if err != nil {
 			return fmt.Errorf("read %s: %w", holds, err)
 		}

@@ -145,16 +145,12 @@ func (r *records) save(ctx context.Context, writer client.Writer, sync *v1alpha1
 	if len(r.entries) == 0 {
 		return r.drop(ctx, writer)
 	}
-	target := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: RecordName(sync.Name)}}
+	target := configmap.New(sync, RecordName(sync.Name))
 	if r.stored != nil {
 		if err := configmap.Writable(r.stored, holds); err != nil {
 			return err
 		}
 		target = r.stored.DeepCopy()
-	} else {
-		owner := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
-		target.OwnerReferences = []metav1.OwnerReference{*owner}
-		target.Labels = map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldManager}
 	}
 	target.Data = map[string]string{}
 	for uid, entry := range r.entries {

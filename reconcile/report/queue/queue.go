@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 )
 
 // Queue holds the ledgers of all NodeSyncs. What is said stands in the cluster
@@ -119,7 +120,7 @@ func (q *Queue) Depths() map[types.NamespacedName]Depth {
 // load takes every ledger in a namespace that is not known yet.
 func (q *Queue) load(ctx context.Context, namespace string) error {
 	list := &corev1.ConfigMapList{}
-	err := q.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{managedByLabel: v1alpha1.FieldManager, componentLabel: component})
+	err := q.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{configmap.ManagedByLabel: v1alpha1.FieldManager, configmap.ComponentLabel: component})
 	if err != nil {
 		return fmt.Errorf("list the queues of commit statuses in namespace %s: %w", namespace, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
@@ -78,7 +79,7 @@ func TestTheLedgerGoesWithItsNodeSync(t *testing.T) {
 	must(t, w.say(applied("a")))
 	object := w.object(t)
 	ref := metav1.GetControllerOf(object)
-	if ref == nil || ref.UID != w.sync.UID || ref.Kind != v1alpha1.NodeSyncKind || object.Labels[managedByLabel] != "plumbline" {
+	if ref == nil || ref.UID != w.sync.UID || ref.Kind != v1alpha1.NodeSyncKind || object.Labels[configmap.ManagedByLabel] != "plumbline" {
 		t.Errorf("owner %+v, labels %v", ref, object.Labels)
 	}
 	w.queue.Forget(client.ObjectKeyFromObject(w.sync))

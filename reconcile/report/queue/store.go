@@ -22,12 +22,8 @@ const holds = "the queue of commit statuses"
 // dataKey is where the ledger stands in its ConfigMap.
 const dataKey = "ledger.json"
 
-// The labels of a ledger's ConfigMap, by which all are found at the start.
-const (
-	managedByLabel = "app.kubernetes.io/managed-by"
-	componentLabel = "app.kubernetes.io/component"
-	component      = "commit-statuses"
-)
+// component is what the label says of a ledger's ConfigMap: by it all are found at the start.
+const component = "commit-statuses"
 
 // owner is the NodeSync that a ledger belongs to, and what it is about.
 type owner struct {
@@ -99,13 +95,13 @@ func decode(object *corev1.ConfigMap) (Ledger, error) {
 
 // ownedBy is the NodeSync that a ConfigMap belongs to, and what it is about by its name.
 func ownedBy(object *corev1.ConfigMap) (owner, bool) {
-	ref := metav1.GetControllerOf(object)
-	if ref == nil || ref.Kind != v1alpha1.NodeSyncKind || object.Labels[componentLabel] != component {
+	name, uid, ours := configmap.NodeSyncOf(object, component)
+	if !ours {
 		return owner{}, false
 	}
-	has := owner{bookKey: bookKey{NamespacedName: types.NamespacedName{Namespace: object.Namespace, Name: ref.Name}}, uid: ref.UID}
+	has := owner{bookKey: bookKey{NamespacedName: name}, uid: uid}
 	for _, subject := range subjects() {
-		if object.Name == subject.ObjectName(ref.Name) {
+		if object.Name == subject.ObjectName(name.Name) {
 			has.subject = subject
 		}
 	}
@@ -151,14 +147,10 @@ func (s *store) target() *corev1.ConfigMap {
 	if s.object != nil {
 		return s.object.DeepCopy()
 	}
-	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: s.owner.Name, UID: s.owner.uid}}
-	ref := metav1.NewControllerRef(sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace:       s.owner.Namespace,
-		Name:            s.owner.objectName(),
-		Labels:          map[string]string{managedByLabel: v1alpha1.FieldManager, componentLabel: component},
-		OwnerReferences: []metav1.OwnerReference{*ref},
-	}}
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: s.owner.Namespace, Name: s.owner.Name, UID: s.owner.uid}}
+	target := configmap.New(sync, s.owner.objectName())
+	target.Labels[configmap.ComponentLabel] = component
+	return target
 }
 
 // drop deletes the ConfigMap, as it was read.
