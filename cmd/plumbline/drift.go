@@ -10,7 +10,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,23 +83,18 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 		Objects: append([]v1alpha1.DriftedObject{}, sync.Status.Drift...), Nodes: []driftedNode{},
 		Rollout: sync.Status.Rollout,
 	}
-	pools, err := poolsOf(ctx, c, sync)
+	pools, claims, err := poolsWithClaims(ctx, c, sync)
 	if err != nil {
 		return report, err
 	}
-	claims := &karpv1.NodeClaimList{}
-	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
-		return report, explain(err, "list NodeClaims")
-	}
-	for i := range claims.Items {
-		claim := &claims.Items[i]
-		pool := claim.Labels[karpv1.NodePoolLabelKey]
-		drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
-		if drifted.IsTrue() && slices.ContainsFunc(pools, func(p poolReport) bool { return p.Name == pool }) {
-			report.Nodes = append(report.Nodes, driftedNode{
-				NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: pool, Reason: drifted.Reason,
-				Since: drifted.LastTransitionTime, Draining: claim.DeletionTimestamp != nil,
-			})
+	for _, pool := range pools {
+		for _, claim := range claims[pool.GetName()] {
+			if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted.IsTrue() {
+				report.Nodes = append(report.Nodes, driftedNode{
+					NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: pool.GetName(), Reason: drifted.Reason,
+					Since: drifted.LastTransitionTime, Draining: claim.DeletionTimestamp != nil,
+				})
+			}
 		}
 	}
 	slices.SortFunc(report.Nodes, func(a, b driftedNode) int {

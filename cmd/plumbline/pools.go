@@ -33,42 +33,56 @@ type poolReport struct {
 	Created   metav1.Time `json:"created"`
 }
 
-// poolsOf counts the NodeClaims of each pool that the NodeSync owns.
-func poolsOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) ([]poolReport, error) {
+// poolsWithClaims reads the pools that a NodeSync owns, and the NodeClaims of all pools, by pool.
+func poolsWithClaims(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (pools []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim, err error) {
 	kind, _ := render.KindOf(render.NodePool)
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GVK)
 	if err := c.List(ctx, list); err != nil {
 		if apimeta.IsNoMatchError(err) {
-			return []poolReport{}, nil
+			return nil, nil, nil
 		}
-		return nil, explain(err, "list NodePools")
+		return nil, nil, explain(err, "list NodePools")
 	}
-	claims := &karpv1.NodeClaimList{}
-	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
-		return nil, explain(err, "list NodeClaims")
-	}
-	counts := map[string]poolReport{}
-	for i := range claims.Items {
-		claim := &claims.Items[i]
-		of := counts[claim.Labels[karpv1.NodePoolLabelKey]]
-		of.Nodes++
-		if claim.DeletionTimestamp != nil {
-			of.Draining++
-		} else if claim.StatusConditions().Get(karpv1.ConditionTypeDrifted).IsTrue() {
-			of.Drifted++
-		}
-		counts[claim.Labels[karpv1.NodePoolLabelKey]] = of
-	}
-	pools := []poolReport{}
 	owner := plan.OwnerOf(sync.Namespace, sync.Name)
 	for i := range list.Items {
 		if pool := &list.Items[i]; owner.Owns(pool) {
-			report := counts[pool.GetName()]
-			report.Name, report.Created = pool.GetName(), pool.GetCreationTimestamp()
-			report.Ready, report.LimitUsed = observe.Ready(plan.NewObject(pool)).Ready, limitUsed(pool)
-			pools = append(pools, report)
+			pools = append(pools, pool)
 		}
+	}
+	all := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, all); err != nil && !apimeta.IsNoMatchError(err) {
+		return nil, nil, explain(err, "list NodeClaims")
+	}
+	claims = map[string][]*karpv1.NodeClaim{}
+	for i := range all.Items {
+		pool := all.Items[i].Labels[karpv1.NodePoolLabelKey]
+		claims[pool] = append(claims[pool], &all.Items[i])
+	}
+	return pools, claims, nil
+}
+
+// poolsOf counts the NodeClaims of each pool that the NodeSync owns.
+func poolsOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) ([]poolReport, error) {
+	owned, claims, err := poolsWithClaims(ctx, c, sync)
+	if err != nil {
+		return nil, err
+	}
+	pools := []poolReport{}
+	for _, pool := range owned {
+		report := poolReport{
+			Name: pool.GetName(), Created: pool.GetCreationTimestamp(),
+			Ready: observe.Ready(plan.NewObject(pool)).Ready, LimitUsed: limitUsed(pool),
+			Nodes: len(claims[pool.GetName()]),
+		}
+		for _, claim := range claims[pool.GetName()] {
+			if claim.DeletionTimestamp != nil {
+				report.Draining++
+			} else if claim.StatusConditions().Get(karpv1.ConditionTypeDrifted).IsTrue() {
+				report.Drifted++
+			}
+		}
+		pools = append(pools, report)
 	}
 	slices.SortFunc(pools, func(a, b poolReport) int { return cmp.Compare(a.Name, b.Name) })
 	return pools, nil
