@@ -46,15 +46,14 @@ func (p *pass) seeCollision(ctx context.Context) (err error) {
 func (p *pass) accountStep() *account.Step {
 	name, region := p.want.Cluster(p.sync.Status.Karpenter)
 	return &account.Step{
-		Cloud: p.dial, CertificateAuthority: p.Settings.CertificateAuthority, View: p.view, Memory: &p.memory.account,
+		Cloud: p.cloud(), CertificateAuthority: p.Settings.CertificateAuthority, View: p.view, Memory: &p.memory.account,
 		Name: name, Region: region, ClusterARN: p.sync.Status.Karpenter.GetClusterARN(), Generation: p.sync.Generation,
 		Claims: p.live.NodeClaims, Removals: p.sync.Status.Removals,
 		Now: p.now, Interval: p.Settings.CloudInterval, Retry: p.sync.GetRetryInterval(), Patience: account.Patience(p.sync.GetTimeout()),
 	}
 }
 
-// dial returns the client of a region, whose answers about instances are not waited for
-// long.
-func (p *pass) dial(ctx context.Context, region string) (account.Cloud, error) {
-	return p.clouds.Within(ctx, region, p.DialCloud, account.Patience(p.sync.GetTimeout()))
+// cloud dials AWS, whose answers about instances are not waited for long.
+func (p *pass) cloud() account.Dialer {
+	return p.Clouds.Within(account.Patience(p.sync.GetTimeout()))
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/settings"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
@@ -79,13 +80,13 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	b.Reconciler = &Reconciler{
 		Launches: &observe.Launches{Now: clock.now},
 		Client:   c, Standby: c, Uncached: c, Labelled: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
-		DialCloud: func(_ context.Context, region string) (account.Cloud, error) {
+		Clouds: account.Clouds{Dial: func(_ context.Context, region string) (account.Cloud, error) {
 			if region == "" {
 				return nil, errors.New("no region")
 			}
 			return b.cloud, nil
-		},
-		Settings: Settings{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
+		}},
+		Settings: settings.Daemon{Namespace: namespace, Now: b.clock.now, StillLeader: func(context.Context) error { return nil }},
 	}
 	return b
 }

@@ -27,12 +27,11 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
-	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
+	"github.com/plumbline-dev/plumbline/reconcile/settings"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -73,10 +72,10 @@ type Reconciler struct {
 	// Confine builds kustomizations in child processes, one at a time for each
 	// repository; nil builds them in this one.
 	Confine *confine.Runner
-	// DialCloud makes the client of a region. It makes no request.
-	DialCloud func(ctx context.Context, region string) (account.Cloud, error)
+	// Clouds are the clients of AWS.
+	Clouds account.Clouds
 
-	Settings Settings
+	Settings settings.Daemon
 	// Meter measures what passes do; nil measures nothing.
 	Meter *conclude.Meter
 	// Points are where a test may kill the daemon; none in a release.
@@ -88,29 +87,9 @@ type Reconciler struct {
 	registry    policy.Registry
 	schemas     schema.Cache
 	definitions observe.Definitions
-	clouds      account.Clouds
 	watches     *watch.Watches
 	waker       wake.Waker
 	lanes       wake.Lanes
-}
-
-// Settings are the daemon's own, the same for all NodeSyncs.
-type Settings struct {
-	// Namespace is the daemon's; NodeSyncs and their Secrets live there.
-	Namespace string
-	// Own is the daemon's own pod, and the node that it runs on; zero outside a cluster.
-	Own plan.Host
-	// CloudInterval is the least time between two questions to EC2.
-	CloudInterval time.Duration
-	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
-	// checked against.
-	CertificateAuthority []byte
-	// Grants say whether a Secret has to name the hosts that it is for.
-	Grants grant.Policy
-	// Now tells the time.
-	Now func() time.Time
-	// StillLeader returns an error when the lease is no longer ours.
-	StillLeader func(context.Context) error
 }
 
 // Reconcile runs one pass over one NodeSync.

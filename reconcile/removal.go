@@ -54,7 +54,7 @@ func (p *pass) removalStep() *removal.Step {
 	return &removal.Step{
 		Tools: removal.Tools{
 			Client: p.Client, Uncached: p.Uncached, Launches: p.Launches,
-			EC2:      func(ctx context.Context, region string) (teardown.EC2, error) { return p.dial(ctx, region) },
+			EC2:      func(ctx context.Context, region string) (teardown.EC2, error) { return p.cloud()(ctx, region) },
 			AskEvery: p.Settings.CloudInterval, StillLeader: p.Settings.StillLeader, Reached: p.Points.Phase,
 		},
 		Sync: p.sync, Before: p.before, View: p.view, Memory: &p.memory.removal, Now: p.now,

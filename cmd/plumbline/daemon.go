@@ -37,6 +37,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/settings"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -230,11 +231,11 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Install:  installer,
 		Reports:  reports,
 		Logs:     logs,
-		DialCloud: func(ctx context.Context, region string) (account.Cloud, error) {
+		Clouds: account.Clouds{Dial: func(ctx context.Context, region string) (account.Cloud, error) {
 			return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})
-		},
+		}},
 		Meter: meter,
-		Settings: reconcile.Settings{
+		Settings: settings.Daemon{
 			Namespace:            o.namespace,
 			Own:                  o.host(),
 			CloudInterval:        o.cloudInterval,

@@ -184,8 +184,8 @@ func TestACloudThatHangsHoldsUpNoPass(t *testing.T) {
 			s := a.step()
 			s.Patience = Patience(c.timeout)
 			s.Verify(t.Context())
-			var clouds Clouds
-			within, err := clouds.Within(t.Context(), "eu-west-1", func(context.Context, string) (Cloud, error) { return a.aws, nil }, s.Patience)
+			clouds := Clouds{Dial: func(context.Context, string) (Cloud, error) { return a.aws, nil }}
+			within, err := clouds.Within(s.Patience)(t.Context(), "eu-west-1")
 			if err != nil {
 				t.Fatal(err)
 			}

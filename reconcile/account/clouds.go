@@ -14,20 +14,26 @@ type Cloud interface {
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 }
 
-// Clouds are the clients in use, by region. The zero value has none yet.
+// Clouds are the clients in use, by region; it has none at first.
 type Clouds struct {
+	// Dial makes the client of a region. It makes no request.
+	Dial Dialer
+
 	mu sync.Mutex
 	of map[string]Cloud
 }
 
-// In returns the client of a region, dialled the first time.
-func (c *Clouds) In(ctx context.Context, region string, dial func(context.Context, string) (Cloud, error)) (Cloud, error) {
+// Dialer returns the client of a region.
+type Dialer func(ctx context.Context, region string) (Cloud, error)
+
+// in returns the client of a region, dialled the first time.
+func (c *Clouds) in(ctx context.Context, region string) (Cloud, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.of[region]; ok {
 		return known, nil
 	}
-	client, err := dial(ctx, region)
+	client, err := c.Dial(ctx, region)
 	if err != nil {
 		return nil, err
 	}
@@ -46,13 +52,16 @@ const maxPatience = 15 * time.Second
 // and that about removals, given how long a pass may take.
 func Patience(timeout time.Duration) time.Duration { return min(timeout, maxPatience) / 2 }
 
-// Within is In, with answers about instances that are waited for no longer than patience.
-func (c *Clouds) Within(ctx context.Context, region string, dial func(context.Context, string) (Cloud, error), patience time.Duration) (Cloud, error) {
-	client, err := c.In(ctx, region, dial)
-	if err != nil {
-		return nil, err
+// Within returns the clients, whose answers about instances are waited for no longer than
+// patience.
+func (c *Clouds) Within(patience time.Duration) Dialer {
+	return func(ctx context.Context, region string) (Cloud, error) {
+		client, err := c.in(ctx, region)
+		if err != nil {
+			return nil, err
+		}
+		return impatient{Cloud: client, patience: patience}, nil
 	}
-	return impatient{Cloud: client, patience: patience}, nil
 }
 
 type impatient struct {

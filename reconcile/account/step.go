@@ -22,7 +22,7 @@ type Step struct {
 	finding.Findings
 
 	// Cloud returns the client of a region. It makes no request.
-	Cloud func(ctx context.Context, region string) (Cloud, error)
+	Cloud Dialer
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
 	// checked against.
 	CertificateAuthority []byte

@@ -1,0 +1,29 @@
+// Package settings is what the daemon was started with, the same for all NodeSyncs.
+package settings
+
+import (
+	"context"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// Daemon are the settings of one daemon.
+type Daemon struct {
+	// Namespace is the daemon's; NodeSyncs and their Secrets live there.
+	Namespace string
+	// Own is the daemon's own pod, and the node that it runs on; zero outside a cluster.
+	Own plan.Host
+	// CloudInterval is the least time between two questions to EC2.
+	CloudInterval time.Duration
+	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
+	// checked against.
+	CertificateAuthority []byte
+	// Grants say whether a Secret has to name the hosts that it is for.
+	Grants grant.Policy
+	// Now tells the time.
+	Now func() time.Time
+	// StillLeader returns an error when the lease is no longer ours.
+	StillLeader func(context.Context) error
+}
