@@ -21,8 +21,9 @@ type Outdating struct {
 	// Claims are the NodeClaims that are outdated by them, and Unnamed is how many more.
 	Claims  map[types.UID]bool
 	Unnamed int
-	// UpTo says that AWS decides which of them.
-	UpTo bool
+	// UpTo says that AWS decides which of them. Images says that Karpenter knows as soon as it has
+	// looked for the AMIs.
+	UpTo, Images bool
 	// Committed says that a commit wants it, and not only that another client's change is
 	// reverted.
 	Committed bool
@@ -40,7 +41,8 @@ func OutdatedBy(changes []plan.Change) Outdating {
 		if c.UpTo {
 			// Where Karpenter has a reason, nobody can tell yet for which nodes; where it has none,
 			// as with wider budgets, the nodes are outdated already.
-			o.UpTo = o.UpTo || len(c.DriftReasons) > 0
+			images := c.ByImages()
+			o.Images, o.UpTo = o.Images || images, o.UpTo || len(c.DriftReasons) > 0 && !images
 			continue
 		}
 		claims := c.NodeClaims()
@@ -53,17 +55,16 @@ func OutdatedBy(changes []plan.Change) Outdating {
 }
 
 // Any says that there are such nodes, or may be.
-func (o Outdating) Any() bool { return len(o.Claims)+o.Unnamed > 0 || o.UpTo }
+func (o Outdating) Any() bool { return len(o.Claims)+o.Unnamed > 0 || o.UpTo || o.Images }
 
 // Seen is what a Rollout is followed by.
 type Seen struct {
 	// Changes are what this pass writes.
 	Changes Outdating
-	// Outdated are the NodeClaims that do not match what lives, and Excess is how many a static
-	// pool has above its replicas. Unsure says that Karpenter may find more.
-	Outdated []plan.Outdated
-	Excess   int
-	Unsure   bool
+	// Matched are the NodeClaims that do not match what lives, and Excess is how many a static
+	// pool has above its replicas.
+	plan.Matched
+	Excess int
 	// Revision is the one that is applied.
 	Revision string
 	Now      time.Time
@@ -72,6 +73,9 @@ type Seen struct {
 // Roll takes a rollout on by what is seen; nil where each node matches.
 func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	outdated, draining, reasons := seen.count()
+	if before != nil && seen.awaits() {
+		outdated = max(outdated, before.Outdated) // nothing is known of the others
+	}
 	next := begun(before, seen, outdated)
 	if next == nil {
 		return nil
@@ -80,7 +84,7 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 		until := metav1.NewTime(seen.Now.Add(Settles)).Rfc3339Copy()
 		next.SettlesAt = &until
 	}
-	if outdated == 0 && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
+	if outdated == 0 && !seen.awaits() && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
 		return nil
 	}
 	if next.Outdated != outdated || next.Draining != draining {
@@ -89,6 +93,9 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
 	return next
 }
+
+// awaits says that Karpenter's answer is yet to come, which nodes run an AMI that is outdated.
+func (s Seen) awaits() bool { return s.Changes.Images || len(s.Unresolved) > 0 }
 
 // begun is the rollout that goes on, or that begins: with a commit that outdates nodes, or with
 // nodes that are outdated by none. It is nil where there is none.

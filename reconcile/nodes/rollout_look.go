@@ -59,8 +59,7 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	if !changes.Any() || !changes.Committed || r.Before != nil && r.Before.Revision == r.Revision {
 		return false
 	}
-	outdated, unsure := r.outdated(true)
-	status.Rollout = Roll(r.Before, Seen{Changes: changes, Outdated: outdated, Unsure: unsure, Revision: r.Revision, Now: r.Now})
+	status.Rollout = Roll(r.Before, Seen{Changes: changes, Matched: r.match(true), Revision: r.Revision, Now: r.Now})
 	return true
 }
 
@@ -90,12 +89,12 @@ func (r *Rollouts) unseen() *v1alpha1.Rollout {
 func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	changes := OutdatedBy(r.Changes)
 	exact := r.Before != nil || changes.Any()
-	outdated, unsure := r.outdated(exact)
-	if !exact && len(outdated) > 0 {
-		outdated, unsure = r.outdated(true)
+	matched := r.match(exact)
+	if !exact && len(matched.Outdated) > 0 {
+		matched = r.match(true)
 	}
 	next := Roll(r.Before, Seen{
-		Changes: changes, Outdated: outdated, Excess: excess(r.Pools, r.Live.NodeClaims, outdated), Unsure: unsure,
+		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated),
 		Revision: r.Revision, Now: r.Now,
 	})
 	switch {
@@ -105,7 +104,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		r.Event("RollingOut", started(*next))
 	}
 	if next != nil {
-		next.Message = r.waits(ctx, *next, outdated)
+		next.Message = r.waits(ctx, *next, matched)
 		if next.SettlesAt != nil && r.Now.Before(next.SettlesAt.Time) {
 			r.WakeBy(next.SettlesAt.Time)
 		}
@@ -113,22 +112,26 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	return next
 }
 
-// outdated are the nodes of the pools, and those of the classes, that do not match what lives.
-func (r *Rollouts) outdated(exact bool) ([]plan.Outdated, bool) {
+// match finds the nodes of the pools, and those of the classes, that do not match what lives.
+func (r *Rollouts) match(exact bool) plan.Matched {
 	definitions := slices.Clone(r.Classes)
 	for _, pool := range r.Pools {
 		if pool.Live != nil {
 			definitions = append(definitions, pool.Live)
 		}
 	}
-	return plan.Match{Live: r.Live, Exact: exact, CABundle: r.CABundle, Memory: &r.Memory.match}.Outdated(definitions)
+	m := plan.Match{Live: r.Live, Exact: exact, CABundle: r.CABundle, Memory: &r.Memory.match}
+	if r.Before != nil {
+		m.Since = r.Before.Since.Time
+	}
+	return m.Outdated(definitions)
 }
 
 // waits says what a rollout waits for; empty where nodes drain, or are about to.
-func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, outdated []plan.Outdated) string {
+func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.Matched) string {
 	staying := map[string]int{}
 	first := ""
-	for _, o := range outdated {
+	for _, o := range matched.Outdated {
 		if !o.Claim.Deleting {
 			if staying[o.Claim.Pool]++; first == "" {
 				first = o.Claim.Name
@@ -136,6 +139,9 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, outdated []pl
 		}
 	}
 	if len(staying) == 0 {
+		if len(matched.Unresolved) > 0 {
+			return fmt.Sprintf("Karpenter looks for the AMIs of %s", finding.Few(matched.Unresolved, ", "))
+		}
 		if of.Outdated == 0 && of.SettlesAt != nil {
 			return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
 		}

@@ -53,7 +53,9 @@ func TestRoll(t *testing.T) {
 		outdated []plan.Outdated
 		excess   int
 		unsure   bool
-		want     string
+		// unresolved are classes whose AMIs Karpenter has yet to look for.
+		unresolved []string
+		want       string
 	}
 	for name, passes := range map[string][]seen{
 		"a commit outdates three nodes": {
@@ -76,12 +78,30 @@ func TestRoll(t *testing.T) {
 			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
 			{at: 2, revision: "a", want: "a since 1: no node is known to be outdated yet settles 361"},
 			{at: 9, revision: "a", outdated: outdated("AMIDrift", "1", "2"), want: "a since 1: 0 of 2 nodes match (AMIDrift) settles 361"},
-			{at: 60, revision: "a", want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 60, revision: "a", want: "a since 1: 2 of 2 nodes match settles 361"},
 			{at: 361, revision: "a", want: "none"},
+		},
+		"Karpenter looks for the AMIs": {
+			{at: 1, revision: "a", changes: nodes.Outdating{Images: true, Committed: true}, want: "a since 1: no node is known to be outdated yet"},
+			{at: 2, revision: "a", unresolved: []string{"default"}, want: "a since 1: no node is known to be outdated yet"},
+			{at: 3, revision: "a", outdated: outdated("AMIDrift", "1", "2"), want: "a since 1: 0 of 2 nodes match (AMIDrift)"},
+			{at: 4, revision: "a", outdated: outdated("AMIDrift", "2"), unresolved: []string{"default"}, want: "a since 1: 1 of 2 nodes match (AMIDrift)"},
+			{at: 5, revision: "a", unresolved: []string{"default"}, want: "a since 1: 1 of 2 nodes match"},
+			{at: 6, revision: "a", want: "none"},
+		},
+		"nothing is known while it looks": {
+			{at: 1, revision: "a", changes: outdating(false, "1", "2"), want: "a since 1: 0 of 2 nodes match"},
+			{at: 2, revision: "a", unresolved: []string{"default"}, want: "a since 1: 0 of 2 nodes match"},
+			{at: 3, revision: "a", outdated: outdated("AMIDrift", "2"), want: "a since 1: 1 of 2 nodes match (AMIDrift)"},
+			{at: 4, revision: "a", want: "none"},
+		},
+		"it finds those that it had": {
+			{at: 1, revision: "a", changes: nodes.Outdating{Images: true, Committed: true}, want: "a since 1: no node is known to be outdated yet"},
+			{at: 2, revision: "a", want: "none"},
 		},
 		"what Karpenter has not noted yet": {
 			{at: 1, revision: "a", changes: outdating(false, "1"), unsure: true, want: "a since 1: 0 of 1 nodes match settles 361"},
-			{at: 2, revision: "a", unsure: true, want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 2, revision: "a", unsure: true, want: "a since 1: 1 of 1 nodes match settles 361"},
 			{at: 400, revision: "a", unsure: true, want: "none"},
 		},
 		"nodes that drift by no commit": {
@@ -103,7 +123,7 @@ func TestRoll(t *testing.T) {
 			var r *v1alpha1.Rollout
 			for _, pass := range passes {
 				r = nodes.Roll(r, nodes.Seen{
-					Changes: pass.changes, Outdated: pass.outdated, Excess: pass.excess, Unsure: pass.unsure,
+					Changes: pass.changes, Matched: plan.Matched{Outdated: pass.outdated, Unsure: pass.unsure, Unresolved: pass.unresolved}, Excess: pass.excess,
 					Revision: pass.revision, Now: time.Unix(pass.at, 0),
 				})
 				if diff := cmp.Diff(pass.want, saying(r)); diff != "" {
@@ -117,7 +137,7 @@ func TestRoll(t *testing.T) {
 // TestProgressIsWhenNumbersChange, so that an idle rollout is never written.
 func TestProgressIsWhenNumbersChange(t *testing.T) {
 	look := func(at int64, names ...string) nodes.Seen {
-		return nodes.Seen{Outdated: outdated("AMIDrift", names...), Revision: "a", Now: time.Unix(at, 0)}
+		return nodes.Seen{Matched: plan.Matched{Outdated: outdated("AMIDrift", names...)}, Revision: "a", Now: time.Unix(at, 0)}
 	}
 	first := nodes.Roll(nil, look(1, "1", "2"))
 	second := nodes.Roll(first, look(50, "1", "2"))
@@ -138,7 +158,8 @@ func TestOutdatedByChanges(t *testing.T) {
 		"held":          {plan.Change{Action: plan.Hold, Effect: plan.EffectReplace, Nodes: 3}, nodes.Outdating{Claims: map[types.UID]bool{}}},
 		"no effect":     {plan.Change{Action: plan.Update, Effect: plan.EffectNone}, nodes.Outdating{Claims: map[types.UID]bool{}}},
 		"wider budgets": {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Committed: true}},
-		"up to":         {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true, DriftReasons: []string{"AMIDrift"}}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 0, UpTo: true, Committed: true}},
+		"up to":         {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true, DriftReasons: []string{"AMIDrift", "SubnetDrift"}}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 0, UpTo: true, Committed: true}},
+		"of other AMIs": {plan.Change{Action: plan.Update, Effect: plan.EffectReplace, Nodes: 3, UpTo: true, DriftReasons: []string{"AMIDrift", "NodeClassDrift"}}, nodes.Outdating{Claims: map[types.UID]bool{}, Images: true, Committed: true}},
 		"drains":        {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3, Committed: true}},
 		"reverted":      {plan.Change{Action: plan.Update, Effect: plan.EffectDrain, Nodes: 3, Drift: true}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 3}},
 		"taken back":    {plan.Change{Action: plan.TakeBack, Effect: plan.EffectDrain, Nodes: 1}, nodes.Outdating{Claims: map[types.UID]bool{}, Unnamed: 1, Committed: true}},

@@ -29,7 +29,7 @@ func RolloutWords(r v1alpha1.Rollout) string {
 
 // rolled counts the nodes that match.
 func rolled(r v1alpha1.Rollout) string {
-	if r.Outdated == 0 {
+	if r.Nodes == 0 {
 		return "no node is known to be outdated yet"
 	}
 	return fmt.Sprintf("%d of %d nodes match", r.Nodes-r.Outdated, r.Nodes)

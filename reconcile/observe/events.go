@@ -15,7 +15,8 @@ import (
 
 // DefinitionChanged lets the events of a NodePool or EC2NodeClass through that
 // can change what plumbline does: its spec, labels, fields' owners, deletion,
-// readiness, or whether it has reached a limit. Karpenter writes other status all the time.
+// readiness, whether it has reached a limit, or which AMIs it calls for. Karpenter writes other
+// status all the time.
 func DefinitionChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, newer := toUnstructured(e.ObjectOld), toUnstructured(e.ObjectNew)
@@ -28,8 +29,16 @@ func DefinitionChanged() predicate.Predicate {
 			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
 			!reflect.DeepEqual(fieldOwners(old), fieldOwners(newer)) ||
 			Ready(before) != Ready(after) || Registers(before) != Registers(after) ||
-			plan.LimitReached(old) != plan.LimitReached(newer)
+			plan.LimitReached(old) != plan.LimitReached(newer) || resolvedOtherwise(old, newer)
 	}}
+}
+
+// resolvedOtherwise says whether Karpenter has looked for the AMIs of an EC2NodeClass again, and for
+// others, or has found others.
+func resolvedOtherwise(old, newer *unstructured.Unstructured) bool {
+	_, before := plan.ResolvedAMIs(old)
+	_, after := plan.ResolvedAMIs(newer)
+	return before != after || !reflect.DeepEqual(amisOf(old), amisOf(newer))
 }
 
 // fieldOwners are the managers of an object's fields, and of which, as the cache

@@ -42,6 +42,7 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		UID:         claim.UID,
 		Pool:        claim.Labels[karpv1.NodePoolLabelKey],
 		ProviderID:  claim.Status.ProviderID,
+		Image:       claim.Status.ImageID,
 		Node:        claim.Status.NodeName,
 		Deleting:    claim.DeletionTimestamp != nil,
 		Disrupted:   holds(claim, karpv1.ConditionTypeDisruptionReason),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,14 +38,15 @@ func trimDefinition(full *unstructured.Unstructured, values *render.Values) (any
 }
 
 // trimStatus leaves the Ready condition in a status, those that say why it is not
-// True, and how much of its limits a NodePool uses.
+// True, how much of its limits a NodePool uses, and which AMIs Karpenter has found for an
+// EC2NodeClass.
 func trimStatus(obj *unstructured.Unstructured) {
 	var kept []any
 	if value, _, err := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions"); err == nil {
 		conditions, _ := value.([]any)
 		for _, c := range conditions {
 			fields, ok := c.(map[string]any)
-			if ok && (fields["type"] == readyCondition || fields["status"] == string(metav1.ConditionFalse)) {
+			if ok && (fields["type"] == readyCondition || fields["type"] == awsv1.ConditionTypeAMIsReady || fields["status"] == string(metav1.ConditionFalse)) {
 				fields = maps.Clone(fields)
 				delete(fields, "lastTransitionTime")
 				kept = append(kept, fields)
@@ -58,10 +60,25 @@ func trimStatus(obj *unstructured.Unstructured) {
 	if used := limited(obj); used != nil {
 		status["resources"] = used
 	}
+	if amis := amisOf(obj); amis != nil {
+		status["amis"] = amis
+	}
 	delete(obj.Object, "status")
 	if len(status) > 0 {
 		obj.Object["status"] = status
 	}
+}
+
+// amisOf are the AMIs in the status of an EC2NodeClass, with what is compared with nodes.
+func amisOf(obj *unstructured.Unstructured) (kept []any) {
+	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "amis")
+	amis, _ := value.([]any)
+	for _, a := range amis {
+		if fields, ok := a.(map[string]any); ok {
+			kept = append(kept, map[string]any{"id": fields["id"], "requirements": fields["requirements"]})
+		}
+	}
+	return kept
 }
 
 // limited is what a NodePool uses of the resources that its spec limits.

@@ -48,6 +48,7 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	}
 	trimmed.Status.NodeName = claim.Status.NodeName
 	trimmed.Status.ProviderID = claim.Status.ProviderID
+	trimmed.Status.ImageID = shared(claim.Status.ImageID)
 	trimmed.Status.Conditions = telling(claim.Status.Conditions)
 	return trimmed
 }

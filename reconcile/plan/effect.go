@@ -119,6 +119,13 @@ func (m *maker) effect(change *Change, found *compared) {
 // is on some of them, or on none.
 func (c *Change) NodeClaims() []types.UID { return slices.Clone(c.touched) }
 
+// ByImages says that what the Change may outdate beside its NodeClaims are only nodes that run
+// another AMI than its class calls for then.
+func (c *Change) ByImages() bool {
+	return slices.Contains(c.DriftReasons, driftOfAMI) &&
+		!slices.ContainsFunc(c.DriftReasons, func(reason string) bool { return reason != driftOfAMI && reason != driftOfClass })
+}
+
 // edit is what two definitions say of the nodes that were made by the first.
 type edit interface {
 	// impact is that on such nodes. now is only compared with when they were made.

@@ -53,8 +53,10 @@ type NodeClaim struct {
 	// Class is the EC2NodeClass that it names.
 	Class      string
 	ProviderID string
-	Node       string
-	Deleting   bool
+	// Image is the AMI that it runs; empty until it is launched.
+	Image    string
+	Node     string
+	Deleting bool
 	// Disrupted says that Karpenter has ended it by itself: it was empty, drifted or
 	// could be consolidated.
 	Disrupted bool

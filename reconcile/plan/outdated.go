@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -29,8 +30,22 @@ type Match struct {
 	Exact bool
 	// CABundle is that of a Policy.
 	CABundle string
+	// Since is when the change was made: an instance that was asked for before it may come by what
+	// was there before.
+	Since time.Time
 	// Memory keeps what was counted of definitions that have not changed since.
 	Memory *MatchMemory
+}
+
+// Matched is what a Match has found.
+type Matched struct {
+	// Outdated are by name.
+	Outdated []Outdated
+	// Unsure says that there may be more, by what Karpenter counts otherwise than the linked
+	// library, or has not noted yet. Unresolved are the EC2NodeClasses, by name, of which there may
+	// be more as soon as Karpenter has asked AWS for their AMIs, or has launched what it launches.
+	Unsure     bool
+	Unresolved []string
 }
 
 // MatchMemory is what one Match leaves to the next.
@@ -51,12 +66,15 @@ type template struct {
 	requirements scheduling.Requirements
 	// fits is whether labels do.
 	fits map[Labels]bool
+	// images are an EC2NodeClass's; nil where they are not counted. resolved says that they are
+	// those of its spec.
+	images   *images
+	resolved bool
 }
 
-// Outdated finds the NodeClaims of some NodePools and EC2NodeClasses that do not match these, by
-// name: of a pool of another NodeSync what its class outdates. unsure says that there may be more:
-// what Karpenter counts otherwise than the linked library, or has not noted yet.
-func (m Match) Outdated(definitions []*Object) (found []Outdated, unsure bool) {
+// Outdated finds the NodeClaims of some NodePools and EC2NodeClasses that do not match these: of a
+// pool of another NodeSync what its class outdates.
+func (m Match) Outdated(definitions []*Object) (found Matched) {
 	ours := map[render.Ref]*Object{}
 	for _, object := range definitions {
 		ours[render.Ref{Kind: object.GetKind(), Name: object.GetName()}] = object
@@ -77,14 +95,28 @@ func (m Match) Outdated(definitions []*Object) (found []Outdated, unsure bool) {
 		if ours[ofPool] == nil && ours[ofClass] == nil {
 			continue
 		}
-		reason, sure := m.reason(c, read(ofPool, ours[ofPool]), read(ofClass, m.Live.object(ofClass)))
-		if reason != "" {
-			found = append(found, Outdated{Claim: c, Reason: reason})
+		class := read(ofClass, m.Live.object(ofClass))
+		reason, sure := m.reason(c, read(ofPool, ours[ofPool]), class)
+		switch {
+		case reason != "":
+			found.Outdated = append(found.Outdated, Outdated{Claim: c, Reason: reason})
+		case m.unresolved(c, class):
+			found.Unresolved = append(found.Unresolved, c.Class)
 		}
-		unsure = unsure || !sure
+		found.Unsure = found.Unsure || !sure
 	}
-	slices.SortFunc(found, func(a, b Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
-	return found, unsure
+	slices.SortFunc(found.Outdated, func(a, b Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
+	slices.Sort(found.Unresolved)
+	found.Unresolved = slices.Compact(found.Unresolved)
+	return found
+}
+
+// unresolved says whether a NodeClaim may run another AMI than its class calls for, which will show.
+func (m Match) unresolved(c *NodeClaim, class *template) bool {
+	if !m.Exact || class == nil || c.Deleting {
+		return false
+	}
+	return !class.resolved || c.Image == "" && c.Created.Before(m.Since)
 }
 
 // reason is why a NodeClaim is outdated; empty where it is not, and sure says that this is certain.
@@ -115,6 +147,8 @@ func (m Match) reasonOfClass(c *NodeClaim, class *template) (reason string, sure
 	switch {
 	case outdated:
 		return driftOfClass, true
+	case class.resolved && class.images.outdate(c):
+		return driftOfAMI, true
 	case c.Drifted && c.DriftReason != driftOfPool && c.DriftReason != driftOfRequirements:
 		return c.DriftReason, true
 	}
@@ -182,6 +216,9 @@ func (t *template) count(object *Object, bundle string) {
 	if class, err := typed[awsv1.EC2NodeClass](object.Unstructured); err == nil {
 		t.counted = classHash(class, bundle)
 	}
+	var amis []awsv1.AMI
+	amis, t.resolved = ResolvedAMIs(object.Unstructured)
+	t.images = imagesOf(amis)
 }
 
 // comparable says whether two hashes are of one version.

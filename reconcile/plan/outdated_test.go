@@ -58,13 +58,14 @@ func TestMatch(t *testing.T) {
 					made[key] = value
 				}
 			}
+			c.resolve(t, "default", "ami-1")
 			live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
 			for _, text := range lives {
 				ref := c.Definition(t, text).Ref
 				live.Objects[ref] = plan.NewObject(c.Object(ref))
 			}
 			live.NodeClaims = []plan.NodeClaim{{
-				Name: "1", UID: "1", Pool: "general", Class: "default", ProviderID: "aws:///a/i-1", Hashes: plan.HashesOf(made),
+				Name: "1", UID: "1", Pool: "general", Class: "default", ProviderID: "aws:///a/i-1", Image: "ami-1", Hashes: plan.HashesOf(made),
 				Labels:  plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64"}),
 				Drifted: test.drifted != "", DriftReason: test.drifted,
 			}, {Name: "2", UID: "2", Pool: "of-another", Drifted: true, DriftReason: "AMIDrift"}}
@@ -74,15 +75,8 @@ func TestMatch(t *testing.T) {
 			}
 			for exact, want := range map[bool]string{true: test.exact, false: test.noted} {
 				m := plan.Match{Live: live, Exact: exact, CABundle: authorities, Memory: &plan.MatchMemory{}}
-				found, unsure := m.Outdated([]*plan.Object{live.Objects[poolRef("general")]})
-				var got []string
-				for _, o := range found {
-					got = append(got, o.Reason)
-				}
-				if unsure {
-					got = append(got, "unsure")
-				}
-				if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+				found := m.Outdated([]*plan.Object{live.Objects[poolRef("general")]})
+				if diff := cmp.Diff(want, strings.Join(matched(found), " ")); diff != "" {
 					t.Errorf("exact %t (-want +got):\n%s", exact, diff)
 				}
 			}
@@ -103,8 +97,9 @@ func TestAuthoritiesThatWereProvenAreCountedWith(t *testing.T) {
 		}
 		c.Edit(t, c.Definition(t, text).Ref, "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(notes) })
 	}
+	c.resolve(t, "default", "ami-1")
 	memory := &plan.MatchMemory{}
-	look := func() (reasons []string) {
+	look := func() []string {
 		ref := render.Ref{Kind: render.EC2NodeClass, Name: "default"}
 		live := plan.Live{
 			Objects: map[render.Ref]*plan.Object{ref: plan.NewObject(c.Object(ref)), poolRef("general"): plan.NewObject(c.Object(poolRef("general")))},
@@ -112,21 +107,104 @@ func TestAuthoritiesThatWereProvenAreCountedWith(t *testing.T) {
 				Name: "1", Pool: "general", Class: "default", Hashes: plan.HashesOf(before), Labels: plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot"}),
 			}},
 		}
-		found, unsure := plan.Match{Live: live, Exact: true, CABundle: bundle, Memory: memory}.Outdated([]*plan.Object{live.Objects[poolRef("general")]})
-		for _, o := range found {
-			reasons = append(reasons, o.Reason)
-		}
-		if unsure {
-			reasons = append(reasons, "unsure")
-		}
-		return reasons
+		return matched(plan.Match{Live: live, Exact: true, CABundle: bundle, Memory: memory}.Outdated([]*plan.Object{live.Objects[poolRef("general")]}))
 	}
 	if got := look(); got != nil {
 		t.Errorf("before the change: %v", got)
 	}
 	c.have(t, owner, class("default", "userData: hello"))
+	c.resolve(t, "default", "ami-1")
 	if diff := cmp.Diff([]string{"NodeClassDrift"}, look()); diff != "" {
 		t.Errorf("after it (-want +got):\n%s", diff)
+	}
+}
+
+// matched is what a Match has found, in words.
+func matched(m plan.Matched) (words []string) {
+	for _, o := range m.Outdated {
+		words = append(words, o.Reason)
+	}
+	if m.Unsure {
+		words = append(words, "unsure")
+	}
+	for _, class := range m.Unresolved {
+		words = append(words, "unresolved:"+class)
+	}
+	return words
+}
+
+// resolve has Karpenter find AMIs for an EC2NodeClass as it is, each with what a node has to be
+// after an equals sign.
+func (c *cluster) resolve(t *testing.T, name string, amis ...string) {
+	t.Helper()
+	c.Edit(t, classRef(name), "karpenter", func(o *unstructured.Unstructured) {
+		var found []any
+		for _, text := range amis {
+			id, arch, some := strings.Cut(text, "=")
+			requirement := map[string]any{"key": "kubernetes.io/arch", "operator": "Exists"}
+			if some {
+				requirement = map[string]any{"key": "kubernetes.io/arch", "operator": "In", "values": []any{arch}}
+			}
+			found = append(found, map[string]any{"id": id, "requirements": []any{requirement}})
+		}
+		o.Object["status"] = map[string]any{"amis": found, "conditions": []any{
+			map[string]any{"type": "AMIsReady", "status": "True", "observedGeneration": o.GetGeneration()},
+		}}
+	})
+}
+
+// TestMatchOfImages: a node is outdated by the first AMI that fits its labels, once Karpenter has
+// looked for those of the spec that lives.
+func TestMatchOfImages(t *testing.T) {
+	since := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		image, arch string
+		amis        []string
+		created     time.Time
+		// changed says that the class has another spec since Karpenter has looked.
+		changed, deleting bool
+		want              string
+	}{
+		"its AMI":                               {image: "ami-1", amis: []string{"ami-1"}},
+		"another":                               {image: "ami-0", amis: []string{"ami-1"}, want: "AMIDrift"},
+		"a newer one fits":                      {image: "ami-1", amis: []string{"ami-2", "ami-1"}, want: "AMIDrift"},
+		"a newer one of another architecture":   {image: "ami-1", amis: []string{"ami-2=arm64", "ami-1=amd64"}},
+		"its own is of another architecture":    {image: "ami-1", amis: []string{"ami-1=arm64"}, want: "AMIDrift"},
+		"none at all, where Karpenter waits":    {image: "ami-1"},
+		"Karpenter has yet to look":             {image: "ami-0", amis: []string{"ami-1"}, changed: true, want: "unresolved:default"},
+		"it has yet to look, of one that goes":  {image: "ami-0", amis: []string{"ami-1"}, changed: true, deleting: true},
+		"in launch since before the change":     {amis: []string{"ami-1"}, created: since.Add(-time.Second), want: "unresolved:default"},
+		"in launch since after it":              {amis: []string{"ami-1"}, created: since.Add(time.Second)},
+		"requirements that nobody has labelled": {image: "ami-1", arch: "-", amis: []string{"ami-1=amd64"}, want: "AMIDrift"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("general", "default"))
+			c.resolve(t, "default", test.amis...)
+			if test.changed {
+				c.edit(t, classRef("default"), "kubectl", []any{map[string]any{"alias": "al2023@v20260101"}}, "spec", "amiSelectorTerms")
+				c.Edit(t, classRef("default"), "kubectl", func(o *unstructured.Unstructured) { o.SetGeneration(o.GetGeneration() + 1) })
+			}
+			labels := map[string]string{"karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64"}
+			if test.arch == "-" {
+				delete(labels, "kubernetes.io/arch")
+			}
+			hashes := map[string]string{}
+			for _, text := range []string{class("default"), pool("general", "default")} {
+				notes := c.notes(t, text)
+				c.Edit(t, c.Definition(t, text).Ref, "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(notes) })
+				for key, value := range notes {
+					hashes[key] = value
+				}
+			}
+			live := plan.Live{Objects: plan.NewObjects(c.Objects()), NodeClaims: []plan.NodeClaim{{
+				Name: "1", Pool: "general", Class: "default", Image: test.image, Labels: plan.PackLabels(labels), Hashes: plan.HashesOf(hashes), Created: test.created, Deleting: test.deleting,
+			}}}
+			m := plan.Match{Live: live, Exact: true, CABundle: bundle, Since: since, Memory: &plan.MatchMemory{}}
+			if diff := cmp.Diff(test.want, strings.Join(matched(m.Outdated([]*plan.Object{live.Objects[poolRef("general")]})), " ")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
