@@ -85,8 +85,8 @@ func TestRoll(t *testing.T) {
 			{at: 1, revision: "a", changes: nodes.Outdating{Images: true, Committed: true}, want: "a since 1: no node is known to be outdated yet"},
 			{at: 2, revision: "a", unresolved: []string{"default"}, want: "a since 1: no node is known to be outdated yet"},
 			{at: 3, revision: "a", outdated: outdated("AMIDrift", "1", "2"), want: "a since 1: 0 of 2 nodes match (AMIDrift)"},
-			{at: 4, revision: "a", outdated: outdated("AMIDrift", "2"), unresolved: []string{"default"}, want: "a since 1: 1 of 2 nodes match (AMIDrift)"},
-			{at: 5, revision: "a", unresolved: []string{"default"}, want: "a since 1: 1 of 2 nodes match"},
+			{at: 4, revision: "a", outdated: outdated("AMIDrift", "2"), unresolved: []string{"default"}, want: "a since 1: 0 of 2 nodes match (AMIDrift)"},
+			{at: 5, revision: "a", unresolved: []string{"default"}, want: "a since 1: 0 of 2 nodes match"},
 			{at: 6, revision: "a", want: "none"},
 		},
 		"nothing is known while it looks": {
