@@ -10,13 +10,12 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -61,45 +60,23 @@ type driftReport struct {
 	Namespace string                   `json:"namespace"`
 	Revision  string                   `json:"revision"`
 	Objects   []v1alpha1.DriftedObject `json:"objects"`
-	Nodes     []driftedNode            `json:"nodes"`
+	Nodes     []summary.OutdatedNode   `json:"nodes"`
 	// Rollout is what plumbline knows of nodes that do not match, also before Karpenter does.
 	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
-}
-
-// driftedNode is a node that Karpenter has found outdated.
-type driftedNode struct {
-	NodeClaim string      `json:"nodeClaim"`
-	Node      string      `json:"node,omitempty"`
-	Pool      string      `json:"pool"`
-	Reason    string      `json:"reason"`
-	Since     metav1.Time `json:"since"`
-	Draining  bool        `json:"draining,omitempty"`
 }
 
 // driftOf reads what a NodeSync's daemon has found, and which nodes of its pools are outdated.
 func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (driftReport, error) {
 	report := driftReport{
 		Name: sync.Name, Namespace: sync.Namespace, Revision: sync.Status.LastAppliedRevision,
-		Objects: append([]v1alpha1.DriftedObject{}, sync.Status.Drift...), Nodes: []driftedNode{},
+		Objects: append([]v1alpha1.DriftedObject{}, sync.Status.Drift...), Nodes: []summary.OutdatedNode{},
 		Rollout: sync.Status.Rollout,
 	}
 	pools, claims, err := poolsWithClaims(ctx, c, sync)
 	if err != nil {
 		return report, err
 	}
-	for _, pool := range pools {
-		for _, claim := range claims[pool.GetName()] {
-			if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted.IsTrue() {
-				report.Nodes = append(report.Nodes, driftedNode{
-					NodeClaim: claim.Name, Node: claim.Status.NodeName, Pool: pool.GetName(), Reason: drifted.Reason,
-					Since: drifted.LastTransitionTime, Draining: claim.DeletionTimestamp != nil,
-				})
-			}
-		}
-	}
-	slices.SortFunc(report.Nodes, func(a, b driftedNode) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.NodeClaim, b.NodeClaim))
-	})
+	report.Nodes = summary.OutdatedNodes(pools, claims)
 	return report, nil
 }
 
@@ -138,11 +115,7 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 		}
 		t := newTable(out, "NODE", "NODECLAIM", "POOL", "REASON", "SINCE", "STATE")
 		for _, n := range r.Nodes {
-			state := "waits to be replaced"
-			if n.Draining {
-				state = "draining"
-			}
-			t.AppendRow(table.Row{orNone(n.Node), n.NodeClaim, n.Pool, n.Reason, age(n.Since), state})
+			t.AppendRow(table.Row{orNone(n.Node), n.NodeClaim, n.Pool, n.Reason, age(n.Since), n.State()})
 		}
 		show(t)
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // clearScreen has a terminal begin at its top again (ECMA-48: CUP, ED).
@@ -65,7 +66,7 @@ func (c *cluster) watchStatus(cmd *cobra.Command, output format, args []string, 
 				reports = append(reports, report)
 				continue
 			}
-			line := "nodesync/" + syncs[i].Name + ": " + stateWith(stateOf(&syncs[i]), readyMessage(&syncs[i]))
+			line := "nodesync/" + syncs[i].Name + ": " + stateWith(summary.StateOf(&syncs[i]), summary.ReadyMessage(&syncs[i]))
 			if said[syncs[i].Name] != line {
 				said[syncs[i].Name] = line
 				fmt.Fprintln(out, time.Now().UTC().Format(time.TimeOnly)+"Z "+line)
@@ -168,7 +169,7 @@ func (c *cluster) nextChange(ctx context.Context, all bool, since string) error 
 }
 
 // stateWith is a state and what there is to say of it, which may begin with the same word.
-func stateWith(is state, words string) string {
+func stateWith(is summary.State, words string) string {
 	if strings.HasPrefix(words, string(is)) {
 		return words
 	}

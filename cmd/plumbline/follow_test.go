@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // TestWatch: in a pipe each change is one line, and Ctrl-C is the end and no error.
@@ -59,7 +60,7 @@ func TestAStateIsSaidOnce(t *testing.T) {
 		"removing NodePool/batch: 1 of 3": {"removing", "removing NodePool/batch: 1 of 3"},
 		"in sync: applied":                {"in sync", "applied"},
 	} {
-		if got := stateWith(state(of[0]), of[1]); got != want {
+		if got := stateWith(summary.State(of[0]), of[1]); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

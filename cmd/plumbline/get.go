@@ -8,19 +8,15 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
-	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -176,7 +172,7 @@ type column struct {
 func (show columns) fit(width int) []column {
 	all := []column{
 		{"NAME", 0, func(n *v1alpha1.NodeSync) any { return n.Name }},
-		{"READY", 0, func(n *v1alpha1.NodeSync) any { return readyWord(n) }},
+		{"READY", 0, func(n *v1alpha1.NodeSync) any { return summary.ReadyWord(n) }},
 		{"REVISION", 70, func(n *v1alpha1.NodeSync) any { return render.ShortRevision(n.Status.LastAppliedRevision) }},
 		{"KARPENTER", 110, func(n *v1alpha1.NodeSync) any { return karpenterVersion(n) }},
 		{"REMOVALS", 120, func(n *v1alpha1.NodeSync) any { return n.Status.OpenRemovals }},
@@ -189,7 +185,7 @@ func (show columns) fit(width int) []column {
 	if show.wide {
 		all = append(all, column{"URL", 0, func(n *v1alpha1.NodeSync) any { return urlOf(n) }}, column{"PATH", 0, func(n *v1alpha1.NodeSync) any { return n.Spec.Path }})
 	}
-	all = append(all, column{"STATUS", 0, func(n *v1alpha1.NodeSync) any { return readyMessage(n) }})
+	all = append(all, column{"STATUS", 0, func(n *v1alpha1.NodeSync) any { return summary.ReadyMessage(n) }})
 	return slices.DeleteFunc(all, func(c column) bool { return width > 0 && width < c.least })
 }
 
@@ -201,30 +197,7 @@ func urlOf(sync *v1alpha1.NodeSync) string {
 }
 
 // age is how long ago something began, as kubectl says it.
-func age(at metav1.Time) string {
-	if at.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(time.Since(at.Time))
-}
-
-func readyWord(sync *v1alpha1.NodeSync) string {
-	if stateOf(sync) == stateUnknown {
-		return "Unknown"
-	}
-	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil {
-		return string(ready.Status)
-	}
-	return "Unknown"
-}
-
-// readyMessage says in one line how a NodeSync is.
-func readyMessage(sync *v1alpha1.NodeSync) string {
-	if stateOf(sync) == stateUnknown {
-		return "unknown: " + unknown(sync)
-	}
-	return oneLine(conditions.GetMessage(sync, meta.ReadyCondition))
-}
+func age(at metav1.Time) string { return summary.Age(at, time.Now()) }
 
 func karpenterVersion(sync *v1alpha1.NodeSync) string {
 	switch k := sync.Status.Karpenter; {
@@ -238,10 +211,4 @@ func karpenterVersion(sync *v1alpha1.NodeSync) string {
 }
 
 // oneLine keeps a message from breaking a table.
-func oneLine(message string) string {
-	first, _, more := strings.Cut(message, "\n")
-	if more {
-		first += " …"
-	}
-	return redact.Visible(first)
-}
+func oneLine(message string) string { return summary.OneLine(message) }

@@ -17,6 +17,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -170,16 +171,12 @@ func (r *historyReport) print(out io.Writer, wide bool) {
 		fmt.Fprintf(out, "by commit: %s\n", listed(s.ByCommit))
 	}
 	for _, gap := range r.Gaps {
-		fmt.Fprintf(out, "nodesync/%s: not recorded from %s to %s, as the leader changed: what ended in between is missing\n", gap.NodeSync, stamp(gap.From), stamp(gap.To))
+		fmt.Fprintf(out, "nodesync/%s: %s\n", gap.NodeSync, summary.Gap(gap.Gap))
 	}
 }
 
 func (e endedNode) row(wide bool) []any {
-	gone := "ending"
-	if !e.Gone.IsZero() {
-		gone = age(e.Gone)
-	}
-	row := []any{gone, redact.Visible(e.NodeClaim), redact.Visible(e.Pool), causeOf(e.Record), render.ShortRevision(e.Revision)}
+	row := []any{summary.Gone(e.Record, time.Now()), redact.Visible(e.NodeClaim), redact.Visible(e.Pool), summary.Cause(e.Record), render.ShortRevision(e.Revision)}
 	if wide {
 		lasted := metav1.Duration{Duration: e.End().Sub(e.Created.Time)}
 		row = append(row, e.NodeSync, e.Node, e.Instance, e.InstanceType, e.Zone, e.CapacityType, short(lasted.Duration))

@@ -10,45 +10,16 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // statusReport is what `plumbline status` prints.
 type statusReport struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
-	// State is the answer in two words, Next what happens now by itself or has to
-	// be done.
-	State     string       `json:"state"`
-	Next      string       `json:"next"`
-	Ready     string       `json:"ready"`
-	Reason    string       `json:"reason,omitempty"`
-	Message   string       `json:"message,omitempty"`
-	Since     *metav1.Time `json:"since,omitempty"`
-	Attempted string       `json:"attempted,omitempty"`
-	Applied   string       `json:"applied,omitempty"`
-	Source    string       `json:"source,omitempty"`
-	Cloud     string       `json:"cloud,omitempty"`
-	Launches  string       `json:"launches,omitempty"`
-	NodeDrift string       `json:"nodeDrift,omitempty"`
-	// Rollout is the replacement of nodes that do not match their definitions.
-	Rollout   *v1alpha1.Rollout         `json:"rollout,omitempty"`
-	Extra     string                    `json:"extraFields,omitempty"`
-	Suspended bool                      `json:"suspended,omitempty"`
-	Waiting   *v1alpha1.Waiting         `json:"waiting,omitempty"`
-	Karpenter *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
-	Stages    []v1alpha1.StageStatus    `json:"stages,omitempty"`
-	Pools     []poolReport              `json:"pools"`
-	Removals  []v1alpha1.Removal        `json:"removals,omitempty"`
-	// Unled says that no daemon leads, so that all of this is of before; empty where one
-	// does, or nobody can tell.
-	Unled string `json:"unled,omitempty"`
-	// Unread says why the pools could not be read; the rest holds even so.
-	Unread string `json:"unread,omitempty"`
+	summary.Status `json:",inline"`
 
 	all bool // everything is shown, and not only what fits on a screen
 }
@@ -119,7 +90,7 @@ func writeStatuses(out io.Writer, output format, reports []statusReport) error {
 
 // exit says by the exit code how a NodeSync is.
 func (r statusReport) exit(sync *v1alpha1.NodeSync) error {
-	if stateOf(sync) == stateUnknown || r.Unled != "" {
+	if summary.StateOf(sync) == summary.Unknown || r.Unled != "" {
 		return &exitError{code: exitFailed}
 	}
 	if conditions.IsStalled(sync) || conditions.IsFalse(sync, meta.ReadyCondition) {
@@ -131,26 +102,9 @@ func (r statusReport) exit(sync *v1alpha1.NodeSync) error {
 // newStatusReport sums a NodeSync up. A user who may read it and not the pools
 // gets the rest.
 func newStatusReport(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) statusReport {
-	s := sync.Status
-	report := statusReport{
-		Name: sync.Name, Namespace: sync.Namespace, State: string(stateOf(sync)), Next: nextOf(sync), Ready: readyWord(sync),
-		Reason: conditions.GetReason(sync, meta.ReadyCondition), Message: conditions.GetMessage(sync, meta.ReadyCondition),
-		Since:     sinceOf(sync),
-		Attempted: s.LastAttemptedRevision, Applied: s.LastAppliedRevision, Suspended: sync.Spec.Suspend,
-		Waiting: s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Pools: []poolReport{},
-	}
-	if verified := conditions.Get(sync, v1alpha1.SourceVerifiedCondition); verified != nil {
-		report.Source = fmt.Sprintf("%s (%s)", verified.Status, verified.Message)
-	}
-	if verified := conditions.Get(sync, v1alpha1.CloudVerifiedCondition); verified != nil {
-		report.Cloud = fmt.Sprintf("%s (%s)", verified.Status, verified.Reason)
-	}
-	report.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
-	report.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
-	report.Rollout = sync.Status.Rollout
-	report.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
+	report := statusReport{Status: summary.Of(sync)}
 	if report.Unled = unled(ctx, c, sync.Namespace, time.Now); report.Unled != "" {
-		report.State = string(stateUnknown)
+		report.State = string(summary.Unknown)
 		report.Next = "nothing, until a daemon leads: see whether it runs, and what it logs: kubectl get pods -n " + sync.Namespace
 	}
 	pools, err := poolsOf(ctx, c, sync)

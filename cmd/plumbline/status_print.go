@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -36,32 +34,8 @@ func (r statusReport) print(out io.Writer) {
 	}
 	r.printMessage(out)
 	fmt.Fprintln(out)
-	fmt.Fprintf(out, "commit     %s\n", r.commitOf())
-	if r.Source != "" {
-		fmt.Fprintf(out, "source     verified: %s\n", oneLine(r.Source))
-	}
-	if w := r.Waiting; w != nil {
-		fmt.Fprintf(out, "waiting    for %s%s\n", w.For, lastedFor(&w.Since))
-	}
-	fmt.Fprintf(out, "next       %s\n", r.Next)
-	if k := r.Karpenter; k != nil {
-		fmt.Fprintf(out, "karpenter  %s in %s, cluster %s in %s\n", strings.TrimSpace(k.Management+" "+k.Version), k.Namespace, k.Cluster, k.Region)
-		if t := k.Target; t != nil {
-			fmt.Fprintf(out, "charts     %s: %s%s\n", t.Version, t.Step, lastedFor(&t.Since))
-		}
-	}
-	fmt.Fprintf(out, "cloud      verified: %s\n", orNone(r.Cloud))
-	if r.Launches != "" {
-		fmt.Fprintf(out, "launches   fail: %s\n", r.Launches)
-	}
-	if r.Rollout != nil {
-		fmt.Fprintf(out, "rollout    %s%s\n", oneLine(nodes.RolloutWords(*r.Rollout)), lastedFor(&r.Rollout.Since))
-	}
-	if r.NodeDrift != "" {
-		fmt.Fprintf(out, "nodes      drift: %s\n", r.NodeDrift)
-	}
-	if r.Extra != "" {
-		fmt.Fprintf(out, "fields     extra: %s\n", oneLine(r.Extra))
+	for _, line := range r.Lines() {
+		fmt.Fprintf(out, "%-10s %s%s\n", line.About, line.Text, lastedFor(line.Since))
 	}
 	r.printStages(out)
 	r.printPools(out)
@@ -105,23 +79,14 @@ func (r statusReport) printPools(out io.Writer) {
 	}
 	fmt.Fprintln(out)
 	t := newTable(out, "POOL", "READY", "NODES", "DRIFTED", "DRAINING", "LIMIT USED", "AGE")
-	all := notable(r.Pools)
+	all := summary.Notable(r.Pools)
 	rows := min(r.rows(), len(all))
 	for _, p := range all[:rows] {
 		t.AppendRow([]any{p.Name, truth(p.Ready), p.Nodes, p.Drifted, p.Draining, p.LimitUsed, age(p.Created)})
 	}
 	t.Render()
 	if len(all) > rows {
-		more := poolReport{}
-		unready := 0
-		for _, p := range all[rows:] {
-			more.Nodes += p.Nodes
-			more.Draining += p.Draining
-			if !p.Ready {
-				unready++
-			}
-		}
-		fmt.Fprintf(out, "and %d more: %d not Ready, %s, %d draining (--all)\n", len(all)-rows, unready, english.Plural(int(more.Nodes), "node", ""), more.Draining)
+		fmt.Fprintf(out, "%s (--all)\n", summary.OtherPools(all[rows:]))
 	}
 }
 
@@ -141,7 +106,7 @@ func (r statusReport) printRemovals(out io.Writer) {
 	t := newFittedTable(out, "REMOVAL", "PHASE", "LEFT", "AGE", "WAITS FOR")
 	rows := min(r.rows(), len(r.Removals))
 	for _, removal := range r.Removals[:rows] {
-		t.AppendRow([]any{removal.Kind + "/" + removal.Name, phaseWord(removal), removal.Remaining, age(removal.Since), oneLine(removal.Message)})
+		t.AppendRow([]any{removal.Kind + "/" + removal.Name, summary.PhaseWord(removal), removal.Remaining, age(removal.Since), oneLine(removal.Message)})
 	}
 	t.Render()
 	if more := len(r.Removals) - rows; more > 0 {
@@ -149,36 +114,11 @@ func (r statusReport) printRemovals(out io.Writer) {
 	}
 }
 
-func phaseWord(r v1alpha1.Removal) string {
-	if r.Stalled != nil {
-		return string(r.Phase) + ", Stalled"
-	}
-	return string(r.Phase)
-}
-
-func orNone(word string) string {
-	if word == "" {
-		return "none yet"
-	}
-	return word
-}
+// orNone is a word, or that there is none yet.
+func orNone(word string) string { return summary.OrNone(word) }
 
 // lastedFor says for how long something has been so, at the end of a line.
-func lastedFor(since *metav1.Time) string {
-	if since.IsZero() {
-		return ""
-	}
-	return ", for " + age(*since)
-}
+func lastedFor(since *metav1.Time) string { return summary.LastedFor(since, time.Now()) }
 
-// short is a duration without the zeros that Go prints: 1m, not 1m0s.
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
+// short is a duration without the zeros that Go prints.
+func short(d time.Duration) string { return summary.Short(d) }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
 // pools puts NodePools of fleet/prod on a server, each with nodes.
@@ -162,7 +163,7 @@ func TestStatusOfPools(t *testing.T) {
 func TestNextOfAClass(t *testing.T) {
 	sync := verdicts()["removing"]
 	sync.Status.Removals[0].Kind = "EC2NodeClass"
-	if got, want := nextOf(sync), "deletes EC2NodeClass/old-0 once no NodePool and no NodeClaim names it"; got != want {
+	if got, want := summary.Next(sync), "deletes EC2NodeClass/old-0 once no NodePool and no NodeClaim names it"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

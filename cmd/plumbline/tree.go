@@ -20,6 +20,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -62,7 +63,7 @@ state of each.`,
 
 // treeOf reads what a NodeSync has in the cluster.
 func treeOf(ctx context.Context, c client.Reader, sync *v1alpha1.NodeSync) (*treeNode, error) {
-	root := &treeNode{Name: "nodesync/" + sync.Name, State: string(stateOf(sync)), Created: sync.CreationTimestamp}
+	root := &treeNode{Name: "nodesync/" + sync.Name, State: string(summary.StateOf(sync)), Created: sync.CreationTimestamp}
 	claims, err := claimsByPool(ctx, c)
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func stateOfDefinition(object *unstructured.Unstructured) string {
 	case !seen.Ready:
 		words = "not Ready: " + seen.Message
 	}
-	if used := limitUsed(object); used != "" {
+	if used := summary.LimitUsed(object); used != "" {
 		words += ", " + used
 	}
 	return words

@@ -17,6 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -86,7 +87,7 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 
 // concluded says that the daemon is done with a NodeSync, or that a person has to do something.
 func concluded(sync *v1alpha1.NodeSync) bool {
-	return conditions.IsReady(sync) && unknown(sync) == "" || conditions.IsStalled(sync)
+	return conditions.IsReady(sync) && summary.WhyUnknown(sync) == "" || conditions.IsStalled(sync)
 }
 
 // contact is when the cluster answered last, and the error since then.

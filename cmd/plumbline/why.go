@@ -19,6 +19,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -235,14 +236,7 @@ func (r *whyReport) printStages(out io.Writer) {
 }
 
 // cause is the cause with its detail.
-func (r *whyReport) cause() string { return causeOf(r.Record) }
-
-func causeOf(r recorder.Record) string {
-	if r.Detail == "" {
-		return redact.Visible(string(r.Cause))
-	}
-	return redact.Visible(fmt.Sprintf("%s (%s)", r.Cause, r.Detail))
-}
+func (r *whyReport) cause() string { return summary.Cause(r.Record) }
 
 func (r *whyReport) of() string {
 	if r.NodeSync == "" {
@@ -276,4 +270,4 @@ func colourOfCause(cause recorder.Cause) text.Color {
 }
 
 // stamp is a time to the second.
-func stamp(at metav1.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
+func stamp(at metav1.Time) string { return summary.Stamp(at) }

@@ -1,0 +1,85 @@
+package summary
+
+import (
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Next says what happens next, by itself or by a person's hand.
+func Next(sync *v1alpha1.NodeSync) string {
+	name := sync.Name
+	switch StateOf(sync) {
+	case Deleted:
+		return nextOfDeletion(sync)
+	case Suspended:
+		return fmt.Sprintf("nothing, until `plumbline resume %s -n %s`", name, sync.Namespace)
+	case Unseen:
+		return "the daemon looks at it; where nothing comes, see whether it runs: kubectl get pods -n " + sync.Namespace
+	case Unknown:
+		return WhyUnknown(sync) + ": see whether the daemon runs, and what it logs: kubectl get pods -n " + sync.Namespace
+	case InSync:
+		return fmt.Sprintf("looks at Git every %s and at a webhook's push; edits by hand are %s", interval(sync), atDrift(sync))
+	case Held:
+		return "nothing leaves until you revert the commit, raise the limit in spec.guard, or release it as the message says"
+	case Stalled:
+		return "continues by itself once what it names is out of the way; nothing is forced"
+	case Drifted:
+		return "nothing is written while spec.drift is Report: put the objects right, or set spec.drift to Correct"
+	case Failed:
+		return fmt.Sprintf("push a commit, or change the NodeSync or the cluster, that puts it right; looked at again every %s", interval(sync))
+	case Retrying:
+		return fmt.Sprintf("tries again every %s", retryInterval(sync))
+	case Removing:
+		return nextOfRemoval(sync.Status.Removals)
+	case Waiting:
+	}
+	return "continues by itself as soon as that is there"
+}
+
+// nextOfDeletion says what a deletion does before the NodeSync goes.
+func nextOfDeletion(sync *v1alpha1.NodeSync) string {
+	if sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
+		return "takes every pool away, verified in EC2, and then goes (onDelete: Drain)"
+	}
+	return "takes our label off the objects, leaves the nodes, and then goes (onDelete: Orphan)"
+}
+
+// nextOfRemoval says what ends the phase of the first removal that is open.
+func nextOfRemoval(removals []v1alpha1.Removal) string {
+	for _, r := range removals {
+		of := r.Kind + "/" + r.Name
+		if r.Kind == render.EC2NodeClass && r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone {
+			return "deletes " + of + " once no NodePool and no NodeClaim names it"
+		}
+		switch r.Phase {
+		case v1alpha1.RemovalPacing:
+			return "ends the NodeClaims of " + of + " once all arrivals are Ready, the controller runs and EC2 can be asked"
+		case v1alpha1.RemovalDraining:
+			return "asks EC2 for the instances of " + of + " once its nodes have drained"
+		case v1alpha1.RemovalVerifyingCloud:
+			return "deletes " + of + " once EC2 says that every instance has ended"
+		case v1alpha1.RemovalFinalizing:
+			return "is done with " + of + " once the object has vanished"
+		case v1alpha1.RemovalHeld, v1alpha1.RemovalGone:
+		}
+	}
+	return "continues by itself"
+}
+
+func atDrift(sync *v1alpha1.NodeSync) string {
+	if sync.Spec.Drift == v1alpha1.DriftReport {
+		return "reported"
+	}
+	return "reverted at once"
+}
+
+func interval(sync *v1alpha1.NodeSync) string { return Short(sync.Spec.Interval.Duration) }
+
+func retryInterval(sync *v1alpha1.NodeSync) string {
+	if retry := sync.Spec.RetryInterval; retry != nil {
+		return Short(retry.Duration)
+	}
+	return interval(sync)
+}

@@ -1,0 +1,147 @@
+package summary
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// Pool counts the nodes of one NodePool.
+type Pool struct {
+	Name  string `json:"name"`
+	Ready bool   `json:"ready"`
+	Nodes int    `json:"nodes"`
+	// Launching are nodes that are not there yet: not launched, registered or initialized.
+	Launching int `json:"launching,omitempty"`
+	// Drifted are nodes that Karpenter is going to replace, as their pool or class has changed.
+	Drifted  int `json:"drifted"`
+	Draining int `json:"draining"`
+	// LimitUsed is how much is used of the limit that is used most; empty without one.
+	LimitUsed string      `json:"limitUsed,omitempty"`
+	Created   metav1.Time `json:"created"`
+	// Message says why it is not Ready.
+	Message string `json:"message,omitempty"`
+}
+
+// UpToDate is how many nodes run, and are neither outdated nor going.
+func (p Pool) UpToDate() int { return p.Nodes - p.Launching - p.Drifted - p.Draining }
+
+// Pools counts the NodeClaims of each pool, which come by the pools' names. They are sorted by name.
+func Pools(owned []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim) []Pool {
+	pools := make([]Pool, 0, len(owned))
+	for _, pool := range owned {
+		ready := observe.Ready(plan.NewObject(pool))
+		p := Pool{
+			Name: pool.GetName(), Created: pool.GetCreationTimestamp(), Ready: ready.Ready, Message: ready.Message,
+			LimitUsed: LimitUsed(pool), Nodes: len(claims[pool.GetName()]),
+		}
+		for _, claim := range claims[pool.GetName()] {
+			p.count(claim)
+		}
+		pools = append(pools, p)
+	}
+	slices.SortFunc(pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
+	return pools
+}
+
+// count counts a node in one state, the first that fits.
+func (p *Pool) count(claim *karpv1.NodeClaim) {
+	switch {
+	case claim.DeletionTimestamp != nil:
+		p.Draining++
+	case conditionOf(claim, karpv1.ConditionTypeDrifted) == metav1.ConditionTrue:
+		p.Drifted++
+	case Launching(claim):
+		p.Launching++
+	}
+}
+
+// Launching says whether a NodeClaim's node is not there yet. The watch cache keeps the condition
+// Initialized while it is not True, and Karpenter sets it when it looks at a NodeClaim first.
+func Launching(claim *karpv1.NodeClaim) bool {
+	initialized := conditionOf(claim, karpv1.ConditionTypeInitialized)
+	return claim.Status.ProviderID == "" || claim.Status.NodeName == "" || initialized != "" && initialized != metav1.ConditionTrue
+}
+
+// conditionOf is a condition's status; empty where there is none. The library's own reader of
+// conditions writes to what it reads.
+func conditionOf(claim *karpv1.NodeClaim, kind string) metav1.ConditionStatus {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// LimitUsed says how much is used of the limit that is used most: 37% of 100 cpu.
+func LimitUsed(pool *unstructured.Unstructured) string {
+	limits, used := fieldsAt(pool, "spec", "limits"), fieldsAt(pool, "status", "resources")
+	most, words := -1.0, ""
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		limit, err := resource.ParseQuantity(fmt.Sprint(limits[name]))
+		if err != nil {
+			continue // the API server takes no such limit
+		}
+		is, err := resource.ParseQuantity(fmt.Sprint(cmp.Or(used[name], any("0"))))
+		if err != nil {
+			continue
+		}
+		share := 1.0
+		if !limit.IsZero() {
+			share = is.AsApproximateFloat64() / limit.AsApproximateFloat64()
+		}
+		if share > most {
+			most, words = share, fmt.Sprintf("%.0f%% of %s %s", 100*share, limit.String(), name)
+		}
+	}
+	return words
+}
+
+// fieldsAt are an object's fields at a place, which are only read.
+func fieldsAt(object *unstructured.Unstructured, place ...string) map[string]any {
+	value, _, _ := unstructured.NestedFieldNoCopy(object.Object, place...)
+	fields, _ := value.(map[string]any)
+	return fields
+}
+
+// Notable sorts pools by what a person looks for: what is not Ready, what drains,
+// what is large.
+func Notable(pools []Pool) []Pool {
+	sorted := slices.Clone(pools)
+	rank := func(p Pool) int {
+		switch {
+		case !p.Ready:
+			return 0
+		case p.Draining > 0:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(sorted, func(a, b Pool) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Nodes, a.Nodes))
+	})
+	return sorted
+}
+
+// OtherPools sums up those that are not shown.
+func OtherPools(pools []Pool) string {
+	nodes, draining, unready := 0, 0, 0
+	for _, p := range pools {
+		nodes, draining = nodes+p.Nodes, draining+p.Draining
+		if !p.Ready {
+			unready++
+		}
+	}
+	return fmt.Sprintf("and %d more: %d not Ready, %s, %d draining", len(pools), unready, english.Plural(nodes, "node", ""), draining)
+}

@@ -1,0 +1,108 @@
+package summary
+
+import (
+	"fmt"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// State is how a NodeSync is, in a person's words.
+type State string
+
+// The states, in the order in which they are looked for.
+const (
+	Deleted   State = "being deleted"
+	Suspended State = "suspended"
+	Unseen    State = "not looked at yet"
+	Unknown   State = "unknown"
+	InSync    State = "in sync"
+	Held      State = "held by the guard"
+	Stalled   State = "stalled"
+	Drifted   State = "drifted"
+	Failed    State = "failed"
+	Retrying  State = "failed, tried again"
+	Removing  State = "removing"
+	Waiting   State = "waiting"
+)
+
+// StateOf reads the conditions.
+func StateOf(sync *v1alpha1.NodeSync) State {
+	reason := conditions.GetReason(sync, meta.ReadyCondition)
+	switch {
+	case !sync.DeletionTimestamp.IsZero():
+		return Deleted
+	case sync.Spec.Suspend:
+		return Suspended
+	case unwritten(sync) != "":
+		return Unknown
+	case !conditions.Has(sync, meta.ReadyCondition), sync.Status.ObservedGeneration < sync.Generation:
+		return Unseen
+	case conditions.IsReady(sync) && WhyUnknown(sync) != "":
+		return Unknown
+	case conditions.IsReady(sync):
+		return InSync
+	case conditions.IsStalled(sync):
+		return stuckState(reason)
+	case reason == v1alpha1.ReasonClassTerminating:
+		return Failed // trying again changes nothing
+	case conditions.IsFalse(sync, meta.ReadyCondition):
+		return Retrying
+	case reason == v1alpha1.ReasonRemoving:
+		return Removing
+	}
+	return Waiting
+}
+
+// unwritten says why the status, whatever it says, is that of an earlier pass; empty where
+// the daemon could write it.
+func unwritten(sync *v1alpha1.NodeSync) string {
+	return OneLine(sync.Annotations[v1alpha1.StatusNotWrittenAnnotation])
+}
+
+// WhyUnknown says why a Ready that is True does not speak of the newest commit: a status
+// that could not be written stays as it was. Empty where it does.
+func WhyUnknown(sync *v1alpha1.NodeSync) string {
+	s := sync.Status
+	requested, asked := meta.ReconcileAnnotationValue(sync.Annotations)
+	switch {
+	case unwritten(sync) != "":
+		return unwritten(sync)
+	case asked && requested != s.LastHandledReconcileAt:
+		return "the reconciliation that was requested has not been handled"
+	case s.LastAttemptedRevision == "":
+		return "the status names no commit"
+	case s.LastAttemptedRevision != s.LastAppliedRevision:
+		return fmt.Sprintf("%s was attempted, and %s is applied", render.ShortRevision(s.LastAttemptedRevision), OrNone(render.ShortRevision(s.LastAppliedRevision)))
+	}
+	return ""
+}
+
+// Since is since when it has been so; nil where the conditions do not tell.
+func Since(sync *v1alpha1.NodeSync) *metav1.Time {
+	switch StateOf(sync) {
+	case Deleted:
+		return sync.DeletionTimestamp
+	case Suspended, Unseen, Unknown:
+		return nil
+	default:
+		return conditions.GetLastTransitionTime(sync, meta.ReadyCondition)
+	}
+}
+
+// stuckState is what waits for a person.
+func stuckState(reason string) State {
+	switch reason {
+	case v1alpha1.ReasonHeld:
+		return Held
+	case v1alpha1.ReasonStalled:
+		return Stalled
+	case v1alpha1.ReasonDrifted:
+		return Drifted
+	}
+	return Failed
+}

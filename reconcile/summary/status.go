@@ -1,0 +1,147 @@
+package summary
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Status is how a NodeSync is.
+type Status struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	// State is the answer in two words, Next what happens now by itself or has to
+	// be done.
+	State     string       `json:"state"`
+	Next      string       `json:"next"`
+	Ready     string       `json:"ready"`
+	Reason    string       `json:"reason,omitempty"`
+	Message   string       `json:"message,omitempty"`
+	Since     *metav1.Time `json:"since,omitempty"`
+	Attempted string       `json:"attempted,omitempty"`
+	Applied   string       `json:"applied,omitempty"`
+	Source    string       `json:"source,omitempty"`
+	Cloud     string       `json:"cloud,omitempty"`
+	Launches  string       `json:"launches,omitempty"`
+	NodeDrift string       `json:"nodeDrift,omitempty"`
+	// Rollout is the replacement of nodes that do not match their definitions.
+	Rollout   *v1alpha1.Rollout         `json:"rollout,omitempty"`
+	Extra     string                    `json:"extraFields,omitempty"`
+	Suspended bool                      `json:"suspended,omitempty"`
+	Waiting   *v1alpha1.Waiting         `json:"waiting,omitempty"`
+	Karpenter *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
+	Stages    []v1alpha1.StageStatus    `json:"stages,omitempty"`
+	Pools     []Pool                    `json:"pools"`
+	Removals  []v1alpha1.Removal        `json:"removals,omitempty"`
+	// Unled says that no daemon leads, so that all of this is of before; empty where one
+	// does, or nobody can tell.
+	Unled string `json:"unled,omitempty"`
+	// Unread says why the pools could not be read; the rest holds even so.
+	Unread string `json:"unread,omitempty"`
+}
+
+// Of sums a NodeSync up, but for its pools.
+func Of(sync *v1alpha1.NodeSync) Status {
+	s := sync.Status
+	status := Status{
+		Name: sync.Name, Namespace: sync.Namespace, State: string(StateOf(sync)), Next: Next(sync), Ready: ReadyWord(sync),
+		Reason: conditions.GetReason(sync, meta.ReadyCondition), Message: conditions.GetMessage(sync, meta.ReadyCondition),
+		Since:     Since(sync),
+		Attempted: s.LastAttemptedRevision, Applied: s.LastAppliedRevision, Suspended: sync.Spec.Suspend,
+		Waiting: s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Rollout: s.Rollout, Pools: []Pool{},
+	}
+	if verified := conditions.Get(sync, v1alpha1.SourceVerifiedCondition); verified != nil {
+		status.Source = fmt.Sprintf("%s (%s)", verified.Status, verified.Message)
+	}
+	if verified := conditions.Get(sync, v1alpha1.CloudVerifiedCondition); verified != nil {
+		status.Cloud = fmt.Sprintf("%s (%s)", verified.Status, verified.Reason)
+	}
+	status.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
+	status.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
+	status.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
+	return status
+}
+
+// Line is one fact: what it is about, what is so, and since when where that is known.
+type Line struct {
+	About, Text string
+	Since       *metav1.Time
+}
+
+// Lines are the facts beside state and message, in the order in which they are shown.
+func (s Status) Lines() []Line {
+	lines := []Line{{About: "commit", Text: s.commit()}}
+	if s.Source != "" {
+		lines = append(lines, Line{About: "source", Text: "verified: " + OneLine(s.Source)})
+	}
+	if w := s.Waiting; w != nil {
+		lines = append(lines, Line{"waiting", "for " + w.For, &w.Since})
+	}
+	lines = append(lines, Line{About: "next", Text: s.Next})
+	if k := s.Karpenter; k != nil {
+		lines = append(lines, Line{About: "karpenter", Text: fmt.Sprintf("%s in %s, cluster %s in %s", strings.TrimSpace(k.Management+" "+k.Version), k.Namespace, k.Cluster, k.Region)})
+		if t := k.Target; t != nil {
+			lines = append(lines, Line{"charts", fmt.Sprintf("%s: %s", t.Version, t.Step), &t.Since})
+		}
+	}
+	lines = append(lines, Line{About: "cloud", Text: "verified: " + OrNone(s.Cloud)})
+	if s.Launches != "" {
+		lines = append(lines, Line{About: "launches", Text: "fail: " + s.Launches})
+	}
+	if s.Rollout != nil {
+		lines = append(lines, Line{"rollout", OneLine(nodes.RolloutWords(*s.Rollout)), &s.Rollout.Since})
+	}
+	if s.NodeDrift != "" {
+		lines = append(lines, Line{About: "nodes", Text: "drift: " + s.NodeDrift})
+	}
+	if s.Extra != "" {
+		lines = append(lines, Line{About: "fields", Text: "extra: " + OneLine(s.Extra)})
+	}
+	return lines
+}
+
+// commit says which commit counts, in short.
+func (s Status) commit() string {
+	text := OrNone(render.ShortRevision(s.Applied))
+	switch {
+	case s.Attempted == "" || s.Attempted == s.Applied:
+		return text
+	case s.State == string(Failed):
+		return text + "; refused: " + render.ShortRevision(s.Attempted)
+	}
+	return text + ", on the way to " + render.ShortRevision(s.Attempted)
+}
+
+// ReadyWord is the status of Ready, as far as it counts.
+func ReadyWord(sync *v1alpha1.NodeSync) string {
+	if StateOf(sync) == Unknown {
+		return "Unknown"
+	}
+	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil {
+		return string(ready.Status)
+	}
+	return "Unknown"
+}
+
+// ReadyMessage says in one line how a NodeSync is.
+func ReadyMessage(sync *v1alpha1.NodeSync) string {
+	if StateOf(sync) == Unknown {
+		return "unknown: " + WhyUnknown(sync)
+	}
+	return OneLine(conditions.GetMessage(sync, meta.ReadyCondition))
+}
+
+// PhaseWord is how far a removal has come.
+func PhaseWord(r v1alpha1.Removal) string {
+	if r.Stalled != nil {
+		return string(r.Phase) + ", Stalled"
+	}
+	return string(r.Phase)
+}
