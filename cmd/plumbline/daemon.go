@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -73,8 +72,10 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 		config = fenced(config, leading)
 	}
 	refusals, values := &observe.Refusals{}, &render.Values{}
-	objects := observe.CacheOptions(refusals, values)
-	maps.Copy(objects.ByObject, observe.Labelled(o.namespace))
+	objects, err := cacheOptions(config, refusals, values, o.namespace)
+	if err != nil {
+		return err
+	}
 	mgr, err := newManager(config, lease, objects, o)
 	if err != nil {
 		return err

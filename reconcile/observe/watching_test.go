@@ -63,8 +63,13 @@ func watchPools(t *testing.T) *watched {
 	}
 	w := &watched{t: t, server: s, refusals: &observe.Refusals{}, weights: map[string]int64{}}
 	options := observe.CacheOptions(w.refusals, nil)
-	options.Scheme, options.Mapper = scheme, kinds
-	c, err := cache.New(&rest.Config{Host: server.URL}, options)
+	config := &rest.Config{Host: server.URL}
+	informers, err := observe.NewInformers(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Scheme, options.Mapper, options.NewInformer = scheme, kinds, informers.New
+	c, err := cache.New(config, options)
 	if err != nil {
 		t.Fatal(err)
 	}

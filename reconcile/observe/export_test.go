@@ -1,0 +1,4 @@
+package observe
+
+// ReadNodeClaim is for tests.
+var ReadNodeClaim = readNodeClaim
