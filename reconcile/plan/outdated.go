@@ -79,8 +79,9 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 	for _, object := range definitions {
 		ours[render.Ref{Kind: object.GetKind(), Name: object.GetName()}] = object
 	}
-	// Only definitions that have NodeClaims are read, each once.
-	templates := map[render.Ref]*template{}
+	// Only definitions that have NodeClaims are read, each once, and looked for once for all
+	// NodeClaims of a pool and its class.
+	templates, known := map[render.Ref]*template{}, map[definers]defined{}
 	read := func(ref render.Ref, object *Object) *template {
 		t, known := templates[ref]
 		if !known && object != nil {
@@ -91,16 +92,23 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 	}
 	for i := range m.Live.NodeClaims {
 		c := &m.Live.NodeClaims[i]
-		ofPool, ofClass := render.Ref{Kind: render.NodePool, Name: c.Pool}, render.Ref{Kind: render.EC2NodeClass, Name: c.Class}
-		if ours[ofPool] == nil && ours[ofClass] == nil {
+		by := definers{c.Pool, c.Class}
+		d, looked := known[by]
+		if !looked {
+			ofPool, ofClass := render.Ref{Kind: render.NodePool, Name: c.Pool}, render.Ref{Kind: render.EC2NodeClass, Name: c.Class}
+			if d.ours = ours[ofPool] != nil || ours[ofClass] != nil; d.ours {
+				d.class, d.pool = read(ofClass, m.Live.object(ofClass)), read(ofPool, ours[ofPool])
+			}
+			known[by] = d
+		}
+		if !d.ours {
 			continue
 		}
-		class := read(ofClass, m.Live.object(ofClass))
-		reason, sure := m.reason(c, read(ofPool, ours[ofPool]), class)
+		reason, sure := m.reason(c, d.pool, d.class)
 		switch {
 		case reason != "":
 			found.Outdated = append(found.Outdated, Outdated{Claim: c, Reason: reason})
-		case m.unresolved(c, class):
+		case m.unresolved(c, d.class):
 			found.Unresolved = append(found.Unresolved, c.Class)
 		}
 		found.Unsure = found.Unsure || !sure
@@ -109,6 +117,15 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 	slices.Sort(found.Unresolved)
 	found.Unresolved = slices.Compact(found.Unresolved)
 	return found
+}
+
+// definers are the names of the NodePool and of the EC2NodeClass that a NodeClaim was made by.
+type definers struct{ pool, class string }
+
+// defined is what NodeClaims of these are compared with; ours says that one of the two is asked for.
+type defined struct {
+	pool, class *template
+	ours        bool
 }
 
 // unresolved says whether a NodeClaim may run another AMI than its class calls for, which will show.
