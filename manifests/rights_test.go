@@ -98,7 +98,10 @@ func TestTheAWSPolicyReadsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var policy struct {
-		Statement []struct{ Effect, Action, Resource string }
+		Statement []struct {
+			Effect, Resource string
+			Action           oneOrMore
+		}
 	}
 	if err := json.Unmarshal(text, &policy); err != nil {
 		t.Fatal(err)
@@ -108,10 +111,27 @@ func TestTheAWSPolicyReadsAlone(t *testing.T) {
 		if statement.Effect != "Allow" {
 			t.Errorf("a statement to %s", statement.Effect)
 		}
-		actions = append(actions, statement.Action)
+		actions = append(actions, statement.Action...)
 	}
-	want := []string{"ec2:DescribeInstances", "eks:DescribeCluster", "sts:GetCallerIdentity"}
+	want := []string{
+		"ec2:DescribeInstances",
+		"ec2:DescribeImages", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeCapacityReservations",
+		"ssm:GetParameter", "eks:DescribeCluster", "sts:GetCallerIdentity",
+	}
 	if diff := cmp.Diff(want, actions); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
 	}
+}
+
+// oneOrMore is a string, or a list of them, as IAM has it.
+type oneOrMore []string
+
+// UnmarshalJSON is json.Unmarshaler's.
+func (o *oneOrMore) UnmarshalJSON(text []byte) error {
+	var one string
+	if json.Unmarshal(text, &one) == nil {
+		*o = oneOrMore{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]string)(o))
 }

@@ -11,7 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
 )
 
 // Options say how to reach AWS.
@@ -41,6 +44,10 @@ type Client struct {
 	ec2    *ec2.Client
 	eks    *eks.Client
 	sts    *sts.Client
+	ssm    *ssm.Client
+	// resolver answers what selectors match.
+	resolver  *resolve.Resolver
+	sightings sightings
 }
 
 // New makes a Client. It makes no request: credentials are fetched with the
@@ -79,7 +86,8 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		named := aws.NewCredentialsCache(namedCredentials{cfg.Credentials})
 		c.caches, cfg.Credentials = append(c.caches, named), named
 	}
-	c.ec2, c.eks, c.sts = ec2.NewFromConfig(cfg), eks.NewFromConfig(cfg), sts.NewFromConfig(cfg)
+	c.ec2, c.eks, c.sts, c.ssm = ec2.NewFromConfig(cfg), eks.NewFromConfig(cfg), sts.NewFromConfig(cfg), ssm.NewFromConfig(cfg)
+	c.resolver = newResolver(c)
 	return c, nil
 }
 

@@ -45,6 +45,11 @@ type Instance struct {
 	State string
 	// Pool is the NodePool in its tags.
 	Pool string
+	// Subnet and SecurityGroups are the IDs of those that it is in; Reservation is the capacity
+	// reservation that it was launched to take. One that it takes by chance is not Karpenter's
+	// doing (NewInstance in karpenter-provider-aws pkg/providers/instance/types.go, 1.14.1).
+	Subnet, Reservation string
+	SecurityGroups      []string
 }
 
 // Gone says that EC2 has ended the instance.
@@ -136,6 +141,13 @@ func instanceOf(i *ec2types.Instance) Instance {
 	}
 	if i.Placement != nil {
 		instance.Zone = aws.ToString(i.Placement.AvailabilityZone)
+	}
+	instance.Subnet = aws.ToString(i.SubnetId)
+	for _, group := range i.SecurityGroups {
+		instance.SecurityGroups = append(instance.SecurityGroups, aws.ToString(group.GroupId))
+	}
+	if to := i.CapacityReservationSpecification; to != nil && to.CapacityReservationPreference == ec2types.CapacityReservationPreferenceCapacityReservationsOnly && i.SpotInstanceRequestId == nil {
+		instance.Reservation = aws.ToString(i.CapacityReservationId)
 	}
 	for _, tag := range i.Tags {
 		if aws.ToString(tag.Key) == nodePoolTag {

@@ -75,7 +75,7 @@ func (a *account) answer(w http.ResponseWriter, form url.Values) (hangs bool) {
 	if a.fail != nil {
 		if status, code, message := a.fail(action); status != 0 {
 			w.WriteHeader(status)
-			if action == "DescribeInstances" {
+			if strings.HasPrefix(action, "Describe") {
 				fmt.Fprintf(w, `<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors><RequestID>%d</RequestID></Response>`, code, message, len(a.asked))
 				return false
 			}

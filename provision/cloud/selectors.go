@@ -1,0 +1,76 @@
+package cloud
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+)
+
+// AMIs are those that Karpenter finds for an EC2NodeClass in a cluster of a Kubernetes version
+// (1.36), in the order of its preference. Like the three below it answers from what AWS said a
+// few minutes ago, and is unavailable with a typed error rather than waiting.
+func (c *Client) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error) {
+	return c.resolver.AMIs(ctx, class, kubernetes)
+}
+
+// Subnets are the IDs of those that Karpenter finds for an EC2NodeClass.
+func (c *Client) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error) {
+	return c.resolver.Subnets(ctx, class)
+}
+
+// SecurityGroups are the IDs of those that Karpenter finds for an EC2NodeClass.
+func (c *Client) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error) {
+	return c.resolver.SecurityGroups(ctx, class)
+}
+
+// Reservations are the IDs of the capacity reservations that Karpenter finds for an EC2NodeClass.
+func (c *Client) Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error) {
+	return c.resolver.Reservations(ctx, class)
+}
+
+// selectors is the resolve.API of a Client.
+type selectors struct{ *Client }
+
+func newResolver(c *Client) *resolve.Resolver {
+	return resolve.New(selectors{c}, func() time.Time { return c.now() })
+}
+
+func (s selectors) DescribeImages(ctx context.Context, in *ec2.DescribeImagesInput) (*ec2.DescribeImagesOutput, error) {
+	return asked(ctx, s.Client, "ec2:DescribeImages", func(ctx context.Context) (*ec2.DescribeImagesOutput, error) { return s.ec2.DescribeImages(ctx, in) })
+}
+
+func (s selectors) DescribeSubnets(ctx context.Context, in *ec2.DescribeSubnetsInput) (*ec2.DescribeSubnetsOutput, error) {
+	return asked(ctx, s.Client, "ec2:DescribeSubnets", func(ctx context.Context) (*ec2.DescribeSubnetsOutput, error) { return s.ec2.DescribeSubnets(ctx, in) })
+}
+
+func (s selectors) DescribeSecurityGroups(ctx context.Context, in *ec2.DescribeSecurityGroupsInput) (*ec2.DescribeSecurityGroupsOutput, error) {
+	return asked(ctx, s.Client, "ec2:DescribeSecurityGroups", func(ctx context.Context) (*ec2.DescribeSecurityGroupsOutput, error) {
+		return s.ec2.DescribeSecurityGroups(ctx, in)
+	})
+}
+
+func (s selectors) DescribeCapacityReservations(ctx context.Context, in *ec2.DescribeCapacityReservationsInput) (*ec2.DescribeCapacityReservationsOutput, error) {
+	return asked(ctx, s.Client, "ec2:DescribeCapacityReservations", func(ctx context.Context) (*ec2.DescribeCapacityReservationsOutput, error) {
+		return s.ec2.DescribeCapacityReservations(ctx, in)
+	})
+}
+
+func (s selectors) GetParameter(ctx context.Context, in *ssm.GetParameterInput) (*ssm.GetParameterOutput, error) {
+	return asked(ctx, s.Client, "ssm:GetParameter", func(ctx context.Context) (*ssm.GetParameterOutput, error) { return s.ssm.GetParameter(ctx, in) })
+}
+
+// asked asks within the time of one question, and gives an error its type.
+func asked[Out any](ctx context.Context, c *Client, action string, call func(context.Context) (*Out, error)) (*Out, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	out, err := call(ctx)
+	if err != nil {
+		return nil, c.named(action, err)
+	}
+	return out, nil
+}
