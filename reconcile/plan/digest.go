@@ -38,7 +38,7 @@ type write struct {
 	Object map[string]any `json:"object,omitempty"`
 	Held   string         `json:"held,omitempty"`
 	// Effect is what becomes of nodes: Nodes by the UIDs of their NodeClaims, Unnamed by
-	// their number, and UpTo where it takes an answer of AWS.
+	// their number, and UpTo where nobody can tell which.
 	Effect  Effect      `json:"effect,omitempty"`
 	Nodes   []types.UID `json:"nodes,omitempty"`
 	Unnamed int         `json:"unnamed,omitempty"`

@@ -157,6 +157,9 @@ func (m *maker) shares(p *Plan) [][]share {
 // is named.
 func (c *Change) hold(reason, message string) {
 	c.Action, c.Reason, c.Message = Hold, reason, message
+	if c.Unavailable != "" {
+		c.Message += fmt.Sprintf("; %s counts with all of its nodes, as it is unavailable which it is on: %s", c.Ref, c.Unavailable)
+	}
 	if len(c.Editors) > 0 {
 		c.Message += fmt.Sprintf("; until then what %s changed on %s is not reverted", strings.Join(c.Editors, ", "), c.Ref)
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +22,8 @@ type impact struct {
 	upTo   bool
 	// unnamed is how many nodes it is on beside these, nobody can say which.
 	unnamed int
+	// unavailable is why that cannot be told.
+	unavailable []string
 	// reasons are Karpenter's, by which it finds the nodes Drifted.
 	reasons []string
 	// warnings are sentences on what it does to nodes later.
@@ -81,7 +84,9 @@ func (i impact) and(other impact) impact {
 		return other
 	}
 	if len(other.claims) > 0 {
+		whys := slices.Concat(i.unavailable, other.unavailable)
 		i = replaces(slices.Concat(i.claims, other.claims), i.upTo || other.upTo, slices.Concat(i.reasons, other.reasons)...)
+		i.unavailable = whys
 	}
 	return i
 }
@@ -89,7 +94,7 @@ func (i impact) and(other impact) impact {
 // effect says what a Change does to nodes. Where Karpenter's own libraries can
 // tell it is exact: the hash by which it knows outdated nodes, and requirements
 // against the labels of NodeClaims. Where it takes an answer of AWS, as for AMIs
-// and selectors, it is up to all nodes.
+// and selectors, it is exact with that answer, and up to all nodes without.
 //
 // found is what is known of the two definitions, which are read for it once.
 func (m *maker) effect(change *Change, found *compared) {
@@ -104,8 +109,12 @@ func (m *maker) effect(change *Change, found *compared) {
 	if found.edit == nil {
 		found.edit = editOf(change, m.policy.CABundle)
 	}
-	i := found.edit.impact(claims, m.policy.Now)
+	if class, ok := found.edit.(classEdit); ok && change.Action.Writes() {
+		change.question = class.question(change.Ref, claims)
+	}
+	i := found.edit.impact(claims, known{now: m.policy.Now, answer: m.policy.answer(change.Ref)})
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
+	change.Unavailable = strings.Join(i.unavailable, "; ")
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
 	if i.effect == EffectReplace && len(change.rewritten) > 0 {
 		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: the values of %s are equal, only written in another way, but Karpenter's hash of the object changes with them: nodes are replaced for it", change.Ref, someOf(change.rewritten)))
@@ -126,10 +135,25 @@ func (c *Change) ByImages() bool {
 		!slices.ContainsFunc(c.DriftReasons, func(reason string) bool { return reason != driftOfAMI && reason != driftOfClass })
 }
 
+// Resolves says that the Change outdates nodes by subnets, security groups or reservations: Karpenter
+// finds them when it looks at them next, which no object tells.
+func (c *Change) Resolves() bool {
+	return slices.ContainsFunc(c.DriftReasons, func(reason string) bool {
+		return reason == driftOfSubnet || reason == driftOfGroup || reason == driftOfReservation
+	})
+}
+
 // edit is what two definitions say of the nodes that were made by the first.
 type edit interface {
-	// impact is that on such nodes. now is only compared with when they were made.
-	impact(claims []*NodeClaim, now time.Time) impact
+	impact(claims []*NodeClaim, by known) impact
+}
+
+// known is what an edit is weighed by, beside the two definitions.
+type known struct {
+	// now is only compared with when nodes were made.
+	now time.Time
+	// answer is AWS's, of the object.
+	answer *Answer
 }
 
 func editOf(change *Change, bundle string) edit {
@@ -142,14 +166,20 @@ func editOf(change *Change, bundle string) edit {
 // allOrNone is the edit that replaces all nodes, up to all, or none.
 type allOrNone struct {
 	none, upTo bool
-	reasons    []string
+	// why is why nobody can tell.
+	why     string
+	reasons []string
 }
 
-func (e allOrNone) impact(claims []*NodeClaim, _ time.Time) impact {
+func (e allOrNone) impact(claims []*NodeClaim, _ known) impact {
 	if e.none {
 		return none()
 	}
-	return replaces(claims, e.upTo, e.reasons...)
+	i := replaces(claims, e.upTo, e.reasons...)
+	if e.why != "" {
+		i.unavailable = []string{e.why}
+	}
+	return i
 }
 
 // typed reads an object into Karpenter's own type; what the type does not know is

@@ -1,37 +1,42 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // editOfClass is what a change of an EC2NodeClass does to the nodes of all pools
 // that name it. bundle is the cluster's authorities, which are in its hash.
 func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
-	if !knownHash(live, awsv1.AnnotationEC2NodeClassHashVersion, awsv1.EC2NodeClassHashVersion) {
+	if noted := live.GetAnnotations()[awsv1.AnnotationEC2NodeClassHashVersion]; !knownHash(live, awsv1.AnnotationEC2NodeClassHashVersion, awsv1.EC2NodeClassHashVersion) {
 		if equal(specField(live), specField(desired)) {
 			return allOrNone{none: true}
 		}
-		return allOrNone{upTo: true}
+		return unknown("Karpenter here hashes EC2NodeClasses by %s, and this plumbline by %s", noted, awsv1.EC2NodeClassHashVersion)
 	}
 	before, err := typed[awsv1.EC2NodeClass](live)
 	if err != nil {
-		return allOrNone{upTo: true}
+		return unknown("%v", err)
 	}
 	after, err := typed[awsv1.EC2NodeClass](desired)
-	if err != nil || !hashable(before) || !hashable(after) {
-		return allOrNone{upTo: true}
+	if err != nil {
+		return unknown("%v", err)
 	}
-	e := classEdit{outdated: classHash(before, bundle) != classHash(after, bundle)}
+	if !hashable(before) || !hashable(after) {
+		return unknown("an alias in amiSelectorTerms cannot be read")
+	}
+	e := classEdit{after: after, outdated: classHash(before, bundle) != classHash(after, bundle)}
 	// Where the hash that Karpenter has noted comes out with this bundle, so does the one after.
 	if classHash(before, bundle) == notedOfClass(live.GetAnnotations()) {
 		e.hash = classHash(after, bundle)
 	}
-	for _, field := range resolved() {
+	for _, field := range resolvedFields() {
 		if !equal(specField(live, field.name), specField(desired, field.name)) && !slices.Contains(e.resolved, field.reason) {
 			e.resolved = append(e.resolved, field.reason)
 		}
@@ -41,6 +46,7 @@ func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 
 // classEdit is an EC2NodeClass before and after.
 type classEdit struct {
+	after *awsv1.EC2NodeClass
 	// outdated says that their hashes differ, and hash is the one after; empty where it takes
 	// what is not known of the cluster.
 	outdated bool
@@ -49,33 +55,41 @@ type classEdit struct {
 	resolved []string
 }
 
-func (e classEdit) impact(claims []*NodeClaim, _ time.Time) impact {
-	i, rest := none(), claims
-	if e.outdated {
-		i, rest = outdatedBy(e.hash, claims, Hashes.Class, driftOfClass)
-	}
+func (e classEdit) impact(claims []*NodeClaim, by known) impact {
+	i, rest := e.byHash(claims)
 	if len(e.resolved) > 0 {
-		i = i.and(replaces(rest, true, e.resolved...))
+		i = i.and(driftsBy(rest, e.resolved, by.answer))
 	}
 	return i
 }
 
-// resolved are the fields that Karpenter leaves out of the hash, and by which nodes
-// drift all the same once AWS has said what they come to (AMIDrift,
-// SubnetDrift, SecurityGroupDrift and CapacityReservationDrift in
-// karpenter-provider-aws pkg/cloudprovider/drift.go, 1.14.1).
-func resolved() []resolvedField {
-	return []resolvedField{
-		{"amiSelectorTerms", driftOfAMI},
-		{"amiFamily", driftOfAMI},
-		{"subnetSelectorTerms", driftOfSubnet},
-		{"securityGroupSelectorTerms", driftOfGroup},
-		{"capacityReservationSelectorTerms", driftOfReservation},
+// byHash is the impact of what is in the hash, and the NodeClaims that it is not on.
+func (e classEdit) byHash(claims []*NodeClaim) (i impact, rest []*NodeClaim) {
+	if e.outdated {
+		return outdatedBy(e.hash, claims, Hashes.Class, driftOfClass)
+	}
+	return none(), claims
+}
+
+// question is what AWS has to say; nil where nothing hangs on that.
+func (e classEdit) question(ref render.Ref, claims []*NodeClaim) *Question {
+	_, rest := e.byHash(claims)
+	if len(e.resolved) == 0 || len(rest) == 0 {
+		return nil
+	}
+	return &Question{
+		Ref: ref, Class: e.after, Claims: rest,
+		AMIs:           slices.Contains(e.resolved, driftOfAMI),
+		SecurityGroups: slices.Contains(e.resolved, driftOfGroup),
+		Subnets:        slices.Contains(e.resolved, driftOfSubnet),
+		Reservations:   slices.Contains(e.resolved, driftOfReservation),
 	}
 }
 
-// resolvedField is such a field, and the reason for which nodes drift by it.
-type resolvedField struct{ name, reason string }
+// unknown is the edit of which nobody can tell which nodes it is on, and why.
+func unknown(why string, args ...any) allOrNone {
+	return allOrNone{upTo: true, why: fmt.Sprintf(why, args...)}
+}
 
 // hashable says whether the hash of a class can be asked for: the library ends the
 // process on an alias that it cannot read (amiFamilyFromAlias in

@@ -15,11 +15,11 @@ import (
 func editOfPool(live, desired *unstructured.Unstructured) edit {
 	before, err := typed[karpv1.NodePool](live)
 	if err != nil {
-		return allOrNone{upTo: true}
+		return unknown("%v", err)
 	}
 	after, err := typed[karpv1.NodePool](desired)
 	if err != nil {
-		return allOrNone{upTo: true}
+		return unknown("%v", err)
 	}
 	return poolEdit{
 		before: before, after: after,
@@ -41,14 +41,15 @@ type poolEdit struct {
 	requirements bool
 }
 
-func (e poolEdit) impact(claims []*NodeClaim, now time.Time) impact {
-	before, after := e.before, e.after
+func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
+	before, after, now := e.before, e.after, by.now
 	i := none()
 	rest := claims
 	if e.outdated && e.known {
 		i, rest = outdatedBy(e.hash, claims, Hashes.Pool, driftOfPool)
 	} else if e.outdated {
 		i, rest = replaces(claims, true, driftOfPool), nil
+		i.unavailable = []string{fmt.Sprintf("Karpenter here does not hash NodePools by %s, as this plumbline does", karpv1.NodePoolHashVersion)}
 	}
 	if e.requirements {
 		i = i.and(unfit(rest, after.Spec.Template.Spec.Requirements))
@@ -67,10 +68,11 @@ func unfit(claims []*NodeClaim, requirements []karpv1.NodeSelectorRequirementWit
 	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(requirements...)
 	fits := map[Labels]bool{}
 	var found []*NodeClaim
-	upTo := false
+	whys := map[string]int{}
 	for _, c := range claims {
 		if c.Labels == "" {
-			found, upTo = append(found, c), true
+			found = append(found, c)
+			whys[noLabels]++
 			continue
 		}
 		fit, asked := fits[c.Labels]
@@ -82,7 +84,9 @@ func unfit(claims []*NodeClaim, requirements []karpv1.NodeSelectorRequirementWit
 			found = append(found, c)
 		}
 	}
-	return replaces(found, upTo, driftOfRequirements)
+	i := replaces(found, len(whys) > 0, driftOfRequirements)
+	i.unavailable = whyUnavailable(whys)
+	return i
 }
 
 // scaledDown is how many nodes of a static pool end by its replicas: all at once,

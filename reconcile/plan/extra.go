@@ -61,7 +61,7 @@ func outdates(live *unstructured.Unstructured, path []string) bool {
 	without := &unstructured.Unstructured{Object: map[string]any{"spec": live.Object["spec"]}}
 	without = without.DeepCopy()
 	unstructured.RemoveNestedField(without.Object, path...)
-	return live.GetKind() == render.EC2NodeClass && slices.ContainsFunc(resolved(), func(f resolvedField) bool { return f.name == path[1] }) || outdated(live, without)
+	return live.GetKind() == render.EC2NodeClass && slices.ContainsFunc(resolvedFields(), func(f resolvedField) bool { return f.name == path[1] }) || outdated(live, without)
 }
 
 // outdated says whether Karpenter's own hash tells two definitions of a kind apart.

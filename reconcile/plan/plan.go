@@ -81,9 +81,12 @@ type Change struct {
 	Force  bool
 	Effect Effect
 	// Nodes is the number of NodeClaims that the Effect is on. UpTo says that it is
-	// no more than that: which of them cannot be told from the definitions.
+	// no more than that: which of them cannot be told.
 	Nodes int
 	UpTo  bool
+	// Unavailable is what plumbline lacks to tell which, and what to do about it; empty where it
+	// lacks nothing.
+	Unavailable string
 	// DriftReasons are those for which Karpenter will find these nodes Drifted; empty where it
 	// is not for a change of the definitions that they end.
 	DriftReasons []string
@@ -98,6 +101,8 @@ type Change struct {
 	// is on, nobody can say which.
 	touched []types.UID
 	unnamed int
+	// question is what AWS has to be asked for the Effect to be exact; nil where nothing.
+	question *Question
 	// Object is what Git says.
 	Object render.Object
 	// Live is what the cluster has; nil where it has nothing.

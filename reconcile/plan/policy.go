@@ -57,6 +57,10 @@ type Policy struct {
 	// CABundle is the cluster's authorities as Karpenter has them in its hash of an EC2NodeClass:
 	// PEM in base64; empty where it is not known.
 	CABundle string
+	// Answers are what AWS says to the Questions of a Plan that was made without them. NotAsked is
+	// why it was not asked; empty where nobody knows more.
+	Answers  map[render.Ref]Answer
+	NotAsked string
 	// Now is the time of the plan, with which the age of nodes is compared.
 	Now time.Time
 }

@@ -1,0 +1,77 @@
+package plan
+
+import (
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Question is what only AWS can tell of a changed EC2NodeClass: what its selectors come to, and
+// what its instances run.
+type Question struct {
+	Ref render.Ref
+	// Class is what Git says, with the schema's defaults. Its alias, if it has one, is well-formed.
+	Class *awsv1.EC2NodeClass
+	// AMIs, SecurityGroups, Subnets and Reservations say which of its selectors have changed.
+	AMIs, SecurityGroups, Subnets, Reservations bool
+	// Claims are the NodeClaims that it is about.
+	Claims []*NodeClaim
+}
+
+// OfInstances says that the answer takes what instances run: their AMIs are known from NodeClaims.
+func (q *Question) OfInstances() bool { return q.SecurityGroups || q.Subnets || q.Reservations }
+
+// Questions are those of a Plan's Changes.
+func (p *Plan) Questions() []Question {
+	var found []Question
+	for i := range p.Changes {
+		if q := p.Changes[i].question; q != nil {
+			found = append(found, *q)
+		}
+	}
+	return found
+}
+
+// Answer is what AWS says to a Question. Of each selector there is what it comes to, or why that
+// is unavailable.
+type Answer struct {
+	AMIs                                  Resolved[awsv1.AMI]
+	SecurityGroups, Subnets, Reservations Resolved[string]
+	// Running is what instances run, by the provider ID of their NodeClaims, and Unavailable why
+	// there is nothing of those that are not in it.
+	Running     map[string]Running
+	Unavailable string
+}
+
+// Resolved is what a selector comes to: AMIs in the order of Karpenter's preference, or IDs.
+type Resolved[T any] struct {
+	Found []T
+	// Unavailable is why nothing is known; empty where Found is what there is.
+	Unavailable string
+}
+
+// Running is what an instance runs in.
+type Running struct {
+	Subnet         string
+	SecurityGroups []string
+	// Reservation is the capacity reservation that it takes; empty where it takes none, or only by
+	// chance.
+	Reservation string
+}
+
+// Unanswered is the Answer where AWS was not asked, or says nothing.
+func Unanswered(why string) *Answer {
+	no := Resolved[string]{Unavailable: why}
+	return &Answer{AMIs: Resolved[awsv1.AMI]{Unavailable: why}, SecurityGroups: no, Subnets: no, Reservations: no}
+}
+
+// answer is what AWS says of an object.
+func (p Policy) answer(ref render.Ref) *Answer {
+	if found, ok := p.Answers[ref]; ok {
+		return &found
+	}
+	if p.NotAsked != "" {
+		return Unanswered(p.NotAsked)
+	}
+	return Unanswered("AWS was not asked")
+}
