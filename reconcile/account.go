@@ -7,6 +7,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/resolve"
 )
 
 // verifyCloud finds out whether EC2 can be asked, and is the account that this cluster's
@@ -51,6 +52,19 @@ func (p *pass) accountStep() *account.Step {
 		Claims: p.live.NodeClaims, Removals: p.sync.Status.Removals,
 		Now: p.now, Interval: p.Settings.CloudInterval, Retry: p.sync.GetRetryInterval(), Patience: account.Patience(p.sync.GetTimeout()),
 	}
+}
+
+// resolveStep is the question what selectors come to. It is asked in the account that was verified.
+func (p *pass) resolveStep() *resolve.Step {
+	name, region := p.want.Cluster(p.sync.Status.Karpenter)
+	step := &resolve.Step{
+		Cloud:   func(ctx context.Context) (resolve.Cloud, error) { return p.cloud()(ctx, region) },
+		Cluster: name, Kubernetes: p.memory.account.Kubernetes(), Patience: account.Patience(p.sync.GetTimeout()),
+	}
+	if p.account == nil || !p.account.OK {
+		step.Unverified = "the account is not verified"
+	}
+	return step
 }
 
 // cloud dials AWS, whose answers about instances are not waited for long.

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 )
 
 var errUnreachable = errors.New("no route")
 
 // fakeCloud is an account, or the error that it answers with.
 type fakeCloud struct {
+	account.Cloud
 	err     error
 	cluster cloud.Cluster
 	asked   int

@@ -20,6 +20,7 @@ var errUnreachable = errors.New("no route")
 
 // aws is an account, or the errors that it answers with.
 type aws struct {
+	Cloud
 	cluster cloud.Cluster
 	err     error
 	running []cloud.Instance

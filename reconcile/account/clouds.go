@@ -5,13 +5,21 @@ import (
 	"sync"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
-// Cloud is what is asked of AWS.
+// Cloud is what is asked of AWS: what this room asks, and what others do that share its clients.
 type Cloud interface {
 	Cluster(ctx context.Context, name string) (cloud.Cluster, error)
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+
+	AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error)
+	Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
+	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
+	Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
+	Running(ctx context.Context, query cloud.Query) (map[string]cloud.Instance, error)
 }
 
 // Clouds are the clients in use, by region; it has none at first.

@@ -50,9 +50,10 @@ type Memory struct {
 	at           time.Time
 	name, region string
 	generation   int64
-	// arn of the EKS cluster of that name; empty where AWS did not say.
-	arn     string
-	verdict cloud.Verdict
+	// arn of the EKS cluster of that name, and its version of Kubernetes; empty where AWS did not
+	// say.
+	arn, kubernetes string
+	verdict         cloud.Verdict
 	// foreign are the NodeClaims, by name, that were reported not to be EC2's.
 	foreign map[string]bool
 }
@@ -96,6 +97,9 @@ func (m *Memory) Note(k *v1alpha1.KarpenterStatus, verdict *cloud.Verdict) {
 	}
 }
 
+// Kubernetes is the version of the EKS cluster (1.36); empty where AWS did not say.
+func (m *Memory) Kubernetes() string { return m.kubernetes }
+
 // aboutToEnd says whether a removal may delete its NodeClaims in this pass, or
 // count its instances as ended: neither can be taken back, so it is not done on
 // an old answer. An account that has become another one shows no instance.
@@ -115,7 +119,7 @@ func (s *Step) known(interval time.Duration) bool {
 func (s *Step) ask(ctx context.Context) {
 	s.tellForeign()
 	last := s.Memory
-	last.at, last.name, last.region, last.generation, last.arn = s.Now, s.Name, s.Region, s.Generation, ""
+	last.at, last.name, last.region, last.generation, last.arn, last.kubernetes = s.Now, s.Name, s.Region, s.Generation, "", ""
 	verdict, err := s.answer(ctx)
 	if err != nil {
 		verdict = cloud.Verdict{Reason: fault.Classify(err).Reason, Message: err.Error()}
@@ -136,7 +140,7 @@ func (s *Step) answer(ctx context.Context) (cloud.Verdict, error) {
 	if err != nil {
 		return cloud.Verdict{}, err
 	}
-	s.Memory.arn = found.ARN
+	s.Memory.arn, s.Memory.kubernetes = found.ARN, found.Version
 	// Another cluster is one whether EC2 answers or not.
 	if verdict := cloud.Verify(found, s.CertificateAuthority, nil, nil); !verdict.OK {
 		return verdict, nil

@@ -71,6 +71,8 @@ type Step struct {
 	// Retry is how long a Git host that did not answer is not asked again.
 	Retry time.Duration
 
+	// Resolve asks AWS what selectors come to; nil where it is not asked.
+	Resolve func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer
 	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
 	// a NodePool.
 	Hosts func(context.Context) ([]plan.Host, error)
@@ -118,12 +120,12 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 	if err != nil {
 		return Planned{}, err
 	}
-	planned, err := s.planWith(ctx, all, s.Doubt())
+	planned, err := s.planResolved(ctx, all, s.Doubt())
 	if err != nil {
 		return Planned{}, err
 	}
 	if doubt, found := s.askForOrder(ctx, planned); found {
-		if planned, err = s.planWith(ctx, all, doubt); err != nil {
+		if planned, err = s.planResolved(ctx, all, doubt); err != nil {
 			return Planned{}, err
 		}
 	}
@@ -147,12 +149,33 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 	return planned, nil
 }
 
-// planWith makes the Plan, by what is known of other NodeSyncs.
-func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
+// planResolved makes the Plan, and once more with what AWS says where it takes that. What is held
+// and could be exact is looked at again soon.
+func (s *Step) planResolved(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
+	planned, err := s.planWith(ctx, all, doubt, nil)
+	if err != nil || s.Resolve == nil {
+		return planned, err
+	}
+	questions := planned.Questions()
+	if len(questions) == 0 {
+		return planned, nil
+	}
+	if planned, err = s.planWith(ctx, all, doubt, s.Resolve(ctx, questions)); err != nil {
+		return planned, err
+	}
+	if slices.ContainsFunc(planned.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Unavailable != "" }) {
+		s.WakeBy(s.Now.Add(s.Retry))
+	}
+	return planned, nil
+}
+
+// planWith makes the Plan, by what is known of other NodeSyncs and of AWS.
+func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld, answers map[render.Ref]plan.Answer) (Planned, error) {
 	policy, err := s.policy(ctx, all, doubt)
 	if err != nil {
 		return Planned{}, err
 	}
+	policy.Answers = answers
 	live := s.Live
 	live.Memo = s.Memory.compared
 	made, err := plan.Make(ctx, s.Set, live, policy, s.Schema)
