@@ -21,6 +21,8 @@ type Outdating struct {
 	// Claims are the NodeClaims that are outdated by them, and Unnamed is how many more.
 	Claims  map[types.UID]bool
 	Unnamed int
+	// Expected are those of Claims that Karpenter finds as soon as it looks at them, by the reason.
+	Expected map[types.UID]string
 	// UpTo says that AWS decides which of them. Images says that Karpenter knows as soon as it has
 	// looked for the AMIs.
 	UpTo, Images bool
@@ -48,10 +50,22 @@ func OutdatedBy(changes []plan.Change) Outdating {
 		claims := c.NodeClaims()
 		for _, uid := range claims {
 			o.Claims[uid] = true
+			o.expect(c, uid)
 		}
 		o.Unnamed += c.Nodes - len(claims)
 	}
 	return o
+}
+
+// expect notes a NodeClaim that is outdated by what AWS says, and that no definition tells of.
+func (o *Outdating) expect(c *plan.Change, uid types.UID) {
+	if !c.Resolves() {
+		return
+	}
+	if o.Expected == nil {
+		o.Expected = map[types.UID]string{}
+	}
+	o.Expected[uid] = c.DriftReasons[len(c.DriftReasons)-1]
 }
 
 // Any says that there are such nodes, or may be.
@@ -68,6 +82,8 @@ type Seen struct {
 	// Revision is the one that is applied.
 	Revision string
 	Now      time.Time
+	// Settled says that all nodes that AWS has said are outdated are gone, and that these were all.
+	Settled bool
 }
 
 // Roll takes a rollout on by what is seen; nil where each node matches.
@@ -80,9 +96,12 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	if next == nil {
 		return nil
 	}
-	if next.Revision != "" && (seen.Changes.UpTo || seen.Unsure && next.SettlesAt == nil) {
+	if next.Revision != "" && (seen.Changes.UpTo || len(seen.Changes.Expected) > 0 || seen.Unsure && next.SettlesAt == nil) {
 		until := metav1.NewTime(seen.Now.Add(Settles)).Rfc3339Copy()
 		next.SettlesAt = &until
+	}
+	if seen.Settled {
+		next.SettlesAt = nil
 	}
 	if outdated == 0 && !seen.awaits() && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
 		return nil

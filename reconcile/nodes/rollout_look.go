@@ -1,12 +1,14 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -25,6 +27,11 @@ const (
 // RolloutMemory is what one look at a rollout leaves to the next. Losing it costs time.
 type RolloutMemory struct {
 	match plan.MatchMemory
+	// expected are NodeClaims that AWS has said are outdated, by the reason, until Karpenter has had
+	// the time to look at them.
+	expected map[types.UID]string
+	// whole says that these are all.
+	whole bool
 	// asked is when Karpenter's events were read, and blocked what they said.
 	asked   time.Time
 	blocked string
@@ -93,9 +100,11 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	if !exact && len(matched.Outdated) > 0 {
 		matched = r.match(true)
 	}
+	var settled bool
+	matched.Outdated, settled = r.expect(changes, matched.Outdated)
 	next := Roll(r.Before, Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated),
-		Revision: r.Revision, Now: r.Now,
+		Revision: r.Revision, Now: r.Now, Settled: settled,
 	})
 	switch {
 	case next == nil && r.Said != nil:
@@ -110,6 +119,32 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		}
 	}
 	return next
+}
+
+// expect adds the NodeClaims that AWS has said are outdated and that Karpenter has not looked at
+// yet. settled says that all of them are gone, and that there are no others.
+func (r *Rollouts) expect(changes Outdating, found []plan.Outdated) (all []plan.Outdated, settled bool) {
+	if r.Before == nil || r.Before.SettlesAt == nil || !r.Now.Before(r.Before.SettlesAt.Time) {
+		r.Memory.expected = nil
+	}
+	if changes.Any() {
+		r.Memory.expected, r.Memory.whole = changes.Expected, !changes.UpTo
+	}
+	known := map[types.UID]bool{}
+	for _, o := range found {
+		known[o.Claim.UID] = true
+	}
+	there := false
+	for i := range r.Live.NodeClaims {
+		c := &r.Live.NodeClaims[i]
+		reason := r.Memory.expected[c.UID]
+		there = there || reason != ""
+		if reason != "" && !known[c.UID] {
+			found = append(found, plan.Outdated{Claim: c, Reason: reason})
+		}
+	}
+	slices.SortFunc(found, func(a, b plan.Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
+	return found, len(r.Memory.expected) > 0 && r.Memory.whole && !there
 }
 
 // match finds the nodes of the pools, and those of the classes, that do not match what lives.
