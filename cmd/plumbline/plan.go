@@ -18,6 +18,8 @@ type planOptions struct {
 	crds, against string
 	// exitCode says that the exit code tells what would change.
 	exitCode bool
+	// aws asks AWS what selectors come to.
+	aws bool
 }
 
 func newPlanCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -35,6 +37,11 @@ that its source has now is fetched and compared. Where that changes Karpenter's
 version, it says of each pool what the upgrade does to its nodes. The CRDs of a version
 other than ` + embeddedVersion() + ` are those of its chart; where it cannot be pulled, that is said.
 
+Which nodes a change of AMIs, subnets, security groups or capacity reservations
+replaces, AWS has to say. The daemon asks it with its own rights; this command does
+so with --aws, by the credentials of the environment, and says "up to" so many nodes
+without.
+
 The steps are the daemon's, in its order. Where the daemon would do nothing of
 the commit (another cluster's name, what spec.charts.allow does not allow, a
 definition that is not valid), the reason is printed and no change. Where it
@@ -47,6 +54,7 @@ Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
 	}
 	output := addOutput(cmd, formatMarkdown)
 	o.addFlags(cmd, kubeconfig)
+	cmd.Flags().BoolVar(&o.aws, "aws", false, "ask AWS, with your own credentials, which AMIs, subnets, security groups and reservations the selectors of an EC2NodeClass match")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		made, err := o.make(cmd.Context(), kubeconfig, args[0])
 		if err != nil {
@@ -175,6 +183,8 @@ type changeReport struct {
 	Nodes  int         `json:"nodes"`
 	// UpTo says that Nodes is the most that it can be.
 	UpTo bool `json:"upTo,omitempty"`
+	// Unavailable is what is lacking to tell which, and what to do about it.
+	Unavailable string `json:"unavailable,omitempty"`
 	// DriftReasons are Karpenter's, for which these nodes will be Drifted, and NodeClaims
 	// those that can be told.
 	DriftReasons []string     `json:"driftReasons,omitempty"`
@@ -196,7 +206,7 @@ func newPlanReport(p *planned) planReport {
 	r := planReport{Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
 	for _, c := range p.Changes {
 		r.Changes = append(r.Changes, changeReport{
-			Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, DriftReasons: c.DriftReasons,
+			Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, Unavailable: c.Unavailable, DriftReasons: c.DriftReasons,
 			NodeClaims: p.claims(c.NodeClaims()), Fields: c.Fields, Message: c.Message,
 		})
 		r.Warnings = append(r.Warnings, c.Warnings...)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,5 +61,16 @@ func claimOf(c *plan.NodeClaim) claim {
 
 func byName(found []claim) []claim {
 	slices.SortFunc(found, func(a, b claim) int { return cmp.Compare(a.Name, b.Name) })
+	return found
+}
+
+// unknown says of which changes it cannot be told which nodes they are on, and why.
+func (r planReport) unknown() []string {
+	var found []string
+	for _, c := range r.Changes {
+		if c.Unavailable != "" {
+			found = append(found, fmt.Sprintf("%s: which nodes is unavailable: %s", c.Object, c.Unavailable))
+		}
+	}
 	return found
 }

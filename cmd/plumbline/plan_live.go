@@ -150,6 +150,9 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
 		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },
 	}
+	if step.NotAsked = notAsked; o.aws {
+		step.Ask = askAWS(authority)
+	}
 	seen, err := step.Make(ctx)
 	if err != nil {
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)

@@ -36,6 +36,9 @@ func (r planReport) print(out io.Writer) error {
 		}
 		fmt.Fprintln(out, redact.Visible(pace.words))
 	}
+	for _, words := range r.unknown() {
+		fmt.Fprintln(out, redact.Visible(words))
+	}
 	for _, warning := range r.Warnings {
 		fmt.Fprintln(out, "warning: "+redact.Visible(warning))
 	}
@@ -62,6 +65,9 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	}
 	for _, pace := range r.Pace {
 		fmt.Fprintf(out, "- %s\n", code(pace.words))
+	}
+	for _, words := range r.unknown() {
+		fmt.Fprintf(out, "- %s\n", code(words))
 	}
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(out, "- warning: %s\n", code(warning))

@@ -31,6 +31,10 @@ type Tools struct {
 	Confine *confine.Runner
 	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.
 	CABundle string
+	// Ask asks AWS, of the EKS cluster of a name in a region, what selectors come to; nil does not
+	// ask. NotAsked says then what would.
+	Ask      func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
+	NotAsked string
 }
 
 // Step is the preview of one commit.
@@ -147,7 +151,13 @@ func (s *Step) makePlan(ctx context.Context) error {
 	if policy.Hosts, err = s.hosts(ctx); err != nil {
 		s.warn("whether a NodePool that leaves hosts Karpenter's controller is not known: %v", err)
 	}
+	policy.NotAsked = s.NotAsked
 	made, err := plan.Make(ctx, s.out.Set, s.out.Live, policy, s.out.Schema)
+	if err == nil && s.Ask != nil && len(made.Questions()) > 0 {
+		name, region := s.out.Cluster(s.sync.Status.Karpenter)
+		policy.Answers = s.Ask(ctx, name, region, made.Questions())
+		made, err = plan.Make(ctx, s.out.Set, s.out.Live, policy, s.out.Schema)
+	}
 	s.out.Plan = made
 	return err
 }
