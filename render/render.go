@@ -10,9 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/internal/workers"
 )
 
 // Render makes the Set of a path. The Validator may be nil: then nothing is
@@ -120,23 +119,26 @@ func (r *run) sources(ctx context.Context, w *walk, nodes []string) ([]source, e
 // an object against its schema is the most of a render.
 func (r *run) takeAll(ctx context.Context, sources []source) error {
 	taken, errs := make([]kept, len(sources)), make([]Errors, len(sources))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	var unknown []int
 	for i, one := range sources {
 		if known, ok := r.known(one); ok {
 			taken[i] = known
-			continue
+		} else {
+			unknown = append(unknown, i)
 		}
-		group.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("render %s: %w", one.name, err)
-			}
-			var err error
-			taken[i], errs[i], err = r.take(ctx, one)
-			return err
-		})
 	}
-	if err := group.Wait(); err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := workers.Each(runtime.GOMAXPROCS(0), len(unknown), func(n int) (err error) {
+		i := unknown[n]
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("render %s: %w", sources[i].name, err)
+		}
+		if taken[i], errs[i], err = r.take(ctx, sources[i]); err != nil {
+			stop()
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	r.objects = slices.Grow(r.objects, len(sources))

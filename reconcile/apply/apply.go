@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/internal/workers"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -70,23 +70,19 @@ func (a *applier) stage(ctx context.Context, changes []plan.Change, kind render.
 	outcomes := make([]outcome, len(mine))
 	begun := a.begin(mine)
 	a.existing = a.survey(ctx, kind, begun)
-	var group errgroup.Group
-	group.SetLimit(max(1, a.options.Concurrency))
-	for i, change := range mine {
-		if change.Live == nil && !begun[change.Ref] {
-			outcomes[i] = failed(change, &StaleError{Ref: change.Ref, Err: errBeingMade})
-			continue
-		}
-		group.Go(func() error {
-			if change.Live == nil {
-				defer a.options.Arrivals.end(change.Ref)
-			}
-			outcomes[i] = a.attempt(ctx, change)
-			return nil
-		})
-	}
 	// No attempt returns an error: each has its place among the outcomes.
-	_ = group.Wait()
+	_ = workers.Each(a.options.Concurrency, len(mine), func(i int) error {
+		change := mine[i]
+		switch {
+		case change.Live == nil && !begun[change.Ref]:
+			outcomes[i] = failed(change, &StaleError{Ref: change.Ref, Err: errBeingMade})
+			return nil
+		case change.Live == nil:
+			defer a.options.Arrivals.end(change.Ref)
+		}
+		outcomes[i] = a.attempt(ctx, change)
+		return nil
+	})
 	for _, o := range outcomes {
 		if o.failure != nil && !o.failure.existed {
 			a.absent[o.failure.Ref] = true

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/internal/workers"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -105,27 +105,27 @@ func stageLength(objects []render.Object) int {
 // at a time as there are processors.
 func (m *maker) stage(ctx context.Context, objects []render.Object, p *Plan) error {
 	decisions := make([]*decision, len(objects))
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
+	var unknown []int
 	for i := range objects {
-		object := objects[i]
-		if known, ok := m.known(&objects[i]); ok {
-			m.memo.clean[object.Ref] = known
-			if known.extra != nil {
-				decisions[i] = &decision{change: unchanged(object, m.live.object(object.Ref).content()), extra: known.extra}
-			}
+		known, ok := m.known(&objects[i])
+		if !ok {
+			unknown = append(unknown, i)
 			continue
 		}
-		group.Go(func() error {
-			d, err := m.decide(ctx, object)
-			if err != nil {
-				return fmt.Errorf("plan %s: %w", object.Ref, err)
-			}
-			decisions[i] = &d
-			return nil
-		})
+		m.memo.clean[objects[i].Ref] = known
+		if known.extra != nil {
+			decisions[i] = &decision{change: unchanged(objects[i], m.live.object(objects[i].Ref).content()), extra: known.extra}
+		}
 	}
-	if err := group.Wait(); err != nil {
+	if err := workers.Each(runtime.GOMAXPROCS(0), len(unknown), func(n int) error {
+		i := unknown[n]
+		d, err := m.decide(ctx, objects[i])
+		if err != nil {
+			return fmt.Errorf("plan %s: %w", objects[i].Ref, err)
+		}
+		decisions[i] = &d
+		return nil
+	}); err != nil {
 		return err
 	}
 	for _, d := range decisions {
