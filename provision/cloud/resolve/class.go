@@ -14,6 +14,7 @@ import (
 	"github.com/aws/karpenter-provider-aws/pkg/providers/capacityreservation"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/securitygroup"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/subnet"
+	"github.com/go-logr/logr"
 	"github.com/patrickmn/go-cache"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
@@ -34,7 +35,7 @@ func (e *EmptyError) Error() string {
 // pkg/controllers/nodeclass/ami.go, 1.14.1). The alias of the class has to be well-formed.
 func (r *Resolver) AMIs(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) (found []awsv1.AMI, err error) {
 	q := r.ask()
-	err = q.guarded(func() error {
+	err = q.guarded(ctx, func(ctx context.Context) error {
 		amis, err := amifamily.NewDefaultProvider(at{now: r.now()}, version(kubernetes), q, q, none()).List(ctx, class)
 		for _, ami := range amis {
 			found = append(found, awsv1.AMI{ID: ami.AmiID, Name: ami.Name, Deprecated: ami.Deprecated, Requirements: requirements(ami)})
@@ -55,7 +56,7 @@ func requirements(ami amifamily.AMI) []corev1.NodeSelectorRequirement {
 // Subnets are the IDs of those that Karpenter finds for a class, sorted.
 func (r *Resolver) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
 	q := r.ask()
-	err = q.guarded(func() error {
+	err = q.guarded(ctx, func(ctx context.Context) error {
 		subnets, err := subnet.NewDefaultProvider(q, none(), none()).List(ctx, class)
 		for i := range subnets {
 			found = append(found, aws.ToString(subnets[i].SubnetId))
@@ -69,7 +70,7 @@ func (r *Resolver) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) (foun
 // SecurityGroups are the IDs of those that Karpenter finds for a class, sorted.
 func (r *Resolver) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
 	q := r.ask()
-	err = q.guarded(func() error {
+	err = q.guarded(ctx, func(ctx context.Context) error {
 		groups, err := securitygroup.NewDefaultProvider(q, none()).List(ctx, class)
 		for i := range groups {
 			found = append(found, aws.ToString(groups[i].GroupId))
@@ -85,7 +86,7 @@ func (r *Resolver) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass
 // pkg/controllers/nodeclass/capacityreservation.go, 1.14.1).
 func (r *Resolver) Reservations(ctx context.Context, class *awsv1.EC2NodeClass) (found []string, err error) {
 	q := r.ask()
-	err = q.guarded(func() error {
+	err = q.guarded(ctx, func(ctx context.Context) error {
 		clk := at{now: r.now()}
 		reservations, err := capacityreservation.NewProvider(q, clk, none(), none()).List(ctx, class.Spec.CapacityReservationSelectorTerms...)
 		for _, reservation := range reservations {
@@ -109,14 +110,15 @@ func otherwiseEmpty(err error, found int, what, field string, class *awsv1.EC2No
 func (r *Resolver) ask() *question { return &question{Resolver: r} }
 
 // guarded calls Karpenter's library, which does not return from an answer that it cannot read, as
-// of a date that is none. What AWS said comes before what the library made of it.
-func (q *question) guarded(list func() error) (err error) {
+// of a date that is none, and logs what it finds. What AWS said comes before what the library made
+// of it.
+func (q *question) guarded(ctx context.Context, list func(context.Context) error) (err error) {
 	defer func() {
 		if unread := recover(); unread != nil {
 			err = fmt.Errorf("an answer of AWS cannot be read: %v", unread)
 		}
 	}()
-	err = list()
+	err = list(logr.NewContext(ctx, logr.Discard()))
 	if q.failed != nil {
 		return q.failed
 	}

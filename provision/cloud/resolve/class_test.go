@@ -7,6 +7,8 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -104,6 +106,22 @@ func TestFaultsMakeAnAnswerUnavailable(t *testing.T) {
 				t.Errorf("%v, %v", ids(found), err)
 			}
 		})
+	}
+}
+
+// TestNothingIsLogged: what Karpenter's library logs of its own is not the log of who asks.
+func TestNothingIsLogged(t *testing.T) {
+	logged := ""
+	ctx := logr.NewContext(t.Context(), funcr.New(func(_, args string) { logged += args }, funcr.Options{Verbosity: 9}))
+	r := newFake().resolver()
+	c := class(awsv1.AMISelectorTerm{SSMParameter: "/none"})
+	c.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Name: "nodes"}}
+	c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{ID: "subnet-b"}}
+	_, _ = r.AMIs(ctx, c, "1.36")
+	_, _ = r.SecurityGroups(ctx, c)
+	_, _ = r.Subnets(ctx, c)
+	if logged != "" {
+		t.Errorf("logged %s", logged)
 	}
 }
 
