@@ -1,12 +1,16 @@
 package preview_test
 
+import "fmt"
+
 // change is one of Git, and how many nodes it is on.
 type change struct {
 	name, file, from, to string
-	// nodes is how many are predicted; with exact neither more nor fewer.
+	// nodes is how many are predicted, neither more nor fewer.
 	nodes int
-	exact bool
 }
+
+// some is a number of nodes that hangs on where Karpenter has launched them.
+const some = -1
 
 // all of one pool, or of the pools of one class.
 const (
@@ -17,22 +21,17 @@ const (
 // changes are those that people make, by field.
 func changes() []change {
 	pool := func(name, from, to string, nodes int) change {
-		return change{name, "pools.yaml", from, to, nodes, true}
+		return change{name, "pools.yaml", from, to, nodes}
 	}
 	class := func(name, from, to string, nodes int) change {
-		return change{name, "classes.yaml", from, to, nodes, true}
-	}
-	upTo := func(name, from, to string, nodes int) change {
-		return change{name, "classes.yaml", from, to, nodes, false}
+		return change{name, "classes.yaml", from, to, nodes}
 	}
 	const (
 		armLabels  = "labels: {pool-of: arm}"
 		spotClass  = "name: one}\n      requirements:\n        - {key: kubernetes.io/arch, operator: In, values: [amd64]}"
 		zones      = "values: [eu-west-1a, eu-west-1b, eu-west-1c]}"
 		plainClass = "labels: {pool-of: plain}\n    spec:\n"
-		oneRole    = "metadata: {name: one}\nspec:\n"
 		twoRole    = "metadata: {name: two}\nspec:\n"
-		twoRest    = "alias: al2023@latest}]\n  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: sandbox}}]\n  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: sandbox}}]\n"
 	)
 	return []change{
 		pool("template label", armLabels, "labels: {pool-of: arm, more: x}", ofArm),
@@ -70,7 +69,43 @@ func changes() []change {
 		class("a public address", twoRole, twoRole+"  associatePublicIPAddress: false\n", ofTwo),
 		class("instance store", twoRole, twoRole+"  instanceStorePolicy: RAID0\n", ofTwo),
 		class("label of the class itself", "metadata: {name: two}", "metadata: {name: two, labels: {more: x}}", 0),
-		upTo("another family of images", oneRole+"  role: KarpenterNodeRole-sandbox\n  amiSelectorTerms: [{alias: al2023@latest}]", oneRole+"  role: KarpenterNodeRole-sandbox\n  amiSelectorTerms: [{alias: bottlerocket@latest}]", ofOne),
-		upTo("subnets by more than a tag", twoRest, "alias: al2023@latest}]\n  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: sandbox, Name: none}}, {tags: {karpenter.sh/discovery: sandbox}}]\n  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: sandbox}}]\n", ofTwo),
+	}
+}
+
+// selectors are changes of what AWS decides.
+func selectors() []change {
+	const (
+		groups = "  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: sandbox}}]\n"
+		first  = "metadata: {name: one}\nspec:\n  role: KarpenterNodeRole-sandbox\n  amiSelectorTerms: "
+		second = "metadata: {name: two}\nspec:\n  role: KarpenterNodeRole-sandbox\n  amiSelectorTerms: "
+		alias  = "[{alias: al2023@latest}]"
+		nets   = "\n  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: sandbox}}]\n"
+	)
+	one := func(name, terms string, nodes int) change {
+		return change{name, "classes.yaml", first + alias, first + terms, nodes}
+	}
+	two := func(name, subnets, groupsTo string, nodes int) change {
+		return change{name, "classes.yaml", second + alias + nets + groups, second + alias + "\n" + subnets + groupsTo, nodes}
+	}
+	ids := func(amd64, arm64 string) string {
+		return fmt.Sprintf("[{id: %s}, {id: %s}]\n  amiFamily: AL2023", ami("x86_64", amd64), ami("arm64", arm64))
+	}
+	subnets := func(terms string) string { return "  subnetSelectorTerms: [" + terms + "]\n" }
+	return []change{
+		one("another family of images", "[{alias: bottlerocket@latest}]", ofOne),
+		one("an older AMI", "[{alias: al2023@"+olderRelease+"}]", ofOne),
+		one("the same AMI, pinned", "[{alias: al2023@"+newerRelease+"}]", 0),
+		one("the same AMIs by ID", ids(newerRelease, newerRelease), 0),
+		one("an older AMI of one architecture", ids(newerRelease, olderRelease), some),
+		one("an older AMI of the other", ids(olderRelease, newerRelease), some),
+		one("AMIs by name", "[{name: amazon-eks-node-al2023-*-standard-1.36-"+olderRelease+"}]\n  amiFamily: AL2023", ofOne),
+		one("the newest of AMIs by name", "[{name: amazon-eks-node-al2023-*-standard-1.36-*}]\n  amiFamily: AL2023", 0),
+		one("AMIs by name, of an owner", "[{name: amazon-eks-node-al2023-*-standard-1.36-"+newerRelease+", owner: amazon}]\n  amiFamily: AL2023", 0),
+		two("the same subnets by more tags", subnets("{tags: {karpenter.sh/discovery: sandbox, Name: none}}, {tags: {karpenter.sh/discovery: sandbox}}"), groups, 0),
+		two("the same subnets by a wildcard", subnets(`{tags: {karpenter.sh/discovery: "*"}}`), groups, 0),
+		two("the subnets of two zones", subnets("{tags: {Name: sandbox-eu-west-1a}}, {tags: {Name: sandbox-eu-west-1b}}"), groups, some),
+		two("another group", nets[1:], "  securityGroupSelectorTerms: [{name: default}]\n", ofTwo),
+		two("a group more", nets[1:], "  securityGroupSelectorTerms: [{name: default}, {tags: {karpenter.sh/discovery: sandbox}}]\n", ofTwo),
+		two("the same group by name", nets[1:], "  securityGroupSelectorTerms: [{name: eks-cluster-sg-sandbox}]\n", 0),
 	}
 }

@@ -27,16 +27,33 @@ type prediction struct {
 
 func (f *fleet) predict(t *testing.T) prediction {
 	t.Helper()
+	return f.predictFrom(t, f.live(t))
+}
+
+// live is what there is.
+func (f *fleet) live(t *testing.T) plan.Live {
+	t.Helper()
 	live, err := observe.Live(t.Context(), f.client)
 	if err != nil {
 		t.Fatal(err)
 	}
+	live.Served = true
+	return live
+}
+
+// predictFrom is what a Plan says of the NodeClaims of what lives, with AWS's answers.
+func (f *fleet) predictFrom(t *testing.T, live plan.Live) prediction {
+	t.Helper()
 	names := map[types.UID]string{}
 	for _, c := range live.NodeClaims {
 		names[c.UID] = c.Name
 	}
-	live.Served = true
-	p, err := plan.Make(t.Context(), f.set(t), live, plan.Policy{Owner: owner, NewRevision: true, Now: time.Now()}, f.validator)
+	policy := plan.Policy{Owner: owner, NewRevision: true, Now: time.Now()}
+	p, err := plan.Make(t.Context(), f.set(t), live, policy, f.validator)
+	if err == nil && len(p.Questions()) > 0 {
+		policy.Answers = f.answers(t, p.Questions())
+		p, err = plan.Make(t.Context(), f.set(t), live, policy, f.validator)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +66,7 @@ func (f *fleet) predict(t *testing.T) prediction {
 		for _, uid := range change.NodeClaims() {
 			name := names[uid]
 			if change.UpTo {
+				t.Logf("%s is on up to %d nodes: %s", change.Ref, change.Nodes, change.Unavailable)
 				will.upTo = append(will.upTo, name)
 			} else {
 				will.exact = append(will.exact, name)

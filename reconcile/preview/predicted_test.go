@@ -48,11 +48,11 @@ func TestPredictionsEqualKarpenter(t *testing.T) {
 	}
 	f := newFleet(t)
 	f.grow(t)
-	for _, c := range changes() {
+	for _, c := range slices.Concat(changes(), selectors()) {
 		t.Run(c.name, func(t *testing.T) {
 			f.file(t, c.file, c.from, c.to)
 			will := f.predict(t)
-			if len(will.exact)+len(will.upTo) > 0 != (c.nodes > 0) || c.exact && len(will.exact) != c.nodes {
+			if len(will.upTo) > 0 || c.nodes != some && len(will.exact) != c.nodes || c.nodes == some && len(will.exact) == 0 {
 				t.Errorf("%d nodes are predicted, up to %d more; want %d", len(will.exact), len(will.upTo), c.nodes)
 			}
 			f.apply(t, "classes.yaml", "pools.yaml")
@@ -68,6 +68,8 @@ type fleet struct {
 	client    client.Client
 	validator *schema.Validator
 	files     map[string]string
+	// version is the cluster's, of Kubernetes; empty before it was asked for.
+	version string
 }
 
 // owner is the NodeSync that has the definitions.
@@ -103,6 +105,15 @@ func newFleet(t *testing.T) *fleet {
 func (f *fleet) reset(t *testing.T) {
 	t.Helper()
 	written := f.files != nil
+	f.read(t)
+	if written {
+		f.apply(t, "classes.yaml", "pools.yaml")
+	}
+}
+
+// read is Git as it was.
+func (f *fleet) read(t *testing.T) {
+	t.Helper()
 	f.files = map[string]string{}
 	for _, name := range []string{"classes.yaml", "pools.yaml", "workloads.yaml"} {
 		text, err := definitions.ReadFile("testdata/predicted/" + name)
@@ -110,9 +121,6 @@ func (f *fleet) reset(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.files[name] = string(text)
-	}
-	if written {
-		f.apply(t, "classes.yaml", "pools.yaml")
 	}
 }
 

@@ -156,4 +156,7 @@ func (a *account) addNetwork(c *cluster) {
 	}
 	g.Tags["aws:eks:cluster-name"] = c.Name
 	a.groups[g.ID], c.group = g, g.ID
+	// Each VPC has a group of this name, which nobody has made.
+	unused := &securityGroup{resource: resource{ID: fixedID("sg-", c.Name+"/default"), Tags: map[string]string{}}, vpcID: v.ID, name: "default"}
+	a.groups[unused.ID] = unused
 }
