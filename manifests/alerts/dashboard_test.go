@@ -106,6 +106,8 @@ plumbline_fetched_bytes_total 0+100x60
 plumbline_removals{namespace="plumbline-system", name="prod", phase="Held"} 0x60
 plumbline_removals{namespace="plumbline-system", name="prod", phase="Draining"} 1x60
 plumbline_stall_age_seconds{namespace="plumbline-system", name="prod"} 0x60
+plumbline_outdated_nodes{namespace="plumbline-system", name="prod"} 2x60
+plumbline_drift{namespace="plumbline-system", name="prod", kind="NodePool", object="general"} 1x60
 plumbline_commit_statuses_queued{namespace="plumbline-system", name="prod"} 1x60
 plumbline_commit_status_age_seconds{namespace="plumbline-system", name="prod"} 3x60
 plumbline_commit_statuses_stuck{namespace="plumbline-system", name="prod"} 0x60

@@ -51,6 +51,7 @@ func (m *Meter) measure(s *Step) {
 	if r := s.Sync.Status.Rollout; r != nil {
 		l.outdated = r.Outdated
 	}
+	m.statuses.WithLabelValues(s.Sync.Namespace, s.Sync.Name) // 0 until one fails, so that Prometheus sees the increase
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.syncs[s.name()] = l

@@ -49,7 +49,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"signer": (*story).signerCommand, "sign": (*story).signCommand, "signers": (*story).signersCommand,
 		"upgraded": (*story).upgradedCommand,
 		"parrot":   (*story).parrotCommand, "unsaid": (*story).unsaidCommand,
-		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand,
+		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand, "metrics": (*story).metricsCommand,
 		"page": (*story).pageCommand, "named": (*story).namedCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {

@@ -108,6 +108,11 @@
 //	memory watch, and then memory within
 //		Watches what the daemon and its children have in memory, and checks that it was always
 //		less than its Deployment gives.
+//	metrics, and then metrics watch
+//		Sets $METRICS, a free address for the daemon's --metrics-addr; scrapes it each second.
+//	metrics shown
+//		Ends that, and checks with Prometheus' library that each panel of the dashboard shows
+//		something of what was scraped, and which alerts it would have led to.
 //	logged [-t D] ~ REGEX
 //		Waits until the daemon has logged what matches.
 //	githost stop|start|pause|cont

@@ -44,6 +44,7 @@ type story struct {
 
 	parrot    *parrot.Parrot       // nil until the script speaks of it
 	peak      *atomic.Int64        // of the daemon's memory, which `memory` watches
+	unwatch   context.CancelFunc   // ends `metrics watch`
 	second    *daemon.Daemon       // nil where the story has one
 	proxy     *apiproxy.Proxy      // nil where the daemon goes to the API server itself
 	hook      *hook                // nil where the story has none

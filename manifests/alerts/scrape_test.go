@@ -1,0 +1,109 @@
+package alerts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+)
+
+// scrape is what a daemon served at a time.
+type scrape struct {
+	at   time.Time
+	text []byte
+}
+
+// scrapes reads a folder of what a daemon served: files named by the time in milliseconds.
+func scrapes(folder string) ([]scrape, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.txt"))
+	if err != nil {
+		return nil, err
+	}
+	var all []scrape
+	for _, file := range files {
+		ms, err := strconv.ParseInt(strings.TrimSuffix(filepath.Base(file), ".txt"), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, scrape{time.UnixMilli(ms), text})
+	}
+	slices.SortFunc(all, func(a, b scrape) int { return a.at.Compare(b.at) })
+	return all, nil
+}
+
+// target is how Prometheus labels what it scrapes.
+type target struct {
+	labels map[string]string
+	// honorLabels keeps the labels of the daemon where both have one of that name.
+	honorLabels bool
+}
+
+// store appends scrapes as Prometheus would, with `up`.
+func store(ctx context.Context, to storage.Appendable, all []scrape, t target) error {
+	appender := to.Appender(ctx)
+	for _, s := range all {
+		up := map[string]string{labels.MetricName: "up"}
+		if _, err := appender.Append(0, t.of(up), s.at.UnixMilli(), 1); err != nil {
+			return err
+		}
+		if err := t.append(appender, s); err != nil {
+			return errors.Join(fmt.Errorf("what was served at %s: %w", s.at, err), appender.Rollback())
+		}
+	}
+	return appender.Commit()
+}
+
+// append appends the series of one scrape.
+func (t target) append(appender storage.Appender, s scrape) error {
+	decoder := expfmt.SampleDecoder{
+		Dec: expfmt.NewDecoder(bytes.NewReader(s.text), expfmt.NewFormat(expfmt.TypeTextPlain)), Opts: &expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(s.at.UnixNano())},
+	}
+	for {
+		var family model.Vector
+		if err := decoder.Decode(&family); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, sample := range family {
+			served := map[string]string{}
+			for name, value := range sample.Metric {
+				served[string(name)] = string(value)
+			}
+			if _, err := appender.Append(0, t.of(served), s.at.UnixMilli(), float64(sample.Value)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// of are the labels that a series has in Prometheus.
+func (t target) of(series map[string]string) labels.Labels {
+	merged := map[string]string{}
+	for name, value := range t.labels {
+		merged[name] = value
+	}
+	for name, value := range series {
+		if _, both := t.labels[name]; both && !t.honorLabels {
+			name = "exported_" + name
+		}
+		merged[name] = value
+	}
+	return labels.FromMap(merged)
+}
