@@ -89,7 +89,7 @@ func (r *adoptReport) printPlanned(out io.Writer) {
 
 // printFound lists what is there, with whose it is.
 func printFound(out io.Writer, found survey.Found) {
-	t := newTable(out, "WHAT", "VERSION", "WHOSE")
+	t := newFittedTable(out, "WHAT", "VERSION", "WHOSE")
 	for _, release := range found.Releases {
 		whose := "not readable"
 		if release.Revision > 0 {

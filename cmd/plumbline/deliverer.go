@@ -14,7 +14,7 @@ import (
 )
 
 // addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes, and
-// gives memory back.
+// releases memory.
 func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) error {
 	ended := recorder.New(recorder.Options{
 		Cached: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Writer: mgr.GetClient(),
@@ -22,7 +22,7 @@ func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queu
 	})
 	reconciler.Ends = ended
 	for what, runs := range map[string]manager.Runnable{
-		"posts commit statuses": newDeliverer(mgr, reconciler, reports), "records ended nodes": ended, "gives memory back": &releaser{},
+		"posts commit statuses": newDeliverer(mgr, reconciler, reports), "records ended nodes": ended, "releases memory": &releaser{},
 	} {
 		if err := mgr.Add(runs); err != nil {
 			return fmt.Errorf("add what %s: %w", what, err)

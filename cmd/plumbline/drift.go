@@ -113,7 +113,7 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 		if len(r.Objects) > 0 {
 			fmt.Fprintln(out)
 		}
-		t := newTable(out, "NODE", "NODECLAIM", "POOL", "REASON", "SINCE", "STATE")
+		t := newNarrowedTable(out, 0, []int{2, 4, 5}, "NODE", "NODECLAIM", "POOL", "REASON", "SINCE", "STATE")
 		for _, n := range r.Nodes {
 			t.AppendRow(table.Row{orNone(n.Node), n.NodeClaim, n.Pool, n.Reason, age(n.Since), n.State()})
 		}

@@ -10,6 +10,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
+// outdated has Karpenter find a node outdated.
+func outdated(s *apiServer, claim, node string) {
+	s.objects["/apis/karpenter.sh/v1/nodeclaims/"+claim].(map[string]any)["status"] = map[string]any{"nodeName": node, "conditions": []any{
+		map[string]any{"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": midday},
+	}}
+}
+
 // TestDrift lists objects that another client has changed, and nodes that Karpenter has found
 // outdated, of this NodeSync's pools only.
 func TestDrift(t *testing.T) {
@@ -26,10 +33,8 @@ func TestDrift(t *testing.T) {
 	}
 	s, kubeconfig := serve(t, sync)
 	pools(s, 2, 2)
-	drifted := []any{map[string]any{"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": midday}}
-	for _, name := range []string{"pool-00-0", "pool-01-0"} {
-		s.objects["/apis/karpenter.sh/v1/nodeclaims/"+name].(map[string]any)["status"] = map[string]any{"nodeName": "ip-1", "conditions": drifted}
-	}
+	outdated(s, "pool-00-0", "ip-1")
+	outdated(s, "pool-01-0", "ip-1")
 	delete(s.objects["/apis/karpenter.sh/v1/nodepools/pool-01"].(map[string]any)["metadata"].(map[string]any), "labels")
 	for _, format := range []string{"table", "markdown"} {
 		got := plumbline(t, "drift", "nodesync/prod", "-o", format, "--kubeconfig", kubeconfig)

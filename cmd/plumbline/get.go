@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -149,7 +150,7 @@ func printNodeSyncs(out io.Writer, syncs []v1alpha1.NodeSync, show columns) {
 	if !show.header {
 		names = nil
 	}
-	t := newTableOf(out, width, names...)
+	t := show.table(out, width, names)
 	for i := range syncs {
 		row := make([]any, len(shown))
 		for j, column := range shown {
@@ -158,6 +159,20 @@ func printNodeSyncs(out io.Writer, syncs []v1alpha1.NodeSync, show columns) {
 		t.AppendRow(row)
 	}
 	t.Render()
+}
+
+// table is one whose last column, the message, is cut where the terminal ends.
+func (show columns) table(out io.Writer, width int, names []any) table.Writer {
+	if width == 0 || !show.header {
+		return newTableOf(out, width, names...)
+	}
+	var drop []int
+	for _, name := range []string{"AGE", "REVISION"} {
+		if at := slices.Index(names, any(name)); at >= 0 {
+			drop = append(drop, at)
+		}
+	}
+	return newNarrowedTable(out, len(names)-1, drop, names...)
 }
 
 // column is one of the table of NodeSyncs. least is how wide a terminal has to be to show it: what

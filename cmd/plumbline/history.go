@@ -159,7 +159,10 @@ func (r *historyReport) print(out io.Writer, wide bool) {
 		if wide {
 			header = append(header, "NODESYNC", "NODE", "INSTANCE", "TYPE", "ZONE", "CAPACITY", "LASTED")
 		}
-		t := newTable(out, header...)
+		t := newNarrowedTable(out, 3, []int{2, 4}, header...)
+		if wide {
+			t = newTableOf(out, 0, header...) // the terminal wraps it
+		}
 		for _, e := range r.Records {
 			t.AppendRow(e.row(wide))
 		}

@@ -71,7 +71,7 @@ func TestWithoutADaemon(t *testing.T) {
 			switch {
 			case c.says == "" && (got.code != exitDone || !in || first):
 				t.Errorf("code %d: %s", got.code, got.out)
-			case c.says != "" && (got.code != exitFailed || in || !strings.HasPrefix(got.out, c.says) || strings.Contains(got.out, "looks at Git every")):
+			case c.says != "" && (got.code != exitFailed || in || !strings.HasPrefix(got.out, c.says) || strings.Contains(got.out, "fetches every")):
 				t.Errorf("code %d: %s", got.code, got.out)
 			}
 			got = plumbline(t, "get", "--kubeconfig", kubeconfig)

@@ -22,7 +22,7 @@ const (
 func nodeSync(name string, changes ...func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 	sync := &v1alpha1.NodeSync{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.NodeSyncKind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name, Generation: 2},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name, Generation: 2, CreationTimestamp: midday},
 		Spec: v1alpha1.NodeSyncSpec{
 			Interval: metav1.Duration{Duration: time.Minute},
 			Source:   v1alpha1.Source{Git: &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git"}},

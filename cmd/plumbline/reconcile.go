@@ -25,9 +25,10 @@ func newReconcileCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Comma
 		Long: `Fetch and reconcile NodeSyncs now, not at their next interval. With --wait the
 command stays until the newest revision is applied, Ready and no removal is
 open, and says on stderr what it waits for, with a count of the NodePools that
-are Ready. It ends with 3 where the guard holds
-something and with 4 where something stalls or the time is over; ending the
-command never stops the daemon.`,
+are Ready. Ending the command never stops the daemon.
+
+Exit codes: 0 done, or without --wait requested, 1 error, 3 held by the guard,
+4 stalled or timed out.`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 	}

@@ -30,7 +30,7 @@ func collectSeldom() {
 	}
 }
 
-// releaser gives memory back to the system after work: a large render or a first
+// releaser releases memory to the system after work: a large render or a first
 // look at 10,000 nodes takes several times what is kept of it, and a daemon that
 // then has nothing to do collects and returns none of it for minutes. What the
 // daemon needs while it works is not made less by that.

@@ -46,7 +46,7 @@ at once, each with file and line.`,
 func printSet(out io.Writer, output format, set *render.Set) error {
 	switch output {
 	case formatTable:
-		t := newTable(&visibleWriter{out}, "KIND", "NAME", "FROM")
+		t := newFittedTable(&visibleWriter{out}, "KIND", "NAME", "FROM")
 		for _, object := range set.Objects {
 			t.AppendRow([]any{object.Ref.Kind, object.Ref.Name, redact.VisibleName(object.Origin.String())})
 		}

@@ -53,7 +53,7 @@ func (r statusReport) printMessage(out io.Writer) {
 		fmt.Fprintf(out, "  %s\n", redact.Visible(line))
 	}
 	if more := len(lines) - rows; more > 0 {
-		fmt.Fprintf(out, "  and %d more lines (--all)\n", more)
+		fmt.Fprintf(out, "  and %s (--all)\n", english.Plural(more, "more line", ""))
 	}
 }
 
@@ -78,7 +78,7 @@ func (r statusReport) printPools(out io.Writer) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newTable(out, "POOL", "READY", "NODES", "DRIFTED", "DRAINING", "LIMIT USED", "AGE")
+	t := newNarrowedTable(out, 0, []int{6, 5, 3}, "POOL", "READY", "NODES", "DRIFTED", "DRAINING", "LIMIT USED", "AGE")
 	all := summary.Notable(r.Pools)
 	rows := min(r.rows(), len(all))
 	for _, p := range all[:rows] {

@@ -24,14 +24,14 @@ func pools(s *apiServer, n, nodes int) {
 		}
 		s.objects["/apis/karpenter.sh/v1/nodepools/"+name] = map[string]any{
 			"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
-			"metadata": map[string]any{"name": name, "generation": 1, "labels": map[string]any{v1alpha1.OwnerLabel: "fleet.prod"}},
+			"metadata": map[string]any{"name": name, "generation": 1, "creationTimestamp": midday, "labels": map[string]any{v1alpha1.OwnerLabel: "fleet.prod"}},
 			"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status, "observedGeneration": 1}}},
 		}
 		for j := range nodes {
 			claim := fmt.Sprintf("%s-%d", name, j)
 			s.objects["/apis/karpenter.sh/v1/nodeclaims/"+claim] = map[string]any{
 				"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-				"metadata": map[string]any{"name": claim, "labels": map[string]any{"karpenter.sh/nodepool": name}},
+				"metadata": map[string]any{"name": claim, "creationTimestamp": midday, "labels": map[string]any{"karpenter.sh/nodepool": name}},
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func TestStatusOfPools(t *testing.T) {
 	claim := s.objects["/apis/karpenter.sh/v1/nodeclaims/pool-00-1"].(map[string]any)
 	claim["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Drifted", "status": "True"}}}
 	got := plumbline(t, "status", "prod", "--all", "--kubeconfig", kubeconfig).out
-	for _, row := range []string{"pool-00   True        2         1          0   100% of 0 nodes   2d", "pool-01   True        2         0          0   51% of 100Gi memory   <unknown>", "pool-10   True"} {
+	for _, row := range []string{"pool-00   True        2         1          0   100% of 0 nodes   2d", "pool-01   True        2         0          0   51% of 100Gi memory   2d", "pool-10   True"} {
 		if !strings.Contains(strings.Join(strings.Fields(got), " "), strings.Join(strings.Fields(row), " ")) {
 			t.Errorf("no row %q in\n%s", row, got)
 		}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 // onTerminal is what a terminal of so many columns gets to show, as text: escapes are ␛.
@@ -59,13 +61,19 @@ func shows(t *testing.T) map[string]func(tty *os.File) {
 		return func(tty *os.File) {
 			ahead, elsewhere := verdicts()["ahead"], nodeSync("stage", ready("Unknown", "Waiting", "waiting for CRDs: not there yet"))
 			ahead.Name, elsewhere.Namespace = "ahead", "other"
-			s, kubeconfig := serve(t, verdicts()["held"], ahead, elsewhere)
+			held := verdicts()["held"]
+			held.Status.Drift = []v1alpha1.DriftedObject{{Kind: "NodePool", Name: "pool-00", Message: "spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Since: midday}}
+			s, kubeconfig := serve(t, held, ahead, elsewhere)
 			pools(s, 12, 2)
-			if args[0] == "events" {
+			ends(s)
+			switch args[0] {
+			case "events":
 				s.objects["/api/v1/namespaces/fleet/events/a"] = map[string]any{
 					"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": "a", "namespace": "fleet"}, "lastTimestamp": midday,
 					"type": "Warning", "reason": "Held", "message": "removal of NodePool/old-0: 1 more than guard.maxRemovedPools",
 				}
+			case "drift":
+				outdated(s, "pool-00-0", "ip-10-0-143-207.eu-west-1.compute.internal")
 			}
 			plumblineOn(t, tty, append(args, "--kubeconfig", kubeconfig)...)
 		}
@@ -78,6 +86,9 @@ func shows(t *testing.T) map[string]func(tty *os.File) {
 		"status":        command("status", "prod"),
 		"tree":          command("tree", "prod"),
 		"events":        command("events", "prod"),
+		"drift":         command("drift", "prod"),
+		"why":           command("why", "i-2"),
+		"history":       command("history", "--since", "0"),
 		"suspend":       command("suspend", "prod"),
 		"wrong-name":    command("status", "absent"),
 		"no-name":       command("status"),
@@ -118,7 +129,7 @@ func TestOnTerminals(t *testing.T) {
 	for _, columns := range []uint16{80, 40} {
 		for name, use := range shows(t) {
 			t.Run(fmt.Sprint(name, " ", columns), func(t *testing.T) {
-				golden(t, filepath.Join("terminal", fmt.Sprintf("%s-%d.txt", name, columns)), onTerminal(t, columns, use))
+				golden(t, filepath.Join("terminal", fmt.Sprintf("%s-%d.txt", name, columns)), stamped.ReplaceAllString(onTerminal(t, columns, use), "2026-11-24T12:00:00Z"))
 			})
 		}
 	}

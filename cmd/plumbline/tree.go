@@ -182,7 +182,7 @@ func (n *treeNode) print(out io.Writer) {
 	drawn.SetStyle(list.StyleConnectedLight)
 	var rows []*treeNode
 	n.draw(drawn, &rows)
-	t := newTable(out, "NAME", "STATE", "AGE")
+	t := newNarrowedTable(out, 1, []int{2}, "NAME", "STATE", "AGE")
 	for i, line := range strings.Split(drawn.Render(), "\n") {
 		t.AppendRow([]any{string([]rune(line)[len(indent):]), oneLine(rows[i].State), age(rows[i].Created)})
 	}

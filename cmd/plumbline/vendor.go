@@ -207,7 +207,7 @@ func (r *vendorReport) edit() error {
 
 // print shows the digests to people, and what is left to do.
 func (r *vendorReport) print(out io.Writer) error {
-	t := newTable(out, "CHART", "FILE", "DIGEST")
+	t := newFittedTable(out, "CHART", "FILE", "DIGEST")
 	for _, one := range r.Charts {
 		t.AppendRow([]any{one.Chart, filepath.Join(r.Folder, one.File), one.Digest})
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
@@ -180,13 +181,13 @@ func (r *whyReport) print(out io.Writer, paint painter) {
 	case r.State == claimEnded:
 		fmt.Fprintf(out, "NodeClaim/%s ended %s ago: %s\n", name, age(r.Gone), paint(r.cause(), colourOfCause(r.Cause)))
 	case r.State == claimEnding && r.Cause != "":
-		fmt.Fprintf(out, "NodeClaim/%s is ending%s, so far: %s\n", name, lastedFor(&r.Deleted), paint(r.cause(), colourOfCause(r.Cause)))
+		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: %s so far\n", name, age(r.Deleted), paint(r.cause(), colourOfCause(r.Cause)))
 	case r.State == claimEnding:
-		fmt.Fprintf(out, "NodeClaim/%s is ending%s: it is not recorded why\n", name, lastedFor(&r.Deleted))
+		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: it is not recorded why\n", name, age(r.Deleted))
 	case r.Outdated != "":
-		fmt.Fprintf(out, "NodeClaim/%s runs%s, and is %s: %s%s\n", name, lastedFor(&r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated), lastedFor(&r.OutdatedSince))
+		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and has been %s for %s: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), age(r.OutdatedSince), redact.Visible(r.Outdated))
 	default:
-		fmt.Fprintf(out, "NodeClaim/%s runs%s, and is up to date\n", name, lastedFor(&r.Created))
+		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is up to date\n", name, age(r.Created))
 	}
 	if words := r.Cause.Words(); words != "" {
 		fmt.Fprintf(out, "  %s\n", words)
@@ -194,7 +195,7 @@ func (r *whyReport) print(out io.Writer, paint painter) {
 	fmt.Fprintln(out)
 	fmt.Fprintf(visible, "node      %s, instance %s\n", cmp.Or(r.Node, "none"), cmp.Or(r.Instance, "none"))
 	fmt.Fprintf(visible, "pool      %s%s\n", r.Pool, r.of())
-	fmt.Fprintf(visible, "type      %s, %s, %s\n", cmp.Or(r.InstanceType, "none"), cmp.Or(r.CapacityType, "none"), cmp.Or(r.Zone, "no zone"))
+	fmt.Fprintf(visible, "type      %s\n", r.typeOf())
 	if r.Revision != "" {
 		fmt.Fprintf(visible, "commit    %s\n", r.commit())
 	}
@@ -209,7 +210,7 @@ func (r *whyReport) print(out io.Writer, paint painter) {
 // printStages shows when each stage was that was seen.
 func (r *whyReport) printStages(out io.Writer) {
 	fmt.Fprintln(out)
-	t := newTable(out, "STAGE", "AT", "AFTER")
+	t := newNarrowedTable(out, 0, []int{2}, "STAGE", "AT", "AFTER")
 	before := r.Created
 	for _, s := range []struct {
 		name string
@@ -237,6 +238,12 @@ func (r *whyReport) printStages(out io.Writer) {
 
 // cause is the cause with its detail.
 func (r *whyReport) cause() string { return summary.Cause(r.Record) }
+
+// typeOf is what is known of the instance's type: none before it is launched.
+func (r *whyReport) typeOf() string {
+	known := slices.DeleteFunc([]string{r.InstanceType, r.CapacityType, r.Zone}, func(word string) bool { return word == "" })
+	return cmp.Or(strings.Join(known, ", "), "unknown")
+}
 
 func (r *whyReport) of() string {
 	if r.NodeSync == "" {
