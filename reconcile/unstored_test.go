@@ -108,7 +108,7 @@ func TestRemovalsThatCannotBeRecordedDoNotBegin(t *testing.T) {
 	if len(sync.Status.Removals) != 1 || sync.Status.Removals[0].Name != "a" {
 		t.Errorf("recorded: %+v", sync.Status.Removals)
 	}
-	if ready := conditions.Get(sync, meta.ReadyCondition); ready.Reason != v1alpha1.ReasonStatusNotWritten || !strings.Contains(ready.Message, "100 removals are not recorded, and none of them begins") {
+	if ready := conditions.Get(sync, meta.ReadyCondition); ready.Reason != v1alpha1.ReasonStatusNotWritten || !strings.Contains(ready.Message, "removals do not begin, as they cannot be recorded (100 removals)") {
 		t.Errorf("ready: %+v", ready)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +26,7 @@ func (s *Step) saveLess(ctx context.Context, refused error) error {
 	err := s.writeStatus(ctx)
 	if fault.Unstorable(err) {
 		unrecorded := len(whole.Removals) - len(s.Before.Status.Removals)
-		s.Fault = s.notStored(refused, fmt.Sprintf("%d removals are not recorded, and none of them begins: remove fewer entries in one commit", max(unrecorded, 0)))
+		s.Fault = s.notStored(refused, "removals do not begin, as they cannot be recorded ("+english.Plural(max(unrecorded, 0), "removal", "")+"): remove fewer entries in one commit")
 		s.Sync.Status = s.least(whole, s.Before.Status.Removals)
 		// What is not recorded is in doubt still, if it was.
 		s.Sync.Status.LastAppliedRevision, s.Sync.Status.Withheld = s.Before.Status.LastAppliedRevision, s.Before.Status.Withheld

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 
@@ -111,7 +112,7 @@ func (s *Step) doneVerdict() Verdict {
 
 // applying says what is about to be written.
 func (s *Step) applying() Verdict {
-	words := fmt.Sprintf("applying %d changes of %s", s.Applying, render.ShortRevision(s.revision()))
+	words := fmt.Sprintf("applying %s of %s", english.Plural(s.Applying, "change", ""), render.ShortRevision(s.revision()))
 	return Verdict{Class: Working, Reason: meta.ProgressingReason, Message: words, Brief: fault.Brief{What: words}}
 }
 

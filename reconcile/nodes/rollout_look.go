@@ -225,7 +225,7 @@ func (r *Rollouts) closed(staying map[string]int) string {
 		allowed := plan.AllowedDisruptions(pool.Live, nodes[pool.Name], r.Now)
 		switch {
 		case allowed.Unreadable:
-			words = append(words, fmt.Sprintf("NodePool/%s has a disruption budget that cannot be read: Karpenter disrupts no node until it is mended", pool.Name))
+			words = append(words, fmt.Sprintf("NodePool/%s has a disruption budget that cannot be read: Karpenter disrupts no node until it is corrected", pool.Name))
 		case allowed.Now > 0:
 			return ""
 		case allowed.At.IsZero():

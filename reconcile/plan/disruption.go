@@ -208,7 +208,7 @@ func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool)
 	case change.Drift:
 		return "", "", false
 	case m.policy.HistoryUnknown && (!replaces || m.policy.Unasked):
-		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("HEAD may be older than what was applied, as the Git host does not give out the history in between, and %s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
+		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("HEAD may be older than what was applied, as the Git host does not serve the history in between, and %s would end with %s: push a newer commit", english.Plural(change.Nodes, "node", ""), change.Ref), true
 	}
 	return "", "", false
 }

@@ -124,7 +124,7 @@ func (m *maker) effect(change *Change, found *compared) {
 	}
 }
 
-// NodeClaims are those that the Effect of a Change is on, as far as they can be told: with UpTo it
+// NodeClaims are those that the Effect of a Change is on, as far as they are known: with UpTo it
 // is on some of them, or on none.
 func (c *Change) NodeClaims() []types.UID { return slices.Clone(c.touched) }
 

@@ -65,7 +65,7 @@ func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) 
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	case w.policy.HistoryUnknown:
 		return v1alpha1.ReasonHistoryUnknown, fmt.Sprintf(
-			"HEAD may be older than what was applied, as the Git host does not give out the history in between, and lacks %s: put it back into Git, or %s",
+			"HEAD may be older than what was applied, as the Git host does not serve the history in between, and lacks %s: put it back into Git, or %s",
 			c.Ref, w.policy.howToRelease(c.UID)), true
 	}
 	return "", "", false

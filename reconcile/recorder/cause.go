@@ -120,11 +120,11 @@ var rules = []rule{
 	}},
 	// Karpenter ends an instance only after Drained is True, grace period or not.
 	{InstanceGone, "karpenter pkg/controllers/node/termination/controller.go: a node that is not Ready is drained no further where EC2 has no such instance", func(f Facts) (string, bool) {
-		return "EC2 had it no more before it was drained", f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed
+		return "its instance was gone from EC2 before it was drained", f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed
 	}},
 	{Unknown, "what cannot be told", untold},
 	{ByHand, "karpenter pkg/controllers/nodeclaim/lifecycle/controller.go: finalize sets InstanceTerminating before it removes its finalizer", func(f Facts) (string, bool) {
-		return "its finalizer was removed: the instance may run on", !f.Gone.IsZero() && f.Instance != "" && f.InstanceTerminating.IsZero()
+		return "its finalizer was removed: the instance may still run", !f.Gone.IsZero() && f.Instance != "" && f.InstanceTerminating.IsZero()
 	}},
 	{ByHand, "none of the above", func(Facts) (string, bool) { return "", true }},
 }

@@ -66,7 +66,7 @@ func TestJudge(t *testing.T) {
 		"ended in EC2, by its bus":  {drained(says("InstanceTerminating", "TerminatingOnInterruption")), InstanceGone, "InstanceTerminating"},
 		"stopped in EC2":            {drained(says("InstanceStopping", "TerminatingOnInterruption")), InstanceGone, "InstanceStopping"},
 		"Karpenter's own end":       {drained(says("InstanceTerminating")), ByHand, ""},
-		"ended in EC2":              {drained(undrained), InstanceGone, "EC2 had it no more before it was drained"},
+		"ended in EC2":              {drained(undrained), InstanceGone, "its instance was gone from EC2 before it was drained"},
 		"ended in EC2, unwatched":   {drained(undrained, func(f *Facts) { f.Missed = true }), Unknown, "its end was not watched"},
 		"removed":                   {drained(func(f *Facts) { f.Removing = "main@sha1:1" }), Removed, ""},
 		"removed, as it drifts":     {drained(drift, func(f *Facts) { f.Removing = "main@sha1:1" }), Drifted, "NodePoolDrifted"},
@@ -86,7 +86,7 @@ func TestJudge(t *testing.T) {
 		"drift without events":      {drained(drift, func(f *Facts) { f.NoEvents = true }), Drifted, "NodePoolDrifted"},
 		"by hand":                   {drained(), ByHand, ""},
 		"by hand, still ending":     {drained(func(f *Facts) { f.Gone, f.InstanceTerminating = metav1.Time{}, metav1.Time{} }), ByHand, ""},
-		"its finalizer was removed": {drained(undrained, func(f *Facts) { f.InstanceTerminating = metav1.Time{} }), ByHand, "its finalizer was removed: the instance may run on"},
+		"its finalizer was removed": {drained(undrained, func(f *Facts) { f.InstanceTerminating = metav1.Time{} }), ByHand, "its finalizer was removed: the instance may still run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if cause, detail := Judge(c.facts); cause != c.cause || detail != c.detail {

@@ -165,7 +165,7 @@ func (a *app) ask(ctx context.Context) (token, error) {
 		Ends  time.Time `json:"expires_at"`
 	}
 	if err := json.Unmarshal(got.body, &made); err != nil || made.Token == "" {
-		return token{}, &UnavailableError{Host: a.repository.host, Err: fmt.Errorf("it gave out no token for installation %s", a.of.id)}
+		return token{}, &UnavailableError{Host: a.repository.host, Err: fmt.Errorf("it issued no token for installation %s", a.of.id)}
 	}
 	return token{value: made.Token, ends: made.Ends}, nil
 }

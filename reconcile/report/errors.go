@@ -57,7 +57,7 @@ type NotFoundError struct {
 // Error names both: no host says which of them it is.
 func (e *NotFoundError) Error() string {
 	if e.Repository == "" {
-		return fmt.Sprintf("post a commit status on %s: nothing takes it there: check report.url", e.Host)
+		return fmt.Sprintf("post a commit status on %s: nothing accepts it there: check report.url", e.Host)
 	}
 	return fmt.Sprintf("post a commit status on %s: no repository %s with commit %s, or hidden from the token: check report.url and the token's rights", e.Host, e.Repository, e.Commit)
 }

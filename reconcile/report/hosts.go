@@ -48,7 +48,7 @@ func adapters() map[string]adapter {
 
 // Host returns the client for a provider, the kind of the host. repository is the
 // URL of the repository's web page, or the one it is cloned from over http; for the
-// provider generic the URL that takes the statuses. The error is a *RepositoryError or
+// provider generic the URL that accepts the statuses. The error is a *RepositoryError or
 // a *SecretError.
 func (h *Hosts) Host(provider, repository string, secret map[string][]byte) (Poster, error) {
 	kind, known := adapters()[provider]

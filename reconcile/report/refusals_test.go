@@ -133,7 +133,7 @@ func TestWhatOneHostMeans(t *testing.T) {
 		"Azure sends the user to sign in":  {"azure devops", report.Success, 302, "http://spsprodweu1.vssps.example.com/_signin?realm=dev.azure.com", "", as[*report.UnauthorizedError]},
 		"Azure has moved the organization": {"azure devops", report.Success, 302, "http://other.example.com/acme", "", as[*report.MovedError]},
 		"a webhook that is not there": {"generic", report.Success, 404, "", "", func(err error) bool {
-			return as[*report.NotFoundError](err) && strings.Contains(err.Error(), "nothing takes it there")
+			return as[*report.NotFoundError](err) && strings.Contains(err.Error(), "nothing accepts it there")
 		}},
 		"a webhook that has nothing to say":    {"generic", report.Success, 204, "", "", func(err error) bool { return err == nil }},
 		"a webhook that answers with a number": {"generic", report.Success, 400, "", "7", rejected(400)},

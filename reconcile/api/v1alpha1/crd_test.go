@@ -151,7 +151,7 @@ func TestRefused(t *testing.T) {
 		"report's host":    {`{source: ` + git + `, report: [{provider: sourcehut, secretRef: {name: a}}]}`, `spec.report[0].provider: Unsupported value: "sourcehut"`},
 		"report's secret":  {`{source: ` + git + `, report: [{provider: gitea}]}`, "spec.report[0].secretRef: Required value"},
 		"report's url":     {`{source: ` + git + `, report: [{provider: gitea, secretRef: {name: a}, url: "ssh://h/r"}]}`, "spec.report[0].url: Invalid value"},
-		"report to where":  {`{source: ` + git + `, report: [{provider: generic, secretRef: {name: a}}]}`, "provider generic needs the url that takes the statuses"},
+		"report to where":  {`{source: ` + git + `, report: [{provider: generic, secretRef: {name: a}}]}`, "provider generic needs the url that accepts the statuses"},
 		"nine reports":     {`{source: ` + git + `, report: [` + reports + `]}`, "spec.report: Too many"},
 		"a host's secret":  {`{source: ` + git + `, charts: {registries: [{host: h}]}}`, "give secretRef, certSecretRef or both"},
 		"a host's URL":     {`{source: ` + git + `, charts: {registries: [{host: "https://h", secretRef: {name: a}}]}}`, "spec.charts.registries[0].host: Invalid value"},

@@ -252,7 +252,7 @@ const (
 
 // Report is one Git host that gets commit statuses.
 //
-// +kubebuilder:validation:XValidation:rule="self.provider != 'generic' || has(self.url)",message="provider generic needs the url that takes the statuses"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'generic' || has(self.url)",message="provider generic needs the url that accepts the statuses"
 type Report struct {
 	// Provider is the kind of host: bitbucket is Bitbucket Cloud, bitbucketserver is
 	// Bitbucket Data Center, generic is any URL that takes signed JSON.

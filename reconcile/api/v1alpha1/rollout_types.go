@@ -31,8 +31,8 @@ type Rollout struct {
 	Draining int32 `json:"draining,omitempty"`
 	// LastProgress is when the numbers changed last.
 	LastProgress metav1.Time `json:"lastProgress"`
-	// SettlesAt is until when Karpenter may find more nodes outdated, where that takes an
-	// answer of AWS.
+	// SettlesAt is until when Karpenter may find more nodes outdated, where AWS has to
+	// answer first.
 	// +optional
 	SettlesAt *metav1.Time `json:"settlesAt,omitempty"`
 	// Reasons are Karpenter's, for which the nodes are outdated.
