@@ -130,6 +130,9 @@ func TestBadClusters(t *testing.T) {
 	}
 	each(t, func(t *testing.T, cmd *cobra.Command) {
 		args, asks := given(cmd, examples(t)["basic"], "prod")
+		if cmd.Name() == "why" {
+			args, asks = []string{"i-1"}, true
+		}
 		if !asks {
 			return
 		}
@@ -138,7 +141,7 @@ func TestBadClusters(t *testing.T) {
 			filepath.Join(t.TempDir(), "äö ü"): "äö ü",
 		} {
 			got := plumbline(t, line(cmd, append(args, "--kubeconfig", kubeconfig)...)...)
-			if graceful(t, got); got.code != exitFailed || !strings.Contains(got.err, says) && !strings.Contains(got.err, podless) {
+			if graceful(t, got); got.code != exitFailed || !strings.Contains(got.err, says) {
 				t.Errorf("want %q: code %d, prints %q, says %q", says, got.code, got.out, got.err)
 			}
 		}
@@ -183,4 +186,16 @@ func TestClosedOutput(t *testing.T) {
 		code := exitCode(root.ExecuteContext(t.Context()), &errs)
 		graceful(t, said{code: code, err: errs.String()})
 	})
+}
+
+// TestWithoutPlumbline: a command that asks for something else than a NodeSync says so, too.
+func TestWithoutPlumbline(t *testing.T) {
+	s, kubeconfig := serve(t)
+	s.refused["/apis/plumbline.dev"] = http.StatusNotFound
+	for _, args := range [][]string{{"get"}, {"logs"}, {"history"}, {"why", "i-1"}} {
+		got := plumbline(t, append(args, "--kubeconfig", kubeconfig)...)
+		if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "plumbline is not installed in this cluster") {
+			t.Errorf("%v: code %d, prints %q, says %q", args, got.code, got.out, got.err)
+		}
+	}
 }

@@ -88,6 +88,9 @@ that time is listed.`,
 			from = time.Now().Add(-*since)
 		}
 		report, err := historyOf(cmd.Context(), c, of, *pool, from)
+		if err == nil && len(report.began) == 0 {
+			err = c.installed(cmd.Context(), "read which nodes have ended")
+		}
 		if err != nil {
 			return err
 		}

@@ -95,6 +95,9 @@ func (c *cluster) logs(ctx context.Context, options corev1.PodLogOptions, of str
 		lines.streams = append(lines.streams, stream)
 	}
 	if len(lines.streams) == 0 {
+		if err := c.installed(ctx, "read the logs of plumbline"); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("no pod of plumbline is in %s: give the namespace of the daemon with -n", namespace)
 	}
 	return lines, nil

@@ -72,7 +72,7 @@ func exitCode(err error, out io.Writer) int {
 func inWords(err error) string {
 	var mistakes render.Errors
 	if !errors.As(err, &mistakes) || mistakes.Error() != err.Error() {
-		return "plumbline: " + err.Error()
+		return "plumbline: " + strings.TrimSpace(err.Error()) // of a kubelet it ends a line
 	}
 	if len(mistakes) == 1 {
 		return "plumbline: " + mistakes[0].Error()

@@ -68,6 +68,15 @@ func (c *cluster) has(ctx context.Context, namespace string) (bool, error) {
 	return len(list.Items) > 0, err
 }
 
+// installed is an error where NodeSyncs are not served: a command that asks for something else would find
+// nothing, and not say why.
+func (c *cluster) installed(ctx context.Context, doing string) error {
+	if _, err := c.has(ctx, c.in(ctx)); err != nil && !apierrors.IsForbidden(err) {
+		return explain(err, doing)
+	}
+	return nil
+}
+
 // daemons are the namespaces with a Deployment of plumbline; none where they may not be listed.
 func (c *cluster) daemons(ctx context.Context) (namespaces []string) {
 	list := &metav1.PartialObjectMetadataList{}

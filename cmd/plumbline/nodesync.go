@@ -19,7 +19,7 @@ func explain(err error, doing string) error {
 	case errors.As(err, &silent):
 		return fmt.Errorf("%s: %w (%w): check --kubeconfig, --context and the way to %s", doing, errUnreachable, silent.Err, hostOf(silent.URL))
 	case apimeta.IsNoMatchError(err):
-		return fmt.Errorf("%s: plumbline is not installed in this cluster (its CRD is missing): kubectl apply -k manifests", doing)
+		return fmt.Errorf("%s: plumbline is not installed in this cluster (its CRD is missing): helm install plumbline manifests/chart, or kubectl apply -k manifests", doing)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%s: it does not exist; `plumbline get -A` lists all", doing)
 	case apierrors.IsForbidden(err):

@@ -61,7 +61,9 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	}
 	if t := r.table(out, plain, code); t.Length() > 0 {
 		t.RenderMarkdown()
-		fmt.Fprintln(out)
+		if len(r.Pace)+len(r.Warnings) > 0 {
+			fmt.Fprintln(out)
+		}
 	}
 	for _, pace := range r.Pace {
 		fmt.Fprintf(out, "- %s\n", code(pace.words))
@@ -259,7 +261,13 @@ func (r planReport) printRefusals(out io.Writer) {
 	case r.Waits:
 		fmt.Fprintln(out, "waits: "+redact.Visible(strings.TrimPrefix(r.Stopped, "waiting for ")))
 	case r.Stopped != "":
-		fmt.Fprintln(out, "refused as a whole: "+refused(r.Stopped))
+		lines := mistakes(refused(r.Stopped))
+		if len(lines) == 1 {
+			fmt.Fprintln(out, "refused as a whole: "+lines[0])
+			break
+		}
+		fmt.Fprintln(out, strings.Join(lines, "\n"))
+		fmt.Fprintln(out, "refused as a whole: "+english.Plural(len(lines), "error", ""))
 	}
 	if r.ChartsRefused != "" {
 		fmt.Fprintln(out, "the charts are not changed: "+refused(r.ChartsRefused))

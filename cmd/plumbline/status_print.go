@@ -47,7 +47,7 @@ func (r statusReport) printMessage(out io.Writer) {
 	if r.Message == "" {
 		return
 	}
-	lines := strings.Split(strings.TrimSpace(r.Message), "\n")
+	lines := mistakes(r.Message)
 	rows := min(r.rows(), len(lines))
 	for _, line := range lines[:rows] {
 		fmt.Fprintf(out, "  %s\n", redact.Visible(line))

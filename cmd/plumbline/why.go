@@ -104,6 +104,9 @@ func whyOf(ctx context.Context, c *cluster, name string) (*whyReport, error) {
 	case claim != nil:
 		return &whyReport{Record: recorder.RecordOf(claim), State: claimEnding}, nil
 	}
+	if err := c.installed(ctx, "read why "+name+" has ended"); err != nil {
+		return nil, err
+	}
 	return nil, unrecorded(ctx, c, name, logs)
 }
 

@@ -138,7 +138,7 @@ func (p *prometheus) alerts(t *testing.T) {
 		}
 	}
 	slices.Sort(during)
-	if diff := cmp.Diff([]string{"PlumblineNotReady", "PlumblineRemovalHeld", "PlumblineRemovalSlow", "PlumblineSuspended"}, during); diff != "" {
+	if diff := cmp.Diff([]string{"PlumblineNotReady", "PlumblineRemovalHeld", "PlumblineRemovalSlow", "PlumblineStalled", "PlumblineSuspended"}, during); diff != "" {
 		t.Errorf("conditions that were true in between (-want +got):\n%s", diff)
 	}
 	if len(after) > 0 {

@@ -88,7 +88,7 @@ func (s *Step) gitGate(r v1alpha1.Removal) teardown.Gate {
 	if !wake.IsZero() {
 		s.WakeBy(wake)
 	}
-	message := "waiting for Git to be read once more, as removal.grace is over"
+	message := "waiting for one more fetch of Git, as removal.grace is over"
 	if why != "" {
 		message += ": " + why
 	}

@@ -63,13 +63,13 @@ func TestNothingBeginsBeforeGitIsReadAgain(t *testing.T) {
 		"within the grace": {grace: time.Hour, readAt: recorded.Add(-time.Second), want: teardown.Gate{Open: true}},
 		"not read since": {
 			grace: 30 * time.Second, readAt: over.Add(-time.Second), wakes: true,
-			want: teardown.Gate{Message: "waiting for Git to be read once more, as removal.grace is over"},
+			want: teardown.Gate{Message: "waiting for one more fetch of Git, as removal.grace is over"},
 		},
 		"it could not be read": {
 			grace: 30 * time.Second, readAt: over.Add(-time.Second), why: "no route to host",
-			want: teardown.Gate{Message: "waiting for Git to be read once more, as removal.grace is over: no route to host"},
+			want: teardown.Gate{Message: "waiting for one more fetch of Git, as removal.grace is over: no route to host"},
 		},
-		"read since": {grace: 30 * time.Second, readAt: over, want: teardown.Gate{Open: true, Message: "waiting for Git to be read once more, as removal.grace is over"}},
+		"read since": {grace: 30 * time.Second, readAt: over, want: teardown.Gate{Open: true, Message: "waiting for one more fetch of Git, as removal.grace is over"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := living(t).step(general)

@@ -84,7 +84,7 @@ func gone(o Observation) step {
 }
 
 func terminating(references string) step {
-	s := step{phase: v1alpha1.RemovalFinalizing, reason: ReasonTerminating, message: "it is deleted and its finalizers have to end", remaining: 0}
+	s := step{phase: v1alpha1.RemovalFinalizing, reason: ReasonTerminating, message: "deleted, waiting for its finalizers", remaining: 0}
 	if references != "" {
 		s.message = "it is deleted and named by " + references
 	}

@@ -206,6 +206,6 @@ func drained(claim *karpv1.NodeClaim) time.Time {
 func (d *drive) grace(r v1alpha1.Removal) Gate {
 	return Gate{
 		Open:    !d.Now.Before(r.RecordedAt.Add(d.Pace.Grace)),
-		Message: fmt.Sprintf("nothing of it begins within removal.grace (%s): put it back into Git and it stays as it was", d.Pace.Grace),
+		Message: fmt.Sprintf("starts after removal.grace (%s), unless it is put back into Git", d.Pace.Grace),
 	}
 }

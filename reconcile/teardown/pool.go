@@ -62,7 +62,7 @@ func growing(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	s := step{
 		phase: upTo(r.Phase, v1alpha1.RemovalVerifyingCloud), reason: ReasonStoppingGrowth,
-		message: "it is kept from making nodes", remaining: unknown, actions: []Action{StopGrowth{}},
+		message: "its growth is stopped", remaining: unknown, actions: []Action{StopGrowth{}},
 	}
 	if rank(s.phase) <= rank(v1alpha1.RemovalDraining) {
 		s.remaining = len(o.NodeClaims)
@@ -188,7 +188,7 @@ func scaling(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	}
 	return step{
 		phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonStoppingGrowth,
-		message: "it is kept from making nodes", remaining: 0, actions: []Action{ScaleTo{}},
+		message: "its growth is stopped", remaining: 0, actions: []Action{ScaleTo{}},
 	}, false
 }
 

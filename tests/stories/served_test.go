@@ -42,10 +42,11 @@ func (s *story) metricsCommand(ts *testscript.TestScript, args []string) error {
 	return errors.New("usage: metrics [watch | shown], watched before they are shown")
 }
 
-// scrape keeps what the daemon serves each second, as Prometheus does.
+// scrape keeps what the daemon serves each second, as Prometheus does, once it serves.
 func (s *story) scrape(ctx context.Context, address, folder string) {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
+	served := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,10 +56,11 @@ func (s *story) scrape(ctx context.Context, address, folder string) {
 			if err == nil {
 				err = os.WriteFile(filepath.Join(folder, strconv.FormatInt(now.UnixMilli(), 10)+".txt"), []byte(text), 0o600)
 			}
-			if err != nil && ctx.Err() == nil {
+			if err != nil && served && ctx.Err() == nil {
 				s.t.Errorf("scrape the daemon: %v", err)
 				return
 			}
+			served = served || err == nil
 		}
 	}
 }
