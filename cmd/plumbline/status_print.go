@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/summary"

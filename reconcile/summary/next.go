@@ -20,15 +20,15 @@ func Next(sync *v1alpha1.NodeSync) string {
 	case Unknown:
 		return WhyUnknown(sync) + ": see whether the daemon runs, and what it logs: kubectl get pods -n " + sync.Namespace
 	case InSync:
-		return fmt.Sprintf("looks at Git every %s and at a webhook's push; edits by hand are %s", interval(sync), atDrift(sync))
+		return fmt.Sprintf("fetches every %s, and when a webhook reports a push; edits by hand are %s", interval(sync), atDrift(sync))
 	case Held:
-		return "nothing leaves until you revert the commit, raise the limit in spec.guard, or release it as the message says"
+		return "what is held waits until you revert the commit, raise the limit in spec.guard, or release it as the message says"
 	case Stalled:
 		return "continues by itself once what it names is out of the way; nothing is forced"
 	case Drifted:
-		return "nothing is written while spec.drift is Report: put the objects right, or set spec.drift to Correct"
+		return "nothing is written while spec.drift is Report: revert the edits, or set spec.drift to Correct"
 	case Failed:
-		return fmt.Sprintf("push a commit, or change the NodeSync or the cluster, that puts it right; looked at again every %s", interval(sync))
+		return fmt.Sprintf("push a commit, or change the NodeSync or the cluster, that corrects it; looked at again every %s", interval(sync))
 	case Retrying:
 		return fmt.Sprintf("tries again every %s", retryInterval(sync))
 	case Removing:
@@ -41,9 +41,9 @@ func Next(sync *v1alpha1.NodeSync) string {
 // nextOfDeletion says what a deletion does before the NodeSync goes.
 func nextOfDeletion(sync *v1alpha1.NodeSync) string {
 	if sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
-		return "takes every pool away, verified in EC2, and then goes (onDelete: Drain)"
+		return "removes every pool, verified in EC2, and then the NodeSync (onDelete: Drain)"
 	}
-	return "takes our label off the objects, leaves the nodes, and then goes (onDelete: Orphan)"
+	return "takes plumbline's label off the objects, leaves the nodes, and removes the NodeSync (onDelete: Orphan)"
 }
 
 // nextOfRemoval says what ends the phase of the first removal that is open.
