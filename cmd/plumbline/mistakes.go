@@ -1,6 +1,14 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/plumbline-dev/plumbline/redact"
+)
 
 // mistakes are the lines of what is wrong with a commit, each once: the first line of the message, which
 // is for places with room for one, says the first of them again, and how many more there are.
@@ -18,4 +26,26 @@ func repeats(first, next string) bool {
 		first = first[:at]
 	}
 	return strings.HasPrefix(next, strings.TrimSuffix(first, "…"))
+}
+
+// printRefusals says what the daemon does not do, and why.
+func (r planReport) printRefusals(out io.Writer) {
+	refused := func(why string) string {
+		return redact.Visible(strings.TrimPrefix(strings.TrimPrefix(why, "refused: "), "refused, "))
+	}
+	switch {
+	case r.Waits:
+		fmt.Fprintln(out, "waits: "+redact.Visible(strings.TrimPrefix(r.Stopped, "waiting for ")))
+	case r.Stopped != "":
+		lines := mistakes(refused(r.Stopped))
+		if len(lines) == 1 {
+			fmt.Fprintln(out, "refused as a whole: "+lines[0])
+			break
+		}
+		fmt.Fprintln(out, strings.Join(lines, "\n"))
+		fmt.Fprintln(out, "refused as a whole: "+english.Plural(len(lines), "error", ""))
+	}
+	if r.ChartsRefused != "" {
+		fmt.Fprintln(out, "the charts are not changed: "+refused(r.ChartsRefused))
+	}
 }

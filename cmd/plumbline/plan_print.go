@@ -252,28 +252,6 @@ func colourOf(action plan.Action) text.Color {
 	return text.Reset
 }
 
-// printRefusals says what the daemon does not do, and why.
-func (r planReport) printRefusals(out io.Writer) {
-	refused := func(why string) string {
-		return redact.Visible(strings.TrimPrefix(strings.TrimPrefix(why, "refused: "), "refused, "))
-	}
-	switch {
-	case r.Waits:
-		fmt.Fprintln(out, "waits: "+redact.Visible(strings.TrimPrefix(r.Stopped, "waiting for ")))
-	case r.Stopped != "":
-		lines := mistakes(refused(r.Stopped))
-		if len(lines) == 1 {
-			fmt.Fprintln(out, "refused as a whole: "+lines[0])
-			break
-		}
-		fmt.Fprintln(out, strings.Join(lines, "\n"))
-		fmt.Fprintln(out, "refused as a whole: "+english.Plural(len(lines), "error", ""))
-	}
-	if r.ChartsRefused != "" {
-		fmt.Fprintln(out, "the charts are not changed: "+refused(r.ChartsRefused))
-	}
-}
-
 // nodes says on how many nodes the effect is.
 func (c changeReport) nodes() any {
 	if c.UpTo {
