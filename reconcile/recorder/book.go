@@ -56,6 +56,7 @@ func byName(a, b types.NamespacedName) int { return strings.Compare(a.String(), 
 func (r *Recorder) load(ctx context.Context) error {
 	books := map[types.NamespacedName]*book{}
 	err := each(ctx, r.Uncached, r.Namespace, func(of owner, object *corev1.ConfigMap) {
+		r.keepAll(of, object)
 		b := books[of.NamespacedName]
 		if b == nil || b.of != of {
 			b = &book{of: of, open: map[claimKey]numbered{}}

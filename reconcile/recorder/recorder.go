@@ -20,6 +20,8 @@ type Recorder struct {
 
 	ring  ring
 	woken chan struct{}
+	// kept is what Kept shows.
+	kept shelf
 
 	// What the watch tells, and the loop reads.
 	mu   sync.Mutex

@@ -98,6 +98,7 @@ func (r *Recorder) write(ctx context.Context, of owner, c change) error {
 	if err != nil {
 		return fmt.Errorf("write %s to ConfigMap %s: %w", holds, name, err)
 	}
+	r.kept.put(of, object)
 	return nil
 }
 
@@ -185,34 +186,50 @@ type Log struct {
 
 // Read reads what is recorded in a namespace, by the NodeSyncs' names.
 func Read(ctx context.Context, reader client.Reader, namespace string) (map[string]*Log, error) {
-	logs := map[string]*Log{}
-	numbers := map[string]map[int]Record{}
-	err := each(ctx, reader, namespace, func(of owner, object *corev1.ConfigMap) {
-		l := logs[of.Name]
-		if l == nil {
-			l = &Log{NodeSync: of.Name, Records: []Record{}}
-			logs[of.Name], numbers[of.Name] = l, map[int]Record{}
-		}
-		for _, line := range parseSegment(object.Data[recordsKey]) {
-			if seq, record, err := parse(line); err == nil {
-				numbers[of.Name][seq] = record
-			}
-		}
-		l.Gaps = append(l.Gaps, gapsOf(object)...)
-		if made := object.CreationTimestamp; l.Since.IsZero() || made.Before(&l.Since) {
-			l.Since = made
-		}
-		if until := untilOf(object); until.After(l.Until.Time) {
-			l.Until = metav1.NewTime(until)
-		}
-	})
-	if err != nil {
+	b := newBinder()
+	if err := each(ctx, reader, namespace, func(of owner, object *corev1.ConfigMap) { b.add(of.Name, object) }); err != nil {
 		return nil, err
 	}
-	for name, l := range logs {
-		l.Records = newestFirst(numbers[name])
+	return b.bound(), nil
+}
+
+// binder makes Logs of ConfigMaps.
+type binder struct {
+	logs    map[string]*Log
+	numbers map[string]map[int]Record
+}
+
+func newBinder() *binder {
+	return &binder{logs: map[string]*Log{}, numbers: map[string]map[int]Record{}}
+}
+
+// add adds a ConfigMap of a NodeSync.
+func (b *binder) add(nodeSync string, object *corev1.ConfigMap) {
+	l := b.logs[nodeSync]
+	if l == nil {
+		l = &Log{NodeSync: nodeSync, Records: []Record{}}
+		b.logs[nodeSync], b.numbers[nodeSync] = l, map[int]Record{}
 	}
-	return logs, nil
+	for _, line := range parseSegment(object.Data[recordsKey]) {
+		if seq, record, err := parse(line); err == nil {
+			b.numbers[nodeSync][seq] = record
+		}
+	}
+	l.Gaps = append(l.Gaps, gapsOf(object)...)
+	if made := object.CreationTimestamp; l.Since.IsZero() || made.Before(&l.Since) {
+		l.Since = made
+	}
+	if until := untilOf(object); until.After(l.Until.Time) {
+		l.Until = metav1.NewTime(until)
+	}
+}
+
+// bound are the Logs by the NodeSyncs' names.
+func (b *binder) bound() map[string]*Log {
+	for name, l := range b.logs {
+		l.Records = newestFirst(b.numbers[name])
+	}
+	return b.logs
 }
 
 // newestFirst sorts Records, those of one second by their numbers.

@@ -29,8 +29,6 @@ type Pool struct {
 	// LimitUsed is how much is used of the limit that is used most; empty without one.
 	LimitUsed string      `json:"limitUsed,omitempty"`
 	Created   metav1.Time `json:"created"`
-	// Message says why it is not Ready.
-	Message string `json:"message,omitempty"`
 }
 
 // UpToDate is how many nodes run, and are neither outdated nor going.
@@ -40,9 +38,8 @@ func (p Pool) UpToDate() int { return p.Nodes - p.Launching - p.Drifted - p.Drai
 func Pools(owned []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim) []Pool {
 	pools := make([]Pool, 0, len(owned))
 	for _, pool := range owned {
-		ready := observe.Ready(plan.NewObject(pool))
 		p := Pool{
-			Name: pool.GetName(), Created: pool.GetCreationTimestamp(), Ready: ready.Ready, Message: ready.Message,
+			Name: pool.GetName(), Created: pool.GetCreationTimestamp(), Ready: observe.Ready(plan.NewObject(pool)).Ready,
 			LimitUsed: LimitUsed(pool), Nodes: len(claims[pool.GetName()]),
 		}
 		for _, claim := range claims[pool.GetName()] {

@@ -77,7 +77,7 @@ type Line struct {
 
 // Lines are the facts beside state and message, in the order in which they are shown.
 func (s Status) Lines() []Line {
-	lines := []Line{{About: "commit", Text: s.commit()}}
+	lines := []Line{{About: "commit", Text: s.Commit()}}
 	if s.Source != "" {
 		lines = append(lines, Line{About: "source", Text: "verified: " + OneLine(s.Source)})
 	}
@@ -107,8 +107,8 @@ func (s Status) Lines() []Line {
 	return lines
 }
 
-// commit says which commit counts, in short.
-func (s Status) commit() string {
+// Commit says which commit counts, in short.
+func (s Status) Commit() string {
 	text := OrNone(render.ShortRevision(s.Applied))
 	switch {
 	case s.Attempted == "" || s.Attempted == s.Applied:
