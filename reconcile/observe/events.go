@@ -2,7 +2,9 @@ package observe
 
 import (
 	"reflect"
+	"slices"
 
+	"github.com/awslabs/operatorpkg/status"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,8 +69,22 @@ func NodeClaimChanged() predicate.Predicate {
 		}
 		return (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			before.Status.ProviderID != after.Status.ProviderID ||
-			!reflect.DeepEqual(before.Status.Conditions, after.Status.Conditions)
+			!reflect.DeepEqual(waking(before.Status.Conditions), waking(after.Status.Conditions))
 	}}
+}
+
+// waking are the conditions of a NodeClaim that a pass goes by. Whether it is initialized is only
+// shown.
+func waking(conditions []status.Condition) []status.Condition {
+	shown := func(c status.Condition) bool { return c.Type == karpv1.ConditionTypeInitialized }
+	if !slices.ContainsFunc(conditions, shown) {
+		return conditions
+	}
+	kept := slices.DeleteFunc(slices.Clone(conditions), shown)
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
 }
 
 // CRDChanged lets the events of a CRD through that change it, or whether it is

@@ -100,6 +100,12 @@ func TestNodeClaimChanged(t *testing.T) {
 		"instance":   {func(n *karpv1.NodeClaim) { n.Status.ProviderID = "aws:///eu-west-1a/i-2" }, true},
 		"deletion":   {func(n *karpv1.NodeClaim) { n.DeletionTimestamp = &metav1.Time{} }, true},
 		"condition":  {func(n *karpv1.NodeClaim) { n.Status.Conditions = []awsstatus.Condition{{Type: "Drained"}} }, true},
+		"initialized": {func(n *karpv1.NodeClaim) {
+			n.Status.Conditions = []awsstatus.Condition{{Type: "Initialized", Status: metav1.ConditionUnknown}}
+		}, false},
+		"initialized, and another": {func(n *karpv1.NodeClaim) {
+			n.Status.Conditions = []awsstatus.Condition{{Type: "Initialized", Status: metav1.ConditionUnknown}, {Type: "Drained"}}
+		}, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

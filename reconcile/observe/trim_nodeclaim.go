@@ -81,7 +81,7 @@ func labelsOf(claim *karpv1.NodeClaim) plan.Labels {
 }
 
 // telling are the conditions that say how far a NodeClaim's end has come, why it
-// was not launched, and that it has drifted.
+// was not launched, that it has drifted, and, without why, that it is not initialized.
 func telling(conditions []status.Condition) []status.Condition {
 	var kept []status.Condition
 	for _, c := range conditions {
@@ -90,6 +90,8 @@ func telling(conditions []status.Condition) []status.Condition {
 		drifted = drifted || c.Type == karpv1.ConditionTypeDisruptionReason && c.Status == metav1.ConditionTrue
 		if leaving || drifted || c.Type == karpv1.ConditionTypeLaunched && c.Status != metav1.ConditionTrue {
 			kept = append(kept, c)
+		} else if c.Type == karpv1.ConditionTypeInitialized && c.Status != metav1.ConditionTrue {
+			kept = append(kept, status.Condition{Type: shared(c.Type), Status: metav1.ConditionUnknown})
 		}
 	}
 	return kept

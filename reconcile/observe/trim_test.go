@@ -98,6 +98,21 @@ func TestTrimNodeClaim(t *testing.T) {
 	}
 }
 
+// TestTrimmedNodeClaimsAreInitializedOrNot: that one is not is kept, and not why, which changes often.
+func TestTrimmedNodeClaimsAreInitializedOrNot(t *testing.T) {
+	for is, want := range map[metav1.ConditionStatus][]awsstatus.Condition{
+		metav1.ConditionUnknown: {{Type: "Initialized", Status: metav1.ConditionUnknown}},
+		metav1.ConditionFalse:   {{Type: "Initialized", Status: metav1.ConditionUnknown}},
+		metav1.ConditionTrue:    nil,
+	} {
+		full := &karpv1.NodeClaim{}
+		full.Status.Conditions = []awsstatus.Condition{{Type: "Initialized", Status: is, Reason: "NodeNotReady", Message: "status: False", LastTransitionTime: metav1.Now()}}
+		if diff := cmp.Diff(want, kept(t, full).Status.Conditions); diff != "" {
+			t.Errorf("%s:\n%s", is, diff)
+		}
+	}
+}
+
 func TestTrimCRD(t *testing.T) {
 	full := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "nodepools.karpenter.sh", UID: "1", Generation: 4, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm"}}},
