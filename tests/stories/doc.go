@@ -89,6 +89,14 @@
 //	webhook TOKEN
 //		Has the Git host tell of pushes to the story's repository, signed with the
 //		token, at $WEBHOOK: a free address for the daemon's --webhook-addr.
+//	browse address
+//		Sets $PAGE, a free address for the daemon's --page-addr.
+//	browse PATH ~ REGEXP
+//		Waits until the text of the daemon's page matches.
+//	browse same NODESYNC
+//		Waits until the page says what plumbline status says.
+//	browse pictures PATH
+//		Has Chromium draw it in light, dark and narrow, where it is installed, into $PLUMBLINE_PICTURES.
 //	parrot
 //		Starts a host at $PARROT that answers every request with an error that repeats the
 //		request's credentials, in every encoding. Sets $METRICS and $PROFILES, free addresses
