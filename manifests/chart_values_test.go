@@ -34,6 +34,7 @@ nodeSelector: {pool: system}
 tolerations: [{key: system, operator: Exists}]
 affinity: {podAntiAffinity: null}
 podAnnotations: {example.com/scrape: "true"}
+page: {enabled: true, url: "https://nodes.example.com"}
 extraArgs: [--log-level=debug]
 `)
 	deployment := typed[appsv1.Deployment](t, objects, "Deployment plumbline-system/plumbline")
@@ -55,7 +56,7 @@ extraArgs: [--log-level=debug]
 		"tolerations": []corev1.Toleration{{Key: "system", Operator: "Exists"}},
 		"nodes":       true, "spread": false,
 		"annotations": map[string]string{"example.com/scrape": "true"},
-		"args":        []string{"run", "--leader-elect", "--cache-dir=/cache", "--webhook-addr=:9292", "--log-level=debug"},
+		"args":        []string{"run", "--leader-elect", "--cache-dir=/cache", "--webhook-addr=:9292", "--page-addr=localhost:8090", "--page-url=https://nodes.example.com", "--log-level=debug"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

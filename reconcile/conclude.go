@@ -60,6 +60,6 @@ func (p *pass) conclusion() *conclude.Step {
 func (r *Reconciler) voice() conclude.Tools {
 	return conclude.Tools{
 		Client: r.Client, Events: r.Events, Metrics: r.Metrics, Meter: r.Meter, Reports: r.Reports,
-		Now: r.Settings.Now, Namespace: r.Settings.Namespace,
+		Now: r.Settings.Now, Namespace: r.Settings.Namespace, PageURL: r.Settings.PageURL,
 	}
 }

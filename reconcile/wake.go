@@ -27,6 +27,9 @@ func (r *Reconciler) wakes() watch.Wakes {
 	return watch.Wakes{Cached: r.Client, Namespace: r.Settings.Namespace, Launches: r.Launches, Ends: r.Ends, Interests: &r.registry}
 }
 
+// Serves says whether NodePools and NodeClaims are watched: they can be read from the cache then.
+func (r *Reconciler) Serves() bool { return r.watches.Serves() }
+
 // Wake has the sources of NodeSyncs fetched now, not at their next interval. It
 // returns before they are.
 func (r *Reconciler) Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error {

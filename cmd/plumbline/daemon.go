@@ -63,7 +63,8 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 		return err
 	}
 	points.Watch(config)
-	lease, leading, err := election(config, o)
+	seen := &leaseSeen{}
+	lease, leading, err := election(config, seen, o)
 	if err != nil {
 		return err
 	}
@@ -89,13 +90,14 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}); err != nil {
 		return fmt.Errorf("make the client of a replica that does not lead: %w", err)
 	}
-	if err := addBeside(mgr, reconciler, reports); err != nil {
+	ended, err := addBeside(mgr, reconciler, reports)
+	if err != nil {
 		return err
 	}
 	if err := reconciler.SetupWithManager(mgr, o.concurrent); err != nil {
 		return err
 	}
-	if err := addWebhook(ctx, mgr, reconciler, o); err != nil {
+	if err := errors.Join(addWebhook(ctx, mgr, reconciler, o), addPage(ctx, mgr, reconciler, ended, seen, o)); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -107,12 +109,11 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 
 // election is the lease that the manager elects a leader with, and the question
 // whether it is ours.
-func election(config *rest.Config, o *runOptions) (lease resourcelock.Interface, leading func(context.Context) error, err error) {
+func election(config *rest.Config, seen *leaseSeen, o *runOptions) (lease resourcelock.Interface, leading func(context.Context) error, err error) {
 	identity, err := newIdentity()
 	if err != nil {
 		return nil, nil, err
 	}
-	seen := &leaseSeen{}
 	if lease, err = newLease(config, o.namespace, identity, seen); err != nil {
 		return nil, nil, err
 	}
@@ -242,6 +243,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			CloudInterval:        o.cloudInterval,
 			CertificateAuthority: authority,
 			Grants:               o.grants(),
+			PageURL:              o.pageURL,
 			Now:                  time.Now,
 			StillLeader:          leading,
 		},

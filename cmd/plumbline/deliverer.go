@@ -14,8 +14,8 @@ import (
 )
 
 // addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes, and
-// releases memory.
-func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) error {
+// releases memory. It returns what records.
+func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) (*recorder.Recorder, error) {
 	ended := recorder.New(recorder.Options{
 		Cached: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Writer: mgr.GetClient(),
 		Namespace: reconciler.Settings.Namespace, Now: reconciler.Settings.Now,
@@ -25,10 +25,10 @@ func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queu
 		"posts commit statuses": newDeliverer(mgr, reconciler, reports), "records ended nodes": ended, "releases memory": &releaser{},
 	} {
 		if err := mgr.Add(runs); err != nil {
-			return fmt.Errorf("add what %s: %w", what, err)
+			return nil, fmt.Errorf("add what %s: %w", what, err)
 		}
 	}
-	return nil
+	return ended, nil
 }
 
 // newDeliverer posts what the reconciler has said.

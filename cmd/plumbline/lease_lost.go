@@ -32,6 +32,8 @@ type leaseSeen struct {
 	mu sync.Mutex
 	// ours is the record as it was seen last, where it was ours then.
 	ours *resourcelock.LeaderElectionRecord
+	// holder is whose it was when it was seen last.
+	holder string
 	// gone says that the lease went while it was ours.
 	gone bool
 }
@@ -115,10 +117,17 @@ func (s *leaseSeen) note(record resourcelock.LeaderElectionRecord, identity stri
 	if s.gone {
 		return
 	}
-	s.ours = nil
+	s.ours, s.holder = nil, record.HolderIdentity
 	if record.HolderIdentity == identity {
 		s.ours = &record
 	}
+}
+
+// leader is who held it when it was seen last; empty where nobody did.
+func (s *leaseSeen) leader() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holder
 }
 
 // held says that nobody else can have held the lease before it went: it had not run out.

@@ -56,3 +56,14 @@ func TestALeaseThatGoesWithItsNamespace(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoLeads: the page of another replica names it.
+func TestWhoLeads(t *testing.T) {
+	seen := &leaseSeen{}
+	for _, holder := range []string{"", "us", "them"} {
+		seen.note(resourcelock.LeaderElectionRecord{HolderIdentity: holder}, "us")
+		if got := seen.leader(); got != holder {
+			t.Errorf("%q leads, want %q", got, holder)
+		}
+	}
+}

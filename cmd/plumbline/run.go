@@ -33,6 +33,8 @@ type runOptions struct {
 	webhookAddr    string
 	webhookSecret  string
 	webhookProxies []net.IPNet
+	pageAddr       string
+	pageURL        string
 	concurrent     int
 	leaderElect    bool
 	anyHost        bool
@@ -75,6 +77,8 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.webhookAddr, "webhook-addr", "0", "address of "+webhook.Path+", where Git hosts announce pushes; 0 for none")
 	flags.StringVar(&o.webhookSecret, "webhook-secret", "plumbline-webhook", "Secret of the namespace whose key token webhooks are checked with; it can be made and changed while the daemon runs")
 	flags.IPNetSliceVar(&o.webhookProxies, "webhook-trusted-proxies", nil, "networks, as CIDRs, of the proxies before the webhook whose X-Forwarded-For is believed when requests are counted by address")
+	flags.StringVar(&o.pageAddr, "page-addr", "0", "loopback address of a page that shows the NodeSyncs, such as localhost:8090; 0 for none")
+	flags.StringVar(&o.pageURL, "page-url", "", "URL at which users find that page, through a proxy or a port that is forwarded; commit statuses link to it")
 	flags.IntVar(&o.concurrent, "concurrent", 4, "number of NodeSyncs reconciled at a time")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that several replicas can run")
 	flags.BoolVar(&o.anyHost, "secrets-for-any-host", false, "send what is in a Secret without the annotation "+v1alpha1.HostsAnnotation+" to whatever host a NodeSync names")

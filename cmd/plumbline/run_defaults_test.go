@@ -17,6 +17,9 @@ func TestWhatIsServedByDefault(t *testing.T) {
 	if o.profilingAddr != "0" {
 		t.Errorf("profiles are served at %q", o.profilingAddr)
 	}
+	if o.pageAddr != "0" {
+		t.Errorf("the page is served at %q", o.pageAddr)
+	}
 	if !o.metricsAuth {
 		t.Error("metrics are served to everyone")
 	}

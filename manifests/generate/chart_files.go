@@ -73,6 +73,12 @@ var deploymentEdits = []edit{
 	replaced(1, "            - --webhook-addr=:9292\n", `            {{- if .Values.webhook.enabled }}
             - --webhook-addr=:9292
             {{- end }}
+            {{- if .Values.page.enabled }}
+            - --page-addr=localhost:8090
+            {{- end }}
+            {{- with .Values.page.url }}
+            - --page-url={{ . }}
+            {{- end }}
             {{- with .Values.extraArgs }}
             {{- toYaml . | nindent 12 }}
             {{- end }}

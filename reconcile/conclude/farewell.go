@@ -46,7 +46,7 @@ func (s *Step) farewell(ctx context.Context) {
 func (s *Step) pageOf(h queue.Host, commit string) string {
 	for _, to := range s.Sync.Spec.Report {
 		if to.Provider == h.Provider && report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Git.URL)) == h.URL {
-			return cmp.Or(to.TargetURL, report.Page(h.Provider, h.URL, commit, s.Sync.Spec.Path))
+			return s.linkOf(to, h.URL, commit)
 		}
 	}
 	return ""

@@ -165,6 +165,8 @@ type Tools struct {
 	Now func() time.Time
 	// Namespace is the daemon's.
 	Namespace string
+	// PageURL is where users find the page of the daemon; empty where there is none.
+	PageURL string
 }
 
 // Step concludes one pass.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -148,10 +149,20 @@ func (s *Step) hosts() []queue.Target {
 		repository := report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Git.URL))
 		hosts = append(hosts, queue.Target{
 			Host: queue.Host{Provider: to.Provider, URL: repository, Secret: to.SecretRef.Name},
-			Page: cmp.Or(to.TargetURL, report.Page(to.Provider, repository, s.Commit, s.Sync.Spec.Path)),
+			Page: s.linkOf(to, repository, s.Commit),
 		})
 	}
 	return hosts
+}
+
+// linkOf is where a status on a commit links to: what the NodeSync says, the daemon's page, the folder
+// of definitions on the host.
+func (s *Step) linkOf(to v1alpha1.Report, repository, commit string) string {
+	page := ""
+	if s.PageURL != "" {
+		page = strings.TrimSuffix(s.PageURL, "/") + "/nodesyncs/" + s.Sync.Name
+	}
+	return cmp.Or(to.TargetURL, page, report.Page(to.Provider, repository, commit, s.Sync.Spec.Path))
 }
 
 // statusContext is plumbline/<cluster>/<name>, so that clusters on one

@@ -41,7 +41,7 @@ func ago(at *metav1.Time, now time.Time) when {
 	return when{Words: summary.Age(*at, now), Exact: summary.Stamp(*at)}
 }
 
-// badge is a state as it is shown: a sign and a word beside the colour, which is never alone.
+// badge is a state as it is shown: a sign and a word say what its colour does.
 type badge struct{ Tone, Sign, Words string }
 
 // The tones, from what a person has to do something about to what is well.

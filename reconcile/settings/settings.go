@@ -22,6 +22,9 @@ type Daemon struct {
 	CertificateAuthority []byte
 	// Grants say whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
+	// PageURL is where users find the page of the daemon, which commit statuses then link to;
+	// empty where there is none.
+	PageURL string
 	// Now tells the time.
 	Now func() time.Time
 	// StillLeader returns an error when the lease is no longer ours.

@@ -273,7 +273,8 @@ type Report struct {
 	// +optional
 	URL string `json:"url,omitempty"`
 	// TargetURL is where a commit status links to, such as a dashboard of the
-	// cluster. Default: the folder of definitions in that commit, on the host.
+	// cluster. Default: the daemon's page where it has a URL (--page-url), else the folder
+	// of definitions in that commit, on the host.
 	// +kubebuilder:validation:Pattern=`^https?://.+$`
 	// +kubebuilder:validation:MaxLength=255
 	// +optional
