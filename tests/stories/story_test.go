@@ -63,6 +63,7 @@ type story struct {
 	available map[string]*fewest            // workloads that `available` watches
 	mend      func()                        // ends what `registry` has begun; nil: nothing
 	lies      []func(context.Context) error // withdraw what `registry publishes` has published
+	witness   *witness                      // of what the Git host says of commits
 }
 
 // storyKey is where testscript keeps the story.
@@ -98,6 +99,7 @@ func (s *story) setup(env *testscript.Env) error {
 	env.Setenv("MANIFESTS", filepath.Join(s.root, "manifests"))
 	env.Setenv("PATH", s.c.Bin()+":"+filepath.Dir(daemon.Binary(s.root))+":"+repository.Path)
 	env.Values[storyKey{}] = s
+	s.witness = s.watchStatuses()
 	return s.expandAll(env.WorkDir)
 }
 
@@ -137,6 +139,11 @@ func (s *story) expand(text string) string {
 
 // close ends what the story has started, however it went.
 func (s *story) close() {
+	if s.witness != nil {
+		for _, lie := range s.witness.ended() {
+			s.t.Errorf("for %s and longer: %s", believes, lie)
+		}
+	}
 	s.daemon.Close()
 	if s.second != nil {
 		s.second.Close()
