@@ -1,0 +1,94 @@
+package nodes_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+const subnetsOfOne = `
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{id: subnet-0001}]
+  securityGroupSelectorTerms: [{id: sg-1}]
+`
+
+// otherSubnets is a Plan that has other subnets, and in which AWS says that one of two NodeClaims is
+// in none of them.
+func otherSubnets(t *testing.T, claims []plan.NodeClaim) *plan.Plan {
+	t.Helper()
+	validator, err := schema.New(applytest.CRDs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, owner := applytest.New(t), plan.OwnerOf("plumbline-system", "prod")
+	if err := server.ApplyAs(t.Context(), plan.Desired(server.Definition(t, subnetsOfOne), owner), v1alpha1.FieldManager, true); err != nil {
+		t.Fatal(err)
+	}
+	all := intstr.FromString("100%")
+	git := &render.Set{Revision: "main@sha1:2", Objects: []render.Object{server.Definition(t, strings.Replace(subnetsOfOne, "subnet-0001", "subnet-0002", 1))}}
+	made, err := plan.Make(t.Context(), git, plan.Live{Objects: plan.NewObjects(server.Objects()), NodeClaims: claims}, plan.Policy{
+		Owner: owner, NewRevision: true, Guard: v1alpha1.Guard{MaxDisruptedNodes: &all},
+		Answers: map[render.Ref]plan.Answer{{Kind: render.EC2NodeClass, Name: "default"}: {
+			Subnets: plan.Resolved[string]{Found: []string{"subnet-0002"}},
+			Running: map[string]plan.Running{"aws:///a/i-1": {Subnet: "subnet-0001"}, "aws:///a/i-2": {Subnet: "subnet-0002"}},
+		}},
+	}, validator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestNodesThatAWSSaysAreOutdatedCount: no object tells which nodes are outdated by other subnets
+// until Karpenter has looked at them, and the commit is not a success before; once they are gone it
+// is, as there are no others. A daemon that is restarted waits until Karpenter has looked.
+func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	one := plan.NodeClaim{Name: "1", UID: "1", Pool: "a", Class: "default", ProviderID: "aws:///a/i-1"}
+	two := plan.NodeClaim{Name: "2", UID: "2", Pool: "a", Class: "default", ProviderID: "aws:///a/i-2"}
+	made := otherSubnets(t, []plan.NodeClaim{one, two})
+	memory := &nodes.RolloutMemory{}
+	var status v1alpha1.NodeSyncStatus
+	look := func(after time.Duration, changes []plan.Change, claims ...plan.NodeClaim) *v1alpha1.Rollout {
+		now = now.Add(after)
+		r := nodes.Rollouts{
+			Live: plan.Live{NodeClaims: claims}, Pools: []nodes.Pool{pool("a")}, Before: status.Rollout, Said: status.Rollout, Changes: changes,
+			Revision: "main@sha1:2", Now: now, Memory: memory, Events: &spoken{},
+		}
+		r.Begin(&status)
+		r.Before, r.Said = status.Rollout, status.Rollout
+		status.Rollout = r.Look(t.Context())
+		return status.Rollout
+	}
+	if got := look(0, made.Changes, one, two); got == nil || got.Outdated != 1 || got.SettlesAt == nil {
+		t.Fatalf("with the commit: %+v, %+v", got, made.Changes)
+	}
+	if got := look(time.Second, nil, one, two); got == nil || got.Outdated != 1 {
+		t.Fatalf("before Karpenter has looked: %+v", got)
+	}
+	restarted := status.Rollout.DeepCopy()
+	if got := look(time.Minute, nil, two); got != nil {
+		t.Errorf("when it is gone: %+v", got)
+	}
+	memory, status.Rollout = &nodes.RolloutMemory{}, restarted
+	if got := look(time.Second, nil, one, two); got == nil {
+		t.Error("after a restart it is over before Karpenter has looked")
+	}
+	if got := look(nodes.Settles, nil, two); got != nil {
+		t.Errorf("after Karpenter has looked: %+v", got)
+	}
+}
