@@ -114,7 +114,7 @@ vulncheck: ## Known vulnerabilities; passes with a word where the database canno
 
 .PHONY: licences
 licences: ## Licences of all modules that are linked: tools/release/licences.json has those that are allowed
-	@.ci/modules $(PLATFORMS) | go tool -modfile=tools/release/go.mod go-licence-detector -includeIndirect -rules tools/release/licences.json
+	@.ci/modules $(PLATFORMS) | go tool -modfile=tools/release/go.mod go-licence-detector -includeIndirect -rules tools/release/licences.json -overrides tools/release/overrides.json
 
 .PHONY: image
 image: ## dist/image.tar, without a container engine; PUSH=registry.example.com/plumbline:v1 pushes it, IMAGE_PLATFORMS="linux/amd64 linux/arm64" are its platforms
