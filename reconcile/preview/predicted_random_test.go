@@ -26,7 +26,7 @@ func TestRandomPredictionsEqualKarpenter(t *testing.T) {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-seed=%d", *seed)
-	random := rand.New(rand.NewPCG(*seed, 0)) //nolint:gosec // it draws changes
+	random := rand.New(rand.NewPCG(*seed, 0))
 	f := newFleet(t)
 	f.grow(t)
 	f.drifts(t, prediction{})
