@@ -96,13 +96,7 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	if next == nil {
 		return nil
 	}
-	if next.Revision != "" && (seen.Changes.UpTo || len(seen.Changes.Expected) > 0 || seen.Unsure && next.SettlesAt == nil) {
-		until := metav1.NewTime(seen.Now.Add(Settles)).Rfc3339Copy()
-		next.SettlesAt = &until
-	}
-	if seen.Settled {
-		next.SettlesAt = nil
-	}
+	next.SettlesAt = seen.settlesAt(next)
 	if outdated == 0 && !seen.awaits() && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
 		return nil
 	}
@@ -111,6 +105,20 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	}
 	next.Nodes, next.Outdated, next.Draining, next.Reasons = max(next.Nodes, outdated), outdated, draining, reasons
 	return next
+}
+
+// settlesAt is until when Karpenter may find nodes outdated that no object tells of; nil where that
+// is over, or never was.
+func (s Seen) settlesAt(of *v1alpha1.Rollout) *metav1.Time {
+	asks := s.Changes.UpTo || len(s.Changes.Expected) > 0 || s.Unsure && of.SettlesAt == nil
+	switch {
+	case s.Settled:
+		return nil
+	case of.Revision != "" && asks:
+		until := metav1.NewTime(s.Now.Add(Settles)).Rfc3339Copy()
+		return &until
+	}
+	return of.SettlesAt
 }
 
 // awaits says that Karpenter's answer is yet to come, which nodes run an AMI that is outdated.
