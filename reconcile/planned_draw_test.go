@@ -25,6 +25,7 @@ func drawPlanned(t *testing.T, rt *rapid.T, shared *plannedShelf) *plannedWorld 
 	w := &plannedWorld{server: applytest.New(t), files: fstest.MapFS{}}
 	w.sync = nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Spec.Guard = drawGuard(rt)
+		n.Spec.Policies = drawPolicies(rt)
 		n.Spec.Adopt = rapid.SampledFrom([]v1alpha1.AdoptPolicy{v1alpha1.AdoptIfIdentical, v1alpha1.AdoptAlways, v1alpha1.AdoptNever}).Draw(rt, "adopt")
 		n.Spec.Charts = drawAccess(rt)
 		n.Spec.Drift = rapid.SampledFrom([]v1alpha1.DriftPolicy{v1alpha1.DriftCorrect, v1alpha1.DriftReport}).Draw(rt, "drift")
@@ -49,6 +50,15 @@ func drawGuard(rt *rapid.T) v1alpha1.Guard {
 		guard.MaxDisruptedNodes = &parsed
 	}
 	return guard
+}
+
+// drawPolicies draws one that denies or holds, or none.
+func drawPolicies(rt *rapid.T) []v1alpha1.Policy {
+	expression := rapid.SampledFrom([]string{"", "", "", "change.effect == 'None'", "removal.nodes == 0", "plan.totals.disruptedNodes == 0 && plan.nodeSync != ''"}).Draw(rt, "policy")
+	if expression == "" {
+		return nil
+	}
+	return []v1alpha1.Policy{{Name: "p", Expression: expression, Action: rapid.SampledFrom([]v1alpha1.PolicyAction{v1alpha1.PolicyHold, v1alpha1.PolicyHold, v1alpha1.PolicyDeny}).Draw(rt, "its action")}}
 }
 
 // drawAccess draws which digests charts may have: any, those of both, or not those of one.

@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
@@ -69,6 +70,8 @@ func briefsOfCommits() []shortener {
 			}
 			return Brief{What: what, Where: e.Origin.String()}
 		}),
+		of(func(e *rules.DeniedError) Brief { return Brief{What: e.What() + ": " + e.Message} }),
+		of(func(e *rules.InvalidError) Brief { return Brief{What: e.What(), Cause: e.Problem} }),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
@@ -64,6 +65,8 @@ func ofCommit() []rule {
 		as[*plan.MissingClassError](Terminal, v1alpha1.ReasonInvalid),
 		as[*plan.RefusedError](Terminal, v1alpha1.ReasonRefused),
 		as[*plan.ConflictError](Terminal, v1alpha1.ReasonConflict),
+		as[*rules.DeniedError](Terminal, v1alpha1.ReasonPolicyDenied),
+		as[*rules.InvalidError](Terminal, v1alpha1.ReasonPolicyInvalid),
 	}
 }
 

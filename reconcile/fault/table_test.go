@@ -27,6 +27,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
 	"github.com/plumbline-dev/plumbline/render"
@@ -58,6 +59,8 @@ func meanings() []meaning {
 		{&signature.Error{}, fault.Terminal, "VerificationError"},
 		{&signature.KeysError{}, fault.Terminal, "VerificationError"},
 		{&source.HistoryError{}, fault.Terminal, "VerificationError"},
+		{&rules.DeniedError{}, fault.Terminal, "PolicyDenied"},
+		{&rules.InvalidError{}, fault.Terminal, "PolicyInvalid"},
 		{&grant.RefusedError{Secret: "fleet-auth"}, fault.Terminal, "SecretRefused"},
 		{&source.SymlinkError{}, fault.Terminal, "Invalid"},
 

@@ -19,8 +19,9 @@ type sum struct {
 	Karpenter *render.Karpenter `json:"karpenter,omitempty"`
 	// Inputs are all files, where some of them are values or charts.
 	Inputs string `json:"inputs,omitempty"`
-	// Guard and Released are what nodes were weighed by.
+	// Guard, Policies and Released are what it was weighed by.
 	Guard    v1alpha1.Guard     `json:"guard"`
+	Policies []v1alpha1.Policy  `json:"policies,omitempty"`
 	Released map[types.UID]bool `json:"released,omitempty"`
 }
 
@@ -52,7 +53,7 @@ const removes Action = "Remove"
 // weighed by. Messages and the revision are no part of it, and what came out of a Secret
 // never is.
 func (m *maker) digest(p *Plan, set *render.Set) string {
-	all := sum{Writes: []write{}, Karpenter: m.policy.Karpenter, Guard: m.policy.Guard, Released: m.policy.Released}
+	all := sum{Writes: []write{}, Karpenter: m.policy.Karpenter, Guard: m.policy.Guard, Policies: m.policy.Policies, Released: m.policy.Released}
 	if k := m.policy.Karpenter; k != nil && set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
 		all.Inputs = set.Fingerprint()
 	}

@@ -26,8 +26,8 @@ type impact struct {
 	unavailable []string
 	// reasons are Karpenter's, by which it finds the nodes Drifted.
 	reasons []string
-	// warnings are sentences on what it does to nodes later.
-	warnings []string
+	// warnings are sentences on what it does to nodes later, and notes on what it changes beside them.
+	warnings, notes []string
 }
 
 // Karpenter's reasons for which a node is Drifted, as the condition of its NodeClaim has them
@@ -116,6 +116,7 @@ func (m *maker) effect(change *Change, found *compared) {
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.Unavailable = strings.Join(i.unavailable, "; ")
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
+	change.Notes = i.notes
 	if i.effect == EffectReplace && len(change.rewritten) > 0 {
 		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: the values of %s are equal, only written in another way, but Karpenter's hash of the object changes with them: nodes are replaced for it", change.Ref, someOf(change.rewritten)))
 	}

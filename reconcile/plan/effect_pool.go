@@ -57,6 +57,7 @@ func (e poolEdit) impact(claims []*NodeClaim, by known) impact {
 	i = i.beside(freed(before, after, claims, i.claims, now), EffectReplace, claims)
 	i = i.beside(scaledDown(before, after, claims), EffectDrain, claims)
 	i.warnings = append(i.warnings, poolWarnings(before, after, claims, now)...)
+	i.notes = poolNotes(before, after)
 	return i
 }
 
@@ -119,6 +120,12 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, now time.
 	}
 	if after := is.ExpireAfter.Duration; after != nil && (was.ExpireAfter.Duration == nil || *after < *was.ExpireAfter.Duration) && older(claims, now, *after) > 0 {
 		warn("expireAfter %s is under the age of %d of its %s: each node that it makes ends at that age, whatever its disruption budgets say, and again and again", short(*after), older(claims, now, *after), english.Plural(len(claims), "node", ""))
+	}
+	for _, warning := range limitWarnings(before, after) {
+		warn("%s", warning)
+	}
+	if warning := shutWarning(before, after, len(claims), now); warning != "" {
+		warn("%s", warning)
 	}
 	if opened(before, after, len(claims)) {
 		warn("its disruption budgets let Karpenter disrupt all of its %s at a time", english.Plural(len(claims), "node", ""))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/internal/workers"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -30,7 +31,10 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		live: live, policy: policy, schema: schema, claims: sync.OnceValue(live.claims),
 		inSet: map[render.Ref]bool{}, kept: map[types.UID]bool{}, changes: map[render.Ref]Change{},
 	}
-	p := &Plan{Revision: RevisionDeleted}
+	p := &Plan{Revision: RevisionDeleted, NodeSync: policy.name(), Cluster: policy.cluster()}
+	if err := m.compile(); err != nil {
+		return nil, err
+	}
 	if !policy.Deleting {
 		if set == nil || len(set.Objects) == 0 {
 			return nil, errEmpty
@@ -47,6 +51,10 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		p.Returned = m.returned()
 		p.Used = m.used()
 		p.UsedReleases = m.usedReleases(p.Used)
+		p.Nodes = m.ourNodes()
+		if p.Refused = m.judge(ctx, p); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		m.weighNodes(p)
 	}
 	p.Digest = m.digest(p, set)
@@ -69,6 +77,8 @@ type maker struct {
 	claims func() map[render.Ref][]*NodeClaim
 	// memo is for the next Plan.
 	memo Memo
+	// rules are the policies, compiled.
+	rules *rules.Rules
 }
 
 // change decides on each object of the Set. Classes come before the pools that
@@ -78,6 +88,7 @@ func (m *maker) change(ctx context.Context, set *render.Set, p *Plan) error {
 	objects := m.objects
 	m.inSet = make(map[render.Ref]bool, len(objects))
 	m.memo = newMemo(m.policy.Owner, m.schema, len(objects))
+	m.memo.rules = m.rules
 	for i := range objects {
 		m.inSet[objects[i].Ref] = true
 	}

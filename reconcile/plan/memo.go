@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -19,6 +20,8 @@ type Memo struct {
 	// others were compared and found to differ. Where the guard holds a commit, they are
 	// many, and stay so for hours while NodeClaims wake one pass after another.
 	others map[render.Ref]compared
+	// rules are the policies, compiled.
+	rules *rules.Rules
 }
 
 // cleanObject is one that is as Git says, and the fields that it has beside those of Git;

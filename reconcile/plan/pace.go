@@ -18,6 +18,9 @@ type PoolPace struct {
 	Nodes, Of int
 	// Allowed is by the disruption budgets as they are after the Plan.
 	Allowed Allowed
+	// Windows are when these allow a replacement in the next 30 days; none where that is always, or
+	// never.
+	Windows []Window
 }
 
 // Rounds is the least number of rounds, each as long as a launch and a drain, in which the nodes
@@ -79,7 +82,7 @@ func Paces(changes []Change, live Live, now time.Time) []PoolPace {
 	for pool, claims := range outdated {
 		object := cmp.Or(budgets[pool], live.object(render.Ref{Kind: render.NodePool, Name: pool}))
 		if object != nil {
-			found = append(found, PoolPace{Pool: pool, Nodes: len(claims), Of: total[pool], Allowed: AllowedDisruptions(object, total[pool], now)})
+			found = append(found, PoolPace{Pool: pool, Nodes: len(claims), Of: total[pool], Allowed: AllowedDisruptions(object, total[pool], now), Windows: Windows(object, total[pool], now)})
 		}
 	}
 	slices.SortFunc(found, func(a, b PoolPace) int { return cmp.Compare(a.Pool, b.Pool) })

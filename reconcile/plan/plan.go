@@ -15,6 +15,14 @@ import (
 type Plan struct {
 	// Revision that the Plan is for.
 	Revision string
+	// NodeSync is the namespace and name of the one that it is made for, Cluster the name of its
+	// cluster, and Nodes how many of its NodeClaims are the NodeSync's; empty where nothing is
+	// known of a cluster.
+	NodeSync, Cluster string
+	Nodes             int
+	// Refused is why nothing of the Plan may be done: a policy denies it, or cannot be evaluated; nil
+	// where it may. Where Questions are open, their answers may change it.
+	Refused error
 	// Changes are the objects that are not as Git says, in the order of their
 	// Stages, then by name. An object that is as Git says is not in it.
 	Changes []Change
@@ -92,6 +100,8 @@ type Change struct {
 	DriftReasons []string
 	// Warnings are sentences on what it does to nodes beside the Effect.
 	Warnings []string
+	// Notes are sentences on what it changes beside that.
+	Notes []string
 	// rewritten are the paths of fields that mean the same as before, and by which Karpenter
 	// counts nodes as outdated.
 	rewritten []string

@@ -20,6 +20,9 @@ type Policy struct {
 	Adopt      v1alpha1.AdoptPolicy
 	Drift      v1alpha1.DriftPolicy
 	Guard      v1alpha1.Guard
+	// Policies are asked about the Plan. One that does not compile is an error of Make, and what one
+	// denies is Refused.
+	Policies []v1alpha1.Policy
 	// Applied are the definitions, with the schema's defaults, as each was found or
 	// written in the cluster last. What differs from one that Git has not changed
 	// since is drift. For one that is not among them NewRevision counts.
@@ -86,6 +89,22 @@ func (p Policy) HostsOf(pool string) []Host {
 		}
 	}
 	return found
+}
+
+// name is the NodeSync's namespace and name; empty where there is none.
+func (p Policy) name() string {
+	if p.Owner == (Owner{}) {
+		return ""
+	}
+	return p.Owner.String()
+}
+
+// cluster is the name of the cluster in Git; empty where that is not known.
+func (p Policy) cluster() string {
+	if p.Karpenter == nil {
+		return ""
+	}
+	return p.Karpenter.Cluster.Name
 }
 
 func (p Policy) maxRemovedPools() int {

@@ -14,6 +14,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Adopt:       sync.Spec.Adopt,
 		Drift:       sync.Spec.Drift,
 		Guard:       sync.Spec.Guard,
+		Policies:    sync.Spec.Policies,
 		NewRevision: set == nil || isNew(sync, set),
 		StatusLost:  sync.Status.LastAppliedRevision == "",
 		Released:    released(sync),

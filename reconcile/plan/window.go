@@ -32,6 +32,11 @@ func AllowedDisruptions(object *Object, nodes int, now time.Time) Allowed {
 	if err != nil {
 		return Allowed{Unreadable: true}
 	}
+	return allowedOf(pool, nodes, now)
+}
+
+// allowedOf reads it off a pool.
+func allowedOf(pool *karpv1.NodePool, nodes int, now time.Time) Allowed {
 	allowed, err := pool.GetAllowedDisruptionsByReason(at{now: now}, nodes, karpv1.DisruptionReasonDrifted)
 	switch {
 	case err != nil:

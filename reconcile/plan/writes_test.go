@@ -53,7 +53,7 @@ func writesOf(t rapid.TB, w world, p *plan.Plan) string {
 	for _, r := range p.Returned {
 		all = append(all, []any{"returns", r.Kind, r.Name, r.UID})
 	}
-	raw, err := json.Marshal(append(all, w.policy.Guard, w.policy.Released, w.policy.Karpenter))
+	raw, err := json.Marshal(append(all, w.policy.Guard, w.policy.Policies, w.policy.Released, w.policy.Karpenter))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +90,9 @@ func mutations(server *applytest.Server) map[string]func(*rapid.T, *world) {
 		"another guard": func(t *rapid.T, w *world) {
 			limit := rapid.Int32Range(0, 4).Draw(t, "another limit")
 			w.policy.Guard.MaxRemovedPools = &limit
+		},
+		"a policy": func(t *rapid.T, w *world) {
+			w.policy.Policies = []v1alpha1.Policy{{Name: "p", Expression: rapid.SampledFrom([]string{"plan.nodeSync == ''", "removal.name == 'a'", "change.nodes == 0"}).Draw(t, "policy"), Action: v1alpha1.PolicyHold}}
 		},
 		"a word":            func(_ *rapid.T, w *world) { w.policy.Released = map[types.UID]bool{"uid-1": true} },
 		"a lost status":     func(_ *rapid.T, w *world) { w.policy.StatusLost = !w.policy.StatusLost },

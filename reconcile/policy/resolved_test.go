@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -43,11 +45,16 @@ func TestAWSIsAskedForSuchAChangeOnly(t *testing.T) {
 		nodes  int
 		asked  int
 		wakes  bool
+		// policy denies what is on more than one node, and denied says that it does.
+		policy, denied bool
 	}{
 		"nothing changes":        {git: someClass, answer: &answered},
 		"tags":                   {git: someClass + "  tags: {team: a}\n", answer: &answered, action: plan.Hold, nodes: 2},
 		"subnets":                {git: strings.Replace(someClass, "subnet-0001", "subnet-0002", 1), answer: &answered, action: plan.Update, nodes: 1, asked: 1},
 		"subnets, denied":        {git: strings.Replace(someClass, "subnet-0001", "subnet-0002", 1), answer: &denied, action: plan.Hold, nodes: 2, asked: 1, wakes: true},
+		"subnets, a policy":      {git: strings.Replace(someClass, "subnet-0001", "subnet-0002", 1), answer: &answered, action: plan.Update, nodes: 1, asked: 1, policy: true},
+		"subnets, denied twice":  {git: strings.Replace(someClass, "subnet-0001", "subnet-0002", 1), answer: &denied, asked: 1, policy: true, denied: true},
+		"tags, a policy":         {git: someClass + "  tags: {team: a}\n", answer: &answered, policy: true, denied: true},
 		"subnets, nobody to ask": {git: strings.Replace(someClass, "subnet-0001", "subnet-0002", 1), action: plan.Hold, nodes: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,9 +86,18 @@ func TestAWSIsAskedForSuchAChangeOnly(t *testing.T) {
 					return map[render.Ref]plan.Answer{questions[0].Ref: *c.answer}
 				}
 			}
+			if c.policy {
+				s.Sync.Spec.Policies = []v1alpha1.Policy{{Name: "one", Expression: "change.nodes <= 1", Action: v1alpha1.PolicyDeny}}
+			}
 			made, err := s.Make(t.Context())
-			if err != nil {
+			if refused := new(rules.DeniedError); errors.As(err, &refused) != c.denied || err != nil && !c.denied {
 				t.Fatal(err)
+			}
+			if c.denied {
+				if made.Plan != nil || asked != c.asked {
+					t.Errorf("asked %d times, want %d, and a plan: %v", asked, c.asked, made.Plan)
+				}
+				return
 			}
 			if asked != c.asked || (c.action == "") != (len(made.Changes) == 0) {
 				t.Fatalf("asked %d times, want %d: %+v", asked, c.asked, made.Changes)

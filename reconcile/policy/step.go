@@ -153,12 +153,12 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 // and could be exact is looked at again soon.
 func (s *Step) planResolved(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
 	planned, err := s.planWith(ctx, all, doubt, nil)
-	if err != nil || s.Resolve == nil {
+	if err != nil {
 		return planned, err
 	}
 	questions := planned.Questions()
-	if len(questions) == 0 {
-		return planned, nil
+	if len(questions) == 0 || s.Resolve == nil {
+		return planned, planned.Refused
 	}
 	if planned, err = s.planWith(ctx, all, doubt, s.Resolve(ctx, questions)); err != nil {
 		return planned, err
@@ -166,7 +166,7 @@ func (s *Step) planResolved(ctx context.Context, all []v1alpha1.NodeSync, doubt 
 	if slices.ContainsFunc(planned.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Unavailable != "" }) {
 		s.WakeBy(s.Now.Add(s.Retry))
 	}
-	return planned, nil
+	return planned, planned.Refused
 }
 
 // planWith makes the Plan, by what is known of other NodeSyncs and of AWS.
@@ -222,7 +222,7 @@ func (s *Step) empty(ctx context.Context, all []v1alpha1.NodeSync, live plan.Liv
 func holdsNodes(made *plan.Plan) bool {
 	return slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Action == plan.Hold }) ||
 		slices.ContainsFunc(made.Removals, func(c plan.Candidate) bool {
-			return c.Reason == plan.ReasonMaxDisruptedNodes || c.Reason == plan.ReasonMaxRemovedPools
+			return c.Reason == plan.ReasonMaxDisruptedNodes || c.Reason == plan.ReasonMaxRemovedPools || c.Reason == plan.ReasonPolicy
 		})
 }
 

@@ -158,6 +158,9 @@ func (s *Step) makePlan(ctx context.Context) error {
 		policy.Answers = s.Ask(ctx, name, region, made.Questions())
 		made, err = plan.Make(ctx, s.out.Set, s.out.Live, policy, s.out.Schema)
 	}
+	if err == nil && made.Refused != nil {
+		made, err = nil, made.Refused
+	}
 	s.out.Plan = made
 	return err
 }

@@ -97,6 +97,10 @@ const (
 	ReasonRolloutTimedOut      = "RolloutTimedOut"
 	ReasonStatusNotWritten     = "StatusNotWritten"
 	ReasonClassTerminating     = "NodeClassTerminating"
+	// ReasonPolicyDenied: a policy of spec.policies denies the commit.
+	ReasonPolicyDenied = "PolicyDenied"
+	// ReasonPolicyInvalid: one does not compile, or cannot be evaluated.
+	ReasonPolicyInvalid = "PolicyInvalid"
 )
 
 // Reasons of events that other parts go by.

@@ -107,6 +107,13 @@ type NodeSyncSpec struct {
 	// +optional
 	Guard Guard `json:"guard,omitempty"`
 
+	// Policies are rules over each Plan, in CEL: what they are false for is denied or held.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Policies []Policy `json:"policies,omitempty"`
+
 	// Rollout says what is done about nodes that a commit has outdated.
 	// +optional
 	Rollout RolloutPolicy `json:"rollout,omitzero"`

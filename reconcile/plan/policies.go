@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
+)
+
+// ReasonPolicy is the reason of what a policy of spec.policies holds.
+const ReasonPolicy = "Policy"
+
+// compile compiles the policies, unless the last Plan has.
+func (m *maker) compile() (err error) {
+	m.rules = m.live.Memo.rules
+	if !m.rules.Of(m.policy.Policies) {
+		m.rules, err = rules.Compile(m.policy.Policies)
+	}
+	return err
+}
+
+// judge asks the policies about the Plan, before the guard weighs its nodes: what they hold disrupts
+// none. An error says that nothing of the Plan may be done.
+func (m *maker) judge(ctx context.Context, p *Plan) error {
+	if m.policy.Deleting || len(m.policy.Policies) == 0 {
+		return nil
+	}
+	document := p.Document(m.live)
+	holds, err := m.rules.Judge(ctx, &document)
+	if err != nil {
+		return err
+	}
+	for _, h := range holds {
+		for i := range p.Changes {
+			if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) {
+				p.Changes[i].holdByPolicy(h.Message)
+			}
+		}
+		for i := range p.Removals {
+			if h.Change == nil && (h.Removal == nil || *h.Removal == i) {
+				p.Removals[i].holdByPolicy(h.Message)
+			}
+		}
+	}
+	m.awaitHeldClasses(p)
+	return nil
+}
+
+// holdByPolicy holds a Change that is written, or will be. What is held already, and what is refused,
+// is not written anyway.
+func (c *Change) holdByPolicy(message string) {
+	if c.Action.Writes() || c.Action == Wait {
+		c.hold(ReasonPolicy, message)
+	}
+}
+
+// holdByPolicy holds a removal that has not ended a node yet; there is nothing left to hold of what
+// another client has deleted.
+func (c *Candidate) holdByPolicy(message string) {
+	if !c.Held && !c.Terminating {
+		c.Held, c.Reason, c.Message = true, ReasonPolicy, message
+	}
+}
+
+// awaitHeldClasses has the objects wait that name a class which is held and does not exist yet: of such
+// a pool no node would come.
+func (m *maker) awaitHeldClasses(p *Plan) {
+	held := map[string]bool{}
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Action == Hold && c.Live == nil {
+			held[c.Ref.String()] = true
+		}
+	}
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		class, names := Reference(c.Ref, c.Object.Desired)
+		if names && held[class.String()] && c.Action.Writes() {
+			c.wait(ReasonClassNotMade, class, fmt.Sprintf("%s names %s, which is held", c.Ref, class))
+			c.Effect, c.Nodes, c.UpTo, c.touched, c.unnamed, c.DriftReasons, c.Warnings = EffectBlocked, 0, false, nil, 0, nil, nil
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package plan_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
+)
+
+// governed is a cluster with three pools of two nodes each, and a policy.
+func governed(t *testing.T, action v1alpha1.PolicyAction, expression string) *cluster {
+	t.Helper()
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
+	for _, of := range []string{"a", "b", "c"} {
+		for i := range 2 {
+			name := fmt.Sprintf("%s-%d", of, i)
+			c.live.NodeClaims = append(c.live.NodeClaims, plan.NodeClaim{Name: name, UID: types.UID(name), Pool: of, Class: "default"})
+		}
+	}
+	c.policy.Policies = []v1alpha1.Policy{{Name: "p", Expression: expression, Message: "not so", Action: action}}
+	return c
+}
+
+func taints(of string) string {
+	return strings.Replace(pool(of, "default"), "requirements:", "taints: [{key: x, effect: NoSchedule}]\n      requirements:", 1)
+}
+
+func TestAPolicyHolds(t *testing.T) {
+	for name, c := range map[string]struct {
+		expression string
+		git        []string
+		want       []string
+	}{
+		"the change that it was asked for": {
+			"change.name != 'b'", []string{class("default"), taints("a"), taints("b"), pool("c", "default")},
+			[]string{"Update NodePool/a Differs", "Hold NodePool/b Policy"},
+		},
+		"the removal that it was asked for, and the guard weighs without it": {
+			"removal.name != 'b'", []string{class("default"), taints("c")},
+			[]string{"Update NodePool/c Differs", "Remove NodePool/a", "Hold NodePool/b Policy"},
+		},
+		"all of the plan": {
+			"plan.totals.disruptedNodes < 2", []string{class("default"), taints("a"), pool("b", "default"), pool("new", "default")},
+			[]string{"Hold NodePool/a Policy", "Hold NodePool/new Policy", "Hold NodePool/c Policy"},
+		},
+		"a class, and with it the pool that names it": {
+			"change.kind != 'EC2NodeClass'", []string{class("default"), class("new"), pool("a", "new"), pool("b", "default"), pool("c", "default"), pool("d", "new")},
+			[]string{"Hold EC2NodeClass/new Policy", "Wait NodePool/a ClassNotMade on EC2NodeClass/new", "Wait NodePool/d ClassNotMade on EC2NodeClass/new"},
+		},
+		"nothing where it is true": {
+			"change.spec.template.spec.taints.all(t, t.key == 'x')", []string{class("default"), taints("a"), pool("b", "default"), pool("c", "default")},
+			[]string{"Update NodePool/a Differs"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := governed(t, v1alpha1.PolicyHold, c.expression)
+			pools, nodes := int32(2), intstr.FromInt32(4)
+			cluster.policy.Guard = v1alpha1.Guard{MaxRemovedPools: &pools, MaxDisruptedNodes: &nodes}
+			p := cluster.plan(t, c.git...)
+			var got []string
+			for _, line := range script(p) {
+				words := strings.Fields(line)
+				if i := strings.Index(line, " on "); i >= 0 {
+					got = append(got, strings.Join(words[:3], " ")+line[i:])
+				} else {
+					got = append(got, strings.Join(words[:min(3, len(words))], " "))
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for i := range p.Changes {
+				if change := &p.Changes[i]; change.Action == plan.Hold && !strings.HasPrefix(change.Message, "policy p: not so: change the commit, or spec.policies") {
+					t.Errorf("%s: %s", change.Ref, change.Message)
+				}
+			}
+		})
+	}
+}
+
+// TestAPolicyHoldsRemovalsThatHaveNotBegun: one that was recorded before is held, and one that has ended
+// a node is not asked about.
+func TestAPolicyHoldsRemovalsThatHaveNotBegun(t *testing.T) {
+	for phase, want := range map[v1alpha1.RemovalPhase][]string{
+		v1alpha1.RemovalPacing:   {"Hold NodePool/b Policy"},
+		v1alpha1.RemovalHeld:     {"Hold NodePool/b Policy"},
+		v1alpha1.RemovalDraining: {},
+	} {
+		c := governed(t, v1alpha1.PolicyHold, "plan.nodeSync == ''")
+		c.removal(poolRef("b"), phase, "main@sha1:old")
+		if diff := cmp.Diff(want, script(c.plan(t, class("default"), pool("a", "default"), pool("c", "default")))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", phase, diff)
+		}
+	}
+}
+
+// TestAPolicyLeavesWhatIsNotNew: what another client changed is corrected, and what was leaving is
+// taken back, whatever a policy says; and the plan of a NodeSync that is deleted is not asked about.
+func TestAPolicyLeavesWhatIsNotNew(t *testing.T) {
+	for _, action := range []v1alpha1.PolicyAction{v1alpha1.PolicyHold, v1alpha1.PolicyDeny} {
+		c := governed(t, action, "plan.nodeSync == ''")
+		c.policy.NewRevision = false
+		c.edit(t, poolRef("a"), "kubectl-edit", "5", "spec", "limits", "cpu")
+		c.removal(poolRef("b"), v1alpha1.RemovalDraining, "main@sha1:old")
+		p := c.plan(t, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
+		if len(p.Changes) != 2 || p.Changes[0].Action != plan.Update || p.Changes[1].Action != plan.TakeBack {
+			t.Errorf("%s: %v", action, script(p))
+		}
+		c = governed(t, action, "plan.nodeSync == ''")
+		c.policy.Deleting = true
+		for _, line := range script(c.plan(t)) {
+			if strings.HasPrefix(line, "Hold") {
+				t.Errorf("%s, deleting: %s", action, line)
+			}
+		}
+	}
+}
+
+// TestNoPlan where a policy denies it, does not compile, or cannot be evaluated for a Deny; also where
+// nothing has changed, if it does not compile.
+func TestNoPlan(t *testing.T) {
+	for name, c := range map[string]struct {
+		action     v1alpha1.PolicyAction
+		expression string
+		git        []string
+		want       any
+	}{
+		"denied":              {v1alpha1.PolicyDeny, "change.name != 'a'", []string{class("default"), taints("a"), pool("b", "default"), pool("c", "default")}, new(*rules.DeniedError)},
+		"denied for a wait":   {v1alpha1.PolicyDeny, "change.name != 'd'", []string{class("default"), class("bad-class"), pool("a", "default"), pool("b", "default"), pool("c", "default"), pool("d", "bad-class")}, new(*rules.DeniedError)},
+		"not compiled":        {v1alpha1.PolicyHold, "change.nme != 'a'", []string{class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default")}, new(*rules.InvalidError)},
+		"not to be evaluated": {v1alpha1.PolicyDeny, "change.spec.nothing > 1", []string{class("default"), taints("a"), pool("b", "default"), pool("c", "default")}, new(*rules.InvalidError)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := governed(t, c.action, c.expression)
+			live := cluster.live
+			live.Objects = plan.NewObjects(cluster.Objects())
+			p, err := plan.Make(t.Context(), cluster.set(t, c.git...), live, cluster.policy, cluster)
+			if p != nil {
+				err = p.Refused
+			}
+			if !errors.As(err, c.want) {
+				t.Errorf("%v, want a %T", err, c.want)
+			}
+		})
+	}
+}

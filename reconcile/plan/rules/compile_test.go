@@ -1,0 +1,47 @@
+package rules_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
+)
+
+// TestWhatDoesNotCompile names the policy, the field and the place.
+func TestWhatDoesNotCompile(t *testing.T) {
+	for name, c := range map[string]struct{ expression, message, want string }{
+		"no CEL":              {expression: "plan.", want: "policy p: expression does not compile: 1:6: Syntax error"},
+		"a misspelt field":    {expression: "size(plan.chnages) == 0", want: "expression does not compile: 1:10: undefined field 'chnages'"},
+		"a misspelt variable": {expression: "plan.cluster == 'a' && chnage.nodes == 0", want: "undeclared reference to 'chnage'"},
+		"another type":        {expression: "plan.totals.nodes > '5'", want: "found no matching overload"},
+		"not a bool":          {expression: "plan.totals.nodes", want: "it is a int, and must be a bool"},
+		"change and removal":  {expression: "change.nodes < removal.nodes", want: "it mentions both change and removal: write a policy for each"},
+		"a wrong message":     {expression: "plan.cluster == ''", message: "plan.cluster + 1", want: "messageExpression does not compile"},
+		"no text as message":  {expression: "plan.cluster == ''", message: "plan.totals.nodes", want: "messageExpression does not compile: it is a int, and must be a string"},
+		"a message of more":   {expression: "plan.cluster == ''", message: "change.name", want: "undeclared reference to 'change'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := rules.Compile([]v1alpha1.Policy{{Name: "p", Expression: c.expression, MessageExpression: c.message, Action: v1alpha1.PolicyHold}})
+			var invalid *rules.InvalidError
+			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "nothing is written or removed until spec.policies") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestCompiledOnce: the same policies are known, and others are not.
+func TestCompiledOnce(t *testing.T) {
+	policies := []v1alpha1.Policy{{Name: "p", Expression: "plan.cluster == ''", Action: v1alpha1.PolicyHold}}
+	r := compile(t, policies...)
+	policies[0].Action = v1alpha1.PolicyDeny
+	if r.Of(policies) || (*rules.Rules)(nil).Of(nil) {
+		t.Error("others count as compiled")
+	}
+	policies[0].Action = v1alpha1.PolicyHold
+	if !r.Of(policies) {
+		t.Error("the same ones do not")
+	}
+}

@@ -1,0 +1,95 @@
+package rules_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/internal/markdown"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
+)
+
+// documented are the policies of the how-to, by name.
+func documented(t *testing.T) map[string]v1alpha1.Policy {
+	t.Helper()
+	all, err := markdown.All("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]v1alpha1.Policy{}
+	for _, block := range all["docs/how-to/policies.md"].Blocks {
+		if block.Language != "yaml" {
+			continue
+		}
+		sync := &v1alpha1.NodeSync{}
+		if strings.HasPrefix(block.Text, "policies:") {
+			err = yaml.UnmarshalStrict([]byte(block.Text), &sync.Spec)
+		} else {
+			err = yaml.UnmarshalStrict([]byte(block.Text), sync)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range sync.Spec.Policies {
+			found[p.Name] = p
+		}
+	}
+	return found
+}
+
+// onChange is a Plan of one change of a NodePool.
+func onChange(c planjson.Change) *planjson.Plan {
+	c.Kind, c.Object = "NodePool", "NodePool/"+c.Name
+	return &planjson.Plan{Changes: []planjson.Change{c}}
+}
+
+func onSpec(spec map[string]any) *planjson.Plan {
+	return onChange(planjson.Change{Name: "a", Action: "Update", Spec: spec})
+}
+
+func template(fields map[string]any) map[string]any { return map[string]any{"template": fields} }
+
+func limits(cpu any) map[string]any { return map[string]any{"limits": map[string]any{"cpu": cpu}} }
+
+// TestDocumentedPolicies: each example compiles, is true of one plan and false of another.
+func TestDocumentedPolicies(t *testing.T) {
+	spot := planjson.NodeClaim{CapacityType: "spot", Zone: "eu-west-1a"}
+	withNodes := func(p *planjson.Plan, nodes ...planjson.NodeClaim) *planjson.Plan {
+		p.NodeClaims = nodes
+		return p
+	}
+	expires := func(after string) map[string]any {
+		return template(map[string]any{"spec": map[string]any{"expireAfter": after}})
+	}
+	for name, plans := range map[string]struct{ right, wrong *planjson.Plan }{
+		"pools-have-limits":       {onSpec(limits("1")), onSpec(map[string]any{})},
+		"few-nodes-at-a-time":     {&planjson.Plan{Changes: onSpec(nil).Changes, Totals: planjson.Totals{Nodes: 10, DisruptedNodes: 1}}, &planjson.Plan{Changes: onSpec(nil).Changes, Totals: planjson.Totals{Nodes: 10, DisruptedNodes: 2}}},
+		"little-spot-in-a":        {withNodes(onSpec(nil), slices.Repeat([]planjson.NodeClaim{{}}, 20)...), withNodes(onSpec(nil), spot, planjson.NodeClaim{})},
+		"limits-grow-slowly":      {onChange(planjson.Change{Name: "a", Spec: limits("150"), LiveSpec: limits(int64(100))}), onChange(planjson.Change{Name: "a", Spec: limits("151"), LiveSpec: limits("100")})},
+		"critical-pools-stay":     {onChange(planjson.Change{Name: "a", Effect: "None", Labels: map[string]string{"tier": "critical"}}), onChange(planjson.Change{Name: "a", Effect: "Replace", Labels: map[string]string{"tier": "critical"}})},
+		"big-pools-leave-by-hand": {&planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Nodes: 19}}}, &planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Nodes: 20}}}},
+		"pools-have-a-team":       {onSpec(template(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "web"}}})), onSpec(template(map[string]any{"spec": map[string]any{}}))},
+		"nodes-expire":            {onSpec(expires("720h")), onSpec(expires("Never"))},
+	} {
+		policy, written := documented(t)[name]
+		if !written {
+			t.Errorf("%s is not in the how-to", name)
+			continue
+		}
+		policy.Action = v1alpha1.PolicyHold
+		compiled := compile(t, policy)
+		if held, err := compiled.Judge(t.Context(), plans.right); err != nil || len(held) > 0 {
+			t.Errorf("%s is false of what it should allow: %v, %v", name, held, err)
+		}
+		held, err := compiled.Judge(t.Context(), plans.wrong)
+		if err != nil || len(held) != 1 || strings.Contains(held[0].Message, "cannot be evaluated") || strings.Contains(held[0].Message, "it is false") {
+			t.Errorf("%s: %v, %v; want it to hold, in its own words", name, held, err)
+		}
+	}
+	if found := documented(t); len(found) != 8 {
+		t.Errorf("%d policies in the how-to, and 8 are tried here", len(found))
+	}
+}
