@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
@@ -115,7 +116,7 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	if err != nil {
 		return nil, err
 	}
-	made, err := plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true}, r.schema)
+	made, err := plan.Make(ctx, r.set, plan.Live{}, plan.Policy{Offline: true, NewRevision: true}, r.schema)
 	if err != nil {
 		return nil, err
 	}
@@ -148,15 +149,16 @@ func (r planReport) exit() error {
 	return nil
 }
 
-// planReport is what `plumbline plan` prints.
+// planReport is what `plumbline plan` prints: the Plan as policies see it, and what else is known of
+// the commit.
 type planReport struct {
-	Revision string `json:"revision,omitempty"`
+	planjson.Plan
 	// Offline says that the comparison is with nothing: effects on nodes are not known.
-	Offline  bool            `json:"offline,omitempty"`
-	Changes  []changeReport  `json:"changes"`
-	Removals []removalReport `json:"removals"`
+	Offline bool `json:"offline,omitempty"`
 	// Pace is how fast Karpenter may replace the nodes that the changes outdate, by NodePool.
 	Pace []paceReport `json:"pace,omitempty"`
+	// Pods are those on the nodes that a change or a removal touches, by its object.
+	Pods []podsReport `json:"pods,omitempty"`
 	// Upgrade is what a change of Karpenter's version does to nodes.
 	Upgrade *upgradeForecast `json:"upgrade,omitempty"`
 	// Adoption is what other tools have installed of Karpenter, and what comes of it.
@@ -176,39 +178,9 @@ type planReport struct {
 	Refused       int    `json:"refused"`
 }
 
-type changeReport struct {
-	Object string      `json:"object"`
-	Action plan.Action `json:"action"`
-	Effect plan.Effect `json:"effect"`
-	Nodes  int         `json:"nodes"`
-	// UpTo says that Nodes is the most that it can be.
-	UpTo bool `json:"upTo,omitempty"`
-	// Unavailable is what is lacking to tell which, and what to do about it.
-	Unavailable string `json:"unavailable,omitempty"`
-	// DriftReasons are Karpenter's, for which these nodes will be Drifted, and NodeClaims
-	// those that can be told.
-	DriftReasons []string     `json:"driftReasons,omitempty"`
-	NodeClaims   []claim      `json:"nodeClaims,omitempty"`
-	Fields       []plan.Field `json:"fields,omitempty"`
-	Message      string       `json:"message,omitempty"`
-}
-
-type removalReport struct {
-	Object string `json:"object"`
-	Nodes  int    `json:"nodes"`
-	// NodeClaims are those that go with it.
-	NodeClaims []claim `json:"nodeClaims,omitempty"`
-	Held       bool    `json:"held"`
-	Message    string  `json:"message,omitempty"`
-}
-
 func newPlanReport(p *planned) planReport {
-	r := planReport{Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, Revision: p.Revision, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest, Changes: []changeReport{}, Removals: []removalReport{}}
+	r := planReport{Plan: p.Document(p.live), Offline: p.offline, Upgrade: p.upgrade, Adoption: p.adoption, Warnings: p.Warnings, Stopped: p.stopped, Waits: p.waits, Charts: p.charts, ChartsRefused: p.chartsRefused, Digest: p.Digest}
 	for _, c := range p.Changes {
-		r.Changes = append(r.Changes, changeReport{
-			Object: c.Ref.String(), Action: c.Action, Effect: c.Effect, Nodes: c.Nodes, UpTo: c.UpTo, Unavailable: c.Unavailable, DriftReasons: c.DriftReasons,
-			NodeClaims: p.claims(c.NodeClaims()), Fields: c.Fields, Message: c.Message,
-		})
 		r.Warnings = append(r.Warnings, c.Warnings...)
 		if c.Err != nil {
 			r.Refused++
@@ -217,9 +189,8 @@ func newPlanReport(p *planned) planReport {
 			r.Held++
 		}
 	}
-	r.Pace = p.paces()
+	r.Pace, r.Pods = p.paces(), p.pods
 	for _, c := range p.Removals {
-		r.Removals = append(r.Removals, removalReport{Object: c.Ref.String(), Nodes: c.Nodes, NodeClaims: p.claimsOf(c.Ref), Held: c.Held, Message: c.Message})
 		if c.Held {
 			r.Held++
 		}

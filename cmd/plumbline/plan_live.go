@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -120,8 +119,8 @@ type planned struct {
 	// live is what there is; nothing where the comparison is with nothing, and offline says so.
 	live    plan.Live
 	offline bool
-	// byUID are the NodeClaims of live, once one was asked for.
-	byUID map[types.UID]*plan.NodeClaim
+	// pods are those on the nodes that are touched, by object.
+	pods []podsReport
 }
 
 // planCommit compares a commit with the cluster of a NodeSync.
@@ -158,8 +157,11 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 		return nil, explain(hidden.Error(err), "plan with NodeSync "+sync.Name)
 	}
 	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live}
+	if seen.Plan != nil {
+		whole.seePods(ctx, c, step.Now)
+	}
 	if whole.Plan == nil {
-		whole.Plan = &plan.Plan{Revision: snapshot.Revision}
+		whole.Plan = &plan.Plan{Revision: snapshot.Revision, NodeSync: plan.OwnerOf(sync.Namespace, sync.Name).String()}
 	}
 	for _, warning := range seen.Warnings {
 		whole.Warnings = append(whole.Warnings, hidden.Hide(warning))

@@ -18,7 +18,10 @@ type paceReport struct {
 	// Rounds is the least number of rounds, and From when the first can begin, where that is later.
 	Rounds int        `json:"rounds"`
 	From   *time.Time `json:"from,omitempty"`
-	words  string
+	// Windows are when the budgets allow a replacement in the next 30 days, where that is not all the
+	// time.
+	Windows []plan.Window `json:"windows,omitempty"`
+	lines   []string
 }
 
 // paces are those of a Plan.
@@ -26,9 +29,12 @@ func (p *planned) paces() []paceReport {
 	var found []paceReport
 	now := time.Now()
 	for _, pace := range plan.Paces(p.Changes, p.live, now) {
-		r := paceReport{Pool: pace.Pool, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), words: pace.Words(now)}
+		r := paceReport{Pool: pace.Pool, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), Windows: pace.Windows, lines: []string{pace.Words(now)}}
 		if !pace.Allowed.At.IsZero() {
 			r.From = &pace.Allowed.At
+		}
+		if words := pace.WindowWords(now); words != "" {
+			r.lines = append(r.lines, words)
 		}
 		found = append(found, r)
 	}

@@ -30,11 +30,11 @@ func (r planReport) print(out io.Writer) error {
 		before = "\n"
 	}
 	r.printFields(out, paint)
-	for i, pace := range r.Pace {
+	for i, line := range r.beside() {
 		if i == 0 {
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(out, redact.Visible(pace.words))
+		fmt.Fprintln(out, redact.Visible(line))
 	}
 	for _, words := range r.unknown() {
 		fmt.Fprintln(out, redact.Visible(words))
@@ -61,12 +61,12 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	}
 	if t := r.table(out, plain, code); t.Length() > 0 {
 		t.RenderMarkdown()
-		if len(r.Pace)+len(r.Warnings) > 0 {
+		if len(r.beside())+len(r.unknown())+len(r.Warnings) > 0 {
 			fmt.Fprintln(out)
 		}
 	}
-	for _, pace := range r.Pace {
-		fmt.Fprintf(out, "- %s\n", code(pace.words))
+	for _, line := range r.beside() {
+		fmt.Fprintf(out, "- %s\n", code(line))
 	}
 	for _, words := range r.unknown() {
 		fmt.Fprintf(out, "- %s\n", code(words))
@@ -108,7 +108,7 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 	}
 	t := newFittedTable(painted(out), "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
 	for _, c := range r.Changes {
-		t.AppendRow([]any{paint(string(c.Action), colourOf(c.Action)), redact.Visible(c.Object), c.Effect, c.nodes(), quote(c.what())})
+		t.AppendRow([]any{paint(c.Action, colourOf(plan.Action(c.Action))), redact.Visible(c.Object), c.Effect, nodesOf(c), quote(whatOf(c))})
 	}
 	for _, removal := range r.Removals {
 		action, colour := "Remove", text.FgRed
@@ -124,7 +124,7 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 func (r planReport) offlineTable(out io.Writer, paint painter) table.Writer {
 	t := newTable(painted(out), "ACTION", "OBJECT")
 	for _, c := range r.Changes {
-		t.AppendRow([]any{paint(string(c.Action), colourOf(c.Action)), redact.Visible(c.Object)})
+		t.AppendRow([]any{paint(c.Action, colourOf(plan.Action(c.Action))), redact.Visible(c.Object)})
 	}
 	return t
 }
@@ -159,8 +159,8 @@ type tally struct {
 func (r planReport) tally() tally {
 	t := tally{actions: map[plan.Action]int{}}
 	for _, c := range r.Changes {
-		t.actions[c.Action]++
-		if c.Action != plan.Hold && (c.Effect == plan.EffectReplace || c.Effect == plan.EffectDrain) {
+		t.actions[plan.Action(c.Action)]++
+		if effect := plan.Effect(c.Effect); c.Action != string(plan.Hold) && (effect == plan.EffectReplace || effect == plan.EffectDrain) {
 			t.nodes, t.most = t.nodes+c.Nodes, t.most || c.UpTo
 		}
 	}
@@ -250,33 +250,4 @@ func colourOf(action plan.Action) text.Color {
 		return text.FgMagenta
 	}
 	return text.Reset
-}
-
-// nodes says on how many nodes the effect is.
-func (c changeReport) nodes() any {
-	if c.UpTo {
-		return fmt.Sprintf("up to %d", c.Nodes)
-	}
-	return c.Nodes
-}
-
-// what sums a change up on one line.
-func (c changeReport) what() string {
-	// The message of an Update names its fields without their values.
-	if len(c.Fields) == 0 || c.Message != "" && c.Action != plan.Update {
-		return c.Message
-	}
-	first := c.Fields[0]
-	text := fmt.Sprintf("%s: %s → %s", first.Path, orNothing(first.From), orNothing(first.To))
-	if more := len(c.Fields) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-func orNothing(value string) string {
-	if value == "" {
-		return "–"
-	}
-	return value
 }

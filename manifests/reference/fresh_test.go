@@ -12,7 +12,7 @@ import (
 func TestTheReferenceIsFresh(t *testing.T) {
 	for _, p := range pages {
 		p.folder = "../" + p.folder
-		want, err := write(p)
+		want, err := p.write(p)
 		if err != nil {
 			t.Fatal(err)
 		}

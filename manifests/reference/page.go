@@ -10,7 +10,7 @@ import (
 var elsewhere = map[string]string{
 	"metav1.Duration": "duration, such as `1m30s`", "metav1.Time": "time", "intstr.IntOrString": "integer or percentage",
 	"metav1.Condition": "[Condition](https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#Condition)",
-	"types.UID":        "string", "string": "string", "bool": "boolean", "int32": "integer", "int64": "integer", "any": "any value",
+	"types.UID":        "string", "string": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer", "any": "any value",
 }
 
 // write is the text of a page: its root and each type that is reached from it, in the order in which they are named.
