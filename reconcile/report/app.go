@@ -42,6 +42,7 @@ type tokens struct {
 // goes to those who have the key and to nobody else.
 type installation struct {
 	api, app, id string
+	rights       string
 	key          [sha256.Size]byte
 }
 
@@ -73,11 +74,12 @@ func (t *tokens) drop(of installation) {
 	delete(t.kept, of)
 }
 
-// app asks GitHub for a token of an installation, which may write commit statuses and
+// app asks GitHub for a token of an installation, which may do what it is for and
 // nothing else, and signs with it.
 // https://docs.github.com/rest/apps/apps#create-an-installation-access-token-for-an-app
 type app struct {
 	of         installation
+	rights     permissions
 	key        *rsa.PrivateKey
 	tokens     *tokens
 	now        func() time.Time
@@ -106,8 +108,9 @@ func newApp(r reader) (credentials, error) {
 		return nil, &SecretError{Key: keyPrivateKey, Reason: "holds no RSA key in PEM form"}
 	}
 	return &app{
-		of:  installation{api: githubAPI(r.repository), app: r.value(keyAppID), id: id, key: sha256.Sum256([]byte(text))},
-		key: key, tokens: &r.hosts.tokens, now: r.hosts.Now, wire: r.wire, repository: r.repository, hide: []string{text},
+		of:     installation{api: githubAPI(r.repository), app: r.value(keyAppID), id: id, key: sha256.Sum256([]byte(text)), rights: fmt.Sprint(r.rights)},
+		rights: r.rights,
+		key:    key, tokens: &r.hosts.tokens, now: r.hosts.Now, wire: r.wire, repository: r.repository, hide: []string{text},
 	}, nil
 }
 
@@ -146,7 +149,7 @@ func (a *app) ask(ctx context.Context) (token, error) {
 	}
 	got, err := a.wire.send(ctx, request{
 		to: join(a.of.api, "app", "installations", a.of.id, "access_tokens"), header: githubHeader(),
-		body: map[string]any{"permissions": map[string]string{"statuses": "write"}},
+		body: map[string]any{"permissions": a.rights},
 	}, header("Authorization", "Bearer ", proof))
 	if err != nil {
 		return token{}, err
@@ -157,7 +160,7 @@ func (a *app) ask(ctx context.Context) (token, error) {
 		got.code = http.StatusUnauthorized
 		got.said = strings.TrimSuffix(fmt.Sprintf("asked as app %s for installation %s: %s", a.of.app, a.of.id, got.said), ": ")
 	}
-	if err := judge(got, a.repository, Status{}); err != nil {
+	if err := judge(got, a.repository, Task{}, ""); err != nil {
 		return token{}, err
 	}
 	var made struct {

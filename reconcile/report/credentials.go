@@ -36,6 +36,7 @@ type reader struct {
 	hosts      *Hosts
 	wire       wire
 	repository repository
+	rights     permissions
 }
 
 // value is what stands under a key. A line that ends a file is no part of it.

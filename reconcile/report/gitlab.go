@@ -15,6 +15,7 @@ func gitlab() adapter {
 			return place{owner: strings.Join(append(at.below, at.owner), "/"), name: at.name}, reason
 		},
 		credentials: tokenIn("Private-Token", ""),
+		review:      gitlabReview(),
 		page:        folderPage("-", "tree"),
 		status: func(r repository, s Status) request {
 			return request{

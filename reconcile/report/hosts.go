@@ -30,6 +30,8 @@ type adapter struct {
 	page func(r repository, commit, folder string) string
 	// meant returns the code of an answer as other hosts would send it. It may be nil.
 	meant func(answer, Status) int
+	// review is how pull requests are read and commented on; nil where they are not.
+	review *reviewing
 }
 
 // adapters are the kinds of hosts, by the provider in spec.report.
@@ -51,6 +53,13 @@ func adapters() map[string]adapter {
 // provider generic the URL that accepts the statuses. The error is a *RepositoryError or
 // a *SecretError.
 func (h *Hosts) Host(provider, repository string, secret map[string][]byte) (Poster, error) {
+	return h.open(provider, repository, secret, permissions{"statuses": "write"})
+}
+
+// permissions are what a GitHub App's token is to have, and nothing else.
+type permissions map[string]string
+
+func (h *Hosts) open(provider, repository string, secret map[string][]byte, rights permissions) (*poster, error) {
 	kind, known := adapters()[provider]
 	if !known {
 		return nil, &RepositoryError{URL: Clean(repository), Reason: "is on a host of the kind " + provider + ", which is not known"}
@@ -64,7 +73,7 @@ func (h *Hosts) Host(provider, repository string, secret map[string][]byte) (Pos
 		return nil, err
 	}
 	w := wire{client: client}
-	c, err := kind.credentials(reader{secret: secret, hosts: h, wire: w, repository: r})
+	c, err := kind.credentials(reader{secret: secret, hosts: h, wire: w, repository: r, rights: rights})
 	if err != nil {
 		return nil, err
 	}
@@ -79,20 +88,25 @@ type poster struct {
 	credentials credentials
 }
 
-// Post posts one status. A token that was kept and that the host has taken back is
-// replaced once.
+// Post posts one status.
 func (p *poster) Post(ctx context.Context, s Status) error {
-	a, err := p.send(ctx, p.status(p.repository, s), p.credentials)
-	if err == nil && a.code == http.StatusUnauthorized && p.credentials.renew() {
-		a, err = p.send(ctx, p.status(p.repository, s), p.credentials)
-	}
+	a, err := p.ask(ctx, p.status(p.repository, s))
 	if err != nil {
 		return err
 	}
 	if p.meant != nil {
 		a.code = p.meant(a, s)
 	}
-	return judge(a, p.repository, s)
+	return judge(a, p.repository, Task{}, s.Commit)
+}
+
+// ask makes a request. A token that was kept and that the host has taken back is replaced once.
+func (p *poster) ask(ctx context.Context, r request) (answer, error) {
+	a, err := p.send(ctx, r, p.credentials)
+	if err == nil && a.code == http.StatusUnauthorized && p.credentials.renew() {
+		a, err = p.send(ctx, r, p.credentials)
+	}
+	return a, err
 }
 
 // client trusts the system's authorities and that of the secret, and goes through the
@@ -116,12 +130,12 @@ func client(ca []byte) (*http.Client, error) {
 	}, nil
 }
 
-// stayHome follows a redirect that stays a POST on the same host, as GitHub
+// stayHome follows a redirect that keeps the method and the host, as GitHub
 // sends for a repository that was renamed, and no other: it carries the token.
 func stayHome(req *http.Request, via []*http.Request) error {
 	const most = 3
 	first := via[0].URL
-	if req.Method != http.MethodPost || req.URL.Host != first.Host || req.URL.Scheme != first.Scheme || len(via) > most {
+	if req.Method != via[0].Method || req.URL.Host != first.Host || req.URL.Scheme != first.Scheme || len(via) > most {
 		return http.ErrUseLastResponse
 	}
 	return nil

@@ -121,7 +121,7 @@ func hosts(t *testing.T, answer func(http.ResponseWriter, *http.Request)) *[]cal
 			c.URL += "?" + r.URL.RawQuery
 		}
 		c.Raw, _ = io.ReadAll(r.Body)
-		if err := json.Unmarshal(c.Raw, &c.Body); err != nil {
+		if err := json.Unmarshal(c.Raw, &c.Body); err != nil && r.Method != http.MethodGet {
 			t.Errorf("body %q: %v", c.Raw, err)
 		}
 		internet.mu.Lock()

@@ -27,12 +27,18 @@ type wire struct {
 	client *http.Client
 }
 
-// request is one POST of JSON.
+// request is one of JSON.
 type request struct {
-	to string
+	// method is POST where there is none.
+	method string
+	to     string
 	// header is what the host wants beside the credentials. It may be nil.
 	header http.Header
-	body   any
+	// body is nil where nothing is sent.
+	body any
+	// task is what it is for, and most how much of the answer is read; 0 for maxAnswer.
+	task Task
+	most int64
 }
 
 // answer is what a host said.
@@ -47,31 +53,36 @@ type answer struct {
 // send makes a request. The error is the context's, the credentials' or an
 // *UnavailableError.
 func (w wire) send(ctx context.Context, r request, as credentials) (answer, error) {
-	data, err := json.Marshal(r.body)
-	if err != nil {
-		return answer{}, fmt.Errorf("write the commit status: %w", err)
+	var data []byte
+	var err error
+	if r.body != nil {
+		if data, err = json.Marshal(r.body); err != nil {
+			return answer{}, fmt.Errorf("%s: %w", r.task.what(), err)
+		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.to, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(r.method, http.MethodPost), r.to, bytes.NewReader(data))
 	if err != nil {
-		return answer{}, fmt.Errorf("write the commit status: %w", err)
+		return answer{}, fmt.Errorf("%s: %w", r.task.what(), err)
 	}
 	maps.Copy(req.Header, r.header)
 	if r.header == nil {
 		req.Header.Set("Accept", "application/json")
 	}
-	req.Header.Set("Content-Type", "application/json")
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	req.Header.Set("User-Agent", "plumbline")
 	if err := as.sign(ctx, req.Header, data); err != nil {
 		return answer{}, err
 	}
 	res, err := w.client.Do(req)
 	if err != nil {
-		return answer{}, unavailable(ctx, req.URL.Host, err, as)
+		return answer{}, unavailable(ctx, r.task, req.URL.Host, err, as)
 	}
 	defer func() { _ = res.Body.Close() }() // read as far as it is wanted
-	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(res.Body, cmp.Or(r.most, maxAnswer)))
 	if err != nil {
-		return answer{}, unavailable(ctx, req.URL.Host, err, as)
+		return answer{}, unavailable(ctx, r.task, req.URL.Host, err, as)
 	}
 	a := answer{code: res.StatusCode, header: res.Header, body: text}
 	if a.code >= http.StatusMultipleChoices {
@@ -80,7 +91,7 @@ func (w wire) send(ctx context.Context, r request, as credentials) (answer, erro
 	return a, nil
 }
 
-func unavailable(ctx context.Context, host string, err error, as credentials) error {
+func unavailable(ctx context.Context, task Task, host string, err error, as credentials) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
@@ -98,7 +109,7 @@ func unavailable(ctx context.Context, host string, err error, as credentials) er
 	if outer != nil && outer.Timeout() || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = errors.New("the host did not answer in time")
 	}
-	return &UnavailableError{Host: host, Err: redact.Credentials(as.secrets()...).Error(err)}
+	return &UnavailableError{Task: task, Host: host, Err: redact.Credentials(as.secrets()...).Error(err)}
 }
 
 // message takes the sentence out of an answer in JSON: {"message": …} or {"error": …}, the
@@ -129,7 +140,7 @@ func message(text []byte, secrets redact.Redactor) string {
 }
 
 // judge turns an answer into an error, or nil.
-func judge(a answer, r repository, s Status) error {
+func judge(a answer, r repository, task Task, commit string) error {
 	switch {
 	case a.code >= 200 && a.code < 300:
 		return nil
@@ -138,17 +149,17 @@ func judge(a answer, r repository, s Status) error {
 		if u, err := url.Parse(a.header.Get("Location")); err == nil && u.Host != "" {
 			to = u.Host
 		}
-		return &MovedError{Host: r.host, To: to}
+		return &MovedError{Task: task, Host: r.host, To: to}
 	case a.code == http.StatusTooManyRequests, a.code == http.StatusForbidden && limited(a.header):
-		return &RateLimitedError{Host: r.host, RetryAfter: retryAfter(a.header)}
+		return &RateLimitedError{Task: task, Host: r.host, RetryAfter: retryAfter(a.header)}
 	case a.code == http.StatusUnauthorized, a.code == http.StatusForbidden:
-		return &UnauthorizedError{Host: r.host, Said: a.said}
+		return &UnauthorizedError{Task: task, Host: r.host, Said: a.said}
 	case a.code == http.StatusNotFound:
-		return &NotFoundError{Host: r.host, Repository: r.String(), Commit: s.Commit}
+		return &NotFoundError{Task: task, Host: r.host, Repository: r.String(), Commit: commit}
 	case a.code >= 500, a.code == http.StatusRequestTimeout:
-		return &UnavailableError{Host: r.host, Code: a.code}
+		return &UnavailableError{Task: task, Host: r.host, Code: a.code}
 	}
-	return &RejectedError{Host: r.host, Code: a.code, Said: a.said}
+	return &RejectedError{Task: task, Host: r.host, Code: a.code, Said: a.said}
 }
 
 // limited is whether a 403 is GitHub's way to say 429.
