@@ -55,6 +55,9 @@ func (q *Queue) farewell(ctx context.Context, sync *v1alpha1.NodeSync, subject S
 	return b.ledger.heard(f.At), nil
 }
 
+// noPlans is the last word on pull requests.
+var noPlans = Word{State: report.Success, Description: "the NodeSync is deleted: nothing is planned any more"}
+
 // farewell gives the newest commit the last word, and each that is still pending.
 func (l *Ledger) farewell(f Farewell) {
 	if !l.Farewell.IsZero() {
@@ -77,6 +80,11 @@ func (l *Ledger) farewell(f Farewell) {
 	}
 	for i := range l.Lanes {
 		lane := &l.Lanes[i]
+		for _, c := range lane.Heads {
+			if c.State != report.Success {
+				lane.put(c.ID, noPlans, f.Page(lane.Host, c.ID), f.At)
+			}
+		}
 		for _, c := range lane.Moved {
 			if c.State != report.Success {
 				lane.put(c.ID, last, f.Page(lane.Host, c.ID), f.At)
@@ -90,7 +98,7 @@ func (l *Ledger) farewell(f Farewell) {
 // hosts have the last word, they refuse the Secret, or it has taken too long.
 func (l *Ledger) heard(now time.Time) bool {
 	switch {
-	case len(l.Commits) == 0 || len(l.Lanes) == 0:
+	case len(l.Commits) == 0 && !l.plans() || len(l.Lanes) == 0:
 		return true
 	case l.Farewell.IsZero():
 		return false

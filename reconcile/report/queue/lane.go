@@ -30,6 +30,11 @@ type Lane struct {
 	// Moved are commits that have a word in this context that is not the
 	// ledger's any more. They get one that lets them go.
 	Moved []Commit `json:"moved,omitempty"`
+	// Heads are those of the open pull requests of this host, the newest first, each with its
+	// own word; only on the subject Plan.
+	Heads []Commit `json:"heads,omitempty"`
+	// Unlisted is why the open pull requests are not known.
+	Unlisted string `json:"unlisted,omitempty"`
 
 	// Attempts is how often in a row the host as a whole has failed, and Failure
 	// how; nothing is posted before NotBefore.
@@ -190,7 +195,7 @@ func (l *Lane) trouble() string {
 			failure = e.Failure
 		}
 	}
-	return cmp.Or(failure, l.Lost)
+	return cmp.Or(failure, l.Unlisted, l.Lost)
 }
 
 // short is a commit as people write it.

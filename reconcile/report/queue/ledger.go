@@ -85,13 +85,16 @@ func (l *Ledger) lane(key laneKey) *Lane {
 // reported is the ledger as the NodeSync's status shows it: for each host the
 // word on the newest commit.
 func (l *Ledger) reported() []v1alpha1.Reported {
-	newest := l.newest()
-	if newest == nil {
-		return nil
-	}
 	var list []v1alpha1.Reported
 	for i := range l.Lanes {
-		if lane := &l.Lanes[i]; lane.Context == l.Context {
+		lane := &l.Lanes[i]
+		newest := l.newest()
+		if len(lane.Heads) > 0 {
+			newest = &lane.Heads[0]
+		} else if lane.Unlisted != "" {
+			newest = &Commit{Word: Word{State: report.Pending}}
+		}
+		if newest != nil && lane.Context == l.Context {
 			list = append(list, v1alpha1.Reported{
 				Provider: lane.Provider, URL: lane.URL, Context: lane.Context, Commit: newest.ID,
 				State: string(newest.State), Description: newest.Description, Failure: lane.trouble(),

@@ -18,10 +18,12 @@ const (
 	Applied Subject = "applied"
 	// Drift is what differs from it in the cluster by no commit.
 	Drift Subject = "drift"
+	// Plan is what open pull requests would do, each on its head.
+	Plan Subject = "plan"
 )
 
 // subjects are all of them.
-func subjects() []Subject { return []Subject{Whole, Applied, Drift} }
+func subjects() []Subject { return []Subject{Whole, Applied, Drift, Plan} }
 
 // Of is the context of a subject, from that of the whole.
 func (s Subject) Of(context string) string {

@@ -1,0 +1,125 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+// Heads are what is said of the open pull requests of one NodeSync.
+type Heads struct {
+	// Context of the statuses on the whole; the Subject adds its word.
+	Context string
+	// Of are those of each host. A host that is not among them gets no status any more.
+	Of []HostHeads
+	// At is now.
+	At time.Time
+}
+
+// HostHeads are the open pull requests of one host.
+type HostHeads struct {
+	Host
+	// Heads that have a plan, the newest pull request first.
+	Heads []Head
+	// Unlisted is why the open ones are not known; the Heads are then those of before.
+	Unlisted string
+}
+
+// Head is the commit that a pull request has now, what is said of it, and the page that the
+// status links to.
+type Head struct {
+	Commit string
+	Word
+	Page string
+}
+
+// SayHeads notes what is said of pull requests, and writes it down where it is news. What is
+// said of a commit that is the head of none any more is dropped. It returns whether the
+// NodeSync's status shows something else by it.
+func (q *Queue) SayHeads(ctx context.Context, sync *v1alpha1.NodeSync, h Heads) (changed bool, err error) {
+	b := q.book(ownerOf(sync, Plan))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	reported := Plan.of(sync.Status.Reported)
+	if err := b.open(ctx, reported); err != nil {
+		return false, err
+	}
+	before := b.ledger.reported()
+	if err := b.change(ctx, reported, func(l *Ledger) { l.sayHeads(h) }); err != nil {
+		return false, err
+	}
+	q.wake()
+	return !slices.Equal(before, b.ledger.reported()), nil
+}
+
+// Heads are those that were said something of on a host, as a daemon before may have done.
+func (q *Queue) Heads(ctx context.Context, sync *v1alpha1.NodeSync, of Host) ([]Commit, error) {
+	b := q.book(ownerOf(sync, Plan))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.open(ctx, Plan.of(sync.Status.Reported)); err != nil {
+		return nil, err
+	}
+	for i := range b.ledger.Lanes {
+		if lane := &b.ledger.Lanes[i]; lane.is(of) {
+			return slices.Clone(lane.Heads), nil
+		}
+	}
+	return nil, nil
+}
+
+// sayHeads notes the words. What was said already changes nothing.
+func (l *Ledger) sayHeads(h Heads) {
+	context := Plan.Of(h.Context)
+	l.Context, l.Head, l.Commits = context, "", nil
+	l.Lanes = slices.DeleteFunc(l.Lanes, func(lane Lane) bool {
+		return lane.Context != context || !slices.ContainsFunc(h.Of, func(of HostHeads) bool { return of.is(lane.Host) })
+	})
+	for _, of := range h.Of {
+		key := laneKey{of.Provider, of.URL, context}
+		lane := l.lane(key)
+		if lane == nil {
+			l.Lanes = append(l.Lanes, Lane{Host: of.Host, Context: context})
+			lane = l.lane(key)
+		}
+		if lane.Secret != of.Secret {
+			lane.retry()
+		}
+		lane.Secret, lane.Unlisted = of.Secret, of.Unlisted
+		lane.sayHeads(of.Heads, h.At)
+	}
+	l.bound(h.At)
+}
+
+func (l *Lane) sayHeads(heads []Head, at time.Time) {
+	before := l.Heads
+	l.Heads = nil
+	for _, head := range heads {
+		if slices.ContainsFunc(l.Heads, func(c Commit) bool { return c.ID == head.Commit }) {
+			continue // two pull requests have one head: the newest speaks
+		}
+		word := Word{State: head.State, Description: report.Truncate(head.Description)}
+		l.Heads = append(l.Heads, Commit{ID: head.Commit, Word: word})
+		known := slices.ContainsFunc(before, func(c Commit) bool { return c.ID == head.Commit && c.Word == word })
+		if !known {
+			l.put(head.Commit, word, head.Page, at)
+		}
+	}
+	is := func(id string) bool {
+		return slices.ContainsFunc(l.Heads, func(c Commit) bool { return c.ID == id })
+	}
+	l.Waiting = slices.DeleteFunc(l.Waiting, func(e Entry) bool { return !is(e.Commit) })
+	for id := range l.Posted {
+		if !is(id) {
+			delete(l.Posted, id)
+		}
+	}
+}
+
+// plans says whether something was said of pull requests.
+func (l *Ledger) plans() bool {
+	return slices.ContainsFunc(l.Lanes, func(lane Lane) bool { return len(lane.Heads) > 0 })
+}

@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+func head(commit string, state report.State, words string) Head {
+	return Head{Commit: commit, Word: Word{State: state, Description: words}, Page: "https://page/" + commit}
+}
+
+func (w *world) sayHeads(t *testing.T, unlisted string, heads ...Head) bool {
+	t.Helper()
+	changed, err := w.queue.SayHeads(t.Context(), w.sync, Heads{
+		Context: "plumbline/prod/x", Of: []HostHeads{{Host: gitea.Host, Heads: heads, Unlisted: unlisted}}, At: w.now,
+	})
+	must(t, err)
+	return changed
+}
+
+// TestEachHeadHasItsWord: posted once, again where it changes, and dropped where the pull request
+// is closed; the statuses on the whole are another ledger's.
+func TestEachHeadHasItsWord(t *testing.T) {
+	w := newWorld(t)
+	w.sayHeads(t, "", head("b", report.Success, "no change"), head("a", report.Failure, "held"))
+	w.deliver()
+	w.sayHeads(t, "", head("b", report.Success, "no change"), head("a", report.Failure, "held"))
+	w.deliver()
+	want := []string{"b success no change", "a failure held"}
+	if diff := cmp.Diff(want, w.said(0)); diff != "" {
+		t.Fatalf("posted (-want +got):\n%s", diff)
+	}
+	if s := w.posted[0]; s.Context != "plumbline/prod/x/plan" || s.TargetURL != "https://page/b" {
+		t.Errorf("context %s, page %s", s.Context, s.TargetURL)
+	}
+	w.now = w.now.Add(time.Minute)
+	w.sayHeads(t, "", head("a", report.Success, "no change"))
+	w.sayHeads(t, "") // closed before it was posted
+	w.deliver()
+	if len(w.posted) != 2 {
+		t.Errorf("posted of closed pull requests: %v", w.said(2))
+	}
+}
+
+// TestWordsOfHeadsLastOverARestart: what waited is posted, and what was said is known.
+func TestWordsOfHeadsLastOverARestart(t *testing.T) {
+	w := newWorld(t)
+	w.sayHeads(t, "", head("a", report.Failure, "held"))
+	w.start()
+	w.deliver()
+	if diff := cmp.Diff([]string{"a failure held"}, w.said(0)); diff != "" {
+		t.Errorf("posted (-want +got):\n%s", diff)
+	}
+	w.start()
+	known, err := w.queue.Heads(t.Context(), w.sync, gitea.Host)
+	must(t, err)
+	if len(known) != 1 || known[0].ID != "a" || known[0].Description != "held" {
+		t.Errorf("known: %v", known)
+	}
+	w.sayHeads(t, "", head("a", report.Failure, "held"))
+	w.deliver()
+	if len(w.posted) != 1 {
+		t.Errorf("posted again: %v", w.said(1))
+	}
+}
+
+// TestTheStatusShowsTheNewestPullRequest, and why the open ones are not known.
+func TestTheStatusShowsTheNewestPullRequest(t *testing.T) {
+	w := newWorld(t)
+	if !w.sayHeads(t, "", head("b", report.Success, "no change"), head("a", report.Failure, "held")) {
+		t.Error("that the first was said is no change of the status")
+	}
+	list, _ := w.queue.Reported(w.sync)
+	if len(list) != 1 || list[0].Commit != "b" || list[0].Context != "plumbline/prod/x/plan" || list[0].Failure != "" {
+		t.Errorf("reported: %v", list)
+	}
+	if !w.sayHeads(t, "the host refuses the token") || w.sayHeads(t, "the host refuses the token") {
+		t.Error("trouble is a change of the status once")
+	}
+	if list, _ = w.queue.Reported(w.sync); len(list) != 1 || list[0].Failure != "the host refuses the token" {
+		t.Errorf("reported: %v", list)
+	}
+}
+
+// TestWhoStopsFollowingLeavesNoLedger.
+func TestWhoStopsFollowingLeavesNoLedger(t *testing.T) {
+	w := newWorld(t)
+	w.sayHeads(t, "", head("a", report.Failure, "held"))
+	_, err := w.queue.SayHeads(t.Context(), w.sync, Heads{Context: "plumbline/prod/x", At: w.now})
+	must(t, err)
+	s := store{reader: w.client, writer: w.client, owner: ownerOf(w.sync, Plan)}
+	if _, found, err := s.load(t.Context()); found || err != nil {
+		t.Errorf("found %v, error %v", found, err)
+	}
+}
+
+// TestADeletedNodeSyncHoldsNoPullRequestUp: what had failed is let go.
+func TestADeletedNodeSyncHoldsNoPullRequestUp(t *testing.T) {
+	w := newWorld(t)
+	w.sayHeads(t, "", head("b", report.Success, "no change"), head("a", report.Failure, "held"))
+	w.deliver()
+	w.now = w.now.Add(time.Minute)
+	last := Farewell{Description: "orphaned", Page: func(Host, string) string { return "" }, At: w.now}
+	done, err := w.queue.Farewell(t.Context(), w.sync, last)
+	must(t, err)
+	w.deliver()
+	if diff := cmp.Diff([]string{"a success " + noPlans.Description}, w.said(2)); done || diff != "" {
+		t.Errorf("done %v, posted (-want +got):\n%s", done, diff)
+	}
+	if done, err = w.queue.Farewell(t.Context(), w.sync, last); !done || err != nil {
+		t.Errorf("in the end: done %v, error %v", done, err)
+	}
+}
+
+// TestALedgerOfManyHeadsFits: 50 of each host, with the longest words, are well below what a
+// ConfigMap holds.
+func TestALedgerOfManyHeadsFits(t *testing.T) {
+	var heads []Head
+	for i := range 50 {
+		heads = append(heads, Head{
+			Commit: fmt.Sprintf("%040d", i), Word: Word{State: report.Failure, Description: fmt.Sprintf("%0140d", i)}, Page: fmt.Sprintf("%0255d", i),
+		})
+	}
+	l := Ledger{}
+	l.sayHeads(Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: gitea.Host, Heads: heads}}, At: noon})
+	if n := len(encoded(t, l)); n > 100_000 {
+		t.Errorf("the ledger takes %d bytes", n)
+	}
+}
