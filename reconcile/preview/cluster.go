@@ -20,9 +20,29 @@ import (
 // ownRights are those of a person who reads a Secret: it needs no annotation to be used.
 var ownRights = grant.Policy{Unannotated: true}
 
+// grants are the daemon's, or a person's.
+func (s *Step) grants() grant.Policy {
+	if s.Grants != nil {
+		return *s.Grants
+	}
+	return ownRights
+}
+
+// WithheldError says that something is not read for a commit whose author is not trusted.
+type WithheldError struct{ What string }
+
+// Error names what is not read.
+func (e *WithheldError) Error() string {
+	return e.What + " is not read for a pull request from a fork"
+}
+
 // OutOfReach says that an error is of what the person who asks may or can read, and not of
 // the commit: the daemon has other rights and another network.
 func OutOfReach(err error) bool {
+	var withheld *WithheldError
+	if errors.As(err, &withheld) {
+		return true
+	}
 	var unreachable *charts.UnreachableError
 	var refused *charts.AuthError
 	var untrusted *charts.CertificateError
@@ -32,12 +52,18 @@ func OutOfReach(err error) bool {
 
 // secret reads a Secret of the NodeSync's namespace.
 func (s *Step) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	if s.Withheld {
+		return nil, &WithheldError{"secret " + name}
+	}
 	secret := &corev1.Secret{}
 	return secret, s.Client.Get(ctx, client.ObjectKey{Namespace: s.sync.Namespace, Name: name}, secret)
 }
 
 // labelled reads what holds values of the chart.
 func (s *Step) labelled(context.Context) (reader client.Reader, listed func() time.Duration, err error) {
+	if s.Withheld {
+		return nil, nil, &WithheldError{"what valuesFrom names"}
+	}
 	return s.Client, func() time.Duration { return 0 }, nil
 }
 
@@ -62,6 +88,9 @@ func (s *Step) seeVanished(ctx context.Context) {
 func (s *Step) hosts(ctx context.Context) ([]plan.Host, error) {
 	if len(s.out.Live.NodeClaims) == 0 {
 		return nil, nil
+	}
+	if s.Own != nil {
+		return s.view.PoolHosts(ctx, s.sync.Status.Karpenter, *s.Own, s.out.Live.NodeClaims)
 	}
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.sync.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "plumbline"}); err != nil {

@@ -13,7 +13,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
@@ -35,6 +37,16 @@ type Tools struct {
 	// ask. NotAsked says then what would.
 	Ask      func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
 	NotAsked string
+
+	// Cached is the daemon's watch cache, and Definitions what passes share of it; nil without a
+	// daemon, which reads all by Client.
+	Cached      client.Reader
+	Definitions *observe.Definitions
+	// Own is the daemon's pod; nil looks for it.
+	Own *plan.Host
+	// Grants say whether a Secret has to name the hosts that it is for; nil believes the person
+	// who reads it.
+	Grants *grant.Policy
 }
 
 // Step is the preview of one commit.
@@ -44,6 +56,9 @@ type Step struct {
 	Sync     *v1alpha1.NodeSync
 	Snapshot *render.Snapshot
 	Now      time.Time
+	// Withheld says that no Secret is read, nor values of the chart out of the cluster: who
+	// wrote the commit is not trusted.
+	Withheld bool
 	// HideValues and HideCredential take what came out of Secrets.
 	HideValues     func([]string)
 	HideCredential func(string)
@@ -84,10 +99,13 @@ type Preview struct {
 // Make takes the steps of a pass. An error is one of reading, not of the commit.
 func (s *Step) Make(ctx context.Context) (*Preview, error) {
 	s.out, s.sync = &Preview{}, s.Sync.DeepCopy()
-	s.view = &cluster.View{Cached: s.Client, Uncached: s.Client, Memory: &cluster.Memory{}}
+	if s.Cached == nil {
+		s.Cached = s.Client
+	}
+	s.view = &cluster.View{Cached: s.Cached, Uncached: s.Client, Definitions: s.Definitions, Memory: &cluster.Memory{}}
 	s.wanting = s.desired()
 	all := &v1alpha1.NodeSyncList{}
-	if err := s.Client.List(ctx, all); err != nil {
+	if err := s.Cached.List(ctx, all); err != nil {
 		return nil, fmt.Errorf("list NodeSyncs: %w", err)
 	}
 	s.all = all.Items
@@ -181,8 +199,8 @@ func (s *Step) warn(format string, args ...any) {
 func (s *Step) desired() *desired.Step {
 	return &desired.Step{
 		Tools: desired.Tools{
-			Cached: s.Client, Uncached: s.Client, Store: s.Store, Releases: s.Helm, Schemas: s.Schemas, Confine: s.Confine,
-			Grants: ownRights,
+			Cached: s.Cached, Uncached: s.Client, Store: s.Store, Releases: s.Helm, Schemas: s.Schemas, Confine: s.Confine,
+			Grants: s.grants(),
 		},
 		Desired: &s.out.Desired, Snapshot: s.Snapshot, Sync: s.sync, Observed: s.sync.Generation, View: s.view, Memory: &desired.Memory{},
 		Now: s.Now, Timeout: s.sync.GetTimeout(), Retry: s.sync.GetRetryInterval(),
