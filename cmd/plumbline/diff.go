@@ -3,18 +3,15 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
-	udiff "github.com/aymanbagabas/go-udiff"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"sigs.k8s.io/yaml"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 )
 
 func newDiffCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -83,26 +80,8 @@ func (p *planned) printDiff(report planReport, out, aside io.Writer) error {
 
 // printObjectDiff prints one object as it is and as it becomes; nil is nothing.
 func printObjectDiff(out io.Writer, paint painter, name, revision string, live, after *unstructured.Unstructured) error {
-	before, err := shown(live)
-	if err != nil {
-		return err
-	}
-	next, err := shown(after)
-	if err != nil {
-		return err
-	}
-	from, to := "cluster/"+name, "git/"+name
-	if live == nil {
-		from = "/dev/null"
-	}
-	if after == nil {
-		to = "/dev/null"
-	}
-	if revision != "" {
-		to += "\t" + revision
-	}
-	for line := range strings.Lines(udiff.Unified(from, to, before, next)) {
-		if _, err := fmt.Fprintln(out, paint(redact.Visible(strings.TrimSuffix(line, "\n")), colourOfLine(line))); err != nil {
+	for line := range strings.Lines(review.Diff(name, revision, live, after)) {
+		if _, err := fmt.Fprintln(out, paint(strings.TrimSuffix(line, "\n"), colourOfLine(line))); err != nil {
 			return err
 		}
 	}
@@ -122,27 +101,4 @@ func colourOfLine(line string) text.Color {
 		return text.FgCyan
 	}
 	return text.Reset
-}
-
-// shown is an object as YAML, without what the API server adds; empty for none.
-func shown(object *unstructured.Unstructured) (string, error) {
-	if object == nil {
-		return "", nil
-	}
-	object = object.DeepCopy()
-	metadata, _, _ := unstructured.NestedMap(object.Object, "metadata")
-	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"} {
-		delete(metadata, field)
-	}
-	fields := map[string]any{"metadata": metadata}
-	for name, value := range object.Object {
-		if !slices.Contains([]string{"metadata", "status"}, name) {
-			fields[name] = value
-		}
-	}
-	raw, err := yaml.Marshal(fields)
-	if err != nil {
-		return "", fmt.Errorf("encode %s/%s as yaml: %w", object.GetKind(), object.GetName(), err)
-	}
-	return string(raw), nil
 }

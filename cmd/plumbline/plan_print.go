@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -80,13 +81,8 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	return nil
 }
 
-// code is text of a commit in a comment, where it is neither a link nor a mention.
-func code(words string) string {
-	if words == "" {
-		return ""
-	}
-	return "`" + strings.ReplaceAll(oneLine(words), "`", "'") + "`"
-}
+// code is text of a commit in a comment, on one line.
+func code(words string) string { return review.Code(oneLine(words)) }
 
 // printCharts says what becomes of Karpenter's charts.
 func (r planReport) printCharts(out io.Writer) {

@@ -1,0 +1,105 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// pool is what becomes of the nodes of one NodePool.
+type pool struct {
+	Name, Nodes, Effect, Reason, AtLeast string
+
+	pace    plan.PoolPace
+	reasons []string
+	upTo    bool
+	count   int
+}
+
+// poolsOf are the pools whose nodes a Plan touches, held ones included, by name.
+func poolsOf(in Input) []pool {
+	found := append(replaced(in, false), replaced(in, true)...)
+	for i := range in.Plan.Changes {
+		if c := &in.Plan.Changes[i]; c.Effect == plan.EffectDrain {
+			found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprint(c.Nodes), Effect: heldOr(c.Action == plan.Hold, plan.EffectDrain), Reason: c.Reason, count: c.Nodes})
+		}
+	}
+	for i := range in.Plan.Removals {
+		c := &in.Plan.Removals[i]
+		if c.Ref.Kind != render.NodePool || c.Nodes == 0 {
+			continue
+		}
+		found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: heldOr(c.Held, plan.EffectDrain), Reason: cmp.Or(c.Reason, "it left Git"), count: c.Nodes})
+	}
+	slices.SortStableFunc(found, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
+	return found
+}
+
+func heldOr(held bool, effect plan.Effect) string {
+	if held {
+		return "held: " + string(effect)
+	}
+	return string(effect)
+}
+
+// replaced are the pools whose nodes Karpenter replaces, by Changes that are held or that are not.
+func replaced(in Input, held bool) []pool {
+	changes := slices.DeleteFunc(slices.Clone(in.Plan.Changes), func(c plan.Change) bool { return (c.Action == plan.Hold) != held || c.Err != nil })
+	of := map[types.UID]string{}
+	for i := range in.Live.NodeClaims {
+		of[in.Live.NodeClaims[i].UID] = in.Live.NodeClaims[i].Pool
+	}
+	reasons, upTo := map[string][]string{}, map[string]bool{}
+	for i := range changes {
+		c := &changes[i]
+		if c.Effect != plan.EffectReplace {
+			continue
+		}
+		for _, uid := range c.NodeClaims() {
+			name := of[uid]
+			reasons[name] = append(reasons[name], c.DriftReasons...)
+			upTo[name] = upTo[name] || c.UpTo
+		}
+	}
+	var found []pool
+	for _, pace := range plan.Paces(changes, in.Live, in.Now) {
+		p := pool{
+			Name: pace.Pool, Nodes: fmt.Sprintf("%d of %d", pace.Nodes, pace.Of), Effect: heldOr(held, plan.EffectReplace),
+			Reason: joined(reasons[pace.Pool]), reasons: reasons[pace.Pool], AtLeast: atLeast(pace, in), pace: pace, upTo: upTo[pace.Pool], count: pace.Nodes,
+		}
+		if p.upTo {
+			p.Nodes = "up to " + p.Nodes
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// atLeast is the lower bound of the time: how long a round takes nobody knows, how many there
+// are at least follows from the disruption budgets.
+func atLeast(pace plan.PoolPace, in Input) string {
+	rounds := english.Plural(pace.Rounds(), "round", "") + " at least"
+	switch {
+	case pace.Allowed.Unreadable:
+		return "a disruption budget cannot be read"
+	case pace.Rounds() == 0:
+		return "its disruption budgets allow none"
+	case pace.Allowed.Now == 0:
+		return fmt.Sprintf("from %s on, %s", plan.ClockTime(pace.Allowed.At, in.Now), rounds)
+	}
+	return rounds
+}
+
+// joined are words in order, each once.
+func joined(words []string) string {
+	sorted := slices.Clone(words)
+	slices.Sort(sorted)
+	return strings.Join(slices.Compact(sorted), ", ")
+}

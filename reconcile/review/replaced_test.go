@@ -1,0 +1,106 @@
+package review
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/render"
+	"github.com/plumbline-dev/plumbline/render/schema"
+)
+
+func poolYAML(name, more, budgets string) string {
+	return `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: ` + name + `, uid: ` + name + `, labels: {plumbline.dev/nodesync: fleet.prod}}
+spec:
+  template:
+    ` + more + `
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
+  disruption: {consolidateAfter: 0s, budgets: [{nodes: "` + budgets + `"}]}
+`
+}
+
+// replacingPools is a Preview of a commit that outdates all nodes of some pools, each of ten.
+func replacingPools(t *testing.T, allowed int32, names ...string) *preview.Preview {
+	t.Helper()
+	crds, _, err := schema.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := schema.New(crds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(text string) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		return object
+	}
+	live, set := map[render.Ref]*unstructured.Unstructured{}, &render.Set{Revision: "main@sha1:0123"}
+	live[render.Ref{Kind: render.EC2NodeClass, Name: "default"}] = read("{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default, uid: default}, spec: {}}")
+	seen := &preview.Preview{}
+	for _, name := range names {
+		ref := render.Ref{Kind: render.NodePool, Name: name}
+		live[ref] = read(poolYAML(name, "metadata: {labels: {a: b}}", "20%"))
+		known.Default(live[ref])
+		desired := read(poolYAML(name, "metadata: {labels: {a: c}}", "20%"))
+		defaulted := desired.DeepCopy()
+		known.Default(defaulted)
+		set.Objects = append(set.Objects, render.Object{Ref: ref, Desired: desired, Defaulted: defaulted})
+		for i := range 10 {
+			id := fmt.Sprintf("%s-%d", name, i)
+			seen.Live.NodeClaims = append(seen.Live.NodeClaims, plan.NodeClaim{Name: id, UID: types.UID(id), Pool: name, PoolUID: types.UID(name), Class: "default"})
+		}
+	}
+	seen.Live.Objects, seen.Live.Served = plan.NewObjects(live), true
+	most := intstr.FromInt32(allowed)
+	policy := plan.Policy{Owner: plan.OwnerOf("fleet", "prod"), Adopt: v1alpha1.AdoptAlways, NewRevision: true, Now: time.Now(), Guard: v1alpha1.Guard{MaxDisruptedNodes: &most}}
+	if seen.Plan, err = plan.Make(t.Context(), set, seen.Live, policy, known); err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// TestNodesThatAreReplaced: how many of how many, why, and in how many rounds at least; and what
+// the guard holds of it.
+func TestNodesThatAreReplaced(t *testing.T) {
+	for name, c := range map[string]struct {
+		allowed int32
+		pools   []string
+		state   report.State
+		line    string
+		row     string
+	}{
+		"one pool":  {100, []string{"a"}, report.Success, "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
+		"two pools": {100, []string{"a", "b"}, report.Success, "replaces 20 of 20 nodes in 2 pools (NodePoolDrifted), 5 rounds at least; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
+		"held":      {5, []string{"a"}, report.Failure, "held: NodePool/a, 10 nodes", "| `a` | 10 of 10 | held: Replace | `NodePoolDrifted` | `5 rounds at least` |"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Of(Input{Preview: replacingPools(t, c.allowed, c.pools...), Now: time.Now()})
+			if r.State != c.state || r.Line != c.line {
+				t.Errorf("%s: %s, want %s: %s", r.State, r.Line, c.state, c.line)
+			}
+			text := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"})
+			for _, want := range []string{c.row, "```diff\n--- cluster/NodePool/a\n", "\n-        a: b\n+        a: c\n"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("the comment lacks %q:\n%s", want, text)
+				}
+			}
+		})
+	}
+}

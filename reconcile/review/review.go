@@ -1,0 +1,202 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/redact"
+)
+
+// Review is what is said of the plan of a commit.
+type Review struct {
+	// State is Success where nothing is held or refused, Pending where the plan waits for
+	// something that comes by itself, else Failure: who requires the status for a merge keeps
+	// out what plumbline would not do.
+	State report.State
+	// Line says it in MaxDescription characters.
+	Line string
+
+	of     Input
+	pools  []pool
+	checks []string
+}
+
+// Input is what a Review is of.
+type Input struct {
+	*preview.Preview
+	// Behind is the branch that has commits in force which the commit lacks; empty where it
+	// lacks none.
+	Behind string
+	// Hide takes out of texts of the cluster what came out of Secrets.
+	Hide redact.Redactor
+	Now  time.Time
+}
+
+// Of says what a Preview comes to.
+func Of(in Input) Review {
+	r := Review{State: report.Success, of: in}
+	if in.Plan == nil {
+		in.Preview.Plan = &plan.Plan{}
+	}
+	r.pools = poolsOf(in)
+	switch {
+	case in.Stopped != nil:
+		r.stopped(in.Stopped)
+	case in.ChartsRefused != nil:
+		r.fail("refused: " + r.brief(in.ChartsRefused))
+	default:
+		r.weigh()
+	}
+	if in.Behind != "" {
+		r.Line = report.Truncate("behind " + redact.Visible(in.Behind) + ": " + r.Line)
+	}
+	return r
+}
+
+// Refused is the Review of a commit of which there is no plan.
+func Refused(err error) Review {
+	r := Review{of: Input{Preview: &preview.Preview{Plan: &plan.Plan{}}}}
+	r.stopped(err)
+	return r
+}
+
+func (r *Review) fail(line string) { r.State, r.Line = report.Failure, report.Truncate(line) }
+
+func (r *Review) stopped(err error) {
+	if f := fault.Classify(err); f.Class == fault.Waiting {
+		r.State, r.Line = report.Pending, report.Truncate("waits: "+strings.TrimPrefix(r.brief(err), "waiting for "))
+		return
+	}
+	r.fail("refused: " + strings.TrimPrefix(r.brief(err), "refused: "))
+}
+
+// brief is an error in a few words. Where all of it is in Git, hiding a value in it would
+// confirm that it is a Secret's.
+func (r *Review) brief(err error) string {
+	f := fault.Classify(err)
+	if f.OnlyGit() {
+		return f.Brief().String()
+	}
+	return r.of.Hide.Hide(f.Brief().String())
+}
+
+// weigh says what the guard and the API server would say, and then what becomes of nodes.
+func (r *Review) weigh() {
+	p := r.of.Plan
+	var refused, held []string
+	var first error
+	for i := range p.Changes {
+		switch c := &p.Changes[i]; {
+		case c.Err != nil:
+			refused, first = append(refused, c.Ref.String()), cmp.Or(first, c.Err)
+			r.checks = append(r.checks, check("refused: ", c.Ref.String(), c.Message))
+		case c.Action == plan.Hold:
+			held = append(held, fmt.Sprintf("%s, %s", c.Ref, nodes(c.Nodes)))
+			r.checks = append(r.checks, check("held: ", c.Ref.String(), c.Message))
+		}
+	}
+	for i := range p.Removals {
+		if c := &p.Removals[i]; c.Held {
+			held = append(held, fmt.Sprintf("removal of %s, %s", c.Ref, nodes(c.Nodes)))
+			r.checks = append(r.checks, check("held: removal of ", c.Ref.String(), c.Message))
+		}
+	}
+	switch {
+	case len(refused) > 0:
+		r.fail("refused: " + r.brief(first) + andMore(len(refused)))
+	case len(held) > 0:
+		r.fail("held: " + held[0] + andMore(len(held)))
+	default:
+		r.Line = report.Truncate(r.effect())
+	}
+}
+
+// check is what is held or refused, and why: most messages begin with the object's name.
+func check(what, name, message string) string {
+	return what + name + ": " + strings.TrimPrefix(strings.TrimPrefix(message, name), ": ")
+}
+
+func andMore(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf("; and %d more", n-1)
+}
+
+func nodes(n int) string { return english.Plural(n, "node", "") }
+
+// effect is what a commit of which nothing is held does.
+func (r *Review) effect() string {
+	var parts []string
+	if charts := r.of.Hide.Hide(r.of.ChartsChange); charts != "" {
+		what, _, _ := strings.Cut(charts, ":")
+		parts = append(parts, what+" (nodes: plumbline plan)")
+	}
+	replaced := slices.DeleteFunc(slices.Clone(r.pools), func(p pool) bool { return p.Effect != string(plan.EffectReplace) })
+	drained := slices.DeleteFunc(slices.Clone(r.pools), func(p pool) bool { return p.Effect != string(plan.EffectDrain) })
+	if words := replacing(replaced); words != "" {
+		parts = append(parts, words)
+	}
+	if words := draining(drained); words != "" {
+		parts = append(parts, words)
+	}
+	changed := len(r.of.Plan.Changes) + len(r.of.Plan.Removals)
+	switch {
+	case len(parts) > 0:
+	case changed == 0:
+		return "no change"
+	default:
+		parts = append(parts, english.Plural(changed, "object changes", "objects change")+", no node is touched")
+	}
+	return strings.Join(parts, "; ") + "; no hold"
+}
+
+func replacing(pools []pool) string {
+	switch len(pools) {
+	case 0:
+		return ""
+	case 1:
+		p := pools[0]
+		return fmt.Sprintf("replaces %s nodes in %s%s, %s", p.Nodes, p.Name, within(p.Reason), p.AtLeast)
+	}
+	touched, of, rounds, upTo := 0, 0, 0, ""
+	var reasons []string
+	for _, p := range pools {
+		touched, of, rounds = touched+p.pace.Nodes, of+p.pace.Of, max(rounds, p.pace.Rounds())
+		reasons = append(reasons, p.reasons...)
+		if p.upTo {
+			upTo = "up to "
+		}
+	}
+	return fmt.Sprintf("replaces %s%d of %d nodes in %d pools%s, %s at least", upTo, touched, of, len(pools), within(joined(reasons)), english.Plural(rounds, "round", ""))
+}
+
+func draining(pools []pool) string {
+	switch len(pools) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("drains %s nodes of %s", pools[0].Nodes, pools[0].Name)
+	}
+	n := 0
+	for _, p := range pools {
+		n += p.count
+	}
+	return fmt.Sprintf("drains %d nodes of %d pools", n, len(pools))
+}
+
+func within(words string) string {
+	if words == "" {
+		return ""
+	}
+	return " (" + words + ")"
+}

@@ -1,0 +1,112 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+func removal(name string, nodes int, held bool) plan.Candidate {
+	c := plan.Candidate{Ref: render.Ref{Kind: render.NodePool, Name: name}, Nodes: nodes, Held: held}
+	if held {
+		c.Reason, c.Message = "MaxRemovedPools", "spec.guard.maxRemovedPools is 1"
+	}
+	return c
+}
+
+// TestOneLine: what stands in the status, and its state.
+func TestOneLine(t *testing.T) {
+	change := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Update, Effect: plan.EffectNone}
+	refused := plan.Change{Ref: change.Ref, Action: plan.Refuse, Message: "x", Err: errors.New("NodePool/a: weight is not valid")}
+	cases := map[string]struct {
+		in    preview.Preview
+		state report.State
+		line  string
+	}{
+		"nothing":          {preview.Preview{Plan: &plan.Plan{}}, report.Success, "no change"},
+		"objects":          {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{change, change}}}, report.Success, "2 objects change, no node is touched; no hold"},
+		"a removal":        {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, false)}}}, report.Success, "drains 3 of 3 nodes of b; no hold"},
+		"held removals":    {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, true), removal("c", 1, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes; and 1 more"},
+		"a refused object": {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{refused}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "refused: NodePool/a: weight is not valid"},
+		"refused as whole": {preview.Preview{Stopped: errors.New("plumbline.yaml is missing")}, report.Failure, "refused: plumbline.yaml is missing"},
+		"waits":            {preview.Preview{Stopped: fault.Waits(errors.New("waiting for the schema: crd x"))}, report.Pending, "waits: the schema: crd x"},
+		"charts refused":   {preview.Preview{Plan: &plan.Plan{}, ChartsRefused: errors.New("1.2 is too old")}, report.Failure, "refused: 1.2 is too old"},
+		"charts that change": {
+			preview.Preview{Plan: &plan.Plan{}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: chart karpenter-crd, then chart karpenter"},
+			report.Success, "Karpenter 1.8.6 is upgraded to 1.9.0 (nodes: plumbline plan); no hold",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := Of(Input{Preview: &c.in, Now: time.Now()})
+			if diff := cmp.Diff([]string{string(c.state), c.line}, []string{string(r.State), r.Line}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if r := Of(Input{Preview: &preview.Preview{}, Behind: "main"}); r.Line != "behind main: no change" {
+		t.Error(r.Line)
+	}
+}
+
+// TestACommitCannotWriteTheComment: names and messages of a commit stand in code, whatever is in
+// them, and what came out of a Secret does not.
+func TestACommitCannotWriteTheComment(t *testing.T) {
+	evil := "a` @octocat <img src=x> [l](http://x) | cell\n```\n# h \u202e"
+	held := removal(evil, 3, true)
+	held.Message = evil
+	in := preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{held}, Warnings: []string{evil}}, Warnings: []string{"the registry has s3cret-t0ken"}}
+	text := Of(Input{Preview: &in, Hide: redact.Credentials("s3cret-t0ken")}).Markdown(Title{NodeSync: "prod", Cluster: evil, Commit: "c0ffee"})
+	if strings.Contains(text, "s3cret-t0ken") || strings.Contains(text, "\u202e") {
+		t.Errorf("the comment has what nobody is to see:\n%s", text)
+	}
+	for _, line := range strings.Split(text, "\n") {
+		outside := ""
+		for i, part := range strings.Split(line, "`") {
+			if i%2 == 0 {
+				outside += part
+			}
+		}
+		if strings.ContainsAny(outside, "@<[#") || strings.Count(line, "`")%2 != 0 {
+			t.Errorf("outside of code: %q", line)
+		}
+		if strings.HasPrefix(line, "| `") && strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") != 6 {
+			t.Errorf("a row of other than 5 cells: %q", line)
+		}
+	}
+	if got := Fence("diff", "a\n````\n# h\n"); got != "`````diff\na\n````\n# h\n`````\n" {
+		t.Errorf("a fence: %q", got)
+	}
+}
+
+// TestACommentIsBounded: a commit that renames everything fits what hosts take.
+func TestACommentIsBounded(t *testing.T) {
+	in := preview.Preview{Plan: &plan.Plan{}}
+	for i := range 5000 {
+		in.Plan.Removals = append(in.Plan.Removals, removal(fmt.Sprintf("pool-%d-%s", i, strings.Repeat("é", 400)), i, i%2 == 0))
+		in.Plan.Warnings = append(in.Plan.Warnings, strings.Repeat("é", 400))
+	}
+	r := Of(Input{Preview: &in})
+	text := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"})
+	if len(text) > maxComment+100 || !utf8.ValidString(text) || !strings.Contains(text, "and 4949 more") {
+		t.Errorf("a comment of %d bytes, valid %v: %s", len(text), utf8.ValidString(text), text[len(text)-300:])
+	}
+	if cut := bounded(strings.Repeat("é\n", 40_000)); len(cut) > maxComment+100 || !utf8.ValidString(cut) || !strings.HasSuffix(cut, "`plumbline plan`\n") {
+		t.Errorf("cut to %d bytes", len(cut))
+	}
+	if n := utf8.RuneCountInString(r.Line); n > report.MaxDescription {
+		t.Errorf("a line of %d characters", n)
+	}
+}
