@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/wake"
 	"github.com/plumbline-dev/plumbline/reconcile/watch"
+	"github.com/plumbline-dev/plumbline/render/schema"
 )
 
 // SetupWithManager registers the controller, for so many passes at a time.
@@ -44,6 +45,11 @@ func (r *Reconciler) Look(name types.NamespacedName) { r.waker.Look(name) }
 func (r *Reconciler) fetchFor(name types.NamespacedName, at time.Time) {
 	r.memories.Push(name, at)
 	r.Look(name)
+}
+
+// Shared is what plans beside the passes share with them.
+func (r *Reconciler) Shared() (*schema.Cache, *observe.Definitions) {
+	return &r.schemas, &r.definitions
 }
 
 // endLane ends a pass, and wakes the one that waits for that.

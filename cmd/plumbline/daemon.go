@@ -40,7 +40,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
-	"github.com/plumbline-dev/plumbline/reconcile/webhook"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -90,14 +89,15 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	if reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}); err != nil {
 		return fmt.Errorf("make the client of a replica that does not lead: %w", err)
 	}
-	ended, err := addBeside(mgr, reconciler, reports)
+	followed := newFollower(mgr, reconciler, reports)
+	ended, err := addBeside(mgr, reconciler, reports, followed)
 	if err != nil {
 		return err
 	}
 	if err := reconciler.SetupWithManager(mgr, o.concurrent); err != nil {
 		return err
 	}
-	if err := errors.Join(addWebhook(ctx, mgr, reconciler, o), addPage(ctx, mgr, reconciler, ended, seen, o)); err != nil {
+	if err := errors.Join(addWebhook(ctx, mgr, reconciler, followed, o), addPage(ctx, mgr, reconciler, ended, seen, o)); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -248,28 +248,6 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			StillLeader:          leading,
 		},
 	}, nil
-}
-
-// addWebhook serves the receiver of what Git hosts tell, on every replica.
-func addWebhook(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconciler, o *runOptions) error {
-	if o.webhookAddr == "0" {
-		return nil
-	}
-	server, err := webhook.Server(ctx, o.webhookAddr, webhook.New(webhook.Options{
-		NodeSyncs:      mgr.GetClient(),
-		Secrets:        mgr.GetAPIReader(),
-		Namespace:      o.namespace,
-		Secret:         o.webhookSecret,
-		TrustedProxies: o.webhookProxies,
-		Waker:          reconciler,
-		Now:            time.Now,
-		Logger:         ctrl.Log.WithName("webhook"),
-		Answered:       reconciler.Meter.Answered,
-	}))
-	if err != nil {
-		return err
-	}
-	return mgr.Add(server)
 }
 
 // logged is a Runner that logs what it has to tell.

@@ -8,14 +8,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/plumbline-dev/plumbline/reconcile"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/pulls"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
-// addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes, and
-// releases memory. It returns what records.
-func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) (*recorder.Recorder, error) {
+// addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes,
+// follows pull requests, and releases memory. It returns what records.
+func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue, followed *pulls.Follower) (*recorder.Recorder, error) {
 	ended := recorder.New(recorder.Options{
 		Cached: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Writer: mgr.GetClient(),
 		Namespace: reconciler.Settings.Namespace, Now: reconciler.Settings.Now,
@@ -23,12 +26,29 @@ func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queu
 	reconciler.Ends = ended
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(mgr, reconciler, reports), "records ended nodes": ended, "releases memory": &releaser{},
+		"follows pull requests": followed,
 	} {
 		if err := mgr.Add(runs); err != nil {
 			return nil, fmt.Errorf("add what %s: %w", what, err)
 		}
 	}
 	return ended, nil
+}
+
+// newFollower says on pull requests what they would do, by what the reconciler works with.
+func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue) *pulls.Follower {
+	schemas, definitions := reconciler.Shared()
+	settings := reconciler.Settings
+	return pulls.New(pulls.Options{
+		Cached: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Namespace: settings.Namespace,
+		Hosts: &report.Hosts{Now: settings.Now}, Source: reconciler.Source, Queue: reports,
+		Preview: preview.Tools{
+			Client: mgr.GetAPIReader(), Cached: mgr.GetClient(), Definitions: definitions, Store: reconciler.Charts, Helm: reconciler.Install,
+			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
+			CABundle: plan.CABundle(settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
+		},
+		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Look, Now: settings.Now,
+	})
 }
 
 // newDeliverer posts what the reconciler has said.

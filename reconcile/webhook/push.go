@@ -43,9 +43,18 @@ func (p places) all() []string {
 
 // parsePush reads a push event.
 func parsePush(body []byte) (push, error) {
+	p, err := parseEvent(body)
+	if err == nil && p.ref == "" {
+		return push{}, errors.New("read the push: it names no reference")
+	}
+	return p, err
+}
+
+// parseEvent reads a push event, or one of a pull request: that has no reference.
+func parseEvent(body []byte) (push, error) {
 	var told payload
 	if err := json.Unmarshal(body, &told); err != nil {
-		return push{}, fmt.Errorf("read the push as JSON: %w", err)
+		return push{}, fmt.Errorf("read the event as JSON: %w", err)
 	}
 	p := push{ref: told.Ref}
 	for _, address := range append(told.Repository.all(), told.Project.all()...) {
@@ -53,10 +62,22 @@ func parsePush(body []byte) (push, error) {
 			p.repositories = append(p.repositories, r)
 		}
 	}
-	if p.ref == "" || len(p.repositories) == 0 {
-		return push{}, errors.New("read the push: it names no reference, or no URL of a repository")
+	if len(p.repositories) == 0 {
+		return push{}, errors.New("read the event: it names no URL of a repository")
 	}
 	return p, nil
+}
+
+// changesPulls says whether pull requests of a source may have changed.
+func (p push) changesPulls(s *v1alpha1.NodeSync) bool {
+	r, ok := repository(""), false
+	if s.Spec.Source.Git != nil {
+		r, ok = repositoryOf(s.Spec.Source.Git.URL)
+	}
+	return slices.ContainsFunc(s.Spec.Report, func(to v1alpha1.Report) bool {
+		own, named := repositoryOf(to.URL)
+		return to.PullRequests != nil && (named && slices.Contains(p.repositories, own) || ok && slices.Contains(p.repositories, r))
+	})
 }
 
 // concerns says whether a source can have changed by the push.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -35,6 +36,11 @@ type Waker interface {
 	Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error
 }
 
+// Pulls has the pull requests of NodeSyncs looked at soon. It never blocks.
+type Pulls interface {
+	Look(names []types.NamespacedName)
+}
+
 // Options say what a Receiver works with.
 type Options struct {
 	// NodeSyncs lists them, out of a cache.
@@ -46,8 +52,10 @@ type Options struct {
 	// TrustedProxies are believed about whom a request comes from.
 	TrustedProxies []net.IPNet
 	Waker          Waker
-	Now            func() time.Time
-	Logger         logr.Logger
+	// Pulls, if set, hears of NodeSyncs whose pull requests may have changed.
+	Pulls  Pulls
+	Now    func() time.Time
+	Logger logr.Logger
 	// Answered, if set, hears of each answer: the kind of host ("" where it is not
 	// known) and the HTTP status.
 	Answered func(host string, status int)
@@ -123,14 +131,18 @@ func (r *Receiver) receive(ctx context.Context, from sender, w http.ResponseWrit
 	switch {
 	case slices.Contains(from.pings, event):
 		return answer{status: http.StatusOK, Message: "plumbline listens"}
-	case !slices.Contains(from.pushes, event):
-		return answer{status: http.StatusAccepted, Message: "only pushes wake a NodeSync"}
+	case !slices.Contains(from.pushes, event) && !slices.Contains(from.pulls, event):
+		return answer{status: http.StatusAccepted, Message: "only pushes and pull requests wake a NodeSync"}
 	}
-	told, err := parsePush(body)
+	isPull, parse := slices.Contains(from.pulls, event), parsePush
+	if isPull {
+		parse = parseEvent
+	}
+	told, err := parse(body)
 	if err != nil {
 		return answer{status: http.StatusBadRequest, Message: err.Error()}
 	}
-	return r.wake(ctx, from, told)
+	return r.wake(ctx, from, told, isPull)
 }
 
 // authenticate holds that the sender has the token.
@@ -154,12 +166,29 @@ func (r *Receiver) authenticate(ctx context.Context, from sender, header http.He
 	return answer{}, true
 }
 
-// wake wakes the NodeSyncs that a push concerns.
-func (r *Receiver) wake(ctx context.Context, from sender, told push) answer {
+// wake wakes the NodeSyncs that a push concerns, and those whose pull requests it or another
+// event may have changed.
+func (r *Receiver) wake(ctx context.Context, from sender, told push, isPull bool) answer {
 	list := &v1alpha1.NodeSyncList{}
 	if err := r.options.NodeSyncs.List(ctx, list, client.InNamespace(r.options.Namespace)); err != nil {
 		r.options.Logger.Error(err, "list NodeSyncs for a webhook")
 		return answer{status: http.StatusServiceUnavailable, Message: "the NodeSyncs cannot be listed now"}
+	}
+	var looked []types.NamespacedName
+	for i := range list.Items {
+		if r.options.Pulls != nil && told.changesPulls(&list.Items[i]) {
+			looked = append(looked, client.ObjectKeyFromObject(&list.Items[i]))
+		}
+	}
+	if len(looked) > 0 {
+		r.options.Pulls.Look(looked)
+	}
+	if isPull {
+		r.options.Logger.Info("webhook received", "host", from.name, "repository", told.repositories[0], "pulls", len(looked))
+		if len(looked) == 0 {
+			return answer{status: http.StatusAccepted, Message: fmt.Sprintf("no NodeSync follows pull requests of %s", told.repositories[0])}
+		}
+		return answer{status: http.StatusAccepted, Woken: len(looked)}
 	}
 	concerned := slices.DeleteFunc(list.Items, func(sync v1alpha1.NodeSync) bool {
 		return !told.concerns(sync.Spec.Source.Git)

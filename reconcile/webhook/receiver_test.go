@@ -41,9 +41,11 @@ type bed struct {
 	handler http.Handler
 	log     *bytes.Buffer
 	woken   []string
-	asleep  error // what waking ends with
-	down    error // what the API server answers
-	reads   int   // of Secrets
+	// looked are the NodeSyncs whose pull requests are to be looked at.
+	looked []string
+	asleep error // what waking ends with
+	down   error // what the API server answers
+	reads  int   // of Secrets
 }
 
 func newBed(t *testing.T, objects ...client.Object) *bed {
@@ -64,7 +66,7 @@ func newBed(t *testing.T, objects ...client.Object) *bed {
 		},
 	}).Build()
 	b.handler = New(Options{
-		NodeSyncs: b.client, Secrets: b.client, Namespace: namespace, Secret: secret, Waker: b, Now: b.clock.now,
+		NodeSyncs: b.client, Secrets: b.client, Namespace: namespace, Secret: secret, Waker: b, Pulls: b, Now: b.clock.now,
 		Logger: funcr.New(func(prefix, args string) { b.log.WriteString(prefix + args + "\n") }, funcr.Options{Verbosity: 9}),
 	})
 	return b

@@ -13,6 +13,8 @@ type sender struct {
 	// pushes are the events after which something new can be fetched; pings
 	// only try whether another client listens.
 	pushes, pings []string
+	// pulls are the events of pull requests.
+	pulls []string
 	// proof is the header that shows that the sender has the token.
 	proof  string
 	proven func(proof string, body, token []byte) bool
@@ -27,12 +29,15 @@ type sender struct {
 //   - https://forgejo.org/docs/latest/user/webhooks/
 func senders() []sender {
 	return []sender{
-		{name: "forgejo", event: "X-Forgejo-Event", pushes: []string{"push"}, proof: "X-Forgejo-Signature", proven: signed("")},
-		{name: "gitea", event: "X-Gitea-Event", pushes: []string{"push"}, proof: "X-Gitea-Signature", proven: signed("")},
-		{name: "gitlab", event: "X-Gitlab-Event", pushes: []string{"Push Hook", "Tag Push Hook"}, proof: "X-Gitlab-Token", proven: isToken},
-		{name: "github", event: "X-GitHub-Event", pushes: []string{"push"}, pings: []string{"ping"}, proof: "X-Hub-Signature-256", proven: signed("sha256=")},
+		{name: "forgejo", event: "X-Forgejo-Event", pushes: []string{"push"}, pulls: githubPulls(), proof: "X-Forgejo-Signature", proven: signed("")},
+		{name: "gitea", event: "X-Gitea-Event", pushes: []string{"push"}, pulls: githubPulls(), proof: "X-Gitea-Signature", proven: signed("")},
+		{name: "gitlab", event: "X-Gitlab-Event", pushes: []string{"Push Hook", "Tag Push Hook"}, pulls: []string{"Merge Request Hook"}, proof: "X-Gitlab-Token", proven: isToken},
+		{name: "github", event: "X-GitHub-Event", pushes: []string{"push"}, pulls: githubPulls(), pings: []string{"ping"}, proof: "X-Hub-Signature-256", proven: signed("sha256=")},
 	}
 }
+
+// githubPulls are those of GitHub; Gitea and Forgejo tell of a new head by an event of its own.
+func githubPulls() []string { return []string{"pull_request", "pull_request_sync"} }
 
 // senderOf finds who sent a request; false where it is none that we know.
 func senderOf(header http.Header) (sender, bool) {

@@ -260,6 +260,7 @@ const (
 // Report is one Git host that gets commit statuses.
 //
 // +kubebuilder:validation:XValidation:rule="self.provider != 'generic' || has(self.url)",message="provider generic needs the url that accepts the statuses"
+// +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || self.provider in ['github', 'gitlab', 'gitea', 'forgejo']",message="pullRequests are followed on github, gitlab, gitea and forgejo only"
 type Report struct {
 	// Provider is the kind of host: bitbucket is Bitbucket Cloud, bitbucketserver is
 	// Bitbucket Data Center, generic is any URL that takes signed JSON.
@@ -286,4 +287,22 @@ type Report struct {
 	// +kubebuilder:validation:MaxLength=255
 	// +optional
 	TargetURL string `json:"targetURL,omitempty"`
+
+	// PullRequests has the open pull requests followed that would go into spec.source.git.ref.branch:
+	// what each would do to nodes is a status on its head, with the context
+	// plumbline/<cluster>/<name>/plan. Default: none is looked at.
+	// +optional
+	PullRequests *PullRequests `json:"pullRequests,omitempty"`
+}
+
+// PullRequests says what is reported on pull requests.
+type PullRequests struct {
+	// Comment has the plan written as a comment, too, which is edited when the plan
+	// changes.
+	// +optional
+	Comment bool `json:"comment,omitempty"`
+	// Forks has the pull requests from forks planned, too. Who may open one has any files
+	// rendered, in the same confinement as those of the branch; no Secret is read for them.
+	// +optional
+	Forks bool `json:"forks,omitempty"`
 }

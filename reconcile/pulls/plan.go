@@ -1,0 +1,136 @@
+package pulls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/plumbline-dev/plumbline/confine"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/review"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+const (
+	// planTimeout bounds one plan, the fetch included.
+	planTimeout = 2 * time.Minute
+	// orderTimeout bounds the question whether a head has what is in force.
+	orderTimeout = 15 * time.Second
+)
+
+// plan has one plan made, and notes what is said of it. What may go well by itself is tried
+// again, and nothing is said of it.
+func (f *Follower) plan(ctx context.Context, p *pull) {
+	basis := basisOf(p)
+	whole, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	made, err := f.review(whole, p)
+	now := f.Now()
+	switch {
+	case ctx.Err() != nil:
+		return
+	case whole.Err() != nil:
+		made = review.Refused(fmt.Errorf("planning takes longer than %s", planTimeout))
+	case err != nil:
+		ctrl.LoggerFrom(ctx).Info("a pull request is planned later", "nodesync", p.of.sync.Name, "pull", p.Number, "why", err.Error())
+		p.tries++
+		p.notBefore = now.Add(min(again, leastInterval<<min(p.tries, 6)))
+		p.of.listAt = now.Add(leastInterval) // it may be closed, or have another head
+		return
+	}
+	p.basis, p.plannedAt, p.since, p.notBefore, p.tries = basis, now, now, time.Time{}, 0
+	p.word = queue.Word{State: made.State, Description: made.Line}
+	p.page = report.Page(p.of.host.Provider, p.of.host.URL, p.Head, p.of.sync.Spec.Path)
+	p.text = ""
+	if p.of.comments {
+		p.text = made.Markdown(review.Title{NodeSync: p.of.sync.Name, Cluster: p.of.sync.Status.Karpenter.Cluster, Commit: p.Head})
+	}
+}
+
+// review fetches the head and makes the plan. An error says nothing of the commit.
+func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
+	s := p.of.sync
+	request := source.Request{Key: fmt.Sprintf("pull/%s/%s/%d", s.Namespace, s.Name, p.Number), URL: s.Spec.Source.Git.URL}
+	request.Ref.Name = p.Ref
+	if ref := s.Spec.Source.Git.SecretRef; ref != nil {
+		secret, err := f.secret(ctx, s, ref.Name, s.Spec.Source.Git.URL)
+		if err != nil {
+			return review.Review{}, err
+		}
+		if request.Credentials, err = source.CredentialsFromSecret(secret.Data); err != nil {
+			return review.Review{}, err
+		}
+	}
+	hidden := redact.Credentials(request.Credentials.Secrets()...)
+	defer func() { _ = f.Source.Forget(request.Key) }() // what is left of it is swept at the next start
+	snapshot, _, err := f.Source.Fetch(ctx, request)
+	switch {
+	case err != nil:
+		return refusedOr(err, hidden)
+	case snapshot.Commit != p.Head:
+		return review.Review{}, errors.New("the head has changed meanwhile")
+	}
+	behind := f.behind(ctx, p, request)
+	ctx = confine.For(ctx, "pull requests of "+s.Spec.Source.Git.URL)
+	step := &preview.Step{
+		Tools: f.Preview, Sync: s, Snapshot: snapshot, Now: f.Now(), Withheld: p.Fork,
+		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
+		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },
+	}
+	seen, err := f.make(step, ctx)
+	if err != nil {
+		return refusedOr(err, hidden)
+	}
+	if passing(seen.Stopped) {
+		return review.Review{}, hidden.Error(seen.Stopped)
+	}
+	return review.Of(review.Input{Preview: seen, Behind: behind, Hide: hidden, Now: f.Now()}), nil
+}
+
+// refusedOr is what is said of an error of the commit; of another one nothing.
+func refusedOr(err error, hidden redact.Redactor) (review.Review, error) {
+	var gone *source.NotFoundError
+	if passing(err) || errors.As(err, &gone) || source.Lost(err) || preview.OutOfReach(err) {
+		return review.Review{}, hidden.Error(err)
+	}
+	return review.Refused(err), nil
+}
+
+// passing says that an error goes by itself.
+func passing(err error) bool {
+	if err == nil {
+		return false
+	}
+	class := fault.Classify(err).Class
+	return class == fault.Transient || class == fault.Superseded
+}
+
+// behind is the branch, where it has a commit in force that the head lacks.
+func (f *Follower) behind(ctx context.Context, p *pull, request source.Request) string {
+	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
+	defer cancel()
+	order, err := f.Source.FindOrder(ctx, request, render.CommitOf(p.of.sync.Status.LastAppliedRevision))
+	if err == nil && order != source.OrderNewer {
+		return p.Base
+	}
+	return ""
+}
+
+// brief is an error on one line, for a status.
+func brief(err error) string {
+	const longest = 300
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	if len(line) > longest {
+		line = strings.ToValidUTF8(line[:longest], "") + "…"
+	}
+	return line
+}

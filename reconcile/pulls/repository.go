@@ -1,0 +1,226 @@
+package pulls
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+)
+
+// repository is one on a host, whose pull requests one NodeSync follows.
+type repository struct {
+	sync     *v1alpha1.NodeSync
+	host     queue.Host
+	base     string
+	comments bool
+	forks    bool
+
+	// seeded says that the words of a daemon before were read.
+	seeded bool
+	// listAt is when the open ones are listed next, and listedAt when they were; failures is how often that has
+	// failed in a row, and unlisted why.
+	listAt, listedAt time.Time
+	failures         int
+	unlisted         string
+	// uncommented is why a comment could not be written.
+	uncommented string
+	// pulls are the open ones, the newest first.
+	pulls []*pull
+}
+
+// pull is an open pull request.
+type pull struct {
+	report.PullRequest
+	of *repository
+	// word is what is said of the head; none where it has no state.
+	word queue.Word
+	page string
+	// basis is what the plan was made from, at plannedAt.
+	basis     string
+	plannedAt time.Time
+	// since is when another plan has become due, and notBefore when one is tried again that
+	// has failed so often.
+	since, notBefore time.Time
+	tries            int
+	// text is the comment to write, written what stands there, and id which one that is.
+	text, written string
+	id            int64
+}
+
+const (
+	// most is how many open pull requests of one repository are followed: the newest.
+	most = 50
+	// listTimeout bounds one list.
+	listTimeout = 30 * time.Second
+	// leastInterval is the least time between two lists, and leastPoked where the host has told
+	// of something.
+	leastInterval, leastPoked = 10 * time.Second, 2 * time.Second
+	// longestBackoff is how long a host that fails is not asked, at the most.
+	longestBackoff = 10 * time.Minute
+	longestLimit   = time.Hour
+)
+
+// hostOf is where a NodeSync follows pull requests, if it does.
+func hostOf(s *v1alpha1.NodeSync, to v1alpha1.Report) (queue.Host, bool) {
+	return queue.Host{Provider: to.Provider, URL: report.Clean(cmp.Or(to.URL, s.Spec.Source.Git.URL)), Secret: to.SecretRef.Name}, to.PullRequests != nil
+}
+
+// take takes the NodeSync as it is now.
+func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host queue.Host, poked bool, now time.Time) {
+	if r.sync != nil && r.sync.Generation != s.Generation {
+		r.listAt, r.failures = now, 0
+	}
+	r.sync, r.host, r.base = s.DeepCopy(), host, branchOf(s.Spec.Source.Git.Ref)
+	r.comments, r.forks = to.PullRequests.Comment, to.PullRequests.Forks
+	if soon := r.listedAt.Add(leastPoked); poked && r.failures == 0 && soon.Before(r.listAt) {
+		r.listAt = soon
+	}
+}
+
+// branchOf is the branch that a source follows; empty where it is none.
+func branchOf(ref v1alpha1.GitRef) string {
+	if ref.Commit != "" || ref.Name != "" || ref.SemVer != "" || ref.Tag != "" {
+		return ""
+	}
+	return cmp.Or(ref.Branch, "main")
+}
+
+// errNoBranch is a source that no pull request goes into.
+var errNoBranch = errors.New("list the open pull requests: spec.source.git.ref names no branch that they go into: follow a branch, or take pullRequests out of spec.report")
+
+// list lists the open pull requests.
+func (f *Follower) list(ctx context.Context, r *repository) {
+	listed, err := f.ask(ctx, r)
+	if ctx.Err() != nil {
+		return
+	}
+	now := f.Now()
+	r.listedAt = now
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("open pull requests cannot be listed", "nodesync", r.sync.Name, "url", r.host.URL, "why", err.Error())
+		r.failed(err, now)
+		return
+	}
+	r.failures, r.unlisted = 0, ""
+	r.listAt = now.Add(max(leastInterval, r.sync.Spec.Interval.Duration))
+	r.settle(listed, now)
+}
+
+// ask makes the requests.
+func (f *Follower) ask(ctx context.Context, r *repository) ([]report.PullRequest, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	if err := f.seed(ctx, r); err != nil {
+		return nil, err
+	}
+	if r.base == "" {
+		return nil, errNoBranch
+	}
+	reviewer, err := f.reviewer(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return reviewer.PullRequests(ctx, r.base, most)
+}
+
+func (f *Follower) reviewer(ctx context.Context, r *repository) (report.Reviewer, error) {
+	secret, err := f.secret(ctx, r.sync, r.host.Secret, r.host.URL)
+	if err != nil {
+		return nil, err
+	}
+	return f.Hosts.Reviewer(r.host.Provider, r.host.URL, secret.Data, r.comments)
+}
+
+// seed takes what a daemon before has said: it stands until there is another plan.
+func (f *Follower) seed(ctx context.Context, r *repository) error {
+	if r.seeded {
+		return nil
+	}
+	heads, err := f.Queue.Heads(ctx, r.sync, r.host)
+	if err != nil {
+		return err
+	}
+	for _, head := range heads {
+		r.pulls = append(r.pulls, &pull{PullRequest: report.PullRequest{Head: head.ID}, of: r, word: head.Word})
+	}
+	r.seeded = true
+	return nil
+}
+
+// settle takes the open ones as the host has them now. What is known of those that it does not
+// list any more is dropped.
+func (r *repository) settle(listed []report.PullRequest, now time.Time) {
+	before := r.pulls
+	r.pulls = nil
+	for _, one := range listed {
+		if one.Fork && !r.forks {
+			continue
+		}
+		next := &pull{PullRequest: one, of: r, since: now}
+		if i := slices.IndexFunc(before, func(p *pull) bool { return p.Number == one.Number }); i >= 0 {
+			next = before[i]
+		}
+		if next.Head != one.Head {
+			next.word, next.notBefore, next.tries = queue.Word{}, time.Time{}, 0
+		}
+		if i := slices.IndexFunc(before, func(p *pull) bool { return p.Head == one.Head && p.word.State != "" }); i >= 0 {
+			next.word, next.page = before[i].word, cmp.Or(next.page, before[i].page)
+		}
+		next.PullRequest = one
+		r.pulls = append(r.pulls, next)
+	}
+}
+
+// failed has the host wait.
+func (r *repository) failed(err error, now time.Time) {
+	r.failures++
+	wait := longestBackoff
+	if shift := r.failures - 1; shift < 8 {
+		wait = min(longestBackoff, leastInterval<<shift)
+	}
+	var limited *report.RateLimitedError
+	if errors.As(err, &limited) {
+		wait = max(wait, min(limited.RetryAfter, longestLimit))
+	}
+	r.listAt = now.Add(max(wait, leastInterval))
+	r.unlisted = brief(err)
+}
+
+// say has the hosts told, all of those of the NodeSync.
+func (f *Follower) say(ctx context.Context, r *repository) {
+	heads := queue.Heads{Context: contextOf(r.sync), At: f.Now()}
+	for at, one := range f.followed {
+		if at.NamespacedName != r.name() {
+			continue
+		}
+		if err := f.seed(ctx, one); err != nil {
+			return // what stands there is not known, and must not be dropped
+		}
+		of := queue.HostHeads{Host: one.host, Unlisted: cmp.Or(one.unlisted, one.uncommented)}
+		for _, p := range one.pulls {
+			if p.word.State != "" {
+				of.Heads = append(of.Heads, queue.Head{Commit: p.Head, Word: p.word, Page: p.page})
+			}
+		}
+		heads.Of = append(heads.Of, of)
+	}
+	slices.SortFunc(heads.Of, func(a, b queue.HostHeads) int { return cmp.Compare(a.URL, b.URL) })
+	if err := f.StillLeader(ctx); err != nil {
+		return
+	}
+	changed, err := f.Queue.SayHeads(ctx, r.sync, heads)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "plans of pull requests are reported later", "nodesync", r.sync.Name)
+		return
+	}
+	if changed {
+		f.Trouble(r.name())
+	}
+}

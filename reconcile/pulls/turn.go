@@ -1,0 +1,145 @@
+package pulls
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// again is when a plan is renewed although nothing has changed that is looked at each time:
+// nodes come and go.
+const again = 10 * time.Minute
+
+func (r *repository) name() types.NamespacedName { return client.ObjectKeyFromObject(r.sync) }
+
+// basisOf is what a plan hangs on and is cheap to know: the head, the NodeSync, and what is in
+// force.
+func basisOf(p *pull) string {
+	s := p.of.sync
+	var removals []string
+	for i := range s.Status.Removals {
+		removals = append(removals, s.Status.Removals[i].Name+" "+string(s.Status.Removals[i].Phase))
+	}
+	version := ""
+	if s.Status.Karpenter != nil {
+		version = s.Status.Karpenter.Version + " " + s.Status.Karpenter.Identity
+	}
+	data, err := json.Marshal([]any{
+		p.Head, p.Fork, s.UID, s.Generation, s.Status.LastAppliedRevision, version, removals, s.Annotations[v1alpha1.RemoveAnnotation], p.of.comments,
+	})
+	if err != nil { // strings and numbers
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// due is when a plan is to be made, and fresh whether it is one that nobody has seen yet.
+func (p *pull) due() (at time.Time, fresh bool) {
+	if p.basis != basisOf(p) {
+		return later(p.since, p.notBefore), true
+	}
+	return later(p.plannedAt.Add(again), p.notBefore), false
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// next is the pull request to plan now, or how long there is none: those with something new
+// first, each in the order in which it has become due, within the limits.
+func (f *Follower) next() (one *pull, wait time.Duration) {
+	now := f.Now()
+	wait = longestSleep
+	var first *pull
+	var firstAt time.Time
+	firstFresh := false
+	for _, r := range f.followed {
+		wait = min(wait, max(r.listAt.Sub(now), 0))
+		for _, p := range r.pulls {
+			if p.Number == 0 || r.listedAt.IsZero() || r.failures > 0 {
+				continue // of a daemon before, or nobody knows whether it is open
+			}
+			at, fresh := p.due()
+			if at.After(now) {
+				wait = min(wait, at.Sub(now))
+				continue
+			}
+			if delay := f.limits.delay(p, now); delay > 0 {
+				wait = min(wait, delay)
+				continue
+			}
+			if first == nil || fresh && !firstFresh || fresh == firstFresh && at.Before(firstAt) {
+				first, firstAt, firstFresh = p, at, fresh
+			}
+		}
+	}
+	if first != nil {
+		f.limits.take(first, now)
+	}
+	return first, max(wait, time.Second)
+}
+
+// The limits: so many plans a minute in all, and of one author.
+const (
+	totalEvery, totalBurst   = 6 * time.Second, 10
+	authorEvery, authorBurst = 30 * time.Second, 2
+	// mostAuthors bounds what is remembered of authors.
+	mostAuthors = 1000
+)
+
+// limits are how many plans are made.
+type limits struct {
+	total   *rate.Limiter
+	authors map[author]*rate.Limiter
+}
+
+// author is one on a host.
+type author struct{ url, name string }
+
+func newLimits() *limits {
+	return &limits{total: rate.NewLimiter(rate.Every(totalEvery), totalBurst), authors: map[author]*rate.Limiter{}}
+}
+
+func (l *limits) of(p *pull, now time.Time) *rate.Limiter {
+	who := author{p.of.host.URL, p.Author}
+	if l.authors[who] == nil {
+		if len(l.authors) >= mostAuthors {
+			maps.DeleteFunc(l.authors, func(_ author, known *rate.Limiter) bool { return known.TokensAt(now) >= authorBurst })
+		}
+		if len(l.authors) >= mostAuthors {
+			clear(l.authors) // the total still holds
+		}
+		l.authors[who] = rate.NewLimiter(rate.Every(authorEvery), authorBurst)
+	}
+	return l.authors[who]
+}
+
+// delay is how long a plan has to wait.
+func (l *limits) delay(p *pull, now time.Time) time.Duration {
+	return max(missing(l.total, now, totalEvery), missing(l.of(p, now), now, authorEvery))
+}
+
+func (l *limits) take(p *pull, now time.Time) {
+	l.total.AllowN(now, 1)
+	l.of(p, now).AllowN(now, 1)
+}
+
+// missing is how long it takes until a limiter has a token.
+func missing(l *rate.Limiter, now time.Time, every time.Duration) time.Duration {
+	if lacks := 1 - l.TokensAt(now); lacks > 0 {
+		return time.Duration(lacks * float64(every))
+	}
+	return 0
+}

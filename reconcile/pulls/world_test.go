@@ -1,0 +1,219 @@
+package pulls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/preview"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// world is a cluster with one NodeSync, and a Git host.
+type world struct {
+	t      *testing.T
+	client client.Client
+	now    time.Time
+	sync   *v1alpha1.NodeSync
+
+	// open are the pull requests of the host, and refuses what it says instead.
+	open     []report.PullRequest
+	refuses  error
+	lists    int
+	comments map[int][]report.Comment
+	// writes counts comments that were written, and uncommented is why none can be.
+	writes      int
+	uncommented error
+	// heads are those of the source, by reference; fetch is what it says instead.
+	heads  map[string]string
+	fetch  error
+	order  source.Order
+	kept   map[string]bool
+	latest queue.Heads
+	looks  int
+	// plans are the commits of which a plan was made, and makes what that says.
+	plans []string
+	makes func(*preview.Step) (*preview.Preview, error)
+
+	follower *Follower
+}
+
+func newWorld(t *testing.T, pulls v1alpha1.PullRequests) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prod", UID: "11", Generation: 1}}
+	sync.Spec.Interval.Duration = time.Minute
+	sync.Spec.Source.Git = &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git"}
+	sync.Spec.Report = []v1alpha1.Report{{Provider: "gitea", SecretRef: v1alpha1.LocalReference{Name: "token"}, PullRequests: &pulls}}
+	sync.Status.ObservedGeneration, sync.Status.LastAppliedRevision = 1, "main@sha1:0000"
+	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "eu"}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "token", Annotations: map[string]string{v1alpha1.HostsAnnotation: "git.example.com"}}}
+	w := &world{
+		t: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), sync: sync, heads: map[string]string{}, kept: map[string]bool{},
+		comments: map[int][]report.Comment{}, order: source.OrderNewer,
+	}
+	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync, secret).Build()
+	w.makes = func(*preview.Step) (*preview.Preview, error) { return &preview.Preview{Plan: &plan.Plan{}}, nil }
+	w.start()
+	return w
+}
+
+// start starts a daemon, which has no memory.
+func (w *world) start() {
+	w.follower = New(Options{
+		Cached: w.client, Secrets: w.client, Namespace: "ns", Hosts: host{w}, Source: git{w}, Queue: ledger{w}, Grants: grant.Policy{},
+		StillLeader: func(context.Context) error { return nil }, Trouble: func(types.NamespacedName) { w.looks++ },
+		Now: func() time.Time { return w.now },
+	})
+	w.follower.make = func(s *preview.Step, _ context.Context) (*preview.Preview, error) {
+		w.plans = append(w.plans, s.Snapshot.Commit)
+		return w.makes(s)
+	}
+}
+
+// pull opens a pull request, or pushes another head to it.
+func (w *world) pull(number int, head, author string, fork bool) {
+	one := report.PullRequest{Number: number, Head: head, Ref: fmt.Sprintf("refs/pull/%d/head", number), Base: "main", Author: author, Fork: fork}
+	w.heads[one.Ref] = head
+	w.close(number)
+	w.open = append([]report.PullRequest{one}, w.open...)
+}
+
+func (w *world) close(number int) {
+	w.open = slices.DeleteFunc(w.open, func(p report.PullRequest) bool { return p.Number == number })
+}
+
+// after lets time go by, in turns of a second.
+func (w *world) after(d time.Duration) {
+	w.t.Helper()
+	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(time.Second) {
+		for n := 0; w.follower.turn(w.t.Context()) == 0; n++ {
+			if n > 1000 {
+				w.t.Fatal("there is always another turn at once")
+			}
+		}
+	}
+}
+
+// said is what stands in the ledger.
+func (w *world) said() []string {
+	var all []string
+	for _, of := range w.latest.Of {
+		for _, h := range of.Heads {
+			all = append(all, fmt.Sprintf("%s %s %s", h.Commit, h.State, h.Description))
+		}
+		if of.Unlisted != "" {
+			all = append(all, "unlisted: "+of.Unlisted)
+		}
+	}
+	return all
+}
+
+func (w *world) change(change func(*v1alpha1.NodeSync)) {
+	w.t.Helper()
+	if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(w.sync), w.sync); err != nil {
+		w.t.Fatal(err)
+	}
+	change(w.sync)
+	if err := w.client.Update(w.t.Context(), w.sync); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+type host struct{ w *world }
+
+func (h host) Reviewer(string, string, map[string][]byte, bool) (report.Reviewer, error) {
+	return h, nil
+}
+
+func (h host) PullRequests(_ context.Context, base string, most int) ([]report.PullRequest, error) {
+	h.w.lists++
+	var found []report.PullRequest
+	for _, p := range h.w.open {
+		if p.Base == base && len(found) < most {
+			found = append(found, p)
+		}
+	}
+	return found, h.w.refuses
+}
+
+func (h host) Comments(_ context.Context, number int) ([]report.Comment, error) {
+	return h.w.comments[number], nil
+}
+
+func (h host) Comment(_ context.Context, number int, id int64, text string) (int64, error) {
+	if h.w.uncommented != nil {
+		return 0, h.w.uncommented
+	}
+	h.w.writes++
+	for i := range h.w.comments[number] {
+		if c := &h.w.comments[number][i]; c.ID == id {
+			c.Body = text
+			return id, nil
+		}
+	}
+	if id != 0 {
+		return 0, &report.NotFoundError{}
+	}
+	h.w.comments[number] = append(h.w.comments[number], report.Comment{ID: int64(100 + h.w.writes), Body: text})
+	return int64(100 + h.w.writes), nil
+}
+
+type git struct{ w *world }
+
+func (g git) Fetch(_ context.Context, req source.Request) (*render.Snapshot, time.Time, error) {
+	g.w.kept[req.Key] = true
+	commit, there := g.w.heads[req.Ref.Name]
+	switch {
+	case g.w.fetch != nil:
+		return nil, g.w.now, g.w.fetch
+	case !there:
+		return nil, g.w.now, &source.NotFoundError{URL: req.URL, What: req.Ref.Name}
+	}
+	return &render.Snapshot{Commit: commit, Revision: commit}, g.w.now, nil
+}
+
+func (g git) FindOrder(context.Context, source.Request, string) (source.Order, error) {
+	return g.w.order, nil
+}
+
+func (g git) Forget(key string) error {
+	delete(g.w.kept, key)
+	return nil
+}
+
+type ledger struct{ w *world }
+
+func (l ledger) SayHeads(_ context.Context, _ *v1alpha1.NodeSync, h queue.Heads) (bool, error) {
+	l.w.latest = h
+	return false, nil
+}
+
+func (l ledger) Heads(context.Context, *v1alpha1.NodeSync, queue.Host) ([]queue.Commit, error) {
+	var known []queue.Commit
+	for _, of := range l.w.latest.Of {
+		for _, h := range of.Heads {
+			known = append(known, queue.Commit{ID: h.Commit, Word: h.Word})
+		}
+	}
+	return known, nil
+}
