@@ -40,7 +40,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"answers": (*story).answersCommand, "zone": (*story).zoneCommand, "eks": (*story).eksCommand,
 		"capacity": (*story).capacityCommand, "account": (*story).accountCommand, "elsewhere": (*story).elsewhereCommand, "registry": (*story).registryCommand,
 		"finish": (*story).finishCommand, "statushost": (*story).statusHostCommand, "statuses": (*story).statusesCommand,
-		"webhook": (*story).webhookCommand, "logged": (*story).loggedCommand,
+		"pull": (*story).pullCommand, "webhook": (*story).webhookCommand, "logged": (*story).loggedCommand,
 		"api": (*story).apiCommand, "rbac": (*story).rbacCommand, "token": (*story).tokenCommand, "admission": (*story).admissionCommand, "leads": (*story).leadsCommand,
 		"pushes": (*story).pushesCommand, "release": (*story).releaseCommand,
 		"karpenter": (*story).karpenterCommand, "crds-by-kubectl": (*story).crdsByKubectlCommand,

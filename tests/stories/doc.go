@@ -99,6 +99,13 @@
 //		Waits until the page says what plumbline status says.
 //	browse pictures PATH
 //		Has Chromium draw it in light, dark and narrow, where it is installed, into $PLUMBLINE_PICTURES.
+//	pull open|fork BRANCH
+//		Pushes what changed in the clone to a branch, of the repository or of another user's fork,
+//		and opens a pull request for it into main. Sets $PULL to its number.
+//	pull push|close
+//		Pushes what changed to the branch of that pull request, or closes it.
+//	pull comments N [~ REGEX]
+//		Waits until it has N comments, the last of which matches.
 //	parrot
 //		Starts a host at $PARROT that answers every request with an error that repeats the
 //		request's credentials, in every encoding. Sets $METRICS and $PROFILES, free addresses
@@ -142,7 +149,7 @@
 //		status was lost.
 //	events [-t D] NAME ~ REGEX
 //		Waits for an event about NAME, newer than the story, as "Reason: message".
-//	status [-t D] state=STATE [at=COMMIT] [subject=applied|drift] [~ REGEX]
+//	status [-t D] state=STATE [at=COMMIT] [subject=applied|drift|plan] [~ REGEX]
 //		Waits until the newest status that the daemon set on the clone's HEAD, or
 //		on another commit, is as told; without a subject that on the whole.
 //	statuses STATE…

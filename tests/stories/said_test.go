@@ -52,7 +52,7 @@ func (s *story) statusCommand(_ *testscript.TestScript, args []string) error {
 	}
 	settings, err := settingsOf(args)
 	if err != nil || settings["state"] == "" {
-		return errors.Join(errors.New("usage: status [-t D] state=STATE [at=COMMIT] [subject=applied|drift] [~ REGEX]"), err)
+		return errors.Join(errors.New("usage: status [-t D] state=STATE [at=COMMIT] [subject=applied|drift|plan] [~ REGEX]"), err)
 	}
 	commit := settings["at"]
 	if commit == "" {

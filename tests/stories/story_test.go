@@ -41,6 +41,8 @@ type story struct {
 	daemon *daemon.Daemon
 	// statusHost is before the Git host, once a script speaks of it.
 	statusHost *gitproxy.Proxy
+	// pulled is the pull request that it opened last.
+	pulled pulled
 
 	parrot    *parrot.Parrot       // nil until the script speaks of it
 	peak      *atomic.Int64        // of the daemon's memory, which `memory` watches

@@ -59,20 +59,3 @@ func (h *Host) AddWebhook(ctx context.Context, r Repository, target, secret stri
 	}
 	return nil
 }
-
-// PullRequest is an open pull request.
-type PullRequest struct {
-	Number int    `json:"number"`
-	URL    string `json:"html_url"`
-}
-
-// OpenPullRequest asks for branch head to be merged into base.
-func (h *Host) OpenPullRequest(ctx context.Context, r Repository, title, head, base string) (PullRequest, error) {
-	var made PullRequest
-	err := h.call(ctx, h.Admin, http.MethodPost, r.path()+"/pulls",
-		map[string]any{"title": title, "head": head, "base": base}, &made)
-	if err != nil {
-		return PullRequest{}, fmt.Errorf("open a pull request for %s in %s/%s: %w", head, r.Owner, r.Name, err)
-	}
-	return made, nil
-}
