@@ -45,7 +45,7 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *qu
 		Preview: preview.Tools{
 			Client: mgr.GetAPIReader(), Cached: mgr.GetClient(), Definitions: definitions, Store: reconciler.Charts, Helm: reconciler.Install,
 			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
-			CABundle: plan.CABundle(settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
+			CABundle: plan.CABundle(settings.CertificateAuthority), Ask: ask(reconciler.Clouds.Within(awsPatience), settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
 		},
 		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Look, Now: settings.Now,
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/resolve"
 	"github.com/plumbline-dev/plumbline/render"
@@ -20,10 +21,20 @@ const (
 
 // askAWS asks AWS, with the credentials of who runs the command, what selectors come to. They have
 // to be of the account that has the cluster, whose authority is that of the kubeconfig.
-func askAWS(authority []byte) func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer {
+func askAWS(authority []byte) asking {
+	return ask(func(ctx context.Context, region string) (account.Cloud, error) {
+		return cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version})
+	}, authority)
+}
+
+// asking asks AWS what selectors come to.
+type asking func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer
+
+// ask asks it by a client, whose account has to have the cluster.
+func ask(dial account.Dialer, authority []byte) asking {
 	return func(ctx context.Context, cluster, region string, questions []plan.Question) map[render.Ref]plan.Answer {
 		step := &resolve.Step{Cluster: cluster, Patience: awsPatience}
-		aws, err := cloud.New(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version})
+		aws, err := dial(ctx, region)
 		if err == nil {
 			step.Cloud = func(context.Context) (resolve.Cloud, error) { return aws, nil }
 			step.Kubernetes, err = confirm(ctx, aws, cluster, authority)
@@ -37,7 +48,7 @@ func askAWS(authority []byte) func(ctx context.Context, cluster, region string, 
 
 // confirm says whether AWS, as it answers, has this very cluster, and of which version of
 // Kubernetes that is.
-func confirm(ctx context.Context, aws *cloud.Client, cluster string, authority []byte) (kubernetes string, err error) {
+func confirm(ctx context.Context, aws account.Cloud, cluster string, authority []byte) (kubernetes string, err error) {
 	found, err := aws.Cluster(ctx, cluster)
 	if err != nil {
 		return "", err

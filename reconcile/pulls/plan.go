@@ -80,9 +80,13 @@ func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 		return review.Review{}, errors.New("the head has changed meanwhile")
 	}
 	behind := f.behind(ctx, p, request)
+	tools := f.Preview
+	if p.Fork {
+		tools.Ask, tools.NotAsked = nil, "AWS is not asked for a pull request from a fork"
+	}
 	ctx = confine.For(ctx, "pull requests of "+s.Spec.Source.Git.URL)
 	step := &preview.Step{
-		Tools: f.Preview, Sync: s, Snapshot: snapshot, Now: f.Now(), Withheld: p.Fork,
+		Tools: tools, Sync: s, Snapshot: snapshot, Now: f.Now(), Withheld: p.Fork,
 		HideValues:     func(values []string) { hidden = hidden.And(redact.Values(values...)) },
 		HideCredential: func(password string) { hidden = hidden.And(redact.Credentials(password)) },
 	}
