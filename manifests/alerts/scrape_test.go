@@ -58,7 +58,7 @@ type target struct {
 func store(ctx context.Context, to storage.Appendable, all []scrape, t target) error {
 	appender := to.Appender(ctx)
 	for _, s := range all {
-		up := map[string]string{labels.MetricName: "up"}
+		up := map[string]string{model.MetricNameLabel: "up"}
 		if _, err := appender.Append(0, t.of(up), s.at.UnixMilli(), 1); err != nil {
 			return err
 		}

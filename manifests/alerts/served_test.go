@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/teststorage"
@@ -197,7 +196,7 @@ func decode(t *testing.T, file string, into any) {
 
 // TestLabelsOfAScrape: with honorLabels the daemon's own stay, otherwise they are renamed.
 func TestLabelsOfAScrape(t *testing.T) {
-	own := map[string]string{labels.MetricName: "a", "namespace": "fleet"}
+	own := map[string]string{model.MetricNameLabel: "a", "namespace": "fleet"}
 	for honor, want := range map[bool]string{true: `{__name__="a", job="plumbline", namespace="fleet"}`, false: `{__name__="a", exported_namespace="fleet", job="plumbline", namespace="monitoring"}`} {
 		got := target{honorLabels: honor, labels: map[string]string{"job": "plumbline", "namespace": "monitoring"}}.of(own)
 		if got.String() != want {
