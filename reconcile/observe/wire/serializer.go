@@ -92,7 +92,7 @@ func (e events) Decode(data []byte, defaults *schema.GroupVersionKind, into runt
 // looked for.
 func (w *way) cut(data []byte) (kind string, object []byte, found bool) {
 	rest, begins := bytes.CutPrefix(data, []byte(`{"type":"`))
-	name, rest, named := bytes.Cut(rest[:min(len(rest), maxType)], []byte(`","object":`))
+	name, _, named := bytes.Cut(rest[:min(len(rest), maxType)], []byte(`","object":`))
 	if !begins || !named {
 		return "", nil, false
 	}
