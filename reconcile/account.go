@@ -22,10 +22,7 @@ func (p *pass) verifyCloud(ctx context.Context) error {
 // needed.
 func (p *pass) mayChangeCharts(ctx context.Context) error {
 	p.asks(ctx, (*account.Step).Confirm)
-	if barrier := install.Barrier(*p.sync.Status.Karpenter, *p.account, p.sync.Spec.Guard.AllowUnverifiedAccount); barrier != nil {
-		return barrier
-	}
-	return nil
+	return install.Barrier(*p.sync.Status.Karpenter, *p.account, p.sync.Spec.Guard.AllowUnverifiedAccount)
 }
 
 // asks takes what AWS says of the account.
@@ -57,14 +54,11 @@ func (p *pass) accountStep() *account.Step {
 // resolveStep is the question what selectors come to. It is asked in the account that was verified.
 func (p *pass) resolveStep() *resolve.Step {
 	name, region := p.want.Cluster(p.sync.Status.Karpenter)
-	step := &resolve.Step{
+	return &resolve.Step{
 		Cloud:   func(ctx context.Context) (resolve.Cloud, error) { return p.cloud()(ctx, region) },
 		Cluster: name, Kubernetes: p.memory.account.Kubernetes(), Patience: account.Patience(p.sync.GetTimeout()),
+		Unverified: resolve.Unverified(p.account),
 	}
-	if p.account == nil || !p.account.OK {
-		step.Unverified = "the account is not verified"
-	}
-	return step
 }
 
 // cloud dials AWS, whose answers about instances are not waited for long.

@@ -14,7 +14,7 @@ import (
 // cluster's tag that has no NodeClaim here, so none is installed or changed under
 // the name of another cluster, and none is installed for the first time, or
 // adopted, while AWS cannot confirm the name.
-func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified bool) *fault.Error {
+func Barrier(k v1alpha1.KarpenterStatus, verdict cloud.Verdict, allowUnverified bool) error {
 	switch {
 	case verdict.Reason == cloud.ReasonAuthorityDiffers:
 		return fault.Refused(fmt.Errorf(

@@ -45,8 +45,8 @@ func TestBarrier(t *testing.T) {
 			switch {
 			case (got == nil) != (c.want == ""):
 				t.Errorf("Barrier() = %v, want %q", got, c.want)
-			case got != nil && (got.Class != c.class || !strings.Contains(got.Error(), c.want) || !strings.Contains(got.Error(), "prod-eu")):
-				t.Errorf("Barrier() = %s %v, want %s %q", got.Class, got, c.class, c.want)
+			case got != nil && (fault.Classify(got).Class != c.class || !strings.Contains(got.Error(), c.want) || !strings.Contains(got.Error(), "prod-eu")):
+				t.Errorf("Barrier() = %s %v, want %s %q", fault.Classify(got).Class, got, c.class, c.want)
 			}
 		})
 	}

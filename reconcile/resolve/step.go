@@ -38,6 +38,15 @@ type Step struct {
 	Patience time.Duration
 }
 
+// Unverified is why the answers of AWS may be those of another account, by what is known of it;
+// empty where they are not.
+func Unverified(account *cloud.Verdict) string {
+	if account == nil || !account.OK {
+		return "the account is not verified"
+	}
+	return ""
+}
+
 // Answers asks AWS.
 func (s *Step) Answers(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
 	ctx, cancel := context.WithTimeout(ctx, s.Patience)

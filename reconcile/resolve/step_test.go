@@ -110,9 +110,12 @@ func TestInstancesBesideAnError(t *testing.T) {
 // TestNotAsked: an account that is not verified is not asked, and no client is no answer.
 func TestNotAsked(t *testing.T) {
 	a := &aws{}
-	answer := ask(t, a, func(s *Step) { s.Unverified = "the account is not verified" }, plan.Question{AMIs: true})
+	answer := ask(t, a, func(s *Step) { s.Unverified = Unverified(&cloud.Verdict{}) }, plan.Question{AMIs: true})
 	if len(a.asked) > 0 || answer.AMIs.Unavailable != "AWS is not asked: the account is not verified" {
 		t.Errorf("asked %v: %+v", a.asked, answer)
+	}
+	if Unverified(nil) == "" || Unverified(&cloud.Verdict{OK: true}) != "" {
+		t.Error("an account counts as verified that was not asked about, or not as it was")
 	}
 	answer = ask(t, a, func(s *Step) {
 		s.Cloud = func(context.Context) (Cloud, error) { return nil, errors.New("no region") }
