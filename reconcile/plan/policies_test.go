@@ -41,23 +41,28 @@ func TestAPolicyHolds(t *testing.T) {
 		want       []string
 	}{
 		"the change that it was asked for": {
-			"change.name != 'b'", []string{class("default"), taints("a"), taints("b"), pool("c", "default")},
+			"change.name != 'b'",
+			[]string{class("default"), taints("a"), taints("b"), pool("c", "default")},
 			[]string{"Update NodePool/a Differs", "Hold NodePool/b Policy"},
 		},
 		"the removal that it was asked for, and the guard weighs without it": {
-			"removal.name != 'b'", []string{class("default"), taints("c")},
+			"removal.name != 'b'",
+			[]string{class("default"), taints("c")},
 			[]string{"Update NodePool/c Differs", "Remove NodePool/a", "Hold NodePool/b Policy"},
 		},
 		"all of the plan": {
-			"plan.totals.disruptedNodes < 2", []string{class("default"), taints("a"), pool("b", "default"), pool("new", "default")},
+			"plan.totals.disruptedNodes < 2",
+			[]string{class("default"), taints("a"), pool("b", "default"), pool("new", "default")},
 			[]string{"Hold NodePool/a Policy", "Hold NodePool/new Policy", "Hold NodePool/c Policy"},
 		},
 		"a class, and with it the pool that names it": {
-			"change.kind != 'EC2NodeClass'", []string{class("default"), class("new"), pool("a", "new"), pool("b", "default"), pool("c", "default"), pool("d", "new")},
+			"change.kind != 'EC2NodeClass'",
+			[]string{class("default"), class("new"), pool("a", "new"), pool("b", "default"), pool("c", "default"), pool("d", "new")},
 			[]string{"Hold EC2NodeClass/new Policy", "Wait NodePool/a ClassNotMade on EC2NodeClass/new", "Wait NodePool/d ClassNotMade on EC2NodeClass/new"},
 		},
 		"nothing where it is true": {
-			"change.spec.template.spec.taints.all(t, t.key == 'x')", []string{class("default"), taints("a"), pool("b", "default"), pool("c", "default")},
+			"change.spec.template.spec.taints.all(t, t.key == 'x')",
+			[]string{class("default"), taints("a"), pool("b", "default"), pool("c", "default")},
 			[]string{"Update NodePool/a Differs"},
 		},
 	} {

@@ -104,8 +104,10 @@ func (j *judge) ask(ctx context.Context, r *rule) error {
 }
 
 func (j *judge) hold(r *rule, s subject, message string) {
-	j.holds = append(j.holds, Hold{Policy: r.Name, Change: s.change, Removal: s.removal,
-		Message: fmt.Sprintf("policy %s: %s: change the commit, or spec.policies of the NodeSync", r.Name, message)})
+	j.holds = append(j.holds, Hold{
+		Policy: r.Name, Change: s.change, Removal: s.removal,
+		Message: fmt.Sprintf("policy %s: %s: change the commit, or spec.policies of the NodeSync", r.Name, message),
+	})
 }
 
 // evaluate says whether a policy is true for a subject.
