@@ -1,6 +1,7 @@
 package stories_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -136,7 +137,7 @@ func (s *story) pictures(ts *testscript.TestScript, path string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	base := strings.Trim(strings.ReplaceAll(path, "/", "-"), "-")
+	base := cmp.Or(strings.Trim(strings.ReplaceAll(path, "/", "-"), "-"), "overview")
 	for kind, flags := range map[string][]string{
 		"light":  {"--window-size=1280,1000"},
 		"dark":   {"--window-size=1280,1000", "--blink-settings=preferredColorScheme=0"},
