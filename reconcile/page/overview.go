@@ -19,6 +19,7 @@ type overview struct {
 	Rows   []overviewRow
 }
 
+// overviewRow is a NodeSync, with the nodes of all its pools in one count.
 type overviewRow struct {
 	Name, Link       string
 	State            badge
