@@ -45,7 +45,7 @@ type Input struct {
 func Of(in Input) Review {
 	r := Review{State: report.Success, of: in}
 	if in.Plan == nil {
-		in.Preview.Plan = &plan.Plan{}
+		in.Plan = &plan.Plan{}
 	}
 	r.pools = poolsOf(in)
 	switch {
