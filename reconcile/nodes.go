@@ -5,6 +5,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -35,12 +36,19 @@ func (p *pass) seeNodeDrift(ctx context.Context) (err error) {
 	return err
 }
 
-// seeRollout finds which nodes do not match their definitions, and what keeps them.
+// seeRollout finds which nodes do not match their definitions, and what keeps them, and stops what
+// goes wrong.
 func (p *pass) seeRollout(ctx context.Context) error {
 	look := p.rollouts()
 	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
 	p.Join(look.Findings)
+	stop := brake.Step{
+		Writer: p.Client, StillLeader: p.Settings.StillLeader, Launches: p.Launches, Sync: p.sync, Set: p.want.Set, Live: p.live,
+		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now,
+	}
+	p.PoolRollouts = stop.Run(ctx)
+	p.Join(stop.Findings)
 	return nil
 }
 

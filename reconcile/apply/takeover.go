@@ -102,7 +102,7 @@ func takenOver(live *unstructured.Unstructured, taken [][]string) (entries []met
 			paths := taken
 			if plan.Interactive(entry.Manager) {
 				paths = [][]string{{"spec"}}
-			} else if _, applier := plan.Applier(entry.Manager); applier || entry.Manager == v1alpha1.RemovalFieldManager {
+			} else if _, applier := plan.Applier(entry.Manager); applier || entry.Manager == v1alpha1.RemovalFieldManager || entry.Manager == v1alpha1.BrakeFieldManager {
 				paths = nil
 			}
 			moving, rest := split(set, paths)

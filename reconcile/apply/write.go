@@ -41,8 +41,11 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 		return nil, err
 	}
 	written.Requests++
-	if change.Action == plan.TakeBack && appliedByRemoval(answer) {
-		if answer, err = a.apply(ctx, change.Ref, released(answer), v1alpha1.RemovalFieldManager, false); err != nil {
+	for _, manager := range leaving(change) {
+		if !appliedBy(answer, manager) {
+			continue
+		}
+		if answer, err = a.apply(ctx, change.Ref, released(answer), manager, false); err != nil {
 			return nil, err
 		}
 		written.Requests++
@@ -60,6 +63,9 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 // NodeSync that adopts it in between.
 func (a *applier) desired(change *plan.Change) *unstructured.Unstructured {
 	object := plan.Desired(change.Object, a.options.Owner)
+	if change.Braked {
+		object = plan.WithoutBudgets(object)
+	}
 	if change.Live != nil {
 		object.SetUID(change.Live.GetUID())
 	}
@@ -69,7 +75,18 @@ func (a *applier) desired(change *plan.Change) *unstructured.Unstructured {
 	return object
 }
 
-// released is an object without a field: applied as the removal's manager, it
+// leaving are the managers of our own that own nothing any more after a Change.
+func leaving(change *plan.Change) []string {
+	switch {
+	case change.Action != plan.TakeBack:
+		return nil
+	case change.Braked:
+		return []string{v1alpha1.RemovalFieldManager}
+	}
+	return []string{v1alpha1.RemovalFieldManager, v1alpha1.BrakeFieldManager}
+}
+
+// released is an object without a field: applied as the manager of a removal or a brake, it
 // takes away what only that manager had set.
 func released(live *unstructured.Unstructured) *unstructured.Unstructured {
 	object := named(live)
@@ -84,9 +101,9 @@ func named(like *unstructured.Unstructured) *unstructured.Unstructured {
 	return object
 }
 
-func appliedByRemoval(object *unstructured.Unstructured) bool {
+func appliedBy(object *unstructured.Unstructured, manager string) bool {
 	for _, entry := range object.GetManagedFields() {
-		if entry.Manager == v1alpha1.RemovalFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
+		if entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply {
 			return true
 		}
 	}

@@ -35,6 +35,10 @@ func bound(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.Reported {
 		s.Reported[i].Failure = finding.Bounded(s.Reported[i].Failure, maxRemovalMessage)
 	}
+	for i := range s.PoolRollouts {
+		p := &s.PoolRollouts[i]
+		p.Message, p.Unwritten = finding.Bounded(p.Message, maxRemovalMessage), finding.Bounded(p.Unwritten, maxRemovalMessage)
+	}
 	if s.Waiting != nil {
 		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxText)
 	}

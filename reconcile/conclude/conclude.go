@@ -53,7 +53,7 @@ func (s *Step) Summarize() {
 		s.Warn("ReplicaMissing", message)
 	}
 	if s.SawRollout {
-		status.Rollout = s.Rollout
+		status.Rollout, status.PoolRollouts = s.Rollout, s.PoolRollouts
 		s.wakeForRollout()
 	}
 	s.noteDrift()

@@ -85,6 +85,8 @@ type Found struct {
 	// does. SawRollout says that it was looked at.
 	Rollout    *v1alpha1.Rollout
 	SawRollout bool
+	// PoolRollouts are the pools in which there are such nodes.
+	PoolRollouts []v1alpha1.PoolRollout
 	// Drifting says which nodes drift unexpectedly after a change of Karpenter.
 	// WatchedDrift says that they were looked for.
 	Drifting     string

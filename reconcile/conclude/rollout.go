@@ -1,11 +1,14 @@
 package conclude
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
@@ -22,6 +25,12 @@ func (s *Step) setRolledOut() {
 	switch {
 	case r == nil:
 		conditions.MarkTrue(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonSucceeded, "each node matches its definitions")
+	case brake.Words(s.Sync.Status.PoolRollouts) != "":
+		reason := v1alpha1.ReasonRolloutFailing
+		if s.braked() {
+			reason = v1alpha1.ReasonRolloutBraked
+		}
+		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, reason, "%s", finding.Bounded(s.rolloutBrief(), MaxMessage))
 	case s.rolloutTimedOut():
 		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonRolloutTimedOut, "%s", finding.Bounded(s.rolloutBrief(), MaxMessage))
 	default:
@@ -35,8 +44,16 @@ func (s *Step) rolloutTimedOut() bool {
 	return r != nil && limit != nil && !s.Began.Before(r.Since.Add(limit.Duration))
 }
 
+// braked says whether the rollout is stopped in a pool.
+func (s *Step) braked() bool {
+	return slices.ContainsFunc(s.Sync.Status.PoolRollouts, func(p v1alpha1.PoolRollout) bool { return p.BrakedAt != nil })
+}
+
 // rolloutBrief is the rollout in a commit status.
 func (s *Step) rolloutBrief() string {
+	if words := brake.Words(s.Sync.Status.PoolRollouts); words != "" {
+		return "rollout " + words
+	}
 	words := "rolling out: " + nodes.RolloutWords(*s.Sync.Status.Rollout)
 	if s.rolloutTimedOut() {
 		words = "not rolled out within " + s.Sync.Spec.Rollout.Timeout.Duration.String() + ": " + nodes.RolloutWords(*s.Sync.Status.Rollout)
@@ -50,12 +67,30 @@ func (s *Step) rolloutBrief() string {
 func (s *Step) withRollout(v Verdict) Verdict {
 	switch r := s.Sync.Status.Rollout; {
 	case r == nil:
-	case s.rolloutTimedOut() && (v.Class == Done || v.Class == Working):
-		v.told, v.Brief = report.Failure, fault.Brief{What: s.rolloutBrief()}
+	case (s.rolloutTimedOut() || brake.Words(s.Sync.Status.PoolRollouts) != "") && (v.Class == Done || v.Class == Working):
+		v.told, v.Brief = report.Failure, s.failureBrief()
 	case v.Class == Done:
 		v.told, v.Brief = report.Pending, fault.Brief{What: s.rolloutBrief()}
 	}
 	return v
+}
+
+// failureBrief is a rollout that goes wrong, in a commit status: where, what resumes it, and why.
+func (s *Step) failureBrief() fault.Brief {
+	pools := s.Sync.Status.PoolRollouts
+	if brake.Words(pools) == "" {
+		return fault.Brief{What: s.rolloutBrief()}
+	}
+	what, names, cause := "rollout fails in ", []string{}, ""
+	for _, p := range pools {
+		if p.Reason != "" && (p.BrakedAt != nil || !s.braked()) {
+			names, cause = append(names, p.Pool), cmp.Or(cause, p.Unwritten, p.Message)
+		}
+	}
+	if s.braked() {
+		what = "rollout stopped until a revert or resume-rollout, in "
+	}
+	return fault.Brief{What: what + finding.Few(names, ", "), Cause: cause}
 }
 
 // rolloutEvery is the least time between two commit statuses that only count nodes: a host takes

@@ -57,6 +57,11 @@ type Rollouts struct {
 	// Launchless are the pools that get no nodes, in which no replacement comes.
 	Launchless []Launchless
 	Memory     *RolloutMemory
+
+	// Outdated are the NodePools that Look has found nodes in that do not match, and Unknown says
+	// that there may be others.
+	Outdated map[string]bool
+	Unknown  bool
 }
 
 // Begin notes the rollout that the Changes begin, before they are written, and says whether
@@ -80,6 +85,7 @@ func (r *Rollouts) See(ctx context.Context, ready bool) *v1alpha1.Rollout {
 }
 
 func (r *Rollouts) unseen() *v1alpha1.Rollout {
+	r.Unknown = true
 	if r.Before == nil {
 		return nil
 	}
@@ -106,6 +112,10 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated),
 		Revision: r.Revision, Now: r.Now, Settled: settled,
 	})
+	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved) > 0
+	for _, o := range matched.Outdated {
+		r.Outdated[o.Claim.Pool] = true
+	}
 	switch {
 	case next == nil && r.Said != nil:
 		r.Event("RolledOut", finished(*r.Said, r.Now))

@@ -29,6 +29,7 @@ type Launches struct {
 
 	mu     sync.Mutex
 	failed map[string]FailedLaunch
+	joins  map[string]*joins
 }
 
 // FailedLaunch is the newest launch of a pool, which failed.
@@ -59,6 +60,12 @@ func (l *Launches) See(claim *karpv1.NodeClaim) (news bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	joined := l.seeJoin(pool, claim)
+	return l.seeLaunch(pool, claim) || joined
+}
+
+// seeLaunch looks at a NodeClaim for whether it has an instance.
+func (l *Launches) seeLaunch(pool string, claim *karpv1.NodeClaim) (news bool) {
 	if claim.Status.ProviderID != "" {
 		return l.seeLaunched(pool, claim)
 	}

@@ -65,7 +65,7 @@ func TestLaunches(t *testing.T) {
 	}{
 		"one that is not tried yet":         {seen: []see{{made("a", 1, says("AwaitingReconciliation", "object is awaiting")), false}}},
 		"one that runs":                     {seen: []see{{made("a", 1, launched), false}}},
-		"one that ends and has run":         {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { launched(n); ended(n) }), false}}},
+		"one that ends before it registers": {seen: []see{{made("a", 1, func(n *karpv1.NodeClaim) { launched(n); ended(n) }), true}}},
 		"one that ends without an instance": {seen: []see{{made("a", 1, ended), true}, {made("a", 1, ended), false}}, want: "a "},
 		"one that AWS refuses":              {seen: []see{{made("a", 1, denied), true}, {made("a", 1, denied), false}}, want: "a " + words},
 		"which it says before it ends":      {seen: []see{{made("a", 1, denied), true}, {made("a", 1, ended), false}}, want: "a " + words},

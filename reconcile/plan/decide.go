@@ -20,6 +20,7 @@ const (
 	ReasonOwnership    = "Ownership"
 	ReasonUnowned      = "Unowned"
 	ReasonReturned     = "Returned"
+	ReasonBrakeEnds    = "BrakeEnds"
 	ReasonTerminating  = "Terminating"
 	ReasonRecreated    = "Recreated"
 	ReasonClassMissing = "ClassMissing"
@@ -62,11 +63,12 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	if change.Action.Writes() {
 		m.needClass(change)
 	}
-	change.Drift = change.Action != None && change.Reason != ReasonHandedOver && !m.newInGit(object, d.compared)
+	ends := change.Reason == ReasonBrakeEnds
+	change.Drift = change.Action != None && change.Reason != ReasonHandedOver && !ends && !m.newInGit(object, d.compared)
 	if m.reported(change) {
 		change.Action = Drifted
 	}
-	if change.Action != None {
+	if change.Action != None && !(ends && change.onlyBudgets()) {
 		m.effect(change, d.compared)
 	}
 	return d, nil
@@ -101,7 +103,7 @@ func (m *maker) known(object *render.Object) (cleanObject, bool) {
 		return cleanObject{}, false
 	}
 	known, ok := m.live.Memo.findClean(object, live, m.policy.Owner, m.schema)
-	return known, ok && !m.leaves(known.uid)
+	return known, ok && !m.leaves(known.uid) && !m.policy.Braked[object.Ref.Name]
 }
 
 func (m *maker) create(change *Change) {
@@ -125,7 +127,11 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	}
 	leaving := m.leaving(change.Live)
 	live := m.live.object(change.Ref)
-	found, err := m.judged(change.Object, live)
+	var err error
+	if change.Braked, err = m.braked(change.Object, change.Live); err != nil {
+		return err
+	}
+	found, err := m.judged(change.Object, live, change.Braked)
 	if err != nil {
 		return err
 	}
@@ -146,6 +152,9 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	case leaving || j.residue:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonReturned, true
 		change.Message = fmt.Sprintf("Git has %s again", change.Ref)
+	case j.brake && !m.policy.Braked[change.Ref.Name]:
+		change.Action, change.Reason, change.Force = TakeBack, ReasonBrakeEnds, true
+		change.Message = fmt.Sprintf("the disruption budgets of %s are those of Git again", change.Ref)
 	case !j.clean():
 		change.update(j)
 	default:

@@ -31,8 +31,8 @@ type judgement struct {
 	taken    [][]string
 	// extra are the fields of the spec that Git lacks and that stay.
 	extra []extraField
-	// residue says that a removal has left fields of its own.
-	residue bool
+	// residue says that a removal has left fields of its own, and brake that a brake has.
+	residue, brake bool
 	// ours says that our entry in managedFields is what it would be.
 	ours bool
 }
@@ -53,9 +53,13 @@ func (j judgement) specChanges() []difference {
 	return found
 }
 
-// judge compares, and asks for each difference whose field it is.
-func judge(object render.Object, live *Object, owner Owner, schema Schema) (judgement, error) {
+// judge compares, and asks for each difference whose field it is. Of a NodePool that is braked the
+// disruption budgets are left out.
+func judge(object render.Object, live *Object, owner Owner, schema Schema, braked bool) (judgement, error) {
 	desired := Desired(object, owner)
+	if braked {
+		desired = WithoutBudgets(desired)
+	}
 	want, err := schema.FieldSet(desired)
 	if err != nil {
 		return judgement{}, fmt.Errorf("list the fields of %s: %w", object.Ref, err)
@@ -69,6 +73,7 @@ func judge(object render.Object, live *Object, owner Owner, schema Schema) (judg
 	j := judgement{
 		ours:    mine != nil && mine.Equals(want),
 		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
+		brake:   appliedBy(entries, v1alpha1.BrakeFieldManager) != nil,
 	}
 	for _, d := range differences(live.Unstructured, desired) {
 		j.weigh(d, touches(want, d.path), entries, live.Unstructured)
@@ -116,7 +121,9 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 			return
 		}
 		switch {
-		case e.manager == v1alpha1.FieldManager && e.applied, e.manager == v1alpha1.RemovalFieldManager:
+		case e.manager == v1alpha1.BrakeFieldManager && !inGit:
+			return
+		case e.manager == v1alpha1.FieldManager && e.applied, e.manager == v1alpha1.RemovalFieldManager, e.manager == v1alpha1.BrakeFieldManager:
 			change = true
 		case Interactive(e.manager):
 			change = true

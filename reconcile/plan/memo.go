@@ -94,7 +94,7 @@ func (m Memo) find(object render.Object, live *Object, owner Owner, schema Schem
 func (m Memo) note(d decision) {
 	object, live := d.change.Object, d.change.Live
 	switch {
-	case live == nil || live.GetResourceVersion() == "":
+	case live == nil || live.GetResourceVersion() == "" || d.change.Braked:
 	case d.clean:
 		m.clean[object.Ref] = cleanObject{comparisonOf(&object, live), d.extra}
 	case d.compared != nil:
@@ -103,11 +103,11 @@ func (m Memo) note(d decision) {
 }
 
 // judged compares two objects, unless the last Plan has.
-func (m *maker) judged(object render.Object, live *Object) (*compared, error) {
-	if known, ok := m.live.Memo.find(object, live, m.policy.Owner, m.schema); ok {
+func (m *maker) judged(object render.Object, live *Object, braked bool) (*compared, error) {
+	if known, ok := m.live.Memo.find(object, live, m.policy.Owner, m.schema); ok && !braked {
 		return &known, nil
 	}
-	j, err := judge(object, live, m.policy.Owner, m.schema)
+	j, err := judge(object, live, m.policy.Owner, m.schema, braked)
 	if err != nil {
 		return nil, err
 	}

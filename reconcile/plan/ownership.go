@@ -162,8 +162,8 @@ func (m *maker) takeFromOther(change *Change, j judgement, other OtherSync) {
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
 	default:
 		change.Action, change.Reason, change.Force = Adopt, ReasonHandedOver, true
-		if j.residue {
-			change.Action = TakeBack // its removal had begun
+		if j.residue || j.brake {
+			change.Action = TakeBack // its removal had begun, or its rollout was stopped
 		}
 		change.Message = fmt.Sprintf("%s is handed over by NodeSync %s, whose Git no longer has it", change.Ref, other.Owner)
 	}

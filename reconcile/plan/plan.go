@@ -113,8 +113,9 @@ type Change struct {
 	unnamed int
 	// question is what AWS has to be asked for the Effect to be exact; nil where nothing.
 	question *Question
-	// Object is what Git says.
+	// Object is what Git says. Braked says that it is applied without its disruption budgets.
 	Object render.Object
+	Braked bool
 	// Live is what the cluster has; nil where it has nothing.
 	Live *unstructured.Unstructured
 	// Err is the typed error of an Action that is Refuse or Conflict.
@@ -141,7 +142,8 @@ const (
 	Update Action = "Update"
 	// Adopt: it exists without our label, and the policy lets us take it over.
 	Adopt Action = "Adopt"
-	// TakeBack: it was leaving, and Git has the entry again.
+	// TakeBack: it was leaving, and Git has the entry again, or its rollout was stopped, and is no
+	// more.
 	TakeBack Action = "TakeBack"
 	// Wait: nothing can be written yet; WaitsFor says for what.
 	Wait Action = "Wait"

@@ -42,6 +42,8 @@ type Policy struct {
 	// StatusOlder says that only the record of what was applied tells that: the status was
 	// restored, and so were the removals that it has.
 	StatusOlder bool
+	// Braked are the NodePools, by name, whose rollout is stopped.
+	Braked map[string]bool
 	// Released are the UIDs of removals that a person has released by name.
 	Released map[types.UID]bool
 	// UsedUp are those whose release counts no more, as Git has had the object since.

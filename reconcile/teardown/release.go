@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // Release lets one object go that stays: our label is taken off and, where a
 // removal had stopped its growth, growth is as it was and the removal's manager
-// owns nothing. Spec and managedFields are otherwise left as it is. NodeClaims that are ending finish by Karpenter.
+// owns nothing; a brake is taken off likewise. Spec and managedFields are otherwise left as it is. NodeClaims that are ending finish by Karpenter.
 type Release struct {
 	Kind, Name      string
 	UID             types.UID
@@ -33,8 +34,8 @@ type Operation struct {
 }
 
 // Releases are the steps that leave the objects of a NodeSync to themselves.
-// stopped is what their removals had recorded.
-func Releases(owned []*unstructured.Unstructured, stopped map[types.UID]Growth) []Release {
+// growth is what their removals had recorded.
+func Releases(owned []*unstructured.Unstructured, growth map[types.UID]Growth) []Release {
 	releases := make([]Release, 0, len(owned))
 	for _, object := range owned {
 		r := Release{Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()}
@@ -49,10 +50,18 @@ func Releases(owned []*unstructured.Unstructured, stopped map[types.UID]Growth) 
 		if _, annotated := object.GetAnnotations()[v1alpha1.OwnerLabel]; annotated {
 			r.Patch = append(r.Patch, Operation{Op: "remove", Path: "/metadata/annotations/" + key})
 		}
-		if at := restrained(object); at >= 0 {
-			before, known := stopped[r.UID]
+		stopped, braked := restrained(object), appliedAt(object, v1alpha1.BrakeFieldManager)
+		if stopped >= 0 {
+			before, known := growth[r.UID]
 			r.Patch = append(r.Patch, regrow(growthOf(object), before, known)...)
-			r.Patch = append(r.Patch, Operation{Op: "remove", Path: fmt.Sprintf("/metadata/managedFields/%d", at)})
+		}
+		if braked >= 0 {
+			r.Patch = append(r.Patch, Operation{Op: "replace", Path: "/spec/disruption/budgets", Value: plan.WithoutBrake(object)})
+		}
+		for _, at := range []int{max(stopped, braked), min(stopped, braked)} { // the last first: the others stay where they are
+			if at >= 0 {
+				r.Patch = append(r.Patch, Operation{Op: "remove", Path: fmt.Sprintf("/metadata/managedFields/%d", at)})
+			}
 		}
 		releases = append(releases, r)
 	}
@@ -62,8 +71,14 @@ func Releases(owned []*unstructured.Unstructured, stopped map[types.UID]Growth) 
 // restrained returns where in the object's managedFields a removal stands that
 // has stopped its growth; -1 where none has.
 func restrained(object *unstructured.Unstructured) int {
+	return appliedAt(object, v1alpha1.RemovalFieldManager)
+}
+
+// appliedAt returns where in the object's managedFields a manager stands that has applied
+// something; -1 where it has not.
+func appliedAt(object *unstructured.Unstructured, manager string) int {
 	return slices.IndexFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Manager == v1alpha1.RemovalFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
+		return entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply
 	})
 }
 

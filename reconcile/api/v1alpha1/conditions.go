@@ -11,6 +11,8 @@ const (
 	FieldManager = "plumbline"
 	// RemovalFieldManager owns what a removal sets.
 	RemovalFieldManager = "plumbline-removal"
+	// BrakeFieldManager owns the disruption budgets of a NodePool whose rollout is stopped.
+	BrakeFieldManager = "plumbline-brake"
 	// OwnerLabel says which NodeSync an object belongs to, as
 	// <namespace>.<name>. Over 63 characters it is shortened, and the full
 	// name stands in an annotation of the same key.
@@ -36,6 +38,10 @@ const (
 	// NoWayBackAnnotation on a NodeSync accepts that one version of Karpenter, which
 	// is its value, cannot be rolled back.
 	NoWayBackAnnotation = "plumbline.dev/upgrade-without-way-back"
+	// ResumeRolloutAnnotation on a NodeSync resumes rollouts that are stopped: POOL@TIME, between
+	// commas, with the time at which each was stopped (status.poolRollouts[].brakedAt), so that it
+	// resumes no later one.
+	ResumeRolloutAnnotation = "plumbline.dev/resume-rollout"
 )
 
 // Condition types of a NodeSync beyond kstatus' Ready, Reconciling and Stalled.
@@ -95,6 +101,9 @@ const (
 	ReasonExtraFields          = "ExtraFields"
 	ReasonRollingOut           = "RollingOut"
 	ReasonRolloutTimedOut      = "RolloutTimedOut"
+	ReasonRolloutBraked        = "RolloutBraked"
+	ReasonRolloutFailing       = "RolloutFailing"
+	ReasonRolloutResumed       = "RolloutResumed"
 	ReasonStatusNotWritten     = "StatusNotWritten"
 	ReasonClassTerminating     = "NodeClassTerminating"
 	// ReasonPolicyDenied: a policy of spec.policies denies the commit.

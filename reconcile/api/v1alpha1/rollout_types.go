@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // RolloutPolicy says what is done about the replacement of nodes that a commit has outdated.
 type RolloutPolicy struct {
@@ -11,7 +15,32 @@ type RolloutPolicy struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s"
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// OnFailure says what is done when the launches of replacements fail: Brake has Karpenter
+	// replace no more nodes of the pool, by a disruption budget, until a commit changes its
+	// definition or a person resumes it. Report only reports it.
+	// +kubebuilder:validation:Enum=Report;Brake
+	// +kubebuilder:default=Brake
+	// +optional
+	OnFailure RolloutFailurePolicy `json:"onFailure,omitempty"`
+	// FailedLaunches is how many launches in a row, whose nodes do not register or initialize, are
+	// a failure.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=20
+	// +kubebuilder:default=3
+	// +optional
+	FailedLaunches int32 `json:"failedLaunches,omitempty"`
 }
+
+// RolloutFailurePolicy says what is done when a rollout goes wrong.
+type RolloutFailurePolicy string
+
+// The policies for rollouts that go wrong.
+const (
+	// RolloutReport reports it.
+	RolloutReport RolloutFailurePolicy = "Report"
+	// RolloutBrake stops it.
+	RolloutBrake RolloutFailurePolicy = "Brake"
+)
 
 // Rollout is the replacement of nodes that do not match their definitions. It is noted before
 // anything is applied that outdates nodes, and ends when each node matches or is gone.
@@ -41,4 +70,53 @@ type Rollout struct {
 	// Message says what it waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// PoolRollout is the replacement of the nodes of one NodePool, and whether it is stopped.
+type PoolRollout struct {
+	// Pool is the NodePool.
+	Pool string `json:"pool" redact:"-"`
+	// Definition is a hash of what its nodes are made by: spec.template of the NodePool and the spec
+	// of its EC2NodeClass, in Git. When it changes, all else begins anew.
+	Definition string `json:"definition" redact:"-"`
+	// Since is when launches by this definition began to count.
+	Since metav1.Time `json:"since"`
+	// Failed are the launches that have failed since the last one that has not, oldest first.
+	// +optional
+	Failed []FailedLaunch `json:"failed,omitempty"`
+	// Reason is why the replacement goes wrong: FailedLaunches. Empty where it does not.
+	// +optional
+	Reason BrakeReason `json:"reason,omitempty"`
+	// Message says it in words.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// BrakedAt is since when Karpenter is to replace no more nodes. It stands here before the
+	// disruption budget is written.
+	// +optional
+	BrakedAt *metav1.Time `json:"brakedAt,omitempty"`
+	// Unwritten is why that budget could not be written; empty where it was.
+	// +optional
+	Unwritten string `json:"unwritten,omitempty"`
+	// ResumedAt is when a person has resumed it.
+	// +optional
+	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
+}
+
+// BrakeReason is why a rollout is stopped.
+type BrakeReason string
+
+// BrakeFailedLaunches: the nodes of too many launches in a row did not register or initialize.
+const BrakeFailedLaunches BrakeReason = "FailedLaunches"
+
+// FailedLaunch is a NodeClaim whose node did not register or initialize.
+type FailedLaunch struct {
+	// NodeClaim is its name.
+	NodeClaim string `json:"nodeClaim" redact:"-"`
+	// Created is when it was created.
+	Created metav1.Time `json:"created"`
+}
+
+// Braked says whether Karpenter is to replace no more nodes of a NodePool.
+func (s *NodeSyncStatus) Braked(pool string) bool {
+	return slices.ContainsFunc(s.PoolRollouts, func(p PoolRollout) bool { return p.Pool == pool && p.BrakedAt != nil })
 }

@@ -75,6 +75,13 @@ type NodeSyncStatus struct {
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 
+	// PoolRollouts are the NodePools in which nodes are to be replaced, by name, with the launches
+	// that have failed, and whether the replacement is stopped.
+	// +listType=map
+	// +listMapKey=pool
+	// +optional
+	PoolRollouts []PoolRollout `json:"poolRollouts,omitempty"`
+
 	// Drift is what differs from Git by no commit, and what was corrected within a day; the
 	// newest 20.
 	// +optional

@@ -1,0 +1,156 @@
+package brake
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// InitializesWithin is how long a node that has registered may take from its NodeClaim until it is
+// initialized. Karpenter waits for ever, but gives up replacing a node for it after 10 minutes
+// (sigs.k8s.io/karpenter pkg/controllers/disruption/queue.go).
+const InitializesWithin = 15 * time.Minute
+
+// Pool is a NodePool in which nodes are to be replaced.
+type Pool struct {
+	Name string
+	// Definition is the hash of what its nodes are made by.
+	Definition string
+	// Launches are those whose nodes have not joined, and Joined is when the newest NodeClaim was
+	// created whose node has.
+	Launches []observe.Join
+	Joined   metav1.Time
+	// Unhealthy says that Karpenter says so of the nodes of the pool: they do not register.
+	Unhealthy bool
+}
+
+// Seen is what is known of a rollout.
+type Seen struct {
+	// Pools are those in which nodes are to be replaced, or may be.
+	Pools  []Pool
+	Policy v1alpha1.RolloutPolicy
+	// Since is when the rollout began.
+	Since metav1.Time
+	// Resume are the pools that a person has resumed, each with the time at which it was stopped.
+	Resume map[string]string
+	Now    time.Time
+}
+
+// Next is what becomes of the pools of a rollout, by name, and when that may be something else
+// without any news; zero where it may not.
+func Next(before []v1alpha1.PoolRollout, seen Seen) (next []v1alpha1.PoolRollout, wake time.Time) {
+	for _, pool := range seen.Pools {
+		e, at := seen.next(entryOf(before, pool.Name), pool)
+		next = append(next, e)
+		if !at.IsZero() && (wake.IsZero() || at.Before(wake)) {
+			wake = at
+		}
+	}
+	slices.SortFunc(next, func(a, b v1alpha1.PoolRollout) int { return cmp.Compare(a.Pool, b.Pool) })
+	return next, wake
+}
+
+func entryOf(entries []v1alpha1.PoolRollout, pool string) *v1alpha1.PoolRollout {
+	for i := range entries {
+		if entries[i].Pool == pool {
+			return entries[i].DeepCopy()
+		}
+	}
+	return nil
+}
+
+// next is what becomes of one pool. before is nil where it is new to the rollout.
+func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollout, time.Time) {
+	now := metav1.NewTime(s.Now).Rfc3339Copy()
+	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since}
+	switch {
+	case before == nil:
+	case before.Definition != pool.Definition:
+		e.Since = now
+	case before.BrakedAt != nil && s.Resume[pool.Name] == Token(*before.BrakedAt):
+		e.Since, e.ResumedAt = now, &now
+	default:
+		e = *before
+	}
+	var wake time.Time
+	if latched := e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedLaunches && len(e.Failed) >= s.limit(); !latched {
+		e.Reason, e.Message = "", ""
+		wake = s.count(&e, pool)
+	}
+	switch {
+	case e.Reason == "" || s.Policy.OnFailure == v1alpha1.RolloutReport:
+		e.BrakedAt = nil
+	case e.BrakedAt == nil:
+		e.BrakedAt = &now
+	}
+	return e, wake
+}
+
+// Token names one stop of a pool's rollout to the annotation that resumes it.
+func Token(brakedAt metav1.Time) string { return brakedAt.UTC().Format(time.RFC3339) }
+
+// limit is how many failed launches in a row are too many.
+func (s Seen) limit() int { return cmp.Or(int(s.Policy.FailedLaunches), 3) }
+
+// count counts the failed launches of a pool, and says when it may be one more.
+func (s Seen) count(e *v1alpha1.PoolRollout, pool Pool) (wake time.Time) {
+	failed := slices.DeleteFunc(e.Failed, func(f v1alpha1.FailedLaunch) bool { return !pool.Joined.Before(&f.Created) })
+	last := ""
+	for _, launch := range pool.Launches {
+		if launch.Created.Before(&e.Since) {
+			continue
+		}
+		words, at := s.failure(launch, pool)
+		if words == "" {
+			if !at.IsZero() && (wake.IsZero() || at.Before(wake)) {
+				wake = at
+			}
+			continue
+		}
+		last = fmt.Sprintf("NodeClaim/%s: %s", launch.NodeClaim, words)
+		if !slices.ContainsFunc(failed, func(f v1alpha1.FailedLaunch) bool { return f.NodeClaim == launch.NodeClaim }) {
+			failed = append(failed, v1alpha1.FailedLaunch{NodeClaim: launch.NodeClaim, Created: launch.Created})
+		}
+	}
+	slices.SortStableFunc(failed, func(a, b v1alpha1.FailedLaunch) int { return a.Created.Compare(b.Created.Time) })
+	e.Failed = slices.Clip(failed[max(0, len(failed)-maxFailed):])
+	if len(e.Failed) == 0 {
+		e.Failed = nil
+	}
+	if len(e.Failed) >= s.limit() {
+		e.Reason = v1alpha1.BrakeFailedLaunches
+		e.Message = fmt.Sprintf("the nodes of %d launches in a row have not joined the cluster", len(e.Failed))
+		if last != "" {
+			e.Message += ", the last: " + last
+		}
+	}
+	return wake
+}
+
+// maxFailed is how many failed launches are noted: the most that a policy may ask for.
+const maxFailed = 20
+
+// failure is why a launch has failed, or when it may have; both empty where its NodeClaim tells.
+func (s Seen) failure(launch observe.Join, pool Pool) (words string, at time.Time) {
+	var within time.Duration
+	switch {
+	case launch.Failed != "":
+		return launch.Failed, time.Time{}
+	case launch.Registered:
+		within, words = InitializesWithin, fmt.Sprintf("its node has registered, and is not initialized %s after its launch began", InitializesWithin)
+	case pool.Unhealthy && launch.ProviderID != "":
+		within, words = observe.RegistersWithin, "it has an instance, its node has not registered, and Karpenter says the same of others of the NodePool"
+	default:
+		return "", time.Time{}
+	}
+	if at = launch.Created.Add(within); s.Now.Before(at) {
+		return "", at
+	}
+	return words, time.Time{}
+}

@@ -1,0 +1,135 @@
+package brake_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/brake"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// at is a minute of the test.
+func at(minute int) metav1.Time {
+	return metav1.NewTime(time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC))
+}
+
+func failed(name string, minute int) observe.Join {
+	return observe.Join{NodeClaim: name, Created: at(minute), ProviderID: "aws:///a/i-" + name, Failed: "its instance ended before its node registered"}
+}
+
+func waiting(name string, minute int, registered bool) observe.Join {
+	return observe.Join{NodeClaim: name, Created: at(minute), ProviderID: "aws:///a/i-" + name, Registered: registered}
+}
+
+// TestNext plays looks at the one pool of a rollout, one after another; each says what came of it:
+// the launches that count as failed, and "braked" with the minute since when.
+func TestNext(t *testing.T) {
+	type look struct {
+		minute  int
+		pool    brake.Pool
+		resumed string
+		gone    bool
+		want    string
+	}
+	pool := func(definition string, launches ...observe.Join) brake.Pool {
+		return brake.Pool{Name: "general", Definition: definition, Launches: launches}
+	}
+	joined := func(p brake.Pool, minute int) brake.Pool {
+		p.Joined = at(minute)
+		return p
+	}
+	unhealthy := func(p brake.Pool) brake.Pool {
+		p.Unhealthy = true
+		return p
+	}
+	a, b, c, d := failed("a", 1), failed("b", 2), failed("c", 3), failed("d", 4)
+	cases := map[string]struct {
+		policy v1alpha1.RolloutPolicy
+		looks  []look
+	}{
+		"three in a row": {looks: []look{
+			{1, pool("1", a), "", false, "a"}, {2, pool("1", a, b), "", false, "a b"}, {3, pool("1", a, b, c), "", false, "a b c braked 3"},
+			{4, pool("1", a, b, c, d), "", false, "a b c braked 3"},
+		}},
+		"a restart forgets none that was noted": {looks: []look{{2, pool("1", a, b), "", false, "a b"}, {3, pool("1"), "", false, "a b"}, {4, pool("1", c), "", false, "a b c braked 4"}}},
+		"one that joins in between":             {looks: []look{{2, pool("1", a, b), "", false, "a b"}, {4, joined(pool("1", d), 3), "", false, "d"}}},
+		"one that joins later releases nothing": {looks: []look{{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, joined(pool("1"), 4), "", false, "a b c braked 3"}}},
+		"of before the rollout":                 {looks: []look{{3, pool("1", failed("x", -9), a, b), "", false, "a b"}}},
+		"one, where one is too many":            {policy: v1alpha1.RolloutPolicy{FailedLaunches: 1}, looks: []look{{1, pool("1", a), "", false, "a braked 1"}}},
+		"reported":                              {policy: v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}, looks: []look{{3, pool("1", a, b, c), "", false, "a b c failing"}, {5, joined(pool("1"), 4), "", false, ""}}},
+		"another definition":                    {looks: []look{{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, pool("2", a, b, c), "", false, ""}, {6, pool("2", a, b, c, failed("e", 6)), "", false, "e"}}},
+		"nothing is outdated any more":          {looks: []look{{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, pool("1"), "", true, ""}}},
+		"resumed": {looks: []look{
+			{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, pool("1", a, b, c), "2026-03-01T12:03:00Z", false, "resumed 5"},
+			{8, pool("1", failed("e", 6), failed("f", 7), failed("g", 8)), "2026-03-01T12:03:00Z", false, "e f g braked 8 resumed 5"},
+		}},
+		"resumed by the time of another stop": {looks: []look{{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, pool("1", a, b, c), "2026-03-01T12:02:00Z", false, "a b c braked 3"}}},
+		"pending ones are waited for":         {looks: []look{{14, pool("1", waiting("a", 1, false), waiting("b", 2, false), waiting("c", 3, false)), "", false, ""}}},
+		"unless Karpenter says it of the pool": {looks: []look{
+			{7, unhealthy(pool("1", waiting("a", 1, false), waiting("b", 2, false), waiting("c", 3, false))), "", false, "a b wake 8"},
+			{8, unhealthy(pool("1", waiting("a", 1, false), waiting("b", 2, false), waiting("c", 3, false))), "", false, "a b c braked 8"},
+		}},
+		"registered and not initialized": {looks: []look{
+			{17, pool("1", waiting("a", 1, true), waiting("b", 2, true), waiting("c", 3, true)), "", false, "a b wake 18"},
+			{18, pool("1", waiting("a", 1, true), waiting("b", 2, true), waiting("c", 3, true)), "", false, "a b c braked 18"},
+		}},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			var entries []v1alpha1.PoolRollout
+			for i, l := range test.looks {
+				seen := brake.Seen{Policy: test.policy, Since: at(0), Now: at(l.minute).Time, Resume: map[string]string{"general": l.resumed}}
+				if !l.gone {
+					seen.Pools = []brake.Pool{l.pool}
+				}
+				before := append([]v1alpha1.PoolRollout(nil), entries...)
+				var wake time.Time
+				entries, wake = brake.Next(entries, seen)
+				if diff := cmp.Diff(l.want, outcome(entries, wake)); diff != "" {
+					t.Errorf("look %d (-want +got):\n%s\nfrom %+v", i+1, diff, before)
+				}
+			}
+		})
+	}
+}
+
+func outcome(entries []v1alpha1.PoolRollout, wake time.Time) string {
+	var words []string
+	minute := func(word string, at metav1.Time) { words = append(words, word, at.Format("4")) }
+	for _, e := range entries {
+		for _, f := range e.Failed {
+			words = append(words, f.NodeClaim)
+		}
+		switch {
+		case e.BrakedAt != nil:
+			minute("braked", *e.BrakedAt)
+		case e.Reason != "":
+			words = append(words, "failing")
+		}
+		if e.ResumedAt != nil {
+			minute("resumed", *e.ResumedAt)
+		}
+	}
+	if !wake.IsZero() {
+		minute("wake", metav1.NewTime(wake))
+	}
+	return strings.Join(words, " ")
+}
+
+// TestWords name the pool, the number, the cause and what resumes it.
+func TestWords(t *testing.T) {
+	entries, _ := brake.Next(nil, brake.Seen{Pools: []brake.Pool{{Name: "general", Launches: []observe.Join{failed("a", 1), failed("b", 2), failed("c", 3)}}}, Since: at(0), Now: at(3).Time})
+	want := "stopped in NodePool/general: the nodes of 3 launches in a row have not joined the cluster, the last: NodeClaim/c: its instance ended before its node registered; " +
+		"revert or correct the definition, or run plumbline resume-rollout"
+	if diff := cmp.Diff(want, brake.Words(entries)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if words := brake.Words([]v1alpha1.PoolRollout{{Pool: "general"}}); words != "" {
+		t.Errorf("all is well, and it says %q", words)
+	}
+}

@@ -1,0 +1,148 @@
+package brake
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Step is the brake of one pass over one NodeSync.
+type Step struct {
+	finding.Findings
+
+	Writer client.Writer
+	// StillLeader returns an error when the lease is no longer ours.
+	StillLeader func(context.Context) error
+	// Launches tell which nodes join.
+	Launches *observe.Launches
+
+	// Sync is the NodeSync, with the status of its last pass.
+	Sync *v1alpha1.NodeSync
+	Set  *render.Set
+	Live plan.Live
+	// Rollout is the one that goes on; nil where none does. Outdated are the pools in which it has
+	// nodes to replace, and Unknown says that there may be others.
+	Rollout  *v1alpha1.Rollout
+	Outdated map[string]bool
+	Unknown  bool
+	Now      time.Time
+}
+
+// Run says what the status is to say of the pools of the rollout, and brakes those of which it
+// says so already. What cannot be written stands in the pool's entry: nothing else of the pass
+// waits for it.
+func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
+	before := s.Sync.Status.PoolRollouts
+	if s.Rollout == nil {
+		s.tell(before, nil)
+		return nil
+	}
+	next, wake := Next(before, Seen{
+		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since,
+		Resume: Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]), Now: s.Now,
+	})
+	if !wake.IsZero() {
+		s.WakeBy(wake)
+	}
+	s.tell(before, next)
+	for i := range next {
+		e := &next[i]
+		was := entryOf(before, e.Pool)
+		switch recorded := was != nil && was.BrakedAt != nil; {
+		case e.BrakedAt != nil && recorded && was.BrakedAt.Equal(e.BrakedAt):
+			s.hold(ctx, e)
+		case e.BrakedAt != nil || recorded:
+			s.WakeBy(s.Now) // it is acted on once it is recorded
+		}
+	}
+	return next
+}
+
+// hold brakes a pool of which the status says so.
+func (s *Step) hold(ctx context.Context, e *v1alpha1.PoolRollout) {
+	was := e.Unwritten
+	e.Unwritten = ""
+	err := s.brake(ctx, *e)
+	if err == nil {
+		return
+	}
+	e.Unwritten = err.Error()
+	if e.Unwritten != was {
+		s.Warn("BrakeFailed", e.Unwritten)
+	}
+	s.WakeBy(s.Now.Add(s.Sync.GetRetryInterval()))
+}
+
+// pools are those of Git in which the rollout has nodes, or may have.
+func (s *Step) pools() []Pool {
+	classes := classesOf(s.Set, s.Live.Objects)
+	var pools []Pool
+	for _, object := range s.Set.Objects {
+		name := object.Ref.Name
+		known := s.Outdated[name] || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
+		if object.Ref.Kind != render.NodePool || !known {
+			continue
+		}
+		pool := Pool{Name: name, Definition: definitionOf(object.Defaulted, classes)}
+		pool.Launches, pool.Joined = s.Launches.Joins(name)
+		if live := s.Live.Objects[object.Ref]; live != nil {
+			pool.Unhealthy = !observe.Registers(live).Ready
+		}
+		pools = append(pools, pool)
+	}
+	return pools
+}
+
+// Resumed reads the annotation that resumes rollouts: which pools, each with when it was stopped.
+func Resumed(annotation string) map[string]string {
+	resumed := map[string]string{}
+	for one := range strings.SplitSeq(annotation, ",") {
+		if pool, at, found := strings.Cut(strings.TrimSpace(one), "@"); found {
+			resumed[pool] = at
+		}
+	}
+	return resumed
+}
+
+// brake has the disruption budgets of a pool be Git's with the brake.
+func (s *Step) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
+	ref := render.Ref{Kind: render.NodePool, Name: e.Pool}
+	live := s.Live.Objects[ref]
+	at := slices.IndexFunc(s.Set.Objects, func(o render.Object) bool { return o.Ref == ref })
+	if live == nil || at < 0 || live.GetDeletionTimestamp() != nil || !plan.OwnerOf(s.Sync.Namespace, s.Sync.Name).Owns(live) {
+		return nil // there is nothing of ours to brake
+	}
+	budgets, err := plan.Braked(s.Set.Objects[at])
+	if err != nil {
+		return err
+	}
+	braked, err := plan.IsBraked(live.Unstructured, budgets)
+	if err != nil || braked {
+		return err
+	}
+	if err := s.StillLeader(ctx); err != nil {
+		return fmt.Errorf("stop the rollout in %s: %w", ref, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"disruption": map[string]any{"budgets": budgets}}}}
+	object.SetGroupVersionKind(live.GroupVersionKind())
+	object.SetName(e.Pool)
+	object.SetUID(live.GetUID()) // of another object of the name it makes and changes nothing
+	err = s.Writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.BrakeFieldManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("stop the rollout in %s by a disruption budget: %w", ref, err)
+	}
+	s.Wrote(corev1.EventTypeNormal, "Braking", fmt.Sprintf("%s has a disruption budget of 0 nodes for the reason Drifted", ref))
+	return nil
+}

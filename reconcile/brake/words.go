@@ -1,0 +1,59 @@
+package brake
+
+import (
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+)
+
+// Words say why rollouts are stopped, or go wrong, and what resumes them; empty where all is well.
+func Words(pools []v1alpha1.PoolRollout) string {
+	var braked, failing []string
+	for _, p := range pools {
+		switch {
+		case p.BrakedAt != nil:
+			words := fmt.Sprintf("stopped in NodePool/%s: %s", p.Pool, p.Message)
+			if p.Unwritten != "" {
+				words = fmt.Sprintf("NodePool/%s is to be stopped, and is not: %s", p.Pool, p.Unwritten)
+			}
+			braked = append(braked, words)
+		case p.Reason != "":
+			failing = append(failing, fmt.Sprintf("NodePool/%s: %s", p.Pool, p.Message))
+		}
+	}
+	if len(braked) == 0 {
+		return finding.Few(failing, "; ")
+	}
+	return finding.Few(append(braked, failing...), "; ") + "; revert or correct the definition, or run plumbline resume-rollout"
+}
+
+// tell has events say which pools were stopped and which resumed, once each.
+func (s *Step) tell(before, next []v1alpha1.PoolRollout) {
+	for _, e := range next {
+		was := entryOf(before, e.Pool)
+		switch {
+		case e.BrakedAt != nil && (was == nil || was.BrakedAt == nil || !was.BrakedAt.Equal(e.BrakedAt)):
+			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("Karpenter is to replace no more nodes of NodePool/%s: %s. Expiry, interruption, repair and removals go on", e.Pool, e.Message))
+		case e.BrakedAt == nil && e.Reason != "" && (was == nil || was.Reason == ""):
+			s.Warn(v1alpha1.ReasonRolloutFailing, fmt.Sprintf("NodePool/%s: %s", e.Pool, e.Message))
+		}
+	}
+	for _, was := range before {
+		if was.BrakedAt == nil {
+			continue
+		}
+		now := entryOf(next, was.Pool)
+		switch {
+		case now == nil:
+			s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: no node is to be replaced any more", was.Pool))
+		case now.BrakedAt != nil:
+		case now.ResumedAt != nil:
+			s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a person has resumed its rollout", was.Pool))
+		case now.Definition != was.Definition:
+			s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a commit has changed what its nodes are made by", was.Pool))
+		default:
+			s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what stopped its rollout is over", was.Pool))
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// budgetsPath is where a NodePool has its disruption budgets. They are one value to server-side
+// apply (x-kubernetes-list-type: atomic in Karpenter's CRD): whoever applies them has all of them.
+var budgetsPath = []string{"spec", "disruption", "budgets"}
+
+// maxBudgets is how many of them Karpenter's CRD allows.
+const maxBudgets = 50
+
+// brake is the disruption budget that keeps Karpenter from replacing nodes for drift, and from
+// nothing else: the most restrictive of the budgets for a reason counts
+// (sigs.k8s.io/karpenter pkg/apis/v1/nodepool.go).
+func brake() map[string]any {
+	return map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}
+}
+
+// Braked are the disruption budgets of a NodePool of Git, with the brake after them. Where there is
+// no room, those that are for drift only make room: under the brake they count for nothing.
+func Braked(object render.Object) ([]any, error) {
+	budgets := budgetsOf(object.Defaulted)
+	if len(budgets) >= maxBudgets {
+		budgets = slices.DeleteFunc(slices.Clone(budgets), func(b any) bool {
+			fields, _ := b.(map[string]any)
+			return reflect.DeepEqual(fields["reasons"], []any{"Drifted"})
+		})
+	}
+	if len(budgets) >= maxBudgets {
+		return nil, fmt.Errorf("%s has %d disruption budgets, and Karpenter allows no more: there is no room for the one that stops a rollout; write fewer of them in Git", object.Ref, len(budgets))
+	}
+	return append(slices.Clone(budgets), brake()), nil
+}
+
+// IsBraked says whether a NodePool that lives has these disruption budgets, by the brake's manager.
+func IsBraked(live *unstructured.Unstructured, budgets []any) (bool, error) {
+	entries, err := managed(live)
+	if err != nil {
+		return false, err
+	}
+	return brakes(entries) && reflect.DeepEqual(budgetsOf(live), budgets), nil
+}
+
+// WithoutBrake are the disruption budgets of a NodePool that lives without the brake.
+func WithoutBrake(live *unstructured.Unstructured) []any {
+	return slices.DeleteFunc(slices.Clone(budgetsOf(live)), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
+}
+
+func budgetsOf(pool *unstructured.Unstructured) []any {
+	value, _, _ := unstructured.NestedFieldNoCopy(pool.Object, budgetsPath...)
+	budgets, _ := value.([]any)
+	return budgets
+}
+
+// brakes says whether the brake's manager has applied the disruption budgets.
+func brakes(entries []entry) bool {
+	set := appliedBy(entries, v1alpha1.BrakeFieldManager)
+	return set != nil && touches(set, budgetsPath)
+}
+
+// braked says whether an object of Git is applied without its disruption budgets now: those that
+// live are the brake's, and stay so.
+func (m *maker) braked(object render.Object, live *unstructured.Unstructured) (bool, error) {
+	if live == nil || object.Ref.Kind != render.NodePool || !m.policy.Braked[object.Ref.Name] {
+		return false, nil
+	}
+	entries, err := managed(live)
+	return err == nil && brakes(entries), err
+}
+
+// WithoutBudgets is what is applied of a NodePool while its disruption budgets are the brake's.
+func WithoutBudgets(desired *unstructured.Unstructured) *unstructured.Unstructured {
+	unstructured.RemoveNestedField(desired.Object, budgetsPath...)
+	if fields, ok := desired.Object["spec"].(map[string]any); ok {
+		dropEmpty(fields)
+	}
+	return desired
+}
+
+// onlyBudgets says that a Change writes nothing of the spec but the disruption budgets.
+func (c *Change) onlyBudgets() bool {
+	return !slices.ContainsFunc(c.differences, func(d difference) bool {
+		return d.path[0] == "spec" && !slices.Equal(d.path, budgetsPath)
+	})
+}
