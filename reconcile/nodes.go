@@ -6,6 +6,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
+	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -46,6 +47,7 @@ func (p *pass) seeRollout(ctx context.Context) error {
 	stop := brake.Step{
 		Writer: p.Client, StillLeader: p.Settings.StillLeader, Launches: p.Launches, Sync: p.sync, Set: p.want.Set, Live: p.live,
 		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now,
+		Holds: &p.holds, Secrets: hold.Secrets{Reader: p.Uncached, Grants: p.Settings.Grants, NodeSync: p.name()},
 	}
 	p.PoolRollouts = stop.Run(ctx)
 	p.Join(stop.Findings)

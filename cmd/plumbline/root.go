@@ -50,6 +50,7 @@ guard, 4 stalled or timed out.`,
 		newReconcileCommand(kubeconfig),
 		newSuspendCommand(kubeconfig),
 		newResumeCommand(kubeconfig),
+		newResumeRolloutCommand(kubeconfig),
 	} {
 		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
 		root.AddCommand(cmd)

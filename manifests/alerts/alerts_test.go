@@ -112,6 +112,10 @@ var cases = map[string][]struct {
 		{"released in time", `plumbline_removals` + ofOwn + `, phase="Held"} 2x30 0x90`, 90 * time.Minute, nil},
 		{"draining", `plumbline_removals` + ofOwn + `, phase="Draining"} 2x120`, 90 * time.Minute, nil},
 	},
+	"PlumblineRolloutBraked": {
+		{"stopped", `plumbline_rollout_braked` + ofOwn + `, pool="general", reason="FailedLaunches"} 1x30`, 5 * time.Minute, []string{"a rollout of " + prod + " is stopped in NodePool general"}},
+		{"resumed", `plumbline_rollout_braked` + ofOwn + `, pool="general", reason="FailedLaunches"} 1x3 _x60`, 30 * time.Minute, nil},
+	},
 	"PlumblineRemovalSlow": {
 		{"over several phases", `plumbline_removals` + ofOwn + `, phase="Pacing"} 1x300 0x600
 			plumbline_removals` + ofOwn + `, phase="Draining"} 0x300 1x600`, 13 * time.Hour, []string{"a removal of " + prod + " has been open for 12 hours"}},

@@ -37,6 +37,12 @@ type Seen struct {
 	Policy v1alpha1.RolloutPolicy
 	// Since is when the rollout began.
 	Since metav1.Time
+	// Uncommitted are Karpenter's reasons where no commit has outdated the nodes; empty where one has.
+	Uncommitted string
+	// Held says which conditions hold the rollout; empty where none does. Unasked says that nobody
+	// knows yet: what is held stays so.
+	Held    string
+	Unasked bool
 	// Resume are the pools that a person has resumed, each with the time at which it was stopped.
 	Resume map[string]string
 	Now    time.Time
@@ -80,16 +86,35 @@ func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollou
 	}
 	var wake time.Time
 	if latched := e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedLaunches && len(e.Failed) >= s.limit(); !latched {
+		was := e
 		e.Reason, e.Message = "", ""
 		wake = s.count(&e, pool)
+		s.weigh(&e, was)
 	}
+	reported := e.Reason == v1alpha1.BrakeFailedLaunches && s.Policy.OnFailure == v1alpha1.RolloutReport
 	switch {
-	case e.Reason == "" || s.Policy.OnFailure == v1alpha1.RolloutReport:
+	case e.Reason == "" || reported:
 		e.BrakedAt = nil
 	case e.BrakedAt == nil:
 		e.BrakedAt = &now
 	}
 	return e, wake
+}
+
+// weigh finds what stops a pool in which no launches fail: nodes that no commit has outdated, or a
+// condition. What a person has resumed neither of them stops again.
+func (s Seen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) {
+	if e.Reason != "" || e.ResumedAt != nil {
+		return
+	}
+	switch {
+	case s.Uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
+		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated by no commit of this NodeSync (%s)", s.Uncommitted)
+	case s.Held != "":
+		e.Reason, e.Message = v1alpha1.BrakeHeldByCondition, s.Held
+	case s.Unasked && was.Reason == v1alpha1.BrakeHeldByCondition:
+		e.Reason, e.Message = was.Reason, was.Message
+	}
 }
 
 // Token names one stop of a pool's rollout to the annotation that resumes it.

@@ -35,6 +35,9 @@ func TestNext(t *testing.T) {
 		resumed string
 		gone    bool
 		want    string
+		// drift, held and unasked are those of Seen.
+		drift, held string
+		unasked     bool
 	}
 	pool := func(definition string, launches ...observe.Join) brake.Pool {
 		return brake.Pool{Name: "general", Definition: definition, Launches: launches}
@@ -47,36 +50,45 @@ func TestNext(t *testing.T) {
 		p.Unhealthy = true
 		return p
 	}
+	unexpected := v1alpha1.RolloutPolicy{UnexpectedDrift: v1alpha1.RolloutBrake}
 	a, b, c, d := failed("a", 1), failed("b", 2), failed("c", 3), failed("d", 4)
 	cases := map[string]struct {
 		policy v1alpha1.RolloutPolicy
 		looks  []look
 	}{
 		"three in a row": {looks: []look{
-			{1, pool("1", a), "", false, "a"}, {2, pool("1", a, b), "", false, "a b"}, {3, pool("1", a, b, c), "", false, "a b c braked 3"},
-			{4, pool("1", a, b, c, d), "", false, "a b c braked 3"},
+			{minute: 1, pool: pool("1", a), want: "a"}, {minute: 2, pool: pool("1", a, b), want: "a b"}, {minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"},
+			{minute: 4, pool: pool("1", a, b, c, d), want: "a b c braked 3"},
 		}},
-		"a restart forgets none that was noted": {looks: []look{{2, pool("1", a, b), "", false, "a b"}, {3, pool("1"), "", false, "a b"}, {4, pool("1", c), "", false, "a b c braked 4"}}},
-		"one that joins in between":             {looks: []look{{2, pool("1", a, b), "", false, "a b"}, {4, joined(pool("1", d), 3), "", false, "d"}}},
-		"one that joins later releases nothing": {looks: []look{{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, joined(pool("1"), 4), "", false, "a b c braked 3"}}},
-		"of before the rollout":                 {looks: []look{{3, pool("1", failed("x", -9), a, b), "", false, "a b"}}},
-		"one, where one is too many":            {policy: v1alpha1.RolloutPolicy{FailedLaunches: 1}, looks: []look{{1, pool("1", a), "", false, "a braked 1"}}},
-		"reported":                              {policy: v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}, looks: []look{{3, pool("1", a, b, c), "", false, "a b c failing"}, {5, joined(pool("1"), 4), "", false, ""}}},
-		"another definition":                    {looks: []look{{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, pool("2", a, b, c), "", false, ""}, {6, pool("2", a, b, c, failed("e", 6)), "", false, "e"}}},
-		"nothing is outdated any more":          {looks: []look{{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, pool("1"), "", true, ""}}},
+		"a restart forgets none that was noted": {looks: []look{{minute: 2, pool: pool("1", a, b), want: "a b"}, {minute: 3, pool: pool("1"), want: "a b"}, {minute: 4, pool: pool("1", c), want: "a b c braked 4"}}},
+		"one that joins in between":             {looks: []look{{minute: 2, pool: pool("1", a, b), want: "a b"}, {minute: 4, pool: joined(pool("1", d), 3), want: "d"}}},
+		"one that joins later releases nothing": {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: joined(pool("1"), 4), want: "a b c braked 3"}}},
+		"of before the rollout":                 {looks: []look{{minute: 3, pool: pool("1", failed("x", -9), a, b), want: "a b"}}},
+		"one, where one is too many":            {policy: v1alpha1.RolloutPolicy{FailedLaunches: 1}, looks: []look{{minute: 1, pool: pool("1", a), want: "a braked 1"}}},
+		"reported":                              {policy: v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}, looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c failing"}, {minute: 5, pool: joined(pool("1"), 4)}}},
+		"another definition":                    {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("2", a, b, c)}, {minute: 6, pool: pool("2", a, b, c, failed("e", 6)), want: "e"}}},
+		"nothing is outdated any more":          {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("1"), gone: true}}},
 		"resumed": {looks: []look{
-			{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, pool("1", a, b, c), "2026-03-01T12:03:00Z", false, "resumed 5"},
-			{8, pool("1", failed("e", 6), failed("f", 7), failed("g", 8)), "2026-03-01T12:03:00Z", false, "e f g braked 8 resumed 5"},
+			{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("1", a, b, c), resumed: "2026-03-01T12:03:00Z", want: "resumed 5"},
+			{minute: 8, pool: pool("1", failed("e", 6), failed("f", 7), failed("g", 8)), resumed: "2026-03-01T12:03:00Z", want: "e f g braked 8 resumed 5"},
 		}},
-		"resumed by the time of another stop": {looks: []look{{3, pool("1", a, b, c), "", false, "a b c braked 3"}, {5, pool("1", a, b, c), "2026-03-01T12:02:00Z", false, "a b c braked 3"}}},
-		"pending ones are waited for":         {looks: []look{{14, pool("1", waiting("a", 1, false), waiting("b", 2, false), waiting("c", 3, false)), "", false, ""}}},
+		"resumed by the time of another stop": {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("1", a, b, c), resumed: "2026-03-01T12:02:00Z", want: "a b c braked 3"}}},
+		"pending ones are waited for":         {looks: []look{{minute: 14, pool: pool("1", waiting("a", 1, false), waiting("b", 2, false), waiting("c", 3, false))}}},
 		"unless Karpenter says it of the pool": {looks: []look{
-			{7, unhealthy(pool("1", waiting("a", 1, false), waiting("b", 2, false), waiting("c", 3, false))), "", false, "a b wake 8"},
-			{8, unhealthy(pool("1", waiting("a", 1, false), waiting("b", 2, false), waiting("c", 3, false))), "", false, "a b c braked 8"},
+			{minute: 7, pool: unhealthy(pool("1", waiting("a", 1, false), waiting("b", 2, false), waiting("c", 3, false))), want: "a b wake 8"},
+			{minute: 8, pool: unhealthy(pool("1", waiting("a", 1, false), waiting("b", 2, false), waiting("c", 3, false))), want: "a b c braked 8"},
 		}},
+		"drift by no commit is reported":                {looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift"}}},
+		"drift by no commit stops":                      {policy: unexpected, looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 2, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 3, pool: pool("2")}}},
+		"drift by no commit is resumed":                 {policy: unexpected, looks: []look{{minute: 1, pool: pool("1"), drift: "AMIDrift", want: "braked 1"}, {minute: 2, pool: pool("1"), resumed: "2026-03-01T12:01:00Z", drift: "AMIDrift", want: "resumed 2"}, {minute: 3, pool: pool("1"), drift: "AMIDrift", want: "resumed 2"}}},
+		"a condition, until it is over":                 {looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 2, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 3, pool: pool("1")}}},
+		"a condition, and a restart":                    {looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 2, pool: pool("1"), unasked: true, want: "braked 1"}, {minute: 3, pool: pool("1")}}},
+		"a condition nobody has asked":                  {looks: []look{{minute: 1, pool: pool("1"), unasked: true}}},
+		"a condition is over, launches fail":            {looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 3, pool: pool("1", a, b, c), held: "errors", want: "a b c braked 1"}, {minute: 4, pool: pool("1", a, b, c), want: "a b c braked 1"}}},
+		"a condition though failures are only reported": {policy: v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}, looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}}},
 		"registered and not initialized": {looks: []look{
-			{17, pool("1", waiting("a", 1, true), waiting("b", 2, true), waiting("c", 3, true)), "", false, "a b wake 18"},
-			{18, pool("1", waiting("a", 1, true), waiting("b", 2, true), waiting("c", 3, true)), "", false, "a b c braked 18"},
+			{minute: 17, pool: pool("1", waiting("a", 1, true), waiting("b", 2, true), waiting("c", 3, true)), want: "a b wake 18"},
+			{minute: 18, pool: pool("1", waiting("a", 1, true), waiting("b", 2, true), waiting("c", 3, true)), want: "a b c braked 18"},
 		}},
 	}
 	for name, test := range cases {
@@ -84,6 +96,7 @@ func TestNext(t *testing.T) {
 			var entries []v1alpha1.PoolRollout
 			for i, l := range test.looks {
 				seen := brake.Seen{Policy: test.policy, Since: at(0), Now: at(l.minute).Time, Resume: map[string]string{"general": l.resumed}}
+				seen.Uncommitted, seen.Held, seen.Unasked = l.drift, l.held, l.unasked
 				if !l.gone {
 					seen.Pools = []brake.Pool{l.pool}
 				}

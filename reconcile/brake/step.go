@@ -1,6 +1,7 @@
 package brake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -37,7 +39,10 @@ type Step struct {
 	Rollout  *v1alpha1.Rollout
 	Outdated map[string]bool
 	Unknown  bool
-	Now      time.Time
+	// Holds asks the conditions of spec.rollout.holdWhile, with Secrets.
+	Holds   *hold.Asker
+	Secrets hold.Secrets
+	Now     time.Time
 }
 
 // Run says what the status is to say of the pools of the rollout, and brakes those of which it
@@ -46,11 +51,16 @@ type Step struct {
 func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	before := s.Sync.Status.PoolRollouts
 	if s.Rollout == nil {
+		s.Holds.Forget(s.Secrets.NodeSync)
 		s.tell(before, nil)
 		return nil
 	}
+	held := s.Holds.Answers(ctx, s.Secrets, s.Sync.Spec.Rollout.HoldWhile, s.Now)
+	if !held.Next.IsZero() {
+		s.WakeBy(held.Next)
+	}
 	next, wake := Next(before, Seen{
-		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since,
+		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Uncommitted: s.uncommitted(), Held: held.Held, Unasked: held.Unasked,
 		Resume: Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]), Now: s.Now,
 	})
 	if !wake.IsZero() {
@@ -103,6 +113,14 @@ func (s *Step) pools() []Pool {
 		pools = append(pools, pool)
 	}
 	return pools
+}
+
+// uncommitted are the reasons of a rollout that no commit has begun.
+func (s *Step) uncommitted() string {
+	if s.Rollout.Revision != "" || s.Rollout.Outdated == 0 {
+		return ""
+	}
+	return cmp.Or(strings.Join(s.Rollout.Reasons, ", "), "outdated")
 }
 
 // Resumed reads the annotation that resumes rollouts: which pools, each with when it was stopped.

@@ -2,6 +2,7 @@ package brake
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -25,7 +26,22 @@ func Words(pools []v1alpha1.PoolRollout) string {
 	if len(braked) == 0 {
 		return finding.Few(failing, "; ")
 	}
-	return finding.Few(append(braked, failing...), "; ") + "; revert or correct the definition, or run plumbline resume-rollout"
+	return finding.Few(append(braked, failing...), "; ") + "; " + remedy(pools)
+}
+
+// OnlyHeld says that what is stopped goes on by itself, when the conditions that hold it are over.
+func OnlyHeld(pools []v1alpha1.PoolRollout) bool {
+	return !slices.ContainsFunc(pools, func(p v1alpha1.PoolRollout) bool {
+		return p.BrakedAt != nil && p.Reason != v1alpha1.BrakeHeldByCondition
+	})
+}
+
+// remedy says what resumes the rollouts that are stopped.
+func remedy(pools []v1alpha1.PoolRollout) string {
+	if OnlyHeld(pools) {
+		return "it goes on when that is over, or with plumbline resume-rollout"
+	}
+	return "revert or correct the definition, or run plumbline resume-rollout"
 }
 
 // tell has events say which pools were stopped and which resumed, once each.

@@ -39,7 +39,7 @@ func (m *Meter) measure(s *Step) {
 		m.forget(s.name())
 		return
 	}
-	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, stalled: stalledSince(s.Sync)}
+	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync)}
 	for _, r := range s.Sync.Status.Removals {
 		l.phases[r.Phase]++
 	}
@@ -52,6 +52,11 @@ func (m *Meter) measure(s *Step) {
 		l.outdated = r.Outdated
 	}
 	m.statuses.WithLabelValues(s.Sync.Namespace, s.Sync.Name) // 0 until one fails, so that Prometheus sees the increase
+	for _, p := range s.Sync.Status.PoolRollouts {
+		if p.BrakedAt != nil {
+			l.braked[p.Pool] = p.Reason
+		}
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.syncs[s.name()] = l

@@ -34,6 +34,8 @@ type Meter struct {
 	removals, stall, queued, oldest *prometheus.Desc
 	// drift is 1 for an object that differs from Git by no commit, and outdated counts nodes.
 	drift, outdated *prometheus.Desc
+	// braked is 1 for a pool whose rollout is stopped.
+	braked *prometheus.Desc
 	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
 	stuck *prometheus.GaugeVec
 
@@ -48,6 +50,8 @@ type gauges struct {
 	// not match their definitions.
 	drifted  []render.Ref
 	outdated int32
+	// braked are the pools whose rollout is stopped, with why.
+	braked map[string]v1alpha1.BrakeReason
 	// stalled is since when something waits for a person; zero where nothing does.
 	stalled time.Time
 }
@@ -84,6 +88,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		stall:    prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
 		drift:    prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says.", append(ofSync, "kind", "object"), nil),
 		outdated: prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
+		braked:   prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
 		queued:   prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
 		oldest:   prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
 		syncs:    map[types.NamespacedName]gauges{},
@@ -103,6 +108,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	to <- m.stall
 	to <- m.drift
 	to <- m.outdated
+	to <- m.braked
 	to <- m.queued
 	to <- m.oldest
 }
@@ -125,6 +131,9 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 		}
 		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)
+		for pool, reason := range l.braked {
+			to <- prometheus.MustNewConstMetric(m.braked, prometheus.GaugeValue, 1, name.Namespace, name.Name, pool, string(reason))
+		}
 		for _, ref := range l.drifted {
 			to <- prometheus.MustNewConstMetric(m.drift, prometheus.GaugeValue, 1, name.Namespace, name.Name, ref.Kind, ref.Name)
 		}

@@ -89,6 +89,9 @@ func (s *Step) failureBrief() fault.Brief {
 	}
 	if s.braked() {
 		what = "rollout stopped until a revert or resume-rollout, in "
+		if brake.OnlyHeld(pools) {
+			what = "rollout held in "
+		}
 	}
 	return fault.Brief{What: what + finding.Few(names, ", "), Cause: cause}
 }

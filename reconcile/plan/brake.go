@@ -12,7 +12,7 @@ import (
 )
 
 // budgetsPath is where a NodePool has its disruption budgets. They are one value to server-side
-// apply (x-kubernetes-list-type: atomic in Karpenter's CRD): whoever applies them has all of them.
+// apply (x-kubernetes-list-type: atomic in Karpenter's CRD): the manager that applies them owns all of them.
 var budgetsPath = []string{"spec", "disruption", "budgets"}
 
 // maxBudgets is how many of them Karpenter's CRD allows.

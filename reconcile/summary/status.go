@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -32,14 +33,16 @@ type Status struct {
 	Launches  string       `json:"launches,omitempty"`
 	NodeDrift string       `json:"nodeDrift,omitempty"`
 	// Rollout is the replacement of nodes that do not match their definitions.
-	Rollout   *v1alpha1.Rollout         `json:"rollout,omitempty"`
-	Extra     string                    `json:"extraFields,omitempty"`
-	Suspended bool                      `json:"suspended,omitempty"`
-	Waiting   *v1alpha1.Waiting         `json:"waiting,omitempty"`
-	Karpenter *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
-	Stages    []v1alpha1.StageStatus    `json:"stages,omitempty"`
-	Pools     []Pool                    `json:"pools"`
-	Removals  []v1alpha1.Removal        `json:"removals,omitempty"`
+	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
+	// PoolRollouts are the pools in which there are such nodes, and whether that is stopped.
+	PoolRollouts []v1alpha1.PoolRollout    `json:"poolRollouts,omitempty"`
+	Extra        string                    `json:"extraFields,omitempty"`
+	Suspended    bool                      `json:"suspended,omitempty"`
+	Waiting      *v1alpha1.Waiting         `json:"waiting,omitempty"`
+	Karpenter    *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
+	Stages       []v1alpha1.StageStatus    `json:"stages,omitempty"`
+	Pools        []Pool                    `json:"pools"`
+	Removals     []v1alpha1.Removal        `json:"removals,omitempty"`
 	// Unled says that no daemon leads, so that all of this is of before; empty where one
 	// does, or nobody can tell.
 	Unled string `json:"unled,omitempty"`
@@ -55,7 +58,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 		Reason: conditions.GetReason(sync, meta.ReadyCondition), Message: conditions.GetMessage(sync, meta.ReadyCondition),
 		Since:     Since(sync),
 		Attempted: s.LastAttemptedRevision, Applied: s.LastAppliedRevision, Suspended: sync.Spec.Suspend,
-		Waiting: s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Rollout: s.Rollout, Pools: []Pool{},
+		Waiting: s.Waiting, Karpenter: s.Karpenter, Stages: s.Stages, Removals: s.Removals, Rollout: s.Rollout, PoolRollouts: s.PoolRollouts, Pools: []Pool{},
 	}
 	if verified := conditions.Get(sync, v1alpha1.SourceVerifiedCondition); verified != nil {
 		status.Source = fmt.Sprintf("%s (%s)", verified.Status, verified.Message)
@@ -97,6 +100,9 @@ func (s Status) Lines() []Line {
 	}
 	if s.Rollout != nil {
 		lines = append(lines, Line{"rollout", OneLine(nodes.RolloutWords(*s.Rollout)), &s.Rollout.Since})
+	}
+	if words := brake.Words(s.PoolRollouts); words != "" {
+		lines = append(lines, Line{"brake", OneLine(words), nil})
 	}
 	if s.NodeDrift != "" {
 		lines = append(lines, Line{About: "nodes", Text: "drift: " + s.NodeDrift})

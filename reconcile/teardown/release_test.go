@@ -2,6 +2,7 @@ package teardown
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,6 +54,38 @@ func TestLetGo(t *testing.T) {
 	}
 	if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
 		t.Errorf("once more: done %v, error %v", done, err)
+	}
+}
+
+// A brake goes with the label: the budgets are those of before, and nobody but Git's manager has
+// applied them.
+func TestLetGoTakesTheBrakeOff(t *testing.T) {
+	own, brake := map[string]any{"nodes": "2"}, map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}
+	for name, removing := range map[string]bool{"alone": false, "beside a removal": true} {
+		t.Run(name, func(t *testing.T) {
+			batch := pool("batch", "batch-uid", map[string]any{"limits": map[string]any{"cpu": "0"}, "disruption": map[string]any{"budgets": []any{own, brake}}})
+			fields := batch.GetManagedFields()
+			managers := []string{v1alpha1.FieldManager, v1alpha1.BrakeFieldManager}
+			if removing {
+				managers = append(managers, v1alpha1.RemovalFieldManager)
+			}
+			for _, manager := range managers {
+				fields = append(fields, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply})
+			}
+			batch.SetManagedFields(fields)
+			patch := Releases([]*unstructured.Unstructured{batch}, nil)[0].Patch
+			at := len(fields) - len(managers)
+			want := []Operation{
+				{Op: "replace", Path: "/spec/disruption/budgets", Value: []any{own}},
+				{Op: "remove", Path: fmt.Sprintf("/metadata/managedFields/%d", at+1)},
+			}
+			if removing {
+				want = []Operation{{Op: "remove", Path: "/spec/limits/cpu"}, want[0], {Op: "remove", Path: fmt.Sprintf("/metadata/managedFields/%d", at+2)}, want[1]}
+			}
+			if diff := cmp.Diff(want, patch[len(patch)-len(want):]); diff != "" {
+				t.Errorf("patch (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *story) billed(pool string) []string {
 
 func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
-	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag, asked, kill|stop|protect|interrupt [pool=POOL], start, unprotect")
+	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag, asked, kill|stop|protect|interrupt [pool=POOL], start, unprotect, spoil IMAGES, unspoil")
 	if err != nil || len(args) == 0 {
 		return errors.Join(usage, err)
 	}
@@ -62,6 +62,12 @@ func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 		return s.strike(pool, s.c.AWS.Terminate)
 	case question == "interrupt":
 		return s.strike(pool, s.c.AWS.InterruptSpot)
+	case question == "spoil" && len(args) == 2:
+		s.c.AWS.SpoilImages(args[1])
+		return nil
+	case question == "unspoil" && len(args) == 1:
+		s.c.AWS.SpoilImages("")
+		return nil
 	case question == "stop":
 		return s.strike(pool, s.c.AWS.Stop)
 	case question == "start" && len(args) == 1:

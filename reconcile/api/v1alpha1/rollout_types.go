@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"slices"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -29,7 +30,70 @@ type RolloutPolicy struct {
 	// +kubebuilder:default=3
 	// +optional
 	FailedLaunches int32 `json:"failedLaunches,omitempty"`
+	// UnexpectedDrift says what is done about nodes that are outdated by no commit, as with an alias
+	// of AMIs that moved: Brake keeps Karpenter from replacing them until a commit changes their
+	// definition or a person resumes it. Report only reports it.
+	// +kubebuilder:validation:Enum=Report;Brake
+	// +kubebuilder:default=Report
+	// +optional
+	UnexpectedDrift RolloutFailurePolicy `json:"unexpectedDrift,omitempty"`
+	// HoldWhile are what stops a rollout for as long as it lasts.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	HoldWhile []RolloutHold `json:"holdWhile,omitempty"`
 }
+
+// RolloutHold is a condition that stops a rollout while it holds: a query of Prometheus that has a
+// result, or alerts of Alertmanager.
+// +kubebuilder:validation:XValidation:rule="has(self.query) != has(self.alerts)",message="exactly one of query and alerts must be set"
+type RolloutHold struct {
+	// Name of the condition, as messages have it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// URL of Prometheus, or of Alertmanager, without /api.
+	// +kubebuilder:validation:Pattern=`^https?://[^@?#\s]+$`
+	// +kubebuilder:validation:MaxLength=2048
+	URL string `json:"url"`
+	// Query of Prometheus: the rollout is stopped while it has a result, as an alert fires; of a
+	// scalar, while it is not 0.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Query string `json:"query,omitempty"`
+	// Alerts are matchers of Alertmanager, such as severity="page": the rollout is stopped while an
+	// alert matches all of them that is active, and neither silenced nor inhibited.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Alerts []string `json:"alerts,omitempty"`
+	// SecretRef names a Secret with token, or with username and password, and with ca.crt where the
+	// host has a certificate of an authority of its own.
+	// +optional
+	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
+	// Timeout of one question. Default: 5s.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('100ms') && duration(self) <= duration('30s')",message="must be 100ms to 30s"
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// Unreachable says what counts while it cannot be asked: Hold stops the rollout, Ignore does not.
+	// +kubebuilder:validation:Enum=Hold;Ignore
+	// +kubebuilder:default=Hold
+	// +optional
+	Unreachable UnreachablePolicy `json:"unreachable,omitempty"`
+}
+
+// UnreachablePolicy says what counts while a condition cannot be asked.
+type UnreachablePolicy string
+
+// The policies for conditions that cannot be asked.
+const (
+	UnreachableHold   UnreachablePolicy = "Hold"
+	UnreachableIgnore UnreachablePolicy = "Ignore"
+)
 
 // RolloutFailurePolicy says what is done when a rollout goes wrong.
 type RolloutFailurePolicy string
@@ -77,14 +141,15 @@ type PoolRollout struct {
 	// Pool is the NodePool.
 	Pool string `json:"pool" redact:"-"`
 	// Definition is a hash of what its nodes are made by: spec.template of the NodePool and the spec
-	// of its EC2NodeClass, in Git. When it changes, all else begins anew.
+	// of its EC2NodeClass, in Git. When it changes, all else begins again.
 	Definition string `json:"definition" redact:"-"`
 	// Since is when launches by this definition began to count.
 	Since metav1.Time `json:"since"`
 	// Failed are the launches that have failed since the last one that has not, oldest first.
 	// +optional
 	Failed []FailedLaunch `json:"failed,omitempty"`
-	// Reason is why the replacement goes wrong: FailedLaunches. Empty where it does not.
+	// Reason is why the replacement goes wrong, or is held: FailedLaunches, UnexpectedDrift or
+	// HeldByCondition. Empty where it is not.
 	// +optional
 	Reason BrakeReason `json:"reason,omitempty"`
 	// Message says it in words.
@@ -105,8 +170,15 @@ type PoolRollout struct {
 // BrakeReason is why a rollout is stopped.
 type BrakeReason string
 
-// BrakeFailedLaunches: the nodes of too many launches in a row did not register or initialize.
-const BrakeFailedLaunches BrakeReason = "FailedLaunches"
+// The reasons for which a rollout is stopped.
+const (
+	// BrakeFailedLaunches: the nodes of too many launches in a row did not register or initialize.
+	BrakeFailedLaunches BrakeReason = "FailedLaunches"
+	// BrakeUnexpectedDrift: its nodes are outdated by no commit.
+	BrakeUnexpectedDrift BrakeReason = "UnexpectedDrift"
+	// BrakeHeldByCondition: a condition of spec.rollout.holdWhile holds.
+	BrakeHeldByCondition BrakeReason = "HeldByCondition"
+)
 
 // FailedLaunch is a NodeClaim whose node did not register or initialize.
 type FailedLaunch struct {

@@ -41,6 +41,7 @@ type account struct {
 	policies    map[string]*managedPolicy // by ARN
 	credentials map[string]credential     // by access key
 	shortages   []Shortage
+	spoiled     string          // the names of images whose instances end as they are launched
 	outages     map[string]bool // zones that are disrupted
 	answers     Answers
 	missed      map[string]bool // caller and instance: the last answer missed it

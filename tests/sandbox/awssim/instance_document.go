@@ -95,7 +95,8 @@ func (a *account) document(i *instance, volumes []*volume) *instanceDocument {
 	}
 	if i.reason != "" {
 		d.StateTransitionReason = aws.String(i.reason)
-		d.StateReason = &ec2.StateReason{Code: aws.String("Client.UserInitiatedShutdown"), Message: aws.String(i.reason)}
+		code, message := reasonCode(i.reason)
+		d.StateReason = &ec2.StateReason{Code: aws.String(code), Message: aws.String(message)}
 	}
 	// A terminated instance has given back its network and its disks.
 	if i.state != stateTerminated {

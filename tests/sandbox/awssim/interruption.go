@@ -32,36 +32,41 @@ func (a *account) interrupt(id string) error {
 	case i.interrupted:
 		return nil
 	}
-	warning, err := a.interruptionWarning(i)
+	warning, err := a.instanceEvent("EC2 Spot Instance Interruption Warning", i, map[string]any{"instance-id": i.ID, "instance-action": "terminate"})
 	if err != nil {
 		return err
 	}
-	for tag := range i.Tags {
-		if name, ok := strings.CutPrefix(tag, "kubernetes.io/cluster/"); ok && a.queues[name] != nil {
-			a.deliver(a.queues[name], warning)
-		}
-	}
+	a.announce(i, warning)
 	i.interrupted, i.due = true, a.now.Add(a.options.SpotWarning)
 	a.alarms = append(a.alarms, i.due)
 	return nil
 }
 
-// interruptionWarning is the event as EventBridge delivers it:
+// announce delivers an event on an instance to the queue of its cluster.
+func (a *account) announce(i *instance, event string) {
+	for tag := range i.Tags {
+		if name, ok := strings.CutPrefix(tag, "kubernetes.io/cluster/"); ok && a.queues[name] != nil {
+			a.deliver(a.queues[name], event)
+		}
+	}
+}
+
+// instanceEvent is an event as EventBridge delivers it:
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
-func (a *account) interruptionWarning(i *instance) (string, error) {
+func (a *account) instanceEvent(detailType string, i *instance, detail map[string]any) (string, error) {
 	event, err := json.Marshal(map[string]any{
 		"version":     "0",
 		"id":          newRequestID(),
-		"detail-type": "EC2 Spot Instance Interruption Warning",
+		"detail-type": detailType,
 		"source":      "aws.ec2",
 		"account":     a.options.Account,
 		"time":        a.now.UTC().Format(time.RFC3339),
 		"region":      a.options.Region,
 		"resources":   []string{"arn:" + partition(a.options.Region) + ":ec2:" + i.subnet.zone + ":instance/" + i.ID},
-		"detail":      map[string]any{"instance-id": i.ID, "instance-action": "terminate"},
+		"detail":      detail,
 	})
 	if err != nil {
-		return "", fmt.Errorf("writing the warning of %s: %w", i.ID, err)
+		return "", fmt.Errorf("writing an event on %s: %w", i.ID, err)
 	}
 	return string(event), nil
 }

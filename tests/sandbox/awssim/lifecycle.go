@@ -84,6 +84,9 @@ func (a *account) step(i *instance) {
 	i.due = time.Time{}
 	switch i.state {
 	case statePending:
+		if a.endSpoiled(i) {
+			return
+		}
 		i.state = stateRunning
 		i.remember(was)
 		a.emit(Event{Running, i.view(a)})

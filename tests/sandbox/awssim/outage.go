@@ -20,12 +20,12 @@ func (s *Simulator) Outage(zone string, begins bool) error {
 	return nil
 }
 
-// Restore ends all that was made to go wrong: faults, shortages, outages, answers
+// Restore ends all that was made to go wrong: faults, shortages, spoiled images, outages, answers
 // that are not the default, termination protection, and states of clusters.
 func (s *Simulator) Restore() {
 	s.RemoveFaults("")
 	s.locked(func(a *account) {
-		a.shortages, a.answers = nil, DefaultAnswers()
+		a.shortages, a.spoiled, a.answers = nil, "", DefaultAnswers()
 		clear(a.outages)
 		clear(a.missed)
 		for _, i := range a.instances {

@@ -1,0 +1,37 @@
+package awssim
+
+import "strings"
+
+// spoiledReason is what EC2 says of an instance whose root volume it cannot decrypt:
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
+const spoiledReason = "Client.InternalError: Client error on launch"
+
+// SpoilImages has instances of the images whose names match, with * and ? as wildcards, end as soon
+// as they are launched: no node comes of them. The empty pattern ends that.
+func (s *Simulator) SpoilImages(pattern string) {
+	s.locked(func(a *account) { a.spoiled = pattern })
+}
+
+// endSpoiled ends an instance of a spoiled image in place of running it, and says whether it has.
+// The queue of its cluster hears of it by EventBridge's rule.
+func (a *account) endSpoiled(i *instance) bool {
+	image := a.images[i.spec.imageID]
+	if a.spoiled == "" || image == nil || !wildcard(a.spoiled, image.name) {
+		return false
+	}
+	a.terminate(i, spoiledReason)
+	event, err := a.instanceEvent("EC2 Instance State-change Notification", i, map[string]any{"instance-id": i.ID, "state": i.state})
+	if err == nil { // texts can always be encoded
+		a.announce(i, event)
+	}
+	return true
+}
+
+// reasonCode is the code of a reason why an instance was ended, and its message.
+func reasonCode(reason string) (code, message string) {
+	code, _, coded := strings.Cut(reason, ": ")
+	if coded && (strings.HasPrefix(code, "Client.") || strings.HasPrefix(code, "Server.")) {
+		return code, reason
+	}
+	return "Client.UserInitiatedShutdown", reason
+}
