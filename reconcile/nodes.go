@@ -44,7 +44,9 @@ func (p *pass) seeRollout(ctx context.Context) error {
 	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
 	p.Join(look.Findings)
+	_, region := p.want.Cluster(p.sync.Status.Karpenter)
 	stop := brake.Step{
+		EC2:    func(ctx context.Context) (brake.EC2, error) { return p.cloud()(ctx, region) },
 		Writer: p.Client, StillLeader: p.Settings.StillLeader, Launches: p.Launches, Sync: p.sync, Set: p.want.Set, Live: p.live,
 		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now,
 		Holds: &p.holds, Secrets: hold.Secrets{Reader: p.Uncached, Grants: p.Settings.Grants, NodeSync: p.name()},

@@ -1,9 +1,11 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -50,6 +52,9 @@ type Instance struct {
 	// doing (NewInstance in karpenter-provider-aws pkg/providers/instance/types.go, 1.14.1).
 	Subnet, Reservation string
 	SecurityGroups      []string
+	// Reason is why it is in its state, in EC2's words: a code and a message; empty where EC2 has
+	// none.
+	Reason string
 }
 
 // Gone says that EC2 has ended the instance.
@@ -139,6 +144,9 @@ func instanceOf(i *ec2types.Instance) Instance {
 	if i.State != nil {
 		instance.State = string(i.State.Name)
 	}
+	if reason := i.StateReason; reason != nil {
+		instance.Reason = reasonOf(aws.ToString(reason.Code), aws.ToString(reason.Message))
+	}
 	if i.Placement != nil {
 		instance.Zone = aws.ToString(i.Placement.AvailabilityZone)
 	}
@@ -163,4 +171,12 @@ func filter(name string, values ...string) ec2types.Filter {
 
 func distinct(values []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(values)))
+}
+
+// reasonOf puts a code before a message that does not begin with it.
+func reasonOf(code, message string) string {
+	if message == "" || strings.HasPrefix(message, code) {
+		return cmp.Or(message, code)
+	}
+	return code + ": " + message
 }

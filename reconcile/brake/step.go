@@ -27,8 +27,9 @@ type Step struct {
 	Writer client.Writer
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
-	// Launches tell which nodes join.
+	// Launches tell which nodes join, and EC2 why an instance has ended; nil asks nobody.
 	Launches *observe.Launches
+	EC2      func(context.Context) (EC2, error)
 
 	// Sync is the NodeSync, with the status of its last pass.
 	Sync *v1alpha1.NodeSync
@@ -65,6 +66,11 @@ func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	})
 	if !wake.IsZero() {
 		s.WakeBy(wake)
+	}
+	for i := range next {
+		if was := entryOf(before, next[i].Pool); next[i].BrakedAt != nil && (was == nil || was.BrakedAt == nil) {
+			s.explain(ctx, &next[i])
+		}
 	}
 	s.tell(before, next)
 	for i := range next {

@@ -17,6 +17,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/hold"
@@ -52,6 +53,7 @@ type world struct {
 	lease    error
 	denied   error
 	applied  []string
+	ec2      *ec2
 	now      time.Time
 	events   []string
 }
@@ -112,6 +114,9 @@ func (w *world) pass(saved bool) brake.Step {
 		Live:    plan.Live{Objects: plan.NewObjects(map[render.Ref]*unstructured.Unstructured{{Kind: render.NodePool, Name: "general"}: live})},
 		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Now: w.now, Holds: &hold.Asker{},
 	}
+	if w.ec2 != nil {
+		s.EC2 = func(context.Context) (brake.EC2, error) { return w.ec2, nil }
+	}
 	next := s.Run(w.t.Context())
 	if saved {
 		w.sync.Status.PoolRollouts = next
@@ -151,6 +156,43 @@ func TestTheStatusSaysItFirst(t *testing.T) {
 	if strings.Contains(w.applied[0], "template") {
 		t.Errorf("it owns more than the budgets: %s", w.applied[0])
 	}
+}
+
+// TestEC2SaysWhy of the last launch that failed, once, when the rollout is stopped.
+func TestEC2SaysWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer ec2
+		want   string
+	}{
+		"it says why":      {ec2{instances: []cloud.Instance{{ID: "i-c", Reason: "Client.InternalError: Client error on launch"}}}, "before its node registered (EC2: Client.InternalError: Client error on launch)"},
+		"it has forgotten": {ec2{}, "before its node registered"},
+		"it is denied":     {ec2{err: errors.New("denied")}, "before its node registered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.ec2 = &c.answer
+			w.failThree()
+			w.pass(true)
+			w.pass(true)
+			if got := w.sync.Status.PoolRollouts[0].Message; !strings.HasSuffix(got, c.want) {
+				t.Errorf("got %q", got)
+			}
+			if got := strings.Join(c.answer.asked, " "); got != "aws:///a/i-c" {
+				t.Errorf("asked for %q", got)
+			}
+		})
+	}
+}
+
+type ec2 struct {
+	instances []cloud.Instance
+	err       error
+	asked     []string
+}
+
+func (e *ec2) Instances(_ context.Context, query cloud.Query) ([]cloud.Instance, error) {
+	e.asked = append(e.asked, query.ProviderIDs...)
+	return e.instances, e.err
 }
 
 // TestALostLease writes nothing, and what cannot be written is said once and tried again.
