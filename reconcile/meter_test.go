@@ -179,6 +179,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	p.run(t.Context(), step.Step{Name: step.See, Take: p.see})
 	p.did.Removed = []teardown.Write{{Kind: render.NodePool, Action: teardown.StopGrowth{}}}
 	p.Drifts = []conclude.Drift{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reported: true}}
+	p.SawRollout, p.Rollout = true, &v1alpha1.Rollout{Nodes: 1, Outdated: 1}
+	p.PoolRollouts = []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, BrakedAt: &metav1.Time{Time: b.Settings.Now()}}}
 	if _, err := p.conclude(t.Context()); err != nil {
 		t.Fatal(err)
 	}

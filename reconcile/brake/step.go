@@ -88,15 +88,15 @@ func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 
 // hold brakes a pool of which the status says so.
 func (s *Step) hold(ctx context.Context, e *v1alpha1.PoolRollout) {
-	was := e.Unwritten
-	e.Unwritten = ""
+	was := e.Failure
+	e.Failure = ""
 	err := s.brake(ctx, *e)
 	if err == nil {
 		return
 	}
-	e.Unwritten = err.Error()
-	if e.Unwritten != was {
-		s.Warn("BrakeFailed", e.Unwritten)
+	e.Failure = err.Error()
+	if e.Failure != was {
+		s.Warn("BrakeFailed", e.Failure)
 	}
 	s.WakeBy(s.Now.Add(s.Sync.GetRetryInterval()))
 }

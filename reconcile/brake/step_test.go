@@ -203,7 +203,7 @@ func TestALostLease(t *testing.T) {
 	w.lease = errors.New("the lease is another's")
 	w.pass(true)
 	s := w.pass(true)
-	if len(w.applied) > 0 || !strings.Contains(w.sync.Status.PoolRollouts[0].Unwritten, "another's") || s.WakeAt.IsZero() {
+	if len(w.applied) > 0 || !strings.Contains(w.sync.Status.PoolRollouts[0].Failure, "another's") || s.WakeAt.IsZero() {
 		t.Errorf("applied %q, status %+v, next pass at %s", w.applied, w.sync.Status.PoolRollouts, s.WakeAt)
 	}
 	if !strings.Contains(brake.Words(w.sync.Status.PoolRollouts), "is to be stopped, and is not: stop the rollout in NodePool/general: the lease is another's") {
@@ -211,7 +211,7 @@ func TestALostLease(t *testing.T) {
 	}
 	w.lease = nil
 	w.pass(true)
-	if got := strings.Join(w.events, " "); got != "RolloutBraked BrakeFailed Braking" || w.sync.Status.PoolRollouts[0].Unwritten != "" {
+	if got := strings.Join(w.events, " "); got != "RolloutBraked BrakeFailed Braking" || w.sync.Status.PoolRollouts[0].Failure != "" {
 		t.Errorf("events %q, status %+v", got, w.sync.Status.PoolRollouts)
 	}
 }

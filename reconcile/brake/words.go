@@ -15,8 +15,8 @@ func Words(pools []v1alpha1.PoolRollout) string {
 		switch {
 		case p.BrakedAt != nil:
 			words := fmt.Sprintf("stopped in NodePool/%s: %s", p.Pool, p.Message)
-			if p.Unwritten != "" {
-				words = fmt.Sprintf("NodePool/%s is to be stopped, and is not: %s", p.Pool, p.Unwritten)
+			if p.Failure != "" {
+				words = fmt.Sprintf("NodePool/%s is to be stopped, and is not: %s", p.Pool, p.Failure)
 			}
 			braked = append(braked, words)
 		case p.Reason != "":

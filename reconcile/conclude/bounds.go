@@ -37,7 +37,7 @@ func bound(s *v1alpha1.NodeSyncStatus) {
 	}
 	for i := range s.PoolRollouts {
 		p := &s.PoolRollouts[i]
-		p.Message, p.Unwritten = finding.Bounded(p.Message, maxRemovalMessage), finding.Bounded(p.Unwritten, maxRemovalMessage)
+		p.Message, p.Failure = finding.Bounded(p.Message, maxRemovalMessage), finding.Bounded(p.Failure, maxRemovalMessage)
 	}
 	if s.Waiting != nil {
 		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxText)

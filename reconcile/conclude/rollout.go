@@ -84,7 +84,7 @@ func (s *Step) failureBrief() fault.Brief {
 	what, names, cause := "rollout fails in ", []string{}, ""
 	for _, p := range pools {
 		if p.Reason != "" && (p.BrakedAt != nil || !s.braked()) {
-			names, cause = append(names, p.Pool), cmp.Or(cause, p.Unwritten, p.Message)
+			names, cause = append(names, p.Pool), cmp.Or(cause, p.Failure, p.Message)
 		}
 	}
 	if s.braked() {

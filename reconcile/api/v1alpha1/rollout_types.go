@@ -159,9 +159,9 @@ type PoolRollout struct {
 	// disruption budget is written.
 	// +optional
 	BrakedAt *metav1.Time `json:"brakedAt,omitempty"`
-	// Unwritten is why that budget could not be written; empty where it was.
+	// Failure is why that budget could not be written; empty where it was.
 	// +optional
-	Unwritten string `json:"unwritten,omitempty"`
+	Failure string `json:"failure,omitempty"`
 	// ResumedAt is when a person has resumed it.
 	// +optional
 	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
