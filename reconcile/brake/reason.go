@@ -15,7 +15,7 @@ type EC2 interface {
 }
 
 // explain adds EC2's words on the instance of the last launch that failed to a stop that begins.
-// Where it has none, or does not answer, those of Karpenter stand alone.
+// Where it has none, or does not answer, only those of Karpenter stand there.
 func (s *Step) explain(ctx context.Context, e *v1alpha1.PoolRollout) {
 	if e.Reason != v1alpha1.BrakeFailedLaunches || s.EC2 == nil {
 		return
