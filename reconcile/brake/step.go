@@ -103,19 +103,16 @@ func (s *Step) hold(ctx context.Context, e *v1alpha1.PoolRollout) {
 
 // pools are those of Git in which the rollout has nodes, or may have.
 func (s *Step) pools() []Pool {
-	classes := classesOf(s.Set, s.Live.Objects)
 	var pools []Pool
 	for _, object := range s.Set.Objects {
 		name := object.Ref.Name
 		known := s.Outdated[name] || s.Unknown && entryOf(s.Sync.Status.PoolRollouts, name) != nil
-		if object.Ref.Kind != render.NodePool || !known {
+		live := s.Live.Objects[object.Ref]
+		if object.Ref.Kind != render.NodePool || !known || live == nil {
 			continue
 		}
-		pool := Pool{Name: name, Definition: definitionOf(object.Defaulted, classes)}
+		pool := Pool{Name: name, Definition: definitionOf(live, s.Live.Objects), Unhealthy: !observe.Registers(live).Ready}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
-		if live := s.Live.Objects[object.Ref]; live != nil {
-			pool.Unhealthy = !observe.Registers(live).Ready
-		}
 		pools = append(pools, pool)
 	}
 	return pools

@@ -48,6 +48,7 @@ type world struct {
 	t        *testing.T
 	sync     *v1alpha1.NodeSync
 	set      *render.Set
+	live     map[render.Ref]*unstructured.Unstructured
 	launches *observe.Launches
 	rollout  *v1alpha1.Rollout
 	lease    error
@@ -77,12 +78,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// commit has Git be some objects.
+// commit has Git be some objects, and what lives likewise.
 func (w *world) commit(texts ...string) {
-	w.set = &render.Set{}
+	w.set, w.live = &render.Set{}, map[render.Ref]*unstructured.Unstructured{}
 	for _, text := range texts {
 		o := object(w.t, text)
 		w.set.Objects = append(w.set.Objects, render.Object{Ref: render.Ref{Kind: o.GetKind(), Name: o.GetName()}, Defaulted: o})
+		w.live[render.Ref{Kind: o.GetKind(), Name: o.GetName()}] = o
 	}
 }
 
@@ -96,7 +98,6 @@ func (w *world) fail(name string, minute int) {
 
 // pass looks once, and saves the status unless it is killed before.
 func (w *world) pass(saved bool) brake.Step {
-	live := object(w.t, poolYAML)
 	writer := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithInterceptorFuncs(interceptor.Funcs{
 		Apply: func(_ context.Context, _ client.WithWatch, config runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if w.denied != nil {
@@ -111,7 +112,7 @@ func (w *world) pass(saved bool) brake.Step {
 	}).Build()
 	s := brake.Step{
 		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
-		Live:    plan.Live{Objects: plan.NewObjects(map[render.Ref]*unstructured.Unstructured{{Kind: render.NodePool, Name: "general"}: live})},
+		Live:    plan.Live{Objects: plan.NewObjects(w.live)},
 		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Now: w.now, Holds: &hold.Asker{},
 	}
 	if w.ec2 != nil {
@@ -228,7 +229,12 @@ func TestWhatEndsABrake(t *testing.T) {
 		"a label in the template": {func(w *world) {
 			w.commit(classYAML, strings.Replace(poolYAML, "template: {", "template: {metadata: {labels: {a: b}}, ", 1))
 		}, true},
-		"other budgets":          {func(w *world) { w.commit(classYAML, strings.Replace(poolYAML, "10%", "20%", 1)) }, false},
+		"other budgets": {func(w *world) { w.commit(classYAML, strings.Replace(poolYAML, "10%", "20%", 1)) }, false},
+		"another AMI, which the guard holds": {func(w *world) {
+			was := w.live
+			w.commit(strings.Replace(classYAML, "v20251002", "v20250904", 1), poolYAML)
+			w.live = was
+		}, false},
 		"the end of the rollout": {func(w *world) { w.rollout = nil }, true},
 		"another revision":       {func(w *world) { w.rollout = &v1alpha1.Rollout{Revision: "main@sha1:2", Since: at(6)} }, false},
 		"a person": {func(w *world) {

@@ -141,7 +141,7 @@ type PoolRollout struct {
 	// Pool is the NodePool.
 	Pool string `json:"pool" redact:"-"`
 	// Definition is a hash of what its nodes are made by: spec.template of the NodePool and the spec
-	// of its EC2NodeClass, in Git. When it changes, all else begins again.
+	// of its EC2NodeClass. When it changes, all else begins again.
 	Definition string `json:"definition" redact:"-"`
 	// Since is when launches by this definition began to count.
 	Since metav1.Time `json:"since"`
