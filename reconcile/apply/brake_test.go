@@ -134,3 +134,24 @@ func TestAnEditOfTheBrake(t *testing.T) {
 		t.Errorf("budgets (-want +got):\n%s", diff)
 	}
 }
+
+// TestGitHasTheBudgetsOfTheBrake: where Git wants just those, the brake's manager owns nothing of
+// them all the same when it ends.
+func TestGitHasTheBudgetsOfTheBrake(t *testing.T) {
+	c := newCluster(t, class, poolWithBudgets)
+	c.brake(t, poolWithBudgets)
+	c.policy.Braked = nil
+	same := strings.Replace(poolWithBudgets, "duration: 8h}]", "duration: 8h}, {nodes: \"0\", reasons: [Drifted]}]", 1)
+	if err := c.sync(t, class, same).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range c.Object(general).GetManagedFields() {
+		if entry.Manager == v1alpha1.BrakeFieldManager {
+			t.Errorf("the brake still owns %s", entry.FieldsV1)
+		}
+	}
+	if budgets := c.budgets(t); len(budgets) != 3 {
+		t.Errorf("budgets %v", budgets)
+	}
+	c.settled(t, class, same)
+}
