@@ -6,7 +6,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
-	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -37,19 +36,15 @@ func (p *pass) seeNodeDrift(ctx context.Context) (err error) {
 	return err
 }
 
-// seeRollout finds which nodes do not match their definitions, and what keeps them, and stops what
-// goes wrong.
+// seeRollout finds which nodes do not match, and what keeps them, and stops what goes wrong.
 func (p *pass) seeRollout(ctx context.Context) error {
 	look := p.rollouts()
 	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
 	p.Join(look.Findings)
-	_, region := p.want.Cluster(p.sync.Status.Karpenter)
 	stop := brake.Step{
-		EC2:    func(ctx context.Context) (brake.EC2, error) { return p.cloud()(ctx, region) },
-		Writer: p.Client, StillLeader: p.Settings.StillLeader, Launches: p.Launches, Sync: p.sync, Set: p.want.Set, Live: p.live,
-		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now,
-		Holds: &p.holds, Secrets: hold.Secrets{Reader: p.Uncached, Grants: p.Settings.Grants, NodeSync: p.name()},
+		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Memory: &p.memory.brake,
+		EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) }, Sync: p.sync, Set: p.want.Set, Live: p.live, Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now,
 	}
 	p.PoolRollouts = stop.Run(ctx)
 	p.Join(stop.Findings)

@@ -11,6 +11,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
+	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
@@ -40,6 +41,7 @@ type remembered struct {
 	policy   policy.Memory
 	removal  removal.Memory
 	rollout  nodes.RolloutMemory
+	brake    brake.Memory
 	conclude conclude.Memory
 }
 

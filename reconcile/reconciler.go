@@ -27,7 +27,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
-	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -91,7 +90,6 @@ type Reconciler struct {
 	watches     *watch.Watches
 	waker       wake.Waker
 	lanes       wake.Lanes
-	holds       hold.Asker
 }
 
 // Reconcile runs one pass over one NodeSync.
@@ -162,7 +160,6 @@ func (r *Reconciler) recall(name types.NamespacedName, uid types.UID) *remembere
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.memories.Forget(name)
 	r.registry.Forget(name)
-	r.holds.Forget(name)
 	r.Reports.Forget(name)
 }
 

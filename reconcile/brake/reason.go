@@ -17,7 +17,7 @@ type EC2 interface {
 // explain adds EC2's words on the instance of the last launch that failed to a stop that begins.
 // Where it has none, or does not answer, only those of Karpenter stand there.
 func (s *Step) explain(ctx context.Context, e *v1alpha1.PoolRollout) {
-	if e.Reason != v1alpha1.BrakeFailedLaunches || s.EC2 == nil {
+	if e.Reason != v1alpha1.BrakeFailedLaunches || s.EC2 == nil || s.Sync.Status.Karpenter == nil {
 		return
 	}
 	launches, _ := s.Launches.Joins(e.Pool)
@@ -25,7 +25,7 @@ func (s *Step) explain(ctx context.Context, e *v1alpha1.PoolRollout) {
 		if launch.Failed == "" || launch.ProviderID == "" {
 			continue
 		}
-		ec2, err := s.EC2(ctx)
+		ec2, err := s.EC2(ctx, s.Sync.Status.Karpenter.Region)
 		if err != nil {
 			return
 		}

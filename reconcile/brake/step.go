@@ -14,22 +14,30 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
+// Memory is what one pass leaves to the next: the conditions that are asked beside them.
+type Memory struct{ holds hold.Asker }
+
 // Step is the brake of one pass over one NodeSync.
 type Step struct {
 	finding.Findings
 
 	Writer client.Writer
+	// Uncached reads Secrets past the cache, and Grants say to which hosts one may be sent.
+	Uncached client.Reader
+	Grants   grant.Policy
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
 	// Launches tell which nodes join, and EC2 why an instance has ended; nil asks nobody.
 	Launches *observe.Launches
-	EC2      func(context.Context) (EC2, error)
+	EC2      func(ctx context.Context, region string) (EC2, error)
+	Memory   *Memory
 
 	// Sync is the NodeSync, with the status of its last pass.
 	Sync *v1alpha1.NodeSync
@@ -40,10 +48,7 @@ type Step struct {
 	Rollout  *v1alpha1.Rollout
 	Outdated map[string]bool
 	Unknown  bool
-	// Holds asks the conditions of spec.rollout.holdWhile, with Secrets.
-	Holds   *hold.Asker
-	Secrets hold.Secrets
-	Now     time.Time
+	Now      time.Time
 }
 
 // Run says what the status is to say of the pools of the rollout, and brakes those of which it
@@ -52,11 +57,11 @@ type Step struct {
 func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	before := s.Sync.Status.PoolRollouts
 	if s.Rollout == nil {
-		s.Holds.Forget(s.Secrets.NodeSync)
+		s.Memory.holds.Forget()
 		s.tell(before, nil)
 		return nil
 	}
-	held := s.Holds.Answers(ctx, s.Secrets, s.Sync.Spec.Rollout.HoldWhile, s.Now)
+	held := s.Memory.holds.Answers(ctx, s.secrets(), s.Sync.Spec.Rollout.HoldWhile, s.Now)
 	if !held.Next.IsZero() {
 		s.WakeBy(held.Next)
 	}
@@ -84,6 +89,10 @@ func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		}
 	}
 	return next
+}
+
+func (s *Step) secrets() hold.Secrets {
+	return hold.Secrets{Reader: s.Uncached, Grants: s.Grants, NodeSync: client.ObjectKeyFromObject(s.Sync)}
 }
 
 // hold brakes a pool of which the status says so.

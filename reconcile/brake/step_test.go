@@ -20,7 +20,6 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
-	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -55,6 +54,7 @@ type world struct {
 	denied   error
 	applied  []string
 	ec2      *ec2
+	memory   brake.Memory
 	now      time.Time
 	events   []string
 }
@@ -74,6 +74,7 @@ func newWorld(t *testing.T) *world {
 		sync:    &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod"}},
 		rollout: &v1alpha1.Rollout{Revision: "main@sha1:1", Since: at(0), Nodes: 2, Outdated: 2},
 	}
+	w.sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Region: "eu-west-1"}
 	w.commit(classYAML, poolYAML)
 	return w
 }
@@ -113,10 +114,10 @@ func (w *world) pass(saved bool) brake.Step {
 	s := brake.Step{
 		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
 		Live:    plan.Live{Objects: plan.NewObjects(w.live)},
-		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Now: w.now, Holds: &hold.Asker{},
+		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Now: w.now, Memory: &w.memory,
 	}
 	if w.ec2 != nil {
-		s.EC2 = func(context.Context) (brake.EC2, error) { return w.ec2, nil }
+		s.EC2 = func(context.Context, string) (brake.EC2, error) { return w.ec2, nil }
 	}
 	next := s.Run(w.t.Context())
 	if saved {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -25,16 +24,11 @@ const (
 	maxFailure = 256
 )
 
-// Asker asks beside the passes, and keeps the last answer to each question. The zero value has asked
-// nothing.
+// Asker asks the conditions of one NodeSync beside its passes, and keeps the last answer to each. The
+// zero value has asked nothing.
 type Asker struct {
 	mu    sync.Mutex
-	known map[key]*state
-}
-
-type key struct {
-	sync types.NamespacedName
-	name string
+	known map[string]*state
 }
 
 // state is what is known of one condition.
@@ -60,13 +54,13 @@ type Answer struct {
 // goroutines that a pass does not wait for; they end with their time-outs.
 func (a *Asker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.RolloutHold, now time.Time) Answer {
 	if len(holds) == 0 {
-		a.Forget(with.NodeSync)
+		a.Forget()
 		return Answer{}
 	}
 	answer := Answer{Next: now.Add(Every)}
 	var held []string
 	for _, of := range holds {
-		s := a.due(ctx, key{with.NodeSync, of.Name}, of, with, now)
+		s := a.due(ctx, of, with, now)
 		if s.asking {
 			answer.Next = now.Add(soon)
 		}
@@ -84,28 +78,24 @@ func (a *Asker) Answers(ctx context.Context, with Secrets, holds []v1alpha1.Roll
 	return answer
 }
 
-// Forget drops what is known of a NodeSync.
-func (a *Asker) Forget(sync types.NamespacedName) {
+// Forget drops what is known.
+func (a *Asker) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for k := range a.known {
-		if k.sync == sync {
-			delete(a.known, k)
-		}
-	}
+	clear(a.known)
 }
 
 // due is what is known of a condition, which is asked where it is time.
-func (a *Asker) due(ctx context.Context, k key, of v1alpha1.RolloutHold, with Secrets, now time.Time) state {
+func (a *Asker) due(ctx context.Context, of v1alpha1.RolloutHold, with Secrets, now time.Time) state {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.known[k]
+	s := a.known[of.Name]
 	if s == nil || !equality.Semantic.DeepEqual(s.of, of) {
 		s = &state{of: of}
 		if a.known == nil {
-			a.known = map[key]*state{}
+			a.known = map[string]*state{}
 		}
-		a.known[k] = s
+		a.known[of.Name] = s
 	}
 	if s.asking || !s.asked.IsZero() && now.Before(s.asked.Add(Every)) && !now.Before(s.asked) {
 		return *s

@@ -98,6 +98,9 @@ func (a *account) step(i *instance) {
 	case stateShuttingDown:
 		i.state, i.ended = stateTerminated, was
 		i.remember(was)
+		if i.reason == spoiledReason {
+			a.announceState(i)
+		}
 		a.release(i)
 		a.emit(Event{Terminated, i.view(a)})
 	}

@@ -20,11 +20,16 @@ func (a *account) endSpoiled(i *instance) bool {
 		return false
 	}
 	a.terminate(i, spoiledReason)
+	a.announceState(i)
+	return true
+}
+
+// announceState has the queue of an instance's cluster hear of its state.
+func (a *account) announceState(i *instance) {
 	event, err := a.instanceEvent("EC2 Instance State-change Notification", i, map[string]any{"instance-id": i.ID, "state": i.state})
 	if err == nil { // texts can always be encoded
 		a.announce(i, event)
 	}
-	return true
 }
 
 // reasonCode is the code of a reason why an instance was ended, and its message.
