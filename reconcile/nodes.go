@@ -43,11 +43,10 @@ func (p *pass) seeRollout(ctx context.Context) error {
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
 	p.Join(look.Findings)
 	stop := brake.Step{
-		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Memory: &p.memory.brake,
-		EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) }, Sync: p.sync, Set: p.want.Set, Live: p.live, Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now,
+		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Holds: &p.memory.rollout.Holds, Sync: p.sync, Set: p.want.Set, Live: p.live,
+		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
 	}
-	p.PoolRollouts = stop.Run(ctx)
-	p.Join(stop.Findings)
+	p.PoolRollouts = stop.Run(ctx, &p.Findings)
 	return nil
 }
 

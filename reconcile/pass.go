@@ -11,7 +11,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/changes"
-	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
@@ -41,7 +40,6 @@ type remembered struct {
 	policy   policy.Memory
 	removal  removal.Memory
 	rollout  nodes.RolloutMemory
-	brake    brake.Memory
 	conclude conclude.Memory
 }
 

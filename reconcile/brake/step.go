@@ -21,9 +21,6 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// Memory is what one pass leaves to the next: the conditions that are asked beside them.
-type Memory struct{ holds hold.Asker }
-
 // Step is the brake of one pass over one NodeSync.
 type Step struct {
 	finding.Findings
@@ -37,7 +34,8 @@ type Step struct {
 	// Launches tell which nodes join, and EC2 why an instance has ended; nil asks nobody.
 	Launches *observe.Launches
 	EC2      func(ctx context.Context, region string) (EC2, error)
-	Memory   *Memory
+	// Holds asks the conditions of spec.rollout.holdWhile.
+	Holds *hold.Asker
 
 	// Sync is the NodeSync, with the status of its last pass.
 	Sync *v1alpha1.NodeSync
@@ -53,15 +51,16 @@ type Step struct {
 
 // Run says what the status is to say of the pools of the rollout, and brakes those of which it
 // says so already. What cannot be written stands in the pool's entry: nothing else of the pass
-// waits for it.
-func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
+// waits for it. What it finds joins into.
+func (s *Step) Run(ctx context.Context, into *finding.Findings) []v1alpha1.PoolRollout {
+	defer func() { into.Join(s.Findings) }()
 	before := s.Sync.Status.PoolRollouts
 	if s.Rollout == nil {
-		s.Memory.holds.Forget()
+		s.Holds.Forget()
 		s.tell(before, nil)
 		return nil
 	}
-	held := s.Memory.holds.Answers(ctx, s.secrets(), s.Sync.Spec.Rollout.HoldWhile, s.Now)
+	held := s.Holds.Answers(ctx, s.secrets(), s.Sync.Spec.Rollout.HoldWhile, s.Now)
 	if !held.Next.IsZero() {
 		s.WakeBy(held.Next)
 	}

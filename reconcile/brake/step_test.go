@@ -20,6 +20,8 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -54,7 +56,7 @@ type world struct {
 	denied   error
 	applied  []string
 	ec2      *ec2
-	memory   brake.Memory
+	holds    hold.Asker
 	now      time.Time
 	events   []string
 }
@@ -114,12 +116,12 @@ func (w *world) pass(saved bool) brake.Step {
 	s := brake.Step{
 		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
 		Live:    plan.Live{Objects: plan.NewObjects(w.live)},
-		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Now: w.now, Memory: &w.memory,
+		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Now: w.now, Holds: &w.holds,
 	}
 	if w.ec2 != nil {
 		s.EC2 = func(context.Context, string) (brake.EC2, error) { return w.ec2, nil }
 	}
-	next := s.Run(w.t.Context())
+	next := s.Run(w.t.Context(), &finding.Findings{})
 	if saved {
 		w.sync.Status.PoolRollouts = next
 	}
