@@ -3,23 +3,16 @@ package reconcile
 import (
 	"context"
 
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // seeLaunches finds the pools of Git that get no nodes.
-func (p *pass) seeLaunches(ctx context.Context) error {
+func (p *pass) seeLaunches(ctx context.Context) (err error) {
 	pools := nodes.Pools(p.want.Set, p.live.Objects)
-	look := nodes.Launches{Known: p.Launches, Events: p.Uncached, Now: p.now, Retry: p.sync.GetRetryInterval()}
-	launchless, found, err := look.Look(ctx, pools)
-	p.Join(found)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "see launches")
-	}
-	p.Launchless, err = nodes.PassedOver(ctx, launchless, pools, p.live.NodeClaims, p.chartStep().Off)
+	look := nodes.Launches{Known: p.Launches, Events: p.Uncached, Now: p.now, Retry: p.sync.GetRetryInterval(), Claims: p.live.NodeClaims, Off: p.chartStep().Off}
+	p.Launchless, err = look.See(ctx, pools, &p.Findings)
 	p.Looked = err == nil
 	return err
 }
@@ -41,12 +34,11 @@ func (p *pass) seeRollout(ctx context.Context) error {
 	look := p.rollouts()
 	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
-	p.Join(look.Findings)
 	stop := brake.Step{
 		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Holds: &p.memory.rollout.Holds, Sync: p.sync, Set: p.want.Set, Live: p.live,
 		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
 	}
-	p.PoolRollouts = stop.Run(ctx, &p.Findings)
+	p.PoolRollouts = stop.Run(ctx, look.Findings, &p.Findings)
 	return nil
 }
 

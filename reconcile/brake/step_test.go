@@ -121,7 +121,7 @@ func (w *world) pass(saved bool) brake.Step {
 	if w.ec2 != nil {
 		s.EC2 = func(context.Context, string) (brake.EC2, error) { return w.ec2, nil }
 	}
-	next := s.Run(w.t.Context(), &finding.Findings{})
+	next := s.Run(w.t.Context(), finding.Findings{}, &finding.Findings{})
 	if saved {
 		w.sync.Status.PoolRollouts = next
 	}

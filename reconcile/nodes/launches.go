@@ -7,10 +7,12 @@ import (
 	"strings"
 	"time"
 
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 const (
@@ -38,6 +40,20 @@ type Launches struct {
 	Now    time.Time
 	// Retry is how long an event that could not be read is not read again.
 	Retry time.Duration
+	// Claims are the NodeClaims, and Off says whether a feature gate of Karpenter is.
+	Claims []plan.NodeClaim
+	Off    func(ctx context.Context, gate string) (bool, error)
+}
+
+// See is Look, and finds static pools that Karpenter passes over beside them. Events that could not
+// be read are logged.
+func (l Launches) See(ctx context.Context, pools []Pool, into *finding.Findings) ([]Launchless, error) {
+	launchless, found, err := l.Look(ctx, pools)
+	into.Join(found)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "see launches")
+	}
+	return PassedOver(ctx, launchless, pools, l.Claims, l.Off)
 }
 
 // Look finds the pools that get no nodes, by name. That is reported and stops
