@@ -50,7 +50,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"upgraded": (*story).upgradedCommand,
 		"parrot":   (*story).parrotCommand, "unsaid": (*story).unsaidCommand,
 		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand, "metrics": (*story).metricsCommand,
-		"page": (*story).pageCommand, "named": (*story).namedCommand,
+		"page": (*story).pageCommand, "named": (*story).namedCommand, "prometheus": (*story).prometheusCommand,
 		"browse": (*story).browseCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {

@@ -226,6 +226,8 @@
 //		Ends an instance as by hand; has EC2 take a spot instance back, after a warning.
 //	ec2 spoil IMAGES, ec2 unspoil
 //		Has instances of the images whose names match end as they are launched; ends that.
+//	prometheus fires|quiet
+//		Starts a Prometheus, whose URL is in PROMETHEUS_URL, and says whether a query has a result.
 //	ec2 stop|protect [pool=POOL], ec2 start, ec2 unprotect
 //		Stops an instance as by hand, or has EC2 refuse to end it; start and unprotect take
 //		that back for the one that was named last.

@@ -44,14 +44,15 @@ type story struct {
 	// pulled is the pull request that it opened last.
 	pulled pulled
 
-	parrot    *parrot.Parrot       // nil until the script speaks of it
-	peak      *atomic.Int64        // of the daemon's memory, which `memory` watches
-	unwatch   context.CancelFunc   // ends `metrics watch`
-	second    *daemon.Daemon       // nil where the story has one
-	proxy     *apiproxy.Proxy      // nil where the daemon goes to the API server itself
-	hook      *hook                // nil where the story has none
-	terraform *terraform.Root      // nil until the script speaks of it
-	lost      []rbacv1.ClusterRole // as they were before `rbac take`
+	parrot     *parrot.Parrot       // nil until the script speaks of it
+	peak       *atomic.Int64        // of the daemon's memory, which `memory` watches
+	unwatch    context.CancelFunc   // ends `metrics watch`
+	second     *daemon.Daemon       // nil where the story has one
+	proxy      *apiproxy.Proxy      // nil where the daemon goes to the API server itself
+	hook       *hook                // nil where the story has none
+	prometheus *prometheus          // nil until the script speaks of it
+	terraform  *terraform.Root      // nil until the script speaks of it
+	lost       []rbacv1.ClusterRole // as they were before `rbac take`
 
 	syncs     []string // names of the NodeSyncs, in order
 	settings  map[string]map[string]string
