@@ -62,6 +62,7 @@ func TestHelp(t *testing.T) {
 		"plumbline render":     {"without a cluster or a\nnetwork", "--crds", "table|json|yaml"},
 		"plumbline plan":       {"change nothing", "--against", "Exit codes"},
 		"plumbline diff":       {"unified diff", "change nothing", "--against", "--exit-code", "Exit codes"},
+		"plumbline snapshot":   {"--what-if", "no Secret and no\nConfigMap", "--aws", "changes nothing"},
 		"plumbline adopt":      {"adopts it", "only reads", "--write", "every other byte stays", "Exit codes"},
 		"plumbline upgrade":    {"hop by hop", "--to", "--write", "every\nother byte stays", "Exit codes"},
 		"plumbline vendor":     {"reach no registry", "--write", "--to", "--from", "docker login"},

@@ -20,7 +20,8 @@ type planOptions struct {
 	// exitCode says that the exit code tells what would change.
 	exitCode bool
 	// aws asks AWS what selectors come to.
-	aws bool
+	aws    bool
+	whatIf whatIfOptions
 }
 
 func newPlanCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -49,13 +50,19 @@ definition that is not valid), the reason is printed and no change. Where it
 would refuse only the change of the charts, that is printed first, and then what
 it does under the Karpenter that is in force.
 
+With --what-if Karpenter's own scheduling is simulated with all nodes that the change
+ends gone at once: pods that move, pods with nowhere to go and why, nodes that would be
+launched, and list prices before and after. It reads nodes and pods of the cluster, or with
+--snapshot a file of plumbline snapshot, and the instance types of the region, with --aws.
+
 Exit codes: 0 no change, 1 error, 2 changes, 3 held by the guard.`,
-		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system",
+		Example: "  plumbline plan ./clusters/prod-eu --against prod-eu -n plumbline-system\n  plumbline plan prod-eu -n plumbline-system\n  plumbline plan ./clusters/prod-eu --what-if --snapshot prod-eu.json.gz",
 		Args:    cobra.ExactArgs(1),
 	}
 	output := addOutput(cmd, formatMarkdown)
 	o.addFlags(cmd, kubeconfig)
-	cmd.Flags().BoolVar(&o.aws, "aws", false, "ask AWS, with your own credentials, which AMIs, subnets, security groups and reservations the selectors of an EC2NodeClass match")
+	cmd.Flags().BoolVar(&o.aws, "aws", false, "ask AWS, with your own credentials, which AMIs, subnets, security groups and reservations the selectors of an EC2NodeClass match, and for --what-if the instance types of its region")
+	o.whatIf.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		made, err := o.make(cmd.Context(), kubeconfig, args[0])
 		if err != nil {
@@ -102,6 +109,15 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	isFolder := err == nil && info.IsDir()
 	if _, err := nameOf(of); !isFolder && err != nil {
 		return nil, fmt.Errorf("%s is not a folder, and no name of a NodeSync", of)
+	}
+	if !isFolder && o.whatIf.snapshot != "" {
+		return nil, fmt.Errorf("%s is not a folder: --snapshot compares a folder with a file of plumbline snapshot", of)
+	}
+	if o.whatIf.on && isFolder && o.against == "" && o.whatIf.snapshot == "" {
+		return nil, errors.New("--what-if needs a cluster, by --against NODESYNC, or a file of plumbline snapshot, by --snapshot FILE")
+	}
+	if o.whatIf.snapshot != "" {
+		return o.planSnapshot(ctx, of)
 	}
 	if !isFolder && o.against != "" {
 		return nil, fmt.Errorf("%s is not a folder: --against compares a folder with the cluster of a NodeSync", of)
@@ -164,6 +180,8 @@ type planReport struct {
 	// Adoption is what other tools have installed of Karpenter, and what comes of it.
 	Adoption *adoptReport `json:"adoption,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
+	// WhatIf is where pods would go, where that was asked for.
+	WhatIf *whatIfReport `json:"whatIf,omitempty"`
 	// Stopped is why the daemon does nothing of the commit. Waits says that it goes on by
 	// itself once what it names is there.
 	Stopped string `json:"stopped,omitempty"`
@@ -189,7 +207,7 @@ func newPlanReport(p *planned) planReport {
 			r.Held++
 		}
 	}
-	r.Pace, r.Pods = p.paces(), p.pods
+	r.Pace, r.Pods, r.WhatIf = p.paces(), p.pods, p.whatIf
 	for _, c := range p.Removals {
 		if c.Held {
 			r.Held++

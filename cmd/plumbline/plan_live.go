@@ -15,6 +15,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/capture"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -121,6 +122,10 @@ type planned struct {
 	offline bool
 	// pods are those on the nodes that are touched, by object.
 	pods []podsReport
+	// taken is the snapshot that the comparison is with; nil where it is with a cluster.
+	taken *capture.Capture
+	// whatIf is where pods would go; nil where nobody asks.
+	whatIf *whatIfReport
 }
 
 // planCommit compares a commit with the cluster of a NodeSync.
@@ -165,6 +170,9 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	}
 	for _, warning := range seen.Warnings {
 		whole.Warnings = append(whole.Warnings, hidden.Hide(warning))
+	}
+	if err := o.simulate(ctx, c, whole); err != nil {
+		return nil, err
 	}
 	if seen.Karpenter == nil {
 		return whole, nil

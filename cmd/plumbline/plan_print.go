@@ -40,6 +40,7 @@ func (r planReport) print(out io.Writer) error {
 	for _, words := range r.unknown() {
 		fmt.Fprintln(out, redact.Visible(words))
 	}
+	r.WhatIf.print(out)
 	for _, warning := range r.Warnings {
 		fmt.Fprintln(out, "warning: "+redact.Visible(warning))
 	}
@@ -75,6 +76,7 @@ func (r planReport) printMarkdown(out io.Writer) error {
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(out, "- warning: %s\n", code(warning))
 	}
+	r.WhatIf.printMarkdown(out)
 	if summary := r.summary(); summary != "" {
 		fmt.Fprintf(out, "\n%s\n", summary)
 	}

@@ -62,6 +62,10 @@ func classHash(class *awsv1.EC2NodeClass, bundle string) Hash {
 	return hash(awsv1.EC2NodeClassHashVersion, class.Hash(&bundle))
 }
 
+// Countable says whether Karpenter's library can be asked about an EC2NodeClass: it ends the process
+// on an alias that it cannot read.
+func Countable(class *awsv1.EC2NodeClass) bool { return hashable(class) }
+
 // notedOfPool is the hash of a NodePool that Karpenter has noted in annotations, of the pool or a
 // NodeClaim.
 func notedOfPool(annotations map[string]string) Hash {

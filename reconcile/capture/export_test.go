@@ -1,0 +1,4 @@
+package capture
+
+// DecodeUpTo is Decode with another limit.
+var DecodeUpTo = decode

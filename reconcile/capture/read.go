@@ -1,0 +1,134 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// page is how many objects are read at a time.
+const page = 500
+
+// Read reads a cluster. What may not be read is named in Unread; but without nodes, pods,
+// NodeClaims or definitions there is nothing to simulate, which is an error.
+func Read(ctx context.Context, reader client.Reader, now time.Time) (*Capture, error) {
+	r := &reading{reader: reader, into: &Capture{Version: Version, TakenAt: now.UTC(), Definitions: []map[string]any{}}}
+	for _, kind := range definitionKinds() {
+		if err := r.definitions(ctx, kind); err != nil {
+			return nil, err
+		}
+	}
+	c := r.into
+	if err := r.settings(ctx); err != nil {
+		return nil, err
+	}
+	for _, read := range []func() error{
+		func() error {
+			return must(read(ctx, r, &karpv1.NodeClaimList{}, func(l *karpv1.NodeClaimList) []karpv1.NodeClaim { return l.Items }, trimNodeClaim, &c.NodeClaims))
+		},
+		func() error {
+			return must(read(ctx, r, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, trimNode, &c.Nodes))
+		},
+		func() error {
+			return must(read(ctx, r, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items }, trimPod, &c.Pods))
+		},
+		func() error {
+			return r.may("namespaces", "namespaceSelectors of pods", read(ctx, r, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }, trimNamespace, &c.Namespaces))
+		},
+		func() error {
+			return r.may("daemonsets.apps", "what DaemonSets take of a new node", read(ctx, r, &appsv1.DaemonSetList{}, func(l *appsv1.DaemonSetList) []appsv1.DaemonSet { return l.Items }, trimDaemonSet, &c.DaemonSets))
+		},
+		func() error {
+			return r.may("poddisruptionbudgets.policy", "PodDisruptionBudgets", read(ctx, r, &policyv1.PodDisruptionBudgetList{}, func(l *policyv1.PodDisruptionBudgetList) []policyv1.PodDisruptionBudget { return l.Items }, trimBudget, &c.Budgets))
+		},
+		func() error {
+			return r.may("persistentvolumeclaims", "zones of volumes", read(ctx, r, &corev1.PersistentVolumeClaimList{}, func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items }, trimClaim, &c.Claims))
+		},
+		func() error {
+			return r.may("persistentvolumes", "zones of volumes", read(ctx, r, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items }, trimVolume, &c.Volumes))
+		},
+		func() error {
+			return r.may("storageclasses.storage.k8s.io", "zones of volumes that are not made yet", read(ctx, r, &storagev1.StorageClassList{}, func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items }, trimClass, &c.Classes))
+		},
+		func() error {
+			return r.may("csinodes.storage.k8s.io", "how many volumes a node takes", read(ctx, r, &storagev1.CSINodeList{}, func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, trimCSINode, &c.CSINodes))
+		},
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// definitionKinds are those that scheduling reads. Overlays are not in each version of the CRDs.
+func definitionKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"},
+		{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"},
+		{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"},
+	}
+}
+
+type reading struct {
+	reader client.Reader
+	into   *Capture
+}
+
+func (r *reading) definitions(ctx context.Context, kind schema.GroupVersionKind) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	err := read(ctx, r, list, func(l *unstructured.UnstructuredList) []unstructured.Unstructured { return l.Items },
+		func(o *unstructured.Unstructured) map[string]any { return trimDefinition(o) }, &r.into.Definitions)
+	switch optional := kind.Kind == "NodeOverlay"; {
+	case optional && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err)):
+		return nil
+	case optional:
+		return r.may("nodeoverlays.karpenter.sh", "NodeOverlays", err)
+	}
+	return must(err)
+}
+
+// must names what could not be read, without which nothing is known.
+func must(err error) error {
+	if err != nil {
+		return fmt.Errorf("read the cluster: %w", err)
+	}
+	return nil
+}
+
+// may notes what the user may not read.
+func (r *reading) may(resource, what string, err error) error {
+	if !apierrors.IsForbidden(err) {
+		return must(err)
+	}
+	r.into.Unread = append(r.into.Unread, fmt.Sprintf("%s, as reading them is forbidden: allow list of %s", what, resource))
+	return nil
+}
+
+// read reads the objects of a list page by page, and keeps of each what is wanted.
+func read[L client.ObjectList, T, K any](ctx context.Context, r *reading, list L, items func(L) []T, trim func(*T) K, into *[]K) error {
+	for next := ""; ; {
+		if err := r.reader.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
+			return err
+		}
+		found := items(list)
+		for i := range found {
+			*into = append(*into, trim(&found[i]))
+		}
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}

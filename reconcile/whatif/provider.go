@@ -1,0 +1,105 @@
+package whatif
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/events"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// Offers are the instance types that could come.
+type Offers interface {
+	// InstanceTypes are those of an EC2NodeClass.
+	InstanceTypes(ctx context.Context, class *awsv1.EC2NodeClass) ([]*cloudprovider.InstanceType, error)
+	// Observe takes what a node says of the memory of its instance type.
+	Observe(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) error
+	// Region that they are of, and PricesOf the one that their prices are of.
+	Region() string
+	PricesOf() string
+}
+
+// provider is the little of a cloud provider that scheduling asks for.
+type provider struct {
+	cloudprovider.CloudProvider
+	client client.Reader
+	offers Offers
+	mu     sync.Mutex
+	known  map[string][]*cloudprovider.InstanceType
+	failed map[string]error
+}
+
+var (
+	errClass = errors.New("it is not there")
+	errAlias = errors.New("Karpenter's library cannot read its AMI alias")
+)
+
+// failures say of which classes there are no instance types, and why.
+func (p *provider) failures() (notes []string) {
+	for _, name := range slices.Sorted(maps.Keys(p.failed)) {
+		notes = append(notes, fmt.Sprintf("unavailable: pools of EC2NodeClass/%s get no pod here: %v", name, p.failed[name]))
+	}
+	return notes
+}
+
+// GetInstanceTypes are those of a NodePool's class, which pools share.
+func (p *provider) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool) ([]*cloudprovider.InstanceType, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := pool.Spec.Template.Spec.NodeClassRef.Name
+	if found, known := p.known[name]; known || p.failed[name] != nil {
+		return append([]*cloudprovider.InstanceType(nil), found...), p.failed[name]
+	}
+	class := &awsv1.EC2NodeClass{}
+	err := p.client.Get(ctx, types.NamespacedName{Name: name}, class)
+	switch {
+	case err != nil:
+		err = errClass
+	case !plan.Countable(class):
+		err = errAlias
+	default:
+		p.known[name], err = p.offers.InstanceTypes(ctx, class)
+	}
+	if err != nil {
+		delete(p.known, name)
+		p.failed[name] = err
+	}
+	return append([]*cloudprovider.InstanceType(nil), p.known[name]...), p.failed[name]
+}
+
+// GetSupportedNodeClasses are EC2's.
+func (*provider) GetSupportedNodeClasses() []status.Object {
+	return []status.Object{&awsv1.EC2NodeClass{}}
+}
+
+// Name is that of the provider.
+func (*provider) Name() string { return "aws" }
+
+// recorder keeps what Karpenter would say of pods that it does not even try to place.
+type recorder struct {
+	mu   sync.Mutex
+	said map[types.NamespacedName]string
+}
+
+// Publish keeps events of pods.
+func (r *recorder) Publish(published ...events.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, event := range published {
+		if pod, ok := event.InvolvedObject.(*corev1.Pod); ok && event.Reason == events.FailedScheduling {
+			r.said[client.ObjectKeyFromObject(pod)] = event.Message
+		}
+	}
+}
