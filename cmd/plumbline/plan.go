@@ -110,11 +110,8 @@ func (o *planOptions) make(ctx context.Context, kubeconfig *genericclioptions.Co
 	if _, err := nameOf(of); !isFolder && err != nil {
 		return nil, fmt.Errorf("%s is not a folder, and no name of a NodeSync", of)
 	}
-	if !isFolder && o.whatIf.snapshot != "" {
-		return nil, fmt.Errorf("%s is not a folder: --snapshot compares a folder with a file of plumbline snapshot", of)
-	}
-	if o.whatIf.on && isFolder && o.against == "" && o.whatIf.snapshot == "" {
-		return nil, errors.New("--what-if needs a cluster, by --against NODESYNC, or a file of plumbline snapshot, by --snapshot FILE")
+	if err := o.whatIf.check(of, isFolder, o.against); err != nil {
+		return nil, err
 	}
 	if o.whatIf.snapshot != "" {
 		return o.planSnapshot(ctx, of)

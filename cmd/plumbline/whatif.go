@@ -34,6 +34,17 @@ func (o *whatIfOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.snapshot, "snapshot", "", "compare the folder with this file of plumbline snapshot, not with a cluster")
 }
 
+// check says what a what-if lacks.
+func (o *whatIfOptions) check(of string, isFolder bool, against string) error {
+	if !isFolder && o.snapshot != "" {
+		return fmt.Errorf("%s is not a folder: --snapshot compares a folder with a file of plumbline snapshot", of)
+	}
+	if o.on && isFolder && against == "" && o.snapshot == "" {
+		return errors.New("--what-if needs a cluster, by --against NODESYNC, or a file of plumbline snapshot, by --snapshot FILE")
+	}
+	return nil
+}
+
 // whatIfReport is what a what-if comes to.
 type whatIfReport struct {
 	// Unavailable is why there is none.
@@ -41,7 +52,8 @@ type whatIfReport struct {
 	*whatif.Outcome
 }
 
-// simulate simulates a Plan over the cluster, or over the snapshot that it was compared with.
+// simulate simulates a Plan over the cluster, or over the snapshot that it was compared with. What
+// cannot be simulated is said, and the rest of the plan stands.
 func (o *planOptions) simulate(ctx context.Context, c *cluster, p *planned) error {
 	if !o.whatIf.on || p.Plan == nil {
 		return nil
@@ -53,32 +65,32 @@ func (o *planOptions) simulate(ctx context.Context, c *cluster, p *planned) erro
 			return explain(err, "simulate where pods would go")
 		}
 	}
-	if taken.Catalog == nil && o.aws {
-		var err error
-		if taken.Catalog, err = catalogOf(ctx, taken.Region()); err != nil {
-			p.whatIf = &whatIfReport{Unavailable: err.Error()}
-			return nil
-		}
+	out, err := o.outcome(ctx, p, taken)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	p.whatIf = &whatIfReport{Outcome: out}
+	if err != nil {
+		p.whatIf.Unavailable = err.Error()
+	}
+	return nil
+}
+
+func (o *planOptions) outcome(ctx context.Context, p *planned, taken *capture.Capture) (*whatif.Outcome, error) {
+	if taken.Catalog == nil && !o.aws {
+		return nil, fmt.Errorf("the instance types of %s are not known without AWS: add --aws, here or to plumbline snapshot", orUnknown(taken.Region()))
 	}
 	if taken.Catalog == nil {
-		p.whatIf = &whatIfReport{Unavailable: fmt.Sprintf("the instance types of %s are not known without AWS: add --aws, here or to plumbline snapshot", orUnknown(taken.Region()))}
-		return nil
+		var err error
+		if taken.Catalog, err = catalogOf(ctx, taken.Region()); err != nil {
+			return nil, err
+		}
 	}
 	offered, err := offers.New(ctx, taken.Catalog, taken.Settings.Settings)
 	if err != nil {
-		p.whatIf = &whatIfReport{Unavailable: err.Error()}
-		return nil
+		return nil, err
 	}
-	out, err := preview.WhatIf(ctx, p.Plan, p.live, taken, offered)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		p.whatIf = &whatIfReport{Unavailable: err.Error()}
-		return nil
-	}
-	p.whatIf = &whatIfReport{Outcome: out}
-	return nil
+	return preview.WhatIf(ctx, p.Plan, p.live, taken, offered)
 }
 
 func orUnknown(region string) string {

@@ -43,7 +43,7 @@ type provider struct {
 
 var (
 	errClass = errors.New("it is not there")
-	errAlias = errors.New("Karpenter's library cannot read its AMI alias")
+	errAlias = errors.New("the AMI alias is none that Karpenter knows")
 )
 
 // failures say of which classes there are no instance types, and why.
