@@ -99,13 +99,7 @@ func takenOver(live *unstructured.Unstructured, taken [][]string) (entries []met
 		case entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply:
 			ours, mine = entry, mine.Union(set)
 		case plan.Interactive(entry.Manager), len(taken) > 0:
-			paths := taken
-			if plan.Interactive(entry.Manager) {
-				paths = [][]string{{"spec"}}
-			} else if _, applier := plan.Applier(entry.Manager); applier || entry.Manager == v1alpha1.RemovalFieldManager || entry.Manager == v1alpha1.BrakeFieldManager {
-				paths = nil
-			}
-			moving, rest := split(set, paths)
+			moving, rest := split(set, takenFrom(entry.Manager, taken))
 			mine, moved = mine.Union(moving), moved || !moving.Empty()
 			if rest.Empty() {
 				continue
@@ -122,6 +116,17 @@ func takenOver(live *unstructured.Unstructured, taken [][]string) (entries []met
 		return nil, false, err
 	}
 	return append(entries, ours), moved, nil
+}
+
+// takenFrom are the paths at which the fields of a manager become ours.
+func takenFrom(manager string, taken [][]string) [][]string {
+	if plan.Interactive(manager) {
+		return [][]string{{"spec"}}
+	}
+	if _, applier := plan.Applier(manager); applier || manager == v1alpha1.RemovalFieldManager || manager == v1alpha1.BrakeFieldManager {
+		return nil
+	}
+	return taken
 }
 
 // split parts a set into what is at or below one of the paths, or is owned as a whole with

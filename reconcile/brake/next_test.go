@@ -57,7 +57,9 @@ func TestNext(t *testing.T) {
 		looks  []look
 	}{
 		"three in a row": {looks: []look{
-			{minute: 1, pool: pool("1", a), want: "a"}, {minute: 2, pool: pool("1", a, b), want: "a b"}, {minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"},
+			{minute: 1, pool: pool("1", a), want: "a"},
+			{minute: 2, pool: pool("1", a, b), want: "a b"},
+			{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"},
 			{minute: 4, pool: pool("1", a, b, c, d), want: "a b c braked 3"},
 		}},
 		"a restart forgets none that was noted": {looks: []look{{minute: 2, pool: pool("1", a, b), want: "a b"}, {minute: 3, pool: pool("1"), want: "a b"}, {minute: 4, pool: pool("1", c), want: "a b c braked 4"}}},
@@ -69,7 +71,8 @@ func TestNext(t *testing.T) {
 		"another definition":                    {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("2", a, b, c)}, {minute: 6, pool: pool("2", a, b, c, failed("e", 6)), want: "e"}}},
 		"nothing is outdated any more":          {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("1"), gone: true}}},
 		"resumed": {looks: []look{
-			{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("1", a, b, c), resumed: "2026-03-01T12:03:00Z", want: "resumed 5"},
+			{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"},
+			{minute: 5, pool: pool("1", a, b, c), resumed: "2026-03-01T12:03:00Z", want: "resumed 5"},
 			{minute: 8, pool: pool("1", failed("e", 6), failed("f", 7), failed("g", 8)), resumed: "2026-03-01T12:03:00Z", want: "e f g braked 8 resumed 5"},
 		}},
 		"resumed by the time of another stop": {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("1", a, b, c), resumed: "2026-03-01T12:02:00Z", want: "a b c braked 3"}}},

@@ -56,20 +56,24 @@ func (s *Step) tell(before, next []v1alpha1.PoolRollout) {
 		}
 	}
 	for _, was := range before {
-		if was.BrakedAt == nil {
-			continue
+		if was.BrakedAt != nil {
+			s.tellResumed(was, entryOf(next, was.Pool))
 		}
-		now := entryOf(next, was.Pool)
-		switch {
-		case now == nil:
-			s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: no node is to be replaced any more", was.Pool))
-		case now.BrakedAt != nil:
-		case now.ResumedAt != nil:
-			s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a person has resumed its rollout", was.Pool))
-		case now.Definition != was.Definition:
-			s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a commit has changed what its nodes are made by", was.Pool))
-		default:
-			s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what stopped its rollout is over", was.Pool))
-		}
+	}
+}
+
+// tellResumed has an event say why a pool that was stopped is not any more; now is nil where no
+// node of it is to be replaced.
+func (s *Step) tellResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) {
+	switch {
+	case now == nil:
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: no node is to be replaced any more", was.Pool))
+	case now.BrakedAt != nil:
+	case now.ResumedAt != nil:
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a person has resumed its rollout", was.Pool))
+	case now.Definition != was.Definition:
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a commit has changed what its nodes are made by", was.Pool))
+	default:
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what stopped its rollout is over", was.Pool))
 	}
 }

@@ -68,7 +68,7 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 	if m.reported(change) {
 		change.Action = Drifted
 	}
-	if change.Action != None && !(ends && change.onlyBudgets()) {
+	if change.Action != None && (!ends || !change.onlyBudgets()) {
 		m.effect(change, d.compared)
 	}
 	return d, nil
@@ -125,7 +125,6 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 		}
 		return nil
 	}
-	leaving := m.leaving(change.Live)
 	live := m.live.object(change.Ref)
 	var err error
 	if change.Braked, err = m.braked(change.Object, change.Live); err != nil {
@@ -139,6 +138,16 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	d.compared = found
 	change.note(j)
 	d.extra = extraOf(change.Ref, j.extra)
+	m.choose(d, j, live)
+	if change.Action.Writes() {
+		m.refuse(ctx, change, found)
+	}
+	return nil
+}
+
+// choose says what is done with an object that exists, by whose it is and what differs.
+func (m *maker) choose(d *decision, j judgement, live *Object) {
+	change, leaving := &d.change, m.leaving(d.change.Live)
 	owner, other := m.ownership(live)
 	switch {
 	case owner == theirs:
@@ -160,10 +169,6 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 	default:
 		d.clean = true
 	}
-	if change.Action.Writes() {
-		m.refuse(ctx, change, found)
-	}
-	return nil
 }
 
 // note keeps what was found for the readers of the Plan.

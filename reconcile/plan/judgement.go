@@ -105,6 +105,11 @@ func left(live *unstructured.Unstructured, want *fieldpath.Set, entries []entry)
 	return found
 }
 
+// ours says that the manager is one of plumbline's.
+func (e entry) ours() bool {
+	return e.manager == v1alpha1.FieldManager && e.applied || e.manager == v1alpha1.RemovalFieldManager || e.manager == v1alpha1.BrakeFieldManager
+}
+
 // weigh asks whose field a difference is. A field that Git does not write and
 // that nobody owns whom we may take it from stays as it is, unless nodes are outdated for it;
 // so does one that Git writes in another way, and that means the same.
@@ -123,7 +128,7 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 		switch {
 		case e.manager == v1alpha1.BrakeFieldManager && !inGit:
 			return
-		case e.manager == v1alpha1.FieldManager && e.applied, e.manager == v1alpha1.RemovalFieldManager, e.manager == v1alpha1.BrakeFieldManager:
+		case e.ours():
 			change = true
 		case Interactive(e.manager):
 			change = true
