@@ -144,15 +144,21 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 		change, j.takeover = true, true
 		j.editors, j.taken = append(j.editors, others...), append(j.taken, d.path)
 	}
-	if change && d.equalInMeaning() {
+	if !change {
+		j.extra = append(j.extra, extraField{path: d.path, managers: others, unknown: len(entries) == 0})
+		return
+	}
+	j.write(d, live)
+}
+
+// write notes a difference that is to be written: one that means the same only where nodes are
+// outdated by it.
+func (j *judgement) write(d difference, live *unstructured.Unstructured) {
+	if d.equalInMeaning() {
 		if d.outdatesNothing(live) {
 			return
 		}
 		j.rewritten = append(j.rewritten, name(d.path))
 	}
-	if change {
-		j.change = append(j.change, d)
-		return
-	}
-	j.extra = append(j.extra, extraField{path: d.path, managers: others, unknown: len(entries) == 0})
+	j.change = append(j.change, d)
 }

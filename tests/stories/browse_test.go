@@ -126,9 +126,12 @@ func (s *story) samePage(ts *testscript.TestScript, name string) error {
 // of $PLUMBLINE_PICTURES keeps them.
 func (s *story) pictures(ts *testscript.TestScript, path string) error {
 	browser, err := exec.LookPath("chromium")
-	if err != nil {
+	if errors.Is(err, exec.ErrNotFound) {
 		ts.Logf("not drawn: there is no chromium here")
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	folder := os.Getenv("PLUMBLINE_PICTURES")
 	if folder == "" {
@@ -153,8 +156,11 @@ func (s *story) pictures(ts *testscript.TestScript, path string) error {
 			return fmt.Errorf("the browser refuses a part of %s:\n%s", path, out)
 		}
 		picture, err := os.Stat(file)
-		if err != nil || picture.Size() < 10_000 {
-			return fmt.Errorf("%s of %s: nothing is drawn: %v", kind, path, err)
+		if err != nil {
+			return fmt.Errorf("%s of %s: nothing is drawn: %w", kind, path, err)
+		}
+		if picture.Size() < 10_000 {
+			return fmt.Errorf("%s of %s: a picture of %d bytes shows nothing", kind, path, picture.Size())
 		}
 	}
 	return nil
