@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
 )
@@ -121,4 +122,4 @@ func orNone(word string) string { return summary.OrNone(word) }
 func lastedFor(since *metav1.Time) string { return summary.LastedFor(since, time.Now()) }
 
 // short is a duration without the zeros that Go prints.
-func short(d time.Duration) string { return summary.Short(d) }
+func short(d time.Duration) string { return plan.Short(d) }

@@ -28,7 +28,7 @@ func editOfClass(live, desired *unstructured.Unstructured, bundle string) edit {
 	if err != nil {
 		return unknown("%v", err)
 	}
-	if !hashable(before) || !hashable(after) {
+	if !Hashable(before) || !Hashable(after) {
 		return unknown("an alias in amiSelectorTerms cannot be read")
 	}
 	e := classEdit{after: after, outdated: classHash(before, bundle) != classHash(after, bundle)}
@@ -91,10 +91,10 @@ func unknown(why string, args ...any) allOrNone {
 	return allOrNone{upTo: true, why: fmt.Sprintf(why, args...)}
 }
 
-// hashable says whether the hash of a class can be asked for: the library ends the
+// Hashable says whether the hash of a class can be asked for: the library ends the
 // process on an alias that it cannot read (amiFamilyFromAlias in
 // karpenter-provider-aws pkg/apis/v1/ec2nodeclass.go, 1.14.1).
-func hashable(class *awsv1.EC2NodeClass) bool {
+func Hashable(class *awsv1.EC2NodeClass) bool {
 	families := []string{
 		awsv1.AMIFamilyAL2, awsv1.AMIFamilyAL2023, awsv1.AMIFamilyBottlerocket,
 		awsv1.AMIFamilyWindows2019, awsv1.AMIFamilyWindows2022, awsv1.AMIFamilyWindows2025,

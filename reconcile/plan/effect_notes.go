@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/robfig/cron/v3"
+	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
@@ -63,15 +64,7 @@ func neverMatches(pool *karpv1.NodePool, now time.Time) string {
 }
 
 func sameBudget(a, b karpv1.Budget) bool {
-	return a.Nodes == b.Nodes && slices.Equal(a.Reasons, b.Reasons) && equalPointers(a.Schedule, b.Schedule) && equalDurations(a, b)
-}
-
-func equalPointers(a, b *string) bool {
-	return (a == nil) == (b == nil) && (a == nil || *a == *b)
-}
-
-func equalDurations(a, b karpv1.Budget) bool {
-	return (a.Duration == nil) == (b.Duration == nil) && (a.Duration == nil || a.Duration.Duration == b.Duration.Duration)
+	return a.Nodes == b.Nodes && slices.Equal(a.Reasons, b.Reasons) && ptr.Equal(a.Schedule, b.Schedule) && ptr.Equal(a.Duration, b.Duration)
 }
 
 // poolNotes are what a change does beside nodes that are replaced or end: when Karpenter consolidates,
@@ -81,13 +74,13 @@ func poolNotes(before, after *karpv1.NodePool) []string {
 	note := func(format string, args ...any) {
 		notes = append(notes, "NodePool/"+after.Name+": "+fmt.Sprintf(format, args...))
 	}
-	if was, is := before.Spec.Disruption.ConsolidateAfter, after.Spec.Disruption.ConsolidateAfter; !sameWait(was, is) {
+	if was, is := before.Spec.Disruption.ConsolidateAfter, after.Spec.Disruption.ConsolidateAfter; !ptr.Equal(was.Duration, is.Duration) {
 		note("consolidateAfter %s to %s: %s", waitWords(was), waitWords(is), consolidates(is))
 	}
 	if was, is := before.Spec.Disruption.ConsolidationPolicy, after.Spec.Disruption.ConsolidationPolicy; was != is {
 		note("consolidationPolicy %s to %s: which of its nodes Karpenter may consolidate changes at once, within its budgets", cmp.Or(was, "none"), cmp.Or(is, "none"))
 	}
-	if was, is := weightOf(before), weightOf(after); was != is {
+	if was, is := ptr.Deref(before.Spec.Weight, 0), ptr.Deref(after.Spec.Weight, 0); was != is {
 		note("weight %d to %d: new nodes come from the pool with the highest weight whose requirements fit; those that run stay", was, is)
 	}
 	return notes
@@ -100,21 +93,9 @@ func consolidates(after karpv1.NillableDuration) string {
 	return "how long Karpenter waits after a pod was added or removed before it consolidates a node; no node is replaced for the change"
 }
 
-func sameWait(a, b karpv1.NillableDuration) bool {
-	return (a.Duration == nil) == (b.Duration == nil) && (a.Duration == nil || *a.Duration == *b.Duration)
-}
-
 func waitWords(d karpv1.NillableDuration) string {
 	if d.Duration == nil {
 		return karpv1.Never
 	}
-	return short(*d.Duration)
-}
-
-// weightOf is a pool's weight; 0 where it has none, as Karpenter takes it.
-func weightOf(pool *karpv1.NodePool) int32 {
-	if pool.Spec.Weight == nil {
-		return 0
-	}
-	return *pool.Spec.Weight
+	return Short(*d.Duration)
 }

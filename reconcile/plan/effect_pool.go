@@ -116,10 +116,10 @@ func poolWarnings(before, after *karpv1.NodePool, claims []*NodeClaim, now time.
 	}
 	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
 	if grace := is.TerminationGracePeriod; grace != nil && (was.TerminationGracePeriod == nil || grace.Duration < was.TerminationGracePeriod.Duration) {
-		warn("terminationGracePeriod %s: the drain of a node that it makes overrides every PodDisruptionBudget and karpenter.sh/do-not-disrupt after that time", short(grace.Duration))
+		warn("terminationGracePeriod %s: the drain of a node that it makes overrides every PodDisruptionBudget and karpenter.sh/do-not-disrupt after that time", Short(grace.Duration))
 	}
 	if after := is.ExpireAfter.Duration; after != nil && (was.ExpireAfter.Duration == nil || *after < *was.ExpireAfter.Duration) && older(claims, now, *after) > 0 {
-		warn("expireAfter %s is under the age of %d of its %s: each node that it makes ends at that age, whatever its disruption budgets say, and again and again", short(*after), older(claims, now, *after), english.Plural(len(claims), "node", ""))
+		warn("expireAfter %s is under the age of %d of its %s: each node that it makes ends at that age, whatever its disruption budgets say, and again and again", Short(*after), older(claims, now, *after), english.Plural(len(claims), "node", ""))
 	}
 	for _, warning := range limitWarnings(before, after) {
 		warn("%s", warning)
@@ -144,8 +144,8 @@ func older(claims []*NodeClaim, now time.Time, age time.Duration) int {
 	return n
 }
 
-// short writes a duration as people do: 30s and not 0h0m30s.
-func short(d time.Duration) string {
+// Short writes a duration as people do: 1m, and not 1m0s as Go does.
+func Short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

@@ -56,15 +56,11 @@ func CABundle(authorities []byte) string { return base64.StdEncoding.EncodeToStr
 // bundle of authorities (base64; empty where it does not matter). It is empty where the library
 // cannot be asked.
 func classHash(class *awsv1.EC2NodeClass, bundle string) Hash {
-	if !hashable(class) {
+	if !Hashable(class) {
 		return ""
 	}
 	return hash(awsv1.EC2NodeClassHashVersion, class.Hash(&bundle))
 }
-
-// Countable says whether Karpenter's library can be asked about an EC2NodeClass: it ends the process
-// on an alias that it cannot read.
-func Countable(class *awsv1.EC2NodeClass) bool { return hashable(class) }
 
 // notedOfPool is the hash of a NodePool that Karpenter has noted in annotations, of the pool or a
 // NodeClaim.

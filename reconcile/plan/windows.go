@@ -85,7 +85,7 @@ func (p PoolPace) WindowWords(now time.Time) string {
 // hours writes a duration by the hour, or by the minute where it is under one.
 func hours(d time.Duration) string {
 	if d < time.Hour {
-		return short(d.Round(time.Minute))
+		return Short(d.Round(time.Minute))
 	}
-	return short(d.Round(time.Hour))
+	return Short(d.Round(time.Hour))
 }

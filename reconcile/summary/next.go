@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -75,11 +76,11 @@ func atDrift(sync *v1alpha1.NodeSync) string {
 	return "reverted at once"
 }
 
-func interval(sync *v1alpha1.NodeSync) string { return Short(sync.Spec.Interval.Duration) }
+func interval(sync *v1alpha1.NodeSync) string { return plan.Short(sync.Spec.Interval.Duration) }
 
 func retryInterval(sync *v1alpha1.NodeSync) string {
 	if retry := sync.Spec.RetryInterval; retry != nil {
-		return Short(retry.Duration)
+		return plan.Short(retry.Duration)
 	}
 	return interval(sync)
 }

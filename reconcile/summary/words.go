@@ -26,18 +26,6 @@ func LastedFor(since *metav1.Time, now time.Time) string {
 	return ", for " + Age(*since, now)
 }
 
-// Short is a duration without the zeros that Go prints: 1m, not 1m0s.
-func Short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
-
 // OneLine keeps a message from breaking a table.
 func OneLine(message string) string {
 	first, _, more := strings.Cut(message, "\n")

@@ -67,7 +67,7 @@ func (p *provider) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool) 
 	switch {
 	case err != nil:
 		err = errClass
-	case !plan.Countable(class):
+	case !plan.Hashable(class):
 		err = errAlias
 	default:
 		p.known[name], err = p.offers.InstanceTypes(ctx, class)

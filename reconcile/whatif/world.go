@@ -108,7 +108,7 @@ func observe(ctx context.Context, c *capture.Capture, offers Offers) error {
 	for i := range c.NodeClaims {
 		claim, node, class := &c.NodeClaims[i], &corev1.Node{}, &awsv1.EC2NodeClass{}
 		if claim.Spec.NodeClassRef == nil || served.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node) != nil ||
-			served.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class) != nil || node.Labels[karpv1.NodeRegisteredLabelKey] != "true" || !plan.Countable(class) {
+			served.Get(ctx, client.ObjectKey{Name: claim.Spec.NodeClassRef.Name}, class) != nil || node.Labels[karpv1.NodeRegisteredLabelKey] != "true" || !plan.Hashable(class) {
 			continue
 		}
 		if err := offers.Observe(ctx, node, claim, class); err != nil {
