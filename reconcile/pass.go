@@ -16,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/desired"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
+	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
 	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
@@ -40,6 +41,7 @@ type remembered struct {
 	policy   policy.Memory
 	removal  removal.Memory
 	rollout  nodes.RolloutMemory
+	holds    hold.Asker
 	conclude conclude.Memory
 }
 

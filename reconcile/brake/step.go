@@ -51,10 +51,8 @@ type Step struct {
 
 // Run says what the status is to say of the pools of the rollout, and brakes those of which it
 // says so already. What cannot be written stands in the pool's entry: nothing else of the pass
-// waits for it. What it finds, and what the look at the rollout has, joins into.
-func (s *Step) Run(ctx context.Context, looked finding.Findings, into *finding.Findings) []v1alpha1.PoolRollout {
-	into.Join(looked)
-	defer func() { into.Join(s.Findings) }()
+// waits for it.
+func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	before := s.Sync.Status.PoolRollouts
 	if s.Rollout == nil {
 		s.Holds.Forget()

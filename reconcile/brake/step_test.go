@@ -20,7 +20,6 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -121,7 +120,7 @@ func (w *world) pass(saved bool) brake.Step {
 	if w.ec2 != nil {
 		s.EC2 = func(context.Context, string) (brake.EC2, error) { return w.ec2, nil }
 	}
-	next := s.Run(w.t.Context(), finding.Findings{}, &finding.Findings{})
+	next := s.Run(w.t.Context())
 	if saved {
 		w.sync.Status.PoolRollouts = next
 	}

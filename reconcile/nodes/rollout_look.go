@@ -13,7 +13,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
-	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -36,8 +35,6 @@ type RolloutMemory struct {
 	// asked is when Karpenter's events were read, and blocked what they said.
 	asked   time.Time
 	blocked string
-	// Holds asks the conditions that hold it.
-	Holds hold.Asker
 }
 
 // Rollouts follows the replacement of nodes that do not match their definitions.
