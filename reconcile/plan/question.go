@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"context"
+
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/render"
@@ -30,6 +32,24 @@ func (p *Plan) Questions() []Question {
 		}
 	}
 	return found
+}
+
+// Ask asks AWS the Questions of a Plan.
+type Ask func(ctx context.Context, questions []Question) map[render.Ref]Answer
+
+// MakeExact is Make, and where the Plan has Questions once more with their answers. A nil ask asks
+// nobody.
+func MakeExact(ctx context.Context, set *render.Set, live Live, policy Policy, schema Schema, ask Ask) (*Plan, error) {
+	made, err := Make(ctx, set, live, policy, schema)
+	if err != nil || ask == nil {
+		return made, err
+	}
+	questions := made.Questions()
+	if len(questions) == 0 {
+		return made, nil
+	}
+	live.Memo, policy.Answers = made.Memo, ask(ctx, questions)
+	return Make(ctx, set, live, policy, schema)
 }
 
 // Answer is what AWS says to a Question. Of each selector there is what it comes to, or why that

@@ -72,7 +72,7 @@ type Step struct {
 	Retry time.Duration
 
 	// Resolve asks AWS what selectors come to; nil where it is not asked.
-	Resolve func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer
+	Resolve plan.Ask
 	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
 	// a NodePool.
 	Hosts func(context.Context) ([]plan.Host, error)
@@ -120,12 +120,12 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 	if err != nil {
 		return Planned{}, err
 	}
-	planned, err := s.planResolved(ctx, all, s.Doubt())
+	planned, err := s.planWith(ctx, all, s.Doubt())
 	if err != nil {
 		return Planned{}, err
 	}
 	if doubt, found := s.askForOrder(ctx, planned); found {
-		if planned, err = s.planResolved(ctx, all, doubt); err != nil {
+		if planned, err = s.planWith(ctx, all, doubt); err != nil {
 			return Planned{}, err
 		}
 	}
@@ -149,41 +149,25 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 	return planned, nil
 }
 
-// planResolved makes the Plan, and once more with what AWS says where it takes that. What is held
-// and could be exact is looked at again soon.
-func (s *Step) planResolved(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
-	planned, err := s.planWith(ctx, all, doubt, nil)
-	if err != nil {
-		return planned, err
-	}
-	questions := planned.Questions()
-	if len(questions) == 0 || s.Resolve == nil {
-		return planned, planned.Refused
-	}
-	if planned, err = s.planWith(ctx, all, doubt, s.Resolve(ctx, questions)); err != nil {
-		return planned, err
-	}
-	if slices.ContainsFunc(planned.Changes, func(c plan.Change) bool { return c.Action == plan.Hold && c.Unavailable != "" }) {
-		s.WakeBy(s.Now.Add(s.Retry))
-	}
-	return planned, planned.Refused
-}
-
-// planWith makes the Plan, by what is known of other NodeSyncs and of AWS.
-func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld, answers map[render.Ref]plan.Answer) (Planned, error) {
+// planWith makes the Plan, by what is known of other NodeSyncs and what AWS says. What is held and
+// could be exact is looked at again soon. An error says that nothing of it may be done.
+func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alpha1.Withheld) (Planned, error) {
 	policy, err := s.policy(ctx, all, doubt)
 	if err != nil {
 		return Planned{}, err
 	}
-	policy.Answers = answers
 	live := s.Live
 	live.Memo = s.Memory.compared
-	made, err := plan.Make(ctx, s.Set, live, policy, s.Schema)
+	made, err := plan.MakeExact(ctx, s.Set, live, policy, s.Schema, s.Resolve)
 	if err != nil {
 		return Planned{}, err
 	}
 	s.Memory.compared = made.Memo
-	return Planned{Plan: made, Doubt: doubt, Older: policy.SetBack || policy.Unasked}, nil
+	unsure := func(c plan.Change) bool { return c.Action == plan.Hold && c.Unavailable != "" }
+	if s.Resolve != nil && len(made.Questions()) > 0 && slices.ContainsFunc(made.Changes, unsure) {
+		s.WakeBy(s.Now.Add(s.Retry))
+	}
+	return Planned{Plan: made, Doubt: doubt, Older: policy.SetBack || policy.Unasked}, made.Refused
 }
 
 // MakeEmpty plans for a NodeSync that is being deleted with its nodes: it has nothing in

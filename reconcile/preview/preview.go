@@ -170,12 +170,14 @@ func (s *Step) makePlan(ctx context.Context) error {
 		s.warn("whether a NodePool that leaves hosts Karpenter's controller is not known: %v", err)
 	}
 	policy.NotAsked = s.NotAsked
-	made, err := plan.Make(ctx, s.out.Set, s.out.Live, policy, s.out.Schema)
-	if err == nil && s.Ask != nil && len(made.Questions()) > 0 {
+	var ask plan.Ask
+	if s.Ask != nil {
 		name, region := s.out.Cluster(s.sync.Status.Karpenter)
-		policy.Answers = s.Ask(ctx, name, region, made.Questions())
-		made, err = plan.Make(ctx, s.out.Set, s.out.Live, policy, s.out.Schema)
+		ask = func(ctx context.Context, questions []plan.Question) map[render.Ref]plan.Answer {
+			return s.Ask(ctx, name, region, questions)
+		}
 	}
+	made, err := plan.MakeExact(ctx, s.out.Set, s.out.Live, policy, s.out.Schema, ask)
 	if err == nil && made.Refused != nil {
 		made, err = nil, made.Refused
 	}
