@@ -146,11 +146,8 @@ func (s *Step) SaysNothingOfTheCommit() bool {
 func (s *Step) hosts() []queue.Target {
 	var hosts []queue.Target
 	for _, to := range s.Sync.Spec.Report {
-		repository := report.Clean(cmp.Or(to.URL, s.Sync.Spec.Source.Git.URL))
-		hosts = append(hosts, queue.Target{
-			Host: queue.Host{Provider: to.Provider, URL: repository, Secret: to.SecretRef.Name},
-			Page: s.linkOf(to, repository, s.Commit),
-		})
+		host := queue.HostOf(s.Sync, to)
+		hosts = append(hosts, queue.Target{Host: host, Page: s.linkOf(to, host.URL, s.Commit)})
 	}
 	return hosts
 }
@@ -165,9 +162,7 @@ func (s *Step) linkOf(to v1alpha1.Report, repository, commit string) string {
 	return cmp.Or(to.TargetURL, page, report.Page(to.Provider, repository, commit, s.Sync.Spec.Path))
 }
 
-// statusContext is plumbline/<cluster>/<name>, so that clusters on one
-// repository never overwrite each other. Empty while the cluster's name is not
-// known.
+// statusContext is empty while the cluster's name is not known.
 func (s *Step) statusContext() string {
 	if s.Cluster == "" {
 		return ""
@@ -175,7 +170,7 @@ func (s *Step) statusContext() string {
 	return s.contextIn(s.Cluster)
 }
 
-func (s *Step) contextIn(cluster string) string { return "plumbline/" + cluster + "/" + s.Sync.Name }
+func (s *Step) contextIn(cluster string) string { return queue.ContextOf(cluster, s.Sync.Name) }
 
 // stuck says why the queue cannot be kept until a person does something; empty where it can.
 func (s *Step) stuck(err error) string {

@@ -164,10 +164,10 @@ func (f *Follower) note(syncs []v1alpha1.NodeSync) {
 			continue
 		}
 		for _, to := range s.Spec.Report {
-			host, wanted := hostOf(s, to)
-			if !wanted {
+			if to.PullRequests == nil {
 				continue
 			}
+			host := queue.HostOf(s, to)
 			at := place{client.ObjectKeyFromObject(s), host.Provider, host.URL}
 			there[at] = true
 			if known := f.followed[at]; known == nil || known.sync.UID != s.UID {
@@ -207,13 +207,13 @@ func (f *Follower) stop(ctx context.Context, s *v1alpha1.NodeSync) {
 	}
 }
 
-// contextOf is plumbline/<cluster>/<name>.
+// contextOf is that of the statuses of a NodeSync on the whole.
 func contextOf(s *v1alpha1.NodeSync) string {
 	cluster := s.Namespace
 	if k := s.Status.Karpenter; k != nil && k.Cluster != "" {
 		cluster = k.Cluster
 	}
-	return "plumbline/" + cluster + "/" + s.Name
+	return queue.ContextOf(cluster, s.Name)
 }
 
 // secret reads what a host is opened with, if it may be sent there.

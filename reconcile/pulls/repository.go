@@ -67,11 +67,6 @@ const (
 	longestLimit   = time.Hour
 )
 
-// hostOf is where a NodeSync follows pull requests, if it does.
-func hostOf(s *v1alpha1.NodeSync, to v1alpha1.Report) (queue.Host, bool) {
-	return queue.Host{Provider: to.Provider, URL: report.Clean(cmp.Or(to.URL, s.Spec.Source.Git.URL)), Secret: to.SecretRef.Name}, to.PullRequests != nil
-}
-
 // take takes the NodeSync as it is now.
 func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host queue.Host, poked bool, now time.Time) {
 	if r.sync != nil && r.sync.Generation != s.Generation {
@@ -89,7 +84,7 @@ func branchOf(ref v1alpha1.GitRef) string {
 	if ref.Commit != "" || ref.Name != "" || ref.SemVer != "" || ref.Tag != "" {
 		return ""
 	}
-	return cmp.Or(ref.Branch, "main")
+	return cmp.Or(ref.Branch, v1alpha1.DefaultBranch)
 }
 
 // errNoBranch is a source that no pull request goes into.

@@ -138,7 +138,7 @@ func selectionOf(ref v1alpha1.GitRef) selection {
 	switch {
 	case ref.Commit != "":
 		s.commit = []byte(ref.Commit)
-		needs("HEAD", branches+defaultBranch, branches+ref.Branch)
+		needs("HEAD", branches+v1alpha1.DefaultBranch, branches+ref.Branch)
 	case ref.Name != "":
 		needs(ref.Name)
 	case ref.SemVer != "":
@@ -150,7 +150,7 @@ func selectionOf(ref v1alpha1.GitRef) selection {
 	case ref.Branch != "":
 		needs(branches + ref.Branch)
 	default:
-		needs(branches + defaultBranch)
+		needs(branches + v1alpha1.DefaultBranch)
 	}
 	return s
 }

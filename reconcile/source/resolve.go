@@ -42,9 +42,8 @@ func (t target) revision() string {
 }
 
 const (
-	branches      = "refs/heads/"
-	tags          = "refs/tags/"
-	defaultBranch = "main"
+	branches = "refs/heads/"
+	tags     = "refs/tags/"
 )
 
 // resolve finds what a GitRef means among the refs of a host. Of several
@@ -63,7 +62,7 @@ func resolve(ref v1alpha1.GitRef, has refs, url string) (target, error) {
 	case ref.Branch != "":
 		return has.named(branches+ref.Branch, ref.Branch, "branch "+ref.Branch, url)
 	}
-	return has.named(branches+defaultBranch, defaultBranch, "branch "+defaultBranch, url)
+	return has.named(branches+v1alpha1.DefaultBranch, v1alpha1.DefaultBranch, "branch "+v1alpha1.DefaultBranch, url)
 }
 
 func (r refs) named(full, label, what, url string) (target, error) {
@@ -105,7 +104,7 @@ func (r refs) below(ref v1alpha1.GitRef, url string) (plumbing.Hash, error) {
 		t, err := r.named(branches+ref.Branch, ref.Branch, "branch "+ref.Branch, url)
 		return t.want, err
 	}
-	for _, name := range []string{"HEAD", branches + defaultBranch} {
+	for _, name := range []string{"HEAD", branches + v1alpha1.DefaultBranch} {
 		if tip, ok := r.tips[name]; ok {
 			return tip, nil
 		}

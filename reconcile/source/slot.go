@@ -17,7 +17,7 @@ type identity [sha256.Size]byte
 func identify(req Request) (identity, error) {
 	ref := req.Ref
 	if ref == (v1alpha1.GitRef{}) {
-		ref.Branch = defaultBranch
+		ref.Branch = v1alpha1.DefaultBranch
 	}
 	what, err := json.Marshal(struct {
 		URL         string

@@ -111,5 +111,5 @@ func follows(ref v1alpha1.GitRef, pushed string) bool {
 	case ref.Branch != "":
 		return pushed == branches+ref.Branch
 	}
-	return pushed == branches+"main"
+	return pushed == branches+v1alpha1.DefaultBranch
 }

@@ -127,6 +127,9 @@ type Registry struct {
 	CertSecretRef *LocalReference `json:"certSecretRef,omitempty"`
 }
 
+// DefaultBranch is followed where a GitRef says nothing.
+const DefaultBranch = "main"
+
 // GitRef is what to follow. Where several are set, the first of commit, name,
 // semver, tag and branch counts, as in Flux. Where none is, branch main.
 type GitRef struct {

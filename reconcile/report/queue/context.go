@@ -8,6 +8,10 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
+// ContextOf is plumbline/<cluster>/<name>, so that clusters on one repository never overwrite each
+// other.
+func ContextOf(cluster, nodeSync string) string { return "plumbline/" + cluster + "/" + nodeSync }
+
 // setContext takes a context that has become known. The lanes of the former
 // one stay until the commits that have a status in it are released: a status in a
 // context that nobody writes any more would stay as it is for ever.

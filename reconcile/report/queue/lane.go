@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // Host is where statuses go.
@@ -15,6 +18,11 @@ type Host struct {
 	URL string `json:"url"`
 	// Secret is the name of the Secret with the token.
 	Secret string `json:"secret"`
+}
+
+// HostOf is where the statuses of a NodeSync go by an entry of its spec.report.
+func HostOf(sync *v1alpha1.NodeSync, to v1alpha1.Report) Host {
+	return Host{Provider: to.Provider, URL: report.Clean(cmp.Or(to.URL, sync.Spec.Source.Git.URL)), Secret: to.SecretRef.Name}
 }
 
 // Lane leads to one host, for one context. What is in it is posted one after
