@@ -14,7 +14,7 @@ import (
 
 // addPage serves the page, on every replica: one that does not lead says which one does.
 func addPage(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconciler, ended *recorder.Recorder, seen *leaseSeen, o *runOptions) error {
-	address, err := page.CheckURL(o.pageURL)
+	host, err := page.CheckURL(o.pageURL)
 	if err != nil || o.pageAddr == "0" {
 		return err
 	}
@@ -30,7 +30,7 @@ func addPage(ctx context.Context, mgr ctrl.Manager, reconciler *reconcile.Reconc
 		Cluster: page.Cluster{Cached: mgr.GetClient(), Namespace: o.namespace, Serves: reconciler.Serves, Ended: ended.Kept, Now: time.Now},
 		Elected: mgr.Elected(),
 		Leader:  seen.leader,
-		URL:     address,
+		Host:    host,
 		Port:    port,
 		Version: version,
 		Logger:  ctrl.Log.WithName("page"),

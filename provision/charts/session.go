@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+
+	"github.com/plumbline-dev/plumbline/internal/trust"
 )
 
 // maxRedirects is how often one request may be redirected.
@@ -126,11 +128,8 @@ func (s *session) close() {
 
 // authorities are the system's and those of a PEM bundle.
 func authorities(bundle []byte) (*x509.CertPool, error) {
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	if !pool.AppendCertsFromPEM(bundle) {
+	pool, found := trust.With(bundle)
+	if !found {
 		return nil, &SecretError{Key: keyCA, Reason: "holds no certificate in PEM form"}
 	}
 	return pool, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,7 +258,8 @@ func TestWhatEndsABrake(t *testing.T) {
 			test.change(w)
 			w.pass(true)
 			w.pass(true)
-			if ended := !w.sync.Status.Braked("general"); ended != test.ends {
+			braked := func(p v1alpha1.PoolRollout) bool { return p.Pool == "general" && p.BrakedAt != nil }
+			if ended := !slices.ContainsFunc(w.sync.Status.PoolRollouts, braked); ended != test.ends {
 				t.Errorf("ended %t: %+v", ended, w.sync.Status.PoolRollouts)
 			}
 			if told := strings.Contains(strings.Join(w.events, " "), "RolloutResumed"); told != test.ends {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // page is how many objects are read at a time.
@@ -74,11 +76,11 @@ func Read(ctx context.Context, reader client.Reader, now time.Time) (*Capture, e
 
 // definitionKinds are those that scheduling reads. Overlays are not in each version of the CRDs.
 func definitionKinds() []schema.GroupVersionKind {
-	return []schema.GroupVersionKind{
-		{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"},
-		{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"},
-		{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"},
+	var kinds []schema.GroupVersionKind
+	for _, kind := range render.Kinds() {
+		kinds = append(kinds, kind.GVK)
 	}
+	return append(kinds, schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha1", Kind: "NodeOverlay"})
 }
 
 type reading struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
 )
 
-// server serves pods in pages of one, a class with user data, and refuses what it is told to.
+// server serves pods in pages of one, a class with user data, and refuses the kinds that a test names.
 type server struct {
 	client.Reader
 	refuse string

@@ -3,7 +3,6 @@ package hold
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plumbline-dev/plumbline/internal/trust"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -66,11 +66,8 @@ func transportWith(ca []byte) (*http.Transport, error) {
 	if len(ca) == 0 {
 		return transport, nil
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	if !pool.AppendCertsFromPEM(ca) {
+	pool, found := trust.With(ca)
+	if !found {
 		return nil, errors.New("ca.crt of its Secret has no certificate in PEM")
 	}
 	transport.TLSClientConfig.RootCAs = pool

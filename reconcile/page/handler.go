@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -20,8 +19,8 @@ type Options struct {
 	// that does, as far as it is known.
 	Elected <-chan struct{}
 	Leader  func() string
-	// URL is where users find the page, beside loopback; nil where there is no such place.
-	URL *url.URL
+	// Host is where users find the page, beside loopback; empty where there is no such place.
+	Host string
 	// Port is the one that it is served at.
 	Port    string
 	Version string
@@ -77,9 +76,9 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// isOurs says whether a request's host is loopback, or that of the URL.
+// isOurs says whether a request's host is loopback, or where users find the page.
 func (h *handler) isOurs(host string) bool {
-	if h.URL != nil && strings.EqualFold(host, h.URL.Host) {
+	if h.Host != "" && strings.EqualFold(host, h.Host) {
 		return true
 	}
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,7 +50,7 @@ func newBed(t *testing.T, w *World, leads bool, read func() error) *bed {
 	}
 	h := &handler{writer: writer, Options: Options{
 		Cluster: Cluster{Namespace: "fleet"}, Elected: elected, Leader: func() string { return "plumbline-7f-x2_0a-1b" }, Port: "8090",
-		URL: &url.URL{Scheme: "https", Host: "nodes.example.com"}, Logger: logr.Discard(),
+		Host: "nodes.example.com", Logger: logr.Discard(),
 	}}
 	h.shelf = newShelf(b.clock, func(context.Context) (*World, error) {
 		b.reads.Add(1)

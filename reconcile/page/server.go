@@ -34,16 +34,16 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// CheckURL reads where users find the page; nil where there is no such place.
-func CheckURL(text string) (*url.URL, error) {
+// CheckURL returns the host at which users find the page; empty where there is no such place.
+func CheckURL(text string) (host string, err error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return "", nil
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("--page-url %q is not the URL of a page: give https://HOST, without credentials and query", text)
+		return "", fmt.Errorf("--page-url %q is not the URL of a page: give https://HOST, without credentials and query", text)
 	}
-	return u, nil
+	return u.Host, nil
 }
 
 // Server serves a handler at an address. It begins to listen at once and to answer when the manager

@@ -34,7 +34,7 @@ func (p *Plan) Document(live Live) planjson.Plan {
 	for _, c := range p.Removals {
 		d.Removals = append(d.Removals, removalDocument(c, ofPool))
 	}
-	d.Totals = p.totals(len(live.NodeClaims), live)
+	d.Totals = p.totals(live)
 	return d
 }
 
@@ -72,8 +72,8 @@ func removalDocument(c Candidate, ofPool map[string][]planjson.NodeClaim) planjs
 
 // totals count over the whole Plan. A node that two of its parts disrupt counts once, as long as it
 // can be told.
-func (p *Plan) totals(nodes int, live Live) planjson.Totals {
-	t := planjson.Totals{Nodes: p.Nodes, ClusterNodes: nodes}
+func (p *Plan) totals(live Live) planjson.Totals {
+	t := planjson.Totals{Nodes: p.Nodes, ClusterNodes: len(live.NodeClaims)}
 	d := disruption{claims: map[types.UID]bool{}}
 	for i := range p.Changes {
 		if c := &p.Changes[i]; c.Action != Hold && (c.Effect == EffectReplace || c.Effect == EffectDrain) {

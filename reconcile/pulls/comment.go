@@ -9,6 +9,8 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
 // commentTimeout bounds the requests for one comment.
@@ -41,7 +43,7 @@ func (f *Follower) comment(ctx context.Context, p *pull) {
 		// The plan is renewed with it: what it says may be old by then.
 		p.id, p.tries, p.basis = 0, p.tries+1, ""
 		p.notBefore = f.Now().Add(min(again, leastInterval<<min(p.tries, 6)))
-		p.of.uncommented = brief(err)
+		p.of.uncommented = queue.Stable(err)
 		return
 	}
 	p.written, p.of.uncommented = whole, ""

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -127,14 +126,4 @@ func (f *Follower) behind(ctx context.Context, p *pull, request source.Request) 
 		return p.Base
 	}
 	return ""
-}
-
-// brief is an error on one line, for a status.
-func brief(err error) string {
-	const longest = 300
-	line := strings.Join(strings.Fields(err.Error()), " ")
-	if len(line) > longest {
-		line = strings.ToValidUTF8(line[:longest], "") + "…"
-	}
-	return line
 }

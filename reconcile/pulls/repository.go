@@ -64,7 +64,6 @@ const (
 	leastInterval, leastPoked = 10 * time.Second, 2 * time.Second
 	// longestBackoff is how long a host that fails is not asked, at the most.
 	longestBackoff = 10 * time.Minute
-	longestLimit   = time.Hour
 )
 
 // take takes the NodeSync as it is now.
@@ -180,12 +179,8 @@ func (r *repository) failed(err error, now time.Time) {
 	if shift := r.failures - 1; shift < 8 {
 		wait = min(longestBackoff, leastInterval<<shift)
 	}
-	var limited *report.RateLimitedError
-	if errors.As(err, &limited) {
-		wait = max(wait, min(limited.RetryAfter, longestLimit))
-	}
-	r.listAt = now.Add(max(wait, leastInterval))
-	r.unlisted = brief(err)
+	r.listAt = now.Add(max(wait, queue.LimitOf(err), leastInterval))
+	r.unlisted = queue.Stable(err)
 }
 
 // say has the hosts told, all of those of the NodeSync.

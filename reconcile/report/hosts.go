@@ -3,9 +3,10 @@ package report
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"net/http"
 	"time"
+
+	"github.com/plumbline-dev/plumbline/internal/trust"
 )
 
 // Hosts makes the clients of Git hosts, and keeps the tokens that GitHub gives to
@@ -115,11 +116,8 @@ func (p *poster) ask(ctx context.Context, r request) (answer, error) {
 func client(ca []byte) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(ca) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(ca) {
+		pool, found := trust.With(ca)
+		if !found {
 			return nil, &SecretError{Key: keyCA, Reason: "holds no certificate in PEM form"}
 		}
 		config.RootCAs = pool

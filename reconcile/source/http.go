@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
+	"github.com/plumbline-dev/plumbline/internal/trust"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
@@ -58,11 +59,8 @@ func authorities(ca []byte) (*x509.CertPool, error) {
 	if len(ca) == 0 {
 		return nil, nil // crypto/tls takes no pool for the system's
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	if !pool.AppendCertsFromPEM(ca) {
+	pool, found := trust.With(ca)
+	if !found {
 		return nil, &SecretError{Key: keyCA, Reason: "holds no certificate in PEM form"}
 	}
 	return pool, nil

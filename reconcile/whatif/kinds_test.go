@@ -55,7 +55,7 @@ func TestPodsThatMayNotBeEvictedStay(t *testing.T) {
 	}
 }
 
-// TestPendingPodsGetAPlaceByTheCommit, and those that it does not help are told from those that lose it.
+// TestPendingPodsGetAPlaceByTheCommit, and those that it does not help are set apart from those that lose it.
 func TestPendingPodsGetAPlaceByTheCommit(t *testing.T) {
 	small := poolNamed(t, "a", `limits: {cpu: "0"}`, any64)
 	class := classNamed(t, "default")

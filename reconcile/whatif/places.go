@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 )
 
-func compare(a, b string) int { return cmp.Compare(a, b) }
-
 // moves counts the pods that find a place, by where they come from and go to, and says which.
 func (s *simulation) moves() map[client.ObjectKey]bool {
 	placed, counts := map[client.ObjectKey]bool{}, map[Move]int{}

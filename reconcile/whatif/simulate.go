@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,6 +184,6 @@ func (s *simulation) none(leaving map[client.ObjectKey]*corev1.Pod, pending map[
 }
 
 func (s *simulation) sort() {
-	slices.SortFunc(s.out.Nowhere, func(a, b Stranded) int { return compare(a.Pod, b.Pod) })
+	slices.SortFunc(s.out.Nowhere, func(a, b Stranded) int { return cmp.Compare(a.Pod, b.Pod) })
 	slices.Sort(s.out.Placed)
 }

@@ -1,8 +1,6 @@
 package v1alpha1
 
 import (
-	"slices"
-
 	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -186,9 +184,4 @@ type FailedLaunch struct {
 	NodeClaim string `json:"nodeClaim" redact:"-"`
 	// Created is when it was created.
 	Created metav1.Time `json:"created"`
-}
-
-// Braked says whether Karpenter is to replace no more nodes of a NodePool.
-func (s *NodeSyncStatus) Braked(pool string) bool {
-	return slices.ContainsFunc(s.PoolRollouts, func(p PoolRollout) bool { return p.Pool == pool && p.BrakedAt != nil })
 }

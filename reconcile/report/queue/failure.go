@@ -32,7 +32,7 @@ type attempt struct {
 
 // failed notes why the host has not taken an entry, and when it is tried again.
 func (l *Lane) failed(a attempt, err error) {
-	why := stable(err)
+	why := Stable(err)
 	switch outcomeOf(err) {
 	case giveUp:
 		l.reach()
@@ -49,7 +49,7 @@ func (l *Lane) failed(a attempt, err error) {
 		l.Refused, l.RefusedAt = a.secret, a.at
 		l.stop(a, why, 0)
 	case retryHost:
-		l.stop(a, why, limitOf(err))
+		l.stop(a, why, LimitOf(err))
 	}
 }
 
@@ -92,8 +92,8 @@ func backoff(attempts int, jitter float64) time.Duration {
 	return wait - time.Duration(jitter*float64(wait)/4)
 }
 
-// limitOf is how long the host wants no requests.
-func limitOf(err error) time.Duration {
+// LimitOf is how long the host wants no requests.
+func LimitOf(err error) time.Duration {
 	var limited *report.RateLimitedError
 	if errors.As(err, &limited) {
 		return min(limited.RetryAfter, longestLimit)
@@ -101,8 +101,8 @@ func limitOf(err error) time.Duration {
 	return 0
 }
 
-// stable is an error on one line, short enough for a status.
-func stable(err error) string {
+// Stable is an error on one line, short enough for a status.
+func Stable(err error) string {
 	const longest = 300
 	line := strings.Join(strings.Fields(err.Error()), " ")
 	if len(line) > longest {
