@@ -88,10 +88,6 @@ func after(definitions []map[string]any, written map[render.Ref]*unstructured.Un
 }
 
 func withStatusOf(desired, live map[string]any) map[string]any {
-	desired = maps.Clone(desired)
-	delete(desired, "status")
-	if live["status"] != nil {
-		desired["status"] = live["status"]
-	}
-	return desired
+	status, _ := live["status"].(map[string]any)
+	return whatif.WithStatus(desired, status)
 }

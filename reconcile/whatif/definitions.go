@@ -27,7 +27,7 @@ func ready(before, after []map[string]any) (definitions []map[string]any, notes 
 		}
 		status := zonesFor(object, known)
 		zoned[object.GetName()] = status != nil
-		definitions = append(definitions, withStatus(definition, status))
+		definitions = append(definitions, WithStatus(definition, status))
 	}
 	for _, definition := range after {
 		object := unstructured.Unstructured{Object: definition}
@@ -88,7 +88,8 @@ func classOf(pool map[string]any) string {
 	return name
 }
 
-func withStatus(definition, status map[string]any) map[string]any {
+// WithStatus is a definition with a status in the place of its own; nil has none.
+func WithStatus(definition, status map[string]any) map[string]any {
 	definition = maps.Clone(definition)
 	delete(definition, "status")
 	if status != nil {
@@ -128,5 +129,5 @@ func withReady(pool map[string]any) map[string]any {
 			"lastTransitionTime": "2006-01-02T15:04:05Z", "observedGeneration": object.GetGeneration(),
 		})
 	}
-	return withStatus(pool, map[string]any{"conditions": conditions})
+	return WithStatus(pool, map[string]any{"conditions": conditions})
 }
