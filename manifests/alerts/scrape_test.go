@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 )
 
@@ -54,41 +56,52 @@ type target struct {
 	honorLabels bool
 }
 
-// store appends scrapes as Prometheus would, with `up`.
+// store appends scrapes as Prometheus would, with `up`: a series that is served no more ends.
 func store(ctx context.Context, to storage.Appendable, all []scrape, t target) error {
 	appender := to.Appender(ctx)
+	before := map[string]labels.Labels{}
 	for _, s := range all {
 		up := map[string]string{model.MetricNameLabel: "up"}
 		if _, err := appender.Append(0, t.of(up), s.at.UnixMilli(), 1); err != nil {
 			return err
 		}
-		if err := t.append(appender, s); err != nil {
+		served, err := t.append(appender, s)
+		for name, series := range before {
+			if _, still := served[name]; !still && err == nil {
+				_, err = appender.Append(0, series, s.at.UnixMilli(), math.Float64frombits(value.StaleNaN))
+			}
+		}
+		if err != nil {
 			return errors.Join(fmt.Errorf("what was served at %s: %w", s.at, err), appender.Rollback())
 		}
+		before = served
 	}
 	return appender.Commit()
 }
 
-// append appends the series of one scrape.
-func (t target) append(appender storage.Appender, s scrape) error {
+// append appends the series of one scrape, and returns them by their names with their labels.
+func (t target) append(appender storage.Appender, s scrape) (map[string]labels.Labels, error) {
+	all := map[string]labels.Labels{}
 	decoder := expfmt.SampleDecoder{
 		Dec: expfmt.NewDecoder(bytes.NewReader(s.text), expfmt.NewFormat(expfmt.TypeTextPlain)), Opts: &expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(s.at.UnixNano())},
 	}
 	for {
 		var family model.Vector
 		if err := decoder.Decode(&family); errors.Is(err, io.EOF) {
-			return nil
+			return all, nil
 		} else if err != nil {
-			return err
+			return nil, err
 		}
 		for _, sample := range family {
 			served := map[string]string{}
-			for name, value := range sample.Metric {
-				served[string(name)] = string(value)
+			for name, text := range sample.Metric {
+				served[string(name)] = string(text)
 			}
-			if _, err := appender.Append(0, t.of(served), s.at.UnixMilli(), float64(sample.Value)); err != nil {
-				return err
+			series := t.of(served)
+			if _, err := appender.Append(0, series, s.at.UnixMilli(), float64(sample.Value)); err != nil {
+				return nil, err
 			}
+			all[series.String()] = series
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"sigs.k8s.io/yaml"
 )
@@ -28,7 +29,7 @@ func TestServed(t *testing.T) {
 	if err != nil || len(all) < 10 {
 		t.Fatalf("%d scrapes: %v", len(all), err)
 	}
-	p := &prometheus{TestStorage: teststorage.New(t), engine: engine(t), from: all[0].at, to: all[len(all)-1].at}
+	p := &prometheus{TestStorage: teststorage.New(t), engine: promqltest.NewTestEngine(t, false, 0, mostSamples), from: all[0].at, to: all[len(all)-1].at}
 	if err := store(t.Context(), p, all, scraped(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +37,9 @@ func TestServed(t *testing.T) {
 	t.Run("series", p.series)
 	t.Run("alerts", p.alerts)
 }
+
+// mostSamples is what a query may load by Prometheus' own default (cmd/prometheus/main.go there).
+const mostSamples = 50_000_000
 
 // prometheus has what was scraped, from a time to a time.
 type prometheus struct {
@@ -118,7 +122,7 @@ func grouping(path []parser.Node) (by []string) {
 	return by
 }
 
-// alerts: what is true while two removals are held, and no more once they are done.
+// alerts: what is true while two removals and a rollout are held, and no more once they are done.
 func (p *prometheus) alerts(t *testing.T) {
 	var during, after []string
 	for _, rule := range read(t) {
@@ -130,14 +134,17 @@ func (p *prometheus) alerts(t *testing.T) {
 			if one.Floats[len(one.Floats)-1].T == p.to.UnixMilli()-p.to.Sub(p.from).Milliseconds()%1000 {
 				after = append(after, rule.Alert)
 			}
-			if got := one.Metric.Map(); rule.Alert != "PlumblineAbsent" && rule.Alert != "PlumblineWebhooksRefused" &&
-				!cmp.Equal(got, map[string]string{"namespace": "plumbline-system", "name": "dashboard"}) {
+			about := map[string]string{"namespace": "plumbline-system", "name": "dashboard"}
+			if rule.Alert == "PlumblineRolloutBraked" {
+				about["pool"] = "spare"
+			}
+			if got := one.Metric.Map(); rule.Alert != "PlumblineAbsent" && rule.Alert != "PlumblineWebhooksRefused" && !cmp.Equal(got, about) {
 				t.Errorf("%s is about %v, and not about a NodeSync", rule.Alert, got)
 			}
 		}
 	}
 	slices.Sort(during)
-	if diff := cmp.Diff([]string{"PlumblineNotReady", "PlumblineRemovalHeld", "PlumblineRemovalSlow", "PlumblineStalled", "PlumblineSuspended"}, during); diff != "" {
+	if diff := cmp.Diff([]string{"PlumblineNotReady", "PlumblineRemovalHeld", "PlumblineRemovalSlow", "PlumblineRolloutBraked", "PlumblineStalled", "PlumblineSuspended"}, during); diff != "" {
 		t.Errorf("conditions that were true in between (-want +got):\n%s", diff)
 	}
 	if len(after) > 0 {
