@@ -101,6 +101,8 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicy /plumbline-charts-pods",
 		"ValidatingAdmissionPolicy /plumbline-charts-roles",
 		"ValidatingAdmissionPolicy /plumbline-charts-secrets",
+		"ValidatingAdmissionPolicy /plumbline-guard-charts", "ValidatingAdmissionPolicy /plumbline-guard-crds", "ValidatingAdmissionPolicy /plumbline-guard-definitions",
+		"ValidatingAdmissionPolicy /plumbline-guard-finalizers", "ValidatingAdmissionPolicy /plumbline-guard-namespaces", "ValidatingAdmissionPolicy /plumbline-guard-releases",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-bindings",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-crds",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-handed-on", "ValidatingAdmissionPolicyBinding /plumbline-charts-identity",
@@ -109,11 +111,15 @@ func TestTheBase(t *testing.T) {
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-pods",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-roles",
 		"ValidatingAdmissionPolicyBinding /plumbline-charts-secrets",
+		"ValidatingAdmissionPolicyBinding /plumbline-guard-charts", "ValidatingAdmissionPolicyBinding /plumbline-guard-crds", "ValidatingAdmissionPolicyBinding /plumbline-guard-definitions",
+		"ValidatingAdmissionPolicyBinding /plumbline-guard-finalizers", "ValidatingAdmissionPolicyBinding /plumbline-guard-namespaces", "ValidatingAdmissionPolicyBinding /plumbline-guard-releases",
 	}
 	if diff := cmp.Diff(want, names(build(t, "."))); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
-	external := slices.DeleteFunc(want, func(name string) bool { return strings.Contains(name, "plumbline-charts") })
+	external := slices.DeleteFunc(want, func(name string) bool {
+		return strings.Contains(name, "plumbline-charts") || strings.HasSuffix(name, "-guard-charts") || strings.HasSuffix(name, "-guard-releases")
+	})
 	if diff := cmp.Diff(external, names(build(t, "external"))); diff != "" {
 		t.Errorf("objects of external (-want +got):\n%s", diff)
 	}

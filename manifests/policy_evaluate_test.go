@@ -4,14 +4,17 @@ import (
 	"context"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -35,6 +38,8 @@ type compiled struct {
 	policy    admissionregistrationv1.ValidatingAdmissionPolicy
 	compiler  *plugincel.CompositedCompiler
 	validates plugincel.ConditionEvaluator
+	// conditions are those under which it is about a request at all.
+	conditions plugincel.ConditionEvaluator
 }
 
 func compile(t *testing.T) policies {
@@ -91,12 +96,19 @@ func (c *compiled) compile(t *testing.T) {
 			t.Fatalf("policy %s, variable %s: %v", c.policy.Name, v.Name, result.Error)
 		}
 	}
-	var expressions []plugincel.ExpressionAccessor
+	var expressions, conditions []plugincel.ExpressionAccessor
 	for _, v := range c.policy.Spec.Validations {
 		expressions = append(expressions, &validating.ValidationCondition{Expression: v.Expression, Message: v.Message})
+		if v.MessageExpression != "" {
+			expressions = append(expressions, &validating.MessageExpressionCondition{MessageExpression: v.MessageExpression})
+		}
+	}
+	for _, m := range c.policy.Spec.MatchConditions {
+		conditions = append(conditions, &validating.ValidationCondition{Expression: m.Expression})
 	}
 	c.validates = c.compiler.CompileCondition(expressions, declared, environment.NewExpressions)
-	for _, err := range c.validates.CompilationErrors() {
+	c.conditions = c.compiler.CompileCondition(conditions, declared, environment.NewExpressions)
+	for _, err := range slices.Concat(c.validates.CompilationErrors(), c.conditions.CompilationErrors()) {
 		t.Fatalf("policy %s: %v", c.policy.Name, err)
 	}
 }
@@ -109,6 +121,8 @@ type write struct {
 	subresource string
 	// mayUse is the one IAM role that RBAC lets plumbline use.
 	mayUse string
+	// by is who writes; nil is plumbline.
+	by user.Info
 }
 
 // Authorize allows the use of that role.
@@ -123,7 +137,7 @@ func (w write) Authorize(_ context.Context, a authorizer.Attributes) (authorizer
 // plumbline is the user that the policies are about.
 var plumbline = &user.DefaultInfo{Name: "system:serviceaccount:plumbline-system:plumbline"}
 
-// denied says which messages a write by plumbline meets.
+// denied says which messages a write meets.
 func (p policies) denied(w write) []string {
 	p.t.Helper()
 	var messages []string
@@ -133,7 +147,9 @@ func (p policies) denied(w write) []string {
 			continue
 		}
 		matched = true
-		messages = append(messages, c.evaluate(p.t, w)...)
+		if c.applies(p.t, w) {
+			messages = append(messages, c.evaluate(p.t, w)...)
+		}
 	}
 	if !matched {
 		p.t.Errorf("no policy is about %s %s", w.operation, w.resource)
@@ -148,17 +164,30 @@ func (w write) any() *unstructured.Unstructured {
 	return w.object
 }
 
+// matches says whether the policy's constraints are about the request.
 func (c compiled) matches(w write) bool {
 	resource := w.resource
 	if w.subresource != "" {
 		resource += "/" + w.subresource
 	}
+	if selector := c.policy.Spec.MatchConstraints.ObjectSelector; selector != nil {
+		// As the API server does it, of the object before as of the one after.
+		labelled, err := metav1.LabelSelectorAsSelector(selector)
+		if err != nil || !selected(labelled, w.object) && !selected(labelled, w.old) {
+			return false
+		}
+	}
 	for _, rule := range c.policy.Spec.MatchConstraints.ResourceRules {
-		if contains(rule.Resources, resource) && contains(rule.Operations, admissionregistrationv1.OperationType(w.operation)) && contains(rule.APIGroups, w.any().GroupVersionKind().Group) {
+		if contains(rule.Resources, resource) && contains(rule.Operations, admissionregistrationv1.OperationType(w.operation)) && contains(rule.APIGroups, w.any().GroupVersionKind().Group) &&
+			(len(rule.ResourceNames) == 0 || contains(rule.ResourceNames, w.any().GetName())) {
 			return true
 		}
 	}
 	return false
+}
+
+func selected(by labels.Selector, object *unstructured.Unstructured) bool {
+	return object != nil && by.Matches(labels.Set(object.GetLabels()))
 }
 
 func contains[T comparable](list []T, one T) bool {
@@ -170,11 +199,53 @@ func contains[T comparable](list []T, one T) bool {
 	return false
 }
 
+// applies says whether the policy's conditions hold.
+func (c compiled) applies(t *testing.T, w write) bool {
+	t.Helper()
+	for i, result := range c.ask(t, c.conditions, w) {
+		if result.Error != nil {
+			t.Fatalf("policy %s, condition %s: %v", c.policy.Name, c.policy.Spec.MatchConditions[i].Name, result.Error)
+		}
+		if result.EvalResult.Value() != true {
+			return false
+		}
+	}
+	return true
+}
+
+// evaluate returns the messages of the validations that fail.
 func (c compiled) evaluate(t *testing.T, w write) []string {
 	t.Helper()
+	results := c.ask(t, c.validates, w)
+	var messages []string
+	for _, v := range c.policy.Spec.Validations {
+		result, message := results[0], v.Message
+		results = results[1:]
+		if v.MessageExpression != "" {
+			if worded := results[0]; worded.Error == nil {
+				message = worded.EvalResult.Value().(string)
+			}
+			results = results[1:]
+		}
+		if result.Error != nil {
+			messages = append(messages, "error: "+result.Error.Error()) // failurePolicy Fail
+		} else if result.EvalResult.Value() != true {
+			messages = append(messages, message)
+		}
+	}
+	return messages
+}
+
+// ask evaluates expressions of a policy for a write.
+func (c compiled) ask(t *testing.T, evaluator plugincel.ConditionEvaluator, w write) []plugincel.EvaluationResult {
+	t.Helper()
+	by := w.by
+	if by == nil {
+		by = plumbline
+	}
 	kind := w.any().GroupVersionKind()
 	gvr := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: w.resource}
-	attributes := &admission.VersionedAttributes{VersionedKind: kind, Attributes: admission.NewAttributesRecord(nil, nil, kind, w.any().GetNamespace(), w.any().GetName(), gvr, w.subresource, w.operation, nil, false, plumbline)}
+	attributes := &admission.VersionedAttributes{VersionedKind: kind, Attributes: admission.NewAttributesRecord(nil, nil, kind, w.any().GetNamespace(), w.any().GetName(), gvr, w.subresource, w.operation, nil, false, by)}
 	if w.object != nil {
 		attributes.VersionedObject.Set(w.object)
 	}
@@ -184,21 +255,14 @@ func (c compiled) evaluate(t *testing.T, w write) []string {
 	request := &admissionv1.AdmissionRequest{
 		Kind: metav1.GroupVersionKind(kind), Resource: metav1.GroupVersionResource(gvr), Operation: admissionv1.Operation(w.operation),
 		Name: w.any().GetName(), Namespace: w.any().GetNamespace(), SubResource: w.subresource,
+		UserInfo: authenticationv1.UserInfo{Username: by.GetName(), Groups: by.GetGroups()},
 	}
 	ctx := c.compiler.CreateContext(context.WithoutCancel(t.Context()))
-	results, _, err := c.validates.ForInput(ctx, attributes, request, plugincel.OptionalVariableBindings{Authorizer: w}, nil, apiservercel.RuntimeCELCostBudget)
+	results, _, err := evaluator.ForInput(ctx, attributes, request, plugincel.OptionalVariableBindings{Authorizer: w}, nil, apiservercel.RuntimeCELCostBudget)
 	if err != nil {
 		t.Fatalf("policy %s: %v", c.policy.Name, err)
 	}
-	var messages []string
-	for i, result := range results {
-		if result.Error != nil {
-			messages = append(messages, "error: "+result.Error.Error()) // failurePolicy Fail
-		} else if result.EvalResult.Value() != true {
-			messages = append(messages, c.policy.Spec.Validations[i].Message)
-		}
-	}
-	return messages
+	return results
 }
 
 // resources are those of the kinds.

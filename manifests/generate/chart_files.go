@@ -40,6 +40,14 @@ var chartFiles = []chartFile{
 	{from: "rbac-charts/policy.yaml", when: ifCharts, edits: []edit{
 		replaced(2, "'kube-system'", "'{{ .Values.karpenterNamespace }}'"),
 	}},
+	{from: "rbac-charts/guard.yaml", when: ifGuardedCharts, edits: []edit{breakGlass(2)}},
+	{from: "guard/definitions.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
+	{from: "guard/finalizers.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
+	{from: "guard/crds.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
+	{from: "guard/namespaces.yaml", when: ifGuard, edits: []edit{
+		breakGlass(1),
+		replaced(1, "[kube-system, ", "[{{ .Values.karpenterNamespace }}, "),
+	}},
 	{from: "monitoring/servicemonitor.yaml", when: "if .Values.serviceMonitor.enabled"},
 	{from: "monitoring/prometheusrule.yaml", when: "if .Values.prometheusRule.enabled", braces: true},
 }
@@ -47,7 +55,15 @@ var chartFiles = []chartFile{
 const (
 	ifWebhook = "if .Values.webhook.enabled"
 	ifCharts  = "if .Values.charts.manage"
+	ifGuard   = "if .Values.deletionGuard.enabled"
+
+	ifGuardedCharts = "if and .Values.charts.manage .Values.deletionGuard.enabled"
 )
+
+// breakGlass takes the groups that the deletion guard lets through from the values.
+func breakGlass(times int) edit {
+	return replaced(times, `["plumbline:break-glass"]`, "{{ toJson .Values.deletionGuard.breakGlassGroups }}")
+}
 
 var deploymentEdits = []edit{
 	moved("replicas"), moved("affinity"), moved("nodeSelector"), moved("tolerations"), moved("resources"),

@@ -109,6 +109,7 @@ func (g *ground) startKube(ctx context.Context) error {
 	g.kube, err = kube.Start(ctx, kube.Options{
 		Binary: g.paths[binaries.Kubernetes], Dir: g.path("kube"), Programs: g.programs,
 		Controllers: []string{"garbagecollector", "namespace"}, WithoutScheduler: true, AuditPolicy: auditPolicy,
+		AdminGroups: []string{daemon.BreakGlassGroup},
 	})
 	if err != nil {
 		return err

@@ -46,6 +46,8 @@ type Options struct {
 	// EmulatedVersion is the minor version of Kubernetes, such as 1.33, that the
 	// cluster plays, in EKS too. Default: that of the control plane's programs.
 	EmulatedVersion string
+	// AdminGroups are groups of the cluster's administrator beside system:masters.
+	AdminGroups []string
 	// FromSnapshot starts from a prepared cluster that has both charts
 	// installed, so that Karpenter runs. EC2 and IAM start empty all the same.
 	FromSnapshot bool

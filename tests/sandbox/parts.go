@@ -33,7 +33,7 @@ func (s *Sandbox) startKube(ctx context.Context) error {
 	var err error
 	s.Kube, err = kube.Start(ctx, kube.Options{
 		Binary: s.paths[binaries.Kubernetes], Dir: dir, Programs: s.programs, Logger: s.options.Logger,
-		EmulatedVersion: s.options.EmulatedVersion,
+		EmulatedVersion: s.options.EmulatedVersion, AdminGroups: s.options.AdminGroups,
 	})
 	if err != nil {
 		return err

@@ -132,7 +132,7 @@ func (s *soak) run(ctx context.Context) (err error) {
 // begin has Karpenter installed by the first push.
 func (s *soak) begin(ctx context.Context) error {
 	var err error
-	s.sandbox, err = sandbox.Up(ctx, sandbox.Options{Dir: filepath.Join(s.dir, "sandbox"), WithGit: true, Seed: s.options.Seed, Progress: s.options.Out})
+	s.sandbox, err = sandbox.Up(ctx, sandbox.Options{Dir: filepath.Join(s.dir, "sandbox"), WithGit: true, AdminGroups: []string{daemon.BreakGlassGroup}, Seed: s.options.Seed, Progress: s.options.Out})
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@
 //	go test ./stories -run … -keep               and stay, to look around
 //
 // A story has a repository of its own on the Git host, cloned in $WORK/repo, and
-// a kubeconfig of the administrator whose namespace is plumbline-system; $MANIFESTS is the
-// folder manifests of the checkout. Its
+// a kubeconfig of the administrator whose namespace is plumbline-system, and whom the deletion
+// guard lets through; $MANIFESTS is the folder manifests of the checkout. Its
 // first comment says what the user does and sees; its last line asks what is
 // left in AWS. Nothing sleeps: what is to come is waited for, with a deadline
 // (-t, default 30s). The daemon ends, and the story fails, where it changes an object

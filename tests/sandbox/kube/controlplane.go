@@ -44,6 +44,8 @@ type Options struct {
 	// WithoutControllers are controllers of the controller manager to leave
 	// out, by the names of its --controllers flag.
 	WithoutControllers []string
+	// AdminGroups are groups of the administrator beside system:masters.
+	AdminGroups []string
 	// WithoutScheduler leaves the scheduler out.
 	WithoutScheduler bool
 	// Logger says what is done. Optional.
@@ -132,7 +134,7 @@ func (c *ControlPlane) prepare(port int) error {
 	if err := id.writeServing(); err != nil {
 		return fmt.Errorf("write the serving certificate: %w", err)
 	}
-	tokens, err := id.writeTokens()
+	tokens, err := id.writeTokens(c.options.AdminGroups)
 	if err != nil {
 		return fmt.Errorf("write the token file: %w", err)
 	}

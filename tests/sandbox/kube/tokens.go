@@ -17,10 +17,11 @@ const (
 )
 
 // writeTokens writes the API server's token file and returns the tokens by
-// user. All but the administrator's are new at each start.
-func (id *identity) writeTokens() (map[string]string, error) {
+// user. All but the administrator's are new at each start. The administrator is in
+// some more groups.
+func (id *identity) writeTokens(adminGroups []string) (map[string]string, error) {
 	tokens := map[string]string{adminUser: id.admin}
-	groups := map[string]string{adminUser: masters, managerUser: masters, schedulerUser: ""}
+	groups := map[string]string{adminUser: strings.Join(append([]string{masters}, adminGroups...), ","), managerUser: masters, schedulerUser: ""}
 	var lines strings.Builder
 	for user, group := range groups {
 		if tokens[user] == "" {
@@ -32,7 +33,7 @@ func (id *identity) writeTokens() (map[string]string, error) {
 		}
 		fmt.Fprintf(&lines, "%s,%s,%s", tokens[user], user, user)
 		if group != "" {
-			fmt.Fprintf(&lines, ",%s", group)
+			fmt.Fprintf(&lines, ",%q", group)
 		}
 		lines.WriteString("\n")
 	}

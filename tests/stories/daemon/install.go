@@ -20,6 +20,9 @@ const Namespace = "plumbline-system"
 // ServiceAccount is the daemon's in Namespace.
 const ServiceAccount = "plumbline"
 
+// BreakGlassGroup may delete what the deletion guard of the manifests keeps.
+const BreakGlassGroup = "plumbline:break-glass"
+
 // played are the kinds that Start stands for.
 var played = []string{"Deployment", "PodDisruptionBudget"}
 

@@ -1,0 +1,147 @@
+package manifests
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+// Who deletes by accident, and who does not.
+var (
+	person     = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{"system:masters", "system:authenticated"}}
+	collector  = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:generic-garbage-collector", Groups: []string{"system:serviceaccounts"}}
+	flux       = &user.DefaultInfo{Name: "system:serviceaccount:flux-system:kustomize-controller"}
+	karpenter  = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:karpenter"}
+	elsewhere  = &user.DefaultInfo{Name: "system:serviceaccount:karpenter:karpenter"}
+	impostor   = &user.DefaultInfo{Name: "system:serviceaccount:kube-system:not-karpenter"}
+	glassBreak = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{"plumbline:break-glass"}}
+)
+
+// guarded are objects that the deletion guard is about, and some that it is not about.
+const (
+	guardedPool   = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general, labels: {plumbline.dev/nodesync: plumbline-system.prod}}"
+	foreignPool   = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: theirs}"
+	guardedClass  = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default, labels: {plumbline.dev/nodesync: plumbline-system.prod}, finalizers: [karpenter.k8s.aws/termination, example.com/hold]}"
+	guardedClaim  = "apiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {name: general-abcde, finalizers: [karpenter.sh/termination]}"
+	guardedSync   = "apiVersion: plumbline.dev/v1alpha1\nkind: NodeSync\nmetadata: {name: prod, namespace: plumbline-system, finalizers: [plumbline.dev/nodesync]}\nspec: {}"
+	guardedCRD    = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: nodepools.karpenter.sh}"
+	foreignCRD    = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.example.com}"
+	guardedHome   = "apiVersion: v1\nkind: Namespace\nmetadata: {name: plumbline-system}"
+	foreignHome   = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default}"
+	guardedRecord = "apiVersion: v1\nkind: Secret\ntype: helm.sh/release.v1\nmetadata: {name: sh.helm.release.v1.karpenter.v3, namespace: kube-system, labels: {owner: helm, name: karpenter}}"
+	foreignRecord = "apiVersion: v1\nkind: Secret\ntype: helm.sh/release.v1\nmetadata: {name: sh.helm.release.v1.web.v3, namespace: kube-system, labels: {owner: helm, name: web}}"
+)
+
+// TestTheDeletionGuard: who may delete what, and what is said to who may not.
+func TestTheDeletionGuard(t *testing.T) {
+	p := compile(t)
+	for name, c := range map[string]struct {
+		resource, object string
+		by               user.Info
+		want             string
+	}{
+		"a pool, by a person":                {"nodepools", guardedPool, person, "NodePool/general is managed by plumbline: take it out of Git"},
+		"a pool, by Flux's prune":            {"nodepools", guardedPool, flux, "NodePool/general is managed by plumbline"},
+		"a pool, with an owner that went":    {"nodepools", guardedPool, collector, "NodePool/general is managed by plumbline"},
+		"a pool, by Karpenter":               {"nodepools", guardedPool, karpenter, "NodePool/general is managed by plumbline"},
+		"a pool, by plumbline":               {"nodepools", guardedPool, plumbline, ""},
+		"a pool, by who breaks the glass":    {"nodepools", guardedPool, glassBreak, ""},
+		"a pool that was released":           {"nodepools", annotated(guardedPool, "true"), person, ""},
+		"a pool that was not":                {"nodepools", annotated(guardedPool, "false"), person, "NodePool/general is managed by plumbline"},
+		"a class":                            {"ec2nodeclasses", guardedClass, person, "EC2NodeClass/default is managed by plumbline"},
+		"a CRD":                              {"customresourcedefinitions", guardedCRD, person, "with the CRD nodepools.karpenter.sh the API server would delete"},
+		"a CRD, by plumbline":                {"customresourcedefinitions", guardedCRD, plumbline, "with the CRD nodepools.karpenter.sh"},
+		"a CRD that was released":            {"customresourcedefinitions", annotated(guardedCRD, "true"), person, ""},
+		"plumbline's namespace":              {"namespaces", guardedHome, person, "nodes are managed from the namespace plumbline-system"},
+		"a release's record":                 {"secrets", guardedRecord, person, "Secret/sh.helm.release.v1.karpenter.v3 is the record"},
+		"a release's record, by plumbline":   {"secrets", guardedRecord, plumbline, ""},
+		"a release's record, released":       {"secrets", annotated(guardedRecord, "true"), person, ""},
+		"a release's record, by break-glass": {"secrets", guardedRecord, glassBreak, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policies{t, p.byOf}
+			old := parse(t, c.object)
+			expect(t, p.denied(write{operation: admission.Delete, resource: c.resource, old: old, by: c.by}), c.want)
+		})
+	}
+}
+
+// TestTheDeletionGuardLetsOthersBe: what is not plumbline's is not kept from deletion.
+func TestTheDeletionGuardLetsOthersBe(t *testing.T) {
+	p := compile(t)
+	for resource, object := range map[string]string{
+		"nodepools": foreignPool, "customresourcedefinitions": foreignCRD, "namespaces": foreignHome, "secrets": foreignRecord,
+	} {
+		for _, c := range p.byOf {
+			w := write{operation: admission.Delete, resource: resource, old: parse(t, object), by: person}
+			if c.matches(w) && c.applies(t, w) {
+				t.Errorf("policy %s is about the deletion of %s", c.policy.Name, object)
+			}
+		}
+	}
+}
+
+// TestTheDeletionGuardKeepsTheChart: each object of Karpenter's main chart, as Helm
+// labels it.
+func TestTheDeletionGuardKeepsTheChart(t *testing.T) {
+	p := compile(t)
+	for name, object := range realChart(t) {
+		resource, known := resources[object.GetKind()]
+		if !known || object.GetKind() == "ServiceMonitor" {
+			continue
+		}
+		for _, by := range []user.Info{person, glassBreak, plumbline} {
+			kept := false
+			for _, message := range p.denied(write{operation: admission.Delete, resource: resource, old: object, by: by}) {
+				kept = kept || strings.Contains(message, "belongs to Karpenter, which plumbline installs")
+			}
+			if want := by == person; kept != want {
+				t.Errorf("%s, deleted by %s %v: kept %v, want %v", name, by.GetName(), by.GetGroups(), kept, want)
+			}
+		}
+	}
+}
+
+// TestTheDeletionGuardKeepsFinalizers: those of Karpenter and of plumbline, and no others.
+func TestTheDeletionGuardKeepsFinalizers(t *testing.T) {
+	p := compile(t)
+	for name, c := range map[string]struct {
+		resource, object, patch string
+		by                      user.Info
+		want                    string
+	}{
+		"of a NodeClaim, by a person":       {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer karpenter.sh/termination of NodeClaim/general-abcde keeps its instances"},
+		"of a NodeClaim, by Karpenter":      {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", karpenter, ""},
+		"by Karpenter of another namespace": {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", elsewhere, ""},
+		"by an account of such a name":      {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", impostor, "the finalizer karpenter.sh/termination"},
+		"of a class, by a person":           {"ec2nodeclasses", guardedClass, "[{op: replace, path: /metadata/finalizers, value: []}]", person, "the finalizer karpenter.k8s.aws/termination"},
+		"another's of a class":              {"ec2nodeclasses", guardedClass, "[{op: remove, path: /metadata/finalizers/1}]", person, ""},
+		"of a NodeSync, by a person":        {"nodesyncs", guardedSync, "[{op: remove, path: /metadata/finalizers}]", person, "the finalizer plumbline.dev/nodesync of NodeSync/prod"},
+		"of a NodeSync, by plumbline":       {"nodesyncs", guardedSync, "[{op: remove, path: /metadata/finalizers}]", plumbline, ""},
+		"of one that was released":          {"nodeclaims", annotated(guardedClaim, "true"), "[{op: remove, path: /metadata/finalizers}]", person, ""},
+		"released in the same write":        {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}, {op: add, path: /metadata/annotations, value: {plumbline.dev/allow-deletion: 'true'}}]", person, "the finalizer karpenter.sh/termination"},
+		"none, by a person":                 {"nodeclaims", guardedClaim, "[{op: add, path: /metadata/annotations, value: {a: b}}]", person, ""},
+		"by who breaks the glass":           {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", glassBreak, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := policies{t, p.byOf}
+			old := parse(t, c.object)
+			expect(t, p.denied(write{operation: admission.Update, resource: c.resource, old: old, object: patched(t, old, c.patch), by: c.by}), c.want)
+		})
+	}
+}
+
+// expect fails unless one message begins with a text, or none is there where it is empty.
+func expect(t *testing.T, messages []string, want string) {
+	t.Helper()
+	if want == "" && len(messages) > 0 || want != "" && (len(messages) != 1 || !strings.HasPrefix(messages[0], want)) {
+		t.Errorf("denied %q, want %q", messages, want)
+	}
+}
+
+// annotated is the text of an object with the annotation that releases it.
+func annotated(object, value string) string {
+	return strings.Replace(object, "metadata: {", "metadata: {annotations: {plumbline.dev/allow-deletion: '"+value+"'}, ", 1)
+}
