@@ -171,6 +171,7 @@ func statusNames() []string {
 		"status.Removals.Name",
 		"status.Removals.Revision",
 		"status.Removals.Reason",
+		"status.Removals.Definition",
 		"status.Reported.Provider",
 		"status.Reported.URL",
 		"status.Reported.Context",

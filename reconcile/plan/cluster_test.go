@@ -104,7 +104,7 @@ func (c *cluster) disown(t *testing.T, ref render.Ref, manager string) {
 // removal records that an object is leaving.
 func (c *cluster) removal(ref render.Ref, phase v1alpha1.RemovalPhase, revision string) {
 	c.live.Removals = append(c.live.Removals, v1alpha1.Removal{
-		Kind: ref.Kind, Name: ref.Name, UID: c.Object(ref).GetUID(), Phase: phase, Revision: revision,
+		Kind: ref.Kind, Name: ref.Name, UID: c.Object(ref).GetUID(), Phase: phase, Revision: revision, Definition: plan.Definition(c.Object(ref)),
 	})
 }
 

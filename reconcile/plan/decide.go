@@ -161,9 +161,11 @@ func (m *maker) choose(d *decision, j judgement, live *Object) {
 	case leaving || j.residue:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonReturned, true
 		change.Message = fmt.Sprintf("Git has %s again", change.Ref)
+		change.Restores = m.asRecorded(change)
 	case j.brake && !m.policy.Braked[change.Ref.Name]:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonBrakeEnds, true
 		change.Message = fmt.Sprintf("the disruption budgets of %s are those of Git again", change.Ref)
+		change.Restores = onlyTheBrake(change)
 	case !j.clean():
 		change.update(j)
 	default:

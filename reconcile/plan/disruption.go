@@ -217,7 +217,8 @@ func (m *maker) endsForOlder(change *Change) (reason, message string, ends bool)
 // again what Git had before does not, nor does what Git takes back from a removal:
 // to hold that would let the nodes go.
 func weighs(change *Change) bool {
-	return change.Nodes > 0 && (change.Action == Update || change.Action == Adopt) && !change.Drift
+	weighed := change.Action == Update || change.Action == Adopt || change.Action == TakeBack && !change.Restores
+	return change.Nodes > 0 && weighed && !change.Drift
 }
 
 // ending are the NodeClaims of our pools that end already, and those of removals

@@ -124,9 +124,14 @@ func TestGuardOfNodes(t *testing.T) {
 			want:  []string{"Update NodePool/a Differs spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 9"},
 		},
 		"a revert is never held": {
+			nodes: claims("a", 9), git: []string{pool("a", "default"), pool("b", "default"), pool("c", "default")},
+			given: func(c *cluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
+			want:  []string{"TakeBack NodePool/a Returned", "Returned NodePool/a"},
+		},
+		"what comes back changed is weighed": {
 			nodes: claims("a", 9), git: []string{tainted("a"), pool("b", "default"), pool("c", "default")},
 			given: func(c *cluster) { c.removal(poolRef("a"), v1alpha1.RemovalDraining, "r1") },
-			want:  []string{"TakeBack NodePool/a Returned spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 9", "Returned NodePool/a"},
+			want:  []string{"Hold NodePool/a MaxDisruptedNodes spec.template.spec.taints:→[{\"effect\":\"NoSchedule\",\"key\":\"a\"}] replaces 9", "Returned NodePool/a"},
 		},
 		"a grace period that overrides budgets of pods": {
 			nodes: claims("a", 4), git: []string{withGrace("a", "1s"), pool("b", "default"), pool("c", "default")},

@@ -40,7 +40,7 @@ func (p *Plan) Document(live Live) planjson.Plan {
 
 func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.Change {
 	d := planjson.Change{
-		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, Action: string(c.Action), Reason: c.Reason, Drift: c.Drift,
+		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, Action: string(c.Action), Reason: c.Reason, Drift: c.Drift, Restores: c.Restores,
 		Effect: string(c.Effect), Nodes: c.Nodes, UpTo: c.UpTo, Unavailable: c.Unavailable, DriftReasons: c.DriftReasons, Warnings: c.Warnings, Notes: c.Notes, Message: c.Message,
 		Spec: specOf(c.Object.Defaulted), LiveSpec: specOf(c.Live),
 	}

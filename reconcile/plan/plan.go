@@ -85,6 +85,9 @@ type Change struct {
 	// Drift says that Git has not changed since the object was as Git says: another client
 	// has changed or deleted it.
 	Drift bool
+	// Restores says of a TakeBack that it brings nothing new: the entry is what it was as its
+	// removal was recorded, or its rollout was stopped.
+	Restores bool
 	// Force says that the object is applied over other managers' fields.
 	Force  bool
 	Effect Effect

@@ -130,6 +130,19 @@ func TestAPolicyLeavesWhatIsNotNew(t *testing.T) {
 	}
 }
 
+// TestAPolicyIsAskedAboutWhatComesBackChanged: to take an entry out and to bring it back as another
+// is no way past a policy.
+func TestAPolicyIsAskedAboutWhatComesBackChanged(t *testing.T) {
+	for _, phase := range []v1alpha1.RemovalPhase{v1alpha1.RemovalHeld, v1alpha1.RemovalPacing, v1alpha1.RemovalDraining} {
+		c := governed(t, v1alpha1.PolicyHold, "change.name != 'b'")
+		c.removal(poolRef("b"), phase, "main@sha1:old")
+		p := c.plan(t, class("default"), pool("a", "default"), taints("b"), pool("c", "default"))
+		if len(p.Changes) != 1 || p.Changes[0].Action != plan.Hold || p.Changes[0].Reason != plan.ReasonPolicy {
+			t.Errorf("%s: %v", phase, script(p))
+		}
+	}
+}
+
 // TestNoPlan where a policy denies it, does not compile, or cannot be evaluated for a Deny; also where
 // nothing has changed, if it does not compile.
 func TestNoPlan(t *testing.T) {

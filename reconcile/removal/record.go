@@ -23,7 +23,7 @@ func (s *Step) recordCandidates() {
 			continue
 		}
 		removal := v1alpha1.Removal{
-			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision,
+			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision, Definition: c.Definition,
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
 			Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message,
 		}

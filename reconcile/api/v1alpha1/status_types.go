@@ -204,6 +204,10 @@ type Removal struct {
 	// LastProgress is when anything of this removal last moved. Stalls are
 	// counted from here.
 	LastProgress metav1.Time `json:"lastProgress"`
+	// Definition is a digest of the object's spec as the removal was recorded: an entry that Git
+	// has again with just that spec brings nothing new.
+	// +optional
+	Definition string `json:"definition,omitempty"`
 	// Remaining is the number of NodeClaims and instances still there, at LastProgress.
 	// +optional
 	Remaining int32 `json:"remaining,omitempty"`

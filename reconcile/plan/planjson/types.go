@@ -42,6 +42,9 @@ type Change struct {
 	// Drift says that Git has not changed since the object was as Git says: another client has
 	// changed or deleted it.
 	Drift bool `json:"drift,omitempty"`
+	// Restores says of a TakeBack that Git has the entry as it was when its removal was recorded, or
+	// its rollout was stopped: nothing is new.
+	Restores bool `json:"restores,omitempty"`
 	// Effect is what it does to nodes: None, Replace, Drain (without a replacement), or Blocked.
 	Effect string `json:"effect"`
 	// Nodes is how many nodes the effect is on.

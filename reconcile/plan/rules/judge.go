@@ -19,9 +19,6 @@ import (
 // one field of each of 10,000 nodes costs 60,000.
 const budget = 2 * celconfig.PerCallLimit
 
-// takeBack is the Action of what was leaving and stays: to refuse that would let its nodes go.
-const takeBack = "TakeBack"
-
 // Hold is what a policy holds.
 type Hold struct {
 	Policy  string
@@ -30,9 +27,9 @@ type Hold struct {
 	Change, Removal *int
 }
 
-// Asked says whether policies are asked about a Change: one of Git that is not taken back from a
-// removal. To correct what another client changed brings nothing new.
-func Asked(c *planjson.Change) bool { return !c.Drift && c.Action != takeBack }
+// Asked says whether policies are asked about a Change. To correct what another client changed
+// brings nothing new; nor does what is taken back from a removal as it was.
+func Asked(c *planjson.Change) bool { return !c.Drift && !c.Restores }
 
 // asked says whether they are asked about a removal: of what another client has deleted nothing is
 // left to decide.

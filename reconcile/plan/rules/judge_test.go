@@ -114,7 +114,7 @@ func compile(t *testing.T, policies ...v1alpha1.Policy) *rules.Rules {
 func TestNothingNewBreaksNoPolicy(t *testing.T) {
 	never := compile(t, v1alpha1.Policy{Name: "never", Expression: "plan.cluster == ''", Action: v1alpha1.PolicyDeny})
 	old := sample()
-	old.Changes = []planjson.Change{{Object: "NodePool/a", Action: "Update", Drift: true}, {Object: "NodePool/b", Action: "TakeBack"}}
+	old.Changes = []planjson.Change{{Object: "NodePool/a", Action: "Update", Drift: true}, {Object: "NodePool/b", Action: "TakeBack", Restores: true}}
 	old.Removals = []planjson.Removal{{Object: "NodePool/gone", Terminating: true}}
 	for name, p := range map[string]*planjson.Plan{"nothing": {Cluster: "prod"}, "nothing new": old} {
 		if holds, err := never.Judge(t.Context(), p); err != nil || len(holds) > 0 {
