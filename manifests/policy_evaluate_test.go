@@ -2,13 +2,10 @@ package manifests
 
 import (
 	"context"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -24,8 +21,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
-
-	"github.com/plumbline-dev/plumbline/provision/charts"
 )
 
 // policies are those of the base by name, compiled as the API server does it.
@@ -263,89 +258,4 @@ func (c compiled) ask(t *testing.T, evaluator plugincel.ConditionEvaluator, w wr
 		t.Fatalf("policy %s: %v", c.policy.Name, err)
 	}
 	return results
-}
-
-// resources are those of the kinds.
-var resources = map[string]string{
-	"Deployment": "deployments", "Role": "roles", "ClusterRole": "clusterroles", "RoleBinding": "rolebindings", "ClusterRoleBinding": "clusterrolebindings",
-	"Service": "services", "ServiceAccount": "serviceaccounts", "PodDisruptionBudget": "poddisruptionbudgets", "ServiceMonitor": "servicemonitors",
-	"CustomResourceDefinition": "customresourcedefinitions", "Secret": "secrets", "Node": "nodes", "Pod": "pods", "NodeClaim": "nodeclaims", "Lease": "leases",
-}
-
-// realChart is what Karpenter's own chart renders to, by kind and name.
-func realChart(t *testing.T) map[string]*unstructured.Unstructured {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/aws/karpenter-provider-aws").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := charts.FromFolder(filepath.Join(strings.TrimSpace(string(out)), "charts"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rendered, err := found.Controller(t.Context(), charts.Installation{Namespace: "kube-system", Cluster: "any", Region: "any"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]*unstructured.Unstructured{}
-	for _, object := range rendered {
-		drop(object.Object)
-		all[object.GetKind()+" "+object.GetName()] = parse(t, marshal(t, object.Object))
-	}
-	return all
-}
-
-// drop takes out what is null, as the API server does.
-func drop(from map[string]any) {
-	for key, value := range from {
-		switch value := value.(type) {
-		case nil:
-			delete(from, key)
-		case map[string]any:
-			drop(value)
-		}
-	}
-}
-
-func marshal(t *testing.T, object any) string {
-	t.Helper()
-	text, err := yaml.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func parse(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	raw, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(raw); err != nil {
-		t.Fatal(err)
-	}
-	return object
-}
-
-// patched is an object changed by a JSON patch in YAML.
-func patched(t *testing.T, object *unstructured.Unstructured, text string) *unstructured.Unstructured {
-	t.Helper()
-	ops, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(ops)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := object.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if raw, err = patch.Apply(raw); err != nil {
-		t.Fatal(err)
-	}
-	return parse(t, string(raw))
 }
