@@ -106,6 +106,9 @@
 //		Pushes what changed to the branch of that pull request, or closes it.
 //	pull comments N [~ REGEX]
 //		Waits until it has N comments, the last of which matches.
+//	ci FILE JOB [KEY=VALUE…]
+//		Checks out the branch of that pull request, and runs in it the scripts of a job of a file of
+//		examples/ci, in their order, with its environment and the given one, and nothing else.
 //	parrot
 //		Starts a host at $PARROT that answers every request with an error that repeats the
 //		request's credentials, in every encoding. Sets $METRICS and $PROFILES, free addresses
