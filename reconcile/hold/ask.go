@@ -2,7 +2,6 @@ package hold
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,9 +38,9 @@ func ask(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words 
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	transport, err := transportWith(with.CA)
-	if err != nil {
-		return "", err
+	transport, trusted := trust.Transport(with.CA)
+	if !trusted {
+		return "", errors.New("ca.crt of its Secret has no certificate in PEM")
 	}
 	defer transport.CloseIdleConnections()
 	body, err := fetch(ctx, &http.Client{Transport: transport, CheckRedirect: refuse}, of, with)
@@ -59,20 +58,6 @@ func ask(ctx context.Context, of v1alpha1.RolloutHold, with credentials) (words 
 var errRedirect = errors.New("it redirects to another address, which is not followed: name that address in the NodeSync")
 
 func refuse(*http.Request, []*http.Request) error { return errRedirect }
-
-// transportWith trusts authorities beside the system's.
-func transportWith(ca []byte) (*http.Transport, error) {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if len(ca) == 0 {
-		return transport, nil
-	}
-	pool, found := trust.With(ca)
-	if !found {
-		return nil, errors.New("ca.crt of its Secret has no certificate in PEM")
-	}
-	transport.TLSClientConfig.RootCAs = pool
-	return transport, nil
-}
 
 // address is the URL of a question: https://prometheus.io/docs/prometheus/latest/querying/api/ and
 // https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"crypto/tls"
 	"net/http"
 	"time"
 
@@ -114,18 +113,12 @@ func (p *poster) ask(ctx context.Context, r request) (answer, error) {
 // proxy of HTTP_PROXY, HTTPS_PROXY and NO_PROXY, as the source does. A status is one
 // request now and then, so no connection is kept.
 func client(ca []byte) (*http.Client, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(ca) > 0 {
-		pool, found := trust.With(ca)
-		if !found {
-			return nil, &SecretError{Key: keyCA, Reason: "holds no certificate in PEM form"}
-		}
-		config.RootCAs = pool
+	transport, trusted := trust.Transport(ca)
+	if !trusted {
+		return nil, &SecretError{Key: keyCA, Reason: "holds no certificate in PEM form"}
 	}
-	return &http.Client{
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, DisableKeepAlives: true},
-		CheckRedirect: stayHome,
-	}, nil
+	transport.DisableKeepAlives = true
+	return &http.Client{Transport: transport, CheckRedirect: stayHome}, nil
 }
 
 // stayHome follows a redirect that keeps the method and the host, as GitHub

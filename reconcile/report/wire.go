@@ -151,7 +151,7 @@ func judge(a answer, r repository, task Task, commit string) error {
 		}
 		return &MovedError{Task: task, Host: r.host, To: to}
 	case a.code == http.StatusTooManyRequests, a.code == http.StatusForbidden && limited(a.header):
-		return &RateLimitedError{Task: task, Host: r.host, RetryAfter: retryAfter(a.header)}
+		return &RateLimitedError{Task: task, Host: r.host, RetryAfter: RetryAfter(a.header)}
 	case a.code == http.StatusUnauthorized, a.code == http.StatusForbidden:
 		return &UnauthorizedError{Task: task, Host: r.host, Said: a.said}
 	case a.code == http.StatusNotFound:
@@ -167,9 +167,9 @@ func limited(h http.Header) bool {
 	return h.Get("Retry-After") != "" || h.Get("X-RateLimit-Remaining") == "0"
 }
 
-// retryAfter reads Retry-After, in seconds or as a date, or the time at which
-// GitHub or GitLab count again. Dates are taken against the host's own clock.
-func retryAfter(h http.Header) time.Duration {
+// RetryAfter reads Retry-After, in seconds or as a date, or the time at which
+// GitHub or GitLab count again; 0 where a host says neither. Dates are taken against the host's own clock.
+func RetryAfter(h http.Header) time.Duration {
 	now, dated := http.ParseTime(h.Get("Date"))
 	if after := h.Get("Retry-After"); after != "" {
 		if seconds, err := strconv.Atoi(after); err == nil {
