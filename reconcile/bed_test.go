@@ -23,6 +23,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/account"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/notify"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/settings"
@@ -79,7 +80,7 @@ func newBed(t *testing.T, sync *v1alpha1.NodeSync, objects ...client.Object) *be
 	}
 	b.Reconciler = &Reconciler{
 		Launches: &observe.Launches{Now: clock.now},
-		Client:   c, Standby: c, Uncached: c, Labelled: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Charts: b.charts, Install: b.install,
+		Client:   c, Standby: c, Uncached: c, Labelled: c, Events: b.events, Source: b.source, Reports: queue.New(c, c), Notices: &notify.Sender{Secrets: c}, Charts: b.charts, Install: b.install,
 		Clouds: account.Clouds{Dial: func(_ context.Context, region string) (account.Cloud, error) {
 			if region == "" {
 				return nil, errors.New("no region")

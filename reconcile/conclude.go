@@ -59,7 +59,7 @@ func (p *pass) conclusion() *conclude.Step {
 // voice is what conclusions speak to.
 func (r *Reconciler) voice() conclude.Tools {
 	return conclude.Tools{
-		Client: r.Client, Events: r.Events, Metrics: r.Metrics, Meter: r.Meter, Reports: r.Reports,
+		Client: r.Client, Events: r.Events, Metrics: r.Metrics, Meter: r.Meter, Reports: r.Reports, Notices: r.Notices,
 		Now: r.Settings.Now, Namespace: r.Settings.Namespace, PageURL: r.Settings.PageURL,
 	}
 }

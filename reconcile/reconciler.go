@@ -67,6 +67,7 @@ type Reconciler struct {
 	Charts  desired.Store
 	Install install.Helm
 	Reports conclude.Reports
+	Notices conclude.Notices
 	// Logs reads the end of a container's log. Nil where none can be read.
 	Logs upgrade.Logs
 	// Confine builds kustomizations in child processes, one at a time for each

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/controller"
-	"github.com/fluxcd/pkg/runtime/events"
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/fluxcd/pkg/runtime/metrics"
 	"github.com/fluxcd/pkg/runtime/probes"
@@ -34,6 +33,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/notify"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/settings"
@@ -191,9 +191,9 @@ func newManager(config *rest.Config, lease resourcelock.Interface, objects cache
 }
 
 func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.Context) error, reports *queue.Queue, runner *confine.Runner, o *runOptions) (*reconcile.Reconciler, error) {
-	recorder, err := events.NewRecorder(mgr, ctrl.Log, o.eventsAddr, controllerName)
+	recorder, err := newEventRecorder(mgr, o.eventsAddr)
 	if err != nil {
-		return nil, fmt.Errorf("make the event recorder: %w", err)
+		return nil, err
 	}
 	gauges := metrics.NewRecorder()
 	meter := conclude.NewMeter(time.Now, reports.Depths)
@@ -226,12 +226,13 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Client:   mgr.GetClient(),
 		Uncached: mgr.GetAPIReader(),
 		Labelled: mgr.GetCache(),
-		Events:   eventLog{recorder, ctrl.Log.WithName("events")},
+		Events:   recorder,
 		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { meter.Fetched(s.Received) }}),
 		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts"), Confine: runner}),
 		Confine:  runner,
 		Install:  installer,
 		Reports:  reports,
+		Notices:  &notify.Sender{Secrets: mgr.GetAPIReader(), Grants: o.grants()},
 		Logs:     logs,
 		Clouds: account.Clouds{Dial: func(ctx context.Context, region string) (account.Cloud, error) {
 			return cloud.New(ctx, cloud.Options{Region: region, UserAgent: config.UserAgent})

@@ -73,7 +73,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.metricsAuth, "metrics-auth", true, "serve /metrics over HTTPS, to those whose token may get the non-resource URL /metrics; false serves it to everyone over plain HTTP")
 	flags.StringVar(&o.profilingAddr, "profiling-addr", "0", "loopback address of /debug/pprof, such as localhost:6060; 0 for none")
 	flags.StringVar(&o.healthAddr, "health-addr", ":9440", "address of /healthz and /readyz; 0 for none")
-	flags.StringVar(&o.eventsAddr, "events-addr", "", "address of a Flux notification-controller for events")
+	flags.StringVar(&o.eventsAddr, "events-addr", "", "URL of Flux's notification-controller, which events are forwarded to, such as http://notification-controller.flux-system.svc.cluster.local./; empty for none")
 	flags.StringVar(&o.webhookAddr, "webhook-addr", "0", "address of "+webhook.Path+", where Git hosts announce pushes; 0 for none")
 	flags.StringVar(&o.webhookSecret, "webhook-secret", "plumbline-webhook", "Secret of the namespace whose key token webhooks are checked with; it can be made and changed while the daemon runs")
 	flags.IPNetSliceVar(&o.webhookProxies, "webhook-trusted-proxies", nil, "networks, as CIDRs, of the proxies before the webhook whose X-Forwarded-For is believed when requests are counted by address")

@@ -22,6 +22,7 @@ func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
 	s.farewell(ctx)
 	s.Redact()
 	s.Summarize()
+	notices := s.noteNotices()
 	told := s.report(ctx)
 	err := s.save(ctx)
 	if fault.Unstorable(err) {
@@ -36,6 +37,7 @@ func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
 	if !told && err == nil {
 		s.reportHistory(ctx)
 	}
+	s.notify(ctx, notices)
 	s.tell()
 	s.record(ctx)
 	s.Memory.read = nil

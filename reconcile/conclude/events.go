@@ -1,6 +1,8 @@
 package conclude
 
 import (
+	"maps"
+
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
@@ -42,9 +44,13 @@ func sameWords(a, b *metav1.Condition) bool {
 	return a != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
+// eventAnnotations are what Flux's notification-controller shows beside an event: it takes those with the prefix of
+// the object's API group.
 func (s *Step) eventAnnotations() map[string]string {
-	if s.Sync.Status.LastAttemptedRevision == "" {
+	annotations := map[string]string{v1alpha1.RevisionAnnotation: s.Sync.Status.LastAttemptedRevision, v1alpha1.ClusterAnnotation: s.Cluster}
+	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
+	if len(annotations) == 0 {
 		return nil
 	}
-	return map[string]string{v1alpha1.RevisionAnnotation: s.Sync.Status.LastAttemptedRevision}
+	return annotations
 }

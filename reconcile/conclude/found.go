@@ -162,6 +162,7 @@ type Tools struct {
 	Metrics controller.Metrics
 	Meter   *Meter
 	Reports Reports
+	Notices Notices
 	History History
 	// Now tells the time.
 	Now func() time.Time

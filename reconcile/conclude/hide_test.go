@@ -178,6 +178,9 @@ func statusNames() []string {
 		"status.Reported.Commit",
 		"status.Reported.State",
 		"status.Reported.Description",
+		"status.Notified.Subject",
+		"status.Notified.Reason",
+		"status.Notified.Revision",
 	}
 }
 

@@ -51,7 +51,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"parrot":   (*story).parrotCommand, "unsaid": (*story).unsaidCommand,
 		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand, "metrics": (*story).metricsCommand,
 		"page": (*story).pageCommand, "named": (*story).namedCommand, "prometheus": (*story).prometheusCommand,
-		"browse": (*story).browseCommand, "ci": (*story).ciCommand,
+		"browse": (*story).browseCommand, "ci": (*story).ciCommand, "receiver": (*story).receiverCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {
 		all[name] = func(s *story, ts *testscript.TestScript, args []string) error { return s.exec(ts, name, args) }

@@ -109,6 +109,10 @@
 //	ci FILE JOB [KEY=VALUE…]
 //		Checks out the branch of that pull request, and runs in it the scripts of a job of a file of
 //		examples/ci, in their order, with its environment and the given one, and nothing else.
+//	receiver
+//		Starts a host at $RECEIVER_URL that takes whatever is posted to it.
+//	receiver [-t D] PATH N ~ REGEX
+//		Waits until N of what was posted to its path match.
 //	parrot
 //		Starts a host at $PARROT that answers every request with an error that repeats the
 //		request's credentials, in every encoding. Sets $METRICS and $PROFILES, free addresses

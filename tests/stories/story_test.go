@@ -51,6 +51,7 @@ type story struct {
 	proxy      *apiproxy.Proxy      // nil where the daemon goes to the API server itself
 	hook       *hook                // nil where the story has none
 	prometheus *prometheus          // nil until the script speaks of it
+	receiver   *receiver            // likewise
 	terraform  *terraform.Root      // nil until the script speaks of it
 	lost       []rbacv1.ClusterRole // as they were before `rbac take`
 

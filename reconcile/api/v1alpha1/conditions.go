@@ -23,6 +23,8 @@ const (
 	RemoveAnnotation = "plumbline.dev/remove"
 	// RevisionAnnotation on an Event is the revision that it is about.
 	RevisionAnnotation = "plumbline.dev/revision"
+	// ClusterAnnotation on an Event is the EKS cluster whose nodes it is about.
+	ClusterAnnotation = "plumbline.dev/cluster"
 	// StatusNotWrittenAnnotation on a NodeSync says that its status is that of an earlier
 	// pass, and why: the API server denies each write of it.
 	StatusNotWrittenAnnotation = "plumbline.dev/status-not-written"

@@ -134,6 +134,13 @@ type NodeSyncSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Report []Report `json:"report,omitempty"`
+
+	// Notify lists the receivers of notifications.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Notify []Notify `json:"notify,omitempty"`
 }
 
 // AdoptPolicy says what happens to an unlabelled object of Git's name.
@@ -256,41 +263,3 @@ const (
 	// OnDeleteDrain removes everything, verified in EC2, before the NodeSync goes.
 	OnDeleteDrain OnDelete = "Drain"
 )
-
-// Report is one Git host that gets commit statuses.
-//
-// +kubebuilder:validation:XValidation:rule="self.provider != 'generic' || has(self.url)",message="provider generic needs the url that accepts the statuses"
-// +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || self.provider in ['github', 'gitlab', 'gitea', 'forgejo']",message="pullRequests are followed on github, gitlab, gitea and forgejo only"
-type Report struct {
-	// Provider is the kind of host: bitbucket is Bitbucket Cloud, bitbucketserver is
-	// Bitbucket Data Center, generic is any URL that takes signed JSON.
-	// +kubebuilder:validation:Enum=github;gitlab;gitea;forgejo;bitbucket;bitbucketserver;azuredevops;generic
-	// +required
-	Provider string `json:"provider"`
-
-	// SecretRef names a Secret in the NodeSync's namespace with the key token and, if
-	// need be, ca.crt. For a GitHub App: githubAppID, githubAppInstallationID and
-	// githubAppPrivateKey. For Bitbucket, instead of a token: username and password.
-	// +required
-	SecretRef LocalReference `json:"secretRef"`
-
-	// URL of the repository's web page; for the provider generic the URL that takes the
-	// statuses. Default: the source's URL, which has to be http or https for that.
-	// +kubebuilder:validation:Pattern=`^https?://.+$`
-	// +kubebuilder:validation:MaxLength=2048
-	// +optional
-	URL string `json:"url,omitempty"`
-	// TargetURL is where a commit status links to, such as a dashboard of the
-	// cluster. Default: the daemon's page where it has a URL (--page-url), else the folder
-	// of definitions in that commit, on the host.
-	// +kubebuilder:validation:Pattern=`^https?://.+$`
-	// +kubebuilder:validation:MaxLength=255
-	// +optional
-	TargetURL string `json:"targetURL,omitempty"`
-
-	// PullRequests has the open pull requests followed that would go into spec.source.git.ref.branch:
-	// what each would do to nodes is a status on its head, with the context
-	// plumbline/<cluster>/<name>/plan. Default: none is looked at.
-	// +optional
-	PullRequests *PullRequests `json:"pullRequests,omitempty"`
-}

@@ -99,6 +99,13 @@ type NodeSyncStatus struct {
 	// Reported is the commit status that was reported last, for each report.
 	// +optional
 	Reported []Reported `json:"reported,omitempty"`
+
+	// Notified are the troubles of which the receivers in spec.notify were notified, and which have
+	// not ended. It is written before a notification is sent, so that none is sent twice.
+	// +listType=map
+	// +listMapKey=subject
+	// +optional
+	Notified []Notified `json:"notified,omitempty"`
 }
 
 // VerifiedRevision is a revision whose signatures were verified, and by which rules.

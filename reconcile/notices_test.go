@@ -1,0 +1,53 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/notify"
+)
+
+// fakeNotices keeps what it is to send.
+type fakeNotices struct{ sent []string }
+
+func (f *fakeNotices) Send(_ context.Context, _ []v1alpha1.Notify, notices []notify.Notice) {
+	for _, n := range notices {
+		f.sent = append(f.sent, n.Reason)
+	}
+}
+
+func (f *fakeNotices) Failed(types.NamespacedName) []string { return nil }
+
+// TestNotifiedOnceItIsRecorded: not while the status that says so is not written, and then once.
+func TestNotifiedOnceItIsRecorded(t *testing.T) {
+	b := newBed(t, nodeSync(func(s *v1alpha1.NodeSync) {
+		s.Spec.Notify = []v1alpha1.Notify{{Name: "chat", Type: v1alpha1.NotifySlack}}
+	}))
+	f := &fakeNotices{}
+	b.Notices = f
+	refused := func() {
+		b.concluded(b.pass(), func(p *pass) { p.Fault = fault.Refused(errors.New("the cluster's name is another")) })
+	}
+	b.denies(apierrors.NewConflict(schema.GroupResource{Resource: "nodesyncs"}, "prod", errors.New("it has been modified")))
+	refused()
+	if len(f.sent) > 0 || len(b.read().Status.Notified) > 0 {
+		t.Errorf("sent before it is recorded: %v", f.sent)
+	}
+	b.Client = b.client
+	refused()
+	refused()
+	if diff := cmp.Diff([]string{v1alpha1.ReasonRefused}, f.sent); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+	if open := b.read().Status.Notified; len(open) != 1 || open[0].Reason != v1alpha1.ReasonRefused {
+		t.Errorf("recorded %+v", open)
+	}
+}
