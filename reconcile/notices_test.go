@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +17,7 @@ import (
 )
 
 // fakeNotices keeps what it is to send.
-type fakeNotices struct{ sent []string }
+type fakeNotices struct{ sent, failed []string }
 
 func (f *fakeNotices) Send(_ context.Context, _ []v1alpha1.Notify, notices []notify.Notice) {
 	for _, n := range notices {
@@ -24,7 +25,11 @@ func (f *fakeNotices) Send(_ context.Context, _ []v1alpha1.Notify, notices []not
 	}
 }
 
-func (f *fakeNotices) Failed(types.NamespacedName) []string { return nil }
+func (f *fakeNotices) Failed(types.NamespacedName) []string {
+	failed := f.failed
+	f.failed = nil
+	return failed
+}
 
 // TestNotifiedOnceItIsRecorded: not while the status that says so is not written, and then once.
 func TestNotifiedOnceItIsRecorded(t *testing.T) {
@@ -49,5 +54,23 @@ func TestNotifiedOnceItIsRecorded(t *testing.T) {
 	}
 	if open := b.read().Status.Notified; len(open) != 1 || open[0].Reason != v1alpha1.ReasonRefused {
 		t.Errorf("recorded %+v", open)
+	}
+}
+
+// TestWhatWasNotSentIsReported by an event, once.
+func TestWhatWasNotSentIsReported(t *testing.T) {
+	b := newBed(t, nodeSync(unchanged))
+	b.Notices = &fakeNotices{failed: []string{"receiver chat was not notified of Held: it answers 404 Not Found"}}
+	for _, want := range []int{1, 0} {
+		b.concluded(b.pass())
+		got := 0
+		for _, event := range b.told() {
+			if strings.Contains(event, "Warning NotifyFailed receiver chat was not notified of Held") {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("%d events, want %d", got, want)
+		}
 	}
 }
