@@ -233,6 +233,11 @@
 //		Ends an instance as by hand; has EC2 take a spot instance back, after a warning.
 //	ec2 spoil IMAGES, ec2 unspoil
 //		Has instances of the images whose names match end as they are launched; ends that.
+//	aws publishes VERSION
+//		Publishes a release of AL2023, such as v20251103, which becomes the newest. A controller that
+//		runs asks for it within a day.
+//	aws tags|untags GROUP KEY=VALUE
+//		Puts a tag on a security group of the cluster's VPC, or takes it off.
 //	prometheus fires|quiet
 //		Starts a Prometheus, whose URL is in PROMETHEUS_URL, and says whether a query has a result.
 //	ec2 stop|protect [pool=POOL], ec2 start, ec2 unprotect

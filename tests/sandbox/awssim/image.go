@@ -32,8 +32,22 @@ func (a *account) publishImage(i catalog.Image) {
 		name:     i.Name, arch: i.Arch, rootDevice: i.RootDevice, created: i.Created,
 	}
 	for _, name := range i.Parameters {
-		a.parameters[name] = &parameter{name: name, value: i.ID, version: 1, modified: i.Created}
+		version := int64(1)
+		if before := a.parameters[name]; before != nil {
+			version = before.version + 1
+		}
+		a.parameters[name] = &parameter{name: name, value: i.ID, version: version, modified: i.Created}
 	}
+}
+
+// PublishAL2023 makes a release of AL2023 known, such as v20251103, to which the parameters that mean
+// "newest" move.
+func (s *Simulator) PublishAL2023(version string) {
+	s.locked(func(a *account) {
+		for _, i := range catalog.Later(version, a.now) {
+			a.publishImage(i)
+		}
+	})
 }
 
 func (a *account) describeImages(r *request, in *ec2.DescribeImagesInput) (*ec2.DescribeImagesOutput, error) {

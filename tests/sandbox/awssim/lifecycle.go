@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go/service/ec2"
-
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
@@ -142,15 +140,6 @@ func (s *Simulator) Terminate(instanceID string) error {
 			return
 		}
 		a.terminate(i, "User initiated")
-	})
-	return err
-}
-
-// Untag takes a tag off an instance as a person with the console would.
-func (s *Simulator) Untag(instanceID, key string) error {
-	var err error
-	s.locked(func(a *account) {
-		_, err = a.deleteTags(nil, &ec2.DeleteTagsInput{Resources: []*string{&instanceID}, Tags: []*ec2.Tag{{Key: &key}}})
 	})
 	return err
 }

@@ -1,6 +1,7 @@
 package awssim
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/aws/aws-sdk-go/aws"
@@ -76,6 +77,21 @@ func (a *account) describeSecurityGroups(r *request, in *ec2.DescribeSecurityGro
 		})
 	}
 	return out, nil
+}
+
+// SecurityGroup is the ID of a security group in the VPC of a cluster, by its name.
+func (s *Simulator) SecurityGroup(cluster, name string) (id string, err error) {
+	s.locked(func(a *account) {
+		for _, g := range a.groups {
+			if c := a.clusters[cluster]; c != nil && g.vpcID == c.vpcID && g.name == name {
+				id = g.ID
+			}
+		}
+	})
+	if id == "" {
+		return "", fmt.Errorf("the VPC of cluster %s has no security group %s", cluster, name)
+	}
+	return id, nil
 }
 
 func (a *account) describeAvailabilityZones(*request, *ec2.DescribeAvailabilityZonesInput) (*ec2.DescribeAvailabilityZonesOutput, error) {

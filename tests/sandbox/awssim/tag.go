@@ -117,6 +117,24 @@ func (a *account) deleteTags(_ *request, in *ec2.DeleteTagsInput) (*ec2.DeleteTa
 	return &ec2.DeleteTagsOutput{}, err
 }
 
+// Tag puts a tag on a resource as a person with the console would.
+func (s *Simulator) Tag(id, key, value string) error {
+	var err error
+	s.locked(func(a *account) {
+		_, err = a.createTags(nil, &ec2.CreateTagsInput{Resources: []*string{&id}, Tags: []*ec2.Tag{{Key: &key, Value: &value}}})
+	})
+	return err
+}
+
+// Untag takes a tag off a resource, likewise.
+func (s *Simulator) Untag(id, key string) error {
+	var err error
+	s.locked(func(a *account) {
+		_, err = a.deleteTags(nil, &ec2.DeleteTagsInput{Resources: []*string{&id}, Tags: []*ec2.Tag{{Key: &key}}})
+	})
+	return err
+}
+
 // changeTags gives new tags to all resources, or to none if one cannot have them.
 func (a *account) changeTags(ids []*string, change func(*resource) (map[string]string, error)) error {
 	changed := map[*resource]map[string]string{}

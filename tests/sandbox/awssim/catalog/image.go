@@ -55,6 +55,20 @@ func Images() []Image {
 	return images
 }
 
+// Later are the images of a release of AL2023 after those of Images: from now on it has the
+// parameters that mean "newest".
+func Later(version string, created time.Time) []Image {
+	var images []Image
+	for _, minor := range kubernetesMinors() {
+		for _, arch := range []string{amd64, arm64} {
+			for _, variant := range []string{"standard", "nvidia"} {
+				images = append(images, al2023(minor, arch, variant, release{al2023: version, created: created, newest: true}))
+			}
+		}
+	}
+	return images
+}
+
 // al2023 uses the parameter names of
 // https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html.
 func al2023(minor, arch, variant string, r release) Image {

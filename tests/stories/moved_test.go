@@ -1,0 +1,30 @@
+package stories_test
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// What moves in AWS by no commit.
+
+// awsCommand is `aws publishes VERSION`, `aws tags GROUP KEY=VALUE` and `aws untags GROUP KEY`.
+func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
+	switch word := strings.Join(args[:min(1, len(args))], ""); {
+	case word == "publishes" && len(args) == 2:
+		s.c.AWS.PublishAL2023(args[1])
+		return nil
+	case (word == "tags" || word == "untags") && len(args) == 3:
+		group, err := s.c.AWS.SecurityGroup(s.c.Cluster, args[1])
+		if err != nil {
+			return err
+		}
+		key, value, _ := strings.Cut(args[2], "=")
+		if word == "tags" {
+			return s.c.AWS.Tag(group, key, value)
+		}
+		return s.c.AWS.Untag(group, key)
+	}
+	return errors.New("usage: aws publishes VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY")
+}
