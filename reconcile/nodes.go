@@ -35,7 +35,7 @@ func (p *pass) seeRollout(ctx context.Context) error {
 	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
 	stop := brake.Step{
-		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live,
+		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Gate: p.chartStep().On, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live,
 		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
 	}
 	p.PoolRollouts = stop.Run(ctx)

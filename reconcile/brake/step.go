@@ -34,6 +34,8 @@ type Step struct {
 	// Launches tell which nodes join, and EC2 why an instance has ended; nil asks nobody.
 	Launches *observe.Launches
 	EC2      func(ctx context.Context, region string) (EC2, error)
+	// Gate says whether one of Karpenter's feature gates is on; nil asks nobody.
+	Gate func(ctx context.Context, gate string) (on bool, err error)
 	// Holds asks the conditions of spec.rollout.holdWhile.
 	Holds *hold.Asker
 
@@ -56,7 +58,7 @@ func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 	before := s.Sync.Status.PoolRollouts
 	if s.Rollout == nil {
 		s.Holds.Forget()
-		s.tell(before, nil)
+		s.tell(ctx, before, nil)
 		return nil
 	}
 	held := s.Holds.Answers(ctx, s.secrets(), s.Sync.Spec.Rollout.HoldWhile, s.Now)
@@ -75,7 +77,7 @@ func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 			s.explain(ctx, &next[i])
 		}
 	}
-	s.tell(before, next)
+	s.tell(ctx, before, next)
 	for i := range next {
 		e := &next[i]
 		was := entryOf(before, e.Pool)

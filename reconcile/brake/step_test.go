@@ -59,6 +59,8 @@ type world struct {
 	holds    hold.Asker
 	now      time.Time
 	events   []string
+	claims   []plan.NodeClaim
+	gate     func(context.Context, string) (bool, error)
 }
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
@@ -115,7 +117,7 @@ func (w *world) pass(saved bool) brake.Step {
 	}).Build()
 	s := brake.Step{
 		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
-		Live:    plan.Live{Objects: plan.NewObjects(w.live)},
+		Live: plan.Live{Objects: plan.NewObjects(w.live), NodeClaims: w.claims}, Gate: w.gate,
 		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Now: w.now, Holds: &w.holds,
 	}
 	if w.ec2 != nil {

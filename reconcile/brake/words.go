@@ -1,6 +1,7 @@
 package brake
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -45,12 +46,12 @@ func remedy(pools []v1alpha1.PoolRollout) string {
 }
 
 // tell has events say which pools were stopped and which resumed, once each.
-func (s *Step) tell(before, next []v1alpha1.PoolRollout) {
+func (s *Step) tell(ctx context.Context, before, next []v1alpha1.PoolRollout) {
 	for _, e := range next {
 		was := entryOf(before, e.Pool)
 		switch {
 		case e.BrakedAt != nil && (was == nil || was.BrakedAt == nil || !was.BrakedAt.Equal(e.BrakedAt)):
-			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("Karpenter is to replace no more nodes of NodePool/%s: %s. Expiry, interruption, repair and removals go on", e.Pool, e.Message))
+			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("Karpenter is to replace no more nodes of NodePool/%s: %s. Expiry, interruption, repair and removals go on%s", e.Pool, e.Message, s.endsFirst(ctx, e.Pool)))
 		case e.BrakedAt == nil && e.Reason != "" && (was == nil || was.Reason == ""):
 			s.Warn(v1alpha1.ReasonRolloutFailing, fmt.Sprintf("NodePool/%s: %s", e.Pool, e.Message))
 		}

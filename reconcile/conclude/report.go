@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -16,6 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Reports keeps what the Git hosts are to be told until they have been. It
@@ -86,6 +88,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		State:       v.CommitState(),
 		Description: s.pacedText(v),
 		Reverted:    s.reverted(),
+		Left:        s.overtaken(),
 		Retry:       s.Sync.Status.LastHandledReconcileAt != s.Before.Status.LastHandledReconcileAt,
 		At:          s.Began,
 	}
@@ -126,6 +129,15 @@ func (s *Step) reverted() map[string]string {
 		all[back.Commit] = words
 	}
 	return all
+}
+
+// overtaken says of the commit with whose nodes another one goes on how many these are.
+func (s *Step) overtaken() map[string]string {
+	was, is := s.Before.Status.Rollout, s.Sync.Status.Rollout
+	if was == nil || is == nil || was.Revision == "" || was.Outdated == 0 || was.Revision == is.Revision {
+		return nil
+	}
+	return map[string]string{render.CommitOf(was.Revision): fmt.Sprintf("%d of its %s left", was.Outdated, english.Plural(int(was.Nodes), "node was", "nodes were"))}
 }
 
 // SaysNothingOfTheCommit says whether the pass came to no end for a Git host that

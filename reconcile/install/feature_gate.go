@@ -9,6 +9,16 @@ import (
 // Off says whether the controller's environment switches one of Karpenter's feature gates
 // off.
 func (s *Step) Off(ctx context.Context, gate string) (bool, error) {
+	return s.switches(ctx, gate, false)
+}
+
+// On says whether it switches one on.
+func (s *Step) On(ctx context.Context, gate string) (bool, error) {
+	return s.switches(ctx, gate, true)
+}
+
+// switches says whether the controller's environment sets a feature gate to a value.
+func (s *Step) switches(ctx context.Context, gate string, to bool) (bool, error) {
 	if s.Sync.Status.Karpenter == nil {
 		return false, nil
 	}
@@ -21,7 +31,7 @@ func (s *Step) Off(ctx context.Context, gate string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if on, known := upgrade.FeatureGate(containers, gate); known && !on {
+		if on, known := upgrade.FeatureGate(containers, gate); known && on == to {
 			return true, nil
 		}
 	}

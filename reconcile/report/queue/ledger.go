@@ -39,6 +39,8 @@ type Commit struct {
 	Phase Phase `json:"standing,omitempty"`
 	// Reverted says which commit took it back, and how far it had come; empty where none has.
 	Reverted string `json:"reverted,omitempty"`
+	// Left is what was left of it when another commit went on with that; empty where nothing was.
+	Left string `json:"left,omitempty"`
 }
 
 // Phase is how a commit stands to Head's verdict.

@@ -25,6 +25,9 @@ type Update struct {
 	Description string
 	// Reverted says of older commits, which Head has taken back, how far each had come.
 	Reverted map[string]string
+	// Left says of older commits, which Head goes on with, what is left of each. They are told at
+	// once.
+	Left map[string]string
 	// Retry has what failed tried again at once.
 	Retry bool
 	// At is now.
@@ -51,7 +54,7 @@ func (l *Ledger) say(s Update) {
 		if c.ID != newest {
 			next = c.superseded(newest, s)
 		}
-		news := c.wants(next, c.ID == newest)
+		news := c.wants(next, c.ID == newest) || c.ID != newest && c.Phase != Settled && s.Left[c.ID] != ""
 		if news {
 			c.Word = next
 		}
@@ -73,7 +76,10 @@ func (c *Commit) superseded(newest string, s Update) Word {
 	if words := s.Reverted[c.ID]; words != "" {
 		c.Reverted = fmt.Sprintf("reverted by %s: %s", short(newest), words)
 	}
-	w := Word{State: s.State, Description: report.Truncate(fmt.Sprintf("superseded by %s: %s", short(newest), s.Description))}
+	if words := s.Left[c.ID]; words != "" {
+		c.Left = ", " + words
+	}
+	w := Word{State: s.State, Description: report.Truncate(fmt.Sprintf("superseded by %s%s: %s", short(newest), c.Left, s.Description))}
 	if c.Reverted != "" {
 		w.Description = report.Truncate(c.Reverted)
 		if w.final() {
@@ -107,7 +113,7 @@ func (l *Ledger) turn(head string, commits []string) {
 		case known == nil || id == head:
 			told = append(told, Commit{ID: id})
 		case !known.final():
-			told = append(told, Commit{ID: id, Reverted: known.Reverted})
+			told = append(told, Commit{ID: id, Reverted: known.Reverted, Left: known.Left})
 		}
 	}
 	if len(told) == 0 { // all that changed something has its final word
