@@ -25,8 +25,8 @@ type Update struct {
 	Description string
 	// Reverted says of older commits, which Head has taken back, how far each had come.
 	Reverted map[string]string
-	// Left says of older commits, which Head goes on with, what is left of each. They are told at
-	// once.
+	// Left says of older commits, which Head goes on with, what is left of each. That is
+	// reported at once.
 	Left map[string]string
 	// Retry has what failed tried again at once.
 	Retry bool
@@ -80,6 +80,9 @@ func (c *Commit) superseded(newest string, s Update) Word {
 		c.Left = ", " + words
 	}
 	w := Word{State: s.State, Description: report.Truncate(fmt.Sprintf("superseded by %s%s: %s", short(newest), c.Left, s.Description))}
+	if c.Left != "" && !w.final() { // what the newer one waits for would stand there for as long as it takes
+		w.Description = fmt.Sprintf("superseded by %s%s", short(newest), c.Left)
+	}
 	if c.Reverted != "" {
 		w.Description = report.Truncate(c.Reverted)
 		if w.final() {

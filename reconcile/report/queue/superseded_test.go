@@ -16,7 +16,7 @@ func TestACommitThatIsSuperseded(t *testing.T) {
 	s.says("a", report.Pending, "rolling out")
 	s.posts("a pending rolling out")
 	supersedes(s, "b", report.Pending, "rolling out")
-	s.posts("b pending rolling out", "a pending superseded by b, "+words+": rolling out")
+	s.posts("b pending rolling out", "a pending superseded by b, "+words)
 	s.says("b", report.Pending, "rolling out: 1 of 2")
 	s.posts("b pending rolling out: 1 of 2")
 	s.says("c", report.Pending, "waiting")

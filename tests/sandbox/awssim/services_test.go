@@ -16,7 +16,6 @@ import (
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
-	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim"
@@ -123,31 +122,6 @@ func TestImageParameters(t *testing.T) {
 	}
 	_, err := client.GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String("/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/neuron/recommended/image_id")})
 	wantCode(t, err, "ParameterNotFound")
-}
-
-// TestANewerRelease: the parameter that means "newest" moves to it, the others stay.
-func TestANewerRelease(t *testing.T) {
-	a := newAccount(t, awssim.Options{})
-	client := ssm.NewFromConfig(a.config("karpenter"))
-	const prefix = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/"
-	get := func(name string) *ssmtypes.Parameter {
-		out, err := client.GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(prefix + name + "/image_id")})
-		noError(t, err)
-		return out.Parameter
-	}
-	const older, newer = "amazon-eks-node-al2023-x86_64-standard-1.36-v20251002", "amazon-eks-node-al2023-x86_64-standard-1.36-v20251103"
-	if before := get("recommended"); *before.Value != *get(older).Value {
-		t.Fatalf("the newest is %s", *before.Value)
-	}
-	a.PublishAL2023("v20251103")
-	after := get("recommended")
-	if *after.Value != *get(newer).Value || *after.Value == *get(older).Value || after.Version != 2 {
-		t.Errorf("the newest is %s, version %d", *after.Value, after.Version)
-	}
-	images, err := a.ec2().DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{*after.Value}})
-	if err != nil || len(images.Images) != 1 || *images.Images[0].Name != newer {
-		t.Errorf("its image: %v (%v)", images, err)
-	}
 }
 
 func TestParametersAreClaimedOnce(t *testing.T) {
