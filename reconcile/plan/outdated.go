@@ -111,7 +111,10 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 		case m.unresolved(c, d.class):
 			found.Unresolved = append(found.Unresolved, c.Class)
 		}
-		found.Unsure = found.Unsure || !sure
+		// The hash of its class is noted on a NodeClaim when it is launched, before its provider ID is
+		// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/controller.go): until then nothing
+		// is to be known of it, and then all is.
+		found.Unsure = found.Unsure || !sure && c.ProviderID != ""
 	}
 	slices.SortFunc(found.Outdated, func(a, b Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
 	slices.Sort(found.Unresolved)

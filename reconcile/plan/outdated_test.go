@@ -23,7 +23,9 @@ func TestMatch(t *testing.T) {
 		madeByClass, madeByPool string
 		drifted                 string
 		foreignBundle           bool
-		exact, noted            string
+		// inLaunch says that the NodeClaim has no instance yet, and no hash of its class.
+		inLaunch     bool
+		exact, noted string
 	}{
 		"all matches": {},
 		"another template, noted": {
@@ -35,6 +37,8 @@ func TestMatch(t *testing.T) {
 		"another class, noted":            {class: changed, notedClass: changed, exact: "NodeClassDrift", noted: "NodeClassDrift"},
 		"another class, not noted yet, of a cluster whose authorities are not proven": {class: changed, exact: "unsure"},
 		"authorities that are not Karpenter's":                                        {foreignBundle: true, exact: "unsure"},
+		"in launch: the hash of its class is noted with the instance":                 {inLaunch: true},
+		"in launch, of another template":                                              {inLaunch: true, pool: tainted("general"), exact: "NodePoolDrifted"},
 		"found by Karpenter":                                                          {drifted: "AMIDrift", exact: "AMIDrift", noted: "AMIDrift"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,6 +62,13 @@ func TestMatch(t *testing.T) {
 					made[key] = value
 				}
 			}
+			instance := "aws:///a/i-1"
+			if test.inLaunch {
+				instance = ""
+				for key := range c.notes(t, class("default")) {
+					delete(made, key)
+				}
+			}
 			c.resolve(t, "default", "ami-1")
 			live := plan.Live{Objects: map[render.Ref]*plan.Object{}}
 			for _, text := range lives {
@@ -65,7 +76,7 @@ func TestMatch(t *testing.T) {
 				live.Objects[ref] = plan.NewObject(c.Object(ref))
 			}
 			live.NodeClaims = []plan.NodeClaim{{
-				Name: "1", UID: "1", Pool: "general", Class: "default", ProviderID: "aws:///a/i-1", Image: "ami-1", Hashes: plan.HashesOf(made),
+				Name: "1", UID: "1", Pool: "general", Class: "default", ProviderID: instance, Image: "ami-1", Hashes: plan.HashesOf(made),
 				Labels:  plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64"}),
 				Drifted: test.drifted != "", DriftReason: test.drifted,
 			}, {Name: "2", UID: "2", Pool: "of-another", Drifted: true, DriftReason: "AMIDrift"}}
