@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -43,24 +45,28 @@ func DriftsOf(p *plan.Plan, written []apply.Written) []Drift {
 	found := []Drift{}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if !c.Drift || c.Action == plan.Wait || c.Reason == plan.ReasonOwnership {
+		drifts, fields := c.Drift, c.Fields
+		if !drifts && c.Action == plan.Hold { // the other fields differ by a commit
+			drifts, fields = len(c.Edited) > 0, c.Edited
+		}
+		if !drifts || c.Action == plan.Wait || c.Reason == plan.ReasonOwnership {
 			continue
 		}
-		found = append(found, Drift{Ref: c.Ref, What: driftWords(c), By: c.Editors, Corrected: corrected[c.Ref], Reported: c.Action == plan.Drifted})
+		found = append(found, Drift{Ref: c.Ref, What: driftWords(c.Live, fields), By: c.Editors, Corrected: corrected[c.Ref], Reported: c.Action == plan.Drifted})
 	}
 	return found
 }
 
 // driftWords say what another client has changed: from Git's value to that of the cluster.
-func driftWords(c *plan.Change) string {
-	if c.Live == nil {
+func driftWords(live *unstructured.Unstructured, fields []plan.Field) string {
+	if live == nil {
 		return "deleted"
 	}
-	fields := make([]string, 0, len(c.Fields))
-	for _, f := range c.Fields {
-		fields = append(fields, fmt.Sprintf("%s: %s → %s", f.Path, orAbsent(f.To), orAbsent(f.From)))
+	words := make([]string, 0, len(fields))
+	for _, f := range fields {
+		words = append(words, fmt.Sprintf("%s: %s → %s", f.Path, orAbsent(f.To), orAbsent(f.From)))
 	}
-	return finding.Few(fields, "; ")
+	return finding.Few(words, "; ")
 }
 
 func orAbsent(value string) string {
@@ -168,6 +174,10 @@ func objects(n int, many, one string) string {
 // sayApplied has the commit told whether all of it is applied, whatever its nodes do.
 func (s *Step) sayApplied(u queue.Update) (queue.Update, bool) {
 	u.Subject = queue.Applied
+	if s.Verdict().ofNodes {
+		v := s.stateVerdict()
+		u.State, u.Description = v.CommitState(), v.CommitText()
+	}
 	if render.CommitOf(s.Sync.Status.LastAppliedRevision) == s.Commit && s.Unwritten == nil && len(s.Held) == 0 {
 		u.State, u.Description = report.Success, "applied"
 	}

@@ -28,11 +28,13 @@ func TestDriftsOf(t *testing.T) {
 		written bool
 		want    []Drift
 	}{
-		"corrected":              {with(edited, plan.Update), true, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Corrected: true}}},
-		"reported":               {with(edited, plan.Drifted), false, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Reported: true}}},
-		"deleted":                {plan.Change{Ref: general, Drift: true, Action: plan.Create}, true, []Drift{{Ref: general, What: "deleted", Corrected: true}}},
-		"of Git":                 {plan.Change{Ref: general, Action: plan.Update, Live: &unstructured.Unstructured{}}, true, []Drift{}},
-		"only the fields' owner": {plan.Change{Ref: general, Drift: true, Action: plan.Update, Reason: plan.ReasonOwnership, Live: &unstructured.Unstructured{}}, true, []Drift{}},
+		"corrected":               {with(edited, plan.Update), true, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Corrected: true}}},
+		"reported":                {with(edited, plan.Drifted), false, []Drift{{Ref: general, What: "spec.weight: absent → 7; spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Reported: true}}},
+		"deleted":                 {plan.Change{Ref: general, Drift: true, Action: plan.Create}, true, []Drift{{Ref: general, What: "deleted", Corrected: true}}},
+		"of Git":                  {plan.Change{Ref: general, Action: plan.Update, Live: &unstructured.Unstructured{}}, true, []Drift{}},
+		"edited while it is held": {plan.Change{Ref: general, Action: plan.Hold, Live: &unstructured.Unstructured{}, Editors: edited.Editors, Edited: edited.Fields[:1], Fields: edited.Fields}, false, []Drift{{Ref: general, What: "spec.weight: absent → 7", By: edited.Editors}}},
+		"held":                    {plan.Change{Ref: general, Action: plan.Hold, Live: &unstructured.Unstructured{}, Fields: edited.Fields}, false, []Drift{}},
+		"only the fields' owner":  {plan.Change{Ref: general, Drift: true, Action: plan.Update, Reason: plan.ReasonOwnership, Live: &unstructured.Unstructured{}}, true, []Drift{}},
 	} {
 		var written []apply.Written
 		if c.written {

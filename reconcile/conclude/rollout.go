@@ -68,9 +68,9 @@ func (s *Step) withRollout(v Verdict) Verdict {
 	switch r := s.Sync.Status.Rollout; {
 	case r == nil:
 	case (s.rolloutTimedOut() || brake.Words(s.Sync.Status.PoolRollouts) != "") && (v.Class == Done || v.Class == Working):
-		v.told, v.Brief = report.Failure, s.failureBrief()
+		v.told, v.ofNodes, v.Brief = report.Failure, true, s.failureBrief()
 	case v.Class == Done:
-		v.told, v.Brief = report.Pending, fault.Brief{What: s.rolloutBrief()}
+		v.told, v.ofNodes, v.Brief = report.Pending, true, fault.Brief{What: s.rolloutBrief()}
 	}
 	return v
 }

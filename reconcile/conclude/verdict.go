@@ -40,6 +40,8 @@ type Verdict struct {
 	// told is the commit status where it is not that of the Class: nothing is wrong with the
 	// definitions, and the commit is not done all the same.
 	told report.State
+	// ofNodes says that it is the nodes' of a rollout: the definitions are as Git says.
+	ofNodes bool
 }
 
 // Verdict weighs what was found: the gravest speaks.

@@ -179,6 +179,9 @@ func (c *Change) note(j judgement) {
 	for _, d := range c.differences {
 		c.Fields = append(c.Fields, d.fields()...)
 	}
+	for _, d := range j.edited {
+		c.Edited = append(c.Edited, d.fields()...)
+	}
 	c.Editors = j.editors
 	c.Takeover, c.Taken, c.rewritten = j.takeover, j.taken, j.rewritten
 }

@@ -15,8 +15,9 @@ import (
 type judgement struct {
 	// change are the differences that an apply would end.
 	change []difference
-	// editors are the managers that own one of them, our own left out.
+	// editors are the managers that own one of them, our own left out, and edited are those.
 	editors []string
+	edited  []difference
 	// rewritten are the paths of those among them that mean the same on both sides, and by
 	// which Karpenter counts nodes as outdated all the same.
 	rewritten []string
@@ -114,7 +115,7 @@ func (e entry) ours() bool {
 // that nobody owns whom we may take it from stays as it is, unless nodes are outdated for it;
 // so does one that Git writes in another way, and that means the same.
 func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstructured.Unstructured) {
-	change := inGit
+	change, known := inGit, len(j.editors)
 	var others []string
 	for _, e := range entries {
 		if !touches(e.set, d.path) {
@@ -148,12 +149,12 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 		j.extra = append(j.extra, extraField{path: d.path, managers: others, unknown: len(entries) == 0})
 		return
 	}
-	j.write(d, live)
+	j.write(d, live, len(j.editors) > known)
 }
 
 // write notes a difference that is to be written: one that means the same only where nodes are
 // outdated by it.
-func (j *judgement) write(d difference, live *unstructured.Unstructured) {
+func (j *judgement) write(d difference, live *unstructured.Unstructured, edited bool) {
 	if d.equalInMeaning() {
 		if d.outdatesNothing(live) {
 			return
@@ -161,4 +162,7 @@ func (j *judgement) write(d difference, live *unstructured.Unstructured) {
 		j.rewritten = append(j.rewritten, name(d.path))
 	}
 	j.change = append(j.change, d)
+	if edited {
+		j.edited = append(j.edited, d)
+	}
 }

@@ -75,8 +75,10 @@ type Change struct {
 	WaitsSince time.Time
 	// Fields are the fields that would change, by path.
 	Fields []Field
-	// Editors are the field managers, other than ours, that own such a field.
+	// Editors are the field managers, other than ours, that own such a field, and Edited are those
+	// fields.
 	Editors []string
+	Edited  []Field
 	// Takeover says that fields of interactive managers have to become ours
 	// before the object is applied, which costs a write more. Taken are the paths of fields
 	// that have to, whichever manager has written them.
