@@ -146,6 +146,19 @@ func Resumed(annotation string) map[string]string {
 	return resumed
 }
 
+// edited is the error of a pool whose disruption budgets are not plumbline's to write: with drift
+// Report what another client has changed stays, and so it would not if the brake came and went.
+func (s *Step) edited(live *unstructured.Unstructured) error {
+	if s.Sync.Spec.Drift != v1alpha1.DriftReport {
+		return nil
+	}
+	editor, err := plan.BudgetsEditedBy(live)
+	if err == nil && editor != "" {
+		err = fmt.Errorf("the disruption budgets of NodePool/%s were changed by %s, and spec.drift is Report: they stay as they are; set budgets: [{nodes: \"0\"}] to stop the rollout", live.GetName(), editor)
+	}
+	return err
+}
+
 // brake has the disruption budgets of a pool be Git's with the brake.
 func (s *Step) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	ref := render.Ref{Kind: render.NodePool, Name: e.Pool}
@@ -160,6 +173,9 @@ func (s *Step) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	}
 	braked, err := plan.IsBraked(live.Unstructured, budgets)
 	if err != nil || braked {
+		return err
+	}
+	if err := s.edited(live.Unstructured); err != nil {
 		return err
 	}
 	if err := s.StillLeader(ctx); err != nil {

@@ -164,6 +164,28 @@ func TestTheStatusSaysItFirst(t *testing.T) {
 	}
 }
 
+// TestWhatIsOnlyReportedStays: disruption budgets that another client has changed are not written
+// over, by the brake, where they are not by a correction; the status says what to do.
+func TestWhatIsOnlyReportedStays(t *testing.T) {
+	for drift, want := range map[v1alpha1.DriftPolicy]int{v1alpha1.DriftReport: 0, "": 1} {
+		w := newWorld(t)
+		w.sync.Spec.Drift = drift
+		w.live[render.Ref{Kind: render.NodePool, Name: "general"}].SetManagedFields([]metav1.ManagedFieldsEntry{{
+			Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:disruption":{"f:budgets":{}}}}`)},
+		}})
+		w.failThree()
+		w.pass(true)
+		w.pass(true)
+		if len(w.applied) != want {
+			t.Errorf("drift %q: applied %q", drift, w.applied)
+		}
+		failure := w.sync.Status.PoolRollouts[0].Failure
+		if told := strings.Contains(failure, "were changed by kubectl-edit, and spec.drift is Report"); told != (want == 0) {
+			t.Errorf("drift %q: failure %q", drift, failure)
+		}
+	}
+}
+
 // TestEC2SaysWhy of the last launch that failed, once, when the rollout is stopped.
 func TestEC2SaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -50,6 +50,26 @@ func IsBraked(live *unstructured.Unstructured, budgets []any) (bool, error) {
 	return brakes(entries) && reflect.DeepEqual(budgetsOf(live), budgets), nil
 }
 
+// BudgetsEditedBy is the manager that has set the disruption budgets of a NodePool that lives to
+// others than Git's or the brake's; empty where nobody has.
+func BudgetsEditedBy(live *unstructured.Unstructured) (string, error) {
+	entries, err := managed(live)
+	if err != nil {
+		return "", err
+	}
+	editor := ""
+	for _, e := range entries {
+		switch {
+		case !touches(e.set, budgetsPath):
+		case e.ours():
+			return "", nil
+		default:
+			editor = e.manager
+		}
+	}
+	return editor, nil
+}
+
 // WithoutBrake are the disruption budgets of a NodePool that lives without the brake.
 func WithoutBrake(live *unstructured.Unstructured) []any {
 	return slices.DeleteFunc(slices.Clone(budgetsOf(live)), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
