@@ -19,6 +19,9 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := s.restore(ctx); err != nil {
+		return Result{Writes: reverted}, err
+	}
 	s.waitForOthers()
 	if _, err := s.awaitRelabelled(ctx); err != nil {
 		return Result{Writes: reverted}, err

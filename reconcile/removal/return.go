@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -48,6 +49,26 @@ func (s *Step) takeBack(ctx context.Context) ([]teardown.Write, error) {
 		return true
 	})
 	return reverted, nil
+}
+
+// restore gives back growth and disruption budgets to what Git has, and is held: its nodes stay as
+// they are until it is released, and so does the pool.
+func (s *Step) restore(ctx context.Context) error {
+	var held []*unstructured.Unstructured
+	for i := range s.Plan.Changes {
+		if c := &s.Plan.Changes[i]; c.Action == plan.Hold && c.Live != nil && c.Ref.Kind == render.NodePool {
+			held = append(held, c.Live)
+		}
+	}
+	braked := map[string]bool{}
+	for _, p := range s.Sync.Status.PoolRollouts {
+		braked[p.Pool] = p.BrakedAt != nil
+	}
+	done, err := teardown.Restore(ctx, s.world(), s.Sync, held, braked)
+	if err == nil && !done {
+		s.wakeNow()
+	}
+	return err
 }
 
 // reverted says what became of a removal of so many NodeClaims that Git has taken back.

@@ -42,10 +42,6 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 	case err != nil:
 		return false, err
 	}
-	stopped := map[types.UID]Growth{}
-	for uid, entry := range kept.entries {
-		stopped[uid] = entry.Growth
-	}
 	unlabelled, err := restrainedUnlabelled(ctx, w.Live, sync, kept)
 	if err != nil {
 		return false, err
@@ -53,7 +49,7 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 	owned = append(owned, unlabelled...)
 	done = true
 	var failures []error
-	for _, release := range Releases(owned, stopped) {
+	for _, release := range Releases(owned, kept.growth()) {
 		released, err := w.release(ctx, release)
 		done = done && released
 		if err != nil {
@@ -67,6 +63,36 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 		return false, fmt.Errorf("delete the record of removals: %w", err)
 	}
 	return w.dropRecords(ctx, kept)
+}
+
+// Restore gives pools of Git, which cannot be written yet, what plumbline itself has taken from them.
+// It is done when each has it; else the next pass, a moment later, goes on.
+func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, pools []*unstructured.Unstructured, braked map[string]bool) (done bool, err error) {
+	if len(Restores(pools, nil, braked)) == 0 {
+		return true, nil
+	}
+	kept, err := loadRecords(ctx, w.Live, sync)
+	if err != nil {
+		return false, err
+	}
+	done = true
+	for _, restore := range Restores(pools, kept.growth(), braked) {
+		restored, err := w.release(ctx, restore)
+		if err != nil {
+			return false, err
+		}
+		done = done && restored
+	}
+	return done, nil
+}
+
+// growth is what the removals had stopped, by object.
+func (r *records) growth() map[types.UID]Growth {
+	stopped := map[types.UID]Growth{}
+	for uid, entry := range r.entries {
+		stopped[uid] = entry.Growth
+	}
+	return stopped
 }
 
 // dropRecords deletes the record of removals. One that another writer has changed is
@@ -144,7 +170,7 @@ func restrainedUnlabelled(ctx context.Context, reader client.Reader, sync *v1alp
 // or was written since it was read.
 func (w World) release(ctx context.Context, r Release) (released bool, err error) {
 	if err := w.StillLeader(ctx); err != nil {
-		return false, fmt.Errorf("let %s/%s go: %w", r.Kind, r.Name, err)
+		return false, fmt.Errorf("release %s/%s: %w", r.Kind, r.Name, err)
 	}
 	kind, _ := render.KindOf(r.Kind)
 	object := &unstructured.Unstructured{}
@@ -154,14 +180,14 @@ func (w World) release(ctx context.Context, r Release) (released bool, err error
 	if err != nil {
 		return false, err
 	}
-	err = w.Writer.Patch(ctx, object, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(v1alpha1.FieldManager))
+	err = w.Writer.Patch(ctx, object, client.RawPatch(types.JSONPatchType, body), client.FieldOwner(r.Manager))
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return true, nil
 	case apierrors.IsConflict(err), w.changed(ctx, r):
 		return false, nil
 	}
-	return false, fmt.Errorf("let %s/%s go: %w", r.Kind, r.Name, err)
+	return false, fmt.Errorf("release %s/%s: %w", r.Kind, r.Name, err)
 }
 
 // changed says whether an object is not as a release has seen it: the API server

@@ -21,6 +21,8 @@ type Release struct {
 	Kind, Name      string
 	UID             types.UID
 	ResourceVersion string
+	// Manager is the field manager that writes it.
+	Manager string
 	// Patch is a JSON patch, in one piece, that holds for just that object as
 	// it was seen.
 	Patch []Operation
@@ -38,11 +40,7 @@ type Operation struct {
 func Releases(owned []*unstructured.Unstructured, growth map[types.UID]Growth) []Release {
 	releases := make([]Release, 0, len(owned))
 	for _, object := range owned {
-		r := Release{Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion()}
-		r.Patch = []Operation{
-			{Op: "test", Path: "/metadata/uid", Value: string(r.UID)},
-			{Op: "test", Path: "/metadata/resourceVersion", Value: r.ResourceVersion},
-		}
+		r := releaseOf(object)
 		key := strings.ReplaceAll(v1alpha1.OwnerLabel, "/", "~1")
 		if _, labelled := object.GetLabels()[v1alpha1.OwnerLabel]; labelled {
 			r.Patch = append(r.Patch, Operation{Op: "remove", Path: "/metadata/labels/" + key})
@@ -50,22 +48,59 @@ func Releases(owned []*unstructured.Unstructured, growth map[types.UID]Growth) [
 		if _, annotated := object.GetAnnotations()[v1alpha1.OwnerLabel]; annotated {
 			r.Patch = append(r.Patch, Operation{Op: "remove", Path: "/metadata/annotations/" + key})
 		}
-		stopped, braked := restrained(object), appliedAt(object, v1alpha1.BrakeFieldManager)
-		if stopped >= 0 {
-			before, known := growth[r.UID]
-			r.Patch = append(r.Patch, regrow(growthOf(object), before, known)...)
-		}
-		if braked >= 0 {
-			r.Patch = append(r.Patch, Operation{Op: "replace", Path: "/spec/disruption/budgets", Value: plan.WithoutBrake(object)})
-		}
-		for _, at := range []int{max(stopped, braked), min(stopped, braked)} { // the last first: the others stay where they are
-			if at >= 0 {
-				r.Patch = append(r.Patch, Operation{Op: "remove", Path: fmt.Sprintf("/metadata/managedFields/%d", at)})
-			}
-		}
+		r.Patch = append(r.Patch, givenBack(object, growth, true)...)
 		releases = append(releases, r)
 	}
 	return releases
+}
+
+// Restores are the steps that give pools of Git, which cannot be written yet, what plumbline itself
+// has taken from them; none for one that it has taken nothing from. growth is what removals had
+// recorded, and braked says whose brake is on.
+func Restores(pools []*unstructured.Unstructured, growth map[types.UID]Growth, braked map[string]bool) []Release {
+	var restores []Release
+	for _, pool := range pools {
+		r := releaseOf(pool)
+		given := givenBack(pool, growth, !braked[pool.GetName()])
+		if len(given) == 0 {
+			continue
+		}
+		r.Manager = v1alpha1.RemovalFieldManager // what Git says of these fields is applied over it
+		r.Patch = append(r.Patch, given...)
+		restores = append(restores, r)
+	}
+	return restores
+}
+
+// releaseOf is of just this object as it was seen.
+func releaseOf(object *unstructured.Unstructured) Release {
+	r := Release{Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Manager: v1alpha1.FieldManager}
+	r.Patch = []Operation{
+		{Op: "test", Path: "/metadata/uid", Value: string(r.UID)},
+		{Op: "test", Path: "/metadata/resourceVersion", Value: r.ResourceVersion},
+	}
+	return r
+}
+
+// givenBack has growth be as it was, and likewise the disruption budgets where the brake is to go.
+func givenBack(object *unstructured.Unstructured, growth map[types.UID]Growth, brake bool) (patch []Operation) {
+	stopped, braked := restrained(object), -1
+	if brake {
+		braked = appliedAt(object, v1alpha1.BrakeFieldManager)
+	}
+	if stopped >= 0 {
+		before, known := growth[object.GetUID()]
+		patch = append(patch, regrow(growthOf(object), before, known)...)
+	}
+	if braked >= 0 {
+		patch = append(patch, Operation{Op: "replace", Path: "/spec/disruption/budgets", Value: plan.WithoutBrake(object)})
+	}
+	for _, at := range []int{max(stopped, braked), min(stopped, braked)} { // the last first: the others stay where they are
+		if at >= 0 {
+			patch = append(patch, Operation{Op: "remove", Path: fmt.Sprintf("/metadata/managedFields/%d", at)})
+		}
+	}
+	return patch
 }
 
 // restrained returns where in the object's managedFields a removal stands that

@@ -57,6 +57,37 @@ func TestLetGo(t *testing.T) {
 	}
 }
 
+// A pool that Git has again and that is held gets its growth back and stays ours, once; a brake
+// that is on stays.
+func TestRestore(t *testing.T) {
+	batch := pool("batch", "batch-uid", dynamic())
+	s := newStage(t, batch)
+	s.launch("a", "batch", "batch-uid")
+	s.find(render.NodePool, "batch", "batch-uid")
+	s.pass()
+	s.pass()
+	if !s.exists(batch) || restrained(batch) < 0 {
+		t.Fatal("growth was not stopped")
+	}
+	for range 2 {
+		if done, err := Restore(t.Context(), s.world(), s.sync, []*unstructured.Unstructured{batch}, nil); !done || err != nil {
+			t.Fatalf("done %v, error %v", done, err)
+		}
+		if !s.exists(batch) || restrained(batch) >= 0 || batch.GetLabels()[v1alpha1.OwnerLabel] == "" {
+			t.Errorf("after: labels %v, managers %v", batch.GetLabels(), batch.GetManagedFields())
+		}
+		if diff := cmp.Diff(dynamic()["limits"], any(limits(t, batch))); diff != "" {
+			t.Errorf("limits (-want +got):\n%s", diff)
+		}
+	}
+	batch.SetManagedFields(append(batch.GetManagedFields(), metav1.ManagedFieldsEntry{Manager: v1alpha1.BrakeFieldManager, Operation: metav1.ManagedFieldsOperationApply}))
+	for braked, want := range map[bool]int{true: 0, false: 1} {
+		if got := Restores([]*unstructured.Unstructured{batch}, nil, map[string]bool{"batch": braked}); len(got) != want {
+			t.Errorf("braked %t: %v", braked, got)
+		}
+	}
+}
+
 // A brake goes with the label: the budgets are those of before, and nobody but Git's manager has
 // applied them.
 func TestLetGoTakesTheBrakeOff(t *testing.T) {
