@@ -81,8 +81,10 @@ func TestSecrets(t *testing.T) {
 	}{
 		"for another host": {func(s *corev1.Secret) { s.Annotations[v1alpha1.HostsAnnotation] = "hooks.slack.com" }, "does not list that host"},
 		"for no host":      {func(s *corev1.Secret) { s.Annotations = nil }, "does not say for which hosts it is"},
-		"for another NodeSync": {func(s *corev1.Secret) { s.Annotations[v1alpha1.NodeSyncsAnnotation] = "other" },
-			"does not list NodeSync prod"},
+		"for another NodeSync": {
+			func(s *corev1.Secret) { s.Annotations[v1alpha1.NodeSyncsAnnotation] = "other" },
+			"does not list NodeSync prod",
+		},
 		"over plain HTTP": {func(s *corev1.Secret) {
 			s.Data["address"] = []byte("http://hooks.example.com/s3cr3tp4th")
 			s.Annotations[v1alpha1.HostsAnnotation] = "hooks.example.com"
