@@ -81,6 +81,9 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 			problems = append(problems, problem{err.Field, fieldMessage(made.Ref, err)})
 		}
 	}
+	var unignored []problem
+	made.Ignored, unignored = m.ignored(ctx, made)
+	problems = append(problems, unignored...)
 	made.Defaulted.Object = m.values.like(made.Defaulted.Object, desired.Object, last)
 	m.values.see(made.Defaulted)
 	if len(problems) == 0 {

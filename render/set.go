@@ -42,6 +42,8 @@ type Object struct {
 	// Defaulted is Desired with the defaults of the schema. It shares with Desired
 	// what no default is in.
 	Defaulted *unstructured.Unstructured
+	// Ignored are the paths of fields that other clients may change: map keys only.
+	Ignored [][]string
 	// Warning is a sentence on it that a person should read; empty where there is none.
 	Warning string
 }

@@ -34,7 +34,7 @@ func (a *applier) takeOver(ctx context.Context, change *plan.Change) (*unstructu
 	if err != nil {
 		return nil, err
 	}
-	entries, moved, err := takenOver(live, change.Taken)
+	entries, moved, err := takenOver(live, change.Taken, change.Object.Ignored)
 	if err != nil || !moved {
 		return nil, err
 	}
@@ -78,9 +78,9 @@ func (a *applier) whole(ctx context.Context, change *plan.Change) (*unstructured
 var errChanged = errors.New("another client has changed it")
 
 // takenOver moves the spec fields of interactive managers into our entry, and of any other
-// manager those at some paths. Labels and annotations stay theirs. (fluxcd/pkg/ssa moves
-// whole entries, labels and annotations too.)
-func takenOver(live *unstructured.Unstructured, taken [][]string) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
+// manager those at some paths. Labels and annotations stay theirs, and so do the fields that are
+// ignored. (fluxcd/pkg/ssa moves whole entries, labels and annotations too.)
+func takenOver(live *unstructured.Unstructured, taken, ignored [][]string) (entries []metav1.ManagedFieldsEntry, moved bool, err error) {
 	ours := metav1.ManagedFieldsEntry{
 		Manager:    v1alpha1.FieldManager,
 		Operation:  metav1.ManagedFieldsOperationApply,
@@ -99,7 +99,7 @@ func takenOver(live *unstructured.Unstructured, taken [][]string) (entries []met
 		case entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply:
 			ours, mine = entry, mine.Union(set)
 		case plan.Interactive(entry.Manager), len(taken) > 0:
-			moving, rest := split(set, takenFrom(entry.Manager, taken))
+			moving, rest := split(set, takenFrom(entry.Manager, taken), ignored)
 			mine, moved = mine.Union(moving), moved || !moving.Empty()
 			if rest.Empty() {
 				continue
@@ -130,15 +130,15 @@ func takenFrom(manager string, taken [][]string) [][]string {
 }
 
 // split parts a set into what is at or below one of the paths, or is owned as a whole with
-// one of them in it, and the rest.
-func split(set *fieldpath.Set, paths [][]string) (within, rest *fieldpath.Set) {
+// one of them in it, and the rest, in which what is at or below one that is ignored stays.
+func split(set *fieldpath.Set, paths, ignored [][]string) (within, rest *fieldpath.Set) {
 	within, rest = fieldpath.NewSet(), fieldpath.NewSet()
 	wholes := set.Leaves()
 	set.Iterate(func(path fieldpath.Path) {
 		part := rest
 		if slices.ContainsFunc(paths, func(top []string) bool {
 			return begins(path, top) && (len(path) >= len(top) || wholes.Has(path))
-		}) {
+		}) && !slices.ContainsFunc(ignored, func(top []string) bool { return len(path) >= len(top) && begins(path, top) }) {
 			part = within
 		}
 		part.Insert(path.Copy())

@@ -26,7 +26,7 @@ func TestTheLastFieldOfAMapMovesWithIt(t *testing.T) {
 			if err := owned.FromJSON(strings.NewReader(c.owned)); err != nil {
 				t.Fatal(err)
 			}
-			within, rest := split(owned, c.taken)
+			within, rest := split(owned, c.taken, nil)
 			for what, got := range map[string]struct {
 				set  *fieldpath.Set
 				want string

@@ -23,7 +23,10 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 			return nil, err
 		}
 	}
-	object := a.desired(change)
+	object, err := a.desired(change)
+	if err != nil {
+		return nil, err
+	}
 	if change.Takeover && change.Live != nil {
 		moved, err := a.takeOver(ctx, change)
 		if err != nil {
@@ -31,7 +34,7 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 		}
 		if moved != nil {
 			written.Requests++
-			if change.Action == plan.Adopt {
+			if object.GetResourceVersion() != "" {
 				object.SetResourceVersion(moved.GetResourceVersion())
 			}
 		}
@@ -50,7 +53,7 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 		}
 		written.Requests++
 	}
-	if fields := plan.Changed(object, answer); len(fields) > 0 {
+	if fields := plan.Changed(object, answer, change.Object.Ignored); len(fields) > 0 {
 		return nil, &MutatedError{Ref: change.Ref, Fields: fields, Object: answer}
 	}
 	written.Object = answer
@@ -60,19 +63,25 @@ func (a *applier) write(ctx context.Context, change *plan.Change) (*Written, err
 // desired is what the Plan compared. The UID keeps an object that was deleted
 // in between from being recreated by what is meant for the old one, and the
 // resourceVersion an object that is adopted from being taken from another
-// NodeSync that adopts it in between.
-func (a *applier) desired(change *plan.Change) *unstructured.Unstructured {
+// NodeSync that adopts it in between, and a field that others may change from being
+// written over where one of them does in between.
+func (a *applier) desired(change *plan.Change) (*unstructured.Unstructured, error) {
 	object := plan.Desired(change.Object, a.options.Owner)
 	if change.Braked {
 		object = plan.WithoutBudgets(object)
 	}
-	if change.Live != nil {
-		object.SetUID(change.Live.GetUID())
+	if change.Live == nil {
+		return object, nil
 	}
-	if change.Action == plan.Adopt {
+	object.SetUID(change.Live.GetUID())
+	kept, err := change.LeaveIgnored(object)
+	if err != nil {
+		return nil, fmt.Errorf("leave the ignored fields of %s out: %w", change.Ref, err)
+	}
+	if kept || change.Action == plan.Adopt {
 		object.SetResourceVersion(change.Live.GetResourceVersion())
 	}
-	return object
+	return object, nil
 }
 
 // leaving are the managers of our own that own nothing any more after a Change.

@@ -9,7 +9,7 @@ import (
 // has them. One that does not exist becomes what Git says, with the schema's defaults. Read only.
 func (c *Change) After() *unstructured.Unstructured {
 	if c.Live == nil {
-		return c.Object.Defaulted
+		return c.Wanted()
 	}
 	after := c.Live.DeepCopy()
 	for _, d := range c.differences {

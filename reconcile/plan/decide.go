@@ -184,6 +184,7 @@ func (c *Change) note(j judgement) {
 	}
 	c.Editors = j.editors
 	c.Takeover, c.Taken, c.rewritten = j.takeover, j.taken, j.rewritten
+	c.wanted = j.wanted
 }
 
 func (c *Change) update(j judgement) {

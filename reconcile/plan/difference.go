@@ -26,15 +26,17 @@ func differences(live, desired *unstructured.Unstructured) []difference {
 }
 
 // Changed are the fields of what was applied that came back otherwise: a mutating webhook
-// or policy of the cluster has changed them on the way. What was added is an Extra of the next Plan.
-func Changed(applied, answer *unstructured.Unstructured) []Field {
+// or policy of the cluster has changed them on the way. What was added is an Extra of the next Plan,
+// and what is ignored may be changed.
+func Changed(applied, answer *unstructured.Unstructured, ignored [][]string) []Field {
+	all := within([]string{"spec"}, answer.Object["spec"], applied.Object["spec"])
+	all = append(all, metadata("labels", answer.GetLabels(), applied.GetLabels())...)
+	all = append(all, metadata("annotations", answer.GetAnnotations(), applied.GetAnnotations())...)
 	var found []Field
-	for _, d := range within([]string{"spec"}, answer.Object["spec"], applied.Object["spec"]) {
-		found = append(found, d.fields()...)
-	}
-	marks := append(metadata("labels", answer.GetLabels(), applied.GetLabels()), metadata("annotations", answer.GetAnnotations(), applied.GetAnnotations())...)
-	for _, d := range marks {
-		found = append(found, d.fields()...)
+	for _, d := range all {
+		if !slices.ContainsFunc(ignored, func(path []string) bool { return begins(d.path, path) }) {
+			found = append(found, d.fields()...)
+		}
 	}
 	return found
 }

@@ -42,7 +42,7 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 	d := planjson.Change{
 		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, Action: string(c.Action), Reason: c.Reason, Drift: c.Drift, Restores: c.Restores,
 		Effect: string(c.Effect), Nodes: c.Nodes, UpTo: c.UpTo, Unavailable: c.Unavailable, DriftReasons: c.DriftReasons, Warnings: c.Warnings, Notes: c.Notes, Message: c.Message,
-		Spec: specOf(c.Object.Defaulted), LiveSpec: specOf(c.Live),
+		Spec: specOf(c.Wanted()), LiveSpec: specOf(c.Live),
 	}
 	for _, f := range c.Fields {
 		d.Fields = append(d.Fields, planjson.Field(f))

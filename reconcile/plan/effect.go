@@ -159,9 +159,9 @@ type known struct {
 
 func editOf(change *Change, bundle string) edit {
 	if change.Ref.Kind == render.NodePool {
-		return editOfPool(change.Live, change.Object.Defaulted)
+		return editOfPool(change.Live, change.Wanted())
 	}
-	return editOfClass(change.Live, change.Object.Defaulted, bundle)
+	return editOfClass(change.Live, change.Wanted(), bundle)
 }
 
 // allOrNone is the edit that replaces all nodes, up to all, or none.

@@ -36,6 +36,8 @@ type judgement struct {
 	residue, brake bool
 	// ours says that our entry in managedFields is what it would be.
 	ours bool
+	// wanted is what was compared: see Change.Wanted.
+	wanted *unstructured.Unstructured
 }
 
 // clean says that an apply would change nothing at all.
@@ -57,6 +59,8 @@ func (j judgement) specChanges() []difference {
 // judge compares, and asks for each difference whose field it is. Of a NodePool that is braked the
 // disruption budgets are left out.
 func judge(object render.Object, live *Object, owner Owner, schema Schema, braked bool) (judgement, error) {
+	ignored := object.Ignored
+	object.Defaulted = ignoring(object, live.Unstructured)
 	desired := Desired(object, owner)
 	if braked {
 		desired = WithoutBudgets(desired)
@@ -72,7 +76,8 @@ func judge(object render.Object, live *Object, owner Owner, schema Schema, brake
 	mine := appliedBy(entries, v1alpha1.FieldManager)
 	live.marks(mine)
 	j := judgement{
-		ours:    mine != nil && mine.Equals(want),
+		wanted:  object.Defaulted,
+		ours:    mine != nil && without(mine, ignored).Equals(without(want, ignored)),
 		residue: appliedBy(entries, v1alpha1.RemovalFieldManager) != nil,
 		brake:   appliedBy(entries, v1alpha1.BrakeFieldManager) != nil,
 	}

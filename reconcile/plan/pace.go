@@ -65,7 +65,7 @@ func Paces(changes []Change, live Live, now time.Time) []PoolPace {
 	for i := range changes {
 		c := &changes[i]
 		if c.Ref.Kind == render.NodePool && c.Object.Defaulted != nil {
-			budgets[c.Ref.Name] = NewObject(c.Object.Defaulted)
+			budgets[c.Ref.Name] = NewObject(c.Wanted())
 		}
 		if c.Effect != EffectReplace {
 			continue

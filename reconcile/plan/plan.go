@@ -110,6 +110,8 @@ type Change struct {
 	// rewritten are the paths of fields that mean the same as before, and by which Karpenter
 	// counts nodes as outdated.
 	rewritten []string
+	// wanted is what Wanted returns; nil where that is Git's object.
+	wanted *unstructured.Unstructured
 	// differences are the Fields, as values.
 	differences []difference
 	// touched are the NodeClaims that the Effect is on, and unnamed is how many more it

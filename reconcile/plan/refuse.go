@@ -53,7 +53,7 @@ func (m *maker) refuse(ctx context.Context, change *Change, found *compared) {
 	err := &RefusedError{Ref: change.Ref, Origin: change.Object.Origin}
 	if change.Ref.Kind == render.NodePool {
 		for _, check := range immutable() {
-			if problem := check(change.Object.Defaulted, change.Live); problem != "" {
+			if problem := check(change.Wanted(), change.Live); problem != "" {
 				err.Problems, err.Immutable = append(err.Problems, problem), true
 			}
 		}
@@ -85,7 +85,7 @@ func (c *Change) recreate() {
 // after is the live object as the Change would leave it, read only.
 func after(change *Change) *unstructured.Unstructured {
 	object := maps.Clone(change.Live.Object)
-	if spec, ok := change.Object.Defaulted.Object["spec"]; ok {
+	if spec, ok := change.Wanted().Object["spec"]; ok {
 		object["spec"] = spec
 	}
 	return &unstructured.Unstructured{Object: object}

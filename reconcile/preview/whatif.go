@@ -38,7 +38,7 @@ func CommitOf(made *plan.Plan, live plan.Live, definitions []map[string]any) (wh
 		if change.Err != nil || change.Action == plan.Drifted || change.Action == plan.None {
 			continue
 		}
-		written[change.Ref] = cmp.Or(change.Object.Defaulted, change.Object.Desired)
+		written[change.Ref] = cmp.Or(change.Wanted(), change.Object.Desired)
 		if change.Effect != plan.EffectReplace && change.Effect != plan.EffectDrain {
 			continue
 		}

@@ -2,6 +2,7 @@ package applytest
 
 import (
 	"context"
+	"strings"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,5 +68,14 @@ func (s *Server) Rendered(t TB, desired *unstructured.Unstructured) render.Objec
 		Origin:    render.Origin{File: "nodes/" + ref.Name + ".yaml", Line: 1},
 		Desired:   desired,
 		Defaulted: defaulted,
+		Ignored:   ignored(desired),
 	}
+}
+
+// ignored reads the annotation of a definition that is right.
+func ignored(object *unstructured.Unstructured) (paths [][]string) {
+	for _, pointer := range strings.Fields(object.GetAnnotations()[render.IgnoreDifferencesAnnotation]) {
+		paths = append(paths, strings.Split(pointer, "/")[1:])
+	}
+	return paths
 }
