@@ -12,7 +12,9 @@ import (
 
 // conclude says what the pass has found.
 func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
-	p.noteWithheld(ctx)
+	if p.plan.Plan != nil && p.snapshot != nil {
+		p.plan.Note(ctx, p.sync, p.removalStep().Relabelled)
+	}
 	return p.conclusion().Conclude(ctx)
 }
 

@@ -11,7 +11,9 @@ func (p *pass) verdict() conclude.Verdict { return p.conclusion().Verdict() }
 
 // summarize sets the conditions and the lists of the status.
 func (p *pass) summarize(ctx context.Context) *conclude.Step {
-	p.noteWithheld(ctx)
+	if p.plan.Plan != nil && p.snapshot != nil {
+		p.plan.Note(ctx, p.sync, p.removalStep().Relabelled)
+	}
 	step := p.conclusion()
 	step.Redact()
 	step.Summarize()

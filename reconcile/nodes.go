@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
+	"github.com/plumbline-dev/plumbline/reconcile/instances"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -41,6 +42,17 @@ func (p *pass) seeRollout(ctx context.Context) error {
 	p.PoolRollouts = stop.Run(ctx)
 	p.Join(look.Findings)
 	p.Join(stop.Findings)
+	return nil
+}
+
+// seeInstances finds EC2 instances that are not what their definitions and NodeClaims say.
+func (p *pass) seeInstances(ctx context.Context) error {
+	aws, dial := p.resolveStep(), p.cloud()
+	_, region := p.want.Cluster(p.sync.Status.Karpenter)
+	p.Instances = p.memory.instances.See(ctx, instances.Look{
+		Cloud:   func(ctx context.Context) (instances.Cloud, error) { return dial(ctx, region) },
+		Cluster: aws.Cluster, Unverified: aws.Unverified, Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Now: p.now, Every: p.Settings.CompareInstances,
+	}, &p.Findings)
 	return nil
 }
 

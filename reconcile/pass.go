@@ -18,6 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
 	"github.com/plumbline-dev/plumbline/reconcile/hold"
 	"github.com/plumbline-dev/plumbline/reconcile/install"
+	"github.com/plumbline-dev/plumbline/reconcile/instances"
 	"github.com/plumbline-dev/plumbline/reconcile/memory"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -31,18 +32,19 @@ import (
 
 // remembered is what one pass leaves to the next, by room.
 type remembered struct {
-	lag      memory.Lag
-	fetch    fetch.Memory
-	desired  desired.Memory
-	changes  changes.Memory
-	install  install.Memory
-	cluster  cluster.Memory
-	account  account.Memory
-	policy   policy.Memory
-	removal  removal.Memory
-	rollout  nodes.RolloutMemory
-	holds    hold.Asker
-	conclude conclude.Memory
+	lag       memory.Lag
+	fetch     fetch.Memory
+	desired   desired.Memory
+	changes   changes.Memory
+	install   install.Memory
+	cluster   cluster.Memory
+	account   account.Memory
+	policy    policy.Memory
+	removal   removal.Memory
+	rollout   nodes.RolloutMemory
+	holds     hold.Asker
+	instances instances.Asker
+	conclude  conclude.Memory
 }
 
 // pass is one look at one NodeSync: what each step found, for the steps after
@@ -111,18 +113,24 @@ func (p *pass) attempt() []step.Step {
 		{Name: step.SeeLaunches, Take: p.seeLaunches},
 		{Name: step.SeeNodeDrift, Take: p.seeNodeDrift},
 		{Name: step.SeeRollout, Take: p.seeRollout},
+		{Name: step.SeeInstances, Take: p.seeInstances},
 		{Name: step.SettleCharts, Take: p.settleCharts},
 		{Name: step.Remove, Take: p.removesServed((*removal.Step).Run)},
 	}
 }
 
-// run takes the steps in order until one fails.
+// run takes the steps in order until one fails, and draws from its error what the next pass has to know.
 func (p *pass) run(ctx context.Context, steps ...step.Step) {
 	took, err := step.Run(ctx, steps, p.Settings.Now, p.Points.Step)
 	p.did.Durations = append(p.did.Durations, took...)
-	if err != nil {
-		p.Fault = fault.Classify(err)
-		p.stopped(err)
+	if err == nil {
+		return
+	}
+	if p.Fault = fault.Classify(err); p.Fault.Class == fault.Waiting {
+		p.Wait(p.Fault.Reason, err.Error())
+	}
+	if source.Lost(err) {
+		p.memory.fetch.Lose()
 	}
 }
 
@@ -134,16 +142,6 @@ func (p *pass) see(ctx context.Context) (err error) {
 	p.live = p.memory.changes.Newest(p.live, p.now)
 	p.live.Removals = p.sync.Status.Removals
 	return nil
-}
-
-// stopped draws from an error what the next pass has to know.
-func (p *pass) stopped(err error) {
-	if source.Lost(err) {
-		p.memory.fetch.Lose()
-	}
-	if p.Fault.Class == fault.Waiting {
-		p.Wait(p.Fault.Reason, err.Error())
-	}
 }
 
 func (p *pass) name() types.NamespacedName { return client.ObjectKeyFromObject(p.sync) }

@@ -37,14 +37,6 @@ func (p *pass) policyStep() *policy.Step {
 	}
 }
 
-// noteWithheld keeps in the status what is in doubt, and which releases are used up.
-func (p *pass) noteWithheld(ctx context.Context) {
-	if p.plan.Plan != nil && p.snapshot != nil {
-		p.sync.Status.Withheld = p.plan.Withheld(ctx, p.sync, p.removalStep().Relabelled)
-		p.sync.Status.UsedReleases = p.plan.UsedReleases
-	}
-}
-
 // applyPlan writes what changed.
 func (p *pass) applyPlan(ctx context.Context) error {
 	step := p.changesStep()

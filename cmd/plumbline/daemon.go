@@ -242,6 +242,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			Namespace:            o.namespace,
 			Own:                  o.host(),
 			CloudInterval:        o.cloudInterval,
+			CompareInstances:     o.compareInstances,
 			CertificateAuthority: authority,
 			Grants:               o.grants(),
 			PageURL:              o.pageURL,

@@ -25,9 +25,13 @@ func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		Long: `List the NodePools and EC2NodeClasses that another client has changed or deleted:
 which fields, from Git's value to the one found, by which field managers, and whether
 that was corrected, which is listed for a day. Below it stand the nodes that Karpenter
-has found outdated, with its reason: those that it is going to replace.
+has found outdated, with its reason: those that it is going to replace. Beside both stand
+EC2 instances that Karpenter takes to be right and that are not: with edited tags or
+security groups, ended by hand, or without a NodeClaim. The daemon compares them every
+ten minutes (--compare-instances), and only reports them.
 
-Exit codes: 0 no drift, 1 error, 2 something differs from Git, or a node is outdated.`,
+Exit codes: 0 no drift, 1 error, 2 something differs from Git, a node is outdated, or an
+instance differs.`,
 		Example:           "  plumbline drift prod-eu\n  plumbline drift prod-eu -o markdown",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
@@ -61,6 +65,10 @@ type driftReport struct {
 	Revision  string                   `json:"revision"`
 	Objects   []v1alpha1.DriftedObject `json:"objects"`
 	Nodes     []summary.OutdatedNode   `json:"nodes"`
+	// Instances are EC2 instances that are not what their definitions and NodeClaims say, and
+	// InstancesUnavailable is why they could not be compared.
+	Instances            []v1alpha1.DriftedInstance `json:"instances"`
+	InstancesUnavailable string                     `json:"instancesUnavailable,omitempty"`
 	// Rollout is what plumbline knows of nodes that do not match, also before Karpenter does.
 	Rollout *v1alpha1.Rollout `json:"rollout,omitempty"`
 }
@@ -70,7 +78,10 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 	report := driftReport{
 		Name: sync.Name, Namespace: sync.Namespace, Revision: sync.Status.LastAppliedRevision,
 		Objects: append([]v1alpha1.DriftedObject{}, sync.Status.Drift...), Nodes: []summary.OutdatedNode{},
-		Rollout: sync.Status.Rollout,
+		Rollout: sync.Status.Rollout, Instances: []v1alpha1.DriftedInstance{},
+	}
+	if drift := sync.Status.Instances; drift != nil {
+		report.Instances, report.InstancesUnavailable = append(report.Instances, drift.Instances...), drift.Failure
 	}
 	pools, claims, err := poolsWithClaims(ctx, c, sync)
 	if err != nil {
@@ -82,7 +93,7 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 
 // drifts says that something differs now.
 func (r driftReport) drifts() bool {
-	return len(r.Nodes) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
+	return len(r.Nodes) > 0 || len(r.Instances) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
 }
 
 // print shows the report to people.
@@ -90,14 +101,27 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 	if r.Rollout != nil {
 		fmt.Fprintf(out, "rollout: %s\n", oneLine(nodes.RolloutWords(*r.Rollout)))
 	}
-	if len(r.Objects) == 0 && len(r.Nodes) == 0 {
-		fmt.Fprintf(out, "no drift: the definitions of nodesync/%s are as Git says, and Karpenter has found no node outdated\n", r.Name)
-		return
+	if r.InstancesUnavailable != "" {
+		fmt.Fprintf(out, "instances: unavailable: %s\n", oneLine(r.InstancesUnavailable))
 	}
 	show := table.Writer.Render
 	if markdown {
 		show = table.Writer.RenderMarkdown
 	}
+	tables := r.tables(out)
+	if len(tables) == 0 {
+		fmt.Fprintf(out, "no drift: the definitions of nodesync/%s are as Git says, and Karpenter has found no node outdated\n", r.Name)
+	}
+	for i, t := range tables {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		show(t)
+	}
+}
+
+// tables are those that have rows: objects, nodes and instances.
+func (r driftReport) tables(out io.Writer) (tables []table.Writer) {
 	if len(r.Objects) > 0 {
 		t := newFittedTable(out, "OBJECT", "STATE", "SINCE", "BY", "GIT → CLUSTER")
 		for _, o := range r.Objects {
@@ -107,16 +131,21 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 			}
 			t.AppendRow(table.Row{o.Kind + "/" + o.Name, state, age(o.Since), cmp.Or(strings.Join(o.By, ", "), "unknown"), oneLine(o.Message)})
 		}
-		show(t)
+		tables = append(tables, t)
 	}
 	if len(r.Nodes) > 0 {
-		if len(r.Objects) > 0 {
-			fmt.Fprintln(out)
-		}
 		t := newNarrowedTable(out, 0, []int{2, 4, 5}, "NODE", "NODECLAIM", "POOL", "REASON", "SINCE", "STATE")
 		for _, n := range r.Nodes {
 			t.AppendRow(table.Row{orNone(n.Node), n.NodeClaim, n.Pool, n.Reason, age(n.Since), n.State()})
 		}
-		show(t)
+		tables = append(tables, t)
 	}
+	if len(r.Instances) > 0 {
+		t := newFittedTable(out, "INSTANCE", "NODECLAIM", "POOL", "SINCE", "WHAT DIFFERS")
+		for _, i := range r.Instances {
+			t.AppendRow(table.Row{i.ID, cmp.Or(i.NodeClaim, "none"), i.Pool, age(i.Since), oneLine(i.Message)})
+		}
+		tables = append(tables, t)
+	}
+	return tables
 }

@@ -17,8 +17,8 @@ func outdated(s *apiServer, claim, node string) {
 	}}
 }
 
-// TestDrift lists objects that another client has changed, and nodes that Karpenter has found
-// outdated, of this NodeSync's pools only.
+// TestDrift lists objects that another client has changed, nodes that Karpenter has found
+// outdated, of this NodeSync's pools only, and instances.
 func TestDrift(t *testing.T) {
 	sync := verdicts()["in-sync"]
 	_, kubeconfig := serve(t, sync)
@@ -31,6 +31,10 @@ func TestDrift(t *testing.T) {
 		{Kind: "NodePool", Name: "pool-00", Message: "spec.limits.cpu: 100 → 200", By: []string{"kubectl-edit"}, Since: at},
 		{Kind: "EC2NodeClass", Name: "default", Message: "deleted", Since: at, CorrectedAt: &corrected},
 	}
+	sync.Status.Instances = &v1alpha1.InstanceDrift{Failure: "AWS denies ec2:DescribeSecurityGroups", Count: 2, Instances: []v1alpha1.DriftedInstance{
+		{ID: "i-0a", NodeClaim: "pool-00-0", Pool: "pool-00", Message: `tag team is "b", and "a" by EC2NodeClass/default`, Since: at},
+		{ID: "i-0b", Pool: "pool-00", Message: "no NodeClaim has it, and it is running: if nobody needs it, end it in EC2", Since: at},
+	}}
 	s, kubeconfig := serve(t, sync)
 	pools(s, 2, 2)
 	outdated(s, "pool-00-0", "ip-1")
@@ -45,7 +49,7 @@ func TestDrift(t *testing.T) {
 	}
 	got := plumbline(t, "drift", "prod", "-o", "json", "--kubeconfig", kubeconfig)
 	var report driftReport
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitChanges || len(report.Objects) != 2 || len(report.Nodes) != 1 || report.Nodes[0].Reason != "AMIDrift" {
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitChanges || len(report.Objects) != 2 || len(report.Nodes) != 1 || len(report.Instances) != 2 || report.InstancesUnavailable == "" || report.Nodes[0].Reason != "AMIDrift" {
 		t.Errorf("code %d, %v: %s", got.code, err, got.out)
 	}
 }

@@ -21,28 +21,29 @@ import (
 
 // runOptions are the flags of the daemon.
 type runOptions struct {
-	namespace      string
-	podName        string
-	nodeName       string
-	cacheDir       string
-	metricsAddr    string
-	metricsAuth    bool
-	profilingAddr  string
-	healthAddr     string
-	eventsAddr     string
-	webhookAddr    string
-	webhookSecret  string
-	webhookProxies []net.IPNet
-	pageAddr       string
-	pageURL        string
-	concurrent     int
-	leaderElect    bool
-	anyHost        bool
-	cloudInterval  time.Duration
-	storeLimit     int64
-	log            logger.Options
-	client         client.Options
-	steps          steppoint.Options
+	namespace        string
+	podName          string
+	nodeName         string
+	cacheDir         string
+	metricsAddr      string
+	metricsAuth      bool
+	profilingAddr    string
+	healthAddr       string
+	eventsAddr       string
+	webhookAddr      string
+	webhookSecret    string
+	webhookProxies   []net.IPNet
+	pageAddr         string
+	pageURL          string
+	concurrent       int
+	leaderElect      bool
+	anyHost          bool
+	cloudInterval    time.Duration
+	compareInstances time.Duration
+	storeLimit       int64
+	log              logger.Options
+	client           client.Options
+	steps            steppoint.Options
 }
 
 func newRunCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -83,6 +84,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that several replicas can run")
 	flags.BoolVar(&o.anyHost, "secrets-for-any-host", false, "send what is in a Secret without the annotation "+v1alpha1.HostsAnnotation+" to whatever host a NodeSync names")
 	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "least time between two questions to EC2 about removals")
+	flags.DurationVar(&o.compareInstances, "compare-instances", 10*time.Minute, "least time between two comparisons of EC2 instances with their definitions and NodeClaims; 0 for none")
 	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of one Git store, in bytes")
 	o.log.BindFlags(flags)
 	o.client.BindFlags(flags)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -55,6 +56,9 @@ type Instance struct {
 	// Reason is why it is in its state, in EC2's words: a code and a message; empty where EC2 has
 	// none.
 	Reason string
+	// Tags are all that it has, and Launched is when it was; only a Fleet has them.
+	Tags     map[string]string
+	Launched time.Time
 }
 
 // Gone says that EC2 has ended the instance.
@@ -74,6 +78,15 @@ func (i Instance) ProviderID() string { return "aws:///" + i.Zone + "/" + i.ID }
 //
 // A provider ID that is not EC2's is passed over: no answer says anything of it.
 func (c *Client) Instances(ctx context.Context, q Query) ([]Instance, error) {
+	instances, err := c.tagged(ctx, q)
+	for i := range instances {
+		instances[i].Tags, instances[i].Launched = nil, time.Time{}
+	}
+	return instances, err
+}
+
+// tagged is Instances, with their tags.
+func (c *Client) tagged(ctx context.Context, q Query) ([]Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	found := map[string]Instance{}
@@ -157,11 +170,11 @@ func instanceOf(i *ec2types.Instance) Instance {
 	if to := i.CapacityReservationSpecification; to != nil && to.CapacityReservationPreference == ec2types.CapacityReservationPreferenceCapacityReservationsOnly && i.SpotInstanceRequestId == nil {
 		instance.Reservation = aws.ToString(i.CapacityReservationId)
 	}
+	instance.Tags, instance.Launched = map[string]string{}, aws.ToTime(i.LaunchTime)
 	for _, tag := range i.Tags {
-		if aws.ToString(tag.Key) == nodePoolTag {
-			instance.Pool = aws.ToString(tag.Value)
-		}
+		instance.Tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
 	}
+	instance.Pool = instance.Tags[nodePoolTag]
 	return instance
 }
 

@@ -20,6 +20,7 @@ type Cloud interface {
 	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
 	Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
 	Running(ctx context.Context, query cloud.Query) (map[string]cloud.Instance, error)
+	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 }
 
 // Clouds are the clients in use, by region; it has none at first.

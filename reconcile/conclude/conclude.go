@@ -59,6 +59,7 @@ func (s *Step) Summarize() {
 		s.wakeForRollout()
 	}
 	s.noteDrift()
+	s.noteInstances()
 	status.OpenRemovals = 0
 	for _, removal := range status.Removals {
 		if removal.Phase != v1alpha1.RemovalHeld {

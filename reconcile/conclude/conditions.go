@@ -20,6 +20,7 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.Delete(s.Sync, meta.ReconcilingCondition)
 		conditions.Delete(s.Sync, v1alpha1.LaunchFailingCondition) // nobody looks
 		conditions.Delete(s.Sync, v1alpha1.NodeDriftCondition)
+		conditions.Delete(s.Sync, v1alpha1.InstanceDriftCondition)
 		conditions.Delete(s.Sync, v1alpha1.RolledOutCondition)
 		conditions.Delete(s.Sync, v1alpha1.ExtraFieldsCondition)
 		s.setSuspendedRemovals()
@@ -47,6 +48,7 @@ func (s *Step) setConditions(v Verdict) {
 	s.setRemoving()
 	s.setLaunchFailing()
 	s.setNodeDrift()
+	s.setInstanceDrift()
 	s.setRolledOut()
 	s.setExtraFields()
 }

@@ -134,7 +134,7 @@ func (s *Step) drifted(o v1alpha1.DriftedObject) *v1alpha1.DriftedObject {
 	return nil
 }
 
-// sayDrift has the commit told what differs from it by no commit: objects, and nodes.
+// sayDrift has the commit told what differs from it by no commit: objects, nodes, and instances.
 func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 	if s.Drifts == nil {
 		return u, false
@@ -160,6 +160,9 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+strings.Join(r.Reasons, ", ")
 	case len(corrected) > 0:
 		u.Description = "no drift; corrected: " + finding.Few(corrected, "; ")
+	}
+	if u.State == report.Success {
+		s.sayInstances(&u)
 	}
 	return u, true
 }

@@ -74,6 +74,9 @@ type Found struct {
 	// Drifts are the objects that another client has changed or deleted; nil where the pass has
 	// not come so far.
 	Drifts []Drift
+	// Instances are the EC2 instances that differ from their definitions and NodeClaims; nil where
+	// that is not known.
+	Instances *v1alpha1.InstanceDrift
 	// Held are the changes that would disrupt more nodes than the guard allows.
 	Held []Held
 	// Launchless are the pools that get no nodes, each with why, and Noded those that

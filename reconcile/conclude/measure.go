@@ -48,6 +48,11 @@ func (m *Meter) measure(s *Step) {
 			l.drifted = append(l.drifted, render.Ref{Kind: o.Kind, Name: o.Name})
 		}
 	}
+	if drift := s.Sync.Status.Instances; drift != nil {
+		for _, i := range drift.Instances {
+			l.drifted = append(l.drifted, render.Ref{Kind: InstanceKind, Name: i.ID})
+		}
+	}
 	if r := s.Sync.Status.Rollout; r != nil {
 		l.outdated = r.Outdated
 	}

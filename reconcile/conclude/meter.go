@@ -32,7 +32,7 @@ type Meter struct {
 	statuses *prometheus.CounterVec
 	// Told at each scrape, as ages grow by themselves.
 	removals, stall, queued, oldest *prometheus.Desc
-	// drift is 1 for an object that differs from Git by no commit, and outdated counts nodes.
+	// drift is 1 for an object or instance that differs from Git by no commit, and outdated counts nodes.
 	drift, outdated *prometheus.Desc
 	// braked is 1 for a pool whose rollout is stopped.
 	braked *prometheus.Desc
@@ -86,7 +86,7 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		}, ofSync),
 		removals: prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
 		stall:    prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
-		drift:    prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says.", append(ofSync, "kind", "object"), nil),
+		drift:    prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
 		outdated: prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
 		braked:   prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
 		queued:   prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),

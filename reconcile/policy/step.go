@@ -114,6 +114,11 @@ type Planned struct {
 	Older bool
 }
 
+// Note keeps in the status what is in doubt, and which releases are used up.
+func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) {
+	sync.Status.Withheld, sync.Status.UsedReleases = p.Withheld(ctx, sync, relabelled), p.UsedReleases
+}
+
 // Make weighs the Set against what lives.
 func (s *Step) Make(ctx context.Context) (Planned, error) {
 	all, err := s.nodeSyncs(ctx)

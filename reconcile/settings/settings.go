@@ -17,6 +17,9 @@ type Daemon struct {
 	Own plan.Host
 	// CloudInterval is the least time between two questions to EC2.
 	CloudInterval time.Duration
+	// CompareInstances is the least time between two comparisons of EC2 instances with their
+	// definitions; 0 for none.
+	CompareInstances time.Duration
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
 	// checked against.
 	CertificateAuthority []byte

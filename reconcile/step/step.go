@@ -37,6 +37,7 @@ const (
 	SeeLaunches   Name = "seeLaunches"
 	SeeNodeDrift  Name = "seeNodeDrift"
 	SeeRollout    Name = "seeRollout"
+	SeeInstances  Name = "seeInstances"
 	SettleCharts  Name = "settleCharts"
 	Remove        Name = "remove"
 )

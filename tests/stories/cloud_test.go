@@ -34,7 +34,7 @@ func (s *story) billed(pool string) []string {
 
 func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
-	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag, asked, kill|stop|protect|interrupt [pool=POOL], start, unprotect, spoil IMAGES, unspoil")
+	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag [KEY], tag [pool=POOL] KEY=VALUE, retag KEY=VALUE, stray pool=POOL, end, asked, kill|stop|protect|interrupt [pool=POOL], start, unprotect, spoil IMAGES, unspoil")
 	if err != nil || len(args) == 0 {
 		return errors.Join(usage, err)
 	}
@@ -82,8 +82,18 @@ func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 			return errors.New("there is no instance to keep")
 		}
 		return nil
-	case question == "untag" && len(args) == 1:
-		return s.c.AWS.Untag(s.struck, "karpenter.sh/nodepool")
+	case question == "untag" && len(args) <= 2:
+		return s.c.AWS.Untag(s.struck, append(args[1:], "karpenter.sh/nodepool")[0])
+	case question == "tag" && len(args) == 2:
+		key, value, _ := strings.Cut(args[1], "=")
+		return s.strike(pool, func(id string) error { return s.c.AWS.Tag(id, key, value) })
+	case question == "retag" && len(args) == 2:
+		key, value, _ := strings.Cut(args[1], "=")
+		return s.c.AWS.Tag(s.struck, key, value)
+	case question == "stray" && len(args) == 1:
+		return s.strayInstance(pool)
+	case question == "end" && len(args) == 1:
+		return s.c.AWS.Terminate(s.struck)
 	case question == "asked":
 		return s.asked()
 	case question == "kept":

@@ -233,6 +233,15 @@ func (s *story) strike(pool string, do func(instanceID string) error) error {
 	return do(s.struck)
 }
 
+// strayInstance launches an instance of a pool that no NodeClaim has, and that Karpenter, which goes
+// by the tag of the EKS cluster, does not end.
+func (s *story) strayInstance(pool string) (err error) {
+	if s.struck, err = s.c.AWS.AddNode(s.c.Cluster, pool); err != nil {
+		return err
+	}
+	return s.c.AWS.Untag(s.struck, "eks:eks-cluster-name")
+}
+
 // asked holds that plumbline has asked EC2 for the instance that was struck, since
 // the mark.
 func (s *story) asked() error {

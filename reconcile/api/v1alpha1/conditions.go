@@ -60,6 +60,9 @@ const (
 	// NodeDriftCondition is True while nodes drift after a change of Karpenter that
 	// was expected to replace none of them.
 	NodeDriftCondition = "NodeDrift"
+	// InstanceDriftCondition is True while EC2 instances are not what their definitions and
+	// NodeClaims say.
+	InstanceDriftCondition = "InstanceDrift"
 	// RolledOutCondition is True while each node of the NodeSync's pools matches its
 	// definitions, and False while some are to be replaced.
 	RolledOutCondition = "RolledOut"
@@ -100,6 +103,7 @@ const (
 	ReasonAPIServerUnavailable = "APIServerUnavailable"
 	ReasonLaunchFailed         = "LaunchFailed"
 	ReasonUnexpectedNodeDrift  = "UnexpectedNodeDrift"
+	ReasonInstancesDiffer      = "InstancesDiffer"
 	ReasonExtraFields          = "ExtraFields"
 	ReasonRollingOut           = "RollingOut"
 	ReasonRolloutTimedOut      = "RolloutTimedOut"

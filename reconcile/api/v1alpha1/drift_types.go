@@ -19,3 +19,32 @@ type DriftedObject struct {
 	// +optional
 	CorrectedAt *metav1.Time `json:"correctedAt,omitempty"`
 }
+
+// InstanceDrift is how the EC2 instances of a NodeSync's pools differ from what their
+// definitions and NodeClaims say, while Karpenter finds nothing wrong with them.
+type InstanceDrift struct {
+	// Failure is why they could not be compared, and what to do about it.
+	// +optional
+	Failure string `json:"failure,omitempty"`
+	// Count is how many differ.
+	// +optional
+	Count int32 `json:"count,omitempty"`
+	// Instances are these, by ID; the first 20.
+	// +optional
+	Instances []DriftedInstance `json:"instances,omitempty"`
+}
+
+// DriftedInstance is an EC2 instance that is not what its definitions and its NodeClaim say.
+type DriftedInstance struct {
+	// ID of the instance.
+	ID string `json:"id" redact:"-"`
+	// NodeClaim that it belongs to; empty where none has it.
+	// +optional
+	NodeClaim string `json:"nodeClaim,omitempty" redact:"-"`
+	// Pool is the NodePool of its NodeClaim, or in its tags.
+	Pool string `json:"pool" redact:"-"`
+	// Message says what differs.
+	Message string `json:"message"`
+	// Since is when it was seen first.
+	Since metav1.Time `json:"since"`
+}

@@ -87,6 +87,11 @@ type NodeSyncStatus struct {
 	// +optional
 	Drift []DriftedObject `json:"drift,omitempty"`
 
+	// Instances is how EC2 instances differ from their definitions and NodeClaims; nil where none
+	// is known to.
+	// +optional
+	Instances *InstanceDrift `json:"instances,omitempty"`
+
 	// Removals are the entries that are leaving, oldest first. A removal
 	// stands here before anything of it begins.
 	// +optional

@@ -2,8 +2,8 @@ package applytest
 
 import (
 	"context"
-	"strings"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"

@@ -1,0 +1,118 @@
+package instances
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// aws has one instance without a NodeClaim, or an error, after a while.
+type aws struct {
+	err   error
+	after time.Duration
+	asked int
+}
+
+func (a *aws) Fleet(context.Context, cloud.Query) ([]cloud.Instance, error) {
+	a.asked++
+	time.Sleep(a.after)
+	return []cloud.Instance{{ID: "i-1", Zone: "a", State: "running", Pool: "general", Launched: time.Unix(0, 0)}}, a.err
+}
+
+func (a *aws) SecurityGroups(context.Context, *awsv1.EC2NodeClass) ([]string, error) { return nil, nil }
+
+// pass is what one finds at a time, and when the next is wanted, from then.
+func (a *aws) pass(t *testing.T, asker *Asker, change func(*Look)) (*v1alpha1.InstanceDrift, time.Duration) {
+	t.Helper()
+	now := time.Now()
+	look := Look{
+		Cloud: func(context.Context) (Cloud, error) { return a, nil }, Cluster: "demo", Now: now, Every: 10 * time.Minute, Live: plan.Live{},
+		Set: &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}},
+	}
+	change(&look)
+	var found finding.Findings
+	drift := asker.See(t.Context(), look, &found)
+	if found.WakeAt.IsZero() {
+		return drift, 0
+	}
+	return drift, found.WakeAt.Sub(now)
+}
+
+// TestNoPassWaits: each has the last answer, and AWS is asked seldom.
+func TestNoPassWaits(t *testing.T) {
+	as := func(*Look) {}
+	synctest.Test(t, func(t *testing.T) {
+		ec2, asker := &aws{after: 5 * time.Second}, &Asker{}
+		began := time.Now()
+		if drift, wake := ec2.pass(t, asker, as); drift != nil || wake != soon || !time.Now().Equal(began) {
+			t.Errorf("first: %v, next in %s, after %s", drift, wake, time.Since(began))
+		}
+		time.Sleep(10 * time.Second)
+		drift, wake := ec2.pass(t, asker, as)
+		if drift == nil || drift.Count != 1 || drift.Instances[0].ID != "i-1" || wake != 10*time.Minute-10*time.Second {
+			t.Errorf("second: %v, next in %s", drift, wake)
+		}
+		time.Sleep(time.Minute)
+		if ec2.pass(t, asker, as); ec2.asked != 1 {
+			t.Errorf("asked %d times", ec2.asked)
+		}
+		ec2.err = errors.New("AWS denies ec2:DescribeInstances")
+		time.Sleep(10 * time.Minute)
+		ec2.pass(t, asker, as)
+		time.Sleep(10 * time.Second)
+		drift, _ = ec2.pass(t, asker, as)
+		if diff := cmp.Diff(&v1alpha1.InstanceDrift{Failure: "AWS denies ec2:DescribeInstances"}, drift); diff != "" {
+			t.Errorf("denied (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestABusyAWS leaves the last answer, and is asked again sooner.
+func TestABusyAWS(t *testing.T) {
+	as := func(*Look) {}
+	synctest.Test(t, func(t *testing.T) {
+		ec2, asker := &aws{}, &Asker{}
+		ec2.pass(t, asker, as)
+		synctest.Wait()
+		for _, err := range []error{&resolve.BusyError{}, &cloud.PartialError{}} {
+			ec2.err = err
+			time.Sleep(10 * time.Minute)
+			ec2.pass(t, asker, as)
+			synctest.Wait()
+			if drift, wake := ec2.pass(t, asker, as); drift.Count != 1 || wake != again {
+				t.Errorf("%T: %v, next in %s", err, drift, wake)
+			}
+		}
+	})
+}
+
+// TestNothingIsAsked where there is nothing to ask, or nobody knows whose account it is.
+func TestNothingIsAsked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Look)
+		want   *v1alpha1.InstanceDrift
+	}{
+		"never":        {func(l *Look) { l.Every = 0 }, &v1alpha1.InstanceDrift{}},
+		"not verified": {func(l *Look) { l.Unverified = "the account is not verified" }, &v1alpha1.InstanceDrift{Failure: "AWS is not asked: the account is not verified"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ec2 := &aws{}
+			drift, wake := ec2.pass(t, &Asker{}, tc.change)
+			if diff := cmp.Diff(tc.want, drift); diff != "" || ec2.asked != 0 || wake != 0 {
+				t.Errorf("asked %d, next in %s (-want +got):\n%s", ec2.asked, wake, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package instances
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Fleet is what EC2 shows of a cluster's instances, and what they are compared with.
+type Fleet struct {
+	// Cluster is the name by which Karpenter tags instances.
+	Cluster string
+	// Shown are the instances by the cluster's tags, and those of the NodeClaims by their IDs.
+	Shown []cloud.Instance
+	// Claims are all NodeClaims of the cluster.
+	Claims []plan.NodeClaim
+	// Pools are the NodePools of the NodeSync, and Others those of the cluster beside them.
+	Pools, Others map[string]bool
+	// Classes are the EC2NodeClasses of the cluster.
+	Classes map[string]Class
+	// Settled is when EC2 and Karpenter had to know of each other: what began later is left out.
+	Settled time.Time
+}
+
+// Class is what an EC2NodeClass says of its instances.
+type Class struct {
+	// Tags are those of its spec, and Hash is Karpenter's hash of it.
+	Tags map[string]string
+	Hash plan.Hash
+	// Groups are the IDs of the security groups that its selectors come to; nil where they are not
+	// compared.
+	Groups []string
+}
+
+// Differences are the instances of the NodeSync's pools that are not what is said of them, by ID.
+func (f *Fleet) Differences() []v1alpha1.DriftedInstance {
+	shown, claimed := map[string]*cloud.Instance{}, map[string]bool{}
+	for i := range f.Shown {
+		shown[f.Shown[i].ProviderID()] = &f.Shown[i]
+	}
+	var found []v1alpha1.DriftedInstance
+	for i := range f.Claims {
+		c := &f.Claims[i]
+		claimed[c.ProviderID] = true
+		if c.ProviderID == "" || c.Deleting || !f.Pools[c.Pool] || c.Created.After(f.Settled) {
+			continue
+		}
+		if words := f.differs(c, shown[c.ProviderID]); words != "" {
+			_, id, err := cloud.ParseProviderID(c.ProviderID)
+			if err != nil {
+				continue // it is not EC2's
+			}
+			found = append(found, v1alpha1.DriftedInstance{ID: id, NodeClaim: c.Name, Pool: c.Pool, Message: words})
+		}
+	}
+	for id, i := range shown {
+		if !claimed[id] && f.stray(i) {
+			found = append(found, v1alpha1.DriftedInstance{ID: i.ID, Pool: i.Pool, Message: "no NodeClaim has it, and it is " + i.State + ": if nobody needs it, end it in EC2"})
+		}
+	}
+	slices.SortFunc(found, func(a, b v1alpha1.DriftedInstance) int { return cmp.Compare(a.ID, b.ID) })
+	return found
+}
+
+// stray says whether an instance that no NodeClaim has runs for one of the NodeSync's pools, or
+// for one that does not exist.
+func (f *Fleet) stray(i *cloud.Instance) bool {
+	return i.Pool != "" && !f.Others[i.Pool] && !ends(i) && i.Launched.Before(f.Settled)
+}
+
+// ends says that an instance has ended, or is about to.
+func ends(i *cloud.Instance) bool { return i.Gone() || i.State == "shutting-down" }
+
+// differs says how an instance differs from its NodeClaim and its definitions; empty where it does
+// not.
+func (f *Fleet) differs(c *plan.NodeClaim, i *cloud.Instance) string {
+	switch {
+	case i == nil:
+		return "EC2 has no such instance, and its NodeClaim is there still"
+	case ends(i), i.State == "stopping", i.State == "stopped":
+		words := "it is " + i.State + " in EC2, and its NodeClaim is there still"
+		if i.Reason != "" {
+			words = fmt.Sprintf("it is %s in EC2 (%s), and its NodeClaim is there still", i.State, i.Reason)
+		}
+		return words
+	}
+	class, known := f.Classes[c.Class]
+	// Karpenter counts nodes of an older class as outdated, and replaces them.
+	same := known && !c.Drifted && class.Hash != "" && c.Hashes.Class() == class.Hash
+	var words []string
+	if same {
+		words = tagsDiffer(i.Tags, f.without(class.Tags), render.EC2NodeClass+"/"+c.Class)
+	}
+	words = append(words, tagsDiffer(i.Tags, f.karpenters(c), "Karpenter")...)
+	if same && class.Groups != nil {
+		words = append(words, groupsDiffer(i.SecurityGroups, class.Groups, c.Class)...)
+	}
+	return strings.Join(words, "; ")
+}
+
+// karpenters are the tags by which Karpenter knows an instance of a NodeClaim (GetTags in
+// karpenter-provider-aws pkg/utils/utils.go, 1.14.1).
+func (f *Fleet) karpenters(c *plan.NodeClaim) map[string]string {
+	return map[string]string{
+		"kubernetes.io/cluster/" + f.Cluster: "owned",
+		karpv1.NodePoolLabelKey:              c.Pool,
+		awsv1.EKSClusterNameTagKey:           f.Cluster,
+		awsv1.LabelNodeClass:                 c.Class,
+	}
+}
+
+// without are the tags of a class that Karpenter does not write over by its own.
+func (f *Fleet) without(tags map[string]string) map[string]string {
+	left := maps.Clone(tags)
+	for key := range f.karpenters(&plan.NodeClaim{}) {
+		delete(left, key)
+	}
+	return left
+}
+
+// tagsDiffer says which tags are not as they should be. Tags beside these are their owner's.
+func tagsDiffer(has, wanted map[string]string, by string) []string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		switch value, there := has[key]; {
+		case !there:
+			words = append(words, fmt.Sprintf("tag %s is missing, and %q by %s", key, wanted[key], by))
+		case value != wanted[key]:
+			words = append(words, fmt.Sprintf("tag %s is %q, and %q by %s", key, value, wanted[key], by))
+		}
+	}
+	return words
+}
+
+// groupsDiffer says how security groups differ from those of a class.
+func groupsDiffer(has, wanted []string, class string) []string {
+	has, wanted = slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(wanted))
+	if slices.Equal(has, wanted) {
+		return nil
+	}
+	return []string{fmt.Sprintf("its security groups are %s, and %s by %s/%s", strings.Join(has, ", "), strings.Join(wanted, ", "), render.EC2NodeClass, class)}
+}

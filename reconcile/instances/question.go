@@ -1,0 +1,96 @@
+package instances
+
+import (
+	"context"
+	"errors"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// question is one comparison: what AWS is asked, and what its answer is compared with.
+type question struct {
+	cloud func(ctx context.Context) (Cloud, error)
+	fleet Fleet
+	query cloud.Query
+	// classes are the EC2NodeClasses of the NodeSync's NodeClaims, and rolling is that of a Look.
+	classes map[string]*plan.Object
+	rolling bool
+}
+
+// question is what is compared now: what lives was read before AWS is asked, so that an instance
+// which comes meanwhile has not settled.
+func (l *Look) question() *question {
+	q := &question{
+		cloud: l.Cloud, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{}, rolling: l.Rolling,
+		fleet: Fleet{Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, Others: map[string]bool{}, Classes: map[string]Class{}, Settled: l.Now.Add(-min(settles, l.Every))},
+	}
+	for i := range l.Set.Objects {
+		if ref := l.Set.Objects[i].Ref; ref.Kind == render.NodePool {
+			q.fleet.Pools[ref.Name] = true
+		}
+	}
+	for ref := range l.Live.Objects {
+		if ref.Kind == render.NodePool && !q.fleet.Pools[ref.Name] {
+			q.fleet.Others[ref.Name] = true
+		}
+	}
+	for i := range q.fleet.Claims {
+		c := &q.fleet.Claims[i]
+		if !q.fleet.Pools[c.Pool] || c.ProviderID == "" {
+			continue
+		}
+		q.query.ProviderIDs = append(q.query.ProviderIDs, c.ProviderID)
+		if class := l.Live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: c.Class}]; class != nil {
+			q.classes[c.Class] = class
+		}
+	}
+	return q
+}
+
+// compare asks EC2 for the instances, and compares them.
+func (q *question) compare(ctx context.Context) ([]v1alpha1.DriftedInstance, error) {
+	aws, err := q.cloud(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name, live := range q.classes {
+		class := new(awsv1.EC2NodeClass)
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, class) != nil {
+			continue // of one that this plumbline cannot read only Karpenter's own tags are compared
+		}
+		said := Class{Tags: class.Spec.Tags, Hash: plan.HashesOf(live.GetAnnotations()).Class()}
+		if said.Groups, err = q.groups(ctx, aws, class); err != nil {
+			return nil, err
+		}
+		q.fleet.Classes[name] = said
+	}
+	if q.fleet.Shown, err = aws.Fleet(ctx, q.query); err != nil {
+		return nil, err
+	}
+	found := q.fleet.Differences()
+	for i := range found {
+		found[i].Message = finding.Bounded(found[i].Message, maxMessage)
+	}
+	return found, nil
+}
+
+// groups are the security groups that a class comes to; nil where they are not compared, or where
+// there are none, which Karpenter says of the class.
+func (q *question) groups(ctx context.Context, aws Cloud, class *awsv1.EC2NodeClass) ([]string, error) {
+	if q.rolling {
+		return nil, nil
+	}
+	found, err := aws.SecurityGroups(ctx, class)
+	if errors.As(err, new(*resolve.EmptyError)) {
+		return nil, nil
+	}
+	return found, err
+}
