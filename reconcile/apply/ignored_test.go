@@ -83,6 +83,11 @@ func TestFieldsThatOthersMayChange(t *testing.T) {
 			})
 		}
 	}
+	added := func(t *testing.T, c *cluster) {
+		c.Edit(t, general, "kubectl-edit", func(o *unstructured.Unstructured) {
+			o.Object["spec"].(map[string]any)["limits"] = map[string]any{"memory": "10Gi", "example.com/gpu": "1"}
+		})
+	}
 	oneLabel := func(t *testing.T, c *cluster) {
 		c.Edit(t, general, "kubectl-edit", func(o *unstructured.Unstructured) {
 			_ = unstructured.SetNestedField(o.Object, "z", "spec", "template", "metadata", "labels", "tier")
@@ -96,18 +101,19 @@ func TestFieldsThatOthersMayChange(t *testing.T) {
 		writes bool
 		want   state
 	}{
-		"created, and nothing is edited":      {edits(), first, false, state{int64(50), "10Gi", team}},
-		"edited by a person":                  {weigh("kubectl-edit", 7), first, false, state{int64(7), "10Gi", team}},
-		"edited by another controller":        {weigh("autotuner", 7), first, false, state{int64(7), "10Gi", team}},
-		"edited by another applier":           {weigh("argocd-controller", 7), first, false, state{int64(7), "10Gi", team}},
-		"another field is edited, too":        {edits(weigh("kubectl-edit", 7), memory("kubectl-edit")), first, true, state{int64(7), "10Gi", team}},
-		"Git changes another field":           {weigh("kubectl-edit", 7), ignoring(50, "20Gi", team), true, state{int64(7), "20Gi", team}},
-		"Git changes it, and nobody has":      {edits(), ignoring(60, "10Gi", team), false, state{int64(50), "10Gi", team}},
-		"Git changes it and another field":    {edits(), ignoring(60, "20Gi", labels{"team": "c"}), true, state{int64(50), "20Gi", team}},
-		"taken away by hand, one of two":      {oneLabel, first, false, state{nil, "10Gi", labels{"team": "a", "tier": "z"}}},
-		"taken away, and another is changed":  {oneLabel, ignoring(50, "20Gi", team), true, state{nil, "20Gi", labels{"team": "a", "tier": "z"}}},
-		"the annotation goes":                 {weigh("kubectl-edit", 7), noted(t, first), true, state{int64(50), "10Gi", team}},
-		"the annotation goes, of what is out": {oneLabel, noted(t, first), true, state{int64(50), "10Gi", team}},
+		"created, and nothing is edited":       {edits(), first, false, state{int64(50), "10Gi", team}},
+		"edited by a person":                   {weigh("kubectl-edit", 7), first, false, state{int64(7), "10Gi", team}},
+		"edited by another controller":         {weigh("autotuner", 7), first, false, state{int64(7), "10Gi", team}},
+		"edited by another applier":            {weigh("argocd-controller", 7), first, false, state{int64(7), "10Gi", team}},
+		"another field is edited, too":         {edits(weigh("kubectl-edit", 7), memory("kubectl-edit")), first, true, state{int64(7), "10Gi", team}},
+		"a field that Git lacks is added, too": {edits(weigh("kubectl-edit", 7), added), first, true, state{int64(7), "10Gi", team}},
+		"Git changes another field":            {weigh("kubectl-edit", 7), ignoring(50, "20Gi", team), true, state{int64(7), "20Gi", team}},
+		"Git changes it, and nobody has":       {edits(), ignoring(60, "10Gi", team), false, state{int64(50), "10Gi", team}},
+		"Git changes it and another field":     {edits(), ignoring(60, "20Gi", labels{"team": "c"}), true, state{int64(50), "20Gi", team}},
+		"taken away by hand, one of two":       {oneLabel, first, false, state{nil, "10Gi", labels{"team": "a", "tier": "z"}}},
+		"taken away, and another is changed":   {oneLabel, ignoring(50, "20Gi", team), true, state{nil, "20Gi", labels{"team": "a", "tier": "z"}}},
+		"the annotation goes":                  {weigh("kubectl-edit", 7), noted(t, first), true, state{int64(50), "10Gi", team}},
+		"the annotation goes, of what is out":  {oneLabel, noted(t, first), true, state{int64(50), "10Gi", team}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, class, first)
