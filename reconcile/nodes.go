@@ -47,11 +47,10 @@ func (p *pass) seeRollout(ctx context.Context) error {
 
 // seeInstances finds EC2 instances that are not what their definitions and NodeClaims say.
 func (p *pass) seeInstances(ctx context.Context) error {
-	aws, dial := p.resolveStep(), p.cloud()
-	_, region := p.want.Cluster(p.sync.Status.Karpenter)
+	aws, at := p.resolveStep(), p.accountStep()
 	p.Instances = p.memory.instances.See(ctx, instances.Look{
-		Cloud:   func(ctx context.Context) (instances.Cloud, error) { return dial(ctx, region) },
-		Cluster: aws.Cluster, Unverified: aws.Unverified, Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Now: p.now, Every: p.Settings.CompareInstances,
+		Cloud: func(ctx context.Context) (instances.Cloud, error) { return at.Cloud(ctx, at.Region) }, Cluster: at.Name, Unverified: aws.Unverified,
+		Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Now: p.now, Every: p.Settings.CompareInstances,
 	}, &p.Findings)
 	return nil
 }
