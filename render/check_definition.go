@@ -25,7 +25,35 @@ func checkDefinition(object Object) []problem {
 		found = append(found, checkInstances(object)...)
 		found = append(found, checkTogether(object)...)
 	}
+	if object.Ref.Kind == EC2NodeClass {
+		found = append(found, checkUserData(object)...)
+	}
 	return found
+}
+
+// maxUserData is how many bytes of user data EC2 takes, before they are encoded
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html).
+const maxUserData = 16 << 10
+
+// checkUserData refuses user data that no instance could be launched with: Karpenter adds its own to it. Of
+// Bottlerocket's it keeps the settings without comments, so that these may be longer.
+func checkUserData(object Object) []problem {
+	data, _, _ := unstructured.NestedString(object.Desired.Object, "spec", "userData")
+	if len(data) <= maxUserData || isBottlerocket(object.Desired) {
+		return nil
+	}
+	return []problem{{"spec.userData", fmt.Sprintf(
+		"%s: spec.userData has %d bytes, and EC2 takes no more than %d: have the nodes download the rest, or put it into the AMI", object.Ref, len(data), maxUserData)}}
+}
+
+func isBottlerocket(class *unstructured.Unstructured) bool {
+	if family, _, _ := unstructured.NestedString(class.Object, "spec", "amiFamily"); family != "" {
+		return family == "Bottlerocket"
+	}
+	return slices.ContainsFunc(list(class, "spec", "amiSelectorTerms"), func(term map[string]any) bool {
+		alias, _ := term["alias"].(string)
+		return strings.HasPrefix(alias, "bottlerocket@")
+	})
 }
 
 // autoMode is the group of the classes of EKS Auto Mode, whose nodes AWS manages by itself.

@@ -165,6 +165,24 @@ func valuesOf(value any) int {
 	return values
 }
 
+// textOf is how many bytes the texts of something have, keys included.
+func textOf(value any) int {
+	text := 0
+	switch value := value.(type) {
+	case string:
+		text = len(value)
+	case map[string]any:
+		for key, field := range value {
+			text += len(key) + textOf(field)
+		}
+	case []any:
+		for _, item := range value {
+			text += textOf(item)
+		}
+	}
+	return text
+}
+
 // kustomizeErrors places what kustomize says; false for an error that is not
 // the repository's.
 func kustomizeErrors(err error) (Errors, bool) {

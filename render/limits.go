@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,6 +19,9 @@ type Limits struct {
 	// Objects of the Set, and ObjectValues of one of them: to check one against its schema
 	// takes a millisecond, and the time of its expressions grows with the square of a map.
 	Objects, ObjectValues int
+	// Text of all objects of the Set, in bytes, their keys included: a pass has it several times over, in what Git
+	// says, in what lives, and in what is sent.
+	Text int
 	// Work is how long objects may be made and checked, the time of all of them together;
 	// what a child process takes, or the wait for one, is not in it.
 	Work time.Duration
@@ -27,9 +31,9 @@ type Limits struct {
 
 // DefaultLimits are far beyond any fleet, and within what the Deployment gives:
 // 20,000 files, 64 MiB, 2,000,000 values, 15,000
-// objects, a minute of work.
+// objects with 16 MiB of text, a minute of work.
 func DefaultLimits() Limits {
-	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Objects: 15_000, ObjectValues: 10_000, Work: time.Minute, Depth: 32}
+	return Limits{FileBytes: 1 << 20, TotalBytes: 64 << 20, Files: 20_000, Folders: 20_000, Values: 2_000_000, Objects: 15_000, ObjectValues: 10_000, Text: 16 << 20, Work: time.Minute, Depth: 32}
 }
 
 // errLimit is wrapped by every error of a limit that ends the render.
@@ -45,6 +49,7 @@ type allowance struct {
 	folders int
 	values  int
 	objects int
+	text    int
 	work    time.Duration
 }
 
@@ -95,8 +100,39 @@ func (a *allowance) object(values int) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.objects++; a.objects > a.limits.Objects {
-		return fmt.Errorf("%w: more than %d objects", errLimit, a.limits.Objects)
+	a.objects++
+	return a.limits.checkObjects(a.objects)
+}
+
+// write takes the text of one object off the allowance.
+func (a *allowance) write(text int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.text += text
+	return a.limits.checkText(a.text)
+}
+
+func (l Limits) checkText(text int) error {
+	if text > l.Text {
+		return fmt.Errorf("%w: the definitions have more than %d bytes of text: split them over several NodeSyncs", errLimit, l.Text)
+	}
+	return nil
+}
+
+// again takes what the last render has made off the allowance, as if it was made now.
+func (a *allowance) again(objects []keptObject) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range objects {
+		a.text += objects[i].Text
+	}
+	a.objects += len(objects)
+	return cmp.Or(a.limits.checkObjects(a.objects), a.limits.checkText(a.text))
+}
+
+func (l Limits) checkObjects(objects int) error {
+	if objects > l.Objects {
+		return fmt.Errorf("%w: more than %d objects", errLimit, l.Objects)
 	}
 	return nil
 }

@@ -58,6 +58,10 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 	}
 	dropEmpty(content)
 	content, problems := m.substitute(kind, content)
+	text := textOf(content)
+	if err := m.left.write(text); err != nil {
+		return Object{}, append(problems, problem{"", err.Error()})
+	}
 	namespaced := dropNamespace(kind, content)
 	problems = append(problems, checkMetadata(kind, content)...)
 	problems = append(problems, checkQuantities(kind, content)...)
@@ -72,6 +76,7 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		Origin:    d.origin,
 		Desired:   desired,
 		Defaulted: desired.DeepCopy(),
+		Text:      text,
 	}
 	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made))
 	problems = checkDefinition(made)

@@ -245,34 +245,3 @@ func TestEmpty(t *testing.T) {
 		})
 	}
 }
-
-func TestLimits(t *testing.T) {
-	files := map[string]string{"plumbline.yaml": plumblineYAML, "a/b/c/d.yaml": pool("d"), "e.yaml": pool("e")}
-	all := render.Limits{FileBytes: 1000, TotalBytes: 10_000, Files: 10, Depth: 3, Folders: 10, Values: 1000, Objects: 10, ObjectValues: 1000, Work: time.Minute}
-	if _, err := renderAll(t, folder(files), ".", nil, render.WithLimits(all)); err != nil {
-		t.Fatal(err)
-	}
-	for name, tc := range map[string]struct {
-		change func(*render.Limits)
-		want   string
-	}{
-		"depth":       {func(l *render.Limits) { l.Depth = 2 }, "too much to render: folders nest deeper than 2 at a/b/c"},
-		"files":       {func(l *render.Limits) { l.Files = 2 }, "too much to render: more than 2 files"},
-		"total bytes": {func(l *render.Limits) { l.TotalBytes = 500 }, "too much to render: more than 500 bytes"},
-		"file bytes":  {func(l *render.Limits) { l.FileBytes = 150 }, "larger than 150 bytes"},
-		"folders":     {func(l *render.Limits) { l.Folders = 3 }, "too much to render: more than 3 folders"},
-		"values":      {func(l *render.Limits) { l.Values = 20 }, "too much to render: more than 20 values"},
-		"objects":     {func(l *render.Limits) { l.Objects = 1 }, "too much to render: more than 1 objects"},
-		"work":        {func(l *render.Limits) { l.Work = 1 }, "to check the definitions below . takes more than 1ns"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			limits := all
-			tc.change(&limits)
-			_, err := renderAll(t, folder(files), ".", nil, render.WithLimits(limits))
-			found := errors.As(err, new(render.Errors)) || errors.As(err, new(*render.SlowError))
-			if !found || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want %q in it", err, tc.want)
-			}
-		})
-	}
-}

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,7 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 	var unknown []int
 	for i, one := range sources {
 		if known, ok := r.known(one); ok {
-			taken[i] = known
+			taken[i], errs[i] = known, r.count(one, known.objects)
 		} else {
 			unknown = append(unknown, i)
 		}
@@ -170,7 +171,7 @@ func (r *run) take(ctx context.Context, one source) (kept, Errors, error) {
 	if known, ok := r.before[one]; ok {
 		unchanged, err := known.inputs.Unchanged(r.snap)
 		if err != nil || unchanged {
-			return known, nil, err
+			return known, r.count(one, known.objects), err
 		}
 	}
 	files := r.tree.branch()
@@ -203,10 +204,19 @@ func (r *run) make(ctx context.Context, d draft, before map[content]Object) (kep
 	content := d.content()
 	if known, ok := before[content]; ok {
 		known.Origin = d.origin
-		return keptObject{Object: known, content: content}, nil
+		taken := keptObject{Object: known, content: content}
+		return taken, r.count(source{name: d.origin.File}, []keptObject{taken})
 	}
 	object, problems := r.maker.object(ctx, d)
 	return keptObject{Object: object, content: content}, problems
+}
+
+// count counts objects of the last render against the limits of this one.
+func (r *run) count(one source, objects []keptObject) Errors {
+	if err := r.maker.left.again(objects); err != nil {
+		return Errors{{File: one.name, Message: err.Error()}}
+	}
+	return nil
 }
 
 func (r *run) keep(one source, what kept) {
@@ -221,7 +231,7 @@ func (r *run) keep(one source, what kept) {
 // conclude puts the Set together, or all errors.
 func (r *run) conclude(name string) (*Set, error) {
 	inOrder(r.objects)
-	errs := append(r.errs, duplicates(r.objects)...)
+	errs := append(append(r.errs, r.tooMany()...), duplicates(r.objects)...)
 	switch {
 	case len(errs) > 0:
 		return nil, errs.sorted()
@@ -230,6 +240,18 @@ func (r *run) conclude(name string) (*Set, error) {
 	default:
 		return &Set{Revision: r.snap.Revision, Commit: r.snap.Commit, Objects: r.objects, Inputs: r.tree.inputs, Warnings: warningsOn(r.remarks, r.objects)}, nil
 	}
+}
+
+// tooMany checks a Set that is made of the last one: what was not taken again was not counted.
+func (r *run) tooMany() Errors {
+	limits, text := r.maker.left.limits, 0
+	for i := range r.objects {
+		text += r.objects[i].Text
+	}
+	if err := cmp.Or(limits.checkObjects(len(r.objects)), limits.checkText(text)); err != nil {
+		return Errors{{File: r.name, Message: err.Error()}}
+	}
+	return nil
 }
 
 // mostWarned is how many warnings a Set has: a commit can have any number.

@@ -46,6 +46,8 @@ type Object struct {
 	Ignored [][]string
 	// Warning is a sentence on it that a person should read; empty where there is none.
 	Warning string
+	// Text is how many bytes the texts of Desired have, its keys included.
+	Text int
 }
 
 // Set is what a Snapshot renders to.

@@ -117,7 +117,7 @@ func TestSubstituteRefuses(t *testing.T) {
 func TestSubstituteIsWeighed(t *testing.T) {
 	value := strings.Repeat("x", 100_000)
 	object := func(name string, times int) string {
-		return "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: " + name + "\nspec:\n  userData: \"" + strings.Repeat("${A}", times) + "\"\n  role: \"" + strings.Repeat("${A}", times) + "\"\n"
+		return "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: " + name + "\nspec:\n  context: \"" + strings.Repeat("${A}", times) + "\"\n  role: \"" + strings.Repeat("${A}", times) + "\"\n"
 	}
 	for name, c := range map[string]struct {
 		objects, times int
@@ -125,8 +125,8 @@ func TestSubstituteIsWeighed(t *testing.T) {
 	}{
 		"a heavy one":         {1, 5, ""},
 		"one that is a bomb":  {1, 100_000, "nodes/x0.yaml:1: substitution makes it larger than 1048576 bytes, which no definition is"},
-		"many heavy ones":     {60, 5, ""},
-		"too many heavy ones": {80, 5, "too much to render: "},
+		"many heavy ones":     {16, 5, ""},
+		"too many heavy ones": {20, 5, "too much to render: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"plumbline.yaml": plumblineYAML + "substitute: {A: " + value + "}\nnodes: [nodes]\n"}
