@@ -81,7 +81,8 @@ func TestNothingStarves(t *testing.T) {
 		t.Errorf("bob's waits for ann's: %v", w.said())
 	}
 	w.after(30 * time.Minute)
-	equal(t, "followed", 50, len(w.said()))
+	equal(t, "followed", 50, w.count(" success no change"))
+	equal(t, "told that they wait", 50, w.count(" pending "+crowded.Description))
 	many := newWorld(t, v1alpha1.PullRequests{})
 	for i := range 50 {
 		many.pull(i+1, fmt.Sprint("a", i), fmt.Sprint("author", i), false)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ type repository struct {
 	unlisted         string
 	// uncommented is why a comment could not be written.
 	uncommented string
-	// pulls are the open ones, the newest first.
+	// pulls are the open ones: those that are followed, then those that wait for a place.
 	pulls []*pull
 }
 
@@ -39,6 +40,8 @@ type repository struct {
 type pull struct {
 	report.PullRequest
 	of *repository
+	// waits says that too many others are followed.
+	waits bool
 	// word is what is said of the head; none where it has no state.
 	word queue.Word
 	page string
@@ -55,7 +58,8 @@ type pull struct {
 }
 
 const (
-	// most is how many open pull requests of one repository are followed: the newest.
+	// most is how many open pull requests of one repository are followed: the newest, those from
+	// forks last. Of the others so many are told, and those of which something was said before.
 	most = 50
 	// listTimeout bounds one list.
 	listTimeout = 30 * time.Second
@@ -91,7 +95,7 @@ var errNoBranch = errors.New("list the open pull requests: spec.source.git.ref n
 
 // list lists the open pull requests.
 func (f *Follower) list(ctx context.Context, r *repository) {
-	listed, err := f.ask(ctx, r)
+	listed, more, err := f.ask(ctx, r)
 	if ctx.Err() != nil {
 		return
 	}
@@ -103,25 +107,28 @@ func (f *Follower) list(ctx context.Context, r *repository) {
 		return
 	}
 	r.failures, r.unlisted = 0, ""
+	if more {
+		r.unlisted = fmt.Sprintf("the host has more open pull requests than the %d that are listed, the newest: close some", len(listed))
+	}
 	r.listAt = now.Add(max(leastInterval, r.sync.Spec.Interval.Duration))
 	r.settle(listed, now)
 }
 
 // ask makes the requests.
-func (f *Follower) ask(ctx context.Context, r *repository) ([]report.PullRequest, error) {
+func (f *Follower) ask(ctx context.Context, r *repository) (open []report.PullRequest, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	if err := f.seed(ctx, r); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if r.base == "" {
-		return nil, errNoBranch
+		return nil, false, errNoBranch
 	}
 	reviewer, err := f.reviewer(ctx, r)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return reviewer.PullRequests(ctx, r.base, most)
+	return reviewer.PullRequests(ctx, r.base)
 }
 
 func (f *Follower) reviewer(ctx context.Context, r *repository) (report.Reviewer, error) {
@@ -146,30 +153,6 @@ func (f *Follower) seed(ctx context.Context, r *repository) error {
 	}
 	r.seeded = true
 	return nil
-}
-
-// settle takes the open ones as the host has them now. What is known of those that it does not
-// list any more is dropped.
-func (r *repository) settle(listed []report.PullRequest, now time.Time) {
-	before := r.pulls
-	r.pulls = nil
-	for _, one := range listed {
-		if one.Fork && !r.forks {
-			continue
-		}
-		next := &pull{PullRequest: one, of: r, since: now}
-		if i := slices.IndexFunc(before, func(p *pull) bool { return p.Number == one.Number }); i >= 0 {
-			next = before[i]
-		}
-		if next.Head != one.Head {
-			next.word, next.notBefore, next.tries = queue.Word{}, time.Time{}, 0
-		}
-		if i := slices.IndexFunc(before, func(p *pull) bool { return p.Head == one.Head && p.word.State != "" }); i >= 0 {
-			next.word, next.page = before[i].word, cmp.Or(next.page, before[i].page)
-		}
-		next.PullRequest = one
-		r.pulls = append(r.pulls, next)
-	}
 }
 
 // failed has the host wait.

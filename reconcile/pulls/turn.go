@@ -68,7 +68,7 @@ func (f *Follower) next() (one *pull, wait time.Duration) {
 	for _, r := range f.followed {
 		wait = min(wait, max(r.listAt.Sub(now), 0))
 		for _, p := range r.pulls {
-			if p.Number == 0 || r.listedAt.IsZero() || r.failures > 0 {
+			if p.Number == 0 || p.waits || r.listedAt.IsZero() || r.failures > 0 {
 				continue // of a daemon before, or nobody knows whether it is open
 			}
 			at, fresh := p.due()

@@ -33,8 +33,10 @@ type world struct {
 	sync   *v1alpha1.NodeSync
 
 	// open are the pull requests of the host, and refuses what it says instead.
-	open     []report.PullRequest
-	refuses  error
+	open    []report.PullRequest
+	refuses error
+	// more says that it has some that are not listed.
+	more     bool
 	lists    int
 	comments map[int][]report.Comment
 	// writes counts comments that were written, and uncommented is why none can be.
@@ -145,15 +147,15 @@ func (h host) Reviewer(string, string, map[string][]byte, bool) (report.Reviewer
 	return h, nil
 }
 
-func (h host) PullRequests(_ context.Context, base string, most int) ([]report.PullRequest, error) {
+func (h host) PullRequests(_ context.Context, base string) ([]report.PullRequest, bool, error) {
 	h.w.lists++
 	var found []report.PullRequest
 	for _, p := range h.w.open {
-		if p.Base == base && len(found) < most {
+		if p.Base == base {
 			found = append(found, p)
 		}
 	}
-	return found, h.w.refuses
+	return found, h.w.more, h.w.refuses
 }
 
 func (h host) Comments(_ context.Context, number int) ([]report.Comment, error) {

@@ -10,9 +10,9 @@ import (
 
 // Reviewer reads the open pull requests of a repository, and comments on them.
 type Reviewer interface {
-	// PullRequests are the open ones that would go into a branch, the newest first, so many
-	// at the most.
-	PullRequests(ctx context.Context, base string, most int) ([]PullRequest, error)
+	// PullRequests are the open ones that would go into a branch, the newest first. more says
+	// that there are some beyond the pages that are read.
+	PullRequests(ctx context.Context, base string) (open []PullRequest, more bool, err error)
 	// Comments are those on a pull request, the oldest first.
 	Comments(ctx context.Context, number int) ([]Comment, error)
 	// Comment writes one, in place of that with the id; 0 for a new one. It returns its id.
@@ -81,28 +81,27 @@ func (h *Hosts) Reviewer(provider, repository string, secret map[string][]byte, 
 }
 
 // PullRequests asks page by page.
-func (p *poster) PullRequests(ctx context.Context, base string, most int) ([]PullRequest, error) {
-	var found []PullRequest
-	err := p.pages(ctx, readsPulls, func(page int) request { return p.review.list(p.repository, base, page) }, func(body []byte) (bool, error) {
+func (p *poster) PullRequests(ctx context.Context, base string) (open []PullRequest, more bool, err error) {
+	more, err = p.pages(ctx, readsPulls, func(page int) request { return p.review.list(p.repository, base, page) }, func(body []byte) error {
 		listed, err := p.review.read(body)
 		for _, one := range listed {
-			if one.Base == base && one.Head != "" && len(found) < most {
-				found = append(found, one)
+			if one.Base == base && one.Head != "" {
+				open = append(open, one)
 			}
 		}
-		return len(found) < most, err
+		return err
 	})
-	return found, err
+	return open, more, err
 }
 
 // Comments asks page by page.
 func (p *poster) Comments(ctx context.Context, number int) ([]Comment, error) {
 	var found []Comment
-	err := p.pages(ctx, readsComments, func(page int) request { return p.review.comments(p.repository, number, page) }, func(body []byte) (bool, error) {
+	_, err := p.pages(ctx, readsComments, func(page int) request { return p.review.comments(p.repository, number, page) }, func(body []byte) error {
 		var listed []Comment
 		err := json.Unmarshal(body, &listed)
 		found = append(found, listed...)
-		return true, err
+		return err
 	})
 	return found, err
 }
@@ -125,8 +124,8 @@ func (p *poster) Comment(ctx context.Context, number int, id int64, text string)
 	return made.ID, nil
 }
 
-// pages reads a list until there is no page more, or no more is wanted.
-func (p *poster) pages(ctx context.Context, task Task, page func(int) request, read func([]byte) (more bool, err error)) error {
+// pages reads a list until there is no page more; with more there are some that are not read.
+func (p *poster) pages(ctx context.Context, task Task, page func(int) request, read func([]byte) error) (more bool, err error) {
 	for n := 1; n <= mostPages; n++ {
 		r := page(n)
 		r.method, r.task, r.most = http.MethodGet, task, maxListing
@@ -135,18 +134,17 @@ func (p *poster) pages(ctx context.Context, task Task, page func(int) request, r
 			err = judge(a, p.repository, task, "")
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
-		more, err := read(a.body)
-		if err != nil {
-			return p.unreadable(task, err)
+		if err := read(a.body); err != nil {
+			return false, p.unreadable(task, err)
 		}
 		// https://www.rfc-editor.org/rfc/rfc8288: every one of these hosts says where to go on.
-		if !more || !strings.Contains(strings.Join(a.header.Values("Link"), ","), `rel="next"`) {
-			return nil
+		if !strings.Contains(strings.Join(a.header.Values("Link"), ","), `rel="next"`) {
+			return false, nil
 		}
 	}
-	return nil
+	return true, nil
 }
 
 func (p *poster) unreadable(task Task, err error) error {

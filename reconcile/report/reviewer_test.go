@@ -93,21 +93,37 @@ func TestOpenPullRequestsAreListed(t *testing.T) {
 			}
 			_, _ = fmt.Fprint(w, strings.NewReplacer("aa0", "bb0").Replace(f.shape))
 		})
-		got, err := d.reviewer(t).PullRequests(t.Context(), "main", 4)
-		if err != nil {
-			t.Fatal(err)
+		got, more, err := d.reviewer(t).PullRequests(t.Context(), "main")
+		if err != nil || more {
+			t.Fatal(more, err)
 		}
 		want := []report.PullRequest{
 			{Number: 9, Head: "aa09", Ref: f.ref, Base: "main", Author: "octocat"},
 			{Number: 8, Head: "aa08", Ref: strings.Replace(f.ref, "9", "8", 1), Base: "main", Author: "octocat", Fork: true},
 			{Number: 7, Head: "aa07", Ref: strings.Replace(f.ref, "9", "7", 1), Base: "main", Author: "octocat", Fork: true},
 			{Number: 9, Head: "bb09", Ref: f.ref, Base: "main", Author: "octocat"},
+			{Number: 8, Head: "bb08", Ref: strings.Replace(f.ref, "9", "8", 1), Base: "main", Author: "octocat", Fork: true},
+			{Number: 7, Head: "bb07", Ref: strings.Replace(f.ref, "9", "7", 1), Base: "main", Author: "octocat", Fork: true},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("listed (-want +got):\n%s", diff)
 		}
 		if len(*sent) != 2 || (*sent)[0].URL != f.list || (*sent)[0].Method != http.MethodGet || (*sent)[0].Header.Get(d.proof[0]) != d.proof[1] {
 			t.Errorf("sent %v, want 2 requests beginning with GET %s", *sent, f.list)
+		}
+	})
+}
+
+// TestAListEnds, however many pages there are, and says so.
+func TestAListEnds(t *testing.T) {
+	eachForge(t, func(t *testing.T, d dialect, f forge) {
+		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Link", `<http://`+r.Host+r.URL.Path+`>; rel="next"`)
+			_, _ = fmt.Fprint(w, f.shape)
+		})
+		_, more, err := d.reviewer(t).PullRequests(t.Context(), "main")
+		if err != nil || !more || len(*sent) != 20 {
+			t.Errorf("%d pages, more %v, error %v", len(*sent), more, err)
 		}
 	})
 }
@@ -170,7 +186,7 @@ func TestAHostRefusesToList(t *testing.T) {
 				w.WriteHeader(c.code)
 				_, _ = fmt.Fprint(w, "<html>")
 			})
-			_, err := d.reviewer(t).PullRequests(t.Context(), "main", 50)
+			_, _, err := d.reviewer(t).PullRequests(t.Context(), "main")
 			if !c.is(err) || !strings.HasPrefix(err.Error(), "list the open pull requests on ") || strings.Contains(err.Error(), token) {
 				t.Errorf("%s: %T: %v", name, err, err)
 			}
@@ -178,7 +194,7 @@ func TestAHostRefusesToList(t *testing.T) {
 		hosts(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, err := d.reviewer(t).PullRequests(ctx, "main", 50); !as[*report.UnavailableError](err) {
+		if _, _, err := d.reviewer(t).PullRequests(ctx, "main"); !as[*report.UnavailableError](err) {
 			t.Errorf("a host that hangs: %v", err)
 		}
 	})
