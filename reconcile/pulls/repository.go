@@ -59,7 +59,7 @@ type pull struct {
 
 const (
 	// most is how many open pull requests of one repository are followed: the newest, those from
-	// forks last. Of the others so many are told, and those of which something was said before.
+	// forks last. So many others are reported as waiting, and those that were reported before.
 	most = 50
 	// listTimeout bounds one list.
 	listTimeout = 30 * time.Second
