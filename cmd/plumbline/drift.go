@@ -16,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -30,8 +31,8 @@ EC2 instances that Karpenter takes to be right and that are not: with edited tag
 security groups, ended by hand, or without a NodeClaim. The daemon compares them every
 ten minutes (--compare-instances), and only reports them.
 
-Exit codes: 0 no drift, 1 error, 2 something differs from Git, a node is outdated, or an
-instance differs.`,
+Exit codes: 0 no drift, 1 error, or unknown as the last commit was refused, 2 something
+differs from Git, a node is outdated, or an instance differs.`,
 		Example:           "  plumbline drift prod-eu\n  plumbline drift prod-eu -o markdown",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
@@ -53,6 +54,9 @@ instance differs.`,
 		if err == nil && report.drifts() {
 			return &exitError{code: exitChanges}
 		}
+		if err == nil && report.Uncompared != "" {
+			return fmt.Errorf("drift is unknown: %s", report.Uncompared)
+		}
 		return err
 	}
 	return cmd
@@ -65,6 +69,8 @@ type driftReport struct {
 	Revision  string                   `json:"revision"`
 	Objects   []v1alpha1.DriftedObject `json:"objects"`
 	Nodes     []summary.OutdatedNode   `json:"nodes"`
+	// Uncompared is why the definitions are not compared with Git now: Objects are of before.
+	Uncompared string `json:"uncompared,omitempty"`
 	// Instances are EC2 instances that are not what their definitions and NodeClaims say, and
 	// InstancesUnavailable is why they could not be compared.
 	Instances            []v1alpha1.DriftedInstance `json:"instances"`
@@ -82,6 +88,10 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 	}
 	if drift := sync.Status.Instances; drift != nil {
 		report.Instances, report.InstancesUnavailable = append(report.Instances, drift.Instances...), drift.Failure
+	}
+	if status := summary.Of(sync); status.State == string(summary.Failed) && status.Attempted != status.Applied {
+		report.Uncompared = fmt.Sprintf("%s was refused, and nothing is compared with Git until a newer commit is applied; plumbline status %s says why",
+			orNone(render.ShortRevision(status.Attempted)), sync.Name)
 	}
 	pools, claims, err := poolsWithClaims(ctx, c, sync)
 	if err != nil {
@@ -109,7 +119,7 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 		show = table.Writer.RenderMarkdown
 	}
 	tables := r.tables(out)
-	if len(tables) == 0 {
+	if len(tables) == 0 && r.Uncompared == "" {
 		fmt.Fprintf(out, "no drift: the definitions of nodesync/%s are as Git says, and Karpenter has found no node outdated\n", r.Name)
 	}
 	for i, t := range tables {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,5 +52,14 @@ func TestDrift(t *testing.T) {
 	var report driftReport
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitChanges || len(report.Objects) != 2 || len(report.Nodes) != 1 || len(report.Instances) != 2 || report.InstancesUnavailable == "" || report.Nodes[0].Reason != "AMIDrift" {
 		t.Errorf("code %d, %v: %s", got.code, err, got.out)
+	}
+}
+
+// TestDriftIsUnknown while the last commit is refused: nothing is compared with it.
+func TestDriftIsUnknown(t *testing.T) {
+	_, kubeconfig := serve(t, verdicts()["invalid"])
+	got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "drift is unknown: main@sha1:") || !strings.Contains(got.err, "was refused") {
+		t.Errorf("code %d, %q, %q", got.code, got.out, got.err)
 	}
 }
