@@ -105,6 +105,6 @@ func (a *Asker) ask(ctx context.Context, q *question, sooner time.Time) {
 	case err != nil:
 		a.known = &v1alpha1.InstanceDrift{Failure: finding.Bounded(err.Error(), maxMessage)}
 	default:
-		a.known = &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found} //nolint:gosec // there are fewer
+		a.known = &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found}
 	}
 }
