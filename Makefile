@@ -109,7 +109,7 @@ verify: generate ## Generated code is fresh, modules are tidy and verified
 	@git diff --exit-code -- reconcile manifests docs || { echo 'generated files are stale: commit what make generate wrote' >&2; exit 1; }
 
 .PHONY: vulncheck
-vulncheck: ## Known vulnerabilities; passes with a word where the database cannot be reached
+vulncheck: ## Known vulnerabilities; passes with a warning where the database cannot be reached
 	@.ci/vulncheck
 
 .PHONY: licences
