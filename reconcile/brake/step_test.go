@@ -171,7 +171,7 @@ func TestWhatIsOnlyReportedStays(t *testing.T) {
 		w := newWorld(t)
 		w.sync.Spec.Drift = drift
 		w.live[render.Ref{Kind: render.NodePool, Name: "general"}].SetManagedFields([]metav1.ManagedFieldsEntry{{
-			Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:disruption":{"f:budgets":{}}}}`)},
+			Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:disruption":{"f:budgets":{}}}}`),
 		}})
 		w.failThree()
 		w.pass(true)

@@ -39,19 +39,9 @@ func (m *Meter) measure(s *Step) {
 		m.forget(s.name())
 		return
 	}
-	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync)}
+	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status)}
 	for _, r := range s.Sync.Status.Removals {
 		l.phases[r.Phase]++
-	}
-	for _, o := range s.Sync.Status.Drift {
-		if o.CorrectedAt == nil {
-			l.drifted = append(l.drifted, render.Ref{Kind: o.Kind, Name: o.Name})
-		}
-	}
-	if drift := s.Sync.Status.Instances; drift != nil {
-		for _, i := range drift.Instances {
-			l.drifted = append(l.drifted, render.Ref{Kind: InstanceKind, Name: i.ID})
-		}
 	}
 	if r := s.Sync.Status.Rollout; r != nil {
 		l.outdated = r.Outdated
@@ -65,6 +55,21 @@ func (m *Meter) measure(s *Step) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.syncs[s.name()] = l
+}
+
+// drifted are the objects that differ from Git now, and the instances that are not what they say.
+func drifted(status *v1alpha1.NodeSyncStatus) (refs []render.Ref) {
+	for _, o := range status.Drift {
+		if o.CorrectedAt == nil {
+			refs = append(refs, render.Ref{Kind: o.Kind, Name: o.Name})
+		}
+	}
+	if status.Instances != nil {
+		for _, i := range status.Instances.Instances {
+			refs = append(refs, render.Ref{Kind: InstanceKind, Name: i.ID})
+		}
+	}
+	return refs
 }
 
 // Forget drops all series of a NodeSync that is gone, however it went.

@@ -27,7 +27,7 @@ type aws struct {
 
 func (a *aws) Fleet(context.Context, cloud.Query) ([]cloud.Instance, error) {
 	a.asked++
-	time.Sleep(a.after)
+	<-time.After(a.after)
 	return []cloud.Instance{{ID: "i-1", Zone: "a", State: "running", Pool: "general", Launched: time.Unix(0, 0)}}, a.err
 }
 
@@ -59,19 +59,19 @@ func TestNoPassWaits(t *testing.T) {
 		if drift, wake := ec2.pass(t, asker, as); drift != nil || wake != soon || !time.Now().Equal(began) {
 			t.Errorf("first: %v, next in %s, after %s", drift, wake, time.Since(began))
 		}
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		drift, wake := ec2.pass(t, asker, as)
 		if drift == nil || drift.Count != 1 || drift.Instances[0].ID != "i-1" || wake != 10*time.Minute-10*time.Second {
 			t.Errorf("second: %v, next in %s", drift, wake)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if ec2.pass(t, asker, as); ec2.asked != 1 {
 			t.Errorf("asked %d times", ec2.asked)
 		}
 		ec2.err = errors.New("AWS denies ec2:DescribeInstances")
-		time.Sleep(10 * time.Minute)
+		<-time.After(10 * time.Minute)
 		ec2.pass(t, asker, as)
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		drift, _ = ec2.pass(t, asker, as)
 		if diff := cmp.Diff(&v1alpha1.InstanceDrift{Failure: "AWS denies ec2:DescribeInstances"}, drift); diff != "" {
 			t.Errorf("denied (-want +got):\n%s", diff)
@@ -88,7 +88,7 @@ func TestABusyAWS(t *testing.T) {
 		synctest.Wait()
 		for _, err := range []error{&resolve.BusyError{}, &cloud.PartialError{}} {
 			ec2.err = err
-			time.Sleep(10 * time.Minute)
+			<-time.After(10 * time.Minute)
 			ec2.pass(t, asker, as)
 			synctest.Wait()
 			if drift, wake := ec2.pass(t, asker, as); drift.Count != 1 || wake != again {
