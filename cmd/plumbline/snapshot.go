@@ -33,7 +33,9 @@ plumbline plan --what-if --snapshot, which then needs no cluster.
 The file has nodes, NodeClaims, NodePools, EC2NodeClasses, NodeOverlays, DaemonSets,
 PodDisruptionBudgets, volumes and their claims, the labels of namespaces, and pods
 without their commands, environment, images and volumes. It has no Secret and no
-ConfigMap; of user data it has a digest. Names, labels and resource requests are in it.
+ConfigMap; of user data it has a digest, and of Karpenter's own pods nothing that values
+of the chart set, which may come out of a Secret. Names, labels and resource requests
+are in it.
 
 It needs to list these kinds, and changes nothing. What may not be read is printed, and
 left out. With --aws it asks EC2 for the instance types of the region as well, with the

@@ -5,7 +5,8 @@
 // Read reads it through any reader, in pages; what may not be read is named and left out. Encode
 // and Decode are the file of `plumbline snapshot`. A Capture has no Secret, no ConfigMap, no
 // environment, command, image or volume of a pod, and no annotation that scheduling does not
-// read: what is kept is listed field by field, so that a field that Kubernetes adds is left out.
+// read: what is kept is listed field by field, so that a field that Kubernetes adds is left out. Of Karpenter's own pods it has
+// nothing that values of its chart set, as these may come out of a Secret.
 // NewClient serves a Capture to Karpenter's library in place of a cluster. Nothing here decides
 // anything.
 package capture

@@ -43,7 +43,7 @@ func Read(ctx context.Context, reader client.Reader, now time.Time) (*Capture, e
 			return must(read(ctx, r, &corev1.NodeList{}, func(l *corev1.NodeList) []corev1.Node { return l.Items }, trimNode, &c.Nodes))
 		},
 		func() error {
-			return must(read(ctx, r, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items }, trimPod, &c.Pods))
+			return must(read(ctx, r, &corev1.PodList{}, func(l *corev1.PodList) []corev1.Pod { return l.Items }, r.pod, &c.Pods))
 		},
 		func() error {
 			return r.may("namespaces", "namespaceSelectors of pods", read(ctx, r, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }, trimNamespace, &c.Namespaces))
@@ -71,7 +71,19 @@ func Read(ctx context.Context, reader client.Reader, now time.Time) (*Capture, e
 			return nil, err
 		}
 	}
+	if r.misplaced {
+		c.Unread = append(c.Unread, unknownPlace)
+	}
 	return c, nil
+}
+
+// pod keeps what is wanted of a pod.
+func (r *reading) pod(pod *corev1.Pod) corev1.Pod {
+	trimmed := trimPod(pod)
+	if isKarpenters(trimmed.Labels) && trimKarpenterPod(&trimmed) {
+		r.misplaced = true
+	}
+	return trimmed
 }
 
 // definitionKinds are those that scheduling reads. Overlays are not in each version of the CRDs.
@@ -86,6 +98,8 @@ func definitionKinds() []schema.GroupVersionKind {
 type reading struct {
 	reader client.Reader
 	into   *Capture
+	// misplaced says that less is known of where Karpenter's pods may run than the cluster has.
+	misplaced bool
 }
 
 func (r *reading) definitions(ctx context.Context, kind schema.GroupVersionKind) error {

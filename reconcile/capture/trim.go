@@ -50,10 +50,14 @@ func trimDaemonSet(d *appsv1.DaemonSet) appsv1.DaemonSet {
 }
 
 func trimBudget(b *policyv1.PodDisruptionBudget) policyv1.PodDisruptionBudget {
-	return policyv1.PodDisruptionBudget{
+	trimmed := policyv1.PodDisruptionBudget{
 		ObjectMeta: trimMetadata(&b.ObjectMeta, none), Spec: b.Spec,
 		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: b.Status.DisruptionsAllowed},
 	}
+	if isKarpenters(trimmed.Labels) {
+		trimKarpenterBudget(&trimmed)
+	}
+	return trimmed
 }
 
 // bound is the annotation of a claim whose volume is chosen.

@@ -17,7 +17,7 @@ import (
 func (p *Plan) Document(live Live) planjson.Plan {
 	d := planjson.Plan{
 		APIVersion: planjson.APIVersion, Kind: planjson.Kind, NodeSync: p.NodeSync, Cluster: p.Cluster, Revision: p.Revision,
-		Changes: []planjson.Change{}, Removals: []planjson.Removal{}, NodeClaims: []planjson.NodeClaim{},
+		Changes: []planjson.Change{}, Removals: []planjson.Removal{}, NodePools: nodePools(live), NodeClaims: []planjson.NodeClaim{},
 	}
 	named := make(map[types.UID]planjson.NodeClaim, len(live.NodeClaims))
 	ofPool := map[string][]planjson.NodeClaim{}
@@ -32,7 +32,7 @@ func (p *Plan) Document(live Live) planjson.Plan {
 		d.Changes = append(d.Changes, changeDocument(&p.Changes[i], named))
 	}
 	for _, c := range p.Removals {
-		d.Removals = append(d.Removals, removalDocument(c, ofPool))
+		d.Removals = append(d.Removals, removalDocument(c, live.Objects[c.Ref], ofPool))
 	}
 	d.Totals = p.totals(live)
 	return d
@@ -50,6 +50,9 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 	if desired := c.Object.Desired; desired != nil {
 		d.Labels, d.Annotations = desired.GetLabels(), desired.GetAnnotations()
 	}
+	if c.Live != nil {
+		d.LiveLabels = c.Live.GetLabels()
+	}
 	for _, uid := range c.touched {
 		if n, known := named[uid]; known {
 			d.NodeClaims = append(d.NodeClaims, n)
@@ -59,15 +62,31 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 	return d
 }
 
-func removalDocument(c Candidate, ofPool map[string][]planjson.NodeClaim) planjson.Removal {
+func removalDocument(c Candidate, object *Object, ofPool map[string][]planjson.NodeClaim) planjson.Removal {
 	d := planjson.Removal{
 		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, Nodes: c.Nodes,
 		Recorded: c.Recorded, Terminating: c.Terminating, Held: c.Held, Reason: c.Reason, Message: c.Message,
+	}
+	if object != nil && object.GetUID() == c.UID {
+		d.Labels, d.Spec = object.GetLabels(), specOf(object.content())
 	}
 	if c.Ref.Kind == render.NodePool {
 		d.NodeClaims = byName(ofPool[c.Ref.Name])
 	}
 	return d
+}
+
+// nodePools are those that live, by name.
+func nodePools(live Live) []planjson.NodePool {
+	found := []planjson.NodePool{}
+	for ref, object := range live.Objects {
+		if ref.Kind == render.NodePool {
+			class, _, _ := unstructured.NestedString(object.Object, "spec", "template", "spec", "nodeClassRef", "name")
+			found = append(found, planjson.NodePool{Name: ref.Name, Class: class, Labels: object.GetLabels()})
+		}
+	}
+	slices.SortFunc(found, func(a, b planjson.NodePool) int { return cmp.Compare(a.Name, b.Name) })
+	return found
 }
 
 // totals count over the whole Plan. A node that two of its parts disrupt counts once, as long as it

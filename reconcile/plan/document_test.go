@@ -48,3 +48,24 @@ func TestADocumentNamesNodeClaims(t *testing.T) {
 		t.Errorf("before %v, after (-want +got):\n%s", d.Changes[0].LiveSpec, diff)
 	}
 }
+
+// TestADocumentHasWhatLives: a commit writes the labels and the spec that it asks for, and not those that were.
+func TestADocumentHasWhatLives(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("batch", "default"), pool("web", "default"))
+	for _, name := range []string{"batch", "web"} {
+		c.edit(t, render.Ref{Kind: render.NodePool, Name: name}, "kubectl", "critical", "metadata", "labels", "tier")
+	}
+	live := c.live
+	live.Objects = plan.NewObjects(c.Objects())
+	d := c.plan(t, class("default"), pool("web", "default", "weight: 3")).Document(live)
+	if len(d.Changes) != 1 || d.Changes[0].LiveLabels["tier"] != "critical" || d.Changes[0].Labels["tier"] != "" {
+		t.Errorf("changes %+v", d.Changes)
+	}
+	if len(d.Removals) != 1 || d.Removals[0].Labels["tier"] != "critical" || d.Removals[0].Spec["template"] == nil {
+		t.Errorf("removals %+v", d.Removals)
+	}
+	if n := d.NodePools; len(n) != 2 || n[0].Name != "batch" || n[1].Name != "web" || n[0].Class != "default" || n[0].Labels["tier"] != "critical" {
+		t.Errorf("node pools %+v", n)
+	}
+}

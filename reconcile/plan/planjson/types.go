@@ -22,6 +22,8 @@ type Plan struct {
 	Changes []Change `json:"changes"`
 	// Removals are the entries that have left Git and have not ended a node yet.
 	Removals []Removal `json:"removals"`
+	// NodePools are those of the cluster as they are before it, of any NodeSync.
+	NodePools []NodePool `json:"nodePools"`
 	// NodeClaims are all nodes of the cluster as Karpenter claims them, of any NodeSync.
 	NodeClaims []NodeClaim `json:"nodeClaims"`
 	// Totals count.
@@ -65,6 +67,8 @@ type Change struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Spec is the object's, as Git has it, with the defaults of its CRD.
 	Spec map[string]any `json:"spec,omitempty"`
+	// LiveLabels are those of the object in the cluster.
+	LiveLabels map[string]string `json:"liveLabels,omitempty"`
 	// LiveSpec is the object's in the cluster; empty where it is not there.
 	LiveSpec map[string]any `json:"liveSpec,omitempty"`
 	// Warnings are sentences on what it does to nodes beside the effect, and Notes on what else it
@@ -85,6 +89,9 @@ type Removal struct {
 	Nodes int `json:"nodes"`
 	// NodeClaims are these nodes.
 	NodeClaims []NodeClaim `json:"nodeClaims,omitempty"`
+	// Labels and Spec are the object's in the cluster; empty where it is not there any more.
+	Labels map[string]string `json:"labels,omitempty"`
+	Spec   map[string]any    `json:"spec,omitempty"`
 	// Recorded says that an earlier pass has recorded it.
 	Recorded bool `json:"recorded,omitempty"`
 	// Terminating says that another client has deleted the object already: its nodes end with it.
@@ -102,6 +109,15 @@ type Field struct {
 	Path string `json:"path"`
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
+}
+
+// NodePool is one of the cluster.
+type NodePool struct {
+	Name string `json:"name"`
+	// Class is the name of its EC2NodeClass.
+	Class string `json:"class"`
+	// Labels are its own, not those of its nodes.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // NodeClaim is one node as Karpenter claims it. What Karpenter has not noted is empty.

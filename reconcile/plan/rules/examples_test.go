@@ -54,6 +54,50 @@ func template(fields map[string]any) map[string]any { return map[string]any{"tem
 
 func limits(cpu any) map[string]any { return map[string]any{"limits": map[string]any{"cpu": cpu}} }
 
+var tier = map[string]string{"tier": "critical"}
+
+// critical is a Plan of one change where the NodePool a of the class default is critical.
+func critical(c planjson.Change) *planjson.Plan {
+	c.Object = c.Kind + "/" + c.Name
+	return &planjson.Plan{Changes: []planjson.Change{c}, NodePools: []planjson.NodePool{{Name: "a", Class: "default", Labels: tier}, {Name: "b", Class: "other"}}}
+}
+
+// TestDocumentedPoliciesAreNotEvaded by the commits that a person writes who has read them.
+func TestDocumentedPoliciesAreNotEvaded(t *testing.T) {
+	from := func(live, spec map[string]any) *planjson.Plan {
+		return onChange(planjson.Change{Name: "a", Spec: spec, LiveSpec: live})
+	}
+	none, memory := map[string]any{"limits": map[string]any{}}, map[string]any{"limits": map[string]any{"memory": "100000Gi"}}
+	for name, c := range map[string]struct {
+		policy string
+		plan   *planjson.Plan
+		holds  bool
+	}{
+		"the label leaves in the same commit":    {"critical-pools-stay", critical(planjson.Change{Kind: "NodePool", Name: "a", Effect: "Replace"}), true},
+		"the label leaves in a commit before":    {"critical-pools-stay", critical(planjson.Change{Kind: "NodePool", Name: "a", Effect: "None"}), true},
+		"the class of a critical pool":           {"critical-pools-stay", critical(planjson.Change{Kind: "EC2NodeClass", Name: "default", Effect: "Replace"}), true},
+		"nodes of a class that it had":           {"critical-pools-stay", critical(planjson.Change{Kind: "EC2NodeClass", Name: "old", Effect: "Replace", NodeClaims: []planjson.NodeClaim{{Pool: "a"}}}), true},
+		"the class, without an effect":           {"critical-pools-stay", critical(planjson.Change{Kind: "EC2NodeClass", Name: "default", Effect: "None"}), false},
+		"the class of another pool":              {"critical-pools-stay", critical(planjson.Change{Kind: "EC2NodeClass", Name: "other", Effect: "Replace"}), false},
+		"another pool":                           {"critical-pools-stay", critical(planjson.Change{Kind: "NodePool", Name: "b", Effect: "Replace"}), false},
+		"a limit that grows, and no limits":      {"limits-grow-slowly", from(limits("100"), none), true},
+		"a limit that grows, and only of memory": {"limits-grow-slowly", from(limits("100"), memory), true},
+		"a limit that grows, and no spec.limits": {"limits-grow-slowly", from(limits("100"), map[string]any{}), true},
+		"a pool that had no limit":               {"limits-grow-slowly", from(none, limits("100")), false},
+		"limits of nothing":                      {"pools-have-limits", onSpec(none), true},
+		"limits of memory":                       {"pools-have-limits", onSpec(memory), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy := documented(t)[c.policy]
+			policy.Action = v1alpha1.PolicyHold
+			held, err := compile(t, policy).Judge(t.Context(), c.plan)
+			if err != nil || (len(held) == 1) != c.holds || c.holds && strings.Contains(held[0].Message, "cannot be evaluated") {
+				t.Errorf("%v, %v; want it to hold: %v", held, err, c.holds)
+			}
+		})
+	}
+}
+
 // TestDocumentedPolicies: each example compiles, is true of one plan and false of another.
 func TestDocumentedPolicies(t *testing.T) {
 	spot := planjson.NodeClaim{CapacityType: "spot", Zone: "eu-west-1a"}
@@ -65,14 +109,15 @@ func TestDocumentedPolicies(t *testing.T) {
 		return template(map[string]any{"spec": map[string]any{"expireAfter": after}})
 	}
 	for name, plans := range map[string]struct{ right, wrong *planjson.Plan }{
-		"pools-have-limits":       {onSpec(limits("1")), onSpec(map[string]any{})},
-		"few-nodes-at-a-time":     {&planjson.Plan{Changes: onSpec(nil).Changes, Totals: planjson.Totals{Nodes: 10, DisruptedNodes: 1}}, &planjson.Plan{Changes: onSpec(nil).Changes, Totals: planjson.Totals{Nodes: 10, DisruptedNodes: 2}}},
-		"little-spot-in-a":        {withNodes(onSpec(nil), slices.Repeat([]planjson.NodeClaim{{}}, 20)...), withNodes(onSpec(nil), spot, planjson.NodeClaim{})},
-		"limits-grow-slowly":      {onChange(planjson.Change{Name: "a", Spec: limits("150"), LiveSpec: limits(int64(100))}), onChange(planjson.Change{Name: "a", Spec: limits("151"), LiveSpec: limits("100")})},
-		"critical-pools-stay":     {onChange(planjson.Change{Name: "a", Effect: "None", Labels: map[string]string{"tier": "critical"}}), onChange(planjson.Change{Name: "a", Effect: "Replace", Labels: map[string]string{"tier": "critical"}})},
-		"big-pools-leave-by-hand": {&planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Nodes: 19}}}, &planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Nodes: 20}}}},
-		"pools-have-a-team":       {onSpec(template(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "web"}}})), onSpec(template(map[string]any{"spec": map[string]any{}}))},
-		"nodes-expire":            {onSpec(expires("720h")), onSpec(expires("Never"))},
+		"pools-have-limits":            {onSpec(limits("1")), onSpec(map[string]any{})},
+		"few-nodes-at-a-time":          {&planjson.Plan{Changes: onSpec(nil).Changes, Totals: planjson.Totals{Nodes: 10, DisruptedNodes: 1}}, &planjson.Plan{Changes: onSpec(nil).Changes, Totals: planjson.Totals{Nodes: 10, DisruptedNodes: 2}}},
+		"little-spot-in-a":             {withNodes(onSpec(nil), slices.Repeat([]planjson.NodeClaim{{}}, 20)...), withNodes(onSpec(nil), spot, planjson.NodeClaim{})},
+		"limits-grow-slowly":           {onChange(planjson.Change{Name: "a", Spec: limits("150"), LiveSpec: limits(int64(100))}), onChange(planjson.Change{Name: "a", Spec: limits("151"), LiveSpec: limits("100")})},
+		"critical-pools-stay":          {critical(planjson.Change{Kind: "NodePool", Name: "a", Effect: "None", Labels: tier}), critical(planjson.Change{Kind: "NodePool", Name: "a", Effect: "Replace", Labels: tier})},
+		"critical-pools-leave-by-hand": {&planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/b"}}}, &planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Labels: tier}}}},
+		"big-pools-leave-by-hand":      {&planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Nodes: 19}}}, &planjson.Plan{Removals: []planjson.Removal{{Object: "NodePool/a", Nodes: 20}}}},
+		"pools-have-a-team":            {onSpec(template(map[string]any{"metadata": map[string]any{"labels": map[string]any{"team": "web"}}})), onSpec(template(map[string]any{"spec": map[string]any{}}))},
+		"nodes-expire":                 {onSpec(expires("720h")), onSpec(expires("Never"))},
 	} {
 		policy, written := documented(t)[name]
 		if !written {
@@ -89,7 +134,7 @@ func TestDocumentedPolicies(t *testing.T) {
 			t.Errorf("%s: %v, %v; want it to hold, in its own words", name, held, err)
 		}
 	}
-	if found := documented(t); len(found) != 8 {
-		t.Errorf("%d policies in the how-to, and 8 are tried here", len(found))
+	if found := documented(t); len(found) != 9 {
+		t.Errorf("%d policies in the how-to, and 9 are tried here", len(found))
 	}
 }
