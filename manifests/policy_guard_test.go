@@ -104,8 +104,8 @@ func TestTheDeletionGuardKeepsTheChart(t *testing.T) {
 	}
 }
 
-// TestTheDeletionGuardKeepsFinalizers: those of Karpenter and of plumbline, and no others.
-func TestTheDeletionGuardKeepsFinalizers(t *testing.T) {
+// TestTheDeletionGuardOnUpdates: finalizers of Karpenter and of plumbline stay, and a release is not marked as one that goes.
+func TestTheDeletionGuardOnUpdates(t *testing.T) {
 	p := compile(t)
 	for name, c := range map[string]struct {
 		resource, object, patch string
@@ -122,6 +122,8 @@ func TestTheDeletionGuardKeepsFinalizers(t *testing.T) {
 		"of a NodeSync, by plumbline":       {"nodesyncs", guardedSync, "[{op: remove, path: /metadata/finalizers}]", plumbline, ""},
 		"of one that was released":          {"nodeclaims", annotated(guardedClaim, "true"), "[{op: remove, path: /metadata/finalizers}]", person, ""},
 		"released in the same write":        {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}, {op: add, path: /metadata/annotations, value: {plumbline.dev/allow-deletion: 'true'}}]", person, "the finalizer karpenter.sh/termination"},
+		"a release that is uninstalled":     {"secrets", guardedRecord, "[{op: add, path: /metadata/labels/status, value: uninstalling}]", person, "Secret/sh.helm.release.v1.karpenter.v3 is the record"},
+		"a release that is upgraded":        {"secrets", guardedRecord, "[{op: add, path: /metadata/labels/status, value: superseded}]", person, ""},
 		"none, by a person":                 {"nodeclaims", guardedClaim, "[{op: add, path: /metadata/annotations, value: {a: b}}]", person, ""},
 		"by who breaks the glass":           {"nodeclaims", guardedClaim, "[{op: remove, path: /metadata/finalizers}]", glassBreak, ""},
 	} {
