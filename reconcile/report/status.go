@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -37,13 +38,17 @@ type Status struct {
 	TargetURL string
 }
 
+// mention is what a host may take for the name of a user.
+var mention = regexp.MustCompile(`(^|[^\w@])@+(\w)`)
+
 // MaxDescription is the longest description that every host takes, in characters.
 const MaxDescription = 140
 
 // Truncate puts a description on one line and shortens it to MaxDescription
-// characters, at the end of a word where there is one, with an ellipsis.
+// characters, at the end of a word where there is one, with an ellipsis. What a commit has in it mentions nobody,
+// and is no code, on a host that reads Markdown in it.
 func Truncate(description string) string {
-	words := strings.Fields(description)
+	words := strings.Fields(mention.ReplaceAllString(strings.ReplaceAll(description, "`", "'"), "$1$2"))
 	line := strings.Join(words, " ")
 	if utf8.RuneCountInString(line) <= MaxDescription {
 		return line

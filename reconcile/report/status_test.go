@@ -13,6 +13,8 @@ func TestTruncate(t *testing.T) {
 	cases := map[string]struct{ in, want string }{
 		"empty":         {"", ""},
 		"short":         {"applied, Ready", "applied, Ready"},
+		"mentions":      {"refused: dis ``` @sandbox, (@a) @@b", "refused: dis ''' sandbox, (a) b"},
+		"no mentions":   {"al2023@latest main@sha1:4f2e 3 @ 4", "al2023@latest main@sha1:4f2e 3 @ 4"},
 		"lines":         {"one\n  two\t three ", "one two three"},
 		"exactly 140":   {strings.Repeat("é", 140), strings.Repeat("é", 140)},
 		"at a word":     {words, strings.TrimSpace(strings.Repeat("wort ", 28)) + "…"},
