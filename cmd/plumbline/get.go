@@ -45,9 +45,9 @@ prints each change: on a terminal the whole list, in a pipe one line.`,
 		if watches {
 			return watchNodeSyncs(cmd, kubeconfig, output, all, args)
 		}
-		list, err := listNodeSyncs(cmd, kubeconfig, all, args)
-		if err != nil {
-			return err
+		list, missing := listNodeSyncs(cmd, kubeconfig, all, args)
+		if missing != nil && (list == nil || len(list.Items) == 0) {
+			return missing
 		}
 		if err := warnUnled(cmd, kubeconfig, list); err != nil {
 			return err
@@ -60,10 +60,11 @@ prints each change: on a terminal the whole list, in a pipe one line.`,
 			fmt.Fprintln(cmd.ErrOrStderr(), words)
 			return nil
 		}
-		return output.write(cmd.OutOrStdout(), list, len(args) == 1, func(out io.Writer) error {
+		err := output.write(cmd.OutOrStdout(), list, len(args) == 1, func(out io.Writer) error {
 			printNodeSyncs(out, list.Items, columns{header: true, namespace: all, wide: output.wide()})
 			return nil
 		})
+		return errors.Join(err, missing)
 	}
 	return cmd
 }
@@ -82,18 +83,20 @@ func listNodeSyncs(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags
 	return c.listed(cmd.Context(), all)
 }
 
-// named reads NodeSyncs by their names.
+// named reads NodeSyncs by their names: those that there are, and an error for each other.
 func (c *cluster) named(ctx context.Context, names []string) (*v1alpha1.NodeSyncList, error) {
 	list := &v1alpha1.NodeSyncList{}
+	var missing []error
 	for _, name := range names {
 		sync, err := c.nodeSync(ctx, name)
 		if err != nil {
-			return nil, err
+			missing = append(missing, err)
+			continue
 		}
 		list.Items = append(list.Items, *sync)
 	}
 	list.SetGroupVersionKind(listKind)
-	return list, nil
+	return list, errors.Join(missing...)
 }
 
 // listed reads the NodeSyncs of the namespace, or of all.

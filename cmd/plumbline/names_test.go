@@ -106,7 +106,15 @@ func TestSeveralNames(t *testing.T) {
 	if got := plumbline(t, "suspend", "nodesync/prod", "other", "--kubeconfig", kubeconfig); got.err != "nodesync/prod suspended\nnodesync/other suspended\n" {
 		t.Errorf("suspend: code %d: %s", got.code, got.err)
 	}
-	if got := plumbline(t, "get", "prod", "absent", "--kubeconfig", kubeconfig); got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "read NodeSync fleet/absent: it does not exist") {
-		t.Errorf("get: code %d, %q: %s", got.code, got.out, got.err)
+}
+
+// TestNamesThatAreNotThere: what is there is printed, and what is not is an error each, as kubectl does it.
+func TestNamesThatAreNotThere(t *testing.T) {
+	_, kubeconfig := serve(t, verdicts()["in-sync"])
+	for _, command := range []string{"get", "status"} {
+		got := plumbline(t, command, "absent", "prod", "gone", "--kubeconfig", kubeconfig)
+		if got.code != exitFailed || !strings.Contains(got.out, "prod") || !strings.Contains(got.err, "absent") || !strings.Contains(got.err, "gone") {
+			t.Errorf("%s: code %d, %q, %q", command, got.code, got.out, got.err)
+		}
 	}
 }

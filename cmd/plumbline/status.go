@@ -53,11 +53,11 @@ not speak of the newest commit or request, or no daemon leads, 2 drifted, 3 held
 			return c.watchStatus(cmd, *output, args, all)
 		}
 		list, err := c.named(cmd.Context(), args)
-		if err != nil {
+		if len(list.Items) == 0 {
 			return err
 		}
 		var reports []statusReport
-		var ends []error
+		ends := []error{err}
 		for i := range list.Items {
 			report := newStatusReport(cmd.Context(), c, &list.Items[i])
 			report.all = all
