@@ -63,8 +63,3 @@ func (p *pass) rollouts() *nodes.Rollouts {
 		Now: p.now, Launchless: p.Launchless, Memory: &p.memory.rollout,
 	}
 }
-
-// poolHosts are the pods of Karpenter's controller and of the daemon on nodes of a NodePool.
-func (p *pass) poolHosts(ctx context.Context) ([]plan.Host, error) {
-	return p.view.PoolHosts(ctx, p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims)
-}

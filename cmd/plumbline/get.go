@@ -193,7 +193,7 @@ func (show columns) fit(width int) []column {
 		{"READY", 0, func(n *v1alpha1.NodeSync) any { return summary.ReadyWord(n) }},
 		{"REVISION", 70, func(n *v1alpha1.NodeSync) any { return render.ShortRevision(n.Status.LastAppliedRevision) }},
 		{"KARPENTER", 110, func(n *v1alpha1.NodeSync) any { return karpenterVersion(n) }},
-		{"REMOVALS", 120, func(n *v1alpha1.NodeSync) any { return n.Status.OpenRemovals }},
+		{"REMOVALS", 120, removals},
 		{"SUSPENDED", 130, func(n *v1alpha1.NodeSync) any { return n.Spec.Suspend }},
 		{"AGE", 50, func(n *v1alpha1.NodeSync) any { return age(n.CreationTimestamp) }},
 	}
@@ -205,6 +205,20 @@ func (show columns) fit(width int) []column {
 	}
 	all = append(all, column{"STATUS", 0, func(n *v1alpha1.NodeSync) any { return summary.ReadyMessage(n) }})
 	return slices.DeleteFunc(all, func(c column) bool { return width > 0 && width < c.least })
+}
+
+// removals are how many are open, and how many beside these wait for a person.
+func removals(sync *v1alpha1.NodeSync) any {
+	held := 0
+	for i := range sync.Status.Removals {
+		if sync.Status.Removals[i].Phase == v1alpha1.RemovalHeld {
+			held++
+		}
+	}
+	if held == 0 {
+		return sync.Status.OpenRemovals
+	}
+	return fmt.Sprintf("%d, %d held", sync.Status.OpenRemovals, held)
 }
 
 func urlOf(sync *v1alpha1.NodeSync) string {

@@ -80,7 +80,7 @@ func treeOf(ctx context.Context, c client.Reader, sync *v1alpha1.NodeSync) (*tre
 			if !owner.Owns(object) {
 				continue
 			}
-			node := &treeNode{Name: kind.GVK.Kind + "/" + object.GetName(), State: stateOfDefinition(object), Created: object.GetCreationTimestamp()}
+			node := &treeNode{Name: kind.GVK.Kind + "/" + object.GetName(), State: stateOfDefinition(object, sync.Status.Removals), Created: object.GetCreationTimestamp()}
 			if kind.GVK.Kind == render.NodePool {
 				node.Children = claims[object.GetName()]
 			}
@@ -117,10 +117,14 @@ func claimsByPool(ctx context.Context, c client.Reader) (map[string][]*treeNode,
 	return pools, nil
 }
 
-func stateOfDefinition(object *unstructured.Unstructured) string {
+// stateOfDefinition is how an object is, and that it leaves where it does.
+func stateOfDefinition(object *unstructured.Unstructured, removals []v1alpha1.Removal) string {
 	seen := observe.Ready(plan.NewObject(object))
 	words := "Ready"
+	leaves := slices.IndexFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
 	switch {
+	case leaves >= 0:
+		words = "leaves: " + string(removals[leaves].Phase)
 	case object.GetDeletionTimestamp() != nil:
 		words = "Terminating"
 	case !seen.Ready:
