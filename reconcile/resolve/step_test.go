@@ -85,7 +85,7 @@ func TestOnlyWhatIsAsked(t *testing.T) {
 	}})
 	want := plan.Answer{
 		SecurityGroups: plan.Resolved[string]{Found: []string{"sg-1"}},
-		Subnets:        plan.Resolved[string]{Unavailable: `AWS denies ec2:DescribeSubnets: no policy; add {"Effect":"Allow","Action":"ec2:DescribeSubnets","Resource":"*"} to the policy of plumbline's role (manifests/iam-policy.json)`},
+		Subnets:        plan.Resolved[string]{Unavailable: `AWS denies ec2:DescribeSubnets: no policy; add {"Effect":"Allow","Action":"ec2:DescribeSubnets","Resource":"*"} to the policy of the role in use (plumbline's: manifests/iam-policy.json)`},
 		Running:        map[string]plan.Running{"aws:///a/i-1": {Subnet: "subnet-1", SecurityGroups: []string{"sg-2"}, Reservation: "cr-1"}},
 	}
 	if diff := cmp.Diff(want, answer); diff != "" {
