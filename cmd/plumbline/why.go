@@ -68,7 +68,7 @@ says of why it is not replaced now.`,
 		if err != nil {
 			return err
 		}
-		report, err := whyOf(cmd.Context(), c, args[0])
+		report, err := whyOf(cmd.Context(), c, withoutKind(args[0]))
 		if err != nil {
 			return err
 		}
@@ -78,6 +78,15 @@ says of why it is not replaced now.`,
 		})
 	}
 	return cmd
+}
+
+// withoutKind is a name as `kubectl get -o name` prints it, without the kind.
+func withoutKind(arg string) string {
+	kind, name, typed := strings.Cut(arg, "/")
+	if typed && slices.Contains([]string{"node", "nodes", "nodeclaim", "nodeclaims", "nodeclaim.karpenter.sh", "nodeclaims.karpenter.sh"}, strings.ToLower(kind)) {
+		return name
+	}
+	return arg
 }
 
 // whyOf finds what is known of a NodeClaim by its name, its Node's or its instance's: that it runs,

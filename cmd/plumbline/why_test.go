@@ -51,7 +51,7 @@ func TestWhy(t *testing.T) {
 		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": "a", "namespace": "default"}, "reason": "DisruptionBlocked", "message": "No allowed disruptions due to blocking budget",
 	}
 	for name, arg := range map[string]string{
-		"drifted": "general-aaaaa", "killed": "i-2", "late": "ip-10-0-0-3.eu-west-1.compute.internal", "ending": "batch-ddddd", "outdated": "ip-9",
+		"drifted": "nodeclaim.karpenter.sh/general-aaaaa", "killed": "i-2", "late": "ip-10-0-0-3.eu-west-1.compute.internal", "ending": "batch-ddddd", "outdated": "node/ip-9",
 	} {
 		got := plumbline(t, "why", arg, "--kubeconfig", kubeconfig)
 		if got.code != exitDone || got.err != "" {
