@@ -19,14 +19,13 @@ func (p *pass) seeLaunches(ctx context.Context) (err error) {
 }
 
 // seeNodeDrift finds unexpected node drift after a change of Karpenter.
-func (p *pass) seeNodeDrift(ctx context.Context) (err error) {
-	k := p.sync.Status.Karpenter
-	if k.NodeDrift != nil {
-		var seen nodes.DriftSeen
-		seen, err = nodes.SeeDrift(ctx, *k, p.view.Claims, p.rollouts(), p.did.Refs())
-		p.sync.Status.Karpenter, p.Drifting, p.WatchedDrift = &seen.Karpenter, seen.Words, err == nil
-		p.Join(seen.Findings)
+func (p *pass) seeNodeDrift(ctx context.Context) error {
+	if p.sync.Status.Karpenter.NodeDrift == nil {
+		return nil
 	}
+	seen, err := nodes.SeeDrift(ctx, *p.sync.Status.Karpenter, p.view.Claims, p.rollouts(), p.did.Refs())
+	p.sync.Status.Karpenter, p.Drifting, p.WatchedDrift = &seen.Karpenter, seen.Words, err == nil
+	p.Join(seen.Findings)
 	return err
 }
 
@@ -62,4 +61,9 @@ func (p *pass) rollouts() *nodes.Rollouts {
 		CABundle: plan.CABundle(p.Settings.CertificateAuthority), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(),
 		Now: p.now, Launchless: p.Launchless, Memory: &p.memory.rollout,
 	}
+}
+
+// poolHosts are the pods of Karpenter's controller and of the daemon on nodes of a NodePool.
+func (p *pass) poolHosts(ctx context.Context) ([]plan.Host, error) {
+	return p.view.PoolHosts(ctx, p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims)
 }
