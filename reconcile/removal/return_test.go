@@ -1,11 +1,14 @@
 package removal
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -46,5 +49,38 @@ func TestWhatWasRevertedIsCounted(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestWhatIsHeldGetsItsGrowthBack: what Git has again, as another one that the guard holds, is not
+// written, and grows as before.
+func TestWhatIsHeldGetsItsGrowthBack(t *testing.T) {
+	b := living(t)
+	owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+	record := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+		Data:       map[string]string{"p1": `{"kind": "NodePool", "name": "general", "growth": {"cpu": "100"}, "nodeClaims": 1}`},
+	}
+	stopped := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": general.Kind, "spec": map[string]any{"limits": map[string]any{"cpu": "0"}}}}
+	stopped.SetName(general.Name)
+	err := b.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(stopped), client.FieldOwner(v1alpha1.RemovalFieldManager), client.ForceOwnership)
+	if err := errors.Join(err, b.client.Create(t.Context(), record)); err != nil {
+		t.Fatal(err)
+	}
+	s := b.step(general)
+	open := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:a", Phase: v1alpha1.RemovalDraining}
+	s.Sync.Status.Removals = []v1alpha1.Removal{open}
+	s.Plan = &plan.Plan{Returned: []v1alpha1.Removal{open}, Changes: []plan.Change{{Ref: general, Action: plan.Hold, Live: b.livePool()}}}
+	if _, err := s.Run(t.Context()); err != nil || len(s.Sync.Status.Removals) != 1 {
+		t.Errorf("removals %+v, error %v", s.Sync.Status.Removals, err)
+	}
+	after := b.livePool()
+	if cpu, _, _ := unstructured.NestedString(after.Object, "spec", "limits", "cpu"); cpu != "100" || after.GetLabels()[v1alpha1.OwnerLabel] == "" {
+		t.Errorf("after: %v", after.Object)
+	}
+	for _, entry := range after.GetManagedFields() {
+		if entry.Manager == v1alpha1.RemovalFieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
+			t.Errorf("the removal has it still: %v", entry)
+		}
 	}
 }
