@@ -16,8 +16,6 @@ type Candidate struct {
 	UID types.UID
 	// Revision is the first revision without the entry.
 	Revision string
-	// Definition is a digest of its spec as it lives; empty where it does not.
-	Definition string
 	// Recorded says that the status has it already.
 	Recorded bool
 	// Held says that the guard does not let it go; Reason is one word for why,
@@ -56,7 +54,6 @@ func (m *maker) candidates(revision string) []Candidate {
 		if ref.Kind == render.NodePool {
 			c.Nodes = len(m.claims()[ref])
 		}
-		c.Definition = Definition(object.Unstructured)
 		if m.recorded(&c) {
 			found = append(found, c)
 		}

@@ -11,9 +11,6 @@ import (
 // Definition is a digest of an object's spec. Fields that a CRD has defaults for are there in
 // what lives, and in render.Object's Defaulted.
 func Definition(object *unstructured.Unstructured) string {
-	if object == nil {
-		return ""
-	}
 	sum := sha256.Sum256([]byte(canonical(object.Object["spec"])))
 	return hex.EncodeToString(sum[:])
 }

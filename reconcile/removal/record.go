@@ -23,9 +23,12 @@ func (s *Step) recordCandidates() {
 			continue
 		}
 		removal := v1alpha1.Removal{
-			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision, Definition: c.Definition,
+			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision,
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
 			Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message,
+		}
+		if live := s.Live.Objects[c.Ref]; live != nil && live.GetUID() == c.UID {
+			removal.Definition = plan.Definition(live.Unstructured)
 		}
 		if c.Held {
 			removal.Phase = v1alpha1.RemovalHeld

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -33,5 +34,20 @@ func TestWhatIsMadeWhileARemovalStandsIsNewToIt(t *testing.T) {
 				t.Errorf("recorded %s after it was made, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestTheRecordHasWhatLived: by it an entry that Git has again is known to be what left. Another
+// object of the name is not.
+func TestTheRecordHasWhatLived(t *testing.T) {
+	b := newBed(t)
+	lived := plan.Definition(b.livePool())
+	for uid, want := range map[types.UID]string{"p1": lived, "another": ""} {
+		s := b.step()
+		s.Plan = &plan.Plan{Removals: []plan.Candidate{{Ref: general, UID: uid}}}
+		s.recordCandidates()
+		if got := s.Sync.Status.Removals[0].Definition; got != want || lived == "" {
+			t.Errorf("%s: recorded %q, want %q", uid, got, want)
+		}
 	}
 }
