@@ -20,12 +20,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Released:    released(sync),
 		UsedUp:      usedUp(sync),
 		Deleting:    !sync.DeletionTimestamp.IsZero(),
-		Braked:      map[string]bool{},
-	}
-	for _, p := range sync.Status.PoolRollouts {
-		if p.BrakedAt != nil {
-			policy.Braked[p.Pool] = true
-		}
+		Braked:      sync.Status.BrakedPools(),
 	}
 	if doubt := sync.Status.Withheld; doubt != nil && set != nil && render.CommitOf(doubt.Revision) == render.CommitOf(set.Revision) {
 		policy.StatusLost = policy.StatusLost || doubt.Reason == v1alpha1.ReasonStatusLost

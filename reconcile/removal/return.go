@@ -60,11 +60,7 @@ func (s *Step) restore(ctx context.Context) error {
 			held = append(held, c.Live)
 		}
 	}
-	braked := map[string]bool{}
-	for _, p := range s.Sync.Status.PoolRollouts {
-		braked[p.Pool] = p.BrakedAt != nil
-	}
-	done, err := teardown.Restore(ctx, s.world(), s.Sync, held, braked)
+	done, err := teardown.Restore(ctx, s.world(), s.Sync, held, s.Sync.Status.BrakedPools())
 	if err == nil && !done {
 		s.wakeNow()
 	}

@@ -178,6 +178,17 @@ const (
 	BrakeHeldByCondition BrakeReason = "HeldByCondition"
 )
 
+// BrakedPools are the NodePools of which Karpenter is to replace no more nodes; not nil.
+func (s *NodeSyncStatus) BrakedPools() map[string]bool {
+	braked := map[string]bool{}
+	for i := range s.PoolRollouts {
+		if s.PoolRollouts[i].BrakedAt != nil {
+			braked[s.PoolRollouts[i].Pool] = true
+		}
+	}
+	return braked
+}
+
 // FailedLaunch is a NodeClaim whose node did not register or initialize.
 type FailedLaunch struct {
 	// NodeClaim is its name.
