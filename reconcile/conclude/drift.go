@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -155,7 +156,7 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 	r := s.Sync.Status.Rollout
 	switch {
 	case len(open) > 0:
-		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", objects(len(open), "differ", "differs"), finding.Few(open, "; "))
+		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", differ(len(open), "object"), finding.Few(open, "; "))
 	case r != nil && r.Revision == "":
 		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+strings.Join(r.Reasons, ", ")
 	case len(corrected) > 0:
@@ -167,18 +168,16 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 	return u, true
 }
 
-func objects(n int, many, one string) string {
-	if n == 1 {
-		return "1 object " + one
-	}
-	return fmt.Sprintf("%d objects %s", n, many)
+// differ says that so many do.
+func differ(n int, what string) string {
+	return english.Plural(n, what, "") + " " + english.PluralWord(n, "differs", "differ")
 }
 
-// sayApplied has the commit told whether all of it is applied, whatever its nodes do.
-func (s *Step) sayApplied(u queue.Update) (queue.Update, bool) {
+// sayApplied has the commit told whether all of it is applied, whatever the verdict on its nodes.
+func (s *Step) sayApplied(u queue.Update, v Verdict) (queue.Update, bool) {
 	u.Subject = queue.Applied
-	if s.Verdict().ofNodes {
-		v := s.stateVerdict()
+	if v.ofNodes {
+		v = s.stateVerdict()
 		u.State, u.Description = v.CommitState(), v.CommitText()
 	}
 	if render.CommitOf(s.Sync.Status.LastAppliedRevision) == s.Commit && s.Unwritten == nil && len(s.Held) == 0 {

@@ -113,7 +113,7 @@ func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
 		sync := &v1alpha1.NodeSync{}
 		sync.Status.LastAppliedRevision = c.applied
 		s := &Step{Sync: sync, Before: sync, Found: Found{Commit: "a", Held: c.held}}
-		if update, said := s.sayApplied(queue.Update{State: c.state}); !said || update.State != c.want || update.Subject != queue.Applied {
+		if update, said := s.sayApplied(queue.Update{State: c.state}, s.Verdict()); !said || update.State != c.want || update.Subject != queue.Applied {
 			t.Errorf("%s: %t %+v", name, said, update)
 		}
 	}

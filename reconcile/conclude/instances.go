@@ -1,9 +1,11 @@
 package conclude
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -22,10 +24,10 @@ func (s *Step) noteInstances() {
 	if s.Instances == nil {
 		return
 	}
-	since := map[string]v1alpha1.DriftedInstance{}
+	since := map[string]metav1.Time{}
 	if before := s.Before.Status.Instances; before != nil {
 		for _, i := range before.Instances {
-			since[i.ID] = i
+			since[i.ID] = i.Since
 		}
 	}
 	if s.Sync.Status.Instances = nil; s.Instances.Count == 0 && s.Instances.Failure == "" {
@@ -33,9 +35,7 @@ func (s *Step) noteInstances() {
 	}
 	noted := &v1alpha1.InstanceDrift{Failure: s.Instances.Failure, Count: s.Instances.Count}
 	for _, i := range s.Instances.Instances[:min(len(s.Instances.Instances), maxInstances)] {
-		if i.Since = s.timestamp(); since[i.ID].ID != "" {
-			i.Since = since[i.ID].Since
-		}
+		i.Since = cmp.Or(since[i.ID], s.timestamp())
 		noted.Instances = append(noted.Instances, i)
 	}
 	s.Sync.Status.Instances = noted
@@ -61,11 +61,7 @@ func (s *Step) instanceWords() string {
 	for _, i := range drift.Instances {
 		words = append(words, fmt.Sprintf("%s of %s: %s", i.ID, i.Pool, i.Message))
 	}
-	differ := "1 instance differs"
-	if drift.Count != 1 {
-		differ = fmt.Sprintf("%d instances differ", drift.Count)
-	}
-	return differ + ": " + finding.Few(words, "; ")
+	return differ(int(drift.Count), "instance") + ": " + finding.Few(words, "; ")
 }
 
 // sayInstances has an update about drift tell of instances, where no object and no node drifts.

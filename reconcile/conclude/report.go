@@ -100,10 +100,11 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		update.Commits = commits
 	}
 	errs := []error{s.Reports.Say(ctx, s.Sync, update)}
-	for _, say := range []func(queue.Update) (queue.Update, bool){s.sayApplied, s.sayDrift} {
-		if other, known := say(update); known {
-			errs = append(errs, s.Reports.Say(ctx, s.Sync, other))
-		}
+	if applied, known := s.sayApplied(update, v); known {
+		errs = append(errs, s.Reports.Say(ctx, s.Sync, applied))
+	}
+	if drift, known := s.sayDrift(update); known {
+		errs = append(errs, s.Reports.Say(ctx, s.Sync, drift))
 	}
 	return true, errors.Join(errs...)
 }
