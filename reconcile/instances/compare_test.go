@@ -80,7 +80,7 @@ func TestDifferences(t *testing.T) {
 		"a tag of Karpenter's":            {tagged(map[string]string{"karpenter.sh/nodepool": "batch"}), claim(as), `general-1: tag karpenter.sh/nodepool is "batch", and "general" by Karpenter`},
 		"Karpenter's, of an older class":  {tagged(map[string]string{"eks:eks-cluster-name": ""}), claim(func(c *plan.NodeClaim) { c.Hashes = hashes("0") }), `general-1: tag eks:eks-cluster-name is missing, and "demo" by Karpenter`},
 		"the cluster's":                   {tagged(map[string]string{"kubernetes.io/cluster/demo": "shared"}), claim(as), `general-1: tag kubernetes.io/cluster/demo is "shared", and "owned" by Karpenter`},
-		"a tag of somebody else":          {tagged(map[string]string{"cost": "other", "Name": "mine"}), claim(as), ""},
+		"a tag of another client":         {tagged(map[string]string{"cost": "other", "Name": "mine"}), claim(as), ""},
 		"security groups":                 {groups, claim(as), "general-1: its security groups are sg-1, and sg-1, sg-2 by EC2NodeClass/default"},
 		"groups, and Karpenter replaces":  {groups, claim(func(c *plan.NodeClaim) { c.Drifted = true }), ""},
 		"ended by hand":                   {state("terminated", "Client.UserInitiatedShutdown: User initiated shutdown"), claim(as), "general-1: it is terminated in EC2 (Client.UserInitiatedShutdown: User initiated shutdown), and its NodeClaim is there still"},

@@ -124,7 +124,7 @@ func (p pass) nodeSync(before *v1alpha1.NodeSync) *v1alpha1.NodeSync {
 	return sync
 }
 
-// TestFor: who is told of a trouble is told of its end, and who wants errors only of no finished rollout.
+// TestFor: who is notified of a trouble is notified of its end, and who wants errors only of no finished rollout.
 func TestFor(t *testing.T) {
 	held := notify.Notice{Reason: "Held", Severity: v1alpha1.NotifyError}
 	ended := notify.Notice{Reason: notify.Recovered, Of: "Held", Severity: v1alpha1.NotifyInfo}

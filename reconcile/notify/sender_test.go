@@ -115,7 +115,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits for a receiver that hangs: Send returns at once, others are told, and what waits is bounded.
+// TestNobodyWaits for a receiver that hangs: Send returns at once, others are notified, and what waits is bounded.
 func TestNobodyWaits(t *testing.T) {
 	hanging := make(chan struct{})
 	defer close(hanging)
