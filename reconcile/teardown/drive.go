@@ -216,12 +216,7 @@ func (d *drive) open() []*item {
 func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) {
 	for {
 		next := d.consult()
-		var reread []*item
-		for _, it := range d.open() {
-			if wants[Reread](it) && !it.seen.Fresh {
-				reread = append(reread, it)
-			}
-		}
+		reread := d.stale()
 		ask := d.mayAsk() && slices.ContainsFunc(d.open(), func(it *item) bool {
 			return wants[AskEC2](it) && it.seen.EC2 == nil && it.seen.Silence == ""
 		})
@@ -242,6 +237,19 @@ func (d *drive) decide(ctx context.Context) (map[*item]v1alpha1.Removal, error) 
 			return next, nil
 		}
 	}
+}
+
+// stale are the removals that are to be read past the cache: those that want it and, where the
+// next NodeClaim of a pool is about to be ended, all pools, since what they end together is
+// bounded, and the cache may lack what an earlier pass has ended of another.
+func (d *drive) stale() []*item {
+	open := d.open()
+	ends := !d.Pace.AtOnce && slices.ContainsFunc(open, func(it *item) bool {
+		return it.before.Kind == render.NodePool && wants[Reread](it)
+	})
+	return slices.DeleteFunc(open, func(it *item) bool {
+		return it.seen.Fresh || !wants[Reread](it) && (!ends || it.before.Kind != render.NodePool)
+	})
 }
 
 // consult asks Next about every removal. What the older ones end counts against
