@@ -34,7 +34,7 @@ func poolsLeaving(n int, phase v1alpha1.RemovalPhase, remaining int32, message s
 // host takes, and nothing is in them twice.
 func TestCommitStatusSaysTheReason(t *testing.T) {
 	const guard = "2 NodePools would be leaving, guard.maxRemovedPools is 1: set it to 2, or put entries back: general-purpose-0, general-purpose-1"
-	const blocked = "node ip-10-0-12-34.eu-west-1.compute.internal (NodeClaim/general-purpose-0-x7k2p) waits for pod web/web-7d9f, of which PodDisruptionBudget web/web allows no disruption"
+	const blocked = "node ip-10-0-12-34.eu-west-1.compute.internal (NodeClaim/general-purpose-0-x7k2p) waits for pod web/web-7d9f, of which PodDisruptionBudget web/web allows no disruption (healthy: 2 of 3, 2 needed)"
 	stall := func(p *pass) {
 		poolsLeaving(1, v1alpha1.RemovalDraining, 2, blocked)(p)
 		at := metav1.NewTime(p.now.Truncate(time.Second))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
@@ -121,14 +123,7 @@ func drains(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	owner := metav1.GetControllerOf(pod)
-	return !mirror && !ended && (owner == nil || owner.Kind != "DaemonSet") && !toleratesDisruption(pod)
-}
-
-func toleratesDisruption(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
-		return (t.Effect == "" || t.Effect == corev1.TaintEffectNoSchedule) && t.Operator == corev1.TolerationOpExists &&
-			(t.Key == "" || t.Key == karpv1.DisruptedTaintKey)
-	})
+	return !mirror && !ended && (owner == nil || owner.Kind != "DaemonSet") && !podutil.ToleratesDisruptedNoScheduleTaint(pod)
 }
 
 // why says what keeps a pod on its node.
@@ -142,13 +137,32 @@ func why(pod *corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
 	for _, b := range budgets {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err == nil && b.Namespace == pod.Namespace && b.Status.DisruptionsAllowed == 0 && selector.Matches(labels.Set(pod.Labels)) {
-			return ", of which PodDisruptionBudget " + b.Namespace + "/" + b.Name + " allows no disruption"
+			return ", of which PodDisruptionBudget " + b.Namespace + "/" + b.Name + " allows no disruption" + numbers(b.Status)
 		}
 	}
-	if pod.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true" {
+	return undisrupted(pod)
+}
+
+// numbers are those by which a budget allows nothing; none where its controller has not counted.
+func numbers(s policyv1.PodDisruptionBudgetStatus) string {
+	if s.ExpectedPods == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (healthy: %d of %d, %d needed)", s.CurrentHealthy, s.ExpectedPods, s.DesiredHealthy)
+}
+
+// undisrupted says that the pod's annotation keeps it: "true", or for some time from its start on
+// (IsDoNotDisruptActive in sigs.k8s.io/karpenter pkg/utils/pod/scheduling.go, since 1.14).
+func undisrupted(pod *corev1.Pod) string {
+	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
+	if value == "true" {
 		return ", annotated " + karpv1.DoNotDisruptAnnotationKey
 	}
-	return ""
+	lasts, err := time.ParseDuration(value)
+	if err != nil || lasts <= 0 || pod.Status.StartTime == nil {
+		return ""
+	}
+	return ", annotated " + karpv1.DoNotDisruptAnnotationKey + " until " + pod.Status.StartTime.Add(lasts).UTC().Format(time.RFC3339)
 }
 
 // denied finds what AWS has refused to Karpenter.

@@ -32,7 +32,8 @@ func TestDiagnose(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	}
-	roomy, elsewhere := budget, budget
+	roomy, elsewhere, counted := budget, budget, budget
+	counted.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: 2, DesiredHealthy: 2, ExpectedPods: 3}
 	roomy.Status.DisruptionsAllowed = 1
 	elsewhere.Namespace = "other"
 	volume := "pv-1"
@@ -47,12 +48,22 @@ func TestDiagnose(t *testing.T) {
 			node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{elsewhere, budget},
 			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption" + glass,
 		},
+		"a budget that has been counted": {
+			node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{counted},
+			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption (healthy: 2 of 3, 2 needed)" + glass,
+		},
 		"a budget with room": {node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{roomy}, want: node + "pod shop/web-1" + glass},
 		"a pod that may not be disrupted": {
 			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 			})}},
 			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt" + glass,
+		},
+		"a pod that may not be disrupted for a while": {
+			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
+				p.Annotations, p.Status.StartTime = map[string]string{karpv1.DoNotDisruptAnnotationKey: "1h"}, &metav1.Time{Time: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+			})}},
+			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt until 2026-01-01T13:00:00Z" + glass,
 		},
 		"a pod with a finalizer": {
 			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
@@ -67,6 +78,9 @@ func TestDiagnose(t *testing.T) {
 				pod(func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
 				pod(func(p *corev1.Pod) {
 					p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				}),
+				pod(func(p *corev1.Pod) {
+					p.Spec.Tolerations = []corev1.Toleration{{Key: karpv1.DisruptedTaintKey, Operator: corev1.TolerationOpEqual, Effect: corev1.TaintEffectNoSchedule}}
 				}),
 			}},
 			want: node + "Karpenter to end it",
