@@ -25,6 +25,33 @@ type outdated struct {
 	Ago when
 }
 
+// instance is an EC2 instance that Karpenter takes to be right and that is not.
+type instance struct {
+	v1alpha1.DriftedInstance
+	Ago when
+}
+
+// compared is how EC2 instances compare with their definitions and NodeClaims.
+type compared struct {
+	// Failure is why they could not be compared.
+	Failure string
+	Rows    []instance
+	// Others is how many differ beside these.
+	Others int
+}
+
+// comparedOf shows the comparison; none where none differs.
+func comparedOf(drift *v1alpha1.InstanceDrift, now time.Time) (c compared) {
+	if drift == nil {
+		return c
+	}
+	for _, one := range drift.Instances {
+		c.Rows = append(c.Rows, instance{one, ago(&one.Since, now)})
+	}
+	c.Failure, c.Others = drift.Failure, max(0, int(drift.Count)-len(drift.Instances))
+	return c
+}
+
 // drifts shows what differs from Git by no commit, and the nodes that are outdated.
 func (n *nodeSync) drifts(objects []v1alpha1.DriftedObject, nodes []summary.OutdatedNode, q query, now time.Time) {
 	for _, o := range objects {

@@ -35,6 +35,7 @@ type nodeSync struct {
 	AgeOf     map[string]when
 	Drift     []drifted
 	Outdated  []outdated
+	Compared  compared
 	Ended     ended
 	Reported  []reported
 	// More is the page without anything left out; MoreOf says of what, by its heading.
@@ -79,6 +80,7 @@ func nodeSyncOf(w *World, q query, sync *v1alpha1.NodeSync) nodeSync {
 	n := nodeSync{
 		Name: sync.Name, State: badgeOf(summary.State(status.State)), Since: ago(status.Since, w.Now), Next: status.Next,
 		More: q.changed(func(q *query) { q.all = true }), MoreOf: map[string]int{}, Withheld: withheld(sync.Status.Withheld),
+		Compared: comparedOf(sync.Status.Instances, w.Now),
 	}
 	lines := strings.Split(strings.TrimSpace(status.Message), "\n")
 	shown := n.first("lines", len(lines), q, 10)

@@ -138,12 +138,16 @@ func worlds() map[string]*World {
 		})),
 		"drift": worldOf(nodeSyncWith("prod", func(sync *v1alpha1.NodeSync) {
 			corrected := before(time.Minute)
+			sync.Status.Instances = &v1alpha1.InstanceDrift{Count: 22, Failure: "UnauthorizedOperation: allow ec2:DescribeInstances", Instances: []v1alpha1.DriftedInstance{
+				{ID: "i-0123456789abcdef0", NodeClaim: "general-x", Pool: "general", Message: "tag team: fleet → web", Since: before(time.Hour)}, {ID: "i-0123456789abcdef1", Pool: "spot", Message: "no NodeClaim has it", Since: before(30 * time.Hour)},
+			}}
 			sync.Status.Drift = []v1alpha1.DriftedObject{{Kind: "NodePool", Name: "general", Message: "spec.limits.cpu: 100 → 500", By: []string{"kubectl-edit"}, Since: before(time.Hour)}, {Kind: "EC2NodeClass", Name: "default", Message: "deleted", Since: before(2 * time.Hour), CorrectedAt: &corrected}}
 		})),
 		"empty": worldOf(nodeSyncWith("prod", func(sync *v1alpha1.NodeSync) { sync.Status, sync.Generation = v1alpha1.NodeSyncStatus{}, 1 })),
 		"many":  worldOf(nodeSyncWith("prod")),
 		"hostile": worldOf(nodeSyncWith("prod", ready(metav1.ConditionFalse, hostile, hostile+"\n"+hostile), leaves(v1alpha1.RemovalHeld, hostile, func(r *v1alpha1.Removal) { r.Name = hostile }), func(sync *v1alpha1.NodeSync) {
 			sync.Status.Waiting = &v1alpha1.Waiting{For: hostile, Since: before(time.Minute)}
+			sync.Status.Instances = &v1alpha1.InstanceDrift{Failure: hostile, Instances: []v1alpha1.DriftedInstance{{ID: hostile, NodeClaim: hostile, Pool: hostile, Message: hostile, Since: before(time.Hour)}}}
 			sync.Status.Drift = []v1alpha1.DriftedObject{{Kind: "NodePool", Name: hostile, Message: hostile, By: []string{hostile}, Since: before(time.Hour)}}
 			sync.Status.Reported = []v1alpha1.Reported{{Provider: hostile, URL: hostile, Context: hostile, Commit: hostile, State: hostile, Description: hostile, Failure: hostile}}
 			sync.Status.Rollout = &v1alpha1.Rollout{Revision: hostile, Since: before(time.Minute), Nodes: 2, Outdated: 1, Reasons: []string{hostile}, Message: hostile}
