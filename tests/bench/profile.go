@@ -62,12 +62,12 @@ func (b *bench) profileCPU(ctx context.Context, of string) error {
 	return b.download(ctx, fmt.Sprintf("profile?seconds=%d", int(profileTime.Seconds())), "cpu-"+of)
 }
 
-// profileHeap takes a profile of what the daemon holds.
+// profileHeap takes what the runtime says of the daemon's memory, and a profile of what it holds.
 func (b *bench) profileHeap(ctx context.Context, at string) error {
 	if b.options.Profile == "" {
 		return nil
 	}
-	return b.download(ctx, "heap?gc=1", "heap-"+at)
+	return errors.Join(b.download(ctx, "heap?debug=1", "memory-"+at), b.download(ctx, "heap?gc=1", "heap-"+at))
 }
 
 func (b *bench) download(ctx context.Context, profile, into string) (err error) {
