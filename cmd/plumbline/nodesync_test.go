@@ -6,6 +6,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
@@ -66,8 +67,9 @@ func suspended(n *v1alpha1.NodeSync) { n.Spec.Suspend = true }
 func leaves(phases ...v1alpha1.RemovalPhase) func(*v1alpha1.NodeSync) {
 	return func(n *v1alpha1.NodeSync) {
 		for i, phase := range phases {
+			name := fmt.Sprintf("old-%d", i)
 			n.Status.Removals = append(n.Status.Removals, v1alpha1.Removal{
-				Kind: "NodePool", Name: fmt.Sprintf("old-%d", i), Phase: phase, Remaining: 3, Since: midday, LastProgress: midday, RecordedAt: midday, Message: "3 NodeClaims are left",
+				Kind: "NodePool", Name: name, UID: types.UID(name + "-uid"), Phase: phase, Remaining: 3, Since: midday, LastProgress: midday, RecordedAt: midday, Message: "3 NodeClaims are left",
 			})
 		}
 	}

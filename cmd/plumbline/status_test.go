@@ -24,7 +24,7 @@ func pools(s *apiServer, n, nodes int) {
 		}
 		s.objects["/apis/karpenter.sh/v1/nodepools/"+name] = map[string]any{
 			"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
-			"metadata": map[string]any{"name": name, "generation": 1, "creationTimestamp": midday, "labels": map[string]any{v1alpha1.OwnerLabel: "fleet.prod"}},
+			"metadata": map[string]any{"name": name, "uid": name + "-uid", "generation": 1, "creationTimestamp": midday, "labels": map[string]any{v1alpha1.OwnerLabel: "fleet.prod"}},
 			"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status, "observedGeneration": 1}}},
 		}
 		for j := range nodes {

@@ -121,9 +121,7 @@ func claimsByPool(ctx context.Context, c client.Reader) (map[string][]*treeNode,
 func stateOfDefinition(object *unstructured.Unstructured, removals []v1alpha1.Removal) string {
 	seen := observe.Ready(plan.NewObject(object))
 	words := "Ready"
-	leaves := slices.IndexFunc(removals, func(r v1alpha1.Removal) bool {
-		return r.Kind == object.GetKind() && r.Name == object.GetName() && r.UID == object.GetUID()
-	})
+	leaves := slices.IndexFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
 	switch {
 	case leaves >= 0:
 		words = "leaves: " + string(removals[leaves].Phase)
