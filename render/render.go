@@ -128,18 +128,22 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 			unknown = append(unknown, i)
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	if err := workers.Each(runtime.GOMAXPROCS(0), len(unknown), func(n int) (err error) {
+	together, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	err := workers.Each(runtime.GOMAXPROCS(0), len(unknown), func(n int) (err error) {
 		i := unknown[n]
-		if err := ctx.Err(); err != nil {
+		if err := together.Err(); err != nil {
 			return fmt.Errorf("render %s: %w", sources[i].name, err)
 		}
-		if taken[i], errs[i], err = r.take(ctx, sources[i]); err != nil {
-			stop()
+		if taken[i], errs[i], err = r.take(together, sources[i]); err != nil {
+			stop(err)
 		}
 		return err
-	}); err != nil {
+	})
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return context.Cause(together) // the others may be the first to say that they were stopped for it
+	case err != nil:
 		return err
 	}
 	r.objects = slices.Grow(r.objects, len(sources))
