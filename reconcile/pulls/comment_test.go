@@ -44,6 +44,43 @@ func TestOneCommentIsEdited(t *testing.T) {
 	}
 }
 
+// TestACommentWhereTagsAreShown is marked by the definition of a link, and found by that.
+func TestACommentWhereTagsAreShown(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
+	w.change(func(s *v1alpha1.NodeSync) { s.Spec.Report[0].Provider = "bitbucket" })
+	w.pull(1, "a", "ann", false)
+	w.after(time.Minute)
+	if len(w.comments[1]) != 1 {
+		t.Fatalf("comments %v", w.comments[1])
+	}
+	marker, rest, _ := strings.Cut(w.comments[1][0].Body, "\n")
+	if strings.Contains(marker+rest, "<") || !strings.HasPrefix(marker, "[plumbline:") || !strings.HasSuffix(marker, "]: #") || !strings.HasPrefix(rest, "\n**plumbline plan**") {
+		t.Errorf("comment %q", w.comments[1][0].Body)
+	}
+	w.start()
+	w.after(time.Minute)
+	w.pull(1, "b", "ann", false)
+	w.after(2 * time.Minute)
+	w.pull(1, "c", "ann", false)
+	w.after(2 * time.Minute)
+	if got := w.comments[1]; len(got) != 1 || w.writes != 3 || !strings.Contains(got[0].Body, "`c`") {
+		t.Errorf("%d writes, comments %v", w.writes, got)
+	}
+}
+
+// TestAnEditThatAnotherOneOvertook is written over what stands there then.
+func TestAnEditThatAnotherOneOvertook(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Comment: true})
+	w.pull(1, "a", "ann", false)
+	w.after(time.Minute)
+	w.comments[1][0].Version++
+	w.pull(1, "b", "ann", false)
+	w.after(15 * time.Minute)
+	if got := w.comments[1]; len(got) != 1 || !strings.Contains(got[0].Body, "`b`") {
+		t.Errorf("comments %v, said %v", got, w.said())
+	}
+}
+
 // TestACommentThatIsRefused is said in the status, and written later; the status of the commit
 // does not wait for it.
 func TestACommentThatIsRefused(t *testing.T) {

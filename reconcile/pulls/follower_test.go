@@ -115,6 +115,15 @@ func TestAHostThatRefusesIsAskedSeldom(t *testing.T) {
 	equal(t, "said", []string{"a success no change"}, w.said())
 }
 
+// TestAHeadWithoutAReference is fetched by its hash.
+func TestAHeadWithoutAReference(t *testing.T) {
+	w := newWorld(t, v1alpha1.PullRequests{Forks: true})
+	w.heads["a"] = "a"
+	w.openOne(report.PullRequest{Number: 1, Head: "a", Base: "main", Author: "ann", Fork: true})
+	w.after(time.Minute)
+	equal(t, "said", []string{"a success no change"}, w.said())
+}
+
 // TestWhatIsSaidOfAFetch: what the limits refuse is said on the head, what goes by itself is not.
 func TestWhatIsSaidOfAFetch(t *testing.T) {
 	w := newWorld(t, v1alpha1.PullRequests{})

@@ -51,7 +51,7 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 	p.page = report.Page(p.of.host.Provider, p.of.host.URL, p.Head, p.of.sync.Spec.Path)
 	p.text = ""
 	if p.of.comments {
-		p.text = made.Markdown(review.Title{NodeSync: p.of.sync.Name, Cluster: p.of.sync.Status.Karpenter.Cluster, Commit: p.Head})
+		p.text = made.Markdown(review.Title{NodeSync: p.of.sync.Name, Cluster: p.of.sync.Status.Karpenter.Cluster, Commit: p.Head}, report.MarkupOf(p.of.host.Provider))
 	}
 }
 
@@ -59,7 +59,9 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 func (f *Follower) review(ctx context.Context, p *pull) (review.Review, error) {
 	s := p.of.sync
 	request := source.Request{Key: fmt.Sprintf("pull/%s/%s/%d", s.Namespace, s.Name, p.Number), URL: s.Spec.Source.Git.URL}
-	request.Ref.Name = p.Ref
+	if request.Ref.Name = p.Ref; p.Ref == "" {
+		request.Ref.Commit = p.Head
+	}
 	if ref := s.Spec.Source.Git.SecretRef; ref != nil {
 		secret, err := f.secret(ctx, s, ref.Name, s.Spec.Source.Git.URL)
 		if err != nil {

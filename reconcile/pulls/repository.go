@@ -52,9 +52,9 @@ type pull struct {
 	// has failed so often.
 	since, notBefore time.Time
 	tries            int
-	// text is the comment to write, written what stands there, and id which one that is.
+	// text is the comment to write, written what stands there, and comment which one that is.
 	text, written string
-	id            int64
+	comment       report.Comment
 }
 
 const (

@@ -96,7 +96,12 @@ func (w *world) start() {
 func (w *world) pull(number int, head, author string, fork bool) {
 	one := report.PullRequest{Number: number, Head: head, Ref: fmt.Sprintf("refs/pull/%d/head", number), Base: "main", Author: author, Fork: fork}
 	w.heads[one.Ref] = head
-	w.close(number)
+	w.openOne(one)
+}
+
+// openOne opens a pull request, or replaces it.
+func (w *world) openOne(one report.PullRequest) {
+	w.close(one.Number)
 	w.open = append([]report.PullRequest{one}, w.open...)
 }
 
@@ -158,33 +163,37 @@ func (h host) PullRequests(_ context.Context, base string) ([]report.PullRequest
 	return found, h.w.more, h.w.refuses
 }
 
-func (h host) Comments(_ context.Context, number int) ([]report.Comment, error) {
+func (h host) OwnComments(_ context.Context, number int) ([]report.Comment, error) {
 	return h.w.comments[number], nil
 }
 
-func (h host) Comment(_ context.Context, number int, id int64, text string) (int64, error) {
+func (h host) Comment(_ context.Context, number int, of report.Comment, text string) (report.Comment, error) {
 	if h.w.uncommented != nil {
-		return 0, h.w.uncommented
+		return report.Comment{}, h.w.uncommented
 	}
 	h.w.writes++
 	for i := range h.w.comments[number] {
-		if c := &h.w.comments[number][i]; c.ID == id {
-			c.Body = text
-			return id, nil
+		if c := &h.w.comments[number][i]; c.ID == of.ID {
+			if c.Version != of.Version {
+				return report.Comment{}, &report.RejectedError{Code: 409}
+			}
+			c.Body, c.Version = text, c.Version+1
+			return *c, nil
 		}
 	}
-	if id != 0 {
-		return 0, &report.NotFoundError{}
+	if of.ID != 0 {
+		return report.Comment{}, &report.NotFoundError{}
 	}
-	h.w.comments[number] = append(h.w.comments[number], report.Comment{ID: int64(100 + h.w.writes), Body: text})
-	return int64(100 + h.w.writes), nil
+	made := report.Comment{ID: int64(100 + h.w.writes), Body: text}
+	h.w.comments[number] = append(h.w.comments[number], made)
+	return made, nil
 }
 
 type git struct{ w *world }
 
 func (g git) Fetch(_ context.Context, req source.Request) (*render.Snapshot, time.Time, error) {
 	g.w.kept[req.Key] = true
-	commit, there := g.w.heads[req.Ref.Name]
+	commit, there := g.w.heads[req.Ref.Name+req.Ref.Commit]
 	switch {
 	case g.w.fetch != nil:
 		return nil, g.w.now, g.w.fetch

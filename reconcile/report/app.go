@@ -138,19 +138,28 @@ func (a *app) sign(ctx context.Context, header http.Header, _ []byte) error {
 	return nil
 }
 
-// ask has GitHub make a token.
-func (a *app) ask(ctx context.Context) (token, error) {
+// prove signs the proof that we are the app.
+func (a *app) prove() (credentials, error) {
 	now := a.now()
 	proof, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.RegisteredClaims{
 		Issuer: a.of.app, IssuedAt: jwt.NewNumericDate(now.Add(-clockSkew)), ExpiresAt: jwt.NewNumericDate(now.Add(assertion)),
 	}).SignedString(a.key)
 	if err != nil {
-		return token{}, &SecretError{Key: keyPrivateKey, Reason: "does not sign"}
+		return nil, &SecretError{Key: keyPrivateKey, Reason: "does not sign"}
+	}
+	return header("Authorization", "Bearer ", proof), nil
+}
+
+// ask has GitHub make a token.
+func (a *app) ask(ctx context.Context) (token, error) {
+	proof, err := a.prove()
+	if err != nil {
+		return token{}, err
 	}
 	got, err := a.wire.send(ctx, request{
 		to: join(a.of.api, "app", "installations", a.of.id, "access_tokens"), header: githubHeader(),
 		body: map[string]any{"permissions": a.rights},
-	}, header("Authorization", "Bearer ", proof))
+	}, proof)
 	if err != nil {
 		return token{}, err
 	}
@@ -171,4 +180,30 @@ func (a *app) ask(ctx context.Context) (token, error) {
 		return token{}, &UnavailableError{Host: a.repository.host, Err: fmt.Errorf("it issued no token for installation %s", a.of.id)}
 	}
 	return token{value: made.Token, ends: made.Ends}, nil
+}
+
+// self is the user that an app writes as, which is named after it.
+// https://docs.github.com/rest/apps/apps#get-the-authenticated-app
+func (a *app) self(ctx context.Context) (string, error) {
+	proof, err := a.prove()
+	if err != nil {
+		return "", err
+	}
+	task := readsSelf("be the key of the app")
+	r := reads(join(a.of.api, "app"), githubHeader())
+	r.task, r.most = task, maxListing
+	got, err := a.wire.send(ctx, r, proof)
+	if err == nil {
+		err = judge(got, a.repository, task, "")
+	}
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		Slug string `json:"slug"`
+	}
+	if err := json.Unmarshal(got.body, &made); err != nil || made.Slug == "" {
+		return "", &UnavailableError{Task: task, Host: a.repository.host, Err: errNobody}
+	}
+	return made.Slug + "[bot]", nil
 }

@@ -20,13 +20,14 @@ func azureDevOps() adapter {
 			}
 			return basic("", token), nil
 		},
+		review: azureReview(),
 		page: func(r repository, commit, folder string) string {
 			page := r.page(r.owner, "_git", r.name)
 			page.RawQuery = url.Values{"path": {path.Join("/", folder)}, "version": {"GC" + commit}}.Encode()
 			return page.String()
 		},
 		status: func(r repository, s Status) request {
-			to := join(r.root(), r.owner, "_apis", "git", "repositories", r.name, "commits", s.Commit, "statuses")
+			to := azureAPI(r, "commits", s.Commit, "statuses")
 			return request{to: to + "?api-version=" + azureVersion, body: azureStatusOf(s)}
 		},
 		meant: func(a answer, _ Status) int {

@@ -21,10 +21,11 @@ func bitbucket() adapter {
 			return at, reason
 		},
 		credentials: tokenOrPassword,
+		review:      bitbucketReview(),
 		page:        folderPage("src"),
 		status: func(r repository, s Status) request {
 			return request{
-				to:   join(r.scheme+"://api.bitbucket.org/2.0/repositories", r.owner, r.name, "commit", s.Commit, "statuses", "build"),
+				to:   bitbucketAPI(r, "commit", s.Commit, "statuses", "build"),
 				body: buildOf(s, longestBitbucketKey, r.page(r.owner, r.name, "commits", s.Commit).String()),
 			}
 		},

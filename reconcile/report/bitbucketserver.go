@@ -9,6 +9,7 @@ func bitbucketServer() adapter {
 	return adapter{
 		locate:      locateOnServer,
 		credentials: tokenOrPassword,
+		review:      bitbucketServerReview(),
 		page: func(r repository, commit, folder string) string {
 			page := r.page("projects", r.owner, "repos", r.name, "browse", folder)
 			page.RawQuery = url.Values{"at": {commit}}.Encode()
@@ -16,7 +17,7 @@ func bitbucketServer() adapter {
 		},
 		status: func(r repository, s Status) request {
 			return request{
-				to:   join(r.root(), "rest", "api", "latest", "projects", r.owner, "repos", r.name, "commits", s.Commit, "builds"),
+				to:   bitbucketServerAPI(r, "commits", s.Commit, "builds"),
 				body: buildOf(s, longestName, r.page("projects", r.owner, "repos", r.name, "commits", s.Commit).String()),
 			}
 		},

@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"time"
 
@@ -14,7 +15,9 @@ type Hosts struct {
 	// Now is the time.
 	Now func() time.Time
 
-	tokens tokens
+	tokens     tokens
+	identities identities
+	hashes     hashes
 }
 
 // adapter is what one kind of host wants sent, and how. It has no I/O.
@@ -77,7 +80,7 @@ func (h *Hosts) open(provider, repository string, secret map[string][]byte, righ
 	if err != nil {
 		return nil, err
 	}
-	return &poster{adapter: kind, wire: w, repository: r, credentials: c}, nil
+	return &poster{adapter: kind, wire: w, repository: r, credentials: c, hosts: h, opens: opens(provider, r, secret)}, nil
 }
 
 // poster posts on one repository of a host.
@@ -86,6 +89,9 @@ type poster struct {
 	wire
 	repository  repository
 	credentials credentials
+	hosts       *Hosts
+	// opens is a sum of what opens the host.
+	opens [sha256.Size]byte
 }
 
 // Post posts one status.
@@ -94,10 +100,15 @@ func (p *poster) Post(ctx context.Context, s Status) error {
 	if err != nil {
 		return err
 	}
+	return p.judge(a, Task{}, s)
+}
+
+// judge turns an answer into an error, or nil, as this kind of host means it.
+func (p *poster) judge(a answer, task Task, s Status) error {
 	if p.meant != nil {
 		a.code = p.meant(a, s)
 	}
-	return judge(a, p.repository, Task{}, s.Commit)
+	return judge(a, p.repository, task, s.Commit)
 }
 
 // ask makes a request. A token that was kept and that the host has taken back is replaced once.

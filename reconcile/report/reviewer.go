@@ -1,28 +1,31 @@
 package report
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
 // Reviewer reads the open pull requests of a repository, and comments on them.
 type Reviewer interface {
 	// PullRequests are the open ones that would go into a branch, the newest first. more says
-	// that there are some beyond the pages that are read.
+	// that there are some that were not read.
 	PullRequests(ctx context.Context, base string) (open []PullRequest, more bool, err error)
-	// Comments are those on a pull request, the oldest first.
-	Comments(ctx context.Context, number int) ([]Comment, error)
-	// Comment writes one, in place of that with the id; 0 for a new one. It returns its id.
-	Comment(ctx context.Context, number int, id int64, text string) (int64, error)
+	// OwnComments are those on a pull request that the token's own user wrote, the oldest first.
+	OwnComments(ctx context.Context, number int) ([]Comment, error)
+	// Comment writes a text in place of an own comment, or as a new one where that has no ID. It
+	// returns the comment as it is then.
+	Comment(ctx context.Context, number int, of Comment, text string) (Comment, error)
 }
 
 // PullRequest is an open pull request, as its host has it.
 type PullRequest struct {
 	Number int
-	// Head is the full hash of the commit that it has now, and Ref where that is fetched.
+	// Head is the full hash of the commit that it has now, and Ref where that is fetched: empty
+	// where no reference of the repository leads to it, and it is fetched by its hash.
 	Head, Ref string
 	// Base is the branch that it would go into.
 	Base   string
@@ -33,32 +36,55 @@ type PullRequest struct {
 
 // Comment is one on a pull request.
 type Comment struct {
-	ID   int64  `json:"id"`
-	Body string `json:"body"`
+	ID int64
+	// Thread is the one that it is in, on Azure DevOps, and Version what an edit replaces, on
+	// Bitbucket Data Center. Both are 0 elsewhere.
+	Thread  int64
+	Version int
+	Body    string
+
+	author string
 }
 
 // reviewing is how one kind of host speaks of pull requests. It has no I/O.
 type reviewing struct {
-	// list asks for a page of open ones, counted from 1, and read reads it.
-	list func(r repository, base string, page int) request
-	read func(body []byte) ([]PullRequest, error)
-	// comments asks for a page of those on one, and write writes one, in place of that with
-	// the id, if it is not 0.
-	comments func(r repository, number, page int) request
-	write    func(r repository, number int, id int64, text string) request
+	markup Markup
+	// pulls are the open ones into a branch, and comments those on one.
+	pulls    func(r repository, base string) listing[PullRequest]
+	comments func(r repository, number int) listing[Comment]
+	// write writes a comment, in place of one that has an ID; written reads what came of it.
+	write   func(r repository, number int, of Comment, text string) request
+	written func(body []byte, of Comment) (Comment, error)
+	// self asks who the token is of, and name reads that as an author of comments is named.
+	self func(repository) request
+	name func(answer) (string, error)
+	// selfRight is what a token needs for it; empty where any may.
+	selfRight string
+	// whole asks for a commit by the beginning of its hash, where a list has no more of it, and
+	// hash reads the hash; nil where lists have all of it.
+	whole func(r repository, short string) request
+	hash  func(body []byte) (string, error)
 }
 
-const (
-	// maxListing bounds what is read of a page: GitHub takes some 25 KB for each pull request.
-	maxListing = 8 << 20
-	// mostPages is how many pages of one list are read.
-	mostPages = 20
-	// perPage is how many entries every host gives at a time.
-	perPage = 50
-)
+// Markup is what a comment may have in it.
+type Markup struct {
+	// HTML says that tags fold, and hide, what they are around. A host without shows them as text.
+	HTML bool
+	// Most is how many bytes a comment may have.
+	Most int
+}
+
+// MarkupOf is that of the comments of a kind of host.
+func MarkupOf(provider string) Markup {
+	if r := adapters()[provider].review; r != nil {
+		return r.markup
+	}
+	return Markup{}
+}
 
 var (
 	readsPulls    = Task{What: "list the open pull requests", Right: "read pull requests"}
+	readsHead     = Task{What: "read the head of a pull request", Right: "read the repository"}
 	readsComments = Task{What: "read the comments on a pull request", Right: "read pull requests"}
 	writesComment = Task{What: "comment on a pull request", Right: "comment on pull requests"}
 )
@@ -82,71 +108,65 @@ func (h *Hosts) Reviewer(provider, repository string, secret map[string][]byte, 
 
 // PullRequests asks page by page.
 func (p *poster) PullRequests(ctx context.Context, base string) (open []PullRequest, more bool, err error) {
-	more, err = p.pages(ctx, readsPulls, func(page int) request { return p.review.list(p.repository, base, page) }, func(body []byte) error {
-		listed, err := p.review.read(body)
-		for _, one := range listed {
-			if one.Base == base && one.Head != "" {
-				open = append(open, one)
-			}
-		}
-		return err
-	})
+	listed, more, err := pages(ctx, p, readsPulls, p.review.pulls(p.repository, base))
+	if err != nil {
+		return nil, false, err
+	}
+	listed = slices.DeleteFunc(listed, func(one PullRequest) bool { return one.Base != base || one.Head == "" })
+	if p.review.whole == nil {
+		return listed, more, nil
+	}
+	open, err = p.complete(ctx, listed)
 	return open, more, err
 }
 
-// Comments asks page by page.
-func (p *poster) Comments(ctx context.Context, number int) ([]Comment, error) {
-	var found []Comment
-	_, err := p.pages(ctx, readsComments, func(page int) request { return p.review.comments(p.repository, number, page) }, func(body []byte) error {
-		var listed []Comment
-		err := json.Unmarshal(body, &listed)
-		found = append(found, listed...)
-		return err
-	})
-	return found, err
+// OwnComments asks page by page. What another user wrote is none of ours, whatever is in it: who
+// may comment can copy a comment, and it is not ours to edit.
+func (p *poster) OwnComments(ctx context.Context, number int) ([]Comment, error) {
+	self, err := p.self(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, _, err := pages(ctx, p, readsComments, p.review.comments(p.repository, number))
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(one Comment) bool { return !strings.EqualFold(one.author, self) })
+	slices.SortFunc(found, func(a, b Comment) int { return cmp.Or(cmp.Compare(a.Thread, b.Thread), cmp.Compare(a.ID, b.ID)) })
+	return found, nil
 }
 
 // Comment writes one.
-func (p *poster) Comment(ctx context.Context, number int, id int64, text string) (int64, error) {
-	r := p.review.write(p.repository, number, id, text)
-	r.task, r.most = writesComment, maxListing
-	a, err := p.ask(ctx, r)
-	if err == nil {
-		err = judge(a, p.repository, writesComment, "")
+func (p *poster) Comment(ctx context.Context, number int, of Comment, text string) (Comment, error) {
+	a, err := p.get(ctx, writesComment, p.review.write(p.repository, number, of, text))
+	if err != nil {
+		return Comment{}, err
+	}
+	made, err := p.review.written(a.body, of)
+	if err == nil && made.ID == 0 {
+		err = errNoComment
 	}
 	if err != nil {
-		return 0, err
+		return Comment{}, p.unreadable(writesComment, err)
 	}
-	var made Comment
-	if err := json.Unmarshal(a.body, &made); err != nil {
-		return 0, p.unreadable(writesComment, err)
-	}
-	return made.ID, nil
+	return made, nil
 }
 
-// pages reads a list until there is no page more; with more there are some that are not read.
-func (p *poster) pages(ctx context.Context, task Task, page func(int) request, read func([]byte) error) (more bool, err error) {
-	for n := 1; n <= mostPages; n++ {
-		r := page(n)
-		r.method, r.task, r.most = http.MethodGet, task, maxListing
-		a, err := p.ask(ctx, r)
-		if err == nil {
-			err = judge(a, p.repository, task, "")
-		}
-		if err != nil {
-			return false, err
-		}
-		if err := read(a.body); err != nil {
-			return false, p.unreadable(task, err)
-		}
-		// https://www.rfc-editor.org/rfc/rfc8288: every one of these hosts says where to go on.
-		if !strings.Contains(strings.Join(a.header.Values("Link"), ","), `rel="next"`) {
-			return false, nil
-		}
+// get makes a request of a task, and judges the answer.
+func (p *poster) get(ctx context.Context, task Task, r request) (answer, error) {
+	r.task, r.most = task, maxListing
+	a, err := p.ask(ctx, r)
+	if err == nil {
+		err = p.judge(a, task, Status{})
 	}
-	return true, nil
+	return a, err
 }
 
 func (p *poster) unreadable(task Task, err error) error {
 	return &UnavailableError{Task: task, Host: p.repository.host, Err: fmt.Errorf("its answer cannot be read: %w", err)}
+}
+
+// reads is a request that reads.
+func reads(to string, header http.Header) request {
+	return request{method: http.MethodGet, to: to, header: header}
 }

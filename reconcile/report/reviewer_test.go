@@ -1,115 +1,82 @@
 package report_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
-// forge is how one kind of host speaks of pull requests, as its documentation has it.
-type forge struct {
-	// list is where they are listed, comments those on number 7, and edited one of these.
-	list, comments, edited string
-	// edits is the method that edits one.
-	edits string
-	// shape is a page of them: one of a branch, one of a fork, and one into another branch.
-	shape string
-	ref   string
-}
+func newHosts() *report.Hosts { return &report.Hosts{Now: time.Now} }
 
-func githubShape(more string) string {
-	pull := `{"id": 1, "number": %d, "state": "open", "user": {"login": "octocat", "id": 1}, "body": "x",
-		"head": {"label": "a:b", "ref": "b", "sha": "%s", "repo": %s}, "base": {"label": "acme:main", "ref": %q, "sha": "0000", "repo": {"id": 5, "full_name": "acme/fleet"}}` + more + `}`
-	own, theirs := `{"id": 5, "full_name": "acme/fleet"}`, `{"id": 6, "full_name": "octocat/fleet"}`
-	return "[" + strings.Join([]string{
-		fmt.Sprintf(pull, 9, "aa09", own, "main"), fmt.Sprintf(pull, 8, "aa08", theirs, "main"),
-		fmt.Sprintf(pull, 7, "aa07", "null", "main"), fmt.Sprintf(pull, 6, "aa06", own, "release"),
-	}, ",") + "]"
-}
-
-const gitlabShape = `[
-	{"id": 1, "iid": 9, "state": "opened", "sha": "aa09", "target_branch": "main", "source_branch": "b", "author": {"username": "octocat"}, "source_project_id": 5, "target_project_id": 5},
-	{"id": 2, "iid": 8, "state": "opened", "sha": "aa08", "target_branch": "main", "source_branch": "b", "author": {"username": "octocat"}, "source_project_id": 6, "target_project_id": 5},
-	{"id": 3, "iid": 7, "state": "opened", "sha": "aa07", "target_branch": "main", "source_branch": "b", "author": {"username": "octocat"}, "source_project_id": null, "target_project_id": 5},
-	{"id": 4, "iid": 6, "state": "opened", "sha": "aa06", "target_branch": "release", "source_branch": "b", "author": {"username": "octocat"}, "source_project_id": 5, "target_project_id": 5}
-]`
-
-func forges() map[string]forge {
-	github := forge{
-		list:     "api.github.com/repos/acme/fleet/pulls?base=main&direction=desc&page=1&per_page=50&sort=created&state=open",
-		comments: "api.github.com/repos/acme/fleet/issues/7/comments", edited: "api.github.com/repos/acme/fleet/issues/comments/31",
-		edits: http.MethodPatch, shape: githubShape(`, "draft": false`), ref: "refs/pull/9/head",
-	}
-	return map[string]forge{
-		"github": github, "github app": github,
-		"gitea": {
-			list:     "git.example.com:3000/api/v1/repos/acme/fleet/pulls?limit=50&page=1&state=open",
-			comments: "git.example.com:3000/api/v1/repos/acme/fleet/issues/7/comments", edited: "git.example.com:3000/api/v1/repos/acme/fleet/issues/comments/31",
-			edits: http.MethodPatch, shape: githubShape(`, "merge_base": "0000"`), ref: "refs/pull/9/head",
-		},
-		"gitlab": {
-			list:     "gitlab.com/api/v4/projects/acme%2Finfra%2Feu%2Ffleet/merge_requests?order_by=created_at&page=1&per_page=50&sort=desc&state=opened&target_branch=main",
-			comments: "gitlab.com/api/v4/projects/acme%2Finfra%2Feu%2Ffleet/merge_requests/7/notes", edited: "gitlab.com/api/v4/projects/acme%2Finfra%2Feu%2Ffleet/merge_requests/7/notes/31",
-			edits: http.MethodPut, shape: gitlabShape, ref: "refs/merge-requests/9/head",
-		},
-	}
-}
-
-func (d dialect) reviewer(t *testing.T) report.Reviewer {
-	t.Helper()
-	secret := map[string][]byte{}
-	for key, value := range d.secret {
-		secret[key] = []byte(value)
-	}
-	r, err := (&report.Hosts{Now: time.Now}).Reviewer(d.provider, d.repository, secret, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func eachForge(t *testing.T, test func(*testing.T, dialect, forge)) {
-	t.Helper()
-	for name, f := range forges() {
-		t.Run(name, func(t *testing.T) { test(t, dialects()[name], f) })
-	}
-}
-
-// TestOpenPullRequestsAreListed: those into the branch, over all pages, with the proof of the token.
+// TestOpenPullRequestsAreListed: those into the branch, with the proof of the token.
 func TestOpenPullRequestsAreListed(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
+		items := []string{f.pull(9, "main", own), f.pull(9, "main", fork), f.pull(9, "main", deleted), f.pull(6, "release", own)}
 		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Get("page") == "1" {
-				w.Header().Set("Link", `<http://`+r.Host+r.URL.Path+`?page=2>; rel="next", <http://x>; rel="last"`)
-				_, _ = fmt.Fprint(w, f.shape)
-				return
+			if !askedWhole(w, r, 9) {
+				f.page.serve(w, r, items)
 			}
-			_, _ = fmt.Fprint(w, strings.NewReplacer("aa0", "bb0").Replace(f.shape))
 		})
-		got, more, err := d.reviewer(t).PullRequests(t.Context(), "main")
+		got, more, err := d.reviewer(t, newHosts()).PullRequests(t.Context(), "main")
 		if err != nil || more {
 			t.Fatal(more, err)
 		}
-		want := []report.PullRequest{
-			{Number: 9, Head: "aa09", Ref: f.ref, Base: "main", Author: "octocat"},
-			{Number: 8, Head: "aa08", Ref: strings.Replace(f.ref, "9", "8", 1), Base: "main", Author: "octocat", Fork: true},
-			{Number: 7, Head: "aa07", Ref: strings.Replace(f.ref, "9", "7", 1), Base: "main", Author: "octocat", Fork: true},
-			{Number: 9, Head: "bb09", Ref: f.ref, Base: "main", Author: "octocat"},
-			{Number: 8, Head: "bb08", Ref: strings.Replace(f.ref, "9", "8", 1), Base: "main", Author: "octocat", Fork: true},
-			{Number: 7, Head: "bb07", Ref: strings.Replace(f.ref, "9", "7", 1), Base: "main", Author: "octocat", Fork: true},
+		want := []report.PullRequest{{Number: 9, Head: headOf(9), Ref: f.ref, Base: "main", Author: f.author}}
+		if f.forked != "-" {
+			theirs := report.PullRequest{Number: 9, Head: headOf(9), Ref: f.forked, Base: "main", Author: f.author, Fork: true}
+			want = append(want, theirs, theirs)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("listed (-want +got):\n%s", diff)
 		}
-		if len(*sent) != 2 || (*sent)[0].URL != f.list || (*sent)[0].Method != http.MethodGet || (*sent)[0].Header.Get(d.proof[0]) != d.proof[1] {
-			t.Errorf("sent %v, want 2 requests beginning with GET %s", *sent, f.list)
+		if first := (*sent)[0]; first.URL != f.list || first.Method != http.MethodGet || first.Header.Get(d.proof[0]) != d.proof[1] {
+			t.Errorf("sent %s %s, want GET %s", first.Method, first.URL, f.list)
+		}
+	})
+}
+
+// TestManyPagesAreRead: 200 open ones, each once and in the host's order; and once more without asking
+// again for what does not change.
+func TestManyPagesAreRead(t *testing.T) {
+	eachForge(t, func(t *testing.T, d dialect, f forge) {
+		var items []string
+		for number := 200; number > 0; number-- {
+			items = append(items, f.pull(number, "main", own))
+		}
+		wholes := 0
+		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
+			if askedWhole(w, r, 200) {
+				wholes++
+				return
+			}
+			f.page.serve(w, r, items)
+		})
+		all, lists := newHosts(), 1
+		if d.provider == "bitbucket" {
+			lists = 4 // 60 heads with each
+		}
+		var got []report.PullRequest
+		for list := range lists {
+			open, more, err := d.reviewer(t, all).PullRequests(t.Context(), "main")
+			if err != nil || more || !slices.IsSortedFunc(open, func(a, b report.PullRequest) int { return b.Number - a.Number }) {
+				t.Fatalf("list %d: more %v, error %v, %v", list, more, err, open)
+			}
+			got = open
+		}
+		if len(got) != 200 || got[0].Number != 200 || got[199] != (report.PullRequest{Number: 1, Head: headOf(1), Ref: strings.Replace(f.ref, "9", "1", 1), Base: "main", Author: f.author}) {
+			t.Errorf("%d are listed, from %v", len(got), got[0])
+		}
+		// A host that counts nothing has one page more, which is empty.
+		if n := len(*sent) - wholes; n != 4*lists && n != 5*lists || wholes != 0 && wholes != 200 {
+			t.Errorf("%d pages, %d whole heads", n, wholes)
 		}
 	})
 }
@@ -117,13 +84,43 @@ func TestOpenPullRequestsAreListed(t *testing.T) {
 // TestAListEnds, however many pages there are, and says so.
 func TestAListEnds(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
-		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Link", `<http://`+r.Host+r.URL.Path+`>; rel="next"`)
-			_, _ = fmt.Fprint(w, f.shape)
+		items := slices.Repeat([]string{f.pull(9, "main", own)}, 1100)
+		pages := 0
+		hosts(t, func(w http.ResponseWriter, r *http.Request) {
+			if !askedWhole(w, r, 9) {
+				pages++
+				f.page.serve(w, r, items)
+			}
 		})
-		_, more, err := d.reviewer(t).PullRequests(t.Context(), "main")
-		if err != nil || !more || len(*sent) != 20 {
-			t.Errorf("%d pages, more %v, error %v", len(*sent), more, err)
+		_, more, err := d.reviewer(t, newHosts()).PullRequests(t.Context(), "main")
+		if err != nil || !more || pages != 20 {
+			t.Errorf("%d pages, more %v, error %v", pages, more, err)
+		}
+	})
+}
+
+// TestTheTokenStaysOnItsHost: a next page elsewhere is not asked for.
+func TestTheTokenStaysOnItsHost(t *testing.T) {
+	d := dialects()["bitbucket"]
+	for _, next := range []string{"http://evil.example.com/2.0/x?page=2", "https://api.bitbucket.org/2.0/x?page=2", "/x", "http://%zz"} {
+		sent := hosts(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"values": [], "next": %q}`, next)
+		})
+		if _, _, err := d.reviewer(t, newHosts()).PullRequests(t.Context(), "main"); !as[*report.UnavailableError](err) || len(*sent) != 1 {
+			t.Errorf("%s: error %v, %d requests", next, err, len(*sent))
+		}
+	}
+}
+
+// TestABranchOfAnyName is asked for as it is called.
+func TestABranchOfAnyName(t *testing.T) {
+	eachForge(t, func(t *testing.T, d dialect, f forge) {
+		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) { f.page.serve(w, r, nil) })
+		if _, _, err := d.reviewer(t, newHosts()).PullRequests(t.Context(), `a"&b=\c#d`); err != nil || strings.ContainsAny((*sent)[0].URL, `"\#`) || strings.Contains((*sent)[0].URL, "&b=") {
+			t.Errorf("error %v, sent %s", err, (*sent)[0].URL)
+		}
+		if d.provider == "bitbucket" && !strings.Contains((*sent)[0].URL, `%22a%5C%22%26b%3D%5C%5Cc%23d%22`) {
+			t.Errorf("the name is not quoted: %s", (*sent)[0].URL)
 		}
 	})
 }
@@ -132,86 +129,109 @@ func TestAListEnds(t *testing.T) {
 func TestACommentIsWrittenAndEdited(t *testing.T) {
 	eachForge(t, func(t *testing.T, d dialect, f forge) {
 		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				_, _ = fmt.Fprint(w, `[{"id": 30, "body": "hello", "system": true}, {"id": 31, "body": "mine"}]`)
-				return
+			switch {
+			case !f.asksSelf(w, r) && r.Method == http.MethodGet:
+				_, _ = fmt.Fprint(w, f.wraps([]string{f.comment(30, "octocat", "hello"), f.comment(31, f.me, "mine"), f.comment(32, f.me, "mine too")}))
+			case r.Method == f.edits:
+				_, _ = fmt.Fprint(w, f.comment(31, f.me, "x"))
+			case r.Method == http.MethodPost:
+				_, _ = fmt.Fprint(w, f.written(31, "x"))
 			}
-			_, _ = fmt.Fprint(w, `{"id": 31, "body": "x"}`)
 		})
-		r := d.reviewer(t)
-		there, err := r.Comments(t.Context(), 7)
-		if err != nil || len(there) != 2 || there[1] != (report.Comment{ID: 31, Body: "mine"}) {
+		r := d.reviewer(t, newHosts())
+		there, err := r.OwnComments(t.Context(), 7)
+		if err != nil || len(there) != 2 || there[0].ID != 31 || there[0].Body != "mine" || there[1].ID != 32 {
 			t.Fatalf("comments %v, error %v", there, err)
 		}
-		for _, id := range []int64{0, 31} {
-			if made, err := r.Comment(t.Context(), 7, id, "text"); err != nil || made != 31 {
-				t.Fatalf("comment %d: id %d, error %v", id, made, err)
+		made, err := r.Comment(t.Context(), 7, report.Comment{}, "text")
+		if err != nil || made.ID != 31 {
+			t.Fatalf("a new comment: %v, error %v", made, err)
+		}
+		for _, of := range []report.Comment{there[0], made} {
+			edited, err := r.Comment(t.Context(), 7, of, "text")
+			if err != nil || edited.ID != 31 || edited.Thread != of.Thread {
+				t.Fatalf("an edit of %v: %v, error %v", of, edited, err)
 			}
 		}
-		read, made, edited := (*sent)[0], (*sent)[1], (*sent)[2]
-		if read.Method != http.MethodGet || !strings.HasPrefix(read.URL, f.comments+"?") {
-			t.Errorf("%s %s, want GET %s", read.Method, read.URL, f.comments)
+		if diff := cmp.Diff(there[0], made, cmpopts.IgnoreFields(report.Comment{}, "Body"), cmpopts.IgnoreUnexported(report.Comment{})); diff != "" {
+			t.Errorf("a comment that was read and one that was written differ:\n%s", diff)
 		}
-		if made.Method != http.MethodPost || made.URL != f.comments || edited.Method != f.edits || edited.URL != f.edited {
-			t.Errorf("%s %s and %s %s, want POST %s and %s %s", made.Method, made.URL, edited.Method, edited.URL, f.comments, f.edits, f.edited)
-		}
-		if made.Body["body"] != "text" || edited.Body["body"] != "text" {
-			t.Errorf("bodies %v and %v", made.Body, edited.Body)
+		calls := (*sent)[1:] // the first asks who the token is of
+		want := []string{"GET " + f.comments, "POST " + f.made, f.edits + " " + f.edited, f.edits + " " + f.edited}
+		for i, call := range calls {
+			if got := call.Method + " " + call.URL; got != want[i] {
+				t.Errorf("sent %s, want %s", got, want[i])
+			}
+			if call.Method == http.MethodGet {
+				continue
+			}
+			if diff := cmp.Diff(f.body(call.Method != http.MethodPost), call.Body); diff != "" {
+				t.Errorf("body of %s (-want +got):\n%s", want[i], diff)
+			}
 		}
 	})
 }
 
-// TestAHostRefusesToList: each answer has its error, which says what was asked for.
-func TestAHostRefusesToList(t *testing.T) {
-	cases := map[string]struct {
-		code   int
-		header string
-		is     func(error) bool
-	}{
-		"401":              {http.StatusUnauthorized, "", as[*report.UnauthorizedError]},
-		"403":              {http.StatusForbidden, "", as[*report.UnauthorizedError]},
-		"403 with a limit": {http.StatusForbidden, "60", as[*report.RateLimitedError]},
-		"404":              {http.StatusNotFound, "", as[*report.NotFoundError]},
-		"422":              {http.StatusUnprocessableEntity, "", as[*report.RejectedError]},
-		"429":              {http.StatusTooManyRequests, "60", as[*report.RateLimitedError]},
-		"500":              {http.StatusInternalServerError, "", as[*report.UnavailableError]},
-		"no JSON":          {http.StatusOK, "", as[*report.UnavailableError]},
+// asksSelf answers a request for whose the token is.
+func (f forge) asksSelf(w http.ResponseWriter, r *http.Request) bool {
+	asked := r.Host + r.URL.EscapedPath()
+	if r.URL.RawQuery != "" {
+		asked += "?" + r.URL.RawQuery
 	}
-	eachForge(t, func(t *testing.T, d dialect, _ forge) {
-		for name, c := range cases {
-			hosts(t, func(w http.ResponseWriter, _ *http.Request) {
-				if c.header != "" {
-					w.Header().Set("Retry-After", c.header)
-				}
-				w.WriteHeader(c.code)
-				_, _ = fmt.Fprint(w, "<html>")
+	if asked != f.self {
+		return false
+	}
+	f.who(w)
+	return true
+}
+
+// TestOnlyOwnCommentsAreOurs: who may comment can copy our marker, and even be first with it.
+func TestOnlyOwnCommentsAreOurs(t *testing.T) {
+	eachForge(t, func(t *testing.T, d dialect, f forge) {
+		selves := 0
+		sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
+			if f.asksSelf(w, r) {
+				selves++
+				return
+			}
+			_, _ = fmt.Fprint(w, f.wraps([]string{f.comment(30, "octocat", "<!-- plumbline:1 -->"), f.comment(31, "", "<!-- plumbline:1 -->"), f.comment(32, f.me+"x", "<!-- plumbline:1 -->")}))
+		})
+		all := newHosts()
+		for range 3 {
+			if got, err := d.reviewer(t, all).OwnComments(t.Context(), 7); err != nil || len(got) != 0 {
+				t.Fatalf("comments %v, error %v", got, err)
+			}
+		}
+		if selves != 1 || len(*sent) != 4 {
+			t.Errorf("the host is asked %d times who the token is of, in %d requests", selves, len(*sent))
+		}
+		if d.provider == "github" && f.me == "fleet-plans[bot]" && !strings.HasPrefix((*sent)[0].Header.Get("Authorization"), "Bearer ey") {
+			t.Error("an app asks for itself by another proof than its key's")
+		}
+		d.secret["ca.crt"] = string(internet.ca) // another Secret may be another user's
+		if _, err := d.reviewer(t, all).OwnComments(t.Context(), 7); err != nil || selves != 2 {
+			t.Errorf("with another Secret the host is asked %d times, error %v", selves, err)
+		}
+	})
+}
+
+// TestATokenThatIsNobodys: without knowing whose it is no comment is touched, and the error says what to do.
+func TestATokenThatIsNobodys(t *testing.T) {
+	eachForge(t, func(t *testing.T, d dialect, f forge) {
+		for code, is := range map[int]func(error) bool{
+			http.StatusUnauthorized: as[*report.UnauthorizedError], http.StatusForbidden: as[*report.UnauthorizedError], http.StatusOK: as[*report.UnavailableError],
+		} {
+			sent := hosts(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(code)
+				_, _ = fmt.Fprint(w, `{}`)
 			})
-			_, _, err := d.reviewer(t).PullRequests(t.Context(), "main")
-			if !c.is(err) || !strings.HasPrefix(err.Error(), "list the open pull requests on ") || strings.Contains(err.Error(), token) {
-				t.Errorf("%s: %T: %v", name, err, err)
+			_, err := d.reviewer(t, newHosts()).OwnComments(t.Context(), 7)
+			if !is(err) || !strings.Contains(err.Error(), "the token's own user") || len(*sent) != 1 {
+				t.Errorf("%d: %d requests, %T: %v", code, len(*sent), err, err)
+			}
+			if d.provider == "bitbucket" && code != http.StatusOK && !strings.Contains(err.Error(), "read:user:bitbucket") || d.provider == "gitea" && code != http.StatusOK && !strings.Contains(err.Error(), "read:user") {
+				t.Errorf("the error does not say what to give: %v", err)
 			}
 		}
-		hosts(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		if _, _, err := d.reviewer(t).PullRequests(ctx, "main"); !as[*report.UnavailableError](err) {
-			t.Errorf("a host that hangs: %v", err)
-		}
 	})
-}
-
-// TestOtherHostsHaveNoReviewer: they are refused by name.
-func TestOtherHostsHaveNoReviewer(t *testing.T) {
-	for name, d := range dialects() {
-		if _, has := forges()[name]; has || d.provider == "forgejo" || d.provider == "github" {
-			continue
-		}
-		secret := map[string][]byte{}
-		for key, value := range d.secret {
-			secret[key] = []byte(value)
-		}
-		if _, err := (&report.Hosts{Now: time.Now}).Reviewer(d.provider, d.repository, secret, false); !as[*report.RepositoryError](err) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 }

@@ -8,12 +8,15 @@ import (
 	"strconv"
 )
 
-// githubPull is what is read of a pull request on GitHub, Gitea and Forgejo.
+// githubUser is a user on GitHub, Gitea and Forgejo.
+type githubUser struct {
+	Login string `json:"login"`
+}
+
+// githubPull is what is read of a pull request there.
 type githubPull struct {
-	Number int `json:"number"`
-	User   struct {
-		Login string `json:"login"`
-	} `json:"user"`
+	Number     int        `json:"number"`
+	User       githubUser `json:"user"`
 	Head, Base githubSide
 }
 
@@ -39,13 +42,27 @@ func readGithubPulls(body []byte) ([]PullRequest, error) {
 	return found, err
 }
 
+// githubComment is a comment there.
+type githubComment struct {
+	ID   int64      `json:"id"`
+	Body string     `json:"body"`
+	User githubUser `json:"user"`
+}
+
+func (c githubComment) comment() Comment {
+	return Comment{ID: c.ID, Body: c.Body, author: c.User.Login}
+}
+
 // commented is the body of a comment.
 type commented struct {
 	Body string `json:"body"`
 }
 
+// withHTML is the markup of GitHub, which takes 65,536 characters, and of those that take more.
+func withHTML() Markup { return Markup{HTML: true, Most: 60_000} }
+
 // githubReview reads and comments on pull requests.
-// https://docs.github.com/rest/pulls/pulls, https://docs.github.com/rest/issues/comments
+// https://docs.github.com/rest/pulls/pulls, https://docs.github.com/rest/issues/comments, https://docs.github.com/rest/users/users
 func githubReview() *reviewing {
 	return likeGithub(githubAPI, githubHeader(), "per_page", func(base string) url.Values {
 		return url.Values{"state": {"open"}, "sort": {"created"}, "direction": {"desc"}, "base": {base}}
@@ -54,83 +71,64 @@ func githubReview() *reviewing {
 
 // giteaReview is the same below another root. Gitea has no parameter for the branch in all
 // versions; it lists the newest first by itself.
-// https://docs.gitea.com/api, GET /repos/{owner}/{repo}/pulls, GET /repos/{owner}/{repo}/issues/{index}/comments
+// https://docs.gitea.com/api, GET /repos/{owner}/{repo}/pulls, GET /repos/{owner}/{repo}/issues/{index}/comments, GET /user
 func giteaReview() *reviewing {
-	return likeGithub(func(r repository) string { return join(r.root(), "api", "v1") }, nil, "limit", func(string) url.Values {
+	r := likeGithub(func(r repository) string { return join(r.root(), "api", "v1") }, nil, "limit", func(string) url.Values {
 		return url.Values{"state": {"open"}}
 	})
+	r.selfRight = "read its own user (the scope read:user)"
+	return r
 }
 
 func likeGithub(root func(repository) string, header http.Header, limit string, listed func(base string) url.Values) *reviewing {
-	at := func(r repository, query url.Values, page int, segments ...string) request {
+	at := func(r repository, query url.Values, segments ...string) request {
 		query.Set(limit, strconv.Itoa(perPage))
-		query.Set("page", strconv.Itoa(page))
+		query.Set("page", "1")
 		to := join(root(r), append([]string{"repos", r.owner, r.name}, segments...)...)
-		return request{to: to + "?" + query.Encode(), header: header}
+		return reads(to+"?"+query.Encode(), header)
 	}
 	return &reviewing{
-		list: func(r repository, base string, page int) request { return at(r, listed(base), page, "pulls") },
-		read: readGithubPulls,
-		comments: func(r repository, number, page int) request {
-			return at(r, url.Values{}, page, "issues", strconv.Itoa(number), "comments")
+		markup: withHTML(),
+		pulls: func(r repository, base string) listing[PullRequest] {
+			return listing[PullRequest]{first: at(r, listed(base), "pulls"), read: readGithubPulls, next: nextByLink}
 		},
-		write: func(r repository, number int, id int64, text string) request {
+		comments: func(r repository, number int) listing[Comment] {
+			return listing[Comment]{first: at(r, url.Values{}, "issues", strconv.Itoa(number), "comments"), read: listOf[githubComment], next: nextByLink}
+		},
+		write: func(r repository, number int, of Comment, text string) request {
 			issues := join(root(r), "repos", r.owner, r.name, "issues")
-			if id != 0 {
-				return request{method: http.MethodPatch, to: join(issues, "comments", strconv.FormatInt(id, 10)), header: header, body: commented{text}}
+			if of.ID != 0 {
+				return request{method: http.MethodPatch, to: join(issues, "comments", strconv.FormatInt(of.ID, 10)), header: header, body: commented{text}}
 			}
 			return request{to: join(issues, strconv.Itoa(number), "comments"), header: header, body: commented{text}}
 		},
+		written: oneOf[githubComment],
+		self:    func(r repository) request { return reads(join(root(r), "user"), header) },
+		name:    login,
 	}
 }
 
-// gitlabReview reads merge requests, and writes notes on them.
-// https://docs.gitlab.com/api/merge_requests/#list-project-merge-requests, https://docs.gitlab.com/api/notes/#merge-requests
-func gitlabReview() *reviewing {
-	at := func(r repository, segments ...string) string {
-		return join(r.root(), append([]string{"api", "v4", "projects", r.owner + "/" + r.name, "merge_requests"}, segments...)...)
-	}
-	paged := func(to string, query url.Values, page int) request {
-		query.Set("per_page", strconv.Itoa(perPage))
-		query.Set("page", strconv.Itoa(page))
-		return request{to: to + "?" + query.Encode()}
-	}
-	return &reviewing{
-		list: func(r repository, base string, page int) request {
-			return paged(at(r), url.Values{"state": {"opened"}, "target_branch": {base}, "order_by": {"created_at"}, "sort": {"desc"}}, page)
-		},
-		read: readGitlabPulls,
-		comments: func(r repository, number, page int) request {
-			return paged(at(r, strconv.Itoa(number), "notes"), url.Values{"order_by": {"created_at"}, "sort": {"asc"}}, page)
-		},
-		write: func(r repository, number int, id int64, text string) request {
-			notes := at(r, strconv.Itoa(number), "notes")
-			if id != 0 {
-				return request{method: http.MethodPut, to: join(notes, strconv.FormatInt(id, 10)), body: commented{text}}
-			}
-			return request{to: notes, body: commented{text}}
-		},
-	}
-}
+// anyComment is a comment in the shape of a host.
+type anyComment interface{ comment() Comment }
 
-func readGitlabPulls(body []byte) ([]PullRequest, error) {
-	var listed []struct {
-		IID    int    `json:"iid"`
-		SHA    string `json:"sha"`
-		Target string `json:"target_branch"`
-		Author struct {
-			Username string `json:"username"`
-		} `json:"author"`
-		SourceProject int64 `json:"source_project_id"`
-		TargetProject int64 `json:"target_project_id"`
-	}
+// listOf reads a list of comments.
+func listOf[C anyComment](body []byte) ([]Comment, error) {
+	var listed []C
 	err := json.Unmarshal(body, &listed)
-	found := make([]PullRequest, 0, len(listed))
+	return commentsOf(listed), err
+}
+
+func commentsOf[C anyComment](listed []C) []Comment {
+	found := make([]Comment, 0, len(listed))
 	for _, one := range listed {
-		found = append(found, PullRequest{
-			Number: one.IID, Head: one.SHA, Ref: fmt.Sprintf("refs/merge-requests/%d/head", one.IID), Base: one.Target,
-			Author: one.Author.Username, Fork: one.SourceProject != one.TargetProject,
-		})
+		found = append(found, one.comment())
 	}
-	return found, err
+	return found
+}
+
+// oneOf reads a comment that was written.
+func oneOf[C anyComment](body []byte, _ Comment) (Comment, error) {
+	var made C
+	err := json.Unmarshal(body, &made)
+	return made.comment(), err
 }

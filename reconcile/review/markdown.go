@@ -6,17 +6,24 @@ import (
 	"unicode/utf8"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
 const (
-	// maxComment is how long a comment is at most, in bytes: GitHub takes 65,536 characters.
-	maxComment = 60_000
-	// maxDiff is how much of that a diff may take, and mostRows how long a table is.
-	maxDiff, mostRows = 40_000, 50
+	// mostRows is how long a table is.
+	mostRows = 50
 	// maxCode is how much is shown of one text of a commit.
 	maxCode = 300
 )
+
+// maxDiff is how much of a comment a diff may take, in bytes: more where it is folded.
+func maxDiff(m report.Markup) int {
+	if m.HTML {
+		return m.Most * 2 / 3
+	}
+	return m.Most / 3
+}
 
 // Code is text of a commit in Markdown, where it is neither a link nor a mention.
 func Code(words string) string {
@@ -52,8 +59,8 @@ type Title struct {
 	NodeSync, Cluster, Commit string
 }
 
-// Markdown is the comment.
-func (r Review) Markdown(t Title) string {
+// Markdown is the comment, with what a host takes in one.
+func (r Review) Markdown(t Title, m report.Markup) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "**plumbline plan** of %s for NodeSync %s in cluster %s\n\n%s\n\n", code(t.Commit), code(t.NodeSync), code(t.Cluster), code(r.Line))
 	if r.of.Behind != "" {
@@ -73,8 +80,8 @@ func (r Review) Markdown(t Title) string {
 		}
 		fmt.Fprintf(&out, "- warning: %s\n", code(warning))
 	}
-	r.writeDiff(&out)
-	return bounded(out.String())
+	r.writeDiff(&out, m)
+	return bounded(out.String(), m.Most)
 }
 
 // writePools writes a row for each pool whose nodes are touched.
@@ -105,8 +112,8 @@ func (r Review) warnings() []string {
 	return found
 }
 
-// writeDiff writes the objects that differ, folded.
-func (r Review) writeDiff(out *strings.Builder) {
+// writeDiff writes the objects that differ, folded where a comment can have that.
+func (r Review) writeDiff(out *strings.Builder, m report.Markup) {
 	var diff strings.Builder
 	objects := 0
 	write := func(text string) {
@@ -130,19 +137,23 @@ func (r Review) writeDiff(out *strings.Builder) {
 		return
 	}
 	text := diff.String()
-	if len(text) > maxDiff {
-		text = strings.ToValidUTF8(text[:maxDiff], "")
+	if most := maxDiff(m); len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
 		text = text[:strings.LastIndexByte(text, '\n')+1] + "… and more: plumbline diff\n"
+	}
+	if !m.HTML {
+		fmt.Fprintf(out, "\nObjects that differ: %d\n\n%s", objects, Fence("diff", text))
+		return
 	}
 	fmt.Fprintf(out, "\n<details><summary>Objects that differ: %d</summary>\n\n%s\n</details>\n", objects, Fence("diff", text))
 }
 
-// bounded is a comment that every host takes.
-func bounded(text string) string {
-	if len(text) <= maxComment {
+// bounded is a comment that the host takes.
+func bounded(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	cut := text[:maxComment]
+	cut := text[:most]
 	for !utf8.ValidString(cut) {
 		cut = cut[:len(cut)-1]
 	}

@@ -95,11 +95,15 @@ func TestNodesThatAreReplaced(t *testing.T) {
 			if r.State != c.state || r.Line != c.line {
 				t.Errorf("%s: %s, want %s: %s", r.State, r.Line, c.state, c.line)
 			}
-			text := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"})
+			text := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("github"))
 			for _, want := range []string{c.row, "```diff\n--- cluster/NodePool/a\n", "\n-        a: b\n+        a: c\n"} {
 				if !strings.Contains(text, want) {
 					t.Errorf("the comment lacks %q:\n%s", want, text)
 				}
+			}
+			plain := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("bitbucket"))
+			if strings.Contains(plain, "<") || !strings.Contains(plain, "Objects that differ: ") || !strings.Contains(plain, "\n+        a: c\n") || !strings.Contains(text, "<details>") {
+				t.Errorf("the comment where tags are shown as text:\n%s", plain)
 			}
 		})
 	}

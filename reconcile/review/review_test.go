@@ -68,7 +68,7 @@ func TestACommitCannotWriteTheComment(t *testing.T) {
 	held := removal(evil, 3, true)
 	held.Message = evil
 	in := preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{held}, Warnings: []string{evil}}, Warnings: []string{"the registry has s3cret-t0ken"}}
-	text := Of(Input{Preview: &in, Hide: redact.Credentials("s3cret-t0ken")}).Markdown(Title{NodeSync: "prod", Cluster: evil, Commit: "c0ffee"})
+	text := Of(Input{Preview: &in, Hide: redact.Credentials("s3cret-t0ken")}).Markdown(Title{NodeSync: "prod", Cluster: evil, Commit: "c0ffee"}, report.MarkupOf("github"))
 	if strings.Contains(text, "s3cret-t0ken") || strings.Contains(text, "\u202e") {
 		t.Errorf("the comment has what nobody is to see:\n%s", text)
 	}
@@ -99,12 +99,15 @@ func TestACommentIsBounded(t *testing.T) {
 		in.Plan.Warnings = append(in.Plan.Warnings, strings.Repeat("é", 400))
 	}
 	r := Of(Input{Preview: &in})
-	text := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"})
-	if len(text) > maxComment+100 || !utf8.ValidString(text) || !strings.Contains(text, "and 4949 more") {
-		t.Errorf("a comment of %d bytes, valid %v: %s", len(text), utf8.ValidString(text), text[len(text)-300:])
-	}
-	if cut := bounded(strings.Repeat("é\n", 40_000)); len(cut) > maxComment+100 || !utf8.ValidString(cut) || !strings.HasSuffix(cut, "`plumbline plan`\n") {
-		t.Errorf("cut to %d bytes", len(cut))
+	for _, provider := range []string{"github", "bitbucket", "bitbucketserver", "azuredevops"} {
+		m := report.MarkupOf(provider)
+		text := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"}, m)
+		if len(text) > m.Most+100 || !utf8.ValidString(text) || !strings.Contains(text, "4949 more") && m.HTML {
+			t.Errorf("%s: a comment of %d bytes, valid %v: %s", provider, len(text), utf8.ValidString(text), text[len(text)-300:])
+		}
+		if cut := bounded(strings.Repeat("é\n", 40_000), m.Most); len(cut) > m.Most+100 || !utf8.ValidString(cut) || !strings.HasSuffix(cut, "`plumbline plan`\n") {
+			t.Errorf("%s: cut to %d bytes", provider, len(cut))
+		}
 	}
 	if n := utf8.RuneCountInString(r.Line); n > report.MaxDescription {
 		t.Errorf("a line of %d characters", n)
