@@ -1,8 +1,8 @@
 // Package webhook receives what a Git host tells of a push, so that it is
 // fetched at once and not at the next interval.
 //
-// In go requests of GitHub, GitLab, Gitea or Forgejo; out comes the list of
-// NodeSyncs to wake: those that follow the pushed reference of the pushed
+// In go requests of GitHub, GitLab, Gitea, Forgejo, Bitbucket or Azure DevOps; out
+// comes the list of NodeSyncs to wake: those that follow the pushed reference of the pushed
 // repository. A request is limited in rate and size, and shown to come from
 // another client who has the token, before a byte of its body is parsed.
 //

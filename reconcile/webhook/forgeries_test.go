@@ -14,20 +14,24 @@ import (
 func TestForgeries(t *testing.T) {
 	b := newBed(t, tokenSecret(theToken), following("hub", "https://github.com/codertocat/hello-world", v1alpha1.GitRef{}))
 	body := payloadOf(t, "github/push.json")
-	events := map[string]string{"github": "push", "gitea": "push", "forgejo": "push", "gitlab": "Push Hook"}
-	proofs := map[string]string{"github": "X-Hub-Signature-256", "gitea": "X-Gitea-Signature", "forgejo": "X-Forgejo-Signature", "gitlab": "X-Gitlab-Token"}
+	events := map[string]string{"github": "push", "gitea": "push", "forgejo": "push", "gitlab": "Push Hook", "bitbucket": "repo:push", "bitbucketserver": "repo:refs_changed", "azuredevops": "git.push"}
+	proofs := map[string]string{"github": "X-Hub-Signature-256", "gitea": "X-Gitea-Signature", "forgejo": "X-Forgejo-Signature", "gitlab": "X-Gitlab-Token", "bitbucket": "X-Hub-Signature", "bitbucketserver": "X-Hub-Signature", "azuredevops": "Authorization"}
 	wrongs := map[string]func(host string) http.Header{
 		"another token": func(host string) http.Header { return delivery(host, events[host], body, "wrong horse") },
 		"no token":      func(host string) http.Header { return delivery(host, events[host], body, "") },
 		"longer token":  func(host string) http.Header { return delivery(host, events[host], body, theToken+"s") },
 		"no proof": func(host string) http.Header {
 			h := delivery(host, events[host], body, theToken)
-			h.Del(proofs[host])
+			if h.Del(proofs[host]); host == "azuredevops" { // it has no other header
+				h.Set("Authorization", "Bearer "+theToken)
+			}
 			return h
 		},
 		"empty proof": func(host string) http.Header {
 			h := delivery(host, events[host], body, theToken)
-			h.Set(proofs[host], "")
+			if h.Set(proofs[host], ""); host == "azuredevops" {
+				h.Set("Authorization", "Basic ")
+			}
 			return h
 		},
 		"a prefix of the proof": func(host string) http.Header {
@@ -36,7 +40,7 @@ func TestForgeries(t *testing.T) {
 			return h
 		},
 		"of another body": func(host string) http.Header {
-			if host == "gitlab" {
+			if host == "gitlab" || host == "azuredevops" {
 				return delivery(host, events[host], body, "wrong horse") // it signs no body
 			}
 			return delivery(host, events[host], append([]byte(" "), body...), theToken)

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -10,10 +11,13 @@ import (
 // FuzzReceive: whatever is sent, only who has the token wakes anything, and only
 // by a push of a repository that a NodeSync follows.
 func FuzzReceive(f *testing.F) {
-	for _, file := range []string{"github/push.json", "github/tag.json", "github/ping.json", "gitlab/push.json", "gitlab/tag.json", "gitea/push.json", "forgejo/push.json"} {
-		for _, host := range []string{"github", "gitlab", "gitea", "forgejo"} {
+	for _, file := range []string{"github/push.json", "github/tag.json", "github/ping.json", "gitlab/push.json", "gitlab/tag.json", "gitea/push.json", "forgejo/push.json",
+		"bitbucket/push.json", "bitbucketserver/push.json", "bitbucketserver/tag.json", "azuredevops/push.json"} {
+		for _, host := range []string{"github", "gitlab", "gitea", "forgejo", "bitbucket", "bitbucketserver", "azuredevops"} {
 			f.Add(host, "push", "application/json", payloadOf(f, file), theToken)
 			f.Add(host, "Push Hook", "application/json", payloadOf(f, file), theToken)
+			f.Add(host, "repo:push", "application/json", payloadOf(f, file), theToken)
+			f.Add(host, "repo:refs_changed", "application/json", payloadOf(f, file), theToken)
 		}
 	}
 	f.Add("github", "ping", "application/json; charset=utf-8", []byte(`{}`), "")
@@ -21,7 +25,10 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, host, event, kind string, body []byte, token string) {
 		b := newBed(t, tokenSecret(theToken),
 			following("hub", "https://github.com/codertocat/hello-world", v1alpha1.GitRef{}),
-			following("lab", "https://example.com/mike/diaspora.git", v1alpha1.GitRef{}))
+			following("lab", "https://example.com/mike/diaspora.git", v1alpha1.GitRef{}),
+			following("bucket", "https://bitbucket.org/acme/fleet", v1alpha1.GitRef{}),
+			following("server", "https://bitbucket.example.com/scm/flt/fleet.git", v1alpha1.GitRef{}),
+			following("azure", "https://dev.azure.com/acme/infra%20eu/_git/fleet", v1alpha1.GitRef{}))
 		header := delivery(host, event, body, token)
 		header.Set("Content-Type", kind)
 		w := b.serve(http.MethodPost, Path, header, body)
@@ -29,8 +36,9 @@ func FuzzReceive(f *testing.F) {
 			t.Errorf("a stranger hears %d and wakes %v", w.Code, b.woken)
 		}
 		if len(b.woken) > 0 {
-			p, err := parsePush(body)
-			if err != nil || p.ref != "refs/heads/main" || kind == "" {
+			from, _ := senderOf(header)
+			p, err := from.readPush(body)
+			if err != nil || !slices.Contains(p.refs, "refs/heads/main") || kind == "" {
 				t.Errorf("%v is woken by %q", b.woken, body)
 			}
 		}

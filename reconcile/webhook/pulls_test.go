@@ -41,3 +41,23 @@ func TestPullRequestsAreLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// TestPullRequestsOfEachHost are looked at, by whichever of its names the repository is followed.
+func TestPullRequestsOfEachHost(t *testing.T) {
+	for name, c := range map[string]struct{ host, event, file, provider, url string }{
+		"bitbucket":   {"bitbucket", "pullrequest:updated", "bitbucket/pull.json", "bitbucket", "https://bitbucket.org/acme/fleet"},
+		"data center": {"bitbucketserver", "pr:from_ref_updated", "bitbucketserver/pull.json", "bitbucketserver", "https://bitbucket.example.com/projects/FLT/repos/fleet"},
+		"azure":       {"azuredevops", "", "azuredevops/pull.json", "azuredevops", "https://acme.visualstudio.com/infra%20eu/_git/fleet"},
+	} {
+		asks := following("asks", "ssh://git@mirror.example.com/x/y.git", v1alpha1.GitRef{})
+		asks.Spec.Report = []v1alpha1.Report{{Provider: c.provider, URL: c.url, PullRequests: &v1alpha1.PullRequests{}}}
+		b := newBed(t, tokenSecret(theToken), asks)
+		body := payloadOf(t, c.file)
+		if status, a := b.post(delivery(c.host, c.event, body, theToken), body); status != 202 || a.Woken != 1 {
+			t.Errorf("%s: answer %d %+v", name, status, a)
+		}
+		if diff := cmp.Diff([]string{"asks"}, b.looked); diff != "" {
+			t.Errorf("%s: looked at (-want +got):\n%s", name, diff)
+		}
+	}
+}

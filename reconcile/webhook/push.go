@@ -10,13 +10,15 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// push is what a host tells: a reference of a repository has moved.
+// push is what a host tells: references of a repository have moved.
 type push struct {
 	// repositories are the names that the host gives the one repository: it may
 	// be reached over ssh by another host name than over https.
 	repositories []repository
-	// ref is its full name, such as refs/heads/main.
-	ref string
+	// anywhere are ends of its name, from a host that does not say its own.
+	anywhere []string
+	// refs are full names, such as refs/heads/main.
+	refs []string
 }
 
 // payload is what we read of a push: GitHub, Gitea and Forgejo describe the
@@ -41,52 +43,82 @@ func (p places) all() []string {
 	return []string{p.CloneURL, p.SSHURL, p.HTMLURL, p.GitHTTPURL, p.GitSSHURL, p.WebURL}
 }
 
-// parsePush reads a push event.
-func parsePush(body []byte) (push, error) {
-	p, err := parseEvent(body)
-	if err == nil && p.ref == "" {
-		return push{}, errors.New("read the push: it names no reference")
-	}
-	return p, err
-}
-
-// parseEvent reads a push event, or one of a pull request: that has no reference.
-func parseEvent(body []byte) (push, error) {
+// readEvent reads an event of GitHub, GitLab, Gitea or Forgejo.
+func readEvent(body []byte) (push, error) {
 	var told payload
 	if err := json.Unmarshal(body, &told); err != nil {
-		return push{}, fmt.Errorf("read the event as JSON: %w", err)
+		return push{}, unreadable(err)
 	}
-	p := push{ref: told.Ref}
+	p := push{}
+	if told.Ref != "" {
+		p.refs = []string{told.Ref}
+	}
 	for _, address := range append(told.Repository.all(), told.Project.all()...) {
-		if r, ok := repositoryOf(address); ok && !slices.Contains(p.repositories, r) {
-			p.repositories = append(p.repositories, r)
-		}
+		p.add(address)
 	}
-	if len(p.repositories) == 0 {
+	return p.checked()
+}
+
+func unreadable(err error) error { return fmt.Errorf("read the event as JSON: %w", err) }
+
+// add notes an URL of the repository, if it is one.
+func (p *push) add(address string) {
+	if r, ok := repositoryOf(address); ok && !slices.Contains(p.repositories, r) {
+		p.repositories = append(p.repositories, r)
+	}
+}
+
+// checked is an event that names a repository.
+func (p push) checked() (push, error) {
+	if len(p.repositories) == 0 && len(p.anywhere) == 0 {
 		return push{}, errors.New("read the event: it names no URL of a repository")
 	}
 	return p, nil
 }
 
+// readPush reads a push event.
+func (s sender) readPush(body []byte) (push, error) {
+	p, err := s.read(body)
+	if err == nil && !slices.ContainsFunc(p.refs, func(ref string) bool { return ref != "" }) {
+		return push{}, errors.New("read the push: it names no reference")
+	}
+	return p, err
+}
+
+// name is the first that the repository has.
+func (p push) name() string {
+	if len(p.repositories) > 0 {
+		return string(p.repositories[0])
+	}
+	return strings.TrimPrefix(p.anywhere[0], "/")
+}
+
+// moved are the references in words.
+func (p push) moved() string {
+	const most = 3
+	if n := len(p.refs); n > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(p.refs[:most], ", "), n-most)
+	}
+	return strings.Join(p.refs, ", ")
+}
+
+// names says whether a URL is one of the repository's.
+func (p push) names(address string) bool {
+	r, ok := repositoryOf(address)
+	return ok && (slices.Contains(p.repositories, r) || slices.ContainsFunc(p.anywhere, func(end string) bool { return strings.HasSuffix(string(r), end) }))
+}
+
 // changesPulls says whether pull requests of a source may have changed.
 func (p push) changesPulls(s *v1alpha1.NodeSync) bool {
-	r, ok := repository(""), false
-	if s.Spec.Source.Git != nil {
-		r, ok = repositoryOf(s.Spec.Source.Git.URL)
-	}
+	git := s.Spec.Source.Git
 	return slices.ContainsFunc(s.Spec.Report, func(to v1alpha1.Report) bool {
-		own, named := repositoryOf(to.URL)
-		return to.PullRequests != nil && (named && slices.Contains(p.repositories, own) || ok && slices.Contains(p.repositories, r))
+		return to.PullRequests != nil && (p.names(to.URL) || git != nil && p.names(git.URL))
 	})
 }
 
 // concerns says whether a source can have changed by the push.
 func (p push) concerns(git *v1alpha1.GitSource) bool {
-	if git == nil {
-		return false
-	}
-	r, ok := repositoryOf(git.URL)
-	return ok && slices.Contains(p.repositories, r) && follows(git.Ref, p.ref)
+	return git != nil && p.names(git.URL) && slices.ContainsFunc(p.refs, func(ref string) bool { return follows(git.Ref, ref) })
 }
 
 const (

@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,17 +22,26 @@ func payloadOf(t testing.TB, file string) []byte {
 }
 
 func TestParsePush(t *testing.T) {
+	of := func(repository repository, refs ...string) push {
+		return push{repositories: repositories(repository), refs: refs}
+	}
+	server := push{repositories: repositories("bitbucket.example.com/flt/fleet", "bitbucket.example.com/scm/flt/fleet", "bitbucket.example.com/projects/flt/repos/fleet"), refs: []string{"refs/heads/main"}}
 	cases := map[string]push{
-		"github/push.json":  {[]repository{"github.com/codertocat/hello-world"}, "refs/heads/main"},
-		"github/tag.json":   {[]repository{"github.com/codertocat/hello-world"}, "refs/tags/v1.2.0"},
-		"gitlab/push.json":  {[]repository{"example.com/mike/diaspora"}, "refs/heads/main"},
-		"gitlab/tag.json":   {[]repository{"example.com/jsmith/example"}, "refs/tags/v1.0.0"},
-		"gitea/push.json":   {[]repository{"localhost/gitea/webhooks"}, "refs/heads/develop"},
-		"forgejo/push.json": {[]repository{"forge.example.org/team/webhooks"}, "refs/heads/develop"},
+		"github/push.json":          of("github.com/codertocat/hello-world", "refs/heads/main"),
+		"github/tag.json":           of("github.com/codertocat/hello-world", "refs/tags/v1.2.0"),
+		"gitlab/push.json":          of("example.com/mike/diaspora", "refs/heads/main"),
+		"gitlab/tag.json":           of("example.com/jsmith/example", "refs/tags/v1.0.0"),
+		"gitea/push.json":           of("localhost/gitea/webhooks", "refs/heads/develop"),
+		"forgejo/push.json":         of("forge.example.org/team/webhooks", "refs/heads/develop"),
+		"bitbucket/push.json":       {repositories: repositories("bitbucket.org/acme/fleet", "api.bitbucket.org/2.0/repositories/acme/fleet"), refs: []string{"refs/heads/main", "refs/heads/dev", "refs/tags/v1.2.0"}},
+		"bitbucketserver/push.json": server,
+		"bitbucketserver/tag.json":  {anywhere: []string{"/flt/fleet", "/projects/flt/repos/fleet"}, refs: []string{"refs/tags/v1.2.0"}},
+		"azuredevops/push.json":     of("dev.azure.com/acme/infra eu/_git/fleet", "refs/heads/main"),
 	}
 	for file, want := range cases {
 		t.Run(file, func(t *testing.T) {
-			got, err := parsePush(payloadOf(t, file))
+			host, _, _ := strings.Cut(file, "/")
+			got, err := senderNamed(t, host).readPush(payloadOf(t, file))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,8 +52,51 @@ func TestParsePush(t *testing.T) {
 	}
 }
 
+func repositories(all ...repository) []repository { return all }
+
+func senderNamed(t testing.TB, name string) sender {
+	t.Helper()
+	all := senders()
+	i := slices.IndexFunc(all, func(s sender) bool { return s.name == name })
+	if i < 0 {
+		t.Fatalf("nobody is called %s", name)
+	}
+	return all[i]
+}
+
+// TestARepositoryByAllItsNames: of a host that names its URLs, and of one that names none.
+func TestARepositoryByAllItsNames(t *testing.T) {
+	for file, urls := range map[string][2][]string{
+		"bitbucketserver/push.json": {
+			{"https://bitbucket.example.com/scm/FLT/fleet.git", "ssh://git@bitbucket.example.com:7999/flt/fleet.git", "https://bitbucket.example.com/projects/FLT/repos/fleet"},
+			{"https://other.example.com/scm/flt/fleet.git", "https://bitbucket.example.com/scm/flt/fleet2.git"},
+		},
+		"bitbucketserver/tag.json": {
+			{"https://bitbucket.example.com/scm/FLT/fleet.git", "ssh://git@other.example.com:7999/flt/fleet.git", "https://bitbucket.example.com/below/projects/FLT/repos/fleet"},
+			{"https://bitbucket.example.com/scm/flt/fleet2.git", "https://bitbucket.example.com/scm/xflt/fleet.git"},
+		},
+		"azuredevops/push.json": {
+			{"https://dev.azure.com/acme/infra%20eu/_git/fleet", "git@ssh.dev.azure.com:v3/acme/Infra%20eu/fleet", "https://acme.visualstudio.com/DefaultCollection/infra%20eu/_git/fleet"},
+			{"https://dev.azure.com/acme/_git/fleet", "https://dev.azure.com/acme/infra/_git/fleet", "git@ssh.dev.azure.com:v3/other/infra%20eu/fleet"},
+		},
+	} {
+		host, _, _ := strings.Cut(file, "/")
+		got, err := senderNamed(t, host).readPush(payloadOf(t, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, all := range urls {
+			for _, url := range all {
+				if is := got.names(url); is != (i == 0) {
+					t.Errorf("%s names %s: %t", file, url, is)
+				}
+			}
+		}
+	}
+}
+
 func TestAHostWithANameForEachProtocol(t *testing.T) {
-	got, err := parsePush([]byte(`{"ref": "refs/heads/main", "repository": {"clone_url": "https://git.example.com/a/b.git", "ssh_url": "git@ssh.example.com:a/b.git"}}`))
+	got, err := senderNamed(t, "github").readPush([]byte(`{"ref": "refs/heads/main", "repository": {"clone_url": "https://git.example.com/a/b.git", "ssh_url": "git@ssh.example.com:a/b.git"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +116,18 @@ func TestNoPush(t *testing.T) {
 		"no reference":      `{"repository": {"clone_url": "https://github.com/a/b.git"}}`,
 		"no repository":     `{"ref": "refs/heads/main"}`,
 		"no URL":            `{"ref": "refs/heads/main", "repository": {"clone_url": "fleet"}}`,
+		"no change":         `{"push": {"changes": [{"new": null, "old": null}]}, "repository": {"links": {"html": {"href": "https://bitbucket.org/a/b"}}}}`,
+		"links of a kind":   `{"changes": [{"ref": {"id": "refs/heads/main"}}], "repository": {"links": {"html": 7}}}`,
+		"only a project":    `{"changes": [{"ref": {"id": "refs/heads/main"}}], "repository": {"project": {"key": "a"}}}`,
+		"no update":         `{"eventType": "git.push", "resource": {"repository": {"remoteUrl": "https://dev.azure.com/a/b/_git/c"}}}`,
+		"minimal":           `{"eventType": "git.push", "resource": {"refUpdates": [{"name": "refs/heads/main"}], "repository": {"id": "x"}}}`,
 		"cut":               `{"ref": "refs/heads/main", "repository": {"clone_url": "https://github.com/a/b.git"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := parsePush([]byte(body)); err == nil {
-				t.Errorf("read as %+v", got)
+			for _, from := range senders() {
+				if got, err := from.readPush([]byte(body)); err == nil {
+					t.Errorf("%s: read as %+v", from.name, got)
+				}
 			}
 		})
 	}

@@ -92,7 +92,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(req.Context(), patience)
 	defer cancel()
 	from, known := senderOf(req.Header)
-	a := answer{status: http.StatusBadRequest, Message: "no header names the event: GitHub, GitLab, Gitea and Forgejo are understood"}
+	a := answer{status: http.StatusBadRequest, Message: "no header names the event: GitHub, GitLab, Gitea, Forgejo, Bitbucket, and Azure DevOps by a user and a password, are understood"}
 	if known {
 		a = r.receive(ctx, from, w, req)
 	}
@@ -127,18 +127,18 @@ func (r *Receiver) receive(ctx context.Context, from sender, w http.ResponseWrit
 	if refused, ok := r.authenticate(ctx, from, req.Header, body); !ok {
 		return refused
 	}
-	event := req.Header.Get(from.event)
+	event := from.eventOf(req.Header, body)
 	switch {
 	case slices.Contains(from.pings, event):
 		return answer{status: http.StatusOK, Message: "plumbline listens"}
 	case !slices.Contains(from.pushes, event) && !slices.Contains(from.pulls, event):
 		return answer{status: http.StatusAccepted, Message: "only pushes and pull requests wake a NodeSync"}
 	}
-	isPull, parse := slices.Contains(from.pulls, event), parsePush
+	isPull, read := slices.Contains(from.pulls, event), from.readPush
 	if isPull {
-		parse = parseEvent
+		read = from.read
 	}
-	told, err := parse(body)
+	told, err := read(body)
 	if err != nil {
 		return answer{status: http.StatusBadRequest, Message: err.Error()}
 	}
@@ -184,9 +184,9 @@ func (r *Receiver) wake(ctx context.Context, from sender, told push, isPull bool
 		r.options.Pulls.Look(looked)
 	}
 	if isPull {
-		r.options.Logger.Info("webhook received", "host", from.name, "repository", told.repositories[0], "pulls", len(looked))
+		r.options.Logger.Info("webhook received", "host", from.name, "repository", told.name(), "pulls", len(looked))
 		if len(looked) == 0 {
-			return answer{status: http.StatusAccepted, Message: fmt.Sprintf("no NodeSync follows pull requests of %s", told.repositories[0])}
+			return answer{status: http.StatusAccepted, Message: fmt.Sprintf("no NodeSync follows pull requests of %s", told.name())}
 		}
 		return answer{status: http.StatusAccepted, Woken: len(looked)}
 	}
@@ -197,9 +197,9 @@ func (r *Receiver) wake(ctx context.Context, from sender, told push, isPull bool
 		r.options.Logger.Error(err, "wake NodeSyncs for a webhook")
 		return answer{status: http.StatusServiceUnavailable, Message: "the NodeSyncs cannot be woken now"}
 	}
-	r.options.Logger.Info("webhook received", "host", from.name, "repository", told.repositories[0], "ref", told.ref, "woken", len(concerned))
+	r.options.Logger.Info("webhook received", "host", from.name, "repository", told.name(), "ref", told.moved(), "woken", len(concerned))
 	if len(concerned) == 0 {
-		return answer{status: http.StatusAccepted, Message: fmt.Sprintf("no NodeSync follows %s of %s", told.ref, told.repositories[0])}
+		return answer{status: http.StatusAccepted, Message: fmt.Sprintf("no NodeSync follows %s of %s", told.moved(), told.name())}
 	}
 	return answer{status: http.StatusAccepted, Woken: len(concerned)}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -116,6 +117,14 @@ func delivery(host, event string, body []byte, token string) http.Header {
 	case "gitlab":
 		h.Set("X-Gitlab-Event", event)
 		h.Set("X-Gitlab-Token", token)
+	case "bitbucket":
+		h.Set("X-Hook-UUID", "7f3e0c6e-0000-4000-8000-000000000000")
+		fallthrough
+	case "bitbucketserver":
+		h.Set("X-Event-Key", event)
+		h.Set("X-Hub-Signature", "sha256="+signature)
+	case "azuredevops": // the event is in the body
+		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("plumbline:"+token)))
 	}
 	return h
 }
@@ -156,6 +165,16 @@ func TestEvents(t *testing.T) {
 		"gitea push":          {"gitea", "push", "gitea/push.json", 202, []string{"tea"}},
 		"gitea create":        {"gitea", "create", "gitea/push.json", 202, nil},
 		"forgejo push":        {"forgejo", "push", "forgejo/push.json", 202, []string{"forge"}},
+		"bitbucket push":      {"bitbucket", "repo:push", "bitbucket/push.json", 202, []string{"bucket", "bucket-dev", "bucket-tag"}},
+		"bitbucket fork":      {"bitbucket", "repo:fork", "bitbucket/push.json", 202, nil},
+		"bitbucket pull":      {"bitbucket", "pullrequest:created", "bitbucket/pull.json", 202, nil},
+		"data center push":    {"bitbucketserver", "repo:refs_changed", "bitbucketserver/push.json", 202, []string{"server", "server-ssh"}},
+		"data center tag":     {"bitbucketserver", "repo:refs_changed", "bitbucketserver/tag.json", 202, []string{"server-tag"}},
+		"data center ping":    {"bitbucketserver", "diagnostics:ping", "bitbucketserver/ping.json", 200, nil},
+		"data center pull":    {"bitbucketserver", "pr:opened", "bitbucketserver/pull.json", 202, nil},
+		"azure push":          {"azuredevops", "", "azuredevops/push.json", 202, []string{"azure", "azure-ssh"}},
+		"azure pull":          {"azuredevops", "", "azuredevops/pull.json", 202, nil},
+		"azure work item":     {"azuredevops", "", "azuredevops/other.json", 202, nil},
 	}
 	const hub = "https://github.com/codertocat/hello-world"
 	objects := []client.Object{
@@ -170,6 +189,14 @@ func TestEvents(t *testing.T) {
 		following("lab", "ssh://git@example.com:2222/mike/diaspora.git", v1alpha1.GitRef{}),
 		following("tea", "http://localhost:3000/gitea/webhooks.git", v1alpha1.GitRef{Branch: "develop"}),
 		following("forge", "https://forge.example.org/team/webhooks.git", v1alpha1.GitRef{Branch: "develop"}),
+		following("bucket", "https://bitbucket.org/acme/fleet", v1alpha1.GitRef{}),
+		following("bucket-dev", "git@bitbucket.org:acme/fleet.git", v1alpha1.GitRef{Branch: "dev"}),
+		following("bucket-tag", "git@bitbucket.org:acme/fleet.git", v1alpha1.GitRef{SemVer: "1.x"}),
+		following("server", "https://bitbucket.example.com/scm/flt/fleet.git", v1alpha1.GitRef{}),
+		following("server-ssh", "ssh://git@bitbucket.example.com:7999/flt/fleet.git", v1alpha1.GitRef{}),
+		following("server-tag", "ssh://git@bitbucket.example.com:7999/flt/fleet.git", v1alpha1.GitRef{SemVer: "1.x"}),
+		following("azure", "https://dev.azure.com/acme/infra%20eu/_git/fleet", v1alpha1.GitRef{}),
+		following("azure-ssh", "git@ssh.dev.azure.com:v3/acme/infra%20eu/fleet", v1alpha1.GitRef{}),
 		func() client.Object {
 			elsewhere := following("elsewhere", hub, v1alpha1.GitRef{})
 			elsewhere.Namespace = "default"

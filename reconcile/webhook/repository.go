@@ -36,5 +36,5 @@ func repositoryOf(address string) (repository, bool) {
 	if host == "" || place == "" {
 		return "", false
 	}
-	return repository(host + "/" + place), true
+	return repository(azureName(host + "/" + place)), true
 }

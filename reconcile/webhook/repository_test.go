@@ -24,8 +24,21 @@ func TestRepositoryOf(t *testing.T) {
 			"https://example.com/git/group/sub/fleet.git",
 			"ssh://git@example.com:2222/git/group/sub/fleet.git",
 		}, "example.com/git/group/sub/fleet"},
-		"an escaped path": {[]string{"https://example.com/a%20b/c.git"}, "example.com/a b/c"},
-		"an IPv6 address": {[]string{"http://[::1]:3000/acme/fleet.git", "ssh://git@[::1]:22/acme/fleet.git"}, "::1/acme/fleet"},
+		"azure devops": {[]string{
+			"https://dev.azure.com/acme/infra%20eu/_git/Fleet",
+			"https://acme@dev.azure.com/acme/infra%20eu/_git/fleet",
+			"git@ssh.dev.azure.com:v3/acme/infra%20eu/fleet",
+			"ssh://git@ssh.dev.azure.com/v3/acme/infra%20eu/fleet",
+			"acme@vs-ssh.visualstudio.com:v3/acme/infra%20eu/fleet",
+			"https://acme.visualstudio.com/infra%20eu/_git/fleet",
+			"https://acme.visualstudio.com/DefaultCollection/infra%20eu/_git/fleet",
+		}, "dev.azure.com/acme/infra eu/_git/fleet"},
+		"azure devops, named as its project": {[]string{
+			"https://dev.azure.com/acme/_git/fleet", "https://dev.azure.com/acme/fleet/_git/fleet", "git@ssh.dev.azure.com:v3/acme/fleet/fleet", "https://acme.visualstudio.com/_git/fleet",
+		}, "dev.azure.com/acme/fleet/_git/fleet"},
+		"azure devops server": {[]string{"https://tfs.example.com/tfs/DefaultCollection/infra/_git/fleet"}, "tfs.example.com/tfs/defaultcollection/infra/_git/fleet"},
+		"an escaped path":     {[]string{"https://example.com/a%20b/c.git"}, "example.com/a b/c"},
+		"an IPv6 address":     {[]string{"http://[::1]:3000/acme/fleet.git", "ssh://git@[::1]:22/acme/fleet.git"}, "::1/acme/fleet"},
 		"no repository": {[]string{
 			"", "fleet", "/srv/git/fleet.git", "https://", "https://github.com", "https://github.com/", "://", "git@github.com:", "https://github.com/.git", "%zz://a/b",
 		}, ""},

@@ -3,7 +3,8 @@ package v1alpha1
 // Report is one Git host that gets commit statuses.
 //
 // +kubebuilder:validation:XValidation:rule="self.provider != 'generic' || has(self.url)",message="provider generic needs the url that accepts the statuses"
-// +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || self.provider in ['github', 'gitlab', 'gitea', 'forgejo']",message="pullRequests are followed on github, gitlab, gitea and forgejo only"
+// +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || self.provider != 'generic'",message="provider generic has no pull requests to follow: take pullRequests out"
+// +kubebuilder:validation:XValidation:rule="!has(self.pullRequests) || !has(self.pullRequests.forks) || !self.pullRequests.forks || self.provider != 'bitbucket'",message="pullRequests from forks cannot be followed on bitbucket, where their heads are in other repositories: take forks out"
 type Report struct {
 	// Provider is the kind of host: bitbucket is Bitbucket Cloud, bitbucketserver is
 	// Bitbucket Data Center, generic is any URL that takes signed JSON.
