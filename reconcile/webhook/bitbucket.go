@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// bitbucket is Bitbucket Cloud, which alone names the webhook.
+// bitbucket is Bitbucket Cloud, which names the webhook in a header.
 func bitbucket() sender {
 	return sender{
 		name: "bitbucket", known: "X-Hook-UUID", event: "X-Event-Key", pushes: []string{"repo:push"},
