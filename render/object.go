@@ -104,7 +104,7 @@ func sentences(all ...string) string {
 
 func (m *maker) substitute(kind Kind, content map[string]any) (map[string]any, []problem) {
 	value, _, _ := unstructured.NestedFieldNoCopy(content, "metadata", "annotations", SubstituteAnnotation)
-	if value == "disabled" {
+	if value == "disabled" || !anyText(content, mayHaveVariables) {
 		return content, nil
 	}
 	s := &substitution{variables: m.variables, scripts: kind.Scripts, left: m.left.limits.FileBytes}

@@ -17,6 +17,9 @@ var placeholder = regexp.MustCompile(`<<\s*([A-Za-z_][A-Za-z0-9_]*)\s*>>|<([A-Z]
 // warnOfPlaceholders names the first placeholder of a definition that nothing fills in. Shell has
 // such text for itself.
 func warnOfPlaceholders(kind Kind, object Object) string {
+	if !anyText(object.Desired.Object, mayHavePlaceholder) {
+		return ""
+	}
 	at, found := findPlaceholder(kind, nil, object.Desired.Object)
 	if found == nil {
 		return ""
@@ -31,10 +34,12 @@ func warnOfPlaceholders(kind Kind, object Object) string {
 	return fmt.Sprintf("%s: %s has %s, which nothing fills in: write ${%s}, and its value under substitute in %s where that is none of CLUSTER_NAME and REGION", object.Ref, at, found[0], name, FileName)
 }
 
+func mayHavePlaceholder(text string) bool { return strings.ContainsAny(text, "<{") }
+
 func findPlaceholder(kind Kind, at *field.Path, value any) (*field.Path, []string) {
 	switch v := value.(type) {
 	case string:
-		if strings.ContainsAny(v, "<{") && !slices.Contains(kind.Scripts, at.String()) {
+		if mayHavePlaceholder(v) && !slices.Contains(kind.Scripts, at.String()) {
 			return at, placeholder.FindStringSubmatch(v)
 		}
 	case []any:

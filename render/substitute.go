@@ -59,6 +59,25 @@ func (s *substitution) take(value string) bool {
 	return s.bytes <= s.left
 }
 
+// anyText says whether one of the strings of a value is such, keys included.
+func anyText(value any, such func(string) bool) bool {
+	switch v := value.(type) {
+	case string:
+		return such(v)
+	case []any:
+		return slices.ContainsFunc(v, func(item any) bool { return anyText(item, such) })
+	case map[string]any:
+		for key, entry := range v {
+			if such(key) || anyText(entry, such) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func mayHaveVariables(text string) bool { return strings.Contains(text, "${") }
+
 func (s *substitution) value(at *field.Path, value any) any {
 	switch v := value.(type) {
 	case string:
@@ -93,7 +112,7 @@ func (s *substitution) entries(at *field.Path, entries map[string]any) map[strin
 }
 
 func (s *substitution) text(at *field.Path, text string) string {
-	if !strings.Contains(text, "${") {
+	if !mayHaveVariables(text) {
 		return text
 	}
 	if slices.Contains(s.scripts, at.String()) {

@@ -31,7 +31,7 @@ const (
 // Once returns a value of JSON that equals the given one and takes the least
 // memory: parts that were seen before are held once, and so are all keys.
 func (v *Values) Once(value any) any {
-	made, _, _ := v.once(value, models{})
+	made, _, _ := v.once(value, models{}, nil)
 	return made
 }
 
@@ -41,22 +41,23 @@ type models [2]any
 // matches says which of some models equal a value, a bit for each.
 type matches uint
 
-// once returns the JSON of a value, too, where it is short enough to be held.
-func (v *Values) once(value any, like models) (made any, text string, equal matches) {
+// once appends the JSON of a value to text, too: at least so much of it that it is too long to
+// be held where it is.
+func (v *Values) once(value any, like models, text []byte) (made any, _ []byte, equal matches) {
 	switch was := value.(type) {
 	case map[string]any:
-		return v.object(was, like)
+		return v.object(was, like, text)
 	case []any:
-		return v.list(was, like)
+		return v.list(was, like, text)
 	case string:
-		text = strconv.Quote(was[:min(len(was), longestHeld)])
+		text = strconv.AppendQuote(text, was[:min(len(was), longestHeld)])
 	case int64:
-		text = strconv.FormatInt(was, 10)
+		text = strconv.AppendInt(text, was, 10)
 	case bool:
-		text = strconv.FormatBool(was)
+		text = strconv.AppendBool(text, was)
 	default:
 		// Fractions and nulls are too rare to have a text that no other value has.
-		return value, strings.Repeat(" ", longestHeld), 0
+		return value, append(text, tooLong...), 0
 	}
 	for i := range like {
 		if like[i] == value {
@@ -66,7 +67,10 @@ func (v *Values) once(value any, like models) (made any, text string, equal matc
 	return value, text, equal
 }
 
-func (v *Values) object(was map[string]any, like models) (made any, text string, equal matches) {
+// tooLong is a text with which nothing is held.
+var tooLong = strings.Repeat(" ", longestHeld+1)
+
+func (v *Values) object(was map[string]any, like models, text []byte) (made any, _ []byte, equal matches) {
 	var of [len(models{})]map[string]any
 	for i := range like {
 		of[i], _ = like[i].(map[string]any)
@@ -76,35 +80,33 @@ func (v *Values) object(was map[string]any, like models) (made any, text string,
 	}
 	keys := slices.AppendSeq(make([]string, 0, len(was)), maps.Keys(was))
 	slices.Sort(keys)
-	fields := make([]any, len(keys))
-	var all strings.Builder
-	all.WriteByte('{')
+	fields, all := make([]any, len(keys)), written{text, len(text)}
+	all.append('{')
 	for n, key := range keys {
 		var below models
 		for i := range of {
 			below[i] = of[i][key]
 		}
-		field, text, same := v.once(was[key], below)
-		fields[n] = field
+		all.text = append(strconv.AppendQuote(all.text, key), ':')
+		var same matches
+		fields[n], all.text, same = v.once(was[key], below, all.text)
 		equal &= same
-		if all.Len() <= longestHeld { // else it is held by nobody
-			all.WriteString(strconv.Quote(key) + ":" + text + ",")
-		}
+		all.append(',')
 	}
-	all.WriteByte('}')
+	all.append('}')
 	if equal != 0 {
-		return equal.first(like), all.String(), equal
+		return equal.first(like), all.text, equal
 	}
-	return v.hold(all.String(), func() any {
+	return v.hold(all.own(), func() any {
 		object := make(map[string]any, len(keys))
 		for n, key := range keys {
 			object[unique.Make(key).Value()] = fields[n]
 		}
 		return object
-	}), all.String(), 0
+	}), all.text, 0
 }
 
-func (v *Values) list(was []any, like models) (made any, text string, equal matches) {
+func (v *Values) list(was []any, like models, text []byte) (made any, _ []byte, equal matches) {
 	var of [len(models{})][]any
 	for i := range like {
 		of[i], _ = like[i].([]any)
@@ -112,9 +114,8 @@ func (v *Values) list(was []any, like models) (made any, text string, equal matc
 			equal |= 1 << i
 		}
 	}
-	items := make([]any, len(was))
-	var all strings.Builder
-	all.WriteByte('[')
+	items, all := make([]any, len(was)), written{text, len(text)}
+	all.append('[')
 	for n := range was {
 		var below models
 		for i := range of {
@@ -122,18 +123,30 @@ func (v *Values) list(was []any, like models) (made any, text string, equal matc
 				below[i] = of[i][n]
 			}
 		}
-		item, text, same := v.once(was[n], below)
-		items[n] = item
+		var same matches
+		items[n], all.text, same = v.once(was[n], below, all.text)
 		equal &= same
-		if all.Len() <= longestHeld {
-			all.WriteString(text + ",")
-		}
+		all.append(',')
 	}
-	all.WriteByte(']')
+	all.append(']')
 	if equal != 0 {
-		return equal.first(like), all.String(), equal
+		return equal.first(like), all.text, equal
 	}
-	return v.hold(all.String(), func() any { return items }), all.String(), 0
+	return v.hold(all.own(), func() any { return items }), all.text, 0
+}
+
+// written is the text of a value behind that of what it is part of.
+type written struct {
+	text []byte
+	from int
+}
+
+func (w *written) own() []byte { return w.text[w.from:] }
+
+// append appends a character. Of a text that is too long to be held no more is kept than says so.
+func (w *written) append(mark byte) {
+	w.text = append(w.text, mark)
+	w.text = w.text[:min(len(w.text), w.from+len(tooLong))]
 }
 
 // first is the first of the models that are equal.
@@ -141,19 +154,19 @@ func (m matches) first(like models) any { return like[bits.TrailingZeros(uint(m)
 
 // hold returns the value of a text that is held, which from now on is the one that is built
 // where there was none.
-func (v *Values) hold(text string, build func() any) any {
+func (v *Values) hold(text []byte, build func() any) any {
 	if v == nil || len(text) > longestHeld {
 		return build()
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if known, ok := v.held[text]; ok {
+	if known, ok := v.held[string(text)]; ok { // without a copy
 		return known
 	}
 	if v.held == nil || len(v.held) >= mostHeld {
 		v.held = map[string]any{}
 	}
 	value := build()
-	v.held[text] = value
+	v.held[string(text)] = value
 	return value
 }

@@ -27,7 +27,7 @@ func (v *Values) Share(object *unstructured.Unstructured) {
 
 // like is Once for an object that may be much like others.
 func (v *Values) like(object, first, second map[string]any) map[string]any {
-	made, _, _ := v.once(object, models{first, second})
+	made, _, _ := v.once(object, models{first, second}, nil)
 	held, _ := made.(map[string]any)
 	return held
 }

@@ -18,6 +18,8 @@ func (v *Validator) Default(object *unstructured.Unstructured) {
 // setDefaults treats nulls as the API server does: they are gone before
 // defaults are set.
 func (k *kind) setDefaults(object map[string]any) {
-	defaulting.PruneNonNullableNullsWithoutDefaults(object, k.structural)
-	defaulting.Default(object, k.structural)
+	if hasNull(object) {
+		defaulting.PruneNonNullableNullsWithoutDefaults(object, k.structural)
+	}
+	defaulting.Default(object, k.defaults)
 }

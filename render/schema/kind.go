@@ -24,6 +24,10 @@ type kind struct {
 	status bool
 
 	structural *structural.Structural
+	// defaults, lists and embedded are what of structural leads to defaults, to lists that
+	// are sets or maps, and to whole objects; each nil where there is none.
+	defaults, lists, embedded *structural.Structural
+
 	openapi    validation.SchemaValidator
 	// rules are the compiled CEL rules; nil where there are none.
 	rules func() *cel.Validator
@@ -72,6 +76,9 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, version string) (*ki
 		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		status:     subresources != nil && subresources.Status != nil,
 		structural: shape,
+		defaults:   narrow(shape, hasDefault),
+		lists:      narrow(shape, isSetOrMap),
+		embedded:   narrow(shape, isEmbedded),
 		openapi:    openapi,
 		rules:      rules,
 		passed: sync.OnceValues(func() (*passed, error) {

@@ -31,8 +31,8 @@ func (v *Validator) Validate(ctx context.Context, object *unstructured.Unstructu
 		return errs
 	}
 	errs = append(errs, apivalidation.ValidateObjectMeta(meta, k.namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
-	more := objectmeta.Validate(ctx, nil, content, k.structural, false)
-	more = append(more, listtype.ValidateListSetsAndMaps(nil, k.structural, content)...)
+	more := objectmeta.Validate(ctx, nil, content, k.embedded, false)
+	more = append(more, listtype.ValidateListSetsAndMaps(nil, k.lists, content)...)
 	if known, err := k.passed(); err == nil && len(errs)+len(more) == 0 && known.all(ctx, content, celconfig.RuntimeCELCostBudget) {
 		return nil
 	}
@@ -61,9 +61,9 @@ func (v *Validator) ValidateUpdate(ctx context.Context, object, old *unstructure
 	correlated := common.NewCorrelatedObject(content, before, &model.Structural{Structural: k.structural})
 	errs = append(errs, apivalidation.ValidateObjectMeta(meta, k.namespaced, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
 	errs = append(errs, validation.ValidateCustomResourceUpdate(nil, content, before, k.openapi, validation.WithRatcheting(correlated))...)
-	errs = append(errs, objectmeta.Validate(ctx, nil, content, k.structural, false)...)
-	if len(listtype.ValidateListSetsAndMaps(nil, k.structural, before)) == 0 {
-		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, content)...)
+	errs = append(errs, objectmeta.Validate(ctx, nil, content, k.embedded, false)...)
+	if len(listtype.ValidateListSetsAndMaps(nil, k.lists, before)) == 0 {
+		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.lists, content)...)
 	}
 	if rules := k.rules(); rules != nil && !blocking(errs) {
 		found, _ := rules.Validate(ctx, nil, k.structural, content, before, celconfig.RuntimeCELCostBudget, cel.WithRatcheting(correlated))
