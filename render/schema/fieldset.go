@@ -14,7 +14,8 @@ func (v *Validator) FieldSet(object *unstructured.Unstructured) (*fieldpath.Set,
 	if err != nil {
 		return nil, err
 	}
-	shape := string(appendShape(nil, object.Object, k.structural))
+	const usual = 2048
+	shape := k.layout.appendShape(make([]byte, 0, usual), object.Object)
 	return k.shapes.get(shape, func() (*fieldpath.Set, error) { return k.fieldSet(object) })
 }
 

@@ -28,15 +28,16 @@ type kind struct {
 	// are sets or maps, and to whole objects; each nil where there is none.
 	defaults, lists, embedded *structural.Structural
 
-	openapi    validation.SchemaValidator
+	openapi validation.SchemaValidator
 	// rules are the compiled CEL rules; nil where there are none.
 	rules func() *cel.Validator
 	// passed are the parts of objects that were valid.
 	passed func() (*passed, error)
 	// transitions are those of them that see the old object; nil where there are none.
 	transitions func() *cel.Validator
-	// shapes are the sets of fields that were made last.
+	// shapes are the sets of fields that were made last, and layout is what they hang on.
 	shapes shapes
+	layout *layout
 	// converter types objects for server-side apply.
 	converter func() (managedfields.TypeConverter, error)
 }
@@ -78,6 +79,7 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, version string) (*ki
 		structural: shape,
 		defaults:   narrow(shape, hasDefault),
 		lists:      narrow(shape, isSetOrMap),
+		layout:     newLayout(shape),
 		embedded:   narrow(shape, isEmbedded),
 		openapi:    openapi,
 		rules:      rules,

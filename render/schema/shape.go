@@ -22,9 +22,9 @@ type shapes struct {
 const mostShapes = 256
 
 // get returns the set of a shape, made the first time. It is read only.
-func (s *shapes) get(shape string, build func() (*fieldpath.Set, error)) (*fieldpath.Set, error) {
+func (s *shapes) get(shape []byte, build func() (*fieldpath.Set, error)) (*fieldpath.Set, error) {
 	s.mu.Lock()
-	known, ok := s.of[shape]
+	known, ok := s.of[string(shape)] // without a copy
 	s.mu.Unlock()
 	if ok {
 		return known, nil
@@ -38,24 +38,49 @@ func (s *shapes) get(shape string, build func() (*fieldpath.Set, error)) (*field
 	if s.of == nil || len(s.of) >= mostShapes {
 		s.of = map[string]*fieldpath.Set{}
 	}
-	s.of[shape] = made
+	s.of[string(shape)] = made
 	return made, nil
+}
+
+// layout is what the set of fields hangs on in a schema, at one place: nil where nothing is known.
+type layout struct {
+	fields map[string]*layout
+	// each is that of the items of a list, or of the fields of a map with any keys.
+	each *layout
+	// atomic says that no item of a list there is a field of its own.
+	atomic bool
+}
+
+func newLayout(s *structural.Structural) *layout {
+	if s == nil {
+		return nil
+	}
+	l := &layout{fields: make(map[string]*layout, len(s.Properties)), each: newLayout(s.Items), atomic: s.XListType == nil || *s.XListType == "atomic"}
+	for name, property := range s.Properties {
+		l.fields[name] = newLayout(&property)
+	}
+	if s.AdditionalProperties != nil {
+		l.each = newLayout(s.AdditionalProperties.Structural)
+	}
+	return l
 }
 
 // appendShape appends what the set of fields of a value hangs on: the keys of maps, the
 // types of all else, and of lists whose items are fields of their own, sets and maps, what
 // is in them. Of a list of which nothing is known it is taken to be such a one.
-func appendShape(shape []byte, value any, s *structural.Structural) []byte {
+func (l *layout) appendShape(shape []byte, value any) []byte {
 	switch value := value.(type) {
 	case map[string]any:
 		shape = append(shape, '{')
-		for _, key := range slices.Sorted(maps.Keys(value)) {
+		keys := slices.AppendSeq(make([]string, 0, len(value)), maps.Keys(value))
+		slices.Sort(keys)
+		for _, key := range keys {
 			shape = strconv.AppendQuote(shape, key)
-			shape = appendShape(shape, value[key], below(s, key))
+			shape = l.below(key).appendShape(shape, value[key])
 		}
 		return append(shape, '}')
 	case []any:
-		return appendList(shape, value, s)
+		return l.appendList(shape, value)
 	case string:
 		return append(shape, 's')
 	case bool:
@@ -67,15 +92,15 @@ func appendShape(shape []byte, value any, s *structural.Structural) []byte {
 	}
 }
 
-func appendList(shape []byte, list []any, s *structural.Structural) []byte {
-	if s == nil || s.XListType != nil && *s.XListType != "atomic" {
+func (l *layout) appendList(shape []byte, list []any) []byte {
+	if l == nil || !l.atomic {
 		return appendJSON(shape, list)
 	}
 	shape = append(shape, '[')
 	last := len(shape)
 	for i, item := range list {
 		now := len(shape)
-		shape = appendShape(shape, item, s.Items)
+		shape = l.each.appendShape(shape, item)
 		if i > 0 && string(shape[last:now]) == string(shape[now:]) {
 			shape = shape[:now] // as the item before
 		} else {
@@ -94,16 +119,13 @@ func appendJSON(shape []byte, value any) []byte {
 	return append(shape, text...)
 }
 
-// below is the schema of a field; nil where it has none.
-func below(s *structural.Structural, key string) *structural.Structural {
-	if s == nil {
+// below is the layout of a field; nil where it has none.
+func (l *layout) below(key string) *layout {
+	if l == nil {
 		return nil
 	}
-	if property, ok := s.Properties[key]; ok {
-		return &property
+	if field, ok := l.fields[key]; ok {
+		return field
 	}
-	if s.AdditionalProperties != nil {
-		return s.AdditionalProperties.Structural
-	}
-	return nil
+	return l.each
 }
