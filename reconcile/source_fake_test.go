@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing/fstest"
 	"time"
@@ -85,6 +86,11 @@ func (f *fakeSource) FindOrder(_ context.Context, _ source.Request, commit strin
 		return found, nil
 	}
 	return source.OrderUnknown, &source.HistoryError{Since: commit, Reason: "the host does not give it out"}
+}
+
+// Revert is not asked for here.
+func (f *fakeSource) Revert(context.Context, source.Request, source.Revert) (source.Reverted, error) {
+	return source.Reverted{}, errors.New("no proposals here")
 }
 
 func (f *fakeSource) Forget(key string) error {

@@ -56,3 +56,15 @@ func (s *Step) FindOrder(ctx context.Context, commit string) (source.Order, erro
 	}
 	return s.Source.FindOrder(ctx, request, commit)
 }
+
+// Revert is what pushes a commit that takes files of the source back, beside the passes.
+func (s *Step) Revert() func(context.Context, source.Revert) (source.Reverted, error) {
+	apart := &Step{Tools: s.Tools, Sync: s.Sync.DeepCopy(), Memory: &Memory{}, Now: s.Now}
+	return func(ctx context.Context, r source.Revert) (source.Reverted, error) {
+		request, err := apart.request(ctx)
+		if err != nil {
+			return source.Reverted{}, err
+		}
+		return s.Source.Revert(ctx, request, r)
+	}
+}

@@ -34,6 +34,8 @@ type Source interface {
 	// without asking anybody; FindOrder asks the host.
 	Order(key, commit string) source.Order
 	FindOrder(ctx context.Context, req source.Request, commit string) (source.Order, error)
+	// Revert pushes a commit that takes files back, to a branch of its own.
+	Revert(ctx context.Context, req source.Request, r source.Revert) (source.Reverted, error)
 	// Forget drops what is stored for a NodeSync that is gone.
 	Forget(key string) error
 }

@@ -12,6 +12,8 @@
 // has grown, a new clone takes the store's place: a Snapshot of the old one
 // then answers every read with a StaleError.
 //
-// It never keeps a repository in memory, never runs git, never writes to a
-// remote, and never lets a credential into an error.
+// It never keeps a repository in memory, never runs git, and never lets a
+// credential into an error. It writes to a remote in one case only: Revert makes
+// a new branch below plumbline/, with one commit that takes files back to what
+// they were. It changes and deletes no branch.
 package source

@@ -35,10 +35,46 @@ func (s *httpSession) Close() error {
 	return err
 }
 
+// httpReceiver is the same for a push.
+type httpReceiver struct {
+	receiver
+	transport *http.Transport
+}
+
+func (r *httpReceiver) Close() error {
+	err := r.receiver.Close()
+	r.transport.CloseIdleConnections()
+	return err
+}
+
 func openHTTP(ep *transport.Endpoint, req Request, l *line) (session, error) {
-	pool, err := authorities(req.Credentials.CA)
+	client, t, err := httpClient(req, l)
 	if err != nil {
 		return nil, err
+	}
+	s, err := client.NewUploadPackSession(ep, httpAuth(req.Credentials))
+	if err != nil {
+		return nil, err
+	}
+	return &httpSession{session: s, transport: t}, nil
+}
+
+func receiveHTTP(ep *transport.Endpoint, req Request, l *line) (receiver, error) {
+	client, t, err := httpClient(req, l)
+	if err != nil {
+		return nil, err
+	}
+	s, err := client.NewReceivePackSession(ep, httpAuth(req.Credentials))
+	if err != nil {
+		return nil, err
+	}
+	return &httpReceiver{receiver: s, transport: t}, nil
+}
+
+func httpClient(req Request, l *line) (transport.Transport, *http.Transport, error) {
+	pool, err := authorities(req.Credentials.CA)
+	if err != nil {
+		return nil, nil, err
 	}
 	t := &http.Transport{
 		Proxy:             http.ProxyFromEnvironment,
@@ -46,12 +82,7 @@ func openHTTP(ep *transport.Endpoint, req Request, l *line) (session, error) {
 		TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2: true,
 	}
-	client := githttp.NewClient(&http.Client{Transport: &bounded{next: t, ref: req.Ref}})
-	s, err := client.NewUploadPackSession(ep, httpAuth(req.Credentials))
-	if err != nil {
-		return nil, err
-	}
-	return &httpSession{session: s, transport: t}, nil
+	return githttp.NewClient(&http.Client{Transport: &bounded{next: t, ref: req.Ref}}), t, nil
 }
 
 // authorities are the system's and those of the secret; nil for only the system's.

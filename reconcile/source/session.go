@@ -22,25 +22,58 @@ type session interface {
 
 // open begins a conversation.
 func open(ctx context.Context, req Request, l *line) (session, error) {
+	ep, err := endpoint(req)
+	if err != nil {
+		return nil, err
+	}
+	if ep.Protocol != "ssh" {
+		return openHTTP(ep, req, l)
+	}
+	s, err := openSSH(ctx, ep, req, l, transport.UploadPackServiceName)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// openReceiver begins a conversation in which the host is to take something.
+func openReceiver(ctx context.Context, req Request, l *line) (receiver, error) {
+	ep, err := endpoint(req)
+	if err != nil {
+		return nil, err
+	}
+	if ep.Protocol != "ssh" {
+		return receiveHTTP(ep, req, l)
+	}
+	s, err := openSSH(ctx, ep, req, l, transport.ReceivePackServiceName)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// endpoint is the host and the path of a URL.
+func endpoint(req Request) (*transport.Endpoint, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil || u.Host == "" {
 		return nil, &URLError{URL: bare(req.URL), Reason: "is no URL of a host"}
+	}
+	switch u.Scheme {
+	case "http", "https", "ssh":
+	default:
+		return nil, &URLError{URL: bare(req.URL), Reason: "has the scheme " + u.Scheme + ", which is not fetched from"}
 	}
 	ep, err := transport.NewEndpoint(req.URL)
 	if err != nil {
 		return nil, &URLError{URL: bare(req.URL), Reason: "cannot be read"}
 	}
-	switch u.Scheme {
-	case "http", "https":
-		return openHTTP(ep, req, l)
-	case "ssh":
-		return openSSH(ctx, ep, req, l)
-	}
-	return nil, &URLError{URL: bare(req.URL), Reason: "has the scheme " + u.Scheme + ", which is not fetched from"}
+	return ep, nil
 }
 
 // advertised asks what the host has.
-func advertised(ctx context.Context, s session) (*packp.AdvRefs, refs, error) {
+func advertised(ctx context.Context, s interface {
+	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+}) (*packp.AdvRefs, refs, error) {
 	ar, err := s.AdvertisedReferencesContext(ctx)
 	if err != nil {
 		return nil, refs{}, err

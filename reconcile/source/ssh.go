@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh"
 
@@ -23,7 +25,7 @@ const (
 	sshUser = "git"
 )
 
-// sshSession is a conversation with git-upload-pack over ssh.
+// sshSession is a conversation with git-upload-pack or git-receive-pack over ssh.
 //
 // go-git has one too, but its handshake knows no deadline, so that a host that
 // accepts the connection and says nothing would hold a goroutine for ever; and
@@ -38,7 +40,7 @@ type sshSession struct {
 	release func() bool
 }
 
-func openSSH(ctx context.Context, ep *transport.Endpoint, req Request, l *line) (session, error) {
+func openSSH(ctx context.Context, ep *transport.Endpoint, req Request, l *line, service string) (*sshSession, error) {
 	port := ep.Port
 	if port == 0 {
 		port = sshPort
@@ -61,14 +63,14 @@ func openSSH(ctx context.Context, ep *transport.Endpoint, req Request, l *line) 
 		return nil, err
 	}
 	s := &sshSession{client: ssh.NewClient(c, channels, requests), release: release, said: &firstBytes{}, ref: req.Ref}
-	if err := s.start(ep.Path); err != nil {
+	if err := s.start(service, ep.Path); err != nil {
 		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *sshSession) start(path string) (err error) {
+func (s *sshSession) start(service, path string) (err error) {
 	if s.session, err = s.client.NewSession(); err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (s *sshSession) start(path string) (err error) {
 	if s.out, err = s.session.StdoutPipe(); err != nil {
 		return err
 	}
-	return s.session.Start(transport.UploadPackServiceName + " " + quoted(path))
+	return s.session.Start(service + " " + quoted(path))
 }
 
 // quoted is a path in single quotes, as a shell reads it. Git hosts read it
@@ -91,7 +93,8 @@ func quoted(path string) string {
 // AdvertisedReferencesContext reads what the host has.
 func (s *sshSession) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
 	ar, err := readReferences(s.out, s.ref)
-	if errors.Is(err, packp.ErrEmptyInput) {
+	// Gitea and Forgejo begin a refusal with an empty line there (cmd/serv.go).
+	if errors.Is(err, packp.ErrEmptyInput) || errors.Is(err, pktline.ErrInvalidPktLen) {
 		_ = s.session.Wait() // so that what it said is complete
 		return nil, refusedToServe(s.said.String())
 	}
@@ -125,7 +128,7 @@ func refusedToServe(said string) error {
 		return errors.New("the host closed the connection without an answer")
 	case slices.ContainsFunc([]string{"not found", "not exist", "not appear", "not be found", "cannot find", "no such", "not a git repository"}, has):
 		return transport.ErrRepositoryNotFound
-	case slices.ContainsFunc([]string{"denied", "unauthorized", "not authorized", "permission"}, has):
+	case slices.ContainsFunc([]string{"denied", "unauthorized", "not authorized", "permission", "read only", "not have write access"}, has):
 		return transport.ErrAuthorizationFailed
 	}
 	return fmt.Errorf("the host says: %s", said)
@@ -147,6 +150,23 @@ func (s *sshSession) UploadPack(_ context.Context, req *packp.UploadPackRequest)
 		return nil, fmt.Errorf("%w %s", err, s.said)
 	}
 	return res, nil
+}
+
+// ReceivePack has the host take a pack.
+func (s *sshSession) ReceivePack(_ context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error) {
+	if err := errors.Join(req.Encode(s.in), s.in.Close()); err != nil {
+		return nil, err
+	}
+	out := s.out
+	if req.Capabilities.Supports(capability.Sideband64k) {
+		d := sideband.NewDemuxer(sideband.Sideband64k, s.out)
+		d.Progress, out = req.Progress, d
+	}
+	report := packp.NewReportStatus()
+	if err := report.Decode(out); err != nil {
+		return nil, fmt.Errorf("%w %s", err, s.said)
+	}
+	return report, report.Error()
 }
 
 // Close ends the conversation and its connection.

@@ -27,7 +27,15 @@ type sshHost struct {
 	addr   string
 	config *ssh.ServerConfig
 	root   string
+	// readOnly is what is said to a key that may not push; empty where it may.
+	readOnly string
 }
+
+// What hosts say of a key that may only read. Gitea says it after an empty line in place of the references.
+const (
+	githubReadOnly = "ERROR: The key you are authenticating with has been marked as read only.\nfatal: Could not read from remote repository.\n"
+	giteaReadOnly  = "error:\nerror: Deploy Key: 1:fleet is not authorized to write to acme/fleet.\nerror:\n"
+)
 
 func newKey(t *testing.T) (ssh.Signer, []byte) {
 	t.Helper()
@@ -132,12 +140,19 @@ func (s *sshHost) serve(conn net.Conn) {
 }
 
 func (s *sshHost) run(channel ssh.Channel, command string) {
-	path, ok := strings.CutPrefix(command, "git-upload-pack '/")
-	if !ok {
+	service, path, _ := strings.Cut(command, " '/")
+	switch {
+	case service == "git-receive-pack" && s.readOnly != "":
+		if s.readOnly == giteaReadOnly {
+			_, _ = io.WriteString(channel, "\n")
+		}
+		_, _ = io.WriteString(channel.Stderr(), s.readOnly)
+		return
+	case service != "git-receive-pack" && service != "git-upload-pack":
 		_, _ = io.WriteString(channel.Stderr(), "not allowed: "+command)
 		return
 	}
-	cmd := exec.Command("git", "upload-pack", filepath.Join(s.root, strings.TrimSuffix(path, "'"))) // it ends with its connection
+	cmd := exec.Command("git", strings.TrimPrefix(service, "git-"), filepath.Join(s.root, strings.TrimSuffix(path, "'"))) // it ends with its connection
 	cmd.Env, cmd.Stdout, cmd.Stderr = environment(), channel, channel.Stderr()
 	in, err := cmd.StdinPipe() // a program that ends is not to wait for more of it
 	if err != nil {
