@@ -1,4 +1,5 @@
-// Package report posts commit statuses on Git hosts.
+// Package report posts commit statuses on Git hosts, reads the pull requests there, comments
+// on them, and opens one.
 //
 // In go a Report of a NodeSync, the URL of the repository and the Secret with a
 // token; out comes a Poster for that host. Each kind of host is one adapter, in a

@@ -7,6 +7,7 @@ func gitea() adapter {
 		locate:      lastTwo,
 		credentials: tokenIn("Authorization", "token "),
 		review:      giteaReview(),
+		propose:     giteaProposing(),
 		page:        folderPage("src", "commit"),
 		status: func(r repository, s Status) request {
 			return request{to: join(r.root(), "api", "v1", "repos", r.owner, r.name, "statuses", s.Commit), body: bodyOf(s)}

@@ -13,6 +13,7 @@ func github() adapter {
 		locate:      lastTwo,
 		credentials: githubCredentials,
 		review:      githubReview(),
+		propose:     githubProposing(),
 		page:        folderPage("tree"),
 		status: func(r repository, s Status) request {
 			return request{to: join(githubAPI(r), "repos", r.owner, r.name, "statuses", s.Commit), header: githubHeader(), body: bodyOf(s)}

@@ -16,6 +16,7 @@ func gitlab() adapter {
 		},
 		credentials: tokenIn("Private-Token", ""),
 		review:      gitlabReview(),
+		propose:     gitlabProposing(),
 		page:        folderPage("-", "tree"),
 		status: func(r repository, s Status) request {
 			return request{

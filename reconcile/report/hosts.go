@@ -35,6 +35,8 @@ type adapter struct {
 	meant func(answer, Status) int
 	// review is how pull requests are read and commented on; nil where they are not.
 	review *reviewing
+	// propose is how pull requests are opened; nil where they are not.
+	propose *proposing
 }
 
 // adapters are the kinds of hosts, by the provider in spec.report.
