@@ -7,6 +7,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/instances"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/propose"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
 
 // seeLaunches finds the pools of Git that get no nodes.
@@ -38,7 +40,10 @@ func (p *pass) seeRollout(ctx context.Context) error {
 		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Gate: p.chartStep().On, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live,
 		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
 	}
-	p.PoolRollouts = stop.Run(ctx)
+	p.PoolRollouts = p.memory.proposals.See(ctx, propose.Look{
+		Tools: propose.Tools{Revert: p.fetchStep().Revert, Hosts: &report.Hosts{Now: p.Settings.Now}, Secret: p.readSecret, Grants: p.Settings.Grants, StillLeader: p.Settings.StillLeader},
+		Sync:  p.sync, Recorded: p.before.Status.PoolRollouts, Pools: stop.Run(ctx), Cluster: p.accountStep().Name, Inputs: p.want.Set.Inputs, Now: p.now,
+	}, &p.Findings)
 	p.Join(look.Findings)
 	p.Join(stop.Findings)
 	return nil
@@ -58,12 +63,7 @@ func (p *pass) seeInstances(ctx context.Context) error {
 func (p *pass) rollouts() *nodes.Rollouts {
 	return &nodes.Rollouts{
 		Live: p.live, Pools: nodes.Pools(p.want.Set, p.live.Objects), Classes: nodes.Classes(p.want.Set, p.live.Objects), Events: p.Uncached,
-		CABundle: plan.CABundle(p.Settings.CertificateAuthority), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(),
+		CABundle: plan.CABundle(p.Settings.CertificateAuthority), Before: p.sync.Status.Rollout, Said: p.before.Status.Rollout, Changes: p.plan.Changes, Revision: p.revision(), Applied: p.before.Status.LastAppliedRevision,
 		Now: p.now, Launchless: p.Launchless, Memory: &p.memory.rollout,
 	}
-}
-
-// poolHosts are the pods of Karpenter's controller and of the daemon on nodes of a NodePool.
-func (p *pass) poolHosts(ctx context.Context) ([]plan.Host, error) {
-	return p.view.PoolHosts(ctx, p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims)
 }

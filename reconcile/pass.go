@@ -24,6 +24,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/policy"
+	"github.com/plumbline-dev/plumbline/reconcile/propose"
 	"github.com/plumbline-dev/plumbline/reconcile/removal"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
@@ -43,6 +44,7 @@ type remembered struct {
 	removal   removal.Memory
 	rollout   nodes.RolloutMemory
 	holds     hold.Asker
+	proposals propose.Asker
 	instances instances.Asker
 	conclude  conclude.Memory
 }

@@ -170,8 +170,6 @@ func (r *Reconciler) newest(ctx context.Context, cached *v1alpha1.NodeSync) (syn
 	m := r.recall(name, cached.UID)
 	newest, err := m.lag.Newest(ctx, cached, m.conclude.Saved, r.Uncached, r.Settings.Now())
 	if newest.Restored {
-		ctrl.LoggerFrom(ctx).Info("the API server has an older version of the NodeSync than was written: it was restored, and what is remembered is dropped",
-			"written", m.conclude.Saved, "restored", newest.Sync.ResourceVersion)
 		r.forget(name)
 	}
 	return newest.Sync, newest.Wait, err

@@ -35,8 +35,9 @@ type Seen struct {
 	// Pools are those in which nodes are to be replaced, or may be.
 	Pools  []Pool
 	Policy v1alpha1.RolloutPolicy
-	// Since is when the rollout began.
-	Since metav1.Time
+	// Since is when the rollout began, by Revision, and From is what was applied before it.
+	Since          metav1.Time
+	Revision, From string
 	// Uncommitted are Karpenter's reasons where no commit has outdated the nodes; empty where one has.
 	Uncommitted string
 	// Held says which conditions hold the rollout; empty where none does. Unasked says that nobody
@@ -74,13 +75,16 @@ func entryOf(entries []v1alpha1.PoolRollout, pool string) *v1alpha1.PoolRollout 
 // next is what becomes of one pool. before is nil where it is new to the rollout.
 func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollout, time.Time) {
 	now := metav1.NewTime(s.Now).Rfc3339Copy()
-	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since}
+	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since, Revision: s.Revision, From: s.From}
 	switch {
 	case before == nil:
 	case before.Definition != pool.Definition:
 		e.Since = now
+		if before.Reason == v1alpha1.BrakeFailedLaunches {
+			e.From = before.From // what this one corrects has failed, too
+		}
 	case before.BrakedAt != nil && s.Resume[pool.Name] == Token(*before.BrakedAt):
-		e.Since, e.ResumedAt = now, &now
+		e.Since, e.Revision, e.From, e.ResumedAt = now, before.Revision, before.From, &now
 	default:
 		e = *before
 	}

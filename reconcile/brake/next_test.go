@@ -137,6 +137,64 @@ func outcome(entries []v1alpha1.PoolRollout, wake time.Time) string {
 	return strings.Join(words, " ")
 }
 
+// TestNextKeepsWhatHasFailed: which revision a pool fails by, and what was applied before, is that of the
+// rollout in which its launches began to count. A correction that fails too leads back to before both.
+func TestNextKeepsWhatHasFailed(t *testing.T) {
+	fails := []observe.Join{failed("a", 1), failed("b", 2), failed("c", 3)}
+	look := func(before []v1alpha1.PoolRollout, minute int, from, revision, definition, resumed string, launches ...observe.Join) []v1alpha1.PoolRollout {
+		next, _ := brake.Next(before, brake.Seen{
+			Pools: []brake.Pool{{Name: "general", Definition: definition, Launches: launches}}, Since: at(0), From: from, Revision: revision,
+			Resume: map[string]string{"general": resumed}, Now: at(minute).Time,
+		})
+		return next
+	}
+	stopped := look(nil, 3, "r0", "r1", "1", "", fails...)
+	proposed := look(nil, 3, "r0", "r1", "1", "", fails...)
+	proposed[0].Proposal = &v1alpha1.RevertProposal{URL: "https://git.example.com/1"}
+	healthy := look(nil, 1, "r0", "r1", "1", "")
+	for name, c := range map[string]struct {
+		got  []v1alpha1.PoolRollout
+		want string
+	}{
+		"stopped":                      {stopped, "r0..r1"},
+		"an unrelated commit":          {look(proposed, 4, "r1", "r2", "1", "", fails...), "r0..r1 https://git.example.com/1"},
+		"a correction of what fails":   {look(proposed, 4, "r1", "r2", "2", ""), "r0..r2"},
+		"another one of what does not": {look(healthy, 4, "r1", "r2", "2", ""), "r1..r2"},
+		"resumed":                      {look(proposed, 4, "r1", "r2", "1", "2026-03-01T12:03:00Z"), "r0..r1"},
+	} {
+		got := c.got[0].From + ".." + c.got[0].Revision
+		if p := c.got[0].Proposal; p != nil {
+			got += " " + p.URL
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestWordsNameThePullRequest that takes back what has failed, or say why there is none.
+func TestWordsNameThePullRequest(t *testing.T) {
+	stopped := at(3)
+	of := func(p *v1alpha1.RevertProposal) v1alpha1.PoolRollout {
+		return v1alpha1.PoolRollout{Pool: "a", Reason: v1alpha1.BrakeFailedLaunches, Message: "fails", BrakedAt: &stopped, Proposal: p}
+	}
+	open := of(&v1alpha1.RevertProposal{URL: "https://git.example.com/1"})
+	for name, c := range map[string]struct {
+		pools []v1alpha1.PoolRollout
+		want  string
+	}{
+		"open":     {[]v1alpha1.PoolRollout{open}, "merge https://git.example.com/1, or correct the definition, or run plumbline resume-rollout"},
+		"of two":   {[]v1alpha1.PoolRollout{open, open}, "merge https://git.example.com/1, or correct the definition, or run plumbline resume-rollout"},
+		"closed":   {[]v1alpha1.PoolRollout{of(&v1alpha1.RevertProposal{URL: "https://git.example.com/1", Closed: true})}, "revert or correct the definition, or run plumbline resume-rollout"},
+		"none yet": {[]v1alpha1.PoolRollout{of(nil)}, "revert or correct the definition, or run plumbline resume-rollout"},
+		"refused":  {[]v1alpha1.PoolRollout{of(&v1alpha1.RevertProposal{Message: "403"})}, "revert or correct the definition, or run plumbline resume-rollout; no pull request is open for that: 403"},
+	} {
+		if got := brake.Words(c.pools); !strings.HasSuffix(got, ": fails; "+c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestWords name the pool, the number, the cause and what resumes it.
 func TestWords(t *testing.T) {
 	entries, _ := brake.Next(nil, brake.Seen{Pools: []brake.Pool{{Name: "general", Launches: []observe.Join{failed("a", 1), failed("b", 2), failed("c", 3)}}}, Since: at(0), Now: at(3).Time})

@@ -66,7 +66,7 @@ func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		s.WakeBy(held.Next)
 	}
 	next, wake := Next(before, Seen{
-		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Uncommitted: s.uncommitted(), Held: held.Held, Unasked: held.Unasked,
+		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Revision: s.Rollout.Revision, From: s.Rollout.From, Uncommitted: s.uncommitted(), Held: held.Held, Unasked: held.Unasked,
 		Resume: Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]), Now: s.Now,
 	})
 	if !wake.IsZero() {

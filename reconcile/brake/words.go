@@ -42,7 +42,27 @@ func remedy(pools []v1alpha1.PoolRollout) string {
 	if OnlyHeld(pools) {
 		return "it goes on when that is over, or with plumbline resume-rollout"
 	}
-	return "revert or correct the definition, or run plumbline resume-rollout"
+	if urls := Proposals(pools); len(urls) > 0 {
+		return "merge " + finding.Few(urls, ", ") + ", or correct the definition, or run plumbline resume-rollout"
+	}
+	words := "revert or correct the definition, or run plumbline resume-rollout"
+	for i := range pools {
+		if p := pools[i].Proposal; p != nil && p.Message != "" && pools[i].BrakedAt != nil {
+			return words + "; no pull request is open for that: " + p.Message
+		}
+	}
+	return words
+}
+
+// Proposals are the open pull requests that take back what has failed.
+func Proposals(pools []v1alpha1.PoolRollout) []string {
+	var urls []string
+	for i := range pools {
+		if p := pools[i].Proposal; pools[i].BrakedAt != nil && p != nil && p.URL != "" && !p.Closed && !slices.Contains(urls, p.URL) {
+			urls = append(urls, p.URL)
+		}
+	}
+	return urls
 }
 
 // tell has events say which pools were stopped and which resumed, once each.

@@ -38,6 +38,9 @@ func bound(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.PoolRollouts {
 		p := &s.PoolRollouts[i]
 		p.Message, p.Failure = finding.Bounded(p.Message, maxRemovalMessage), finding.Bounded(p.Failure, maxRemovalMessage)
+		if p.Proposal != nil {
+			p.Proposal.Message = finding.Bounded(p.Proposal.Message, maxRemovalMessage)
+		}
 	}
 	if s.Waiting != nil {
 		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxText)

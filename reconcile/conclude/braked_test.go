@@ -16,8 +16,9 @@ import (
 func TestAStoppedRolloutIsSaid(t *testing.T) {
 	at := metav1.Unix(5, 0)
 	failed := v1alpha1.PoolRollout{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, Message: "the nodes of 3 launches in a row have not joined the cluster", BrakedAt: &at}
-	reported, unwritten, held := failed, failed, failed
+	reported, unwritten, held, proposed := failed, failed, failed, failed
 	reported.BrakedAt = nil
+	proposed.Proposal = &v1alpha1.RevertProposal{URL: "https://git.example.com/acme/fleet/pulls/7"}
 	unwritten.Failure = "denied by a policy"
 	held.Pool, held.Reason, held.Message = "batch", v1alpha1.BrakeHeldByCondition, "errors: the query has a result"
 	for name, c := range map[string]struct {
@@ -31,6 +32,7 @@ func TestAStoppedRolloutIsSaid(t *testing.T) {
 		"launches fail":    {pools: []v1alpha1.PoolRollout{failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: the nodes of 3 launches in a row", reason: v1alpha1.ReasonRolloutBraked},
 		"while it waits":   {pools: []v1alpha1.PoolRollout{failed}, class: Working, want: report.Failure, text: "rollout stopped until a revert", reason: v1alpha1.ReasonRolloutBraked},
 		"only reported":    {pools: []v1alpha1.PoolRollout{reported}, class: Done, want: report.Failure, text: "rollout fails in general: the nodes of 3 launches", reason: v1alpha1.ReasonRolloutFailing},
+		"proposed":         {pools: []v1alpha1.PoolRollout{proposed}, class: Done, want: report.Failure, text: "rollout stopped until https://git.example.com/acme/fleet/pulls/7 is merged or resume-rollout, in general: ", reason: v1alpha1.ReasonRolloutBraked},
 		"not written":      {pools: []v1alpha1.PoolRollout{unwritten}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: denied by a policy", reason: v1alpha1.ReasonRolloutBraked},
 		"a condition":      {pools: []v1alpha1.PoolRollout{held}, class: Done, want: report.Failure, text: "rollout held in batch: errors: the query has a result", reason: v1alpha1.ReasonRolloutBraked},
 		"two, for two":     {pools: []v1alpha1.PoolRollout{held, failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in batch, general: ", reason: v1alpha1.ReasonRolloutBraked},

@@ -89,12 +89,18 @@ func (s *Step) failureBrief() fault.Brief {
 	}
 	if s.braked() {
 		what = "rollout stopped until a revert or resume-rollout, in "
+		if urls := brake.Proposals(pools); len(urls) == 1 && len(urls[0]) <= maxURL {
+			what = "rollout stopped until " + urls[0] + " is merged or resume-rollout, in "
+		}
 		if brake.OnlyHeld(pools) {
 			what = "rollout held in "
 		}
 	}
 	return fault.Brief{What: what + finding.Few(names, ", "), Cause: cause}
 }
+
+// maxURL is how long the URL of a pull request may be that a commit status names, in bytes.
+const maxURL = 75
 
 // rolloutEvery is the least time between two commit statuses that only count nodes: a host takes
 // so many on a commit and no more (GitHub 1,000 in a context).

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -57,7 +58,12 @@ func (l *Lag) Newest(ctx context.Context, cached *v1alpha1.NodeSync, written str
 		}
 		return Newest{}, fmt.Errorf("read NodeSync %s, which the cache has in an older version: %w", name, err)
 	}
-	return Newest{Sync: sync, Restored: Older(sync.ResourceVersion, written)}, nil
+	newest := Newest{Sync: sync, Restored: Older(sync.ResourceVersion, written)}
+	if newest.Restored {
+		ctrl.LoggerFrom(ctx).Info("the API server has an older version of the NodeSync than was written: it was restored, and what is remembered is dropped",
+			"written", written, "restored", sync.ResourceVersion)
+	}
+	return newest, nil
 }
 
 // Older says that what the watch cache has is older than what was written, by their

@@ -79,9 +79,9 @@ type Seen struct {
 	// pool has above its replicas.
 	plan.Matched
 	Excess int
-	// Revision is the one that is applied.
-	Revision string
-	Now      time.Time
+	// Revision is the one that is applied, and Applied the one that was before.
+	Revision, Applied string
+	Now               time.Time
 	// Settled says that all nodes that AWS has said are outdated are gone, and that these were all.
 	Settled bool
 }
@@ -130,7 +130,11 @@ func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollou
 	now := metav1.NewTime(seen.Now).Rfc3339Copy()
 	switch {
 	case seen.Changes.Any() && seen.Changes.Committed && (before == nil || before.Revision != seen.Revision):
-		return &v1alpha1.Rollout{Revision: seen.Revision, Since: now, LastProgress: now}
+		next := &v1alpha1.Rollout{Revision: seen.Revision, From: seen.Applied, Since: now, LastProgress: now}
+		if before != nil && before.Revision != "" && before.SettlesAt != nil {
+			next.From = before.From // which nodes that one has outdated may not be known yet
+		}
+		return next
 	case before != nil:
 		return before.DeepCopy()
 	case outdated > 0:

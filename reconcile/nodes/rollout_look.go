@@ -52,8 +52,9 @@ type Rollouts struct {
 	// have told of; both nil where there is none.
 	Before, Said *v1alpha1.Rollout
 	Changes      []plan.Change
-	Revision     string
-	Now          time.Time
+	// Revision is the one that is applied, and Applied the one that was before it.
+	Revision, Applied string
+	Now               time.Time
 	// Launchless are the pools that get no nodes, in which no replacement comes.
 	Launchless []Launchless
 	Memory     *RolloutMemory
@@ -71,7 +72,7 @@ func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
 	if !changes.Any() || !changes.Committed || r.Before != nil && r.Before.Revision == r.Revision {
 		return false
 	}
-	status.Rollout = Roll(r.Before, Seen{Changes: changes, Matched: r.match(true), Revision: r.Revision, Now: r.Now})
+	status.Rollout = Roll(r.Before, Seen{Changes: changes, Matched: r.match(true), Revision: r.Revision, Applied: r.Applied, Now: r.Now})
 	return true
 }
 
@@ -110,7 +111,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	matched.Outdated, settled = r.expect(changes, matched.Outdated)
 	next := Roll(r.Before, Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated),
-		Revision: r.Revision, Now: r.Now, Settled: settled,
+		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled,
 	})
 	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved) > 0
 	for _, o := range matched.Outdated {

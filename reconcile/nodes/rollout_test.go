@@ -134,6 +134,29 @@ func TestRoll(t *testing.T) {
 	}
 }
 
+// TestARolloutKnowsWhatWasAppliedBefore, so that it can be taken back: of a commit that comes while AWS
+// decides which nodes the one before has outdated, that is what the earlier one began from.
+func TestARolloutKnowsWhatWasAppliedBefore(t *testing.T) {
+	seen := func(at int64, revision, applied string, changes nodes.Outdating, names ...string) nodes.Seen {
+		return nodes.Seen{Changes: changes, Matched: plan.Matched{Outdated: outdated("x", names...)}, Revision: revision, Applied: applied, Now: time.Unix(at, 0)}
+	}
+	for name, c := range map[string]struct {
+		first nodes.Outdating
+		from  string
+	}{"known at once": {outdating(false, "1"), "b"}, "AWS decides": {outdating(true), "a"}} {
+		first := nodes.Roll(nil, seen(1, "b", "a", c.first))
+		if later := nodes.Roll(first, seen(2, "b", "b", nodes.Outdating{}, "1")); first.From != "a" || later.From != "a" {
+			t.Errorf("%s: from %q, later %q", name, first.From, later.From)
+		}
+		if second := nodes.Roll(first, seen(3, "c", "b", outdating(false, "2"), "1")); second.Revision != "c" || second.From != c.from {
+			t.Errorf("%s: another commit: %s from %q, want from %q", name, second.Revision, second.From, c.from)
+		}
+	}
+	if drifts := nodes.Roll(nil, seen(1, "b", "a", nodes.Outdating{}, "1")); drifts.From != "" || drifts.Revision != "" {
+		t.Errorf("by no commit: %+v", drifts)
+	}
+}
+
 // TestProgressIsWhenNumbersChange, so that an idle rollout is never written.
 func TestProgressIsWhenNumbersChange(t *testing.T) {
 	look := func(at int64, names ...string) nodes.Seen {

@@ -102,8 +102,12 @@
 //	pull open|fork BRANCH
 //		Pushes what changed in the clone to a branch, of the repository or of another user's fork,
 //		and opens a pull request for it into main. Sets $PULL to its number.
-//	pull push|close
-//		Pushes what changed to the branch of that pull request, or closes it.
+//	pull push|close|merge
+//		Pushes what changed to the branch of that pull request, closes it, or merges it and
+//		pulls main into the clone.
+//	pull proposed N [~ REGEX]
+//		Waits until the daemon has opened N pull requests, whatever became of them, the newest
+//		of which matches by its title and text. Sets $PULL and $PULL_URL, its page.
 //	pull comments N [~ REGEX]
 //		Waits until it has N comments, the last of which matches.
 //	ci FILE JOB [KEY=VALUE…]

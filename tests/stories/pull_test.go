@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 )
 
 // pulled is the pull request that a story speaks of.
@@ -17,11 +22,14 @@ type pulled struct {
 	remote string
 }
 
-// pullCommand is `pull open|fork BRANCH`, `pull push|close` and `pull comments N [~ REGEX]`.
+// pullUsage is how pullCommand is used.
+const pullUsage = "usage: pull open|fork BRANCH, pull push|close|merge, pull comments N [~ REGEX], pull proposed N [~ REGEX]"
+
+// pullCommand is what pullUsage says.
 func (s *story) pullCommand(ts *testscript.TestScript, args []string) error {
 	timeout, args, pattern, err := options(args)
 	if err != nil || len(args) == 0 {
-		return errors.Join(errors.New("usage: pull open|fork BRANCH, pull push|close, pull comments N [~ REGEX]"), err)
+		return errors.Join(errors.New(pullUsage), err)
 	}
 	git := s.c.Git
 	switch args[0] {
@@ -38,6 +46,14 @@ func (s *story) pullCommand(ts *testscript.TestScript, args []string) error {
 		return s.pushBranch()
 	case "close":
 		return git.ClosePullRequest(s.ctx, s.repo.Repository, s.pulled.number)
+	case "merge":
+		if err := git.MergePullRequest(s.ctx, s.repo.Repository, s.pulled.number); err != nil {
+			return err
+		}
+		_, err := s.repo.Git(s.ctx, "pull", "--quiet", "--ff-only", "origin", "main")
+		return err
+	case "proposed":
+		return s.poll(timeout, func(ctx context.Context) error { return s.proposed(ctx, ts, args[1:], pattern) })
 	case "comments":
 		return s.poll(timeout, func(ctx context.Context) error {
 			found, err := git.Comments(ctx, s.repo.Repository, s.pulled.number)
@@ -54,6 +70,29 @@ func (s *story) pullCommand(ts *testscript.TestScript, args []string) error {
 		})
 	}
 	return fmt.Errorf("a pull request cannot %q", args[0])
+}
+
+// proposed finds the pull requests that the daemon has opened: so many, the newest of which matches by
+// its title and body.
+func (s *story) proposed(ctx context.Context, ts *testscript.TestScript, args []string, pattern *regexp.Regexp) error {
+	all, err := s.c.Git.PullRequests(ctx, s.repo.Repository)
+	if err != nil {
+		return err
+	}
+	found := slices.DeleteFunc(all, func(p githost.PullRequest) bool { return !strings.HasPrefix(p.Head.Branch, "plumbline/") })
+	if len(args) != 1 || fmt.Sprint(len(found)) != args[0] {
+		return fmt.Errorf("%d pull requests of the daemon: %+v", len(found), found)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	if text := found[0].Title + "\n" + found[0].Body; pattern != nil && !pattern.MatchString(text) {
+		return fmt.Errorf("it says %q", text)
+	}
+	s.pulled = pulled{number: found[0].Number, branch: found[0].Head.Branch, remote: "origin"}
+	ts.Setenv("PULL", strconv.Itoa(s.pulled.number))
+	ts.Setenv("PULL_URL", found[0].URL)
+	return nil
 }
 
 func (s *story) openPull(fork bool, branch string) error {

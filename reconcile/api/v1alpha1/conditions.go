@@ -110,6 +110,8 @@ const (
 	ReasonRolloutBraked        = "RolloutBraked"
 	ReasonRolloutFailing       = "RolloutFailing"
 	ReasonRolloutResumed       = "RolloutResumed"
+	ReasonRevertProposed       = "RevertProposed"
+	ReasonRevertNotProposed    = "RevertNotProposed"
 	ReasonStatusNotWritten     = "StatusNotWritten"
 	ReasonClassTerminating     = "NodeClassTerminating"
 	// ReasonPolicyDenied: a policy of spec.policies denies the commit.

@@ -45,6 +45,9 @@ type NodeSyncList struct {
 }
 
 // NodeSyncSpec is the policy under which a path of a repository becomes nodes.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.onFailure) || self.rollout.onFailure != 'BrakeAndPropose' || has(self.report) && self.report.exists(r, r.provider in ['github', 'gitlab', 'gitea', 'forgejo'])",message="rollout.onFailure BrakeAndPropose needs a report on github, gitlab, gitea or forgejo: the pull request is opened there"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.onFailure) || self.rollout.onFailure != 'BrakeAndPropose' || !has(self.source.git.ref) || [has(self.source.git.ref.commit) && self.source.git.ref.commit.size() > 0, has(self.source.git.ref.name) && self.source.git.ref.name.size() > 0, has(self.source.git.ref.semver) && self.source.git.ref.semver.size() > 0, has(self.source.git.ref.tag) && self.source.git.ref.tag.size() > 0].all(set, !set)",message="rollout.onFailure BrakeAndPropose needs a source.git.ref that is a branch: the pull request goes into it"
 type NodeSyncSpec struct {
 	// Interval is how often the source is polled and the whole comparison is
 	// repeated. Changes in the cluster are noticed by watch, not by it.

@@ -16,8 +16,9 @@ type RolloutPolicy struct {
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// OnFailure says what is done when the launches of replacements fail: Brake has Karpenter
 	// replace no more nodes of the pool, by a disruption budget, until a commit changes its
-	// definition or a person resumes it. Report only reports it.
-	// +kubebuilder:validation:Enum=Report;Brake
+	// definition or a person resumes it. BrakeAndPropose does so too, and opens a pull request that
+	// takes the definitions back to the revision that was applied before. Report only reports it.
+	// +kubebuilder:validation:Enum=Report;Brake;BrakeAndPropose
 	// +kubebuilder:default=Brake
 	// +optional
 	OnFailure RolloutFailurePolicy `json:"onFailure,omitempty"`
@@ -102,6 +103,8 @@ const (
 	RolloutReport RolloutFailurePolicy = "Report"
 	// RolloutBrake stops it.
 	RolloutBrake RolloutFailurePolicy = "Brake"
+	// RolloutBrakeAndPropose stops it, and proposes the revert as a pull request.
+	RolloutBrakeAndPropose RolloutFailurePolicy = "BrakeAndPropose"
 )
 
 // Rollout is the replacement of nodes that do not match their definitions. It is noted before
@@ -111,6 +114,9 @@ type Rollout struct {
 	// that moved.
 	// +optional
 	Revision string `json:"revision,omitempty" redact:"-"`
+	// From is the revision that was applied before that one; empty where none was.
+	// +optional
+	From string `json:"from,omitempty" redact:"-"`
 	// Since is when it began.
 	Since metav1.Time `json:"since"`
 	// Nodes is how many nodes it is on.
@@ -143,6 +149,12 @@ type PoolRollout struct {
 	Definition string `json:"definition" redact:"-"`
 	// Since is when launches by this definition began to count.
 	Since metav1.Time `json:"since"`
+	// Revision is the one that the rollout had when launches by this definition began to count, and
+	// From the one that was applied before; both empty where no commit has begun it.
+	// +optional
+	Revision string `json:"revision,omitempty" redact:"-"`
+	// +optional
+	From string `json:"from,omitempty" redact:"-"`
 	// Failed are the launches that have failed since the last one that has not, oldest first.
 	// +optional
 	Failed []FailedLaunch `json:"failed,omitempty"`
@@ -163,6 +175,25 @@ type PoolRollout struct {
 	// ResumedAt is when a person has resumed it.
 	// +optional
 	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
+	// Proposal is the pull request that takes back what has failed, with onFailure BrakeAndPropose.
+	// +optional
+	Proposal *RevertProposal `json:"proposal,omitempty"`
+}
+
+// RevertProposal is a pull request that takes definitions back to an earlier revision.
+type RevertProposal struct {
+	// Branch that it is from.
+	// +optional
+	Branch string `json:"branch,omitempty" redact:"-"`
+	// URL of its page; empty where there is none.
+	// +optional
+	URL string `json:"url,omitempty" redact:"-"`
+	// Closed says that it was closed without being merged. Another one is not opened.
+	// +optional
+	Closed bool `json:"closed,omitempty"`
+	// Message says why there is none.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // BrakeReason is why a rollout is stopped.

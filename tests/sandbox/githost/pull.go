@@ -7,10 +7,34 @@ import (
 	"net/url"
 )
 
-// PullRequest is an open pull request.
+// PullRequest is one as Gitea has it.
 type PullRequest struct {
 	Number int    `json:"number"`
 	URL    string `json:"html_url"`
+	State  string `json:"state"`
+	Title  string `json:"title"`
+	Body   string `json:"body"`
+	Head   struct {
+		Branch string `json:"label"`
+	} `json:"head"`
+}
+
+// PullRequests are all of a repository, the newest first.
+func (h *Host) PullRequests(ctx context.Context, r Repository) ([]PullRequest, error) {
+	var found []PullRequest
+	if err := h.call(ctx, h.Admin, http.MethodGet, r.path()+"/pulls?state=all", nil, &found); err != nil {
+		return nil, fmt.Errorf("list the pull requests of %s/%s: %w", r.Owner, r.Name, err)
+	}
+	return found, nil
+}
+
+// MergePullRequest merges one by a merge commit.
+func (h *Host) MergePullRequest(ctx context.Context, r Repository, number int) error {
+	err := h.call(ctx, h.Admin, http.MethodPost, fmt.Sprintf("%s/pulls/%d/merge", r.path(), number), map[string]any{"Do": "merge"}, nil)
+	if err != nil {
+		return fmt.Errorf("merge pull request %d of %s/%s: %w", number, r.Owner, r.Name, err)
+	}
+	return nil
 }
 
 // OpenPullRequest asks for branch head to be merged into base.
