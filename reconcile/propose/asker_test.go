@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -112,20 +113,28 @@ func (w *world) look(t *testing.T, recorded v1alpha1.PoolRollout) (v1alpha1.Pool
 func (w *world) settle(t *testing.T, recorded v1alpha1.PoolRollout) (v1alpha1.PoolRollout, finding.Findings) {
 	t.Helper()
 	w.look(t, recorded)
-	for range 1000 {
-		w.asker.mu.Lock()
-		asking := false
-		for _, s := range w.asker.known {
-			asking = asking || s.asking
+	deadline := time.After(time.Minute)
+	for w.asks() {
+		select {
+		case <-deadline:
+			t.Fatal("it is asked for ever")
+		default:
+			runtime.Gosched()
 		}
-		w.asker.mu.Unlock()
-		if !asking {
-			return w.look(t, recorded)
-		}
-		time.Sleep(time.Millisecond)
 	}
-	t.Fatal("it is asked for ever")
-	return v1alpha1.PoolRollout{}, finding.Findings{}
+	return w.look(t, recorded)
+}
+
+// asks says that something is being asked.
+func (w *world) asks() bool {
+	w.asker.mu.Lock()
+	defer w.asker.mu.Unlock()
+	for _, s := range w.asker.known {
+		if s.asking {
+			return true
+		}
+	}
+	return false
 }
 
 func events(f finding.Findings) string {

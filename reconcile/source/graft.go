@@ -31,25 +31,8 @@ func (g *graft) tree(at string, root plumbing.Hash, take files) (plumbing.Hash, 
 	}
 	here, below := split(take)
 	for name, deeper := range below {
-		child, is := there[name]
-		switch {
-		case is && child.Mode != filemode.Dir && isGone(here, name):
-			is = false
-		case is && child.Mode != filemode.Dir && onlyGone(deeper):
-			continue
-		case is && child.Mode != filemode.Dir:
-			return plumbing.ZeroHash, &GraftError{Name: path.Join(at, name), Reason: "was a folder, and is none now"}
-		}
-		if !is {
-			child = object.TreeEntry{Name: name, Mode: filemode.Dir}
-		}
-		hash, err := g.tree(path.Join(at, name), child.Hash, deeper)
-		if err != nil {
+		if err := g.folder(path.Join(at, name), there, here, deeper); err != nil {
 			return plumbing.ZeroHash, err
-		}
-		child.Hash = hash
-		if there[name] = child; hash.IsZero() {
-			delete(there, name)
 		}
 	}
 	for name, file := range here {
@@ -64,6 +47,34 @@ func (g *graft) tree(at string, root plumbing.Hash, take files) (plumbing.Hash, 
 		}
 	}
 	return g.write(there, at == "")
+}
+
+// folder puts a folder with what it is to have below it among the entries that are there.
+func (g *graft) folder(at string, there map[string]object.TreeEntry, here, deeper files) error {
+	name := path.Base(at)
+	child, is := there[name]
+	if is && child.Mode != filemode.Dir {
+		switch {
+		case isGone(here, name):
+			is = false
+		case onlyGone(deeper):
+			return nil
+		default:
+			return &GraftError{Name: at, Reason: "was a folder, and is none now"}
+		}
+	}
+	if !is {
+		child = object.TreeEntry{Name: name, Mode: filemode.Dir}
+	}
+	hash, err := g.tree(at, child.Hash, deeper)
+	if err != nil {
+		return err
+	}
+	child.Hash = hash
+	if there[name] = child; hash.IsZero() {
+		delete(there, name)
+	}
+	return nil
 }
 
 // isGone says that no file is to stand at a name.
@@ -94,10 +105,13 @@ func (g *graft) write(there map[string]object.TreeEntry, root bool) (plumbing.Ha
 	return keep(g.made, &tree)
 }
 
-// keep encodes an object, and keeps it.
-func keep(in *memory.Storage, o interface {
+// encoder is an object that Git keeps.
+type encoder interface {
 	Encode(plumbing.EncodedObject) error
-}) (plumbing.Hash, error) {
+}
+
+// keep encodes an object, and keeps it.
+func keep(in *memory.Storage, o encoder) (plumbing.Hash, error) {
 	encoded := in.NewEncodedObject()
 	if err := o.Encode(encoded); err != nil {
 		return plumbing.ZeroHash, fmt.Errorf("write an object: %w", err)

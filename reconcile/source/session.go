@@ -70,10 +70,13 @@ func endpoint(req Request) (*transport.Endpoint, error) {
 	return ep, nil
 }
 
-// advertised asks what the host has.
-func advertised(ctx context.Context, s interface {
+// advertiser is a conversation that begins with what the host has.
+type advertiser interface {
 	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
-}) (*packp.AdvRefs, refs, error) {
+}
+
+// advertised asks what the host has.
+func advertised(ctx context.Context, s advertiser) (*packp.AdvRefs, refs, error) {
 	ar, err := s.AdvertisedReferencesContext(ctx)
 	if err != nil {
 		return nil, refs{}, err
