@@ -11,8 +11,10 @@ import (
 // FuzzReceive: whatever is sent, only who has the token wakes anything, and only
 // by a push of a repository that a NodeSync follows.
 func FuzzReceive(f *testing.F) {
-	for _, file := range []string{"github/push.json", "github/tag.json", "github/ping.json", "gitlab/push.json", "gitlab/tag.json", "gitea/push.json", "forgejo/push.json",
-		"bitbucket/push.json", "bitbucketserver/push.json", "bitbucketserver/tag.json", "azuredevops/push.json"} {
+	for _, file := range []string{
+		"github/push.json", "github/tag.json", "github/ping.json", "gitlab/push.json", "gitlab/tag.json", "gitea/push.json", "forgejo/push.json",
+		"bitbucket/push.json", "bitbucketserver/push.json", "bitbucketserver/tag.json", "azuredevops/push.json",
+	} {
 		for _, host := range []string{"github", "gitlab", "gitea", "forgejo", "bitbucket", "bitbucketserver", "azuredevops"} {
 			f.Add(host, "push", "application/json", payloadOf(f, file), theToken)
 			f.Add(host, "Push Hook", "application/json", payloadOf(f, file), theToken)
