@@ -1,7 +1,6 @@
 package propose
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"path"
@@ -75,7 +74,7 @@ func (l Look) impossible(e *v1alpha1.PoolRollout) string {
 		return fmt.Sprintf("no revision is known that was applied before %s: revert or correct it by hand", render.ShortRevision(e.Revision))
 	case !can:
 		return fmt.Sprintf("revert %s by hand: no report of this NodeSync is on a host where pull requests are opened (GitHub, GitLab, Gitea, Forgejo)", render.ShortRevision(e.Revision))
-	case base(l.Sync.Spec.Source.Git.Ref) == "":
+	case l.Sync.Spec.Source.Git.Ref.FollowedBranch() == "":
 		return fmt.Sprintf("revert %s by hand: spec.source.git.ref names no branch that a pull request could go into", render.ShortRevision(e.Revision))
 	}
 	return ""
@@ -88,14 +87,6 @@ func host(sync *v1alpha1.NodeSync) (v1alpha1.Report, bool) {
 		return v1alpha1.Report{}, false
 	}
 	return sync.Spec.Report[i], true
-}
-
-// base is the branch that a source follows; empty where it follows none.
-func base(ref v1alpha1.GitRef) string {
-	if cmp.Or(ref.Commit, ref.Name, ref.SemVer, ref.Tag) != "" {
-		return ""
-	}
-	return cmp.Or(ref.Branch, v1alpha1.DefaultBranch)
 }
 
 // branchOf is the branch of a revert. Every daemon calls it by the same name.

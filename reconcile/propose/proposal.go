@@ -25,7 +25,7 @@ type exchange func(ctx context.Context, to report.Proposer) (*report.Proposed, e
 
 // make finds the pull request, or pushes its branch and opens it.
 func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
-	into := base(p.Sync.Spec.Source.Git.Ref)
+	into := p.Sync.Spec.Source.Git.Ref.FollowedBranch()
 	found, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
 		return to.Proposed(ctx, p.branch, into)
 	})

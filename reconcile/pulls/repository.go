@@ -75,19 +75,11 @@ func (r *repository) take(s *v1alpha1.NodeSync, to v1alpha1.Report, host queue.H
 	if r.sync != nil && r.sync.Generation != s.Generation {
 		r.listAt, r.failures = now, 0
 	}
-	r.sync, r.host, r.base = s.DeepCopy(), host, branchOf(s.Spec.Source.Git.Ref)
+	r.sync, r.host, r.base = s.DeepCopy(), host, s.Spec.Source.Git.Ref.FollowedBranch()
 	r.comments, r.forks = to.PullRequests.Comment, to.PullRequests.Forks
 	if soon := r.listedAt.Add(leastPoked); poked && r.failures == 0 && soon.Before(r.listAt) {
 		r.listAt = soon
 	}
-}
-
-// branchOf is the branch that a source follows; empty where it is none.
-func branchOf(ref v1alpha1.GitRef) string {
-	if ref.Commit != "" || ref.Name != "" || ref.SemVer != "" || ref.Tag != "" {
-		return ""
-	}
-	return cmp.Or(ref.Branch, v1alpha1.DefaultBranch)
 }
 
 // errNoBranch is a source that no pull request goes into.

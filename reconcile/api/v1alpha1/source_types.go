@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "cmp"
+
 // Source is one place where definitions come from.
 type Source struct {
 	// Git is a repository that plumbline fetches by itself.
@@ -153,6 +155,14 @@ type GitRef struct {
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{40})?$`
 	// +optional
 	Commit string `json:"commit,omitempty"`
+}
+
+// FollowedBranch is the branch that is followed; empty where a commit, a name or tags are.
+func (r GitRef) FollowedBranch() string {
+	if cmp.Or(r.Commit, r.Name, r.SemVer, r.Tag) != "" {
+		return ""
+	}
+	return cmp.Or(r.Branch, DefaultBranch)
 }
 
 // LocalReference names an object in the NodeSync's own namespace.
