@@ -13,7 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/reconcile/review"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
 )
 
@@ -84,7 +84,7 @@ func (r planReport) printMarkdown(out io.Writer) error {
 }
 
 // code is text of a commit in a comment, on one line.
-func code(words string) string { return review.Code(oneLine(words)) }
+func code(words string) string { return report.Code(oneLine(words)) }
 
 // printCharts says what becomes of Karpenter's charts.
 func (r planReport) printCharts(out io.Writer) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render"
@@ -34,14 +35,14 @@ func (p proposal) body(of source.Reverted) string {
 	fmt.Fprintf(&b, "plumbline has stopped the rollout of %s in the cluster %s, in %s: %s.\n\n", code(render.ShortRevision(p.revert.Bad)), code(p.Cluster), pools(p.revert.Pools), code(p.revert.Why))
 	fmt.Fprintf(&b, "This takes the files of NodeSync %s back to what they were in %s, the revision that was applied before. When it is merged, the brake goes and nodes are made by the definitions of before. "+
 		"To go on otherwise, close it, and push a correction or run `plumbline resume-rollout %s`.\n\n", code(p.Sync.Name), code(render.ShortRevision(p.revert.From)), p.Sync.Name)
-	list(&b, "Files:", of.Files, func(file string) string { return code(file) })
+	list(&b, "Files:", of.Files, code)
 	list(&b, "Commits whose changes of these files are taken back, the newest first:", of.Undone, func(c source.Undone) string {
 		return fmt.Sprintf("%.8s %s", c.Commit, code(c.Subject))
 	})
 	if of.More {
 		b.WriteString("There may be others, as the history in between is not known as a whole.\n\n")
 	}
-	list(&b, "**Changed again since then.** What newer commits have changed in these files is taken back with it:", of.Newer, func(file string) string { return code(file) })
+	list(&b, "**Changed again since then.** What newer commits have changed in these files is taken back with it:", of.Newer, code)
 	b.WriteString(p.unsigned())
 	return b.String()
 }
@@ -82,11 +83,11 @@ func pools(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// code is text of others in Markdown, where it is neither a link nor a mention.
+// code is text of others, cut where it is long.
 func code(words string) string {
 	words = redact.Visible(strings.Join(strings.Fields(words), " "))
 	if len(words) > maxCode {
 		words = strings.ToValidUTF8(words[:maxCode], "") + "…"
 	}
-	return "`" + strings.ReplaceAll(words, "`", "'") + "`"
+	return report.Code(words)
 }

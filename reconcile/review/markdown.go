@@ -7,7 +7,6 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
-	"github.com/plumbline-dev/plumbline/redact"
 )
 
 const (
@@ -25,20 +24,12 @@ func maxDiff(m report.Markup) int {
 	return m.Most / 3
 }
 
-// Code is text of a commit in Markdown, where it is neither a link nor a mention.
-func Code(words string) string {
-	if words == "" {
-		return ""
-	}
-	return "`" + strings.ReplaceAll(redact.Visible(strings.Join(strings.Fields(words), " ")), "`", "'") + "`"
-}
-
-// code is the same, cut where it is long.
+// code is text of a commit, cut where it is long.
 func code(words string) string {
 	if len(words) > maxCode {
 		words = strings.ToValidUTF8(words[:maxCode], "") + "…"
 	}
-	return Code(words)
+	return report.Code(words)
 }
 
 // cell is the same in a table, whose cells end at a line otherwise.
