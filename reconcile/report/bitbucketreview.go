@@ -36,13 +36,7 @@ func bitbucketReview() *reviewing {
 		},
 		comments: func(r repository, number int) listing[Comment] {
 			query := url.Values{"sort": {"created_on"}}
-			return listing[Comment]{first: at(r, query, strconv.Itoa(number), "comments"), next: nextByURL, read: func(body []byte) ([]Comment, error) {
-				var listed struct {
-					Values []bitbucketComment `json:"values"`
-				}
-				err := json.Unmarshal(body, &listed)
-				return commentsOf(listed.Values), err
-			}}
+			return listing[Comment]{first: at(r, query, strconv.Itoa(number), "comments"), read: readValues(bitbucketComment.comment), next: nextByURL}
 		},
 		write: func(r repository, number int, of Comment, text string) request {
 			made := request{to: bitbucketAPI(r, "pullrequests", strconv.Itoa(number), "comments"), body: bitbucketComment{Content: bitbucketContent{text}}}
@@ -51,7 +45,7 @@ func bitbucketReview() *reviewing {
 			}
 			return made
 		},
-		written: oneOf[bitbucketComment],
+		written: madeOf(bitbucketComment.comment),
 		self:    func(r repository) request { return reads(r.scheme+"://api.bitbucket.org/2.0/user", nil) },
 		name: func(a answer) (string, error) {
 			var user bitbucketUser
@@ -121,7 +115,7 @@ func readBitbucketPulls(body []byte) ([]PullRequest, error) {
 			continue
 		}
 		found = append(found, PullRequest{
-			Number: one.ID, Head: one.Source.Commit.Hash, Ref: "refs/heads/" + one.Source.Branch.Name, Base: one.Destination.Branch.Name, Author: one.Author.UUID,
+			Number: one.ID, Head: one.Source.Commit.Hash, Ref: branchRefs + one.Source.Branch.Name, Base: one.Destination.Branch.Name, Author: one.Author.UUID,
 		})
 	}
 	return found, err

@@ -32,7 +32,7 @@ func bitbucketServerReview() *reviewing {
 				"state": {"OPEN"}, "direction": {"INCOMING"}, "at": {branchRefs + base}, "order": {"NEWEST"}, "limit": {strconv.Itoa(perPage)},
 				"withAttributes": {"false"}, "withProperties": {"false"},
 			}
-			return listing[PullRequest]{first: at(r, query), read: readBitbucketServerPulls, next: nextByStart}
+			return listing[PullRequest]{first: at(r, query), read: readValues(serverPull.pull), next: nextByStart}
 		},
 		comments: func(r repository, number int) listing[Comment] {
 			query := url.Values{"limit": {strconv.Itoa(activitiesPerPage)}}
@@ -46,7 +46,7 @@ func bitbucketServerReview() *reviewing {
 			}
 			return made
 		},
-		written: oneOf[serverComment],
+		written: madeOf(serverComment.comment),
 		self: func(r repository) request {
 			return reads(join(r.root(), "rest", "api", "latest", "application-properties"), nil)
 		},
@@ -109,30 +109,25 @@ type serverSide struct {
 	} `json:"repository"`
 }
 
-// readBitbucketServerPulls reads a page. The head of a fork is fetched by a reference that the host
-// makes in the target; of the repository's own the branch is sure to be up to date.
-func readBitbucketServerPulls(body []byte) ([]PullRequest, error) {
-	var listed struct {
-		Values []struct {
-			ID     int        `json:"id"`
-			From   serverSide `json:"fromRef"`
-			To     serverSide `json:"toRef"`
-			Author struct {
-				User serverUser `json:"user"`
-			} `json:"author"`
-		} `json:"values"`
+// serverPull is a pull request there.
+type serverPull struct {
+	ID     int        `json:"id"`
+	From   serverSide `json:"fromRef"`
+	To     serverSide `json:"toRef"`
+	Author struct {
+		User serverUser `json:"user"`
+	} `json:"author"`
+}
+
+// pull has the head of a fork fetched by a reference that the host makes in the target; of the
+// repository's own the branch is sure to be up to date.
+func (p serverPull) pull() PullRequest {
+	made := PullRequest{
+		Number: p.ID, Head: p.From.Commit, Ref: p.From.ID, Base: strings.TrimPrefix(p.To.ID, branchRefs), Author: p.Author.User.Name,
+		Fork: p.From.Repository.ID != p.To.Repository.ID,
 	}
-	err := json.Unmarshal(body, &listed)
-	found := make([]PullRequest, 0, len(listed.Values))
-	for _, one := range listed.Values {
-		pull := PullRequest{
-			Number: one.ID, Head: one.From.Commit, Ref: one.From.ID, Base: strings.TrimPrefix(one.To.ID, branchRefs), Author: one.Author.User.Name,
-			Fork: one.From.Repository.ID != one.To.Repository.ID,
-		}
-		if pull.Fork {
-			pull.Ref = fmt.Sprintf("refs/pull-requests/%d/from", one.ID)
-		}
-		found = append(found, pull)
+	if made.Fork {
+		made.Ref = fmt.Sprintf("refs/pull-requests/%d/from", p.ID)
 	}
-	return found, err
+	return made
 }

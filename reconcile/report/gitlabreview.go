@@ -23,11 +23,11 @@ func gitlabReview() *reviewing {
 		markup: withHTML(),
 		pulls: func(r repository, base string) listing[PullRequest] {
 			query := url.Values{"state": {"opened"}, "target_branch": {base}, "order_by": {"created_at"}, "sort": {"desc"}}
-			return listing[PullRequest]{first: paged(at(r), query), read: readGitlabPulls, next: nextByLink}
+			return listing[PullRequest]{first: paged(at(r), query), read: readAll(gitlabPull.pull), next: nextByLink}
 		},
 		comments: func(r repository, number int) listing[Comment] {
 			query := url.Values{"order_by": {"created_at"}, "sort": {"asc"}}
-			return listing[Comment]{first: paged(at(r, strconv.Itoa(number), "notes"), query), read: listOf[gitlabNote], next: nextByLink}
+			return listing[Comment]{first: paged(at(r, strconv.Itoa(number), "notes"), query), read: readAll(gitlabNote.comment), next: nextByLink}
 		},
 		write: func(r repository, number int, of Comment, text string) request {
 			notes := at(r, strconv.Itoa(number), "notes")
@@ -36,7 +36,7 @@ func gitlabReview() *reviewing {
 			}
 			return request{to: notes, body: commented{text}}
 		},
-		written: oneOf[gitlabNote],
+		written: madeOf(gitlabNote.comment),
 		self:    func(r repository) request { return reads(join(r.root(), "api", "v4", "user"), nil) },
 		name: func(a answer) (string, error) {
 			var user gitlabUser
@@ -60,22 +60,19 @@ func (n gitlabNote) comment() Comment {
 	return Comment{ID: n.ID, Body: n.Body, author: n.Author.Username}
 }
 
-func readGitlabPulls(body []byte) ([]PullRequest, error) {
-	var listed []struct {
-		IID           int        `json:"iid"`
-		SHA           string     `json:"sha"`
-		Target        string     `json:"target_branch"`
-		Author        gitlabUser `json:"author"`
-		SourceProject int64      `json:"source_project_id"`
-		TargetProject int64      `json:"target_project_id"`
+// gitlabPull is what is read of a merge request.
+type gitlabPull struct {
+	IID           int        `json:"iid"`
+	SHA           string     `json:"sha"`
+	Target        string     `json:"target_branch"`
+	Author        gitlabUser `json:"author"`
+	SourceProject int64      `json:"source_project_id"`
+	TargetProject int64      `json:"target_project_id"`
+}
+
+func (p gitlabPull) pull() PullRequest {
+	return PullRequest{
+		Number: p.IID, Head: p.SHA, Ref: fmt.Sprintf("refs/merge-requests/%d/head", p.IID), Base: p.Target,
+		Author: p.Author.Username, Fork: p.SourceProject != p.TargetProject,
 	}
-	err := json.Unmarshal(body, &listed)
-	found := make([]PullRequest, 0, len(listed))
-	for _, one := range listed {
-		found = append(found, PullRequest{
-			Number: one.IID, Head: one.SHA, Ref: fmt.Sprintf("refs/merge-requests/%d/head", one.IID), Base: one.Target,
-			Author: one.Author.Username, Fork: one.SourceProject != one.TargetProject,
-		})
-	}
-	return found, err
 }

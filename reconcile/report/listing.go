@@ -62,6 +62,43 @@ func pages[T any](ctx context.Context, p *poster, task Task, l listing[T]) (foun
 	return found, true, nil
 }
 
+// readAll reads a list of what a host has in another shape.
+func readAll[T, As any](as func(T) As) func([]byte) ([]As, error) {
+	return func(body []byte) ([]As, error) {
+		var all []T
+		err := json.Unmarshal(body, &all)
+		return each(all, as), err
+	}
+}
+
+// readValues is the same where the list is in a field of that name.
+func readValues[T, As any](as func(T) As) func([]byte) ([]As, error) {
+	return func(body []byte) ([]As, error) {
+		var page struct {
+			Values []T `json:"values"`
+		}
+		err := json.Unmarshal(body, &page)
+		return each(page.Values, as), err
+	}
+}
+
+func each[T, As any](all []T, as func(T) As) []As {
+	found := make([]As, 0, len(all))
+	for _, one := range all {
+		found = append(found, as(one))
+	}
+	return found
+}
+
+// readOne reads one.
+func readOne[T, As any](as func(T) As) func([]byte) (As, error) {
+	return func(body []byte) (As, error) {
+		var one T
+		err := json.Unmarshal(body, &one)
+		return as(one), err
+	}
+}
+
 // withNumber is a request with a number in its query, such as that of a page.
 func withNumber(r request, name string, number int) request {
 	to, err := url.Parse(r.to)

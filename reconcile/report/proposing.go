@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,7 +22,7 @@ type githubProposal struct {
 func (g githubProposal) listed() listed {
 	l := listed{
 		Proposed: Proposed{URL: g.URL, State: ProposedOpen}, branch: g.Head.Ref, base: g.Base.Ref,
-		fork: g.Head.Repo == nil || g.Base.Repo == nil || g.Head.Repo.ID != g.Base.Repo.ID,
+		fork: isFork(g.Head.githubSide, g.Base),
 	}
 	switch {
 	case g.Merged != nil:
@@ -32,28 +31,6 @@ func (g githubProposal) listed() listed {
 		l.State = ProposedClosed
 	}
 	return l
-}
-
-// readAll reads a list of what a host has.
-func readAll[T any](as func(T) listed) func([]byte) ([]listed, error) {
-	return func(body []byte) ([]listed, error) {
-		var all []T
-		err := json.Unmarshal(body, &all)
-		found := make([]listed, 0, len(all))
-		for _, one := range all {
-			found = append(found, as(one))
-		}
-		return found, err
-	}
-}
-
-// readOne reads one.
-func readOne[T any](as func(T) listed) func([]byte) (listed, error) {
-	return func(body []byte) (listed, error) {
-		var one T
-		err := json.Unmarshal(body, &one)
-		return as(one), err
-	}
 }
 
 // githubProposed is the body that GitHub, Gitea and Forgejo take.
@@ -105,7 +82,7 @@ func giteaProposing() *proposing {
 	}
 }
 
-// gitlabProposal is what is read of a merge request.
+// gitlabProposal is what is read of a merge request to propose.
 type gitlabProposal struct {
 	URL           string `json:"web_url"`
 	State         string `json:"state"`

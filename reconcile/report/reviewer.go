@@ -170,3 +170,9 @@ func (p *poster) unreadable(task Task, err error) error {
 func reads(to string, header http.Header) request {
 	return request{method: http.MethodGet, to: to, header: header}
 }
+
+// madeOf reads a comment that was written, where all of it is in the answer.
+func madeOf[T any](as func(T) Comment) func([]byte, Comment) (Comment, error) {
+	read := readOne(as)
+	return func(body []byte, _ Comment) (Comment, error) { return read(body) }
+}

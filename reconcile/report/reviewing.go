@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -29,17 +28,16 @@ type githubSide struct {
 	} `json:"repo"`
 }
 
-func readGithubPulls(body []byte) ([]PullRequest, error) {
-	var listed []githubPull
-	err := json.Unmarshal(body, &listed)
-	found := make([]PullRequest, 0, len(listed))
-	for _, one := range listed {
-		found = append(found, PullRequest{
-			Number: one.Number, Head: one.Head.SHA, Ref: fmt.Sprintf("refs/pull/%d/head", one.Number), Base: one.Base.Ref, Author: one.User.Login,
-			Fork: one.Head.Repo == nil || one.Base.Repo == nil || one.Head.Repo.ID != one.Base.Repo.ID,
-		})
+// isFork says whether a head is of another repository than the base.
+func isFork(head, base githubSide) bool {
+	return head.Repo == nil || base.Repo == nil || head.Repo.ID != base.Repo.ID
+}
+
+func (p githubPull) pull() PullRequest {
+	return PullRequest{
+		Number: p.Number, Head: p.Head.SHA, Ref: fmt.Sprintf("refs/pull/%d/head", p.Number), Base: p.Base.Ref, Author: p.User.Login,
+		Fork: isFork(p.Head, p.Base),
 	}
-	return found, err
 }
 
 // githubComment is a comment there.
@@ -90,10 +88,10 @@ func likeGithub(root func(repository) string, header http.Header, limit string, 
 	return &reviewing{
 		markup: withHTML(),
 		pulls: func(r repository, base string) listing[PullRequest] {
-			return listing[PullRequest]{first: at(r, listed(base), "pulls"), read: readGithubPulls, next: nextByLink}
+			return listing[PullRequest]{first: at(r, listed(base), "pulls"), read: readAll(githubPull.pull), next: nextByLink}
 		},
 		comments: func(r repository, number int) listing[Comment] {
-			return listing[Comment]{first: at(r, url.Values{}, "issues", strconv.Itoa(number), "comments"), read: listOf[githubComment], next: nextByLink}
+			return listing[Comment]{first: at(r, url.Values{}, "issues", strconv.Itoa(number), "comments"), read: readAll(githubComment.comment), next: nextByLink}
 		},
 		write: func(r repository, number int, of Comment, text string) request {
 			issues := join(root(r), "repos", r.owner, r.name, "issues")
@@ -102,33 +100,8 @@ func likeGithub(root func(repository) string, header http.Header, limit string, 
 			}
 			return request{to: join(issues, strconv.Itoa(number), "comments"), header: header, body: commented{text}}
 		},
-		written: oneOf[githubComment],
+		written: madeOf(githubComment.comment),
 		self:    func(r repository) request { return reads(join(root(r), "user"), header) },
 		name:    login,
 	}
-}
-
-// anyComment is a comment in the shape of a host.
-type anyComment interface{ comment() Comment }
-
-// listOf reads a list of comments.
-func listOf[C anyComment](body []byte) ([]Comment, error) {
-	var listed []C
-	err := json.Unmarshal(body, &listed)
-	return commentsOf(listed), err
-}
-
-func commentsOf[C anyComment](listed []C) []Comment {
-	found := make([]Comment, 0, len(listed))
-	for _, one := range listed {
-		found = append(found, one.comment())
-	}
-	return found
-}
-
-// oneOf reads a comment that was written.
-func oneOf[C anyComment](body []byte, _ Comment) (Comment, error) {
-	var made C
-	err := json.Unmarshal(body, &made)
-	return made.comment(), err
 }
