@@ -82,7 +82,7 @@ func (h *Hosts) open(provider, repository string, secret map[string][]byte, righ
 	if err != nil {
 		return nil, err
 	}
-	return &poster{adapter: kind, wire: w, repository: r, credentials: c, hosts: h, opens: opens(provider, r, secret)}, nil
+	return &poster{adapter: kind, wire: w, repository: r, credentials: c, hosts: h}, nil
 }
 
 // poster posts on one repository of a host.
@@ -92,7 +92,7 @@ type poster struct {
 	repository  repository
 	credentials credentials
 	hosts       *Hosts
-	// opens is a sum of what opens the host.
+	// opens is a sum of what opens the host, for a Reviewer.
 	opens [sha256.Size]byte
 }
 

@@ -103,6 +103,7 @@ func (h *Hosts) Reviewer(provider, repository string, secret map[string][]byte, 
 	if p.review == nil {
 		return nil, &RepositoryError{URL: Clean(repository), Reason: "is on a host of the kind " + provider + ", whose pull requests are not followed"}
 	}
+	p.opens = opens(provider, p.repository, secret)
 	return p, nil
 }
 
