@@ -62,8 +62,8 @@ type Look struct {
 type Asker struct {
 	mu    sync.Mutex
 	known map[string]*state
-	// told is what events have said of each pool: the status has it with values hidden.
-	told map[string]v1alpha1.RevertProposal
+	// reported is what events have reported of each pool: the status has it with values hidden.
+	reported map[string]v1alpha1.RevertProposal
 }
 
 // state is what is known of one pull request.
@@ -103,22 +103,22 @@ func (a *Asker) See(ctx context.Context, l Look, found *finding.Findings) []v1al
 		}
 	}
 	a.known = wanted
-	told := map[string]v1alpha1.RevertProposal{}
+	reported := map[string]v1alpha1.RevertProposal{}
 	for i := range l.Pools {
 		e := &l.Pools[i]
 		switch answer := answers[e.Pool]; {
 		case answer != nil:
-			was, known := a.told[e.Pool]
+			was, known := a.reported[e.Pool]
 			if !known && e.Proposal != nil {
 				was = *e.Proposal
 			}
-			tell(e.Pool, was, *answer, found)
-			e.Proposal, told[e.Pool] = answer, *answer
+			announce(e.Pool, was, *answer, found)
+			e.Proposal, reported[e.Pool] = answer, *answer
 		case e.Proposal != nil && e.Proposal.URL == "" && !l.stands(e):
 			e.Proposal = nil
 		}
 	}
-	a.told = told
+	a.reported = reported
 	return l.Pools
 }
 
@@ -160,8 +160,8 @@ func (a *Asker) ask(ctx context.Context, s *state, p proposal) {
 	}
 }
 
-// tell has events say what has become of a pull request, once.
-func tell(pool string, was, is v1alpha1.RevertProposal, found *finding.Findings) {
+// announce has events report what has become of a pull request, once.
+func announce(pool string, was, is v1alpha1.RevertProposal, found *finding.Findings) {
 	if was == is {
 		return
 	}

@@ -179,7 +179,7 @@ func TestTheStatusWasLost(t *testing.T) {
 }
 
 // TestItIsTriedAgain: later after each failure, and at once when the NodeSync is another one. What
-// fails is told once.
+// fails is reported once.
 func TestItIsTriedAgain(t *testing.T) {
 	w := newWorld()
 	w.pushing = &source.PushError{URL: "https://git.example.com/acme/fleet.git", Branch: "b", Denied: true, Err: errors.New("403")}

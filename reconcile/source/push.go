@@ -31,9 +31,8 @@ func proposes(branch string) error {
 
 // receiver is one conversation with a Git host that takes a pack.
 type receiver interface {
-	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+	advertiser
 	ReceivePack(ctx context.Context, req *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error)
-	Close() error
 }
 
 // push makes a new branch of a commit and of what it is made of. One that is there is left as it

@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 )
 
-// TestRevertWritesOnlyBelowItsOwnName: no other branch, whatever it is told.
+// TestRevertWritesOnlyBelowItsOwnName: no other branch, whatever it is asked for.
 func TestRevertWritesOnlyBelowItsOwnName(t *testing.T) {
 	h := newHost(t)
 	h.takesPushes(t)

@@ -9,15 +9,20 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
+// advertiser is a conversation that begins with what the host has.
+type advertiser interface {
+	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+	Close() error
+}
+
 // session is one conversation with a Git host: what it has, then at most one
 // pack. go-git's sessions over http are of this kind, and so are ours over ssh.
 //
 // It is spoken directly, without go-git's Remote: that asks the host twice, and
 // calls a fetch a success whose tip has not arrived.
 type session interface {
-	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+	advertiser
 	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
-	Close() error
 }
 
 // open begins a conversation.
@@ -68,11 +73,6 @@ func endpoint(req Request) (*transport.Endpoint, error) {
 		return nil, &URLError{URL: bare(req.URL), Reason: "cannot be read"}
 	}
 	return ep, nil
-}
-
-// advertiser is a conversation that begins with what the host has.
-type advertiser interface {
-	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
 }
 
 // advertised asks what the host has.
