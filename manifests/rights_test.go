@@ -92,8 +92,30 @@ func TestEveryRuleSaysWhy(t *testing.T) {
 	}
 }
 
-func TestTheAWSPolicyReadsAlone(t *testing.T) {
-	text, err := os.ReadFile("iam-policy.json")
+func TestTheAWSPoliciesOnlyRead(t *testing.T) {
+	for file, want := range map[string][]string{
+		"iam-policy.json": {
+			"ec2:DescribeInstances",
+			"ec2:DescribeImages", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeCapacityReservations",
+			"ssm:GetParameter", "eks:DescribeCluster", "sts:GetCallerIdentity",
+		},
+		"iam-policy-verify.json": {
+			"ec2:DescribeInstances", "ec2:DescribeVolumes", "ec2:DescribeNetworkInterfaces", "ec2:DescribeLaunchTemplates",
+			"iam:ListInstanceProfiles", "iam:GetInstanceProfile", "eks:DescribeCluster", "sts:GetCallerIdentity",
+		},
+	} {
+		t.Run(file, func(t *testing.T) {
+			if diff := cmp.Diff(want, allowedBy(t, file)); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// allowedBy are the actions that a policy allows, in its order.
+func allowedBy(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,14 +135,7 @@ func TestTheAWSPolicyReadsAlone(t *testing.T) {
 		}
 		actions = append(actions, statement.Action...)
 	}
-	want := []string{
-		"ec2:DescribeInstances",
-		"ec2:DescribeImages", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeCapacityReservations",
-		"ssm:GetParameter", "eks:DescribeCluster", "sts:GetCallerIdentity",
-	}
-	if diff := cmp.Diff(want, actions); diff != "" {
-		t.Errorf("actions (-want +got):\n%s", diff)
-	}
+	return actions
 }
 
 // oneOrMore is a string, or a list of them, as IAM has it.

@@ -76,7 +76,7 @@ func served() map[string][]metav1.APIResource {
 		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "patch"}}
 	}
 	return map[string][]metav1.APIResource{
-		"v1":                      {of("namespaces", "Namespace", false), of("pods", "Pod", true), of("events", "Event", true), of("nodes", "Node", false), of("configmaps", "ConfigMap", true)},
+		"v1":                      {of("namespaces", "Namespace", false), of("pods", "Pod", true), of("events", "Event", true), of("nodes", "Node", false), of("configmaps", "ConfigMap", true), of("persistentvolumes", "PersistentVolume", false)},
 		"plumbline.dev/v1alpha1":  {of("nodesyncs", "NodeSync", true)},
 		"coordination.k8s.io/v1":  {of("leases", "Lease", true)},
 		"apps/v1":                 {of("deployments", "Deployment", true)},

@@ -42,6 +42,10 @@ func TestWrongArguments(t *testing.T) {
 		"adopt of no folder":      {[]string{"adopt", "absent"}, "absent is not a folder"},
 		"vendor of two":           {[]string{"vendor", "a", "b"}, "accepts at most 1 arg(s), received 2"},
 		"vendor of no folder":     {[]string{"vendor", "absent"}, "absent is not a folder"},
+		"verify nothing":          {[]string{"verify"}, "give --gone"},
+		"verify by two names":     {[]string{"verify", "--gone", "prod", "--cluster", "demo"}, "a NodeSync and --cluster do not go together"},
+		"verify of no region":     {[]string{"verify", "--gone", "--cluster", "demo"}, "--cluster needs --region"},
+		"verify of no cluster":    {[]string{"verify", "--gone", "--region", "eu-west-1"}, "--region goes with --cluster"},
 		"run with an argument":    {[]string{"run", "now"}, "unknown command"},
 	}
 	for name, c := range cases {
@@ -73,6 +77,7 @@ func TestHelp(t *testing.T) {
 		"plumbline events":         {"has reported", "repaired"},
 		"plumbline why":            {"why a node ended", "2,000", "-o json"},
 		"plumbline history":        {"newest first", "--since", "--pool", "wide"},
+		"plumbline verify":         {"--gone", "only AWS is asked", "text|json|junit", "iam-policy-verify.json", "Exit codes"},
 		"plumbline logs":           {"daemon", "--follow", "--since"},
 		"plumbline reconcile":      {"now", "--wait", "never stops the daemon"},
 		"plumbline suspend":        {"until it is resumed"},

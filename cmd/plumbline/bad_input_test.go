@@ -36,6 +36,8 @@ func given(cmd *cobra.Command, path, sync string) (args []string, asks bool) {
 		word = strings.Trim(word, "[].")
 		switch {
 		case word == "flags":
+		case strings.HasPrefix(word, "--"):
+			args = append(args, word)
 		case strings.HasSuffix(word, "NODESYNC"):
 			args, asks = append(args, sync), true
 		case word == "PATH":

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
@@ -45,6 +46,7 @@ type Client struct {
 	eks    *eks.Client
 	sts    *sts.Client
 	ssm    *ssm.Client
+	iam    *iam.Client
 	// resolver answers what selectors match.
 	resolver  *resolve.Resolver
 	sightings sightings
@@ -87,6 +89,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		c.caches, cfg.Credentials = append(c.caches, named), named
 	}
 	c.ec2, c.eks, c.sts, c.ssm = ec2.NewFromConfig(cfg), eks.NewFromConfig(cfg), sts.NewFromConfig(cfg), ssm.NewFromConfig(cfg)
+	c.iam = iam.NewFromConfig(cfg)
 	c.resolver = newResolver(c)
 	return c, nil
 }

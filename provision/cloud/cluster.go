@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -49,6 +50,14 @@ func (c *Client) Cluster(ctx context.Context, name string) (Cluster, error) {
 		}
 	}
 	return cluster, nil
+}
+
+// AccountOf is the account in an ARN; empty where it has none.
+func AccountOf(arn string) string {
+	if parts := strings.SplitN(arn, ":", 6); len(parts) == 6 {
+		return parts[4]
+	}
+	return ""
 }
 
 // where is the region and, if AWS tells, the account: the most frequent reason

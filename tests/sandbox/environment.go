@@ -14,6 +14,7 @@ import (
 const (
 	karpenterAccessKey = "AKIASANDBOXKARPENTER"
 	plumblineAccessKey = "AKIASANDBOXPLUMBLINE"
+	verifierAccessKey  = "AKIASANDBOXVERIFIER"
 	secretAccessKey    = "sandbox" // it signs, and nobody verifies
 )
 
@@ -23,6 +24,8 @@ const (
 	VariableCluster = "SANDBOX_CLUSTER"
 	// VariableCharts is the repository of the charts, oci://….
 	VariableCharts = "SANDBOX_CHARTS"
+	// VariableVerifier is the access key of a user with manifests/iam-policy-verify.json.
+	VariableVerifier = "SANDBOX_VERIFIER_KEY"
 	// VariableAdmin is the URL of the simulator's admin endpoint.
 	VariableAdmin = "SANDBOX_AWS_ADMIN"
 	// VariableGitURL, …User and …Token are the Git host's administrator.
@@ -37,11 +40,12 @@ const (
 func (s *Sandbox) Variables() map[string]string {
 	v := s.AWSVariables()
 	maps.Copy(v, map[string]string{
-		"KUBECONFIG":    s.Kube.Kubeconfig,
-		"NO_PROXY":      "127.0.0.1,localhost",
-		VariableCluster: s.Cluster,
-		VariableCharts:  s.Charts.Repository,
-		VariableAdmin:   s.AWSEndpoint + "/_sandbox",
+		"KUBECONFIG":     s.Kube.Kubeconfig,
+		"NO_PROXY":       "127.0.0.1,localhost",
+		VariableCluster:  s.Cluster,
+		VariableCharts:   s.Charts.Repository,
+		VariableVerifier: verifierAccessKey,
+		VariableAdmin:    s.AWSEndpoint + "/_sandbox",
 	})
 	if s.Git != nil {
 		v[VariableGitURL] = s.Git.URL

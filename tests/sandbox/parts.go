@@ -67,7 +67,7 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
 	}
 	s.AWS.RegisterCredentials(karpenterAccessKey, "KarpenterControllerRole-"+s.Cluster)
-	if err := s.addPlumblineRole(); err != nil {
+	if err := errors.Join(s.addPlumblineRole(), s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json")); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -95,18 +95,25 @@ var plumblineAccount = [2]string{"plumbline-system", "plumbline"}
 // manifests/iam-policy.json and nothing else, for its ServiceAccount by EKS Pod
 // Identity. The access key stands for it, too.
 func (s *Sandbox) addPlumblineRole() error {
-	text, err := os.ReadFile(filepath.Join(s.options.Source, "..", "..", "..", "manifests", "iam-policy.json"))
-	if err != nil {
-		return fmt.Errorf("read plumbline's policy: %w", err)
-	}
 	name := "plumbline-" + s.Cluster
-	document := strings.NewReplacer("${PARTITION}", "aws", "${REGION}", s.Region, "${ACCOUNT}", awssim.DefaultAccount, "${CLUSTER_NAME}", s.Cluster).Replace(string(text))
-	err = s.AWS.AddRole(awssim.Role{Name: name, Trust: awssim.Trusted(awssim.PodIdentityAudience), Policies: map[string]string{name: document}})
-	if err != nil {
+	if err := s.addRole(name, plumblineAccessKey, "iam-policy.json"); err != nil {
 		return err
 	}
-	s.AWS.RegisterCredentials(plumblineAccessKey, name)
 	return s.AWS.Associate(s.Cluster, plumblineAccount[0], plumblineAccount[1], name)
+}
+
+// addRole makes a role with a policy of manifests/ and nothing else, for which an access key stands.
+func (s *Sandbox) addRole(name, key, policy string) error {
+	text, err := os.ReadFile(filepath.Join(s.options.Source, "..", "..", "..", "manifests", policy))
+	if err != nil {
+		return fmt.Errorf("read a policy: %w", err)
+	}
+	document := strings.NewReplacer("${PARTITION}", "aws", "${REGION}", s.Region, "${ACCOUNT}", awssim.DefaultAccount, "${CLUSTER_NAME}", s.Cluster).Replace(string(text))
+	err = s.AWS.AddRole(awssim.Role{Name: name, Trust: awssim.Trusted(awssim.PodIdentityAudience), Policies: map[string]string{name: document}})
+	if err == nil {
+		s.AWS.RegisterCredentials(key, name)
+	}
+	return err
 }
 
 // minor is 1.36 of 1.36.3, which is how EKS says a version.

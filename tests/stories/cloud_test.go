@@ -34,7 +34,7 @@ func (s *story) billed(pool string) []string {
 
 func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 	timeout, args, _, err := options(args)
-	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag [KEY], tag [pool=POOL] KEY=VALUE, retag KEY=VALUE, stray pool=POOL, end, asked, kill|stop|protect|interrupt [pool=POOL], start, unprotect, spoil IMAGES, unspoil")
+	usage := errors.New("usage: ec2 [-t D] count [pool=POOL] = N, left = empty, keep [pool=POOL], kept, untag [KEY], tag [pool=POOL] KEY=VALUE, retag KEY=VALUE, stray pool=POOL, end, leave, clear, asked, kill|stop|protect|interrupt [pool=POOL], start, unprotect, spoil IMAGES, unspoil")
 	if err != nil || len(args) == 0 {
 		return errors.Join(usage, err)
 	}
@@ -94,6 +94,10 @@ func (s *story) ec2Command(_ *testscript.TestScript, args []string) error {
 		return s.strayInstance(pool)
 	case question == "end" && len(args) == 1:
 		return s.c.AWS.Terminate(s.struck)
+	case question == "leave" && len(args) == 1:
+		return s.leave()
+	case question == "clear" && len(args) == 1:
+		return s.c.AWS.Clear(s.c.Cluster)
 	case question == "asked":
 		return s.asked()
 	case question == "kept":

@@ -249,6 +249,10 @@
 //		that back for the one that was named last.
 //	ec2 untag
 //		Takes the tag of its pool off the instance that was ended last.
+//	ec2 stray pool=POOL, ec2 end
+//		Launches an instance of a pool that no NodeClaim has; ends the instance that was named last.
+//	ec2 leave, ec2 clear
+//		Leaves a volume and an interface with the cluster's tags; deletes what is attached to nothing.
 //	ec2 asked
 //		Holds that plumbline has asked EC2 by its ID, since the mark, for the instance
 //		that was ended last, and has got an answer.

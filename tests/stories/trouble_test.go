@@ -242,6 +242,16 @@ func (s *story) strayInstance(pool string) (err error) {
 	return s.c.AWS.Untag(s.struck, "eks:eks-cluster-name")
 }
 
+// leave adds what a node leaves that ended too early: a volume of a claim, and an interface of the VPC
+// CNI plugin.
+func (s *story) leave() error {
+	s.c.AWS.CreateVolume(s.c.Region+"a", 8, map[string]string{
+		"kubernetes.io/cluster/" + s.c.Cluster: "owned", "kubernetes.io/created-for/pvc/namespace": "shop", "kubernetes.io/created-for/pvc/name": "data-0",
+	})
+	_, err := s.c.AWS.AddInterface(s.c.Cluster, map[string]string{"kubernetes.io/cluster/" + s.c.Cluster: "owned", "cluster.k8s.amazonaws.com/name": s.c.Cluster})
+	return err
+}
+
 // asked holds that plumbline has asked EC2 for the instance that was struck, since
 // the mark.
 func (s *story) asked() error {

@@ -42,8 +42,13 @@ func TestInstanceProfile(t *testing.T) {
 
 	list, err := client.ListInstanceProfiles(t.Context(), &iam.ListInstanceProfilesInput{PathPrefix: aws.String("/karpenter/eu-west-1/prod/")})
 	noError(t, err)
-	if len(list.InstanceProfiles) != 1 || *list.InstanceProfiles[0].Roles[0].RoleName != *nodeRole || len(list.InstanceProfiles[0].Tags) != 1 {
-		t.Errorf("profiles = %v, want one with the node role and its tag", list.InstanceProfiles)
+	if len(list.InstanceProfiles) != 1 || *list.InstanceProfiles[0].Roles[0].RoleName != *nodeRole || len(list.InstanceProfiles[0].Tags) != 0 {
+		t.Errorf("profiles = %v, want one with the node role, and no tags, which IAM does not list", list.InstanceProfiles)
+	}
+	one, err := client.GetInstanceProfile(t.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: name})
+	noError(t, err)
+	if len(one.InstanceProfile.Tags) != 1 {
+		t.Errorf("profile = %v, want its tag", one.InstanceProfile)
 	}
 	list, err = client.ListInstanceProfiles(t.Context(), &iam.ListInstanceProfilesInput{PathPrefix: aws.String("/karpenter/eu-west-1/staging/")})
 	noError(t, err)

@@ -99,6 +99,12 @@ func (a *account) listInstanceProfilesForRole(_ *request, in *iam.ListInstancePr
 	return &iam.ListInstanceProfilesForRoleOutput{InstanceProfiles: list, IsTruncated: aws.Bool(next != nil), Marker: next}, nil
 }
 
+// profilesPerPage is how many IAM lists unless it is told
+// (https://docs.aws.amazon.com/IAM/latest/APIReference/API_ListInstanceProfiles.html).
+const profilesPerPage = 100
+
+// profilePage lists profiles, without their tags, as IAM does ("this operation does not return
+// tags, even though they are an attribute of the returned object").
 func (a *account) profilePage(limit *int64, marker *string, matches func(*instanceProfile) bool) ([]*iam.InstanceProfile, *string, error) {
 	var selected []*instanceProfile
 	for _, p := range a.profiles {
@@ -106,13 +112,18 @@ func (a *account) profilePage(limit *int64, marker *string, matches func(*instan
 			selected = append(selected, p)
 		}
 	}
+	if limit == nil {
+		limit = aws.Int64(profilesPerPage)
+	}
 	selected, next, err := page(selected, func(p *instanceProfile) string { return p.name }, limit, marker)
 	if err != nil {
 		return nil, nil, err
 	}
 	list := []*iam.InstanceProfile{}
 	for _, p := range selected {
-		list = append(list, p.describe())
+		described := p.describe()
+		described.Tags = nil
+		list = append(list, described)
 	}
 	return list, next, nil
 }

@@ -1,6 +1,7 @@
 package awssim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,6 +90,25 @@ func (a *account) left(clusterName string) Left {
 			return belongs(p.Tags, clusterName)
 		}, func(p *instanceProfile) string { return p.name }),
 	}
+}
+
+// Clear deletes a cluster's volumes and interfaces that are attached to nothing, as a person would.
+func (s *Simulator) Clear(clusterName string) error {
+	var err error
+	s.locked(func(a *account) {
+		left := a.left(clusterName)
+		for _, id := range left.Volumes {
+			if a.volumes[id].attachment == nil {
+				err = errors.Join(err, a.deleteFreeVolume(id))
+			}
+		}
+		for _, id := range left.Interfaces {
+			if n := a.interfaces[id]; !n.isAttached() {
+				a.deleteInterface(n)
+			}
+		}
+	})
+	return err
 }
 
 // idsOf are the IDs of those that are left, sorted; never nil, for the JSON's sake.

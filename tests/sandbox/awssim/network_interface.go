@@ -10,7 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/tests/sandbox/awssim/wire"
 )
 
-// networkInterface is made with its instance and goes with it.
+// networkInterface is made with its instance and goes with it; one without an instance is available,
+// as the VPC CNI plugin leaves one whose node ended too early.
 type networkInterface struct {
 	resource
 	ip, attachmentID string
@@ -44,6 +45,41 @@ func (a *account) newInterface(i *instance, index int, hide time.Duration) *netw
 	return n
 }
 
+// AddInterface makes an interface in a subnet of a cluster that is attached to nothing.
+func (s *Simulator) AddInterface(clusterName string, tags map[string]string) (id string, err error) {
+	s.locked(func(a *account) {
+		var c *cluster
+		if c, err = a.findCluster(clusterName); err != nil {
+			return
+		}
+		in := a.subnets[c.subnets[0]]
+		n := &networkInterface{resource: a.newResource("eni-", tags, 0), ip: in.take(), subnet: in}
+		a.interfaces[n.ID], id = n, n.ID
+	})
+	return id, err
+}
+
+// isAttached says whether it has an instance.
+func (n *networkInterface) isAttached() bool { return n.instanceID != "" }
+
+// status is that of EC2.
+func (n *networkInterface) status() string {
+	if n.isAttached() {
+		return "in-use"
+	}
+	return "available"
+}
+
+// ofAttachment is an attribute that only an attached interface has.
+func ofAttachment(f func(*networkInterface) string) func(*networkInterface) []string {
+	return func(n *networkInterface) []string {
+		if !n.isAttached() {
+			return nil
+		}
+		return []string{f(n)}
+	}
+}
+
 func (a *account) deleteInterface(n *networkInterface) {
 	n.subnet.giveBack(n.ip)
 	delete(a.interfaces, n.ID)
@@ -54,12 +90,13 @@ func (a *account) describeNetworkInterfaces(r *request, in *ec2.DescribeNetworkI
 		ids: in.NetworkInterfaceIds, filters: in.Filters, limit: in.MaxResults, token: in.NextToken, missing: interfaceNotFound,
 		attributes: attributes[*networkInterface]{
 			"network-interface-id":   one(func(n *networkInterface) string { return n.ID }),
-			"attachment.instance-id": one(func(n *networkInterface) string { return n.instanceID }),
-			"attachment.status":      one(func(*networkInterface) string { return "attached" }),
+			"attachment.instance-id": ofAttachment(func(n *networkInterface) string { return n.instanceID }),
+			"attachment.status":      ofAttachment(func(*networkInterface) string { return "attached" }),
 			"availability-zone":      one(func(n *networkInterface) string { return n.subnet.zone }),
 			"group-id":               func(n *networkInterface) []string { return n.groups },
 			"private-ip-address":     one(func(n *networkInterface) string { return n.ip }),
-			"status":                 one(func(*networkInterface) string { return "in-use" }),
+			"requester-managed":      one(func(*networkInterface) string { return "false" }),
+			"status":                 one((*networkInterface).status),
 			"subnet-id":              one(func(n *networkInterface) string { return n.subnet.ID }),
 			"vpc-id":                 one(func(n *networkInterface) string { return n.subnet.vpcID }),
 		},
@@ -69,18 +106,25 @@ func (a *account) describeNetworkInterfaces(r *request, in *ec2.DescribeNetworkI
 	}
 	out := &ec2.DescribeNetworkInterfacesOutput{NextToken: next, NetworkInterfaces: []*ec2.NetworkInterface{}}
 	for _, n := range selected {
-		out.NetworkInterfaces = append(out.NetworkInterfaces, &ec2.NetworkInterface{
-			NetworkInterfaceId: aws.String(n.ID), PrivateIpAddress: aws.String(n.ip), PrivateDnsName: aws.String(a.privateDNSName(n.ip)),
-			SubnetId: aws.String(n.subnet.ID), VpcId: aws.String(n.subnet.vpcID), AvailabilityZone: aws.String(n.subnet.zone),
-			Groups: a.groupIdentifiers(n.groups), Status: aws.String("in-use"), OwnerId: aws.String(a.options.Account),
-			InterfaceType: aws.String("interface"), TagSet: ec2Tags(n.Tags),
-			Attachment: &ec2.NetworkInterfaceAttachment{
-				AttachmentId: aws.String(n.attachmentID), AttachTime: aws.Time(n.attached), DeleteOnTermination: aws.Bool(true),
-				DeviceIndex: aws.Int64(int64(n.index)), InstanceId: aws.String(n.instanceID), Status: aws.String("attached"),
-			},
-		})
+		out.NetworkInterfaces = append(out.NetworkInterfaces, a.describeInterface(n))
 	}
 	return out, nil
+}
+
+func (a *account) describeInterface(n *networkInterface) *ec2.NetworkInterface {
+	d := &ec2.NetworkInterface{
+		NetworkInterfaceId: aws.String(n.ID), PrivateIpAddress: aws.String(n.ip), PrivateDnsName: aws.String(a.privateDNSName(n.ip)),
+		SubnetId: aws.String(n.subnet.ID), VpcId: aws.String(n.subnet.vpcID), AvailabilityZone: aws.String(n.subnet.zone),
+		Groups: a.groupIdentifiers(n.groups), Status: aws.String(n.status()), OwnerId: aws.String(a.options.Account),
+		InterfaceType: aws.String("interface"), RequesterManaged: aws.Bool(false), TagSet: ec2Tags(n.Tags),
+	}
+	if n.isAttached() {
+		d.Attachment = &ec2.NetworkInterfaceAttachment{
+			AttachmentId: aws.String(n.attachmentID), AttachTime: aws.Time(n.attached), DeleteOnTermination: aws.Bool(true),
+			DeviceIndex: aws.Int64(int64(n.index)), InstanceId: aws.String(n.instanceID), Status: aws.String("attached"),
+		}
+	}
+	return d
 }
 
 func (a *account) deleteNetworkInterface(_ *request, in *ec2.DeleteNetworkInterfaceInput) (*ec2.DeleteNetworkInterfaceOutput, error) {
@@ -88,6 +132,10 @@ func (a *account) deleteNetworkInterface(_ *request, in *ec2.DeleteNetworkInterf
 	n, ok := a.interfaces[id]
 	if !ok {
 		return nil, interfaceNotFound(id)
+	}
+	if !n.isAttached() {
+		a.deleteInterface(n)
+		return &ec2.DeleteNetworkInterfaceOutput{}, nil
 	}
 	return nil, wire.Errorf("InvalidNetworkInterface.InUse", "The network interface '%s' is currently in use by '%s'", id, n.instanceID)
 }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// remainsOf is AWS that gives one answer after the other, and then the last again.
+type remainsOf struct {
+	account string
+	answers [][]cloud.Answer
+	queries []cloud.Query
+	region  string
+}
+
+func (r *remainsOf) Identity(context.Context) (cloud.Identity, error) {
+	return cloud.Identity{Account: r.account}, nil
+}
+
+func (r *remainsOf) Cluster(context.Context, string) (cloud.Cluster, error) {
+	return cloud.Cluster{}, &cloud.NotFoundError{What: "EKS cluster demo", Where: "eu-west-1"}
+}
+
+func (r *remainsOf) Left(_ context.Context, q cloud.Query) []cloud.Answer {
+	answer := r.answers[min(len(r.queries), len(r.answers)-1)]
+	r.queries = append(r.queries, q)
+	return answer
+}
+
+func (r *remainsOf) dial(_ context.Context, region string) (remains, error) {
+	r.region = region
+	return r, nil
+}
+
+var (
+	nothingLeft = []cloud.Answer{{Kind: cloud.KindInstance}, {Kind: cloud.KindVolume}}
+	volumeLeft  = []cloud.Answer{{Kind: cloud.KindInstance}, {Kind: cloud.KindVolume, Resources: []cloud.Resource{{Kind: cloud.KindVolume, ID: "vol-1", Zone: "eu-west-1a", State: "available"}}}}
+	denied      = []cloud.Answer{{Kind: cloud.KindInstance}, {Kind: cloud.KindVolume, Err: &cloud.DeniedError{Action: "ec2:DescribeVolumes", Detail: "not authorized"}}}
+)
+
+// TestVerificationAsks: that nothing is left is believed when AWS has answered so twice in a row, and
+// what is left is asked about again until the time is over.
+func TestVerificationAsks(t *testing.T) {
+	cases := map[string]struct {
+		answers [][]cloud.Answer
+		timeout time.Duration
+		asked   int
+		code    int
+	}{
+		"nothing, twice":                  {[][]cloud.Answer{nothingLeft}, 0, 2, exitDone},
+		"something":                       {[][]cloud.Answer{volumeLeft}, 0, 1, exitStalled},
+		"nothing, and then something":     {[][]cloud.Answer{nothingLeft, volumeLeft}, 0, 2, exitStalled},
+		"something that goes":             {[][]cloud.Answer{volumeLeft, nothingLeft}, time.Hour, 3, exitDone},
+		"nothing once, amid a long wait":  {[][]cloud.Answer{nothingLeft, volumeLeft, nothingLeft}, time.Hour, 4, exitDone},
+		"denied: waiting does not help":   {[][]cloud.Answer{denied}, time.Hour, 1, exitFailed},
+		"no question":                     {[][]cloud.Answer{nil}, 0, 1, exitFailed},
+		"a question that is not answered": {[][]cloud.Answer{{{Kind: cloud.KindVolume, Err: errors.New("no answer")}}}, 0, 1, exitFailed},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			aws := &remainsOf{account: "111122223333", answers: c.answers}
+			v := verification{dial: aws.dial, cluster: "demo", region: "eu-west-1", timeout: c.timeout, now: time.Now}
+			report, err := v.ask(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var says bytes.Buffer
+			if code := exitCode(exitOfReport(report), &says); code != c.code || len(aws.queries) != c.asked {
+				t.Errorf("code %d after %d questions, want %d after %d: %s", code, len(aws.queries), c.code, c.asked, says.String())
+			}
+		})
+	}
+}
+
+func verifyWith(t *testing.T, aws *remainsOf, args ...string) said {
+	t.Helper()
+	kubeconfig := genericclioptions.NewConfigFlags(true)
+	cmd := newVerifyCommand(kubeconfig, verification{dial: aws.dial, now: time.Now})
+	kubeconfig.ClusterName = nil // --cluster is the command's
+	kubeconfig.AddFlags(cmd.PersistentFlags())
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	var out, errs bytes.Buffer
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	code := exitCode(cmd.ExecuteContext(t.Context()), &errs)
+	return said{out: out.String(), err: errs.String(), code: code}
+}
+
+// TestVerifyByNodeSync: the names and the account are those of the NodeSync, and a volume that the
+// cluster retains does not count.
+func TestVerifyByNodeSync(t *testing.T) {
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Namespace: "fleet"}}
+	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "demo", Region: "eu-west-1", ClusterARN: "arn:aws:eks:eu-west-1:111122223333:cluster/demo"}
+	server, kubeconfig := serve(t, sync)
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: ebsDriver, VolumeHandle: "vol-1"}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "data-0"}
+	server.objects["/api/v1/persistentvolumes/pv-1"] = volume
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "general-a"}, Status: karpv1.NodeClaimStatus{ProviderID: "aws:///eu-west-1a/i-1"}}
+	server.objects["/apis/karpenter.sh/v1/nodeclaims/general-a"] = claim
+	aws := &remainsOf{account: "111122223333", answers: [][]cloud.Answer{volumeLeft}}
+	for _, policy := range []corev1.PersistentVolumeReclaimPolicy{corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain} {
+		volume.Spec.PersistentVolumeReclaimPolicy = policy
+		got := verifyWith(t, aws, "--gone", "prod", "--kubeconfig", kubeconfig)
+		want, says := exitStalled, "PersistentVolume pv-1 of claim shop/data-0: delete the claim, or retain the volume"
+		if policy == corev1.PersistentVolumeReclaimRetain {
+			want, says = exitDone, "PersistentVolume pv-1, retained"
+		}
+		if got.code != want || !strings.Contains(got.out, says) || !strings.Contains(got.out, "cluster demo in eu-west-1 of account 111122223333") {
+			t.Errorf("%s: code %d, want %d, prints %s, says %s", policy, got.code, want, got.out, got.err)
+		}
+	}
+	if q := aws.queries[0]; q.Cluster != "demo" || aws.region != "eu-west-1" || len(q.ProviderIDs) != 1 || q.ProviderIDs[0] != claim.Status.ProviderID {
+		t.Errorf("asked about %+v in %s, want demo in eu-west-1 and the instance %s", q, aws.region, claim.Status.ProviderID)
+	}
+	aws.account = "444455556666"
+	if got := verifyWith(t, aws, "--gone", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "AWS answers for account 444455556666, and the cluster is in 111122223333") {
+		t.Errorf("another account: code %d, prints %s, says %s", got.code, got.out, got.err)
+	}
+}
+
+// TestVerifyWords: what is printed of each, in each format.
+func TestVerifyWords(t *testing.T) {
+	only := []string{"--gone", "--cluster", "demo", "--region", "eu-west-1"}
+	cases := map[string]struct {
+		answers []cloud.Answer
+		args    []string
+		out     []string
+	}{
+		"text, nothing": {nothingLeft, nil, []string{"nothing is left"}},
+		"text":          {volumeLeft, nil, []string{"volume   vol-1   eu-west-1a   available"}},
+		"text, denied":  {denied, nil, []string{"volumes: AWS denies ec2:DescribeVolumes: not authorized; allow ec2:DescribeVolumes to the credentials in use, as " + leftover.Policy + " does"}},
+		"json":          {volumeLeft, []string{"-o", "json"}, []string{`"gone": false`, `"id": "vol-1"`}},
+		"junit":         {volumeLeft, []string{"-o", "junit"}, []string{`failures="1"`, `<failure message="left: 1 volume (vol-1)">`}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := verifyWith(t, &remainsOf{account: "1", answers: [][]cloud.Answer{c.answers}}, append(only[:len(only):len(only)], c.args...)...)
+			for _, want := range c.out {
+				if !strings.Contains(got.out, want) {
+					t.Errorf("prints %s, want %q in it", got.out, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,77 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+)
+
+// profilesPage is the most that IAM lists in a page.
+const profilesPage = 1000
+
+// profilesLeft lists the instance profiles of the account, of which the cluster's are those below
+// /karpenter/<region>/<cluster>/ (karpenter-provider-aws pkg/providers/instanceprofile,
+// FormatPath) and, of older releases, those called <cluster>_<number> whose tags say so
+// (LegacyInstanceProfileName): IAM knows no regions, and a cluster of this name in another
+// region has such a profile too. A list has no tags.
+func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Resource) error {
+	path := "/karpenter/" + c.region + "/" + q.Cluster + "/"
+	legacy := regexp.MustCompile("^" + regexp.QuoteMeta(q.Cluster) + `_\d+$`)
+	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{MaxItems: aws.Int32(profilesPage)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return c.named("iam:ListInstanceProfiles", err)
+		}
+		for i := range page.InstanceProfiles {
+			p := &page.InstanceProfiles[i]
+			name := aws.ToString(p.InstanceProfileName)
+			profile := Resource{Kind: KindInstanceProfile, ID: name, Name: aws.ToString(p.Path)}
+			if strings.HasPrefix(profile.Name, path) {
+				found[name] = profile
+				continue
+			}
+			if strings.HasPrefix(profile.Name, "/karpenter/") || !legacy.MatchString(name) {
+				continue
+			}
+			profile.Tags, err = c.profileTags(ctx, name)
+			if err != nil {
+				return err
+			}
+			if ofRegion(profile.Tags, q.Cluster, c.region) {
+				found[name] = profile
+			}
+		}
+	}
+	return nil
+}
+
+// profileTags are none where the profile is gone meanwhile.
+func (c *Client) profileTags(ctx context.Context, name string) (map[string]string, error) {
+	out, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
+	var missing *iamtypes.NoSuchEntityException
+	switch {
+	case errors.As(err, &missing):
+		return nil, nil
+	case err != nil:
+		return nil, c.named("iam:GetInstanceProfile", err)
+	}
+	tags := map[string]string{}
+	for _, tag := range out.InstanceProfile.Tags {
+		tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	}
+	return tags, nil
+}
+
+// ofRegion says whether Karpenter of a cluster in a region has given these tags
+// (EC2NodeClass.InstanceProfileTags).
+func ofRegion(tags map[string]string, cluster, region string) bool {
+	const regionTag = "topology.kubernetes.io/region"
+	at, has := tags[regionTag]
+	return tags[clusterTagPrefix+cluster] == clusterTagValue && (!has || at == region)
+}

@@ -1,0 +1,133 @@
+package leftover
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+)
+
+// Policy is the file with the rights that the questions need.
+const Policy = "manifests/iam-policy-verify.json"
+
+// Report is what is left of a cluster's Karpenter in AWS.
+type Report struct {
+	// Cluster and Region were asked about, in Account.
+	Cluster string `json:"cluster"`
+	Region  string `json:"region"`
+	Account string `json:"account"`
+	// Gone says that AWS has answered every question, and that nothing is left.
+	Gone  bool   `json:"gone"`
+	Kinds []Kind `json:"kinds"`
+}
+
+// Kind is what is left of one kind.
+type Kind struct {
+	Kind cloud.Kind `json:"kind"`
+	// Error is why the question has no whole answer; what is left beside it is not all.
+	Error string `json:"error,omitempty"`
+	// Denied says that it is denied, so that asking again does not help.
+	Denied bool   `json:"denied,omitempty"`
+	Left   []Item `json:"left,omitempty"`
+	// Kept is what stays on purpose, and does not count.
+	Kept []Item `json:"kept,omitempty"`
+}
+
+// Item is one thing.
+type Item struct {
+	// ID as AWS writes it; the name of an instance profile.
+	ID    string `json:"id"`
+	Zone  string `json:"zone,omitempty"`
+	State string `json:"state,omitempty"`
+	// What it is of, and what keeps it.
+	What string `json:"what,omitempty"`
+}
+
+// Judge makes a Report of AWS's answers. volumes are the cluster's PersistentVolumes by the ID of
+// their EBS volume; nil where the cluster was not asked.
+func Judge(answers []cloud.Answer, volumes map[string]Volume) Report {
+	report := Report{Gone: len(answers) > 0}
+	for _, answer := range answers {
+		var denied *cloud.DeniedError
+		kind := Kind{Kind: answer.Kind, Error: explain(answer.Err), Denied: errors.As(answer.Err, &denied)}
+		for _, r := range answer.Resources {
+			item := Item{ID: r.ID, Zone: r.Zone, State: r.State}
+			var where place
+			if item.What, where = judge(r, volumes); where == left {
+				kind.Left = append(kind.Left, item)
+			} else if where == kept {
+				kind.Kept = append(kind.Kept, item)
+			}
+		}
+		report.Gone = report.Gone && answer.Err == nil && len(kind.Left) == 0
+		report.Kinds = append(report.Kinds, kind)
+	}
+	return report
+}
+
+// Unanswered says that AWS has not answered a question in whole.
+func (r Report) Unanswered() bool {
+	return len(r.Kinds) == 0 || slices.ContainsFunc(r.Kinds, func(k Kind) bool { return k.Error != "" })
+}
+
+// Denied says that AWS denies a question.
+func (r Report) Denied() bool {
+	return slices.ContainsFunc(r.Kinds, func(k Kind) bool { return k.Denied })
+}
+
+// String is what is left on one line: "2 instances (i-1, i-2), 1 volume (vol-1)", or "nothing".
+func (r Report) String() string {
+	var parts []string
+	for _, kind := range r.Kinds {
+		if len(kind.Left) == 0 {
+			continue
+		}
+		ids := make([]string, 0, len(kind.Left))
+		for _, item := range kind.Left {
+			ids = append(ids, item.ID)
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", english.Plural(len(ids), Noun(kind.Kind), ""), strings.Join(ids, ", ")))
+	}
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Noun is a kind in words.
+func Noun(kind cloud.Kind) string {
+	switch kind {
+	case cloud.KindInstance:
+		return "instance"
+	case cloud.KindVolume:
+		return "volume"
+	case cloud.KindNetworkInterface:
+		return "network interface"
+	case cloud.KindLaunchTemplate:
+		return "launch template"
+	case cloud.KindInstanceProfile:
+		return "instance profile"
+	}
+	return string(kind)
+}
+
+// explain words an error for the user, who needs other rights than plumbline's own role.
+func explain(err error) string {
+	var denied *cloud.DeniedError
+	var credentials *cloud.CredentialsError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &denied) && denied.Explicit:
+		return denied.Error()
+	case errors.As(err, &denied):
+		return fmt.Sprintf("AWS denies %s: %s; allow %s to the credentials in use, as %s does", denied.Action, denied.Detail, denied.Action, Policy)
+	case errors.As(err, &credentials):
+		return fmt.Sprintf("AWS has not answered: %s; check AWS_PROFILE or the role of this pipeline", strings.SplitN(err.Error(), ";", 2)[0])
+	}
+	return err.Error()
+}
