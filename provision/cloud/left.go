@@ -53,7 +53,8 @@ type Resource struct {
 	// ended it.
 	Instance string
 	Alive    bool
-	// OfService says that a service of AWS keeps an interface, such as a load balancer's.
+	// OfService says that a service of AWS keeps an interface, such as a load balancer's or the
+	// control plane's.
 	OfService bool
 	Tags      map[string]string
 }
@@ -158,6 +159,9 @@ func interfaceOf(n *ec2types.NetworkInterface) Resource {
 	}
 	if n.Attachment != nil {
 		found.Instance = aws.ToString(n.Attachment.InstanceId)
+		// The control plane's interfaces are on instances of EKS' own account.
+		owner := aws.ToString(n.Attachment.InstanceOwnerId)
+		found.OfService = found.OfService || owner != "" && owner != aws.ToString(n.OwnerId)
 	}
 	return found
 }
