@@ -75,7 +75,7 @@ func (f format) write(out io.Writer, value any, people func(io.Writer) error) er
 		return writeJSON(out, value, redact.VisibleJSON)
 	case formatYAML:
 		return writeYAML(out, value)
-	case formatTable, formatMarkdown:
+	default:
 	}
 	return people(&visibleWriter{out})
 }

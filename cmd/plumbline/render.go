@@ -60,7 +60,7 @@ func printSet(out io.Writer, output format, set *render.Set) error {
 			}
 		}
 		return nil
-	case formatJSON, formatMarkdown:
+	default:
 	}
 	objects := make([]map[string]any, 0, len(set.Objects))
 	for _, object := range set.Objects {
