@@ -128,7 +128,7 @@ func (s *Step) settle(ctx context.Context) error {
 	if s.Memory.settled {
 		return nil
 	}
-	left, err := teardown.Settle(ctx, s.world(), teardown.Pass{Now: s.Now, Sync: s.Before, StallAfter: s.Sync.GetStallAfter()})
+	left, err := teardown.Settle(ctx, s.world(), teardown.Pass{Now: s.Now, Sync: s.Before, StallAfter: s.Sync.GetStallAfter()}, s.stays)
 	if err != nil {
 		return err
 	}
@@ -136,6 +136,16 @@ func (s *Step) settle(ctx context.Context) error {
 		s.WakeBy(s.Now.Add(leftEvery))
 	}
 	return nil
+}
+
+// stays says whether the object of a UID lives, and Git has an entry for it.
+func (s *Step) stays(uid types.UID) bool {
+	for ref, object := range s.Live.Objects {
+		if object.GetUID() == uid {
+			return s.wants(ref) && object.GetDeletionTimestamp() == nil
+		}
+	}
+	return false
 }
 
 // reachPhases reports each phase that a removal came to.

@@ -1,6 +1,7 @@
 package removal
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // TestWhatARemovalHasLeftIsLookedAtAgain: by a daemon that has only begun as well, and until the
@@ -46,5 +48,48 @@ func TestWhatARemovalHasLeftIsLookedAtAgain(t *testing.T) {
 	}
 	if step, recorded := run(); recorded || !step.WakeAt.IsZero() {
 		t.Errorf("it has gone: recorded %t, next pass at %v", recorded, step.WakeAt)
+	}
+}
+
+// TestWhatWasRecordedInVainIsForgotten: a pass that was killed after it wrote the record, and before
+// it wrote the status, leaves a record that no removal has. It goes where Git has the entry again,
+// and stays where the object is another by now, or is being deleted: its instances are known by
+// nothing else.
+func TestWhatWasRecordedInVainIsForgotten(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid     string
+		wanted  []render.Ref
+		deleted bool
+		want    bool
+	}{
+		"Git has it again":     {uid: "p1", wanted: []render.Ref{general}},
+		"Git does not have it": {uid: "p1", want: true},
+		"it is being deleted":  {uid: "p1", wanted: []render.Ref{general}, deleted: true, want: true},
+		"another has its name": {uid: "p0", wanted: []render.Ref{general}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			owner := metav1.NewControllerRef(b.sync, v1alpha1.GroupVersion.WithKind(v1alpha1.NodeSyncKind))
+			record := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: teardown.RecordName("prod"), OwnerReferences: []metav1.OwnerReference{*owner}},
+				Data:       map[string]string{c.uid: `{"kind":"NodePool","name":"general","instances":{"aws:///eu-west-1a/i-0123456789abcdef0":""},"growth":{"cpu":"100"},"nodeClaims":1}`},
+			}
+			if err := b.client.Create(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			if c.deleted {
+				pool := b.livePool()
+				pool.SetFinalizers([]string{"karpenter.sh/termination"})
+				if err := errors.Join(b.client.Update(t.Context(), pool), b.client.Delete(t.Context(), pool)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := b.step(c.wanted...).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(record), record); client.IgnoreNotFound(err) != nil || (err == nil) != c.want {
+				t.Errorf("the record: %v, want it kept: %t", err, c.want)
+			}
+		})
 	}
 }

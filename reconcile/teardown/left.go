@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -104,13 +105,20 @@ func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 
 // Settle looks at the pods that removals have left without a node, while none is open, and says
 // whether any still is: what is recorded of the others goes. One that has not run for as long as a
-// removal may stand still waits for something else than its node.
-func Settle(ctx context.Context, w World, p Pass) (left bool, err error) {
+// removal may stand still waits for something else than its node. So goes the record of an object
+// that stays and that the status has no removal of: the pass that recorded it was killed before it
+// wrote the status, and Git has the entry again.
+func Settle(ctx context.Context, w World, p Pass, stays func(types.UID) bool) (left bool, err error) {
 	d := newDrive(w, p)
 	if d.records, err = loadRecords(ctx, w.Live, p.Sync); err != nil {
 		return false, err
 	}
 	for uid, entry := range d.records.entries {
+		removed := slices.ContainsFunc(p.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.UID == uid })
+		if !entry.over() && !removed && stays(uid) {
+			d.records.forget(uid)
+			continue
+		}
 		entry.Left = slices.DeleteFunc(slices.Clone(entry.Left), func(pod LeftPod) bool { return p.Now.Sub(pod.Since) > p.StallAfter })
 		d.records.entries[uid] = entry
 	}
