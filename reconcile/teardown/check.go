@@ -15,8 +15,11 @@ func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 		return step{}, true
 	}
 	s := step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, message: o.Hold.Message, remaining: len(o.NodeClaims)}
-	if o.alive() && o.Recorded && o.GrowthWithheld && !pastPacing(r) {
-		s.actions = []Action{RestoreGrowth{}} // it was stopped before it was held
+	if o.alive() && o.GrowthWithheld && !pastPacing(r) { // it was stopped before it was held
+		s.actions = []Action{RestoreGrowth{}}
+		if !o.Recorded { // another client has deleted the record: it is written again first
+			s.actions = []Action{Note{}}
+		}
 	}
 	return s, false
 }

@@ -21,7 +21,7 @@ func TestWhatIsHeldGrows(t *testing.T) {
 		"stopped":             {v1alpha1.RemovalPacing, teardown.Observation{Exists: true, Recorded: true, GrowthStopped: true, GrowthWithheld: true}, []string{"restore growth"}},
 		"held, and stopped":   {v1alpha1.RemovalHeld, teardown.Observation{Exists: true, Recorded: true, GrowthStopped: true, GrowthWithheld: true}, []string{"restore growth"}},
 		"stopped by Git":      {v1alpha1.RemovalPacing, teardown.Observation{Exists: true, Recorded: true, GrowthStopped: true}, nil},
-		"not recorded":        {v1alpha1.RemovalPacing, teardown.Observation{Exists: true, GrowthStopped: true, GrowthWithheld: true}, nil},
+		"not recorded":        {v1alpha1.RemovalPacing, teardown.Observation{Exists: true, GrowthStopped: true, GrowthWithheld: true}, []string{"note"}},
 		"nodes end already":   {v1alpha1.RemovalDraining, teardown.Observation{Exists: true, Recorded: true, GrowthStopped: true, GrowthWithheld: true}, nil},
 		"it is being deleted": {v1alpha1.RemovalPacing, teardown.Observation{Exists: true, Terminating: true, Recorded: true, GrowthStopped: true, GrowthWithheld: true}, nil},
 	} {

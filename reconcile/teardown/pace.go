@@ -88,7 +88,7 @@ func (p Pace) turn(all []share, of int) Turn {
 // share is that of a removal as it is seen.
 func (it *item) share(recorded int) share {
 	s := share{removal: it.before.Kind + "/" + it.before.Name, recorded: recorded}
-	if it.before.Phase == v1alpha1.RemovalHeld || it.seen.Hold != nil && it.seen.Exists {
+	if it.seen.Hold != nil && it.seen.Exists {
 		return share{removal: s.removal}
 	}
 	s.left = len(it.seen.undeleted())
