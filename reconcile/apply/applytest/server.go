@@ -105,6 +105,13 @@ func (s *Server) Edit(t TB, ref render.Ref, manager string, change func(*unstruc
 	}
 }
 
+// Put has the server hold an object just as it is, in place of the one of its name.
+func (s *Server) Put(object *unstructured.Unstructured) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects[render.Ref{Kind: object.GetKind(), Name: object.GetName()}] = object
+}
+
 // Terminate marks an object as deleted, as a finalizer would keep it.
 func (s *Server) Terminate(ref render.Ref) {
 	s.mu.Lock()

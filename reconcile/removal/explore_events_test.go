@@ -1,0 +1,152 @@
+package removal
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+)
+
+// event is something that may happen in a world, beside a pass.
+type event struct {
+	what string
+	do   func(*world)
+	// fair says that it is bound to happen, sooner or later; one that is not is a fault, or a
+	// commit.
+	fair bool
+}
+
+// events are those that may happen in a world.
+func (s *shelf) events(w *world) []event {
+	var all []event
+	fair := func(possible bool, what string, do func(*world)) {
+		if possible {
+			all = append(all, event{what, do, true})
+		}
+	}
+	fault := func(possible bool, what string, do func(*world)) {
+		if possible && w.faults > 0 {
+			all = append(all, event{what, func(w *world) { do(w); w.faults-- }, false})
+		}
+	}
+	s.people(w, fault, func(what string, do func(*world)) {
+		if w.commits > 0 {
+			all = append(all, event{what, func(w *world) { do(w); w.commits-- }, false})
+		}
+	})
+	gates(w, fair, fault)
+	caches(w, fair, fault)
+	clock(w, fair)
+	for n := range w.of {
+		s.node(w, n, fair, fault)
+	}
+	return all
+}
+
+type may func(possible bool, what string, do func(*world))
+
+// people commit, release what is held, and reach into the cluster.
+func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
+	last := w.setting.pools
+	if w.spare {
+		last--
+	}
+	for p := range last {
+		what := "a commit takes NodePool/" + poolName(p) + " out of Git"
+		if !w.git[p] {
+			what = "a commit has NodePool/" + poolName(p) + " again"
+		}
+		commit(what, func(w *world) { w.git[p] = !w.git[p] })
+		if w.pools[p] == nowhere {
+			continue
+		}
+		// One whose removal the status lacks is found by the record of what was applied.
+		open := removalOf(w.removals, s.forms[w.pools[p]].object.GetUID()) != nil
+		fault(!w.git[p] && open, "a person deletes NodePool/"+poolName(p), func(w *world) { w.pools[p] = nowhere })
+		if !s.forms[w.pools[p]].grows {
+			fault(true, "a person gives NodePool/"+poolName(p)+" its limits back", func(w *world) { w.pools[p] = s.edited(w.pools[p]) })
+		}
+	}
+	fault(true, map[bool]string{false: "the guard lets all go", true: "the guard lets one go"}[w.allows], func(w *world) { w.allows = !w.allows })
+	shown := !slices.ContainsFunc(w.slots[:], func(s slot) bool { return s.hidden })
+	fault(shown && len(w.record) > 0, "a person deletes the record", func(w *world) { w.record = map[string]string{} })
+}
+
+// gates are what has to be open for a removal to go on.
+func gates(w *world, fair, fault may) {
+	fault(w.lease, "the controller's leader ends", func(w *world) { w.lease = false })
+	fault(w.verified, "the account cannot be verified", func(w *world) { w.verified = false })
+	fault(w.answers, "EC2 answers no more", func(w *world) { w.answers = false })
+	fair(!w.lease, "a pod of the controller leads", func(w *world) { w.lease = true })
+	fair(w.ready != w.lease, "the controller's Deployment tells", func(w *world) { w.ready = w.lease })
+	fair(!w.verified, "the account is verified", func(w *world) { w.verified = true })
+	fair(!w.answers, "EC2 answers again", func(w *world) { w.answers = true })
+}
+
+// caches may lag, each by itself, and catch up.
+func caches(w *world, fair, fault may) {
+	fault(w.latePools == nil, "the cache of NodePools lags", func(w *world) { pools := w.pools; w.latePools = &pools })
+	fault(w.lateClaims == nil, "the cache of NodeClaims lags", func(w *world) { w.lateClaims = w.claimsNow() })
+	fair(w.latePools != nil, "the cache of NodePools catches up", func(w *world) { w.latePools = nil })
+	fair(w.lateClaims != nil, "the cache of NodeClaims catches up", func(w *world) { w.lateClaims = nil })
+	fair(w.allows != w.allowed, "the cache of NodeSyncs catches up", func(w *world) { w.allowed = w.allows })
+}
+
+// clock is that time passes: the grace of removals is over, and what EC2's answers lack they have
+// lacked for long.
+func clock(w *world, fair may) {
+	young := slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return r.RecordedAt.Time.Equal(exploredNow) })
+	fair(young, "the grace is over", func(w *world) {
+		w.removals = slices.Clone(w.removals)
+		for i := range w.removals {
+			w.removals[i].RecordedAt = metav1.NewTime(exploredNow.Add(-long))
+		}
+	})
+	for n := range w.of {
+		id := providerID(n)
+		a, lacking := w.absent[id]
+		fair(lacking && w.slots[n].instance == forgotten && a.Answers < patient-1, "EC2's answers have lacked "+nodeName(n)+"'s instance for long", func(w *world) {
+			w.absent = maps.Clone(w.absent)
+			w.absent[id] = teardown.Absence{Since: exploredNow.Add(-long), Answers: patient - 1}
+		})
+	}
+}
+
+// node is what Karpenter, AWS and a person do to one node.
+func (s *shelf) node(w *world, n int, fair, fault may) {
+	is, p, name := w.slots[n], w.of[n], nodeName(n)
+	pool := w.pools[p]
+	on := func(do func(*slot)) func(*world) {
+		return func(w *world) { do(&w.slots[n]) }
+	}
+	karpenter := func(possible bool, what string, do func(*slot)) {
+		fair(possible && w.lease, "Karpenter "+what+" "+name, on(do))
+	}
+	if pool != nowhere && s.forms[pool].grows {
+		by := int8(s.forms[pool].generation)
+		karpenter(is.claim == unmade, "makes", func(s *slot) { s.claim, s.generation = made, by })
+	}
+	karpenter(is.claim == made && !is.deleting && is.instance == unlaunched, "launches", func(s *slot) { s.instance, s.hidden = running, true })
+	karpenter(is.claim == made && is.instance == running, "names the instance of", func(s *slot) { s.claim = named })
+	karpenter(there(is.claim) && is.deleting && is.instance == running, "drains", func(s *slot) {
+		s.pending, s.instance = s.claim == named, shuttingDown
+	})
+	ended := is.instance == unlaunched || is.instance == terminated || is.instance == forgotten
+	karpenter(there(is.claim) && is.deleting && ended, "lets go", func(s *slot) { s.claim, s.deleting = collected, false })
+	karpenter(is.claim == collected && is.instance == running, "collects the instance of", func(s *slot) { s.instance = shuttingDown })
+	abandoned := pool == nowhere || s.forms[pool].generation != int(is.generation)
+	fair(there(is.claim) && !is.deleting && abandoned, "the garbage collector ends "+name, on(func(s *slot) { s.deleting = true }))
+	fair(is.hidden && alive(is.instance), "EC2 shows the instance of "+name, on(func(s *slot) { s.hidden = false }))
+	fair(is.instance == shuttingDown, "EC2 terminates the instance of "+name, on(func(s *slot) { s.instance, s.hidden, s.lags = terminated, false, false }))
+	fair(is.lags, "EC2's answers are up to date of "+name, on(func(s *slot) { s.lags = false }))
+	fair(is.pending, "the pod from "+name+" runs elsewhere", on(func(s *slot) { s.pending = false }))
+
+	fault(alive(is.instance) && !is.hidden && recorded(w.record, n), "EC2's answers lack the instance of "+name, on(func(s *slot) { s.hidden = true }))
+	fault(is.instance == terminated, "EC2 lists the instance of "+name+" no more", on(func(s *slot) { s.instance, s.lags = forgotten, false }))
+	fault((is.instance == shuttingDown || is.instance == terminated) && !is.hidden && !is.lags, "EC2's next answer lags on "+name, on(func(s *slot) { s.lags = true }))
+	fault(is.claim == named && !is.deleting, "a person, or Karpenter, ends "+name, on(func(s *slot) { s.deleting = true }))
+	fault(is.claim == named && !is.hidden && alive(is.instance), "a person strips the finalizer of "+name, on(func(s *slot) { s.claim, s.deleting = collected, false }))
+}

@@ -1,0 +1,207 @@
+package removal
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// shelf keeps every form in which a definition of the explored worlds has been: a world holds
+// the number of a form, and equal forms have one number. What a write makes of a form is asked
+// of a real server-side apply once.
+type shelf struct {
+	t       testing.TB
+	server  *applytest.Server
+	forms   []*form
+	numbers map[string]int
+	writes  map[string]written
+	git     map[string]render.Object
+	plans   map[string]*plan.Plan
+	memo    plan.Memo // the last plan's
+	class   int       // the number of the form of the only EC2NodeClass
+}
+
+// form is one state of one definition. Its resourceVersion is its number.
+type form struct {
+	object *plan.Object
+	grows  bool
+	// restrained says that the removal's field manager owns something of it.
+	restrained bool
+	labelled   bool
+	// limits says that its limits are those of Git.
+	limits     bool
+	generation int
+}
+
+type written struct {
+	number int
+	err    error
+}
+
+// nowhere is the number of what does not exist.
+const nowhere = -1
+
+func newShelf(t testing.TB) *shelf {
+	t.Helper()
+	s := &shelf{t: t, server: applytest.New(t), numbers: map[string]int{}, writes: map[string]written{}, git: map[string]render.Object{}, plans: map[string]*plan.Plan{}}
+	s.class = s.applied("")
+	return s
+}
+
+const exploredClass = `
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: KarpenterNodeRole-demo
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: demo}}]
+`
+
+const exploredPool = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: %s}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
+  %s
+`
+
+// definition is what Git has of a pool, or of the class. Every second pool has limits.
+func (s *shelf) definition(pool string) render.Object {
+	if known, ok := s.git[pool]; ok {
+		return known
+	}
+	text := exploredClass
+	if pool != "" {
+		limits := ""
+		if (pool[0]-'a')%2 == 0 {
+			limits = `limits: {cpu: "100", memory: 1Ti}`
+		}
+		text = fmt.Sprintf(exploredPool, pool, limits)
+	}
+	s.git[pool] = s.server.Definition(s.t, text)
+	return s.git[pool]
+}
+
+// applied is the form of a pool, or of the class, as the first apply of Git leaves it.
+func (s *shelf) applied(pool string) int {
+	object := plan.Desired(s.definition(pool), exploredOwner)
+	body, err := json.Marshal(object.Object)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	number, err := s.write(nowhere, 0, object, types.ApplyPatchType, body, v1alpha1.FieldManager, true)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return number
+}
+
+// write is what a patch makes of a form, or of nothing; generation is that of a new object.
+func (s *shelf) write(before, generation int, like client.Object, kind types.PatchType, body []byte, manager string, force bool) (int, error) {
+	key := fmt.Sprint(before, generation, like.GetName(), kind, manager, force) + string(body)
+	if known, ok := s.writes[key]; ok {
+		return known.number, known.err
+	}
+	s.server.Reset()
+	if before != nowhere {
+		s.server.Put(s.forms[before].object.DeepCopy())
+	}
+	answer := &unstructured.Unstructured{Object: map[string]any{}}
+	answer.SetGroupVersionKind(like.GetObjectKind().GroupVersionKind())
+	answer.SetName(like.GetName())
+	options := []client.PatchOption{client.FieldOwner(manager)}
+	if force {
+		options = append(options, client.ForceOwnership)
+	}
+	made := written{number: nowhere}
+	if made.err = s.server.Patch(s.t.Context(), answer, client.RawPatch(kind, body), options...); made.err == nil {
+		if before == nowhere {
+			answer.SetUID(uidOf(answer.GetName(), generation))
+			answer.SetCreationTimestamp(metav1.NewTime(exploredNow))
+			if generation == 0 {
+				answer.SetCreationTimestamp(metav1.NewTime(exploredNow.Add(-long)))
+			}
+		}
+		made.number = s.number(answer)
+	}
+	s.writes[key] = made
+	return made.number, made.err
+}
+
+// number shelves a form.
+func (s *shelf) number(object *unstructured.Unstructured) int {
+	entries := object.GetManagedFields()
+	for i := range entries {
+		entries[i].Time = nil
+	}
+	object.SetManagedFields(entries)
+	object.SetResourceVersion("")
+	text, err := json.Marshal(object.Object)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if known, ok := s.numbers[string(text)]; ok {
+		return known
+	}
+	number := len(s.forms)
+	object.SetResourceVersion(strconv.Itoa(number + 1))
+	f := &form{object: plan.NewObject(object), grows: plan.MayGrow(object), labelled: exploredOwner.Owns(object)}
+	if object.GetKind() == render.NodePool {
+		f.limits = cmp.Equal(limitsOf(object), limitsOf(s.definition(object.GetName()).Defaulted))
+	}
+	for _, entry := range entries {
+		f.restrained = f.restrained || entry.Manager == v1alpha1.RemovalFieldManager
+	}
+	_, generation, _ := strings.Cut(string(object.GetUID()), "-")
+	f.generation, _ = strconv.Atoi(generation)
+	s.forms, s.numbers[string(text)] = append(s.forms, f), number
+	return number
+}
+
+func limitsOf(pool *unstructured.Unstructured) map[string]any {
+	limits, _, _ := unstructured.NestedMap(pool.Object, "spec", "limits")
+	return limits
+}
+
+// uidOf is the UID of a pool: one that is recreated has another.
+func uidOf(pool string, generation int) types.UID {
+	return types.UID(fmt.Sprintf("%s-%d", pool, generation))
+}
+
+// edited is a form to which a person gives back its cpu limit.
+func (s *shelf) edited(number int) int {
+	key := fmt.Sprint("edited ", number)
+	if known, ok := s.writes[key]; ok {
+		return known.number
+	}
+	s.server.Reset()
+	object := s.forms[number].object.DeepCopy()
+	s.server.Put(object)
+	ref := render.Ref{Kind: object.GetKind(), Name: object.GetName()}
+	s.server.Edit(s.t.(applytest.TB), ref, "kubectl-edit", func(o *unstructured.Unstructured) {
+		if err := unstructured.SetNestedField(o.Object, "50", "spec", "limits", "cpu"); err != nil {
+			s.t.Fatal(err)
+		}
+	})
+	s.writes[key] = written{number: s.number(s.server.Object(ref))}
+	return s.writes[key].number
+}

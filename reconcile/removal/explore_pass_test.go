@@ -1,0 +1,233 @@
+package removal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/cluster"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// pass runs one pass over a world, by the product's own plan, apply, removal and teardown.
+// meanwhile happens within it; nil where nothing does.
+func (s *shelf) pass(ctx context.Context, before world, meanwhile func(*world)) *explored {
+	x := &explored{shelf: s, before: before, world: before, meanwhile: meanwhile, acts: -1}
+	sync := before.nodeSync(true)
+	live := x.live()
+	set := s.set(&before)
+	planned, err := s.plan(ctx, &before, set, live, sync.Spec.Guard)
+	if err != nil {
+		x.breaks("no plan: %v", err)
+		return x
+	}
+	for _, c := range planned.Removals {
+		x.held[int(c.Ref.Name[0]-'a')] = c.Held
+	}
+	applied := apply.Apply(ctx, reads{explored: x}, planned.Changes, apply.Options{Uncached: reads{explored: x}, Arrivals: &apply.Arrivals{}, Owner: exploredOwner, Concurrency: 1})
+	whole := len(applied.Failed) == 0
+	for _, c := range planned.Changes {
+		whole = whole && c.Action.Writes()
+	}
+	memory := Memory{absent: before.absent, evicted: maps.Clone(before.evicted), settled: before.settled}
+	step := x.step(sync, &memory)
+	step.Set, step.Live, step.Plan, step.Revision, step.Applied = set, live, planned, set.Revision, whole
+	for _, w := range applied.Written {
+		step.Written = append(step.Written, plan.Write{Ref: w.Ref, New: w.Action == plan.Create, CreatedAt: w.Object.GetCreationTimestamp()})
+	}
+	if _, err := step.Run(ctx); err != nil && !expectedIn(err) {
+		x.breaks("the pass fails: %v", err)
+	}
+	x.world.absent, x.world.evicted, x.world.settled = memory.absent, memory.evicted, memory.settled
+	if x.world.allows == before.allowed { // else another client has written the NodeSync since, and the status is refused
+		x.wrote(true, "the status is written", func(w *world) { w.removals = sync.Status.Removals })
+		x.ended()
+	}
+	x.world.still()
+	return x
+}
+
+// mostPlans is how many plans are kept: random worlds seldom come to the same one again.
+const mostPlans = 10_000
+
+// plan is the product's, which is made once for worlds that are alike in what goes into it.
+func (s *shelf) plan(ctx context.Context, w *world, set *render.Set, live plan.Live, guard v1alpha1.Guard) (*plan.Plan, error) {
+	key := fmt.Sprint(set.Revision, w.allowed, *w.cachedPools(), w.cachedClaims()[:w.nodes()])
+	for _, r := range w.removals {
+		key += fmt.Sprint("|", r.UID, r.Phase, r.Reason, r.Revision, r.RecordedAt.Time.Equal(exploredNow))
+	}
+	if known, ok := s.plans[key]; ok {
+		return known, nil
+	}
+	live.Memo = s.memo
+	made, err := plan.Make(ctx, set, live, plan.Policy{
+		Owner: exploredOwner, Adopt: v1alpha1.AdoptIfIdentical, Drift: v1alpha1.DriftCorrect, NewRevision: true, Guard: guard, Now: exploredNow,
+	}, s.server)
+	if err == nil {
+		s.memo = made.Memo
+	}
+	if len(s.plans) == mostPlans {
+		clear(s.plans)
+	}
+	s.plans[key] = made
+	return made, err
+}
+
+// expectedIn are errors of passes that another client's write overtakes.
+func expectedIn(err error) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return !slices.ContainsFunc(joined.Unwrap(), func(one error) bool { return !expectedIn(one) })
+	}
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
+}
+
+// step is the product's, over the world.
+func (x *explored) step(sync *v1alpha1.NodeSync, memory *Memory) *Step {
+	cached, uncached := reads{explored: x, cached: true}, reads{explored: x}
+	ready := observe.ByRef{}
+	for p := range mostPools {
+		ready[render.Ref{Kind: render.NodePool, Name: poolName(p)}] = observe.Readiness{Ready: true}
+	}
+	return &Step{
+		Tools: Tools{
+			Client: cached, Uncached: uncached, StillLeader: x.stillLeader,
+			Launches: &observe.Launches{Now: func() time.Time { return exploredNow }}, Reached: func(string, string) {},
+			EC2: func(context.Context, string) (teardown.EC2, error) { return uncached, nil },
+		},
+		Sync: sync, Before: x.before.nodeSync(true), Memory: memory, Now: exploredNow, Served: true, Ready: ready,
+		View:  &cluster.View{Cached: cached, Uncached: uncached},
+		Alive: x.before.ready, Cluster: "demo", Region: "eu-west-1",
+		Account: &cloud.Verdict{OK: x.before.verified, Message: "another account"},
+		Withheld: func(context.Context, *v1alpha1.NodeSync, func(context.Context) (bool, error)) *v1alpha1.Withheld {
+			return nil
+		},
+		ReadSince: func(time.Time) (bool, string, time.Time) { return true, "", time.Time{} },
+		GoesTo: func(context.Context) (func(*unstructured.Unstructured) string, error) {
+			return func(*unstructured.Unstructured) string { return "" }, nil
+		},
+	}
+}
+
+// live is what the caches have.
+func (x *explored) live() plan.Live {
+	w := &x.before
+	live := plan.Live{Objects: map[render.Ref]*plan.Object{}, Served: true, Removals: slices.Clone(w.removals)}
+	live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: "default"}] = x.shelf.forms[x.shelf.class].object
+	for p, number := range w.cachedPools() {
+		if number != nowhere {
+			live.Objects[render.Ref{Kind: render.NodePool, Name: poolName(p)}] = x.shelf.forms[number].object
+		}
+	}
+	for n, c := range w.cachedClaims()[:w.nodes()] {
+		if there(c.claim) {
+			live.NodeClaims = append(live.NodeClaims, observe.NodeClaim(w.nodeClaim(n, c.claim, c.deleting, int(c.generation))))
+		}
+	}
+	return live
+}
+
+// set is what Git has.
+func (s *shelf) set(w *world) *render.Set {
+	set := &render.Set{Revision: w.revision(), Objects: []render.Object{s.definition("")}}
+	for p := range w.setting.pools {
+		if w.git[p] {
+			set.Objects = append(set.Objects, s.definition(poolName(p)))
+		}
+	}
+	return set
+}
+
+// successor is a world that one event leads to.
+type successor struct {
+	event string
+	world world
+	// fair says that it is bound to happen, sooner or later, where it can.
+	fair   bool
+	broken string
+}
+
+// passes are the ways in which a pass may go from a world: to its end, to any crash within it,
+// and with any other event in its midst.
+func (s *shelf) passes(ctx context.Context, w world) []successor {
+	x := s.pass(ctx, w, nil)
+	found := []successor{{x.describe("a pass"), x.world, true, x.broken}}
+	if w.faults == 0 || x.broken != "" {
+		return found
+	}
+	found = append(found, x.crashes()...)
+	if x.acts < 0 || x.acts == len(x.effects)-1 {
+		return found // it ends and stops nothing
+	}
+	for _, e := range s.events(&w) {
+		y := s.pass(ctx, w, e.do)
+		y.world.faults = w.faults - 1
+		found = append(found, successor{y.describe("a pass, and in its midst " + e.what), y.world, false, y.broken})
+	}
+	return found
+}
+
+// describe says what a pass has written.
+func (x *explored) describe(what string) string {
+	words := make([]string, 0, len(x.effects))
+	for _, e := range x.effects {
+		if e.what != "the status is written" {
+			words = append(words, e.what)
+		}
+	}
+	slices.Sort(words[max(0, min(x.acts, len(words))):])
+	for _, r := range x.world.removals {
+		words = append(words, fmt.Sprintf("%s %s %s", r.Name, r.Phase, r.Reason))
+	}
+	return what + ": " + strings.Join(words, ", ")
+}
+
+// crashes are the worlds in which a pass leaves off that is killed: after each of the writes
+// that are made in order, and after any of those that are made side by side.
+func (x *explored) crashes() (found []successor) {
+	acts := x.acts
+	if acts < 0 {
+		acts = len(x.effects)
+	}
+	add := func(done []effect) {
+		w := x.before
+		words := []string{}
+		for _, e := range done {
+			e.do(&w)
+			words = append(words, e.what)
+		}
+		w.faults--
+		w.absent, w.evicted, w.settled, w.latePools, w.lateClaims, w.allowed = nil, nil, false, nil, nil, w.allows
+		w.still()
+		slices.Sort(words[min(acts, len(words)):])
+		found = append(found, successor{event: "a pass that is killed after: " + strings.Join(words, ", "), world: w})
+	}
+	for n := range acts + 1 {
+		add(x.effects[:n])
+	}
+	side := slices.DeleteFunc(slices.Clone(x.effects[acts:]), func(e effect) bool { return e.what == "the status is written" })
+	slices.SortFunc(side, func(a, b effect) int { return strings.Compare(a.what, b.what) })
+	for some := 1; some < 1<<len(side); some++ {
+		done := slices.Clone(x.effects[:acts])
+		for i, e := range side {
+			if some&(1<<i) != 0 {
+				done = append(done, e)
+			}
+		}
+		add(done)
+	}
+	return found
+}

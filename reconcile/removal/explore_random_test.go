@@ -1,0 +1,169 @@
+package removal
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/internal/property"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+const (
+	// randomWorlds is how many are drawn, and wandered the events of each before it is left to
+	// come to rest.
+	randomWorlds = 10_000
+	wandered     = 24
+)
+
+// TestExploreRandomWorlds goes one random way through each of many larger worlds, with as many
+// faults and commits as come, and then has each come to rest.
+func TestExploreRandomWorlds(t *testing.T) {
+	seed := uint64(1)
+	if text := os.Getenv(property.Variable); text != "" { //nolint:forbidigo // tests have no cmd
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+		if seed == 0 {
+			seed = uint64(time.Now().UnixNano())
+		}
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(2000)) // little is kept, and much is made
+	s, began, steps, ended, reverted := newShelf(t), time.Now(), 0, 0, 0
+	for n := range randomWorlds {
+		r := rand.New(rand.NewPCG(seed, uint64(n))) //nolint:gosec // draws of a test
+		w := &wanderer{t: t, shelf: s, rand: r, world: randomWorld(s, r)}
+		w.wander()
+		w.comeToRest()
+		if broken := w.broken; broken != "" {
+			t.Fatalf("world %d: %s (%s=%d repeats it)\n%s", n, broken, property.Variable, seed, strings.Join(w.way, "\n"))
+		}
+		steps, ended, reverted = steps+len(w.way), ended+w.ended, reverted+w.reverted
+	}
+	t.Logf("%d worlds, %d steps, %d NodeClaims ended by removals, %d reverts, %s", randomWorlds, steps, ended, reverted, time.Since(began).Round(time.Millisecond))
+	if ended < randomWorlds/2 || reverted < randomWorlds/20 {
+		t.Errorf("%d NodeClaims were ended and %d removals reverted in %d worlds: does nothing happen in them any more?", ended, reverted, randomWorlds)
+	}
+}
+
+// randomWorld has one to four pools, three to eight nodes and any pace.
+func randomWorld(s *shelf, r *rand.Rand) world {
+	of := &setting{pools: 1 + r.IntN(mostPools), spare: r.IntN(3) > 0}
+	if of.pools == 1 {
+		of.spare = false
+	}
+	of.removal = paced([]intstr.IntOrString{intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("10%"), intstr.FromString("50%"), intstr.FromString("100%")}[r.IntN(5)], 30*time.Second)
+	if r.IntN(4) == 0 {
+		of.removal.Strategy = v1alpha1.RemovalAtOnce
+	}
+	if r.IntN(3) == 0 {
+		of.removal.Grace.Duration = 0
+	}
+	own := of.pools
+	if of.spare {
+		own--
+	}
+	var launched []int
+	for n := range 3 + r.IntN(mostNodes-2) {
+		of.of = append(of.of, r.IntN(own))
+		if r.IntN(4) > 0 {
+			launched = append(launched, n)
+		}
+	}
+	w := newWorld(s, of, launched...)
+	w.allows = r.IntN(2) == 0
+	w.allowed = w.allows
+	w.commits, w.faults = 100, 100
+	return w
+}
+
+// wanderer goes one way through one world.
+type wanderer struct {
+	t     *testing.T
+	shelf *shelf
+	rand  *rand.Rand
+	world world
+	// way are the events so far, and broken is the promise that the last has broken.
+	way    []string
+	broken string
+	// ended counts NodeClaims that removals have ended, and reverted removals that were.
+	ended, reverted int
+}
+
+func (w *wanderer) wander() {
+	// Most of what may go wrong begins with a removal that has begun.
+	w.world.git[0] = false
+	w.way = append(w.way, "a commit takes NodePool/a out of Git")
+	for range wandered {
+		if w.broken != "" {
+			return
+		}
+		events := w.shelf.events(&w.world)
+		switch n := w.rand.IntN(10); {
+		case n < 3:
+			w.pass(nil)
+		case n == 3 && len(events) > 0:
+			happens := events[w.rand.IntN(len(events))]
+			w.way = append(w.way, "in the midst of the next pass: "+happens.what)
+			w.pass(happens.do)
+		case n == 4:
+			w.killed()
+		default:
+			// What is bound to happen does more often than what is not.
+			happens := events[w.rand.IntN(len(events))]
+			for range 3 {
+				if !happens.fair {
+					happens = events[w.rand.IntN(len(events))]
+				}
+			}
+			w.way = append(w.way, happens.what)
+			happens.do(&w.world)
+		}
+	}
+}
+
+func (w *wanderer) pass(meanwhile func(*world)) {
+	x := w.shelf.pass(w.t.Context(), w.world, meanwhile)
+	w.way = append(w.way, x.describe("a pass"))
+	w.ended += x.ends
+	for _, r := range x.before.removals {
+		if removalOf(x.world.removals, r.UID) == nil && x.before.git[int(r.Name[0]-'a')] {
+			w.reverted++
+		}
+	}
+	w.world, w.broken = x.world, x.broken
+}
+
+// killed is a pass that is killed somewhere.
+func (w *wanderer) killed() {
+	x := w.shelf.pass(w.t.Context(), w.world, nil)
+	crashes := x.crashes()
+	killed := crashes[w.rand.IntN(len(crashes))]
+	w.way = append(w.way, killed.event)
+	w.world, w.broken = killed.world, x.broken
+}
+
+// comeToRest lets only happen what is bound to, until nothing is left to do.
+func (w *wanderer) comeToRest() {
+	w.world.faults, w.world.commits = 0, 0
+	for range 60 + 12*w.world.nodes() {
+		if w.broken != "" || w.shelf.rests(&w.world) {
+			return
+		}
+		for _, happens := range w.shelf.events(&w.world) {
+			if happens.fair && !strings.HasPrefix(happens.what, "Karpenter makes") {
+				happens.do(&w.world)
+			}
+		}
+		w.pass(nil)
+	}
+	w.broken = fmt.Sprintf("it does not come to rest: %+v", w.world.removals)
+}

@@ -1,0 +1,211 @@
+package removal
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// exploration is every state that small worlds come to, breadth first.
+type exploration struct {
+	*shelf
+	ctx   context.Context
+	seeds [2]maphash.Seed
+	known map[[2]uint64]int32
+	// worlds are those that are still to be looked at, by number; parents and events are how
+	// each was come to first.
+	worlds  []*world
+	parents []int32
+	events_ []string
+	// fair are the steps that are bound to be taken, backwards, and resting the worlds in
+	// which nothing is left to do.
+	fair    [][]int32
+	resting []int32
+	steps   int
+}
+
+func explore(t *testing.T, s *shelf, begin ...world) *exploration {
+	t.Helper()
+	e := &exploration{shelf: s, ctx: t.Context(), known: map[[2]uint64]int32{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	for i := range begin {
+		e.reach(-1, successor{event: "begin", world: begin[i]})
+	}
+	for at := 0; at < len(e.worlds); at++ {
+		w := e.worlds[at]
+		if broken := e.expand(int32(at), w); broken != "" {
+			t.Fatalf("%s\n%s", broken, e.trace(int32(at)))
+		}
+		e.worlds[at] = nil
+	}
+	e.mustRest(t)
+	return e
+}
+
+// expand takes every step from a world.
+func (e *exploration) expand(at int32, w *world) (broken string) {
+	next := e.passes(e.ctx, *w)
+	if e.rests(w) {
+		e.resting = append(e.resting, at)
+	}
+	for _, happens := range e.events(w) {
+		after := *w
+		happens.do(&after)
+		next = append(next, successor{event: happens.what, world: after, fair: happens.fair})
+	}
+	for _, s := range next {
+		e.steps++
+		if s.broken != "" {
+			return s.broken + "\nin: " + s.event
+		}
+		to := e.reach(at, s)
+		if s.fair && to != at {
+			e.fair[to] = append(e.fair[to], at)
+		}
+	}
+	return ""
+}
+
+func (e *exploration) reach(from int32, s successor) int32 {
+	text := s.world.key()
+	key := [2]uint64{maphash.String(e.seeds[0], text), maphash.String(e.seeds[1], text)}
+	if number, known := e.known[key]; known {
+		return number
+	}
+	number := int32(len(e.worlds))
+	e.known[key] = number
+	w := s.world
+	e.worlds, e.parents, e.events_ = append(e.worlds, &w), append(e.parents, from), append(e.events_, s.event)
+	e.fair = append(e.fair, nil)
+	return number
+}
+
+// mustRest checks that from every world a schedule without another fault leads to one in which
+// everything is as Git says.
+func (e *exploration) mustRest(t *testing.T) {
+	t.Helper()
+	ends := make([]bool, len(e.worlds))
+	todo := append([]int32{}, e.resting...)
+	for _, n := range todo {
+		ends[n] = true
+	}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, from := range e.fair[n] {
+			if !ends[from] {
+				ends[from] = true
+				todo = append(todo, from)
+			}
+		}
+	}
+	for n := range ends {
+		if !ends[n] {
+			t.Fatalf("from here nothing leads to an end:\n%s", e.trace(int32(n)))
+		}
+	}
+}
+
+func (e *exploration) trace(n int32) string {
+	var lines []string
+	for ; n >= 0; n = e.parents[n] {
+		lines = append([]string{e.events_[n]}, lines...)
+	}
+	for i := range lines {
+		lines[i] = fmt.Sprintf("%3d %s", i, lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// rests says that everything is as Git says, and that nothing is on its way. What the guard
+// holds, or what waits for a person to say that the last pool goes, stays as it is, and grows.
+func (s *shelf) rests(w *world) bool {
+	if !w.calm() {
+		return false
+	}
+	held := map[string]bool{}
+	for _, r := range w.removals {
+		if r.Phase != v1alpha1.RemovalHeld && !w.leavesNone() {
+			return false
+		}
+		held[r.Name] = true
+	}
+	for p := range w.setting.pools {
+		if w.pools[p] != nowhere && len(w.removals) == 0 && w.record[string(s.forms[w.pools[p]].object.GetUID())] != "" {
+			return false
+		}
+		if !w.git[p] && !held[poolName(p)] {
+			if w.pools[p] != nowhere || s.remains(w, p) {
+				return false
+			}
+			continue
+		}
+		if w.pools[p] == nowhere {
+			return false
+		}
+		if f := s.forms[w.pools[p]]; !f.grows || !f.labelled || (f.restrained || !f.limits) && !held[poolName(p)] {
+			return false
+		}
+	}
+	return true
+}
+
+// leavesNone says that Git has no pool left, and that this is not allowed any more: what has begun
+// waits for a pool that takes the pods, and may grow meanwhile.
+func (w *world) leavesNone() bool { return !w.allows && !slices.Contains(w.git[:], true) }
+
+// remains says whether a NodeClaim or an instance of a pool is left.
+func (s *shelf) remains(w *world, p int) bool {
+	for n, is := range w.slots[:w.nodes()] {
+		if w.of[n] == p && (there(is.claim) || alive(is.instance)) {
+			return true
+		}
+	}
+	return false
+}
+
+func paced(most intstr.IntOrString, grace time.Duration) v1alpha1.RemovalPolicy {
+	return v1alpha1.RemovalPolicy{MaxUnavailable: &most, Grace: &metav1.Duration{Duration: grace}, StallAfter: &metav1.Duration{Duration: 100 * long}}
+}
+
+// TestExplore goes through every order of what may happen to small worlds: breadth first, so that
+// what breaks a promise is shown by as few events as any. PLUMBLINE_FULL=1 explores larger ones.
+func TestExplore(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1000))
+	for name, c := range map[string]struct {
+		pools           int
+		of, launched    []int
+		commits, faults int8
+		states          int
+		full            bool
+	}{
+		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 100_000, false},
+		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 2, 20_000, false},
+		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 5_000, true},
+		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 1_000_000, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, full := os.LookupEnv("PLUMBLINE_FULL"); c.full && !full {
+				t.Skip("takes minutes: explored with PLUMBLINE_FULL=1")
+			}
+			s, began := newShelf(t), time.Now()
+			w := newWorld(s, &setting{pools: c.pools + 1, spare: true, of: c.of, removal: paced(intstr.FromInt32(1), 30*time.Second)}, c.launched...)
+			w.commits, w.faults = c.commits, c.faults
+			e := explore(t, s, w)
+			t.Logf("%d states, %d steps from one to another, %d plans, %s", len(e.parents), e.steps, len(s.plans), time.Since(began).Round(time.Millisecond))
+			if len(e.parents) < c.states {
+				t.Errorf("%d states, and there were at least %d: is something not explored any more?", len(e.parents), c.states)
+			}
+		})
+	}
+}

@@ -1,0 +1,280 @@
+package removal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+)
+
+// The bounds of an explored world.
+const (
+	mostPools = 4
+	mostNodes = 8
+)
+
+var (
+	exploredOwner = plan.OwnerOf(namespace, "prod")
+	// exploredNow is the time of every pass. That time passes is an event.
+	exploredNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+)
+
+// long is longer than everything that is waited for.
+const long = 24 * time.Hour
+
+// The states of a node's instance in EC2.
+const (
+	unlaunched uint8 = iota
+	running
+	shuttingDown
+	terminated
+	forgotten // EC2 lists it no more
+)
+
+// The states of a NodeClaim.
+const (
+	unmade uint8 = iota
+	made         // it has no provider ID yet
+	named
+	collected // it is not there any more
+)
+
+// slot is one node: its NodeClaim, its instance, and the pod that ran on it.
+type slot struct {
+	claim      uint8
+	deleting   bool
+	generation int8 // of the pool that owns it
+	instance   uint8
+	// hidden says that EC2's answers lack it, and lags that the next one shows it running.
+	hidden, lags bool
+	// pending says that the pod which ran on the node waits for another.
+	pending bool
+}
+
+// claims is what there is of NodeClaims, as the API server or a cache has them.
+type claims [mostNodes]struct {
+	claim      uint8
+	deleting   bool
+	generation int8
+}
+
+// setting is what stays the same in a world.
+type setting struct {
+	pools int
+	// of says of which pool each node is.
+	of []int
+	// spare is a pool that stays in Git, without a node.
+	spare   bool
+	removal v1alpha1.RemovalPolicy
+}
+
+// world is one state of Git, a cluster, an account and plumbline. It is a value: what it
+// points to is never written to.
+type world struct {
+	*setting
+	// commits and faults are how many more of them there may be.
+	commits, faults int8
+
+	git [mostPools]bool
+	// allows says that the guard lets every pool go, and allowed that the cache knows of it.
+	allows, allowed bool
+
+	pools [mostPools]int // the numbers of their forms
+	// generations is how often each was made.
+	generations [mostPools]int8
+	slots       [mostNodes]slot
+	// late are the caches of NodePools and of NodeClaims, where they lag.
+	latePools  *[mostPools]int
+	lateClaims *claims
+
+	// lease says that a pod of the controller leads, and ready that its Deployment says so.
+	lease, ready bool
+	verified     bool // the account is
+	answers      bool // EC2 does
+
+	// removals is what stands in the status, record in the ConfigMap.
+	removals []v1alpha1.Removal
+	record   map[string]string
+
+	// What a crash forgets.
+	absent  map[string]teardown.Absence
+	evicted map[types.UID]bool
+	settled bool
+}
+
+// poolName is the name of a pool; that of the spare one comes last.
+func poolName(p int) string { return string(rune('a' + p)) }
+
+func nodeName(s int) string   { return fmt.Sprintf("n%d", s) }
+func providerID(s int) string { return fmt.Sprintf("aws:///eu-west-1a/i-%017d", s) }
+func (w *world) nodes() int   { return len(w.of) }
+
+// revision names the commit by what it has: a commit that has what an earlier one had is it.
+func (w *world) revision() string {
+	var b strings.Builder
+	b.WriteString("main@sha1:")
+	for p := range w.setting.pools {
+		if w.git[p] {
+			b.WriteString(poolName(p))
+		}
+	}
+	return b.String()
+}
+
+// newWorld has every pool in Git and in the cluster, and nodes in some slots.
+func newWorld(s *shelf, of *setting, launched ...int) world {
+	w := world{setting: of, lease: true, ready: true, verified: true, answers: true, record: map[string]string{}}
+	for p := range of.pools {
+		w.git[p], w.pools[p] = true, s.applied(poolName(p))
+	}
+	for p := of.pools; p < mostPools; p++ {
+		w.pools[p] = nowhere
+	}
+	for _, n := range launched {
+		w.slots[n] = slot{claim: named, instance: running}
+	}
+	return w
+}
+
+// claimsNow are the NodeClaims as the API server has them.
+func (w *world) claimsNow() *claims {
+	var c claims
+	for n, s := range w.slots {
+		c[n].claim, c[n].deleting, c[n].generation = s.claim, s.deleting, s.generation
+	}
+	return &c
+}
+
+func (w *world) cachedClaims() *claims {
+	if w.lateClaims != nil {
+		return w.lateClaims
+	}
+	return w.claimsNow()
+}
+
+func (w *world) cachedPools() *[mostPools]int {
+	if w.latePools != nil {
+		return w.latePools
+	}
+	return &w.pools
+}
+
+// there says of a NodeClaim that it exists.
+func there(claim uint8) bool { return claim == made || claim == named }
+
+// alive says of an instance that it costs money.
+func alive(instance uint8) bool { return instance == running || instance == shuttingDown }
+
+// removalOf is the open removal of a pool's object; nil where there is none.
+func removalOf(removals []v1alpha1.Removal, uid types.UID) *v1alpha1.Removal {
+	for i := range removals {
+		if removals[i].UID == uid {
+			return &removals[i]
+		}
+	}
+	return nil
+}
+
+// key is equal for worlds that go on alike. Words, and the times by which a removal counts as stalled, are
+// not in it.
+func (w *world) key() string {
+	b := make([]byte, 0, 256)
+	bits := func(all ...bool) {
+		n := byte(0)
+		for i, bit := range all {
+			if bit {
+				n |= 1 << i
+			}
+		}
+		b = append(b, n)
+	}
+	b = append(b, byte(w.commits), byte(w.faults))
+	bits(w.git[:]...)
+	bits(w.allows, w.allowed, w.lease, w.ready, w.verified, w.answers, w.settled)
+	bits(w.latePools != nil, w.lateClaims != nil)
+	for p := range w.setting.pools {
+		b = append(b, byte(w.pools[p]), byte(w.cachedPools()[p]), byte(w.generations[p]))
+	}
+	cached := w.cachedClaims()
+	for n := range w.of {
+		s := w.slots[n]
+		b = append(b, s.claim, byte(s.generation), s.instance, cached[n].claim, byte(cached[n].generation))
+		bits(s.deleting, s.hidden, s.lags, s.pending, cached[n].deleting)
+	}
+	for _, r := range w.removals {
+		b = append(b, r.UID+"|"+types.UID(r.Phase)+"|"+types.UID(r.Revision)+"|"...)
+		bits(r.RecordedAt.Time.Equal(exploredNow))
+	}
+	for _, uid := range slices.Sorted(maps.Keys(w.record)) {
+		b = append(b, "R"+uid+w.record[uid]...)
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.absent)) {
+		b = append(b, "A"+id...)
+		b = append(b, byte(w.absent[id].Answers))
+		bits(w.absent[id].Since.Equal(exploredNow))
+	}
+	for _, uid := range slices.Sorted(maps.Keys(w.evicted)) {
+		b = append(b, "E"+uid...)
+	}
+	return string(b)
+}
+
+// still has what a pass has written without the times and numbers by which worlds would differ
+// that go on alike.
+func (w *world) still() {
+	removals := make([]v1alpha1.Removal, len(w.removals))
+	for i, r := range w.removals {
+		if !r.RecordedAt.Time.Equal(exploredNow) {
+			r.RecordedAt = metav1.NewTime(exploredNow.Add(-long))
+		}
+		r.Since, r.LastProgress = metav1.NewTime(exploredNow), metav1.NewTime(exploredNow)
+		removals[i] = r
+	}
+	w.removals = removals
+	absent := map[string]teardown.Absence{}
+	for id, a := range w.absent {
+		if a.Answers > 1 && a.Answers < patient-1 {
+			a.Answers = 1
+		}
+		a.Answers = min(a.Answers, patient)
+		absent[id] = a
+	}
+	w.absent = absent
+	for uid := range w.evicted {
+		if !w.leavesStill(uid) {
+			w.evicted = maps.Clone(w.evicted)
+			delete(w.evicted, uid)
+		}
+	}
+}
+
+// patient is how many answers of EC2 have to lack an instance until that is its end.
+const patient = 10
+
+// leavesStill says whether a NodeClaim is there.
+func (w *world) leavesStill(uid types.UID) bool {
+	for n, s := range w.slots {
+		if types.UID(nodeName(n)) == uid {
+			return there(s.claim)
+		}
+	}
+	return false
+}
+
+// calm says that nothing keeps plumbline from going on, and that every cache is up to date.
+func (w *world) calm() bool {
+	for _, s := range w.slots {
+		if s.hidden || s.lags || s.pending {
+			return false
+		}
+	}
+	return w.lease && w.ready && w.verified && w.answers && w.latePools == nil && w.lateClaims == nil && w.allows == w.allowed
+}

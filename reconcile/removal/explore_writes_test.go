@@ -1,0 +1,219 @@
+package removal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// explored is one pass over a world: it changes world, and before is what it was.
+type explored struct {
+	mu     sync.Mutex
+	shelf  *shelf
+	before world
+	world  world
+	// meanwhile happens just before the first write that ends or stops anything.
+	meanwhile func(*world)
+	// asks is how often it was asked whether the lease is still held.
+	asks int
+	// effects are what the pass has written, in order; those from the number acts on are
+	// written side by side.
+	effects []effect
+	acts    int
+	// asked says that EC2 was, and held which removals the guard holds.
+	asked bool
+	held  [mostPools]bool
+	// ends is how many NodeClaims it has ended.
+	ends int
+	// broken is the promise that the pass has broken; empty where it has kept all.
+	broken string
+}
+
+// effect is one write.
+type effect struct {
+	what string
+	do   func(*world)
+}
+
+func (x *explored) breaks(format string, args ...any) {
+	if x.broken == "" {
+		x.broken = fmt.Sprintf(format, args...)
+	}
+}
+
+// wrote takes a write to the world. ends says that it is one of those that end or stop
+// something, which are made side by side.
+func (x *explored) wrote(ends bool, what string, do func(*world)) {
+	if !ends {
+		if x.acts >= 0 {
+			x.breaks("%s comes after what it has to come before", what)
+		}
+	} else if x.acts < 0 {
+		x.acts = len(x.effects)
+	}
+	x.effects = append(x.effects, effect{what, do})
+	do(&x.world)
+}
+
+// stillLeader is asked before each write. What happens meanwhile happens before the first that
+// ends or stops anything.
+func (x *explored) stillLeader(context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.asks++
+	if x.meanwhile != nil {
+		x.meanwhile(&x.world)
+		x.meanwhile = nil
+	}
+	return nil
+}
+
+func conflict(name string) error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: "objects"}, name, errors.New("the object has been modified"))
+}
+
+// Create writes the record.
+func (r reads) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.writeRecord(object)
+}
+
+// Update writes it, too.
+func (r reads) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.writeRecord(object)
+}
+
+func (r reads) writeRecord(object client.Object) error {
+	stored, ok := object.(*corev1.ConfigMap)
+	if !ok {
+		r.breaks("a %T is written: a finalizer of another may be lost by that", object)
+		return nil
+	}
+	data := maps.Clone(stored.Data)
+	r.wrote(false, "the record is written", func(w *world) { w.record = data })
+	return nil
+}
+
+// Patch writes a definition.
+func (r reads) Patch(_ context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	opts := (&client.PatchOptions{}).ApplyOptions(options)
+	body, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	answer, err := r.writePool(object, patch.Type(), body, opts.FieldManager, opts.Force != nil && *opts.Force, false)
+	if into, ok := object.(*unstructured.Unstructured); ok && err == nil {
+		*into = *answer
+	}
+	return err
+}
+
+// Apply is what a removal does to a NodePool.
+func (r reads) Apply(_ context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	opts := (&client.ApplyOptions{}).ApplyOptions(options)
+	body, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	applied := &unstructured.Unstructured{}
+	if err := applied.UnmarshalJSON(body); err != nil {
+		return err
+	}
+	answer, err := r.writePool(applied, types.ApplyPatchType, body, opts.FieldManager, opts.Force != nil && *opts.Force, true)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(answer.Object)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, object)
+}
+
+func (r reads) writePool(object client.Object, kind types.PatchType, body []byte, manager string, force, act bool) (*unstructured.Unstructured, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := int(object.GetName()[0] - 'a')
+	if object.GetObjectKind().GroupVersionKind().Kind != render.NodePool {
+		r.breaks("%s/%s is written", object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
+		return nil, conflict(object.GetName())
+	}
+	generation := int(r.world.generations[p])
+	if r.world.pools[p] == nowhere {
+		generation++
+	}
+	number, err := r.shelf.write(r.world.pools[p], generation, object, kind, body, manager, force)
+	if err != nil {
+		return nil, err
+	}
+	if act {
+		r.checked("NodePool/" + poolName(p) + " is written")
+	}
+	if act && !r.shelf.forms[number].grows {
+		r.mayStop(p)
+	}
+	r.wrote(act, fmt.Sprintf("%s of NodePool/%s by %s", kind, poolName(p), manager), func(w *world) {
+		if w.pools[p] == nowhere {
+			w.generations[p]++
+		}
+		w.pools[p] = number
+	})
+	return r.shelf.forms[number].object.DeepCopy(), nil
+}
+
+// Delete ends a NodeClaim, or deletes a pool that owns nothing any more, or the record.
+func (r reads) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	only := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions
+	if only == nil || only.UID == nil || only.ResourceVersion == nil {
+		r.breaks("%T %s is deleted without preconditions", object, object.GetName())
+		return nil
+	}
+	switch object.(type) {
+	case *corev1.ConfigMap:
+		r.wrote(false, "the record is deleted", func(w *world) { w.record = map[string]string{} })
+		return nil
+	case *karpv1.NodeClaim:
+		for n, s := range r.world.slots[:r.world.nodes()] {
+			if nodeName(n) != object.GetName() || !there(s.claim) {
+				continue
+			}
+			if fmt.Sprint(s.claim, s.deleting) != *only.ResourceVersion {
+				return conflict(object.GetName())
+			}
+			r.mayEnd(n)
+			r.wrote(true, "NodeClaim/"+nodeName(n)+" is deleted", func(w *world) { w.slots[n].deleting = true })
+			return nil
+		}
+		return absentObject(object.GetName())
+	}
+	p := int(object.GetName()[0] - 'a')
+	if r.world.pools[p] == nowhere {
+		return absentObject(object.GetName())
+	}
+	live := r.shelf.forms[r.world.pools[p]].object
+	if live.GetUID() != *only.UID || live.GetResourceVersion() != *only.ResourceVersion {
+		return conflict(object.GetName())
+	}
+	r.mayDelete(p)
+	r.wrote(true, "NodePool/"+poolName(p)+" is deleted", func(w *world) { w.pools[p] = nowhere })
+	return nil
+}
