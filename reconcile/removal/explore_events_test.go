@@ -59,7 +59,12 @@ func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
 		if !w.git[p] {
 			what = "a commit has NodePool/" + poolName(p) + " again"
 		}
-		commit(what, func(w *world) { w.git[p] = !w.git[p] })
+		commit(what, func(w *world) {
+			w.git[p] = !w.git[p]
+			if p == 0 && w.classLeaves {
+				w.git[ownClass] = w.git[0]
+			}
+		})
 		if w.pools[p] == nowhere {
 			continue
 		}
@@ -125,7 +130,7 @@ func (s *shelf) node(w *world, n int, fair, fault may) {
 	karpenter := func(possible bool, what string, do func(*slot)) {
 		fair(possible && w.lease, "Karpenter "+what+" "+name, on(do))
 	}
-	if pool != nowhere && s.forms[pool].grows {
+	if pool != nowhere && s.forms[pool].grows && (p != 0 || w.pools[ownClass] != nowhere) {
 		by := int8(s.forms[pool].generation)
 		karpenter(is.claim == unmade, "makes", func(s *slot) { s.claim, s.generation = made, by })
 	}

@@ -1,13 +1,14 @@
 package removal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,7 +32,7 @@ type shelf struct {
 	git     map[string]render.Object
 	plans   map[string]*plan.Plan
 	memo    plan.Memo // the last plan's
-	class   int       // the number of the form of the only EC2NodeClass
+	class   int       // the number of the form of the EC2NodeClass that stays
 }
 
 // form is one state of one definition. Its resourceVersion is its number.
@@ -64,7 +65,7 @@ func newShelf(t testing.TB) *shelf {
 const exploredClass = `
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
-metadata: {name: default}
+metadata: {name: %s}
 spec:
   role: KarpenterNodeRole-demo
   amiSelectorTerms: [{alias: al2023@latest}]
@@ -79,23 +80,27 @@ metadata: {name: %s}
 spec:
   template:
     spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: %s}
       requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]
   %s
 `
 
-// definition is what Git has of a pool, or of the class. Every second pool has limits.
+// definition is what Git has of a pool, or of a class: that of pool a, or the default one. Every second pool has limits.
 func (s *shelf) definition(pool string) render.Object {
 	if known, ok := s.git[pool]; ok {
 		return known
 	}
-	text := exploredClass
-	if pool != "" {
+	text := fmt.Sprintf(exploredClass, cmp.Or(pool, "default"))
+	if pool != "" && pool != poolName(ownClass) {
 		limits := ""
 		if (pool[0]-'a')%2 == 0 {
 			limits = `limits: {cpu: "100", memory: 1Ti}`
 		}
-		text = fmt.Sprintf(exploredPool, pool, limits)
+		class := "default"
+		if pool == poolName(0) {
+			class = poolName(ownClass)
+		}
+		text = fmt.Sprintf(exploredPool, pool, class, limits)
 	}
 	s.git[pool] = s.server.Definition(s.t, text)
 	return s.git[pool]
@@ -166,7 +171,7 @@ func (s *shelf) number(object *unstructured.Unstructured) int {
 	object.SetResourceVersion(strconv.Itoa(number + 1))
 	f := &form{object: plan.NewObject(object), grows: plan.MayGrow(object), labelled: exploredOwner.Owns(object)}
 	if object.GetKind() == render.NodePool {
-		f.limits = cmp.Equal(limitsOf(object), limitsOf(s.definition(object.GetName()).Defaulted))
+		f.limits = gocmp.Equal(limitsOf(object), limitsOf(s.definition(object.GetName()).Defaulted))
 	}
 	for _, entry := range entries {
 		f.restrained = f.restrained || entry.Manager == v1alpha1.RemovalFieldManager

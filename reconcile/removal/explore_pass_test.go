@@ -129,7 +129,7 @@ func (x *explored) live() plan.Live {
 	live.Objects[render.Ref{Kind: render.EC2NodeClass, Name: "default"}] = x.shelf.forms[x.shelf.class].object
 	for p, number := range w.cachedPools() {
 		if number != nowhere {
-			live.Objects[render.Ref{Kind: render.NodePool, Name: poolName(p)}] = x.shelf.forms[number].object
+			live.Objects[render.Ref{Kind: kindOf(p), Name: poolName(p)}] = x.shelf.forms[number].object
 		}
 	}
 	for n, c := range w.cachedClaims()[:w.nodes()] {
@@ -143,6 +143,9 @@ func (x *explored) live() plan.Live {
 // set is what Git has.
 func (s *shelf) set(w *world) *render.Set {
 	set := &render.Set{Revision: w.revision(), Objects: []render.Object{s.definition("")}}
+	if w.git[ownClass] {
+		set.Objects = append(set.Objects, s.definition(poolName(ownClass)))
+	}
 	for p := range w.setting.pools {
 		if w.git[p] {
 			set.Objects = append(set.Objects, s.definition(poolName(p)))

@@ -3,7 +3,6 @@ package removal
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,15 +26,21 @@ import (
 //   - The pool goes last: when no NodeClaim is left and EC2, asked in that very pass, has shown every
 //     instance to have ended: mayDelete, nothingOf. So ends the removal, and its record: ended.
 //     Answers that fail, lag, or lack what runs prove nothing.
-//   - Nothing is forced: no finalizer, and no object but pools and the record, is written (writePool,
+//   - A class goes after every pool and NodeClaim that names it: mayDeleteClass.
+//   - Nothing is forced: no finalizer, and no object but definitions and the record, is written (writePool,
 //     writeRecord); deletions bear a UID and a resourceVersion, and conflict as in an API server (Delete).
-//   - The lease is checked before each write that ends something: checked.
+//   - The lease is checked before each write that ends something, and that the NodeSync's spec, past
+//     the cache, is the one that the pass goes by: checked.
 //   - A revert restores the pool with its label and the limits of Git; nothing stays behind in the
 //     cluster, in EC2 or in the record; and whatever has failed, lagged or been killed before, what is
 //     bound to happen leads there: rests, mustRest, comeToRest.
 
-// checked checks that the lease was looked at before a write that ends or stops something.
+// checked checks that the lease was looked at before a write that ends or stops something, and that
+// the spec by which it is made was still the NodeSync's as the pass began.
 func (x *explored) checked(what string) {
+	if x.before.allows != x.before.allowed {
+		x.breaks("%s by a guard that is not the NodeSync's any more", what)
+	}
 	if x.asks == 0 {
 		x.breaks("%s, and nobody has looked whether this is still the leader", what)
 	}
@@ -45,10 +50,10 @@ func (x *explored) checked(what string) {
 // takesPods says whether a pool of Git could take the pods of others, as the pass sees it, or none
 // has to.
 func (x *explored) takesPods() bool {
-	if x.before.allowed && !slices.Contains(x.before.git[:], true) {
+	if x.before.allowed && x.before.noPools() {
 		return true
 	}
-	for p, seen := range x.before.cachedPools() {
+	for p, seen := range x.before.cachedPools()[:mostPools] {
 		if x.before.git[p] && seen != nowhere && x.shelf.forms[seen].grows {
 			return true
 		}
@@ -122,7 +127,7 @@ func (x *explored) mayEnd(n int) {
 // mayDelete checks that a pool may be deleted: nothing hangs on it, and EC2 has said so.
 func (x *explored) mayDelete(p int) {
 	uid, r := x.openBefore(p)
-	name := "NodePool/" + poolName(p)
+	name := objectName(p)
 	switch {
 	case x.before.git[p]:
 		x.breaks("%s is deleted, and Git has it", name)
@@ -130,11 +135,32 @@ func (x *explored) mayDelete(p int) {
 		x.breaks("%s is deleted before its removal is recorded", name)
 	case x.held[p]:
 		x.breaks("%s is deleted, and the guard holds its removal", name)
+	case p == ownClass:
+		x.mayDeleteClass(name)
+		return
 	case !x.asked || !x.before.verified || !x.before.answers:
 		x.breaks("%s is deleted, and EC2 was not asked, or has not answered", name)
 	}
 	x.nothingOf(p, uid, name+" is deleted")
 	x.checked(name + " is deleted")
+}
+
+// mayDeleteClass checks that nothing names a class that is deleted.
+func (x *explored) mayDeleteClass(name string) {
+	x.checked(name + " is deleted")
+	switch {
+	case x.world.pools[0] != nowhere:
+		x.breaks("%s is deleted, and %s names it", name, objectName(0))
+	case !x.before.lease:
+		x.breaks("%s is deleted, and no pod of the controller leads", name)
+	case !x.before.verified:
+		x.breaks("%s is deleted, and the account is not verified", name)
+	}
+	for n, s := range x.world.slots[:x.world.nodes()] {
+		if x.world.of[n] == 0 && there(s.claim) {
+			x.breaks("%s is deleted, and NodeClaim/%s names it", name, nodeName(n))
+		}
+	}
 }
 
 // nothingOf checks that neither a NodeClaim nor an instance is left of a pool.
@@ -223,9 +249,12 @@ func (x *explored) ended() {
 		if removalOf(x.world.removals, r.UID) != nil || reverted {
 			continue
 		}
-		what := fmt.Sprintf("the removal of NodePool/%s is over", r.Name)
+		what := fmt.Sprintf("the removal of %s is over", objectName(p))
 		if x.world.pools[p] != nowhere && x.shelf.forms[x.world.pools[p]].object.GetUID() == r.UID {
 			x.breaks("%s, and it is there", what)
+		}
+		if p == ownClass {
+			continue
 		}
 		if !x.before.verified && x.deletedNow(p) {
 			x.breaks("%s, and EC2 could not be asked", what)

@@ -64,6 +64,7 @@ func randomWorld(s *shelf, r *rand.Rand) world {
 	if r.IntN(4) == 0 {
 		of.removal.Strategy = v1alpha1.RemovalAtOnce
 	}
+	of.classLeaves = r.IntN(2) == 0
 	if r.IntN(3) == 0 {
 		of.removal.Grace.Duration = 0
 	}

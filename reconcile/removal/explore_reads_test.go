@@ -36,7 +36,7 @@ type reads struct {
 
 const controller = "karpenter"
 
-func (r reads) pools() *[mostPools]int {
+func (r reads) pools() *[mostPools + 1]int {
 	if r.cached {
 		return r.world.cachedPools()
 	}
@@ -61,7 +61,7 @@ func (r reads) Get(_ context.Context, key client.ObjectKey, object client.Object
 	switch into := object.(type) {
 	case *unstructured.Unstructured:
 		for p, number := range r.pools() {
-			if into.GetKind() == render.NodePool && number != nowhere && poolName(p) == key.Name {
+			if into.GetKind() == kindOf(p) && number != nowhere && poolName(p) == key.Name {
 				*into = *r.shelf.forms[number].object.DeepCopy()
 				return nil
 			}
@@ -118,6 +118,13 @@ func (r reads) List(_ context.Context, list client.ObjectList, options ...client
 	defer r.mu.Unlock()
 	asked := (&client.ListOptions{}).ApplyOptions(options)
 	switch into := list.(type) {
+	case *unstructured.UnstructuredList:
+		for p, number := range r.pools()[:mostPools] {
+			if into.GetKind() == kindOf(p) && number != nowhere {
+				into.Items = append(into.Items, *r.shelf.forms[number].object.DeepCopy())
+			}
+		}
+		return nil
 	case *karpv1.NodeClaimList:
 		for n, c := range r.claims()[:r.world.nodes()] {
 			claim := r.world.nodeClaim(n, c.claim, c.deleting, int(c.generation))
@@ -149,6 +156,11 @@ func (w *world) nodeClaim(n int, state uint8, deleting bool, generation int) *ka
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: render.NodePool, Name: pool, UID: uidOf(pool, generation)}},
 		},
 	}
+	class := "default"
+	if w.of[n] == 0 {
+		class = poolName(ownClass)
+	}
+	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: render.EC2NodeClass, Name: class}
 	if state == named {
 		claim.Status.ProviderID, claim.Status.NodeName = providerID(n), nodeName(n)
 	}

@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // exploration is every state that small worlds come to, breadth first.
@@ -135,10 +135,13 @@ func (s *shelf) rests(w *world) bool {
 	}
 	held := map[string]bool{}
 	for _, r := range w.removals {
-		if r.Phase != v1alpha1.RemovalHeld && !w.leavesNone() {
+		held[r.Name] = true
+	}
+	for _, r := range w.removals {
+		waits := r.Kind == render.EC2NodeClass && held[poolName(0)]
+		if r.Phase != v1alpha1.RemovalHeld && !w.leavesNone() && !waits {
 			return false
 		}
-		held[r.Name] = true
 	}
 	for p := range w.setting.pools {
 		if w.pools[p] != nowhere && len(w.removals) == 0 && w.record[string(s.forms[w.pools[p]].object.GetUID())] != "" {
@@ -157,12 +160,24 @@ func (s *shelf) rests(w *world) bool {
 			return false
 		}
 	}
-	return true
+	return s.classRests(w, held[poolName(0)])
 }
 
 // leavesNone says that Git has no pool left, and that this is not allowed any more: what has begun
 // waits for a pool that takes the pods, and may grow meanwhile.
-func (w *world) leavesNone() bool { return !w.allows && !slices.Contains(w.git[:], true) }
+func (w *world) leavesNone() bool { return !w.allows && w.noPools() }
+
+// classRests says that the class of pool a is as Git says, or waits for the pool, which is held.
+func (s *shelf) classRests(w *world, held bool) bool {
+	if w.pools[ownClass] == nowhere {
+		return !w.git[ownClass]
+	}
+	class := s.forms[w.pools[ownClass]]
+	if w.git[ownClass] {
+		return class.labelled && (len(w.removals) > 0 || w.record[string(class.object.GetUID())] == "")
+	}
+	return held
+}
 
 // remains says whether a NodeClaim or an instance of a pool is left.
 func (s *shelf) remains(w *world, p int) bool {
@@ -187,19 +202,20 @@ func TestExplore(t *testing.T) {
 		of, launched    []int
 		commits, faults int8
 		states          int
-		full            bool
+		full, class     bool
 	}{
-		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 100_000, false},
-		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 2, 20_000, false},
-		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 5_000, true},
-		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 1_000_000, true},
+		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 100_000, false, false},
+		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 2, 20_000, false, false},
+		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 5_000, true, false},
+		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 1_000_000, true, false},
+		"a pool and its class":           {1, []int{0, 0}, []int{0, 1}, 2, 1, 10_000, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, full := os.LookupEnv("PLUMBLINE_FULL"); c.full && !full {
 				t.Skip("takes minutes: explored with PLUMBLINE_FULL=1")
 			}
 			s, began := newShelf(t), time.Now()
-			w := newWorld(s, &setting{pools: c.pools + 1, spare: true, of: c.of, removal: paced(intstr.FromInt32(1), 30*time.Second)}, c.launched...)
+			w := newWorld(s, &setting{pools: c.pools + 1, spare: true, classLeaves: c.class, of: c.of, removal: paced(intstr.FromInt32(1), 30*time.Second)}, c.launched...)
 			w.commits, w.faults = c.commits, c.faults
 			e := explore(t, s, w)
 			t.Logf("%d states, %d steps from one to another, %d plans, %s", len(e.parents), e.steps, len(s.plans), time.Since(began).Round(time.Millisecond))

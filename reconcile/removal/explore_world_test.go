@@ -13,11 +13,14 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // The bounds of an explored world.
 const (
 	mostPools = 4
+	// ownClass is the place, after the pools, of the EC2NodeClass that only pool a names.
+	ownClass  = mostPools
 	mostNodes = 8
 )
 
@@ -74,6 +77,8 @@ type setting struct {
 	// spare is a pool that stays in Git, without a node.
 	spare   bool
 	removal v1alpha1.RemovalPolicy
+	// classLeaves says that the class of pool a leaves Git with it, and comes with it.
+	classLeaves bool
 }
 
 // world is one state of Git, a cluster, an account and plumbline. It is a value: what it
@@ -83,16 +88,16 @@ type world struct {
 	// commits and faults are how many more of them there may be.
 	commits, faults int8
 
-	git [mostPools]bool
+	git [mostPools + 1]bool
 	// allows says that the guard lets every pool go, and allowed that the cache knows of it.
 	allows, allowed bool
 
-	pools [mostPools]int // the numbers of their forms
+	pools [mostPools + 1]int // the numbers of their forms
 	// generations is how often each was made.
-	generations [mostPools]int8
+	generations [mostPools + 1]int8
 	slots       [mostNodes]slot
 	// late are the caches of NodePools and of NodeClaims, where they lag.
-	latePools  *[mostPools]int
+	latePools  *[mostPools + 1]int
 	lateClaims *claims
 
 	// lease says that a pod of the controller leads, and ready that its Deployment says so.
@@ -112,6 +117,18 @@ type world struct {
 
 // poolName is the name of a pool; that of the spare one comes last.
 func poolName(p int) string { return string(rune('a' + p)) }
+
+func kindOf(p int) string {
+	if p == ownClass {
+		return render.EC2NodeClass
+	}
+	return render.NodePool
+}
+
+func objectName(p int) string { return kindOf(p) + "/" + poolName(p) }
+
+// noPools says that Git has none.
+func (w *world) noPools() bool { return !slices.Contains(w.git[:mostPools], true) }
 
 func nodeName(s int) string   { return fmt.Sprintf("n%d", s) }
 func providerID(s int) string { return fmt.Sprintf("aws:///eu-west-1a/i-%017d", s) }
@@ -135,6 +152,7 @@ func newWorld(s *shelf, of *setting, launched ...int) world {
 	for p := range of.pools {
 		w.git[p], w.pools[p] = true, s.applied(poolName(p))
 	}
+	w.git[ownClass], w.pools[ownClass] = true, s.applied(poolName(ownClass))
 	for p := of.pools; p < mostPools; p++ {
 		w.pools[p] = nowhere
 	}
@@ -160,7 +178,7 @@ func (w *world) cachedClaims() *claims {
 	return w.claimsNow()
 }
 
-func (w *world) cachedPools() *[mostPools]int {
+func (w *world) cachedPools() *[mostPools + 1]int {
 	if w.latePools != nil {
 		return w.latePools
 	}
@@ -203,6 +221,7 @@ func (w *world) key() string {
 	for p := range w.setting.pools {
 		b = append(b, byte(w.pools[p]), byte(w.cachedPools()[p]), byte(w.generations[p]))
 	}
+	b = append(b, byte(w.pools[ownClass]), byte(w.cachedPools()[ownClass]), byte(w.generations[ownClass]))
 	cached := w.cachedClaims()
 	for n := range w.of {
 		s := w.slots[n]

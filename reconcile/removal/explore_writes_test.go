@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // explored is one pass over a world: it changes world, and before is what it was.
@@ -36,7 +34,7 @@ type explored struct {
 	acts    int
 	// asked says that EC2 was, and held which removals the guard holds.
 	asked bool
-	held  [mostPools]bool
+	held  [mostPools + 1]bool
 	// ends is how many NodeClaims it has ended.
 	ends int
 	// broken is the promise that the pass has broken; empty where it has kept all.
@@ -151,7 +149,7 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := int(object.GetName()[0] - 'a')
-	if object.GetObjectKind().GroupVersionKind().Kind != render.NodePool {
+	if object.GetObjectKind().GroupVersionKind().Kind != kindOf(p) || p == ownClass && act {
 		r.breaks("%s/%s is written", object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
 		return nil, conflict(object.GetName())
 	}
@@ -164,12 +162,12 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 		return nil, err
 	}
 	if act {
-		r.checked("NodePool/" + poolName(p) + " is written")
+		r.checked(objectName(p) + " is written")
 	}
 	if act && !r.shelf.forms[number].grows {
 		r.mayStop(p)
 	}
-	r.wrote(act, fmt.Sprintf("%s of NodePool/%s by %s", kind, poolName(p), manager), func(w *world) {
+	r.wrote(act, fmt.Sprintf("%s of %s by %s", kind, objectName(p), manager), func(w *world) {
 		if w.pools[p] == nowhere {
 			w.generations[p]++
 		}
@@ -214,6 +212,6 @@ func (r reads) Delete(_ context.Context, object client.Object, options ...client
 		return conflict(object.GetName())
 	}
 	r.mayDelete(p)
-	r.wrote(true, "NodePool/"+poolName(p)+" is deleted", func(w *world) { w.pools[p] = nowhere })
+	r.wrote(true, objectName(p)+" is deleted", func(w *world) { w.pools[p] = nowhere })
 	return nil
 }
