@@ -34,6 +34,21 @@ func completeNodeSyncs(kubeconfig *genericclioptions.ConfigFlags, most int) cobr
 	}
 }
 
+// completePools completes the names of some NodePools, which depend on the arguments.
+func completePools(kubeconfig *genericclioptions.ConfigFlags, pools func(context.Context, *cluster, []string) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c, err := connect(cmd.Context(), kubeconfig)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		names, err := pools(cmd.Context(), c, args)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completeFolders completes folders, beside what else is completed.
 func completeFolders(names cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 // TestEachArgumentCompletes: names of NodeSyncs and folders, wherever a command takes one. A new command
@@ -29,5 +32,19 @@ func TestEachArgumentCompletes(t *testing.T) {
 	})
 	if tried < 15 {
 		t.Errorf("%d commands take a NodeSync or a folder", tried)
+	}
+}
+
+// TestStoppedPoolsComplete: those whose rollout can be resumed, and no other.
+func TestStoppedPoolsComplete(t *testing.T) {
+	sync := nodeSync("prod")
+	now := metav1.Now()
+	sync.Status.PoolRollouts = []v1alpha1.PoolRollout{{Pool: "batch", BrakedAt: &now}, {Pool: "general"}}
+	_, kubeconfig := serve(t, sync)
+	for args, want := range map[string]string{"prod": "batch\n:4\n", "": ":4\n", "absent": ":1\n"} {
+		line := append([]string{cobra.ShellCompRequestCmd, "resume-rollout"}, strings.Fields(args)...)
+		if got := plumbline(t, append(line, "--kubeconfig", kubeconfig, "--pool", "")...).out; got != want {
+			t.Errorf("resume-rollout %s completes %q, want %q", args, got, want)
+		}
 	}
 }

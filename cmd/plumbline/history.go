@@ -69,6 +69,7 @@ that time is listed.`,
 	output := addOutput(cmd, formatWide)
 	since := cmd.Flags().Duration("since", 24*time.Hour, "how far to look back; 0 for all that is recorded")
 	pool := cmd.Flags().String("pool", "", "only the nodes of this NodePool")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(kubeconfig, pastPools))                                                            // the flag exists
 	_ = cmd.RegisterFlagCompletionFunc("since", cobra.FixedCompletions([]string{"1h", "24h", "168h", "0"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := connect(cmd.Context(), kubeconfig)
@@ -230,4 +231,17 @@ func completeEnded(kubeconfig *genericclioptions.ConfigFlags) cobra.CompletionFu
 		}
 		return slices.Sorted(maps.Keys(names)), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// pastPools are the NodePools of the nodes that have ended.
+func pastPools(ctx context.Context, c *cluster, args []string) ([]string, error) {
+	of := ""
+	if len(args) > 0 {
+		of = args[0]
+	}
+	report, err := historyOf(ctx, c, of, "", time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(report.Summary.ByPool)), nil
 }

@@ -36,7 +36,9 @@ func run() int {
 	defer stop()
 	// The first signal ends it politely; a second one ends it at once.
 	context.AfterFunc(ctx, stop)
-	return exitCode(newRootCommand().ExecuteContext(withConfinement(ctx, confined)), os.Stderr)
+	root, out := newRootCommand(), &standardOutput{file: os.Stdout}
+	root.SetOut(out)
+	return exitCode(out.outcome(root.ExecuteContext(withConfinement(ctx, confined))), os.Stderr)
 }
 
 // versionOf is the version that the build has set, or else that of the module, as `go install

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -143,7 +142,7 @@ func widthOf(out io.Writer) int {
 	if visible, ok := out.(*visibleWriter); ok {
 		out = visible.Writer
 	}
-	file, ok := out.(*os.File)
+	file, ok := out.(interface{ Fd() uintptr })
 	if !ok {
 		return 0
 	}

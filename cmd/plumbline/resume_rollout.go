@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ are counted from zero: after as many again it stops once more.`,
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
 	cmd.Flags().StringSliceVar(&pools, "pool", nil, "NodePool whose rollout is resumed; default: all")
+	_ = cmd.RegisterFlagCompletionFunc("pool", completePools(kubeconfig, stoppedPools)) // the flag exists
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
@@ -76,4 +78,16 @@ func (c *cluster) resumeRollout(ctx context.Context, name string, pools []string
 		return nil, explain(err, "write NodeSync "+sync.Name)
 	}
 	return resumed, nil
+}
+
+// stoppedPools are the NodePools of a NodeSync whose rollout is stopped; none without a name.
+func stoppedPools(ctx context.Context, c *cluster, args []string) ([]string, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	sync, err := c.nodeSync(ctx, args[0])
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(sync.Status.BrakedPools())), nil
 }

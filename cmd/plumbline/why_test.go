@@ -103,6 +103,9 @@ func TestHistory(t *testing.T) {
 	if got := plumbline(t, "history", "other", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "does not exist") {
 		t.Errorf("of another: code %d, %q", got.code, got.err)
 	}
+	if got := plumbline(t, "__complete", "history", "prod", "--kubeconfig", kubeconfig, "--pool", ""); !strings.Contains(got.out, "batch\n") {
+		t.Errorf("completes the pools %q", got.out)
+	}
 	if got := plumbline(t, "__complete", "why", "--kubeconfig", kubeconfig, ""); !strings.Contains(got.out, "general-aaaaa") {
 		t.Errorf("completes %q", got.out)
 	}
