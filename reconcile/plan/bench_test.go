@@ -1,12 +1,18 @@
 package plan_test
 
 import (
+	"encoding/json"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
 
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/internal/usage"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply/applytest"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -55,24 +61,53 @@ func BenchmarkUnchanged(b *testing.B) {
 	b.ReportMetric(float64(whole)/(float64(b.Elapsed())/float64(b.N)), "first/this")
 }
 
-// BenchmarkNodeClaims plans a change of 100 NodePools that have 10,000
-// NodeClaims. The ratio is to the same change without any.
-func BenchmarkNodeClaims(b *testing.B) {
-	server := applytest.New(b)
-	set, live := applied(b, server, 100)
-	for i := 1; i < len(set.Objects); i++ {
-		name := set.Objects[i].Ref.Name
-		set.Objects[i] = server.Definition(b, pool(name, "default", "weight: 3"))
+var fleetClaims = flag.Int("claims", 10_000, "number of NodeClaims of BenchmarkFleet")
+
+// BenchmarkFleet plans a commit that changes each of 100 NodePools, which have 10,000 NodeClaims, out
+// of the watch cache: without the memory of an earlier plan, as after a start; again, as each pass
+// does while the commit is held; and with policies. CPU-ns is processor time, decode/plan how many
+// times as much of that it takes to decode the LIST of these NodeClaims once, as client-go does, and
+// B-peak the most memory that the process had in the while.
+func BenchmarkFleet(b *testing.B) {
+	f := newFleet(b, 100, *fleetClaims)
+	decode := decoding(b, f.list)
+	policies := []v1alpha1.Policy{
+		{Name: "few-nodes-at-a-time", Expression: "plan.totals.disruptedNodes <= plan.totals.nodes", Message: "too many", Action: v1alpha1.PolicyHold},
+		{Name: "pools-have-limits", Expression: "change.kind != 'NodePool' || has(change.spec.limits.cpu)", Message: "no limit", Action: v1alpha1.PolicyDeny},
+		{Name: "little-spot", Expression: "plan.nodeClaims.filter(n, n.capacityType == 'spot' && n.zone == 'us-east-1a').size() * 4 <= plan.nodeClaims.size()", Message: "too much spot", Action: v1alpha1.PolicyHold},
 	}
-	_, without := timed(b, set, live, server)
-	for i := range 10_000 {
-		live.NodeClaims = append(live.NodeClaims, plan.NodeClaim{Name: fmt.Sprint(i), Pool: set.Objects[1+i%100].Ref.Name, Class: "default"})
+	read := &observe.Definitions{}
+	for _, c := range []struct {
+		name     string
+		fresh    bool
+		policies []v1alpha1.Policy
+	}{{"first", true, nil}, {"again", false, nil}, {"policies", false, policies}} {
+		b.Run(c.name, func(b *testing.B) {
+			last := f.plan(b, read, plan.Memo{}, c.policies...).Memo
+			peak, began := usage.Peak(), usage.CPU()
+			for b.Loop() {
+				memo, known := last, read
+				if c.fresh {
+					memo, known = plan.Memo{}, &observe.Definitions{}
+				}
+				if p := f.plan(b, known, memo, c.policies...); len(p.Changes) != f.pools+fleetClassChanges || p.Nodes != f.claims {
+					b.Fatalf("%d changes, %d nodes", len(p.Changes), p.Nodes)
+				}
+			}
+			cpu := float64(usage.CPU()-began) / float64(b.N)
+			b.ReportMetric(cpu, "CPU-ns")
+			b.ReportMetric(float64(decode)/cpu, "decode/plan")
+			b.ReportMetric(float64(peak()), "B-peak")
+		})
 	}
-	for b.Loop() {
-		p, took := timed(b, set, live, server)
-		if len(p.Changes) != 100 || took > time.Second {
-			b.Fatalf("%d changes in %s", len(p.Changes), took)
-		}
+}
+
+// decoding is the processor time that it takes to decode a LIST of NodeClaims.
+func decoding(b *testing.B, list []byte) time.Duration {
+	b.Helper()
+	began := usage.CPU()
+	if err := json.Unmarshal(list, &karpv1.NodeClaimList{}); err != nil {
+		b.Fatal(err)
 	}
-	b.ReportMetric((float64(b.Elapsed())/float64(b.N))/float64(without), "with/without")
+	return usage.CPU() - began
 }

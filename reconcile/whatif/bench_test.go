@@ -1,50 +1,91 @@
 package whatif_test
 
 import (
-	"fmt"
-	"runtime"
+	"flag"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
+	"github.com/plumbline-dev/plumbline/internal/usage"
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
 	"github.com/plumbline-dev/plumbline/reconcile/whatif"
 )
 
-// BenchmarkSimulate is a commit that replaces a tenth of 10,000 nodes with 50,000 pods, in 100
-// pools, where EC2 offers 200 instance types.
+var (
+	largeClaims = flag.Int("claims", 10_000, "number of NodeClaims of a large cluster, with five pods each")
+	largeInto   = flag.String("into", "", "folder into which TestWriteLarge writes snapshot.json.gz, and the repository in fleet")
+)
+
+// BenchmarkSimulate is a commit that replaces a tenth of the nodes of a large cluster, and
+// BenchmarkKarpenter the part of it that is one call of Karpenter's own simulation.
 func BenchmarkSimulate(b *testing.B) {
-	t := &testing.T{}
-	definitions := []map[string]any{classNamed(t, "default")}
-	for i := range 100 {
-		definitions = append(definitions, poolNamed(t, fmt.Sprintf("p%d", i), "", any64))
+	l := newLarge(b, *largeClaims)
+	o, err := offers.New(b.Context(), l.capture.Catalog, offers.Defaults())
+	if err != nil {
+		b.Fatal(err)
 	}
-	c, touched := fleet(definitions...), []types.UID(nil)
-	for i := range 10_000 {
-		uid := node(c, fmt.Sprintf("p%d", i%100), fmt.Sprintf("n%d", i), "300m", "300m", "300m", "300m", "300m")
-		if i%10 == 0 {
-			touched = append(touched, uid)
-		}
-	}
-	var described []string
-	for i := range 200 {
-		described = append(described, fmt.Sprintf("x%d.large %d %d", i, 2<<(i%6), 8<<(i%6)))
-	}
-	catalog := catalogOf(t, described...)
 	b.ReportAllocs()
 	for b.Loop() {
-		o, err := offers.New(b.Context(), catalog, offers.Defaults())
+		out, err := whatif.Simulate(b.Context(), l.capture, l.commit, o)
+		if err != nil || out.Leaving != podsPerNode*len(l.commit.Touched) || len(out.Nowhere) > 0 || len(out.New) == 0 {
+			b.Fatalf("%v, %+v", err, out)
+		}
+	}
+}
+
+func BenchmarkKarpenter(b *testing.B) {
+	l := newLarge(b, *largeClaims)
+	o, err := offers.New(b.Context(), l.capture.Catalog, offers.Defaults())
+	if err != nil {
+		b.Fatal(err)
+	}
+	var cpu time.Duration
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		simulate, err := whatif.Karpenter(b.Context(), l.capture, l.commit, o)
 		if err != nil {
 			b.Fatal(err)
 		}
-		out, err := whatif.Simulate(b.Context(), c, commitOf(definitions, touched), o)
-		if err != nil || out.Leaving != 5*len(touched) {
-			b.Fatalf("%v, %+v", err, out)
+		began := usage.CPU()
+		b.StartTimer()
+		pods, err := simulate()
+		b.StopTimer()
+		cpu += usage.CPU() - began
+		b.StartTimer()
+		if err != nil || pods != podsPerNode*len(l.commit.Touched) {
+			b.Fatalf("%d pods, %v", pods, err)
 		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		b.ReportMetric(float64(m.HeapSys)/(1<<20), "MiB-heap")
-		b.ReportMetric(float64(len(out.Moves)), "moves")
-		b.ReportMetric(float64(len(out.Nowhere)), "nowhere")
+	}
+	b.ReportMetric(float64(cpu)/float64(b.N), "CPU-ns")
+}
+
+// TestWriteLarge writes a large cluster for `plumbline plan --what-if`, where a folder is given.
+func TestWriteLarge(t *testing.T) {
+	into := *largeInto
+	if into == "" {
+		into = t.TempDir()
+		*largeClaims = 100
+	}
+	l := newLarge(t, *largeClaims)
+	file, err := os.Create(filepath.Join(into, "snapshot.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.capture.Encode(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range l.files {
+		path := filepath.Join(into, "fleet", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
