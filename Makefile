@@ -30,6 +30,8 @@ LANES ?= $(shell echo $$(($$(nproc) + 1)))
 NODES ?= 1000
 # NodeClaims that change at once in the benchmark.
 CLAIMS ?= 5000
+# NodeClaims of plans and what-ifs in the benchmark.
+FLEET ?= 10000
 
 .PHONY: help
 help: ## List the targets
@@ -134,7 +136,7 @@ release: ## A release of a tagged commit: as release-snapshot, checked for vulne
 .PHONY: bench
 bench: build ## Print the table of ratios; OBJECTS=2000 PEERS=flux,argo IDLE=10m NODES=10000 CURVE=1 SCENES=removal
 	@.ci/system $(if $(findstring argo,$(PEERS)),redis-server)
-	@cd tests && go run ./bench/cmd/bench -objects=$(OBJECTS) -peers='$(PEERS)' -idle=$(IDLE) -nodes=$(NODES) -claims=$(CLAIMS) -curve=$(if $(CURVE),true,false) -scenes='$(SCENES)'
+	@cd tests && go run ./bench/cmd/bench -objects=$(OBJECTS) -peers='$(PEERS)' -idle=$(IDLE) -nodes=$(NODES) -claims=$(CLAIMS) -fleet=$(FLEET) -curve=$(if $(CURVE),true,false) -scenes='$(SCENES)'
 
 .PHONY: soak
 soak: build sandbox-binaries ## Let the daemon live among pushes, faults and kills: MINUTES=30, SEED=n to do it again

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/pricing"
 	corev1 "k8s.io/api/core/v1"
@@ -125,6 +124,7 @@ func (l *large) launch(i int, noted map[string]string) {
 func listed(t testing.TB) *offers.Catalog {
 	t.Helper()
 	c := &offers.Catalog{Region: "us-east-1", Zones: map[string][]string{}}
+	var described []string
 	for _, name := range slices.Sorted(maps.Keys(pricing.InitialOnDemandPricesAWS["us-east-1"])) {
 		family, size, _ := strings.Cut(string(name), ".")
 		cpus := map[string]int{"large": 2, "xlarge": 4}[size]
@@ -135,14 +135,13 @@ func listed(t testing.TB) *offers.Catalog {
 			cpus = 4 * times
 		}
 		gib := cmp.Or(map[byte]int{'c': 2, 'm': 4, 'r': 8}[family[0]], 4) * cpus
-		kind := ec2types.InstanceTypeInfo{}
-		if err := json.Unmarshal(fmt.Appendf(nil, `{"InstanceType":%q,"VCpuInfo":{"DefaultVCpus":%d},"MemoryInfo":{"SizeInMiB":%d},
+		described = append(described, fmt.Sprintf(`{"InstanceType":%q,"VCpuInfo":{"DefaultVCpus":%d},"MemoryInfo":{"SizeInMiB":%d},
 			"ProcessorInfo":{"SupportedArchitectures":["x86_64"],"Manufacturer":"Intel"},"Hypervisor":"nitro","SupportedUsageClasses":["on-demand","spot"],
-			"NetworkInfo":{"MaximumNetworkInterfaces":4,"Ipv4AddressesPerInterface":15,"DefaultNetworkCardIndex":0,"NetworkCards":[{"NetworkCardIndex":0,"MaximumNetworkInterfaces":4}]}}`, name, cpus, gib<<10), &kind); err != nil {
-			t.Fatal(err)
-		}
-		c.Types = append(c.Types, kind)
+			"NetworkInfo":{"MaximumNetworkInterfaces":4,"Ipv4AddressesPerInterface":15,"DefaultNetworkCardIndex":0,"NetworkCards":[{"NetworkCardIndex":0,"MaximumNetworkInterfaces":4}]}}`, name, cpus, gib<<10))
 		c.Zones[string(name)] = []string{"us-east-1a", "us-east-1b"}
+	}
+	if err := json.Unmarshal([]byte("["+strings.Join(described, ",")+"]"), &c.Types); err != nil {
+		t.Fatal(err)
 	}
 	return c
 }

@@ -30,6 +30,8 @@ type Options struct {
 	Nodes int
 	// Claims is the number of NodeClaims that change at once.
 	Claims int
+	// Fleet is the number of NodeClaims of plans and what-ifs.
+	Fleet int
 	// Flags are the daemon's beside those of its Deployment; the last one counts.
 	Flags []string
 	// Profile is a folder for profiles of the daemon: of its CPU while it takes
@@ -46,7 +48,7 @@ func Scenes() []string {
 	for _, s := range new(bench).scenes() {
 		all = append(all, s.name)
 	}
-	return all
+	return append(apart(), all...)
 }
 
 func (o Options) check() error {
@@ -55,6 +57,9 @@ func (o Options) check() error {
 	}
 	if o.Objects < 2 || o.Objects%2 != 0 {
 		return fmt.Errorf("measure %d objects: they come in pairs, so ask for an even number from 2 on", o.Objects)
+	}
+	if o.Fleet < 100 && (o.wants(planScene) || o.wants(whatIfScene)) {
+		return fmt.Errorf("plan for %d NodeClaims: 100 at least, one for each NodePool", o.Fleet)
 	}
 	for _, name := range o.Peers {
 		if name != "flux" && name != "argo" {
@@ -73,18 +78,29 @@ func (o Options) wants(scene string) bool {
 	return len(o.Scenes) == 0 || slices.Contains(o.Scenes, scene) || scene == peersScene && len(o.Peers) > 0
 }
 
-// Run measures all scenes in one cluster and returns what they cost. On an error
+// wantsCluster says whether a scene is asked for that is played in a cluster.
+func (o Options) wantsCluster() bool {
+	return slices.ContainsFunc(Scenes(), func(scene string) bool { return o.wants(scene) && !slices.Contains(apart(), scene) })
+}
+
+// Run measures all scenes, those with a cluster in one, and returns what they cost. On an error
 // the table has what was measured until then.
 func Run(ctx context.Context, o Options) (*Table, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	t := &Table{Objects: o.Objects, Load: [2]string{load()}}
+	if err := measureApart(ctx, o, t); err != nil || !o.wantsCluster() {
+		t.Load[1] = load()
+		return t, err
+	}
 	g, err := open(ctx, o)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	defer g.close()
-	b := &bench{ground: g, table: &Table{Objects: o.Objects, Load: [2]string{load()}, Flags: g.plumbline.flags()}}
+	b := &bench{ground: g, table: t}
+	t.Flags = g.plumbline.flags()
 	err = b.run(ctx)
 	b.table.Load[1] = load()
 	if err != nil {

@@ -19,6 +19,9 @@ type Table struct {
 	Peers []*Peer
 	// Idle is nil where it was not measured.
 	Idle *Idle
+	// Plans and WhatIf are measured without a cluster; empty where they were not.
+	Plans  []Planned
+	WhatIf *WhatIf
 	// Resident and Peak are the daemon's memory after the changes, in bytes; 0
 	// where they were not measured.
 	Resident, Peak int64
@@ -87,6 +90,10 @@ func some(d time.Duration) string {
 
 // Print writes the table for people.
 func (t *Table) Print(out io.Writer) error {
+	if len(t.Rows)+len(t.Peers) == 0 {
+		_, err := io.WriteString(out, strings.Join(t.lines(), "\n")+"\n")
+		return err
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, c := range columns {
 		fmt.Fprint(w, c.head, "\t")
@@ -114,6 +121,12 @@ func (t *Table) Print(out io.Writer) error {
 // lines are what the table says of the run as a whole.
 func (t *Table) lines() []string {
 	var lines []string
+	for _, p := range t.Plans {
+		lines = append(lines, p.line())
+	}
+	if t.WhatIf != nil {
+		lines = append(lines, t.WhatIf.line())
+	}
 	if t.Resident > 0 {
 		lines = append(lines, fmt.Sprintf("the daemon's memory after the changes: %d MB, %d MB at its peak", t.Resident>>20, t.Peak>>20))
 	}
@@ -130,7 +143,10 @@ func (t *Table) lines() []string {
 	if len(t.RawFirst) > 0 {
 		lines = append(lines, fmt.Sprintf("raw apply of all objects, before and after: first %v, again %v", rounded(t.RawFirst), rounded(t.RawAll)))
 	}
-	return append(lines, fmt.Sprintf("the daemon's flags: %s; the machine's load before and after the run: %s", strings.Join(t.Flags, " "), strings.Join(t.Load[:], ", ")))
+	if len(t.Flags) > 0 {
+		lines = append(lines, "the daemon's flags: "+strings.Join(t.Flags, " "))
+	}
+	return append(lines, "the machine's load before and after the run: "+strings.Join(t.Load[:], ", "))
 }
 
 func rounded(times []time.Duration) []time.Duration {

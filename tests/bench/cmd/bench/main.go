@@ -37,6 +37,7 @@ func run(ctx context.Context) error {
 	flag.DurationVar(&o.Idle, "idle", 30*time.Second, "how long the daemon is left idle; the bars are meant for 10m")
 	flag.IntVar(&o.Nodes, "nodes", 1000, "number of NodeClaims and Nodes beside an idle daemon; the bars are meant for 10000")
 	flag.IntVar(&o.Claims, "claims", 5000, "number of NodeClaims that change at once")
+	flag.IntVar(&o.Fleet, "fleet", 10_000, "number of NodeClaims of plans and what-ifs")
 	flag.BoolVar(&o.Curve, "curve", false, "measure one change in 100 to 10000 objects, too")
 	flag.StringVar(&o.Profile, "profile", "", "folder for profiles of the daemon: of its CPU, and of what it holds")
 	scenes := flag.String("scenes", "", "what is measured, with commas, out of "+strings.Join(bench.Scenes(), ",")+"; all by default, the curve where it is asked for")

@@ -1,0 +1,40 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+)
+
+// Planned is what it costs the daemon to plan a commit that changes each of 100 NodePools.
+type Planned struct {
+	// Name is the state of the daemon: first, without the memory of an earlier plan; again; policies.
+	Name      string
+	Claims    int
+	Wall, CPU time.Duration
+	// Peak is the most memory of the process, in bytes.
+	Peak int64
+	// Ratio is how many times as much processor time it takes to decode the LIST of the NodeClaims.
+	Ratio float64
+}
+
+// WhatIf is what `plumbline plan --what-if` costs off a snapshot file, with five pods on each node,
+// where the commit replaces a tenth of them.
+type WhatIf struct {
+	Claims, Ending, Leaving int
+	Wall, CPU               time.Duration
+	// Peak is the most memory of the process, in bytes.
+	Peak int64
+	// Own and OwnCPU are the one call of Karpenter's simulation in it.
+	Own, OwnCPU time.Duration
+}
+
+func (p Planned) line() string {
+	const limit, peakLimit = time.Second, 300_000_000
+	return fmt.Sprintf("plan of a commit to 100 NodePools with %d NodeClaims, %s: %s, bar %s %s; CPU %s; %d MB at its peak, bar %d MB %s; decoding their LIST takes %.1f times the CPU",
+		p.Claims, p.Name, seconds(p.Wall), seconds(limit), verdict(p.Wall < limit), seconds(p.CPU), p.Peak/1e6, peakLimit/1_000_000, verdict(p.Peak < peakLimit), p.Ratio)
+}
+
+func (w *WhatIf) line() string {
+	return fmt.Sprintf("what-if of %d NodeClaims and %d pods off a file, %d nodes with %d pods end: %s, CPU %s, %d MB at its peak; Karpenter's own simulation in it %s, CPU %s: ÷ Karpenter %.2f",
+		w.Claims, 5*w.Claims, w.Ending, w.Leaving, seconds(w.Wall), seconds(w.CPU), w.Peak/1e6, seconds(w.Own), seconds(w.OwnCPU), w.CPU.Seconds()/w.OwnCPU.Seconds())
+}
