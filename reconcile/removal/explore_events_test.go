@@ -77,7 +77,12 @@ func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
 	}
 	fault(true, map[bool]string{false: "the guard lets all go", true: "the guard lets one go"}[w.allows], func(w *world) { w.allows = !w.allows })
 	shown := !slices.ContainsFunc(w.slots[:], func(s slot) bool { return s.hidden })
-	fault(shown && len(w.record) > 0, "a person deletes the record", func(w *world) { w.record = map[string]string{} })
+	fault(shown && len(w.record) > 0, "a person deletes the record", func(w *world) {
+		w.record, w.lost = map[string]string{}, true
+		for n := range w.slots {
+			w.slots[n].noted = false
+		}
+	})
 }
 
 // gates are what has to be open for a removal to go on.

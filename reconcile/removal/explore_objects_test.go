@@ -184,6 +184,9 @@ func (s *shelf) number(object *unstructured.Unstructured) int {
 
 func limitsOf(pool *unstructured.Unstructured) map[string]any {
 	limits, _, _ := unstructured.NestedMap(pool.Object, "spec", "limits")
+	if len(limits) == 0 {
+		return nil
+	}
 	return limits
 }
 

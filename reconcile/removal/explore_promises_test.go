@@ -20,6 +20,9 @@ import (
 //     records it writes before it ends anything (wrote).
 //   - A removal begins after its grace: mayStop, mayEnd.
 //   - No more than maxUnavailable of all open removals leave at a time: mayEnd.
+//   - The pods of nodes that a removal has ended run before more end: mayEnd, in worlds in which only
+//     one pool can leave.
+//   - Growth is given back with the limits that there were: writePool.
 //   - NodeClaims are ended only while the controller leads, the account is verified, and a pool of
 //     Git could take the pods: mayEnd.
 //   - What the guard holds neither stops growing, nor ends, nor goes: mayStop, mayEnd, mayDelete.
@@ -120,9 +123,23 @@ func (x *explored) mayEnd(n int) {
 	if leaving, most := x.leaving(), x.most(); leaving >= most {
 		x.breaks("%s is ended while %d are leaving, and no more than %d may be", name, leaving, most)
 	}
+	for m, other := range x.before.slots[:x.before.nodes()] {
+		lost := x.world.record[string(uidOf(poolName(x.before.of[m]), int(other.generation)))] == ""
+		if other.pending && other.noted && !lost && x.awaitsPods() && x.world.onlyOneLeaves() {
+			x.breaks("%s is ended, and the pod from %s does not run yet", name, nodeName(m))
+		}
+	}
 	x.ends++
 	x.checked(name + " is ended")
 }
+
+// awaitsPods says that the pods of nodes that end have to run elsewhere before more end.
+func (x *explored) awaitsPods() bool {
+	return x.world.removal.Strategy != v1alpha1.RemovalAtOnce && !x.before.noPools()
+}
+
+// onlyOneLeaves says that no other pool can leave than one.
+func (w *world) onlyOneLeaves() bool { return w.setting.pools == 1 || w.setting.pools == 2 && w.spare }
 
 // mayDelete checks that a pool may be deleted: nothing hangs on it, and EC2 has said so.
 func (x *explored) mayDelete(p int) {

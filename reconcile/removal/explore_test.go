@@ -202,13 +202,16 @@ func TestExplore(t *testing.T) {
 		of, launched    []int
 		commits, faults int8
 		states          int
-		full, class     bool
+		// full is explored with PLUMBLINE_FULL=1 only; with class, pool a has one of its own; with leaves,
+		// all pools have left Git as it begins, and the guard lets them.
+		full, class, leaves bool
 	}{
-		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 100_000, false, false},
-		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 2, 20_000, false, false},
-		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 5_000, true, false},
-		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 1_000_000, true, false},
-		"a pool and its class":           {1, []int{0, 0}, []int{0, 1}, 2, 1, 10_000, false, true},
+		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 100_000, false, false, false},
+		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 2, 20_000, false, false, false},
+		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 5_000, true, false, false},
+		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 1_000_000, true, false, false},
+		"a pool and its class":           {1, []int{0, 0}, []int{0, 1}, 2, 1, 10_000, false, true, false},
+		"two pools leave":                {2, []int{0, 0, 1}, []int{0, 2}, 0, 2, 10_000, true, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, full := os.LookupEnv("PLUMBLINE_FULL"); c.full && !full {
@@ -217,6 +220,9 @@ func TestExplore(t *testing.T) {
 			s, began := newShelf(t), time.Now()
 			w := newWorld(s, &setting{pools: c.pools + 1, spare: true, classLeaves: c.class, of: c.of, removal: paced(intstr.FromInt32(1), 30*time.Second)}, c.launched...)
 			w.commits, w.faults = c.commits, c.faults
+			if c.leaves {
+				w.git[0], w.git[1], w.allows, w.allowed = false, false, true, true
+			}
 			e := explore(t, s, w)
 			t.Logf("%d states, %d steps from one to another, %d plans, %s", len(e.parents), e.steps, len(s.plans), time.Since(began).Round(time.Millisecond))
 			if len(e.parents) < c.states {

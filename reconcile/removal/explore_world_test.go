@@ -60,6 +60,8 @@ type slot struct {
 	hidden, lags bool
 	// pending says that the pod which ran on the node waits for another.
 	pending bool
+	// noted says that a removal has ended the NodeClaim, and whose pods it evicts is in the record.
+	noted bool
 }
 
 // claims is what there is of NodeClaims, as the API server or a cache has them.
@@ -99,7 +101,6 @@ type world struct {
 	// late are the caches of NodePools and of NodeClaims, where they lag.
 	latePools  *[mostPools + 1]int
 	lateClaims *claims
-
 	// lease says that a pod of the controller leads, and ready that its Deployment says so.
 	lease, ready bool
 	verified     bool // the account is
@@ -108,8 +109,9 @@ type world struct {
 	// removals is what stands in the status, record in the ConfigMap.
 	removals []v1alpha1.Removal
 	record   map[string]string
-
-	// What a crash forgets.
+	// lost says that a person has deleted the record, and with it the limits in it.
+	lost bool
+	// These a crash forgets.
 	absent  map[string]teardown.Absence
 	evicted map[types.UID]bool
 	settled bool
@@ -127,7 +129,6 @@ func kindOf(p int) string {
 
 func objectName(p int) string { return kindOf(p) + "/" + poolName(p) }
 
-// noPools says that Git has none.
 func (w *world) noPools() bool { return !slices.Contains(w.git[:mostPools], true) }
 
 func nodeName(s int) string   { return fmt.Sprintf("n%d", s) }
@@ -216,7 +217,7 @@ func (w *world) key() string {
 	}
 	b = append(b, byte(w.commits), byte(w.faults))
 	bits(w.git[:]...)
-	bits(w.allows, w.allowed, w.lease, w.ready, w.verified, w.answers, w.settled)
+	bits(w.allows, w.allowed, w.lease, w.ready, w.verified, w.answers, w.settled, w.lost)
 	bits(w.latePools != nil, w.lateClaims != nil)
 	for p := range w.setting.pools {
 		b = append(b, byte(w.pools[p]), byte(w.cachedPools()[p]), byte(w.generations[p]))
@@ -226,7 +227,7 @@ func (w *world) key() string {
 	for n := range w.of {
 		s := w.slots[n]
 		b = append(b, s.claim, byte(s.generation), s.instance, cached[n].claim, byte(cached[n].generation))
-		bits(s.deleting, s.hidden, s.lags, s.pending, cached[n].deleting)
+		bits(s.deleting, s.hidden, s.lags, s.pending, cached[n].deleting, s.noted && (s.pending || there(s.claim)))
 	}
 	for _, r := range w.removals {
 		b = append(b, r.UID+"|"+types.UID(r.Phase)+"|"+types.UID(r.Revision)+"|"...)

@@ -164,6 +164,9 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 	if act {
 		r.checked(objectName(p) + " is written")
 	}
+	if act && r.shelf.forms[number].grows && !r.shelf.forms[number].limits && !r.world.lost {
+		r.breaks("%s gets other limits back than it had", objectName(p))
+	}
 	if act && !r.shelf.forms[number].grows {
 		r.mayStop(p)
 	}
@@ -198,7 +201,9 @@ func (r reads) Delete(_ context.Context, object client.Object, options ...client
 				return conflict(object.GetName())
 			}
 			r.mayEnd(n)
-			r.wrote(true, "NodeClaim/"+nodeName(n)+" is deleted", func(w *world) { w.slots[n].deleting = true })
+			r.wrote(true, "NodeClaim/"+nodeName(n)+" is deleted", func(w *world) {
+				w.slots[n].deleting, w.slots[n].noted = true, s.claim == named && r.awaitsPods() && w.record[string(uidOf(poolName(w.of[n]), int(s.generation)))] != ""
+			})
 			return nil
 		}
 		return absentObject(object.GetName())

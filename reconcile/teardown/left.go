@@ -28,8 +28,8 @@ type LeftPod struct {
 // stays: the next removal has to wait for them.
 func (d *drive) forget(ctx context.Context, it *item) error {
 	entry, exists := d.records.entries[it.before.UID]
-	if !exists {
-		return nil
+	if !exists || entry.over() {
+		return nil // or an earlier pass has, which was killed before it wrote the status
 	}
 	var left []LeftPod
 	if d.Pace.AwaitPods && !d.Pace.AtOnce {
