@@ -26,7 +26,9 @@ func newDriftCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 		Long: `List the NodePools and EC2NodeClasses that another client has changed or deleted:
 which fields, from Git's value to the one found, by which field managers, and whether
 that was corrected, which is listed for a day. Below it stand the nodes that Karpenter
-has found outdated, with its reason: those that it is going to replace. Beside both stand
+has found outdated, with its reason: those that it is going to replace. Where no commit has
+outdated them, the inputs that changed are listed: the AMI, subnets, security groups, labels
+or hash that nodes have, and what their definitions come to now. Beside both stand
 EC2 instances that Karpenter takes to be right and that are not: with edited tags or
 security groups, ended by hand, or without a NodeClaim. The daemon compares them every
 ten minutes (--compare-instances), and only reports them.
@@ -110,6 +112,9 @@ func (r driftReport) drifts() bool {
 func (r driftReport) print(out io.Writer, markdown bool) {
 	if r.Rollout != nil {
 		fmt.Fprintf(out, "rollout: %s\n", oneLine(nodes.RolloutWords(*r.Rollout)))
+		for _, i := range r.Rollout.Inputs {
+			fmt.Fprintf(out, "  NodePool/%s: %s\n", i.Pool, oneLine(i.Words()))
+		}
 	}
 	if r.InstancesUnavailable != "" {
 		fmt.Fprintf(out, "instances: unavailable: %s\n", oneLine(r.InstancesUnavailable))

@@ -18,7 +18,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
@@ -39,7 +38,8 @@ type whyReport struct {
 	// NodeSync is whose record it is in; empty where it is in none.
 	NodeSync string `json:"nodeSync,omitempty"`
 	State    string `json:"state"`
-	// Outdated is Karpenter's reason for which it is Drifted, and OutdatedSince since when.
+	// Outdated is Karpenter's reason for which it is Drifted, with the inputs that changed where no
+	// commit has outdated it, and OutdatedSince since when.
 	Outdated      string      `json:"outdated,omitempty"`
 	OutdatedSince metav1.Time `json:"outdatedSince,omitzero"`
 	// Blocked is what Karpenter said last of why it is not replaced now.
@@ -167,20 +167,6 @@ func nodeClaimNamed(ctx context.Context, c *cluster, name string) (*karpv1.NodeC
 
 func isNamed(r recorder.Record, name string) bool {
 	return slices.Contains([]string{r.NodeClaim, r.Node, r.Instance}, name)
-}
-
-// runs is what is known of a NodeClaim that is not being deleted.
-func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport, error) {
-	report := &whyReport{Record: recorder.RecordOf(claim), State: claimRuns}
-	if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted.IsTrue() {
-		report.Outdated, report.OutdatedSince = cmp.Or(drifted.Reason, karpv1.ConditionTypeDrifted), drifted.LastTransitionTime
-	}
-	blocked, err := observe.WhyNotDisrupted(ctx, c, claim.Name)
-	if err != nil && !apierrors.IsForbidden(err) {
-		return nil, err
-	}
-	report.Blocked = blocked
-	return report, nil
 }
 
 // print shows it to people.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 )
 
@@ -39,7 +40,9 @@ func ends(s *apiServer) {
 var stamped = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
 func TestWhy(t *testing.T) {
-	s, kubeconfig := serve(t, verdicts()["in-sync"])
+	sync := verdicts()["in-sync"]
+	sync.Status.Rollout = &v1alpha1.Rollout{Nodes: 1, Outdated: 1, Reasons: []string{"AMIDrift"}, Inputs: []v1alpha1.DriftInput{{Pool: "pool-00", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"}}}
+	s, kubeconfig := serve(t, sync)
 	pools(s, 1, 2)
 	ends(s)
 	claim := s.objects["/apis/karpenter.sh/v1/nodeclaims/pool-00-1"].(map[string]any)

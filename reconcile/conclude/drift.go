@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
@@ -158,7 +159,7 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 	case len(open) > 0:
 		u.State, u.Description = report.Failure, fmt.Sprintf("%s: %s", differ(len(open), "object"), finding.Few(open, "; "))
 	case r != nil && r.Revision == "":
-		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+strings.Join(r.Reasons, ", ")
+		u.State, u.Description = report.Failure, "nodes are outdated by no commit of this NodeSync: "+nodes.Uncommitted(*r)
 	case len(corrected) > 0:
 		u.Description = "no drift; corrected: " + finding.Few(corrected, "; ")
 	}

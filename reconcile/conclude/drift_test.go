@@ -118,3 +118,16 @@ func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeDriftNamesItsInputs: a commit that nodes drift from by none of its changes is told what did.
+func TestNodeDriftNamesItsInputs(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	sync.Status.Rollout = &v1alpha1.Rollout{Nodes: 3, Outdated: 3, Reasons: []string{"AMIDrift", "NodePoolDrifted"}, Inputs: []v1alpha1.DriftInput{
+		{Pool: "a", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"}, {Pool: "b", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"},
+	}}
+	s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{Drifts: []Drift{}}}
+	update, _ := s.sayDrift(queue.Update{})
+	if want := "nodes are outdated by no commit of this NodeSync: AMIDrift: ami-1 → ami-2 (al2023@latest); NodePoolDrifted"; update.Description != want || update.State != report.Failure {
+		t.Errorf("%s: %s", update.State, update.Description)
+	}
+}

@@ -150,7 +150,7 @@ func (h *hidden) status(v reflect.Value) {
 		return
 	}
 	h.within(v, h.status, func(f reflect.StructField) bool {
-		return f.Type != reflect.TypeFor[string]() || f.Name == "Message" || f.Name == "Failure"
+		return f.Type != reflect.TypeFor[string]() || f.Name == "Message" || f.Name == "Failure" || f.Tag.Get("redact") == "hide"
 	})
 }
 

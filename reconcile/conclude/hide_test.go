@@ -185,7 +185,7 @@ func statusNames() []string {
 }
 
 // TestEveryMessageOfAStatusIsRedacted: whoever adds a text to the status says here that
-// it is a name, or calls it Message or Failure.
+// it is a name, calls it Message or Failure, or gives it the tag redact:"hide".
 func TestEveryMessageOfAStatusIsRedacted(t *testing.T) {
 	s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}}
 	texts, _ := fill(t, reflect.ValueOf(&s.Sync.Status).Elem(), "status", "it is "+secret, false)

@@ -38,8 +38,9 @@ func Replacing(changes []plan.Change, written map[render.Ref]bool, claims []plan
 // UnexpectedDrift finds the nodes that drift after a change of Karpenter though nothing
 // has had them replaced; its words are empty where there are none. That is reported and
 // stops nothing: how fast nodes are replaced is in their budgets, and a person has to say
-// whether they are to be. replacing are the pools whose nodes a commit has replaced.
-func UnexpectedDrift(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools []Pool, replacing []string, now time.Time) (v1alpha1.KarpenterStatus, string, finding.Findings) {
+// whether they are to be. replacing are the pools whose nodes a commit has replaced, and why says
+// what has outdated a NodeClaim.
+func UnexpectedDrift(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools []Pool, replacing []string, why func(observe.Claim) string, now time.Time) (v1alpha1.KarpenterStatus, string, finding.Findings) {
 	var found finding.Findings
 	names := make([]string, 0, len(pools))
 	for _, pool := range pools {
@@ -49,7 +50,7 @@ func UnexpectedDrift(k v1alpha1.KarpenterStatus, claims []observe.Claim, pools [
 	if w := k.NodeDrift; w != nil && w.Until != nil && now.Before(w.Until.Time) {
 		found.WakeBy(w.Until.Time)
 	}
-	return k, driftWords(k, drifted), found
+	return k, driftWords(k, drifted, why), found
 }
 
 // DriftSeen is what SeeDrift finds.
@@ -70,26 +71,47 @@ func SeeDrift(ctx context.Context, k v1alpha1.KarpenterStatus, claims func(conte
 	if err != nil {
 		return seen, err
 	}
-	seen.Karpenter, seen.Words, seen.Findings = UnexpectedDrift(k, all, of.Pools, Replacing(of.Changes, written, of.Live.NodeClaims), of.Now)
+	seen.Karpenter, seen.Words, seen.Findings = UnexpectedDrift(k, all, of.Pools, Replacing(of.Changes, written, of.Live.NodeClaims), of.why(ctx), of.Now)
+	seen.Join(of.Findings)
 	return seen, nil
 }
 
+// why returns what says why a NodeClaim is outdated: Karpenter's reason, and the inputs that differ.
+func (r *Rollouts) why(ctx context.Context) func(observe.Claim) string {
+	claims := map[string]*plan.NodeClaim{}
+	return func(claim observe.Claim) string {
+		if len(claims) == 0 {
+			r.match(true)
+			for i := range r.Live.NodeClaims {
+				claims[r.Live.NodeClaims[i].Name] = &r.Live.NodeClaims[i]
+			}
+		}
+		known := claims[claim.NodeClaim]
+		if known == nil {
+			return claim.Drifted
+		}
+		o := plan.Outdated{Claim: known, Reason: claim.Drifted}
+		r.askInstances(ctx, []plan.Outdated{o})
+		return r.inputOf(o).Words()
+	}
+}
+
 // driftWords name the nodes and what keeps them.
-func driftWords(k v1alpha1.KarpenterStatus, drifted []observe.Claim) string {
+func driftWords(k v1alpha1.KarpenterStatus, drifted []observe.Claim, why func(observe.Claim) string) string {
 	if len(drifted) == 0 {
 		return ""
 	}
-	names := make([]string, 0, len(drifted))
-	for _, d := range drifted {
-		names = append(names, fmt.Sprintf("%s of %s (NodeClaim %s: %s)", d.Node, d.Pool, d.NodeClaim, d.Drifted))
+	names := make([]string, 0, finding.MaxNamed)
+	for _, d := range drifted[:min(len(drifted), finding.MaxNamed)] {
+		names = append(names, fmt.Sprintf("%s of %s (NodeClaim %s: %s)", d.Node, d.Pool, d.NodeClaim, why(d)))
 	}
 	more := ""
-	if len(names) > finding.MaxNamed {
+	if len(drifted) > finding.MaxNamed {
 		more = " and more" // how many changes all the time
 	}
 	return fmt.Sprintf("unexpected node drift since %s: %s; the nodes are replaced at the pace of their budgets. "+
 		"To keep them: kubectl annotate node NAME karpenter.sh/do-not-disrupt=true, or a budget {nodes: \"0\", reasons: [Drifted]} in the NodePool in Git; or git revert the change",
-		changeWords(k), strings.Join(names[:min(len(names), finding.MaxNamed)], ", ")+more)
+		changeWords(k), strings.Join(names, ", ")+more)
 }
 
 // changeWords say which change of Karpenter nodes are watched for.

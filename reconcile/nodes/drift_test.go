@@ -42,9 +42,10 @@ func TestUnexpectedDrift(t *testing.T) {
 	k := v1alpha1.KarpenterStatus{Version: "1.14.1", NodeDrift: &v1alpha1.NodeDriftWatch{From: "1.8.6", To: "1.14.1", Since: metav1.NewTime(now.Add(-time.Minute)), Until: &until}}
 	claims := []observe.Claim{{NodeClaim: "general-1", Node: "ip-1", Pool: "general", Drifted: "NodePoolDrifted", Since: metav1.NewTime(now)}}
 	pools := []nodes.Pool{{Name: "general"}}
+	why := func(c observe.Claim) string { return c.Drifted + ": a → b" }
 
-	_, words, found := nodes.UnexpectedDrift(k, claims, pools, nil, now)
-	if !strings.HasPrefix(words, "unexpected node drift since Karpenter went from 1.8.6 to 1.14.1: ip-1 of general (NodeClaim general-1: NodePoolDrifted)") {
+	_, words, found := nodes.UnexpectedDrift(k, claims, pools, nil, why, now)
+	if !strings.HasPrefix(words, "unexpected node drift since Karpenter went from 1.8.6 to 1.14.1: ip-1 of general (NodeClaim general-1: NodePoolDrifted: a → b)") {
 		t.Errorf("words: %s", words)
 	}
 	if !found.WakeAt.Equal(until.Time) {
@@ -55,7 +56,7 @@ func TestUnexpectedDrift(t *testing.T) {
 		"another's pool":             {[]string{"batch"}, nil},
 	} {
 		pools := []nodes.Pool{{Name: c.pools[0]}}
-		if _, words, _ := nodes.UnexpectedDrift(k, claims, pools, c.replacing, now); words != "" {
+		if _, words, _ := nodes.UnexpectedDrift(k, claims, pools, c.replacing, why, now); words != "" {
 			t.Errorf("%s: %s", name, words)
 		}
 	}

@@ -35,6 +35,8 @@ type RolloutMemory struct {
 	// asked is when Karpenter's events were read, and blocked what they said.
 	asked   time.Time
 	blocked string
+	// instances are those that EC2 was asked about.
+	instances instanceMemory
 }
 
 // Rollouts follows the replacement of nodes that do not match their definitions.
@@ -46,7 +48,9 @@ type Rollouts struct {
 	// Classes are the EC2NodeClasses of Git that are there: pools of other NodeSyncs may name them.
 	Classes []*plan.Object
 	// Events reads Karpenter's events past the cache.
-	Events   client.Reader
+	Events client.Reader
+	// EC2 returns the client of the region, which is asked what instances run in; nil asks nobody.
+	EC2      func(ctx context.Context) (EC2, error)
 	CABundle string
 	// Before is the rollout as it is recorded, and Said the one of the last pass, that events
 	// have told of; both nil where there is none.
@@ -117,6 +121,12 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	for _, o := range matched.Outdated {
 		r.Outdated[o.Claim.Pool] = true
 	}
+	if next != nil {
+		next.Inputs = nil
+		if next.Revision == "" {
+			next.Inputs = r.inputs(ctx, matched.Outdated)
+		}
+	}
 	switch {
 	case next == nil && r.Said != nil:
 		r.Event("RolledOut", finished(*r.Said, r.Now))
@@ -166,11 +176,15 @@ func (r *Rollouts) match(exact bool) plan.Matched {
 			definitions = append(definitions, pool.Live)
 		}
 	}
+	return r.matching(exact).Outdated(definitions)
+}
+
+func (r *Rollouts) matching(exact bool) plan.Match {
 	m := plan.Match{Live: r.Live, Exact: exact, CABundle: r.CABundle, Memory: &r.Memory.match}
 	if r.Before != nil {
 		m.Since = r.Before.Since.Time
 	}
-	return m.Outdated(definitions)
+	return m
 }
 
 // waits says what a rollout waits for; empty where nodes drain, or are about to.

@@ -45,7 +45,7 @@ func pool(name string, budgets ...any) nodes.Pool {
 }
 
 func drifted(name, of string, deleting bool) plan.NodeClaim {
-	return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: of, Drifted: true, DriftReason: "AMIDrift", Deleting: deleting}
+	return plan.NodeClaim{Name: name, UID: types.UID(name), Pool: of, Class: "c", Drifted: true, DriftReason: "AMIDrift", Deleting: deleting}
 }
 
 // TestWhatARolloutWaitsFor says it in the order of what is certain: budgets, replacements that do
@@ -119,7 +119,7 @@ func TestARolloutIsToldOnce(t *testing.T) {
 			told = append(told, note.Reason+": "+note.Message)
 		}
 	}
-	want := "RollingOut: outdated by no commit of this NodeSync: 1 node (AMIDrift); Karpenter replaces them at the pace of their disruption budgets | RolledOut: each of 1 node matches or is gone, after 2s"
+	want := "RollingOut: outdated by no commit of this NodeSync: 1 node (AMIDrift: inputs unknown: EC2NodeClass/c lists no AMI in its status); Karpenter replaces them at the pace of their disruption budgets | RolledOut: each of 1 node matches or is gone, after 2s"
 	if got := strings.Join(told, " | "); got != want {
 		t.Errorf("told %s", got)
 	}

@@ -3,12 +3,14 @@ package nodes
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -47,13 +49,31 @@ func causes(r v1alpha1.Rollout) string {
 	return " (" + why + ")"
 }
 
+// Uncommitted says what has outdated the nodes of a rollout that no commit has begun: Karpenter's
+// reasons, with the inputs that differ where they are known.
+func Uncommitted(r v1alpha1.Rollout) string {
+	var words []string
+	for _, reason := range r.Reasons {
+		before := len(words)
+		for _, i := range r.Inputs {
+			if one := i.Words(); i.Reason == reason && !slices.Contains(words, one) {
+				words = append(words, one)
+			}
+		}
+		if len(words) == before {
+			words = append(words, reason)
+		}
+	}
+	return finding.Few(words, "; ")
+}
+
 // started is the event on a rollout that begins.
 func started(r v1alpha1.Rollout) string {
 	switch {
 	case r.Nodes == 0:
 		return render.ShortRevision(r.Revision) + " may outdate nodes: Karpenter asks AWS which"
 	case r.Revision == "":
-		return fmt.Sprintf("outdated by no commit of this NodeSync: %s (%s); Karpenter replaces them at the pace of their disruption budgets", english.Plural(int(r.Nodes), "node", ""), strings.Join(r.Reasons, ", "))
+		return fmt.Sprintf("outdated by no commit of this NodeSync: %s (%s); Karpenter replaces them at the pace of their disruption budgets", english.Plural(int(r.Nodes), "node", ""), Uncommitted(r))
 	}
 	return fmt.Sprintf("%s outdates %s: Karpenter replaces them at the pace of their disruption budgets", render.ShortRevision(r.Revision), english.Plural(int(r.Nodes), "node", ""))
 }

@@ -17,8 +17,8 @@ import (
 
 // DefinitionChanged lets the events of a NodePool or EC2NodeClass through that
 // can change what plumbline does: its spec, labels, fields' owners, deletion,
-// readiness, whether it has reached a limit, or which AMIs it calls for. Karpenter writes other
-// status all the time.
+// readiness, whether it has reached a limit, or which AMIs, groups and subnets it calls for. Karpenter
+// writes other status all the time.
 func DefinitionChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, newer := toUnstructured(e.ObjectOld), toUnstructured(e.ObjectNew)
@@ -36,11 +36,12 @@ func DefinitionChanged() predicate.Predicate {
 }
 
 // resolvedOtherwise says whether Karpenter has looked for the AMIs of an EC2NodeClass again, and for
-// others, or has found others.
+// others, or has found others, or other groups, subnets or reservations.
 func resolvedOtherwise(old, newer *unstructured.Unstructured) bool {
 	_, before := plan.ResolvedAMIs(old)
 	_, after := plan.ResolvedAMIs(newer)
-	return before != after || !reflect.DeepEqual(amisOf(old), amisOf(newer))
+	return before != after || !reflect.DeepEqual(amisOf(old), amisOf(newer)) ||
+		slices.ContainsFunc(resolvedLists, func(list string) bool { return !reflect.DeepEqual(idsOf(old, list), idsOf(newer, list)) })
 }
 
 // fieldOwners are the managers of an object's fields, and of which, as the cache

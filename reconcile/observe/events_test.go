@@ -36,6 +36,17 @@ func use(pool *unstructured.Unstructured, cpu string) {
 	pool.Object["status"] = used
 }
 
+// resolves has Karpenter find IDs for a selector.
+func resolves(list string, ids ...string) func(*unstructured.Unstructured) {
+	return func(class *unstructured.Unstructured) {
+		var found []any
+		for _, id := range ids {
+			found = append(found, map[string]any{"id": id, "zone": "eu-west-1a"})
+		}
+		class.Object["status"] = map[string]any{list: found}
+	}
+}
+
 func TestDefinitionChanged(t *testing.T) {
 	fields := func(fields, subresource string, at int64) func(*unstructured.Unstructured) {
 		return func(u *unstructured.Unstructured) {
@@ -55,8 +66,11 @@ func TestDefinitionChanged(t *testing.T) {
 		"annotation": {same, func(u *unstructured.Unstructured) {
 			u.SetAnnotations(map[string]string{"karpenter.sh/nodepool-hash": "1"})
 		}, false},
-		"deletion":  {same, func(u *unstructured.Unstructured) { now := metav1.Unix(1, 0); u.SetDeletionTimestamp(&now) }, true},
-		"readiness": {same, func(u *unstructured.Unstructured) { u.Object["status"] = pool(ready("False", 2)).Object["status"] }, true},
+		"deletion":                          {same, func(u *unstructured.Unstructured) { now := metav1.Unix(1, 0); u.SetDeletionTimestamp(&now) }, true},
+		"readiness":                         {same, func(u *unstructured.Unstructured) { u.Object["status"] = pool(ready("False", 2)).Object["status"] }, true},
+		"a security group":                  {resolves("securityGroups", "sg-1"), resolves("securityGroups", "sg-1", "sg-2"), true},
+		"a subnet":                          {resolves("subnets", "subnet-1"), resolves("subnets", "subnet-2"), true},
+		"subnets whose addresses are taken": {resolves("subnets", "subnet-1", "subnet-2"), resolves("subnets", "subnet-2", "subnet-1"), false},
 		"its words": {
 			func(u *unstructured.Unstructured) { u.Object["status"] = pool(ready("False", 2)).Object["status"] },
 			func(u *unstructured.Unstructured) {

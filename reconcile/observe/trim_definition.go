@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,7 @@ func trimDefinition(full *unstructured.Unstructured, values *render.Values) (any
 }
 
 // trimStatus leaves the Ready condition in a status, those that say why it is not
-// True, how much of its limits a NodePool uses, and which AMIs Karpenter has found for an
+// True, how much of its limits a NodePool uses, and what Karpenter has found for the selectors of an
 // EC2NodeClass.
 func trimStatus(obj *unstructured.Unstructured) {
 	var kept []any
@@ -63,6 +64,11 @@ func trimStatus(obj *unstructured.Unstructured) {
 	if amis := amisOf(obj); amis != nil {
 		status["amis"] = amis
 	}
+	for _, list := range resolvedLists {
+		if ids := idsOf(obj, list); ids != nil {
+			status[list] = ids
+		}
+	}
 	delete(obj.Object, "status")
 	if len(status) > 0 {
 		obj.Object["status"] = status
@@ -77,6 +83,30 @@ func amisOf(obj *unstructured.Unstructured) (kept []any) {
 		if fields, ok := a.(map[string]any); ok {
 			kept = append(kept, map[string]any{"id": fields["id"], "requirements": fields["requirements"]})
 		}
+	}
+	return kept
+}
+
+// resolvedLists are the lists in the status of an EC2NodeClass of which IDs are kept: what nodes
+// that are outdated by them should have.
+var resolvedLists = []string{"securityGroups", "subnets", "capacityReservations"}
+
+// idsOf are the IDs in such a list, in their order: Karpenter's is another one whenever the
+// addresses of a subnet are taken (karpenter-provider-aws
+// pkg/controllers/nodeclass/subnet.go, 1.14.1).
+func idsOf(obj *unstructured.Unstructured, list string) (kept []any) {
+	value, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", list)
+	found, _ := value.([]any)
+	var ids []string
+	for _, one := range found {
+		fields, _ := one.(map[string]any)
+		if id, ok := fields["id"].(string); ok {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		kept = append(kept, map[string]any{"id": id})
 	}
 	return kept
 }

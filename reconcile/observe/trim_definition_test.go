@@ -75,3 +75,13 @@ func TestTrimDefinition(t *testing.T) {
 		t.Errorf("kept with %d bytes: %v", got, trimmed.Object)
 	}
 }
+
+// TestTrimmedClassesKeepWhatTheyResolveTo: the IDs only, in an order that stays.
+func TestTrimmedClassesKeepWhatTheyResolveTo(t *testing.T) {
+	class := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": render.EC2NodeClass, "metadata": map[string]any{"name": "default"}}}
+	resolves("subnets", "subnet-2", "subnet-1")(class)
+	want := map[string]any{"subnets": []any{map[string]any{"id": "subnet-1"}, map[string]any{"id": "subnet-2"}}}
+	if diff := cmp.Diff(want, kept(t, class).Object["status"]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -146,7 +147,7 @@ func withheld(w *v1alpha1.Withheld) string {
 
 func rolloutOf(r v1alpha1.Rollout, now time.Time) *rollout {
 	shown := &rollout{
-		Rollout: r, Matching: r.Nodes - r.Outdated, Why: strings.Join(r.Reasons, ", "), Commit: render.ShortRevision(r.Revision),
+		Rollout: r, Matching: r.Nodes - r.Outdated, Why: nodes.Uncommitted(r), Commit: render.ShortRevision(r.Revision),
 		Since: ago(&r.Since, now), Progress: ago(&r.LastProgress, now),
 	}
 	if r.SettlesAt != nil && r.SettlesAt.After(now) {

@@ -41,6 +41,8 @@ const (
 	driftOfSubnet       = "SubnetDrift"
 	driftOfGroup        = "SecurityGroupDrift"
 	driftOfReservation  = "CapacityReservationDrift"
+	driftOfPlacement    = "PlacementGroupDrift"
+	typeNotFound        = "InstanceTypeNotFound"
 )
 
 func none() impact { return impact{effect: EffectNone} }

@@ -18,6 +18,12 @@ func (h Hash) version() string {
 	return version
 }
 
+// sum is the hash without its version.
+func (h Hash) sum() string {
+	_, sum, _ := strings.Cut(string(h), " ")
+	return sum
+}
+
 // Hashes are those that Karpenter has noted on a NodeClaim, of its NodePool and its EC2NodeClass,
 // as one text, which many NodeClaims share.
 type Hashes string

@@ -38,18 +38,23 @@ func (i *images) outdate(c *NodeClaim) bool {
 	if i == nil || len(i.amis) == 0 || c.Image == "" || c.Labels == "" {
 		return false
 	}
-	chosen, asked := i.chosen[c.Labels]
+	return c.Image != i.choose(c.Labels)
+}
+
+// choose is the AMI that labels call for; empty where none fits.
+func (i *images) choose(of Labels) string {
+	chosen, asked := i.chosen[of]
 	if !asked {
-		labels := scheduling.NewLabelRequirements(c.Labels.Map())
+		labels := scheduling.NewLabelRequirements(of.Map())
 		for _, a := range i.amis {
 			if labels.Compatible(a.requirements) == nil {
 				chosen = a.id
 				break
 			}
 		}
-		i.chosen[c.Labels] = chosen
+		i.chosen[of] = chosen
 	}
-	return c.Image != chosen
+	return chosen
 }
 
 // ResolvedAMIs are the AMIs that Karpenter has found for an EC2NodeClass. current says that they are

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -46,6 +47,9 @@ type Facts struct {
 	// DisruptionReason is the reason of Karpenter's condition of that name, where it is True,
 	// and DriftReason that of the condition Drifted.
 	DisruptionReason, DriftReason string
+	// DriftInputs are that reason with what had outdated it, where no commit had and plumbline knew;
+	// empty where not. Image is the AMI that it ran.
+	DriftInputs, Image string
 	// Launching is the reason of the condition Launched where it is not True.
 	Launching string
 	// ExpireAfter is its own; 0 is never.
@@ -179,7 +183,7 @@ func disrupted(cause Cause) func(Facts) (string, bool) {
 			return "", false
 		}
 		if cause == Drifted && f.DriftReason != karpv1.ConditionTypeDrifted {
-			return f.DriftReason, true
+			return cmp.Or(f.DriftInputs, f.DriftReason), true
 		}
 		return "", true
 	}

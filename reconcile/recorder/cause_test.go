@@ -49,6 +49,7 @@ func TestJudge(t *testing.T) {
 	}{
 		"drift":                     {drained(drift), Drifted, "NodePoolDrifted"},
 		"drift, the reason unseen":  {drained(func(f *Facts) { f.DisruptionReason = "Drifted" }), Drifted, ""},
+		"outdated, by no commit":    {drained(drift, func(f *Facts) { f.DriftInputs = "NodePoolDrifted: hash 1 → 2" }), Drifted, "NodePoolDrifted: hash 1 → 2"},
 		"outdated, not disrupted":   {drained(func(f *Facts) { f.DriftReason = "AMIDrift" }), ByHand, ""},
 		"empty":                     {drained(func(f *Facts) { f.DisruptionReason = "Empty" }), Empty, ""},
 		"underutilized":             {drained(func(f *Facts) { f.DisruptionReason = "Underutilized" }), Underutilized, ""},

@@ -110,6 +110,9 @@ func (r *Recorder) look(ctx context.Context, all map[types.UID]ending) error {
 			e.facts.Static = p.static
 			if p.sync != nil {
 				e.facts.Revision, e.facts.ByRevision = revisionOf(p.sync)
+				if input := p.sync.Status.Rollout.InputOf(e.facts.Pool, e.facts.DriftReason, e.facts.Image); input != nil {
+					e.facts.DriftInputs = input.Words()
+				}
 			}
 			r.resume(&e)
 			if e.facts.hurried() && e.facts.Gone.IsZero() {

@@ -135,7 +135,7 @@ func (r *Recorder) note(claim *karpv1.NodeClaim) *ending {
 	known := e.facts.Record
 	e.facts.Record = RecordOf(claim)
 	e.facts.Revision, e.facts.ByRevision = known.Revision, known.ByRevision
-	e.facts.DisruptionReason, e.facts.Launching = "", ""
+	e.facts.DisruptionReason, e.facts.Launching, e.facts.Image = "", "", claim.Status.ImageID
 	for _, c := range claim.Status.Conditions {
 		holds := c.Status == metav1.ConditionTrue
 		switch {

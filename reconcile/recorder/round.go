@@ -74,7 +74,7 @@ func (r *Recorder) keep(all map[types.UID]ending) {
 		e.seq, e.numbered, e.body, e.unsaved = found.seq, found.numbered, found.body, found.unsaved
 		f := &e.facts
 		f.PoolGone, f.Static, f.Removing, f.Condition = found.facts.PoolGone, found.facts.Static, found.facts.Removing, found.facts.Condition
-		f.Revision, f.ByRevision = found.facts.Revision, found.facts.ByRevision
+		f.Revision, f.ByRevision, f.DriftInputs = found.facts.Revision, found.facts.ByRevision, found.facts.DriftInputs
 	}
 }
 
@@ -187,6 +187,9 @@ func (e ending) record() Record {
 	}
 	if (record.Cause == ByHand || record.Cause == Unknown) && e.before.Cause != ByHand && e.before.Cause != Unknown {
 		record.Cause, record.Detail = e.before.Cause, e.before.Detail
+	}
+	if record.Cause == e.before.Cause && strings.HasPrefix(e.before.Detail, record.Detail+":") {
+		record.Detail = e.before.Detail // with inputs, of a rollout that may be over
 	}
 	record.Revision, record.ByRevision = e.before.Revision, e.before.ByRevision
 	return record

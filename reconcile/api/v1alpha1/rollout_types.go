@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -135,9 +137,61 @@ type Rollout struct {
 	// Reasons are Karpenter's, for which the nodes are outdated.
 	// +optional
 	Reasons []string `json:"reasons,omitempty" redact:"-"`
+	// Inputs are what has outdated the nodes, where no commit has.
+	// +listType=atomic
+	// +optional
+	Inputs []DriftInput `json:"inputs,omitempty"`
 	// Message says what it waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// DriftInput is what has outdated nodes of a NodePool: what they have, and what their definitions
+// call for now.
+type DriftInput struct {
+	// Pool is the NodePool.
+	Pool string `json:"pool" redact:"-"`
+	// Reason is Karpenter's, such as AMIDrift.
+	Reason string `json:"reason" redact:"-"`
+	// From is what the nodes have, such as an AMI. Empty where that is not known.
+	// +optional
+	From string `json:"from,omitempty" redact:"hide"`
+	// To is what their definitions call for now, or why that is not known.
+	To string `json:"to" redact:"hide"`
+}
+
+// Words say it: AMIDrift: ami-1 → ami-2 (al2023@latest).
+func (i DriftInput) Words() string {
+	switch i.From {
+	case "":
+		return i.Reason + ": inputs unknown: " + i.To
+	case i.To:
+		return i.Reason + ": " + i.From + ", which is called for again"
+	}
+	return i.Reason + ": " + i.From + " → " + i.To
+}
+
+// InputOf is the one input that a node of a pool can have been outdated by for a reason; has is
+// what the node is known to have, as From may be. It is nil where there is none, or several.
+func (r *Rollout) InputOf(pool, reason string, has ...string) *DriftInput {
+	if r == nil {
+		return nil
+	}
+	var found []*DriftInput
+	for i := range r.Inputs {
+		one := &r.Inputs[i]
+		if one.Pool != pool || one.Reason != reason {
+			continue
+		}
+		if one.From != "" && slices.Contains(has, one.From) {
+			return one
+		}
+		found = append(found, one)
+	}
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
 }
 
 // PoolRollout is the replacement of the nodes of one NodePool, and whether it is stopped.

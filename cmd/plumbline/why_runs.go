@@ -1,0 +1,46 @@
+package main
+
+import (
+	"cmp"
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/recorder"
+)
+
+// runs is what is known of a NodeClaim that is not being deleted.
+func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport, error) {
+	report := &whyReport{Record: recorder.RecordOf(claim), State: claimRuns}
+	if drifted := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); drifted.IsTrue() {
+		report.Outdated, report.OutdatedSince = cmp.Or(drifted.Reason, karpv1.ConditionTypeDrifted), drifted.LastTransitionTime
+		if input := inputOf(ctx, c, claim, drifted.Reason); input != nil {
+			report.Outdated = input.Words()
+		}
+	}
+	blocked, err := observe.WhyNotDisrupted(ctx, c, claim.Name)
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, err
+	}
+	report.Blocked = blocked
+	return report, nil
+}
+
+// inputOf is what has outdated a NodeClaim, where its NodeSync says so; nil where it does not, or
+// cannot be read: Karpenter's reason stands there by itself.
+func inputOf(ctx context.Context, c *cluster, claim *karpv1.NodeClaim, reason string) *v1alpha1.DriftInput {
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
+		return nil
+	}
+	for i := range syncs.Items {
+		if input := syncs.Items[i].Status.Rollout.InputOf(claim.Labels[karpv1.NodePoolLabelKey], reason, claim.Status.ImageID); input != nil {
+			return input
+		}
+	}
+	return nil
+}
