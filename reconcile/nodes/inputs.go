@@ -84,8 +84,10 @@ func (r *Rollouts) askInstances(ctx context.Context, outdated []plan.Outdated) {
 		return
 	}
 	known.asked, known.refused = r.Now, ""
-	known.forget(r.Live.NodeClaims)
 	instances, err := r.shown(ctx, query)
+	if known.running == nil {
+		known.running = map[string]plan.Running{}
+	}
 	for _, i := range instances {
 		known.running[i.ProviderID()] = plan.Running{Subnet: i.Subnet, SecurityGroups: i.SecurityGroups, Reservation: i.Reservation}
 	}
@@ -100,15 +102,14 @@ func (r *Rollouts) askInstances(ctx context.Context, outdated []plan.Outdated) {
 	}
 }
 
-// forget keeps what is known of the instances of NodeClaims.
-func (m *instanceMemory) forget(but []plan.NodeClaim) {
-	kept := map[string]plan.Running{}
-	for i := range but {
-		if running, answered := m.running[but[i].ProviderID]; answered {
-			kept[but[i].ProviderID] = running
-		}
+// forget leaves what is known of the instances of nodes that are outdated: one that is outdated later
+// may run in something else by then.
+func (m *instanceMemory) forget(but []plan.Outdated) {
+	kept := map[string]bool{}
+	for _, o := range but {
+		kept[o.Claim.ProviderID] = true
 	}
-	m.running = kept
+	maps.DeleteFunc(m.running, func(id string, _ plan.Running) bool { return !kept[id] })
 }
 
 func (r *Rollouts) shown(ctx context.Context, query cloud.Query) ([]cloud.Instance, error) {

@@ -93,8 +93,12 @@ func TestInputsThatOnlyEC2Knows(t *testing.T) {
 	wants(3, "SecurityGroupDrift: sg-1 → sg-1, sg-2")
 	look(3*time.Minute, 3)
 	wants(3, "SecurityGroupDrift: sg-1 → sg-1, sg-2")
-	look(4*time.Minute, 300)
-	if ec2.asked != 4 || !strings.Contains(nodes.Uncommitted(*before), "inputs unknown: EC2 was not asked about its instance") {
+	look(4*time.Minute, 0) // its tags are as they were, and the groups of an instance are edited meanwhile
+	ec2.group, before = "sg-9", nil
+	look(5*time.Minute, 2)
+	wants(4, "SecurityGroupDrift: sg-9 → sg-1, sg-2")
+	look(6*time.Minute, 300)
+	if ec2.asked != 5 || !strings.Contains(nodes.Uncommitted(*before), "inputs unknown: EC2 was not asked about its instance") {
 		t.Errorf("of 300: asked %d times: %s", ec2.asked, nodes.Uncommitted(*before))
 	}
 }

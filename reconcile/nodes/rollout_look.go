@@ -121,6 +121,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	for _, o := range matched.Outdated {
 		r.Outdated[o.Claim.Pool] = true
 	}
+	r.Memory.instances.forget(matched.Outdated)
 	if next != nil {
 		next.Inputs = nil
 		if next.Revision == "" {
