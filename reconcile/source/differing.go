@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -23,11 +24,20 @@ func (s *store) entriesOf(tree plumbing.Hash) (map[string]object.TreeEntry, erro
 	return named, err
 }
 
-// at is the file at a path of a tree; nil where there is none.
-func (s *store) at(root plumbing.Hash, name string) (*object.TreeEntry, error) {
+// lookup finds files of trees by their path. It keeps what it has read of folders, as thousands of
+// names may be asked for in one.
+type lookup struct {
+	store *store
+	known map[plumbing.Hash]map[string]object.TreeEntry
+	// entries are those of known.
+	entries int
+}
+
+// at is the file at a path of a tree; nil where there is none. The error may be the context's.
+func (l *lookup) at(ctx context.Context, root plumbing.Hash, name string) (*object.TreeEntry, error) {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
-		there, err := s.entriesOf(root)
+		there, err := l.folder(ctx, root)
 		if err != nil {
 			return nil, err
 		}
@@ -41,6 +51,28 @@ func (s *store) at(root plumbing.Hash, name string) (*object.TreeEntry, error) {
 		root = e.Hash
 	}
 	return nil, nil
+}
+
+// mostKnown is how many entries of folders are kept, unless one folder has more.
+const mostKnown = 100_000
+
+func (l *lookup) folder(ctx context.Context, tree plumbing.Hash) (map[string]object.TreeEntry, error) {
+	if there, known := l.known[tree]; known {
+		return there, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	there, err := l.store.entriesOf(tree)
+	if err != nil {
+		return nil, err
+	}
+	if l.known == nil || l.entries+len(there) > mostKnown {
+		l.known, l.entries = map[plumbing.Hash]map[string]object.TreeEntry{}, 0
+	}
+	l.known[tree] = there
+	l.entries += len(there)
+	return there, nil
 }
 
 // difference walks what differs between two trees.

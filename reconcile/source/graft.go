@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"sort"
@@ -120,11 +121,14 @@ func keep(in *memory.Storage, o encoder) (plumbing.Hash, error) {
 }
 
 // keepFiles adds the content of files: a host that has lost From may lack them.
-func (g *graft) keepFiles(take files, most int64) error {
+func (g *graft) keepFiles(ctx context.Context, take files, most int64) error {
 	left := most
 	for _, file := range take {
 		if file == nil {
 			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		size, err := g.store.size(file.Hash)
 		if err != nil {

@@ -74,7 +74,7 @@ func (g *Git) Revert(ctx context.Context, req Request, r Revert) (Reverted, erro
 	if err != nil {
 		return Reverted{}, err
 	}
-	work := &reverting{git: g, store: s, req: req, Revert: r}
+	work := &reverting{git: g, store: s, files: &lookup{store: s}, req: req, Revert: r}
 	done, err := work.run(ctx)
 	return done, errors.Join(classify(ctx, err, req), s.remove())
 }
@@ -84,6 +84,7 @@ type reverting struct {
 	Revert
 	git   *Git
 	store *store
+	files *lookup
 	req   Request
 
 	head      plumbing.Hash
@@ -94,7 +95,7 @@ func (w *reverting) run(ctx context.Context) (Reverted, error) {
 	if err := w.fetch(ctx); err != nil {
 		return Reverted{}, err
 	}
-	done, take, err := w.compare()
+	done, take, err := w.compare(ctx)
 	if err != nil || len(take) == 0 {
 		return done, err
 	}
@@ -103,10 +104,10 @@ func (w *reverting) run(ctx context.Context) (Reverted, error) {
 	if err != nil {
 		return Reverted{}, err
 	}
-	if err := g.keepFiles(take, w.git.options.MaxObjectBytes); err != nil {
+	if err := g.keepFiles(ctx, take, w.git.options.MaxObjectBytes); err != nil {
 		return Reverted{}, err
 	}
-	if done.Undone, done.More, err = w.undone(done.Files); err != nil {
+	if done.Undone, done.More, err = w.undone(ctx, done.Files); err != nil {
 		return Reverted{}, err
 	}
 	done.Commit, done.Head = commit.String(), w.head.String()
@@ -163,7 +164,7 @@ func (w *reverting) reach(ctx context.Context, commit plumbing.Hash) error {
 }
 
 // compare finds which files are taken back.
-func (w *reverting) compare() (Reverted, files, error) {
+func (w *reverting) compare(ctx context.Context) (Reverted, files, error) {
 	head, err := w.store.root(w.head)
 	if err != nil {
 		return Reverted{}, nil, err
@@ -179,7 +180,7 @@ func (w *reverting) compare() (Reverted, files, error) {
 	}
 	found, take := Reverted{}, files{}
 	for name, before := range changed {
-		now, err := w.store.at(head, name)
+		now, err := w.files.at(ctx, head, name)
 		if err != nil {
 			return Reverted{}, nil, err
 		}

@@ -1,13 +1,14 @@
 package source
 
 import (
+	"context"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // undone lists the commits that have changed files since From.
-func (w *reverting) undone(names []string) (found []Undone, more bool, err error) {
+func (w *reverting) undone(ctx context.Context, names []string) (found []Undone, more bool, err error) {
 	commits, h, err := w.store.walk(w.head, plumbing.NewHash(w.From), maxUndone)
 	if err != nil {
 		return nil, false, err
@@ -26,7 +27,7 @@ func (w *reverting) undone(names []string) (found []Undone, more bool, err error
 				return nil, false, err
 			}
 		}
-		changes, err := w.changes(before, commit.TreeHash, names)
+		changes, err := w.changes(ctx, before, commit.TreeHash, names)
 		if err != nil {
 			return nil, false, err
 		}
@@ -39,13 +40,16 @@ func (w *reverting) undone(names []string) (found []Undone, more bool, err error
 }
 
 // changes says whether one of the files differs in two trees.
-func (w *reverting) changes(before, now plumbing.Hash, names []string) (bool, error) {
+func (w *reverting) changes(ctx context.Context, before, now plumbing.Hash, names []string) (bool, error) {
+	if before == now {
+		return false, nil
+	}
 	for _, name := range names {
-		a, err := w.store.at(before, name)
+		a, err := w.files.at(ctx, before, name)
 		if err != nil {
 			return false, err
 		}
-		b, err := w.store.at(now, name)
+		b, err := w.files.at(ctx, now, name)
 		if err != nil {
 			return false, err
 		}
