@@ -40,6 +40,25 @@ func (p githubPull) pull() PullRequest {
 	}
 }
 
+// giteaPull is what is read of one on Gitea and Forgejo.
+type giteaPull struct {
+	githubPull
+	Head struct {
+		githubSide
+		Label string `json:"label"`
+	} `json:"head"`
+}
+
+// pull counts one that was pushed to refs/for/, which everybody may who can read the repository, as
+// one from a fork: it names the repository itself as that of its head, and no branch.
+// https://docs.gitea.com/usage/agit
+func (p giteaPull) pull() PullRequest {
+	p.githubPull.Head = p.Head.githubSide
+	one := p.githubPull.pull()
+	one.Fork = one.Fork || p.Head.Label == ""
+	return one
+}
+
 // githubComment is a comment there.
 type githubComment struct {
 	ID   int64      `json:"id"`
@@ -74,6 +93,12 @@ func giteaReview() *reviewing {
 	r := likeGithub(func(r repository) string { return join(r.root(), "api", "v1") }, nil, "limit", func(string) url.Values {
 		return url.Values{"state": {"open"}}
 	})
+	list := r.pulls
+	r.pulls = func(of repository, base string) listing[PullRequest] {
+		l := list(of, base)
+		l.read = readAll(giteaPull.pull)
+		return l
+	}
 	r.selfRight = "read its own user (the scope read:user)"
 	return r
 }
