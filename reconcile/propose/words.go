@@ -16,6 +16,8 @@ const (
 	mostListed = 50
 	// maxCode is how much is shown of one text.
 	maxCode = 500
+	// maxBody is how long the text of a pull request is, in bytes: GitHub takes 65,536 characters.
+	maxBody = 60_000
 )
 
 // title of the pull request, and of its commit.
@@ -43,8 +45,12 @@ func (p proposal) body(of source.Reverted) string {
 		b.WriteString("There may be others, as the history in between is not known as a whole.\n\n")
 	}
 	list(&b, "**Changed again since then.** What newer commits have changed in these files is taken back with it:", of.Newer, code)
-	b.WriteString(p.unsigned())
-	return b.String()
+	unsigned := p.unsigned()
+	text := b.String()
+	if most := maxBody - len(unsigned); len(text) > most {
+		text = text[:strings.LastIndexByte(text[:most], '\n')+1] + "\nThe rest of the lists is too long for a pull request: its commit has all of it.\n\n"
+	}
+	return text + unsigned
 }
 
 // unsigned says what a commit without a signature needs to be applied.

@@ -47,6 +47,20 @@ func TestBody(t *testing.T) {
 	}
 }
 
+// TestLongBodies: no names of files and no subjects make a text that GitHub refuses.
+func TestLongBodies(t *testing.T) {
+	var all source.Reverted
+	for i := range mostListed {
+		name := fmt.Sprintf("fleet/%d%s", i, strings.Repeat("/long", 900))
+		all.Files, all.Newer = append(all.Files, name), append(all.Newer, name)
+		all.Undone = append(all.Undone, source.Undone{Commit: strings.Repeat("3", 40), Subject: strings.Repeat("many words ", 100)})
+	}
+	got := proposalOf(&v1alpha1.GitVerification{}, "x").body(all)
+	if len(got) > 65_536 || !strings.Contains(got, "too long for a pull request") || !strings.Contains(got, "**The commit is not signed**") {
+		t.Errorf("%d bytes:\n%s", len(got), got[max(0, len(got)-500):])
+	}
+}
+
 // TestUnsigned: where signatures are verified, the pull request says who has to sign.
 func TestUnsigned(t *testing.T) {
 	for mode, want := range map[v1alpha1.VerificationMode]string{
