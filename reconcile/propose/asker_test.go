@@ -171,10 +171,21 @@ func TestTheStatusWasLost(t *testing.T) {
 	} {
 		w := newWorld()
 		w.there = &report.Proposed{URL: page, State: state}
+		calls := map[bool]string{true: "find push", false: "find"}[state == report.ProposedOpen]
 		e, found := w.settle(t, braked("general", 3))
-		if e.Proposal == nil || e.Proposal.URL != page || e.Proposal.Closed != (state == report.ProposedClosed) || w.said() != "find" || !strings.HasPrefix(events(found), says) {
+		if e.Proposal == nil || e.Proposal.URL != page || e.Proposal.Closed != (state == report.ProposedClosed) || w.said() != calls || !strings.HasPrefix(events(found), says) {
 			t.Errorf("%s: %+v, calls %s, events %q", state, e.Proposal, w.said(), events(found))
 		}
+	}
+}
+
+// TestAPullRequestOfSomebodyElse: an open one with another commit is not called plumbline's.
+func TestAPullRequestOfSomebodyElse(t *testing.T) {
+	w := newWorld()
+	w.there, w.pushing = &report.Proposed{URL: page, State: report.ProposedOpen}, &source.BranchError{URL: "https://git.example.com/acme/fleet", Branch: "b"}
+	e, found := w.settle(t, braked("general", 3))
+	if e.Proposal == nil || e.Proposal.URL != "" || !strings.Contains(e.Proposal.Message, page+" is open and does not have the commit that plumbline would make") || !strings.HasPrefix(events(found), "RevertNotProposed") {
+		t.Errorf("%+v, calls %s, events %q", e.Proposal, w.said(), events(found))
 	}
 }
 

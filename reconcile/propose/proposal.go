@@ -2,6 +2,7 @@ package propose
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -23,13 +24,14 @@ type proposal struct {
 // exchange is a question to a Git host.
 type exchange func(ctx context.Context, to report.Proposer) (*report.Proposed, error)
 
-// make finds the pull request, or pushes its branch and opens it.
+// make finds the pull request, or pushes its branch and opens it. One that is open is ours only with
+// the commit that would be pushed: the name of its branch is known before that is there.
 func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	into := p.Sync.Spec.Source.Git.Ref.FollowedBranch()
 	found, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
 		return to.Proposed(ctx, p.branch, into)
 	})
-	if err != nil || found != nil {
+	if err != nil || found != nil && found.State != report.ProposedOpen {
 		return of(found), err
 	}
 	if err := p.StillLeader(ctx); err != nil {
@@ -42,10 +44,14 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 		Within: within(p.Sync.Spec.Path, p.Inputs), Message: p.message(), At: p.revert.At.Time,
 	})
 	switch {
+	case err != nil && found != nil && errors.As(err, new(*source.BranchError)):
+		return v1alpha1.RevertProposal{}, fmt.Errorf("%s is open and does not have the commit that plumbline would make: read it, and merge or close it: %w", found.URL, err)
 	case err != nil:
 		return v1alpha1.RevertProposal{}, err
 	case reverted.Commit == "":
 		return v1alpha1.RevertProposal{Message: fmt.Sprintf("in %s nothing is left to take back: the files below spec.path are as they were in %s", into, render.ShortRevision(p.revert.From))}, nil
+	case found != nil:
+		return of(found), nil
 	}
 	if err := p.StillLeader(ctx); err != nil {
 		return v1alpha1.RevertProposal{}, err

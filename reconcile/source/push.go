@@ -127,7 +127,7 @@ type BranchError struct {
 
 // Error says what to do about it.
 func (e *BranchError) Error() string {
-	return fmt.Sprintf("push branch %s to %s: it is there with another commit, and is not written to: open a pull request from it, or delete it", e.Branch, e.URL)
+	return fmt.Sprintf("push branch %s to %s: it is there with another commit, and is not written to: delete it, or revert by hand", e.Branch, e.URL)
 }
 
 // PushError says that a host does not take a branch.
