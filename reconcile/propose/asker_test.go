@@ -68,7 +68,7 @@ func (w *world) Proposer(provider, repository string, secret map[string][]byte) 
 
 func (w *world) Proposed(_ context.Context, branch, base string) (*report.Proposed, error) {
 	w.note("find")
-	if branch != "plumbline/revert-prod-prod-eu-22222222" || base != "main" {
+	if branch != "plumbline/revert-prod_prod.eu-22222222" || base != "main" {
 		return nil, fmt.Errorf("looked for %s into %s", branch, base)
 	}
 	return w.there, w.finding
@@ -149,7 +149,7 @@ func events(f finding.Findings) string {
 func TestAPullRequestIsOpened(t *testing.T) {
 	w := newWorld()
 	e, found := w.settle(t, braked("general", 3))
-	if e.Proposal == nil || e.Proposal.URL != page || e.Proposal.Branch != "plumbline/revert-prod-prod-eu-22222222" || e.Proposal.Message != "" {
+	if e.Proposal == nil || e.Proposal.URL != page || e.Proposal.Branch != "plumbline/revert-prod_prod.eu-22222222" || e.Proposal.Message != "" {
 		t.Fatalf("proposal %+v after %s", e.Proposal, w.said())
 	}
 	if want := "RevertProposed: NodePool/general: " + page + " takes back what has failed: merge it, or correct the definition"; events(found) != want {

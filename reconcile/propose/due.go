@@ -89,9 +89,10 @@ func host(sync *v1alpha1.NodeSync) (v1alpha1.Report, bool) {
 	return sync.Spec.Report[i], true
 }
 
-// branchOf is the branch of a revert. Every daemon calls it by the same name.
+// branchOf is the branch of a revert. Every daemon calls it by the same name, and no two NodeSyncs have
+// the same one: the name of a NodeSync has no underscore.
 func branchOf(cluster, name, bad string) string {
-	whose := strings.Map(plain, cluster) + "-" + strings.ReplaceAll(name, ".", "-")
+	whose := strings.Map(plain, cluster) + "_" + name
 	if len(whose) > maxName {
 		whose = fmt.Sprintf("%s-%.4x", whose[:maxName], sha256.Sum256([]byte(whose)))
 	}

@@ -134,8 +134,10 @@ func TestWithin(t *testing.T) {
 // TestBranch: any cluster and NodeSync have a branch that Git takes.
 func TestBranch(t *testing.T) {
 	for want, of := range map[string][2]string{
-		"plumbline/revert-prod-eu-fleet-22222222":     {"prod-eu", "fleet"},
-		"plumbline/revert-a-b--c-fleet-blue-22222222": {"a b..c", "fleet.blue"},
+		"plumbline/revert-prod-eu_fleet-22222222":     {"prod-eu", "fleet"},
+		"plumbline/revert-prod_eu-fleet-22222222":     {"prod", "eu-fleet"},
+		"plumbline/revert-prod_eu.fleet-22222222":     {"prod", "eu.fleet"},
+		"plumbline/revert-a-b--c_fleet.lock-22222222": {"a b..c", "fleet.lock"},
 	} {
 		if got := branchOf(of[0], of[1], bad); got != want {
 			t.Errorf("branch %s, want %s", got, want)
