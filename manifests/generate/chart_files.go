@@ -10,6 +10,7 @@ var valuesTemplate string
 // chartFiles are all files of the base but the namespace, which is Helm's own to make.
 var chartFiles = []chartFile{
 	{from: "crd/plumbline.dev_nodesyncs.yaml"},
+	{from: "crd/plumbline.dev_approvals.yaml"},
 	{from: "core/serviceaccount.yaml", edits: []edit{
 		replaced(1, `  # For IRSA, and not for EKS Pod Identity:
   # annotations:
@@ -41,6 +42,7 @@ var chartFiles = []chartFile{
 		replaced(2, "'kube-system'", "'{{ .Values.karpenterNamespace }}'"),
 	}},
 	{from: "rbac-charts/guard.yaml", when: ifGuardedCharts, edits: []edit{breakGlass(2)}},
+	{from: "guard/approvals.yaml"},
 	{from: "guard/definitions.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/finalizers.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},
 	{from: "guard/crds.yaml", when: ifGuard, edits: []edit{breakGlass(1)}},

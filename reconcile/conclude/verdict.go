@@ -65,7 +65,7 @@ func (s *Step) Verdict() Verdict {
 		return s.withController(s.withCharts(stalledVerdict(removals), firstName(removals)+": removal stalled"))
 	case s.holds():
 		held := heldRemovals(status.Removals)
-		return s.withController(s.withCharts(heldVerdict(s.Held, held), heldBrief(s.Held, held)))
+		return s.withController(s.withCharts(s.withApproval(heldVerdict(s.Held, held)), heldBrief(s.Held, held)))
 	}
 	return s.withRollout(s.stateVerdict())
 }

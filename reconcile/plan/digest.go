@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -23,6 +21,10 @@ type sum struct {
 	Guard    v1alpha1.Guard     `json:"guard"`
 	Policies []v1alpha1.Policy  `json:"policies,omitempty"`
 	Released map[types.UID]bool `json:"released,omitempty"`
+	// Approved are the digests of what was approved, and NodeSync is set where one is made of what
+	// is to be.
+	Approved []string `json:"approved,omitempty"`
+	NodeSync string   `json:"nodeSync,omitempty"`
 }
 
 // write is what would be done to one object and to its nodes.
@@ -53,25 +55,36 @@ const removes Action = "Remove"
 // weighed by. Messages and the revision are no part of it, and what came out of a Secret
 // never is.
 func (m *maker) digest(p *Plan, set *render.Set) string {
-	all := sum{Writes: []write{}, Karpenter: m.policy.Karpenter, Guard: m.policy.Guard, Policies: m.policy.Policies, Released: m.policy.Released}
-	if k := m.policy.Karpenter; k != nil && set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
-		all.Inputs = set.Fingerprint()
-	}
+	all := m.weighedBy(set)
+	all.Approved = m.policy.digests()
 	for i := range p.Changes {
 		all.Writes = append(all.Writes, changed(&p.Changes[i]))
 	}
-	for _, c := range p.Removals {
-		d := write{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason}
-		for _, claim := range m.claims()[c.Ref] {
-			d.Nodes = append(d.Nodes, claim.UID)
-		}
-		all.Writes = append(all.Writes, d.sorted())
+	for i := range p.Removals {
+		all.Writes = append(all.Writes, m.removed(&p.Removals[i]))
 	}
 	for _, r := range p.Returned {
 		all.Writes = append(all.Writes, write{Ref: render.Ref{Kind: r.Kind, Name: r.Name}.String(), UID: r.UID, Action: TakeBack})
 	}
-	hash := sha256.Sum256([]byte(canonical(all)))
-	return "sha256:" + hex.EncodeToString(hash[:])
+	return all.digest()
+}
+
+// weighedBy is what a Plan is weighed by, with Karpenter's charts.
+func (m *maker) weighedBy(set *render.Set) sum {
+	all := sum{Writes: []write{}, Karpenter: m.policy.Karpenter, Guard: m.policy.Guard, Policies: m.policy.Policies, Released: m.policy.Released}
+	if k := m.policy.Karpenter; k != nil && set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
+		all.Inputs = set.Fingerprint()
+	}
+	return all
+}
+
+// removed is what becomes of an entry that leaves, and of its nodes.
+func (m *maker) removed(c *Candidate) write {
+	d := write{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason}
+	for _, claim := range m.claims()[c.Ref] {
+		d.Nodes = append(d.Nodes, claim.UID)
+	}
+	return d.sorted()
 }
 
 func changed(c *Change) write {

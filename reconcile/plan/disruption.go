@@ -27,45 +27,6 @@ const (
 	leastDisrupted = 3
 )
 
-// disruption is which nodes are disrupted at a time: those that end already, and
-// those that the Plan would have end or be replaced.
-type disruption struct {
-	claims map[types.UID]bool
-	// more are nodes that end, nobody can say which.
-	more int
-}
-
-func (d *disruption) nodes() int { return len(d.claims) + d.more }
-
-func (d *disruption) add(claims []types.UID, more int) {
-	for _, uid := range claims {
-		d.claims[uid] = true
-	}
-	d.more += more
-}
-
-// with is how many nodes would be disrupted with some more.
-func (d *disruption) with(claims []types.UID, more int) int {
-	n := d.nodes() + more
-	for _, uid := range claims {
-		if !d.claims[uid] {
-			n++
-		}
-	}
-	return n
-}
-
-// share is what one object of the Plan does to nodes.
-type share struct {
-	ref    render.Ref
-	claims []types.UID
-	more   int
-	// hold holds the object.
-	hold func(message string)
-}
-
-func (s share) nodes() int { return len(s.claims) + s.more }
-
 // weighNodes holds what would disrupt more nodes than guard.maxDisruptedNodes
 // allows, together with what ends already. What came with one revision is weighed
 // together, and goes or is held as a whole; what is held for another reason
@@ -78,7 +39,16 @@ func (m *maker) weighNodes(p *Plan) {
 	var d disruption
 	d.claims = m.ending()
 	limit := m.policy.maxDisruptedNodes(m.ourNodes())
+	for _, s := range slices.Concat(groups...) {
+		if s.hold == nil {
+			d.add(s.claims, s.more)
+		}
+	}
 	for _, group := range groups {
+		group = slices.DeleteFunc(group, func(s share) bool { return s.hold == nil })
+		if len(group) == 0 {
+			continue
+		}
 		var claims []types.UID
 		more := 0
 		for _, s := range group {
@@ -109,48 +79,6 @@ func (m *maker) tooMany(group []share, already, total, limit int) string {
 	}
 	return fmt.Sprintf("%s would be disrupted, and guard.maxDisruptedNodes allows %d: set it to %d (it is %s%s), or change less in one commit: %s",
 		english.Plural(total, "node", ""), limit, total, m.policy.disruptedNodesOf(m.ourNodes()), ending, someOf(names))
-}
-
-// shares are what the Plan does to nodes, by revision: removals that were recorded
-// before in the order in which they are weighed, and last what is new.
-func (m *maker) shares(p *Plan) [][]share {
-	var groups [][]share
-	last := ""
-	var fresh []share
-	for i := range p.Removals {
-		c := &p.Removals[i]
-		claims := m.claims()[c.Ref]
-		if c.Held || c.Terminating || c.Ref.Kind != render.NodePool || len(claims) == 0 {
-			continue
-		}
-		s := share{ref: c.Ref, claims: uids(claims), hold: func(message string) {
-			c.Held, c.Reason, c.Message = true, ReasonMaxDisruptedNodes, message
-		}}
-		switch {
-		case c.Revision == p.Revision:
-			fresh = append(fresh, s)
-		case len(groups) > 0 && last == c.Revision:
-			groups[len(groups)-1] = append(groups[len(groups)-1], s)
-		default:
-			groups, last = append(groups, []share{s}), c.Revision
-		}
-	}
-	for i := range p.Changes {
-		change := &p.Changes[i]
-		if reason, message, held := m.holdsAlone(change); held {
-			change.hold(reason, message)
-		}
-		if !weighs(change) {
-			continue
-		}
-		fresh = append(fresh, share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: func(message string) {
-			change.hold(ReasonMaxDisruptedNodes, message)
-		}})
-	}
-	if len(fresh) > 0 {
-		groups = append(groups, fresh)
-	}
-	return groups
 }
 
 // hold holds a Change. What another client has changed on the object meanwhile stays as long, and
@@ -260,14 +188,6 @@ func (m *maker) ourNodes() int {
 		}
 	}
 	return n
-}
-
-func uids(claims []*NodeClaim) []types.UID {
-	found := make([]types.UID, 0, len(claims))
-	for _, c := range claims {
-		found = append(found, c.UID)
-	}
-	return found
 }
 
 // disruptedNodes is guard.maxDisruptedNodes, as written or by default.

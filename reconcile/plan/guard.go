@@ -117,7 +117,7 @@ func someOf(names []string) string {
 
 // lastPool holds every NodePool while Git has none left that may grow.
 func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
-	if c.Ref.Kind != render.NodePool || w.poolsInSet || w.policy.Guard.AllowLastPool {
+	if c.Ref.Kind != render.NodePool || w.poolsInSet || c.Approved != "" || w.policy.Guard.AllowLastPool {
 		return "", "", false
 	}
 	return ReasonLastPool, "Git has no NodePool left that may grow (not static, no limit of 0): put one back, or set guard.allowLastPool", true
@@ -127,7 +127,7 @@ func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
 // already leaving are too many: half of an accident is one too.
 func maxRemovedPools(c Candidate, w weighing) (reason, message string, hold bool) {
 	limit := w.policy.maxRemovedPools()
-	if c.Ref.Kind != render.NodePool || w.leaving <= limit {
+	if c.Ref.Kind != render.NodePool || w.leaving <= limit || c.Approved != "" {
 		return "", "", false
 	}
 	return ReasonMaxRemovedPools, fmt.Sprintf(

@@ -56,6 +56,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 			return nil, ctx.Err()
 		}
 		m.weighNodes(p)
+		p.Approvable = m.approvable(p, set)
 	}
 	p.Digest = m.digest(p, set)
 	return p, nil

@@ -48,6 +48,8 @@ type Plan struct {
 	Extra []Extra
 	// Warnings are sentences a person should read.
 	Warnings []string
+	// Approvable is what is held and people may approve; nil where nothing is.
+	Approvable *Approvable
 	// Digest names what would be done: equal Digests, equal writes.
 	Digest string
 	// Memo goes into the next Plan's Live, and saves it the comparison of what has

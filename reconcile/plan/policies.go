@@ -32,12 +32,12 @@ func (m *maker) judge(ctx context.Context, p *Plan) error {
 	}
 	for _, h := range holds {
 		for i := range p.Changes {
-			if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) {
+			if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) && !m.policy.approvedByPolicy(&p.Changes[i]) {
 				p.Changes[i].holdByPolicy(h.Message)
 			}
 		}
 		for i := range p.Removals {
-			if h.Change == nil && (h.Removal == nil || *h.Removal == i) {
+			if h.Change == nil && (h.Removal == nil || *h.Removal == i) && !m.policy.approvedByPolicy(&p.Removals[i]) {
 				p.Removals[i].holdByPolicy(h.Message)
 			}
 		}

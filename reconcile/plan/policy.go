@@ -46,6 +46,8 @@ type Policy struct {
 	Braked map[string]bool
 	// Released are the UIDs of removals that a person has released by name.
 	Released map[types.UID]bool
+	// Approved are what people have approved of what was held.
+	Approved []v1alpha1.ApprovedPlan
 	// UsedUp are those whose release counts no more, as Git has had the object since.
 	UsedUp map[types.UID]bool
 	// Deleting says that the NodeSync itself is being deleted and takes

@@ -19,6 +19,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		StatusLost:  sync.Status.LastAppliedRevision == "",
 		Released:    released(sync),
 		UsedUp:      usedUp(sync),
+		Approved:    sync.Status.Approved,
 		Deleting:    !sync.DeletionTimestamp.IsZero(),
 		Braked:      sync.Status.BrakedPools(),
 	}

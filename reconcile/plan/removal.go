@@ -22,6 +22,8 @@ type Candidate struct {
 	// and Message says what releases it. Empty where it may go.
 	Held            bool
 	Reason, Message string
+	// Approved is the digest of what was held of it and was approved; empty where nothing was.
+	Approved string
 	// Nodes is the number of NodeClaims of a NodePool: they go with it.
 	Nodes int
 	// Terminating says that another client has deleted the object already, and that its
@@ -75,6 +77,7 @@ func (m *maker) candidates(revision string) []Candidate {
 			cmp.Compare(a.Ref.Name, b.Ref.Name),
 		)
 	})
+	m.approve(found)
 	m.weigh(found, revision)
 	return found
 }

@@ -2,7 +2,8 @@
 // it, and plans with that: what the other NodeSyncs of the cluster have in Git, and whether
 // HEAD may be older than what was applied. A Set, what lives and all NodeSyncs go in, a
 // Plan comes out. It writes nothing to the cluster; of the Git host it asks how two commits
-// stand to each other, and only where a removal hangs on that.
+// stand to each other, and only where a removal hangs on that. The one exception are Approvals that
+// have expired, which it deletes.
 package policy
 
 import (
@@ -26,8 +27,11 @@ import (
 
 // Tools are what a Step works with, the same for all NodeSyncs.
 type Tools struct {
-	// Cached reads the NodeSyncs.
+	// Cached reads the NodeSyncs and Approvals, Uncached what the API server enforces of these, and
+	// Expire deletes those that have expired.
 	Cached   client.Reader
+	Uncached client.Reader
+	Expire   client.Writer
 	Registry *Registry
 	// Namespace is where NodeSyncs are served.
 	Namespace string
@@ -112,11 +116,14 @@ type Planned struct {
 	// Older says that HEAD is older than what was applied, or may be as far as nobody was asked
 	// yet: no change of Karpenter's charts begins for it.
 	Older bool
+
+	approvals approvals
 }
 
-// Note keeps in the status what is in doubt, and which releases are used up.
+// Note keeps in the status what is in doubt, which releases are used up, and what is approved.
 func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) {
 	sync.Status.Withheld, sync.Status.UsedReleases = p.Withheld(ctx, sync, relabelled), p.UsedReleases
+	sync.Status.Held, sync.Status.Approved, sync.Status.UsedApprovals = p.approvals.held, p.approvals.approved, p.approvals.used
 }
 
 // Make weighs the Set against what lives.
@@ -143,6 +150,9 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 			render.ShortRevision(s.Snapshot.Revision)))
 	}
 	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
+	if err := s.weighApprovals(ctx, &planned); err != nil {
+		return Planned{}, err
+	}
 	for _, used := range planned.Used {
 		s.Event("ReleaseUsed", fmt.Sprintf("%s is in Git: its release by the annotation %s counts no more", used.Ref, v1alpha1.RemoveAnnotation))
 	}

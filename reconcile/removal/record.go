@@ -20,6 +20,7 @@ func (s *Step) recordCandidates() {
 	for _, c := range s.Plan.Removals {
 		if c.Recorded {
 			s.noteRevision(c)
+			s.noteApproved(c)
 			continue
 		}
 		removal := v1alpha1.Removal{
@@ -48,6 +49,15 @@ func (s *Step) noteRevision(c plan.Candidate) {
 	for i := range s.Sync.Status.Removals {
 		if r := &s.Sync.Status.Removals[i]; r.UID == c.UID && heldAsOlder(c) {
 			r.Revision = c.Revision
+		}
+	}
+}
+
+// noteApproved notes the digest of what was held of a removal and was approved.
+func (s *Step) noteApproved(c plan.Candidate) {
+	for i := range s.Sync.Status.Removals {
+		if r := &s.Sync.Status.Removals[i]; r.UID == c.UID && c.Approved != "" {
+			r.Approved = c.Approved
 		}
 	}
 }

@@ -58,6 +58,14 @@ func (w Wakes) OnCRD(ctx context.Context, obj client.Object) []ctrlreconcile.Req
 	return nil
 }
 
+// OnApproval wakes the NodeSync that an Approval names.
+func (w Wakes) OnApproval(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
+	approval, ok := obj.(*v1alpha1.Approval)
+	return w.where(ctx, func(sync *v1alpha1.NodeSync) bool {
+		return ok && sync.Namespace == approval.Namespace && sync.Name == approval.Spec.NodeSync
+	})
+}
+
 // OnDefinition wakes the NodeSync that owns a definition, those whose Git has an
 // entry of its name, those that wait for another to take one over, and those that wait
 // for what it names to be named no more.

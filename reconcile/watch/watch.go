@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -138,6 +139,7 @@ func (w *Watches) kubernetes() []watched {
 	return []watched{
 		{&appsv1.Deployment{}, w.Wakes.All, nil},
 		{&apiextensionsv1.CustomResourceDefinition{}, w.Wakes.OnCRD, []predicate.Predicate{observe.CRDChanged()}},
+		{&v1alpha1.Approval{}, w.Wakes.OnApproval, nil},
 	}
 }
 

@@ -12,9 +12,12 @@ var GroupVersion = schema.GroupVersion{Group: "plumbline.dev", Version: "v1alpha
 // NodeSyncKind is the kind of a NodeSync.
 const NodeSyncKind = "NodeSync"
 
+// ApprovalKind is the kind of an Approval.
+const ApprovalKind = "Approval"
+
 // AddToScheme registers the package's types with a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &NodeSync{}, &NodeSyncList{})
+	scheme.AddKnownTypes(GroupVersion, &NodeSync{}, &NodeSyncList{}, &Approval{}, &ApprovalList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -52,6 +52,17 @@ type NodeSyncStatus struct {
 	// +optional
 	UsedReleases []types.UID `json:"usedReleases,omitempty"`
 
+	// Held is what the guard holds, or a policy, and people may approve; nil where nothing is.
+	// +optional
+	Held *HeldPlan `json:"held,omitempty"`
+	// Approved are what people have approved and has not been done yet, oldest first. It is written
+	// before anything of it is done.
+	// +optional
+	Approved []ApprovedPlan `json:"approved,omitempty"`
+	// UsedApprovals are the UIDs of Approvals that have counted: none counts twice.
+	// +optional
+	UsedApprovals []types.UID `json:"usedApprovals,omitempty"`
+
 	// LastVerified is the revision whose signatures were verified last.
 	// +optional
 	LastVerified *VerifiedRevision `json:"lastVerified,omitempty"`
@@ -223,6 +234,9 @@ type Removal struct {
 	// Remaining is the number of NodeClaims and instances still there, at LastProgress.
 	// +optional
 	Remaining int32 `json:"remaining,omitempty"`
+	// Approved is the digest of what was held of the removal and was approved.
+	// +optional
+	Approved string `json:"approved,omitempty"`
 	// Reason is a word for why the removal is held or waits.
 	// +optional
 	Reason string `json:"reason,omitempty"`

@@ -1,0 +1,110 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Approval is a person's word for what the guard holds of one Plan. Who may create one is said by
+// RBAC; a ValidatingAdmissionPolicy has each name its author.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:metadata:annotations="helm.sh/resource-policy=keep"
+// +kubebuilder:resource:categories=plumbline
+// +kubebuilder:printcolumn:name="NodeSync",type=string,JSONPath=`.spec.nodeSync`
+// +kubebuilder:printcolumn:name="Author",type=string,JSONPath=`.spec.author`
+// +kubebuilder:printcolumn:name="Digest",type=string,JSONPath=`.spec.digest`
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expiresAt`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.spec.reason`,priority=1
+type Approval struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what is approved, and by whom. It cannot be changed.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an Approval cannot be changed: create another one"
+	// +required
+	Spec ApprovalSpec `json:"spec"`
+}
+
+// ApprovalList is a list of Approvals.
+//
+// +kubebuilder:object:root=true
+type ApprovalList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Approval `json:"items"`
+}
+
+// ApprovalSpec is what is approved, by whom, and until when.
+type ApprovalSpec struct {
+	// NodeSync is the name of the one in the same namespace whose Plan is approved.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NodeSync string `json:"nodeSync"`
+	// UID is that of the NodeSync: one that is created again is another one.
+	UID types.UID `json:"uid"`
+	// Digest is the whole digest of what is held: status.held.digest of the NodeSync.
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	Digest string `json:"digest"`
+	// Author is the user name of who creates it, as the API server knows it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Author string `json:"author"`
+	// Reason is what the author says of it.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// ExpiresAt is until when it may begin to count. What was recorded as approved before goes on.
+	ExpiresAt metav1.Time `json:"expiresAt"`
+}
+
+// HeldPlan is what the guard, or a policy that holds, holds of a Plan, and people may approve.
+type HeldPlan struct {
+	// Digest names it, and is what an Approval approves. It stays while the outcome does and at most
+	// a tenth more nodes would be disrupted, but at least one.
+	Digest string `json:"digest"`
+	// Outcome is a digest of it without its nodes.
+	Outcome string `json:"outcome"`
+	// Summary says what it does to nodes, as it was when Digest was made.
+	Summary string `json:"summary"`
+	// Nodes is how many it disrupts, as it was then.
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
+	// Needed is how many different people have to approve it, and Approvers are those who have.
+	Needed int32 `json:"needed"`
+	// +optional
+	Approvers []string `json:"approvers,omitempty"`
+	// Refused says why Approvals of it do not count, and what to do.
+	// +optional
+	Refused string `json:"refused,omitempty"`
+}
+
+// ApprovedPlan is what people have approved and has not been done yet.
+type ApprovedPlan struct {
+	// Digest is that of what was held.
+	Digest string `json:"digest"`
+	// By are the authors of the Approvals.
+	By []string `json:"by"`
+	// At is when it was recorded.
+	At metav1.Time `json:"at"`
+	// Entries are what is left to do of it.
+	Entries []ApprovedEntry `json:"entries"`
+}
+
+// ApprovedEntry is one object that is approved to be changed or removed.
+type ApprovedEntry struct {
+	// Kind, Name and UID of the object.
+	Kind string    `json:"kind"`
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+	// Definition is a digest of the spec that is approved; empty for a removal.
+	// +optional
+	Definition string `json:"definition,omitempty"`
+	// Nodes is how many of its nodes would be disrupted when it was approved.
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
+	// Policy says that a policy of spec.policies held it, so that the author knew.
+	// +optional
+	Policy bool `json:"policy,omitempty"`
+}

@@ -1,0 +1,101 @@
+package approval
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// PolicyName is that of the ValidatingAdmissionPolicy which has each Approval name its author, and
+// of its binding.
+const PolicyName = "plumbline-guard-approvals"
+
+// expressions are what that policy has to check. It may check more.
+var expressions = []string{
+	"request.operation != 'CREATE' || object.spec.author == request.userInfo.username",
+	"request.operation != 'CREATE' || !request.userInfo.username.startsWith('system:serviceaccount:')",
+	"request.operation != 'UPDATE' || object.spec == oldObject.spec",
+}
+
+// Proof is what the API server enforces of Approvals.
+type Proof struct {
+	// Since is since when it has checked the author of each, and Missing why it does not.
+	Since   time.Time
+	Missing string
+}
+
+// restore is what is to be done where the policy is not as it should be.
+const restore = "apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
+
+// refuses says why nobody knows who has made an Approval; empty where that is known.
+func (p Proof) refuses(a *v1alpha1.Approval) string {
+	switch {
+	case p.Missing != "":
+		return p.Missing + ": " + restore
+	case !a.CreationTimestamp.After(p.Since):
+		return fmt.Sprintf("it is not younger than the ValidatingAdmissionPolicy %s, so that its author may be another: delete it, and approve again", PolicyName)
+	}
+	return ""
+}
+
+// Prove says what the policy and its binding enforce; nil where there is none.
+func Prove(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) Proof {
+	switch {
+	case policy == nil:
+		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " is missing"}
+	case binding == nil:
+		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " is missing"}
+	case !enforces(&policy.Spec):
+		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " was altered"}
+	case !binds(&binding.Spec):
+		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " was altered"}
+	}
+	since := policy.CreationTimestamp.Time
+	if binding.CreationTimestamp.After(since) {
+		since = binding.CreationTimestamp.Time
+	}
+	return Proof{Since: since}
+}
+
+// enforces says whether a policy checks the author of each Approval, and lets none past.
+func enforces(spec *admissionv1.ValidatingAdmissionPolicySpec) bool {
+	match := spec.MatchConstraints
+	if match == nil || spec.ParamKind != nil || len(spec.MatchConditions) > 0 || spec.FailurePolicy != nil && *spec.FailurePolicy != admissionv1.Fail {
+		return false
+	}
+	if len(match.ExcludeResourceRules) > 0 || selects(match.NamespaceSelector) || selects(match.ObjectSelector) || !slices.ContainsFunc(match.ResourceRules, approvals) {
+		return false
+	}
+	for _, expression := range expressions {
+		if !slices.ContainsFunc(spec.Validations, func(v admissionv1.Validation) bool { return v.Expression == expression }) {
+			return false
+		}
+	}
+	return true
+}
+
+// approvals says whether a rule is about each write of an Approval.
+func approvals(rule admissionv1.NamedRuleWithOperations) bool {
+	has := func(list []string, one string) bool { return slices.Contains(list, one) || slices.Contains(list, "*") }
+	does := func(one admissionv1.OperationType) bool {
+		return slices.Contains(rule.Operations, one) || slices.Contains(rule.Operations, admissionv1.OperationAll)
+	}
+	anyScope := rule.Scope == nil || *rule.Scope != admissionv1.ClusterScope
+	return len(rule.ResourceNames) == 0 && anyScope && does(admissionv1.Create) && does(admissionv1.Update) &&
+		has(rule.APIGroups, v1alpha1.GroupVersion.Group) && has(rule.APIVersions, v1alpha1.GroupVersion.Version) && has(rule.Resources, "approvals")
+}
+
+// selects says whether a selector leaves anything out.
+func selects(s *metav1.LabelSelector) bool {
+	return s != nil && (len(s.MatchLabels) > 0 || len(s.MatchExpressions) > 0)
+}
+
+// binds says whether a binding has the policy deny, everywhere.
+func binds(spec *admissionv1.ValidatingAdmissionPolicyBindingSpec) bool {
+	return spec.PolicyName == PolicyName && spec.ParamRef == nil && spec.MatchResources == nil && slices.Contains(spec.ValidationActions, admissionv1.Deny)
+}

@@ -1,0 +1,137 @@
+package approval
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// MaxAge is how long an Approval may count at the most, whatever it says.
+const MaxAge = 7 * 24 * time.Hour
+
+// digits are those of a digest that a message has: enough to be told apart.
+const digits = 12
+
+// Short is a digest as messages have it, which plumbline approve takes as well.
+func Short(digest string) string {
+	algorithm, hex, _ := strings.Cut(digest, ":")
+	return algorithm + ":" + hex[:min(digits, len(hex))]
+}
+
+// Publish says what is held, by a digest that stays while nothing but a few nodes changes: what a
+// person reads in a commit status can be approved a while later.
+func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1alpha1.HeldPlan {
+	if held == nil {
+		return nil
+	}
+	if before != nil && before.Outcome == held.Outcome && held.Tolerates(before.Nodes) {
+		return &v1alpha1.HeldPlan{Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, Needed: needed}
+	}
+	return &v1alpha1.HeldPlan{Digest: held.Digest, Outcome: held.Outcome, Summary: held.Summary(), Nodes: int32(held.Nodes()), Needed: needed}
+}
+
+// ExpiresAt is until when an Approval may begin to count.
+func ExpiresAt(a *v1alpha1.Approval) time.Time {
+	latest := a.CreationTimestamp.Add(MaxAge)
+	if a.Spec.ExpiresAt.After(latest) {
+		return latest
+	}
+	return a.Spec.ExpiresAt.Time
+}
+
+// Of are the Approvals that name a NodeSync.
+func Of(sync *v1alpha1.NodeSync, all []v1alpha1.Approval) []v1alpha1.Approval {
+	return slices.DeleteFunc(slices.Clone(all), func(a v1alpha1.Approval) bool {
+		return a.Namespace != sync.Namespace || a.Spec.NodeSync != sync.Name || a.Spec.UID != sync.UID
+	})
+}
+
+// Naming are those of them that may count for what is held: unexpired, not being deleted, and not
+// used before.
+func Naming(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, now time.Time) []v1alpha1.Approval {
+	if held == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(of), func(a v1alpha1.Approval) bool {
+		return a.Spec.Digest != held.Digest || !now.Before(ExpiresAt(&a)) || !a.DeletionTimestamp.IsZero() || slices.Contains(used, a.UID)
+	})
+}
+
+// Weigh says who has approved what is held, and whether that is enough. Each author counts once. One
+// whose name the API server has not checked does not count, and is named.
+func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof) (enough bool) {
+	held.Approvers, held.Refused = nil, ""
+	for i := range naming {
+		a := &naming[i]
+		if refused := proof.refuses(a); refused != "" {
+			held.Refused = fmt.Sprintf("Approval %s by %s does not count: %s", a.Name, a.Spec.Author, refused)
+			continue
+		}
+		held.Approvers = append(held.Approvers, a.Spec.Author)
+	}
+	slices.Sort(held.Approvers)
+	held.Approvers = slices.Compact(held.Approvers)
+	return len(held.Approvers) >= int(held.Needed)
+}
+
+// Record adds what was approved to what is left of that before.
+func Record(left []v1alpha1.ApprovedPlan, held *v1alpha1.HeldPlan, what *plan.Approvable, now time.Time) []v1alpha1.ApprovedPlan {
+	left = slices.DeleteFunc(slices.Clone(left), func(a v1alpha1.ApprovedPlan) bool { return a.Digest == held.Digest })
+	return append(left, v1alpha1.ApprovedPlan{
+		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), Entries: what.Entries,
+	})
+}
+
+// Used are the UIDs of Approvals that have counted, without those that exist no more.
+func Used(before []types.UID, of, counted []v1alpha1.Approval) []types.UID {
+	var used []types.UID
+	for i := range of {
+		uid := of[i].UID
+		if slices.Contains(before, uid) || slices.ContainsFunc(counted, func(a v1alpha1.Approval) bool { return a.UID == uid }) {
+			used = append(used, uid)
+		}
+	}
+	slices.Sort(used)
+	return used
+}
+
+// Ask says what is held and how it is approved, for a commit status.
+func Ask(held *v1alpha1.HeldPlan) string {
+	ask := "approve " + Short(held.Digest)
+	if held.Needed > 1 {
+		ask = fmt.Sprintf("%d of %d have approved; %s", len(held.Approvers), held.Needed, ask)
+	}
+	return fmt.Sprintf("%s; %s", held.Summary, ask)
+}
+
+// Command is what a person types who approves what is held.
+func Command(sync *v1alpha1.NodeSync, digest string) string {
+	return fmt.Sprintf("plumbline approve %s -n %s --digest %s", sync.Name, sync.Namespace, Short(digest))
+}
+
+// Sentence says how what is held is approved, and who has; it ends a condition's message.
+func Sentence(sync *v1alpha1.NodeSync) string {
+	held := sync.Status.Held
+	if held == nil {
+		return ""
+	}
+	words := fmt.Sprintf("it %s; to approve just that: %s", held.Summary, Command(sync, held.Digest))
+	if held.Needed > 1 {
+		words += fmt.Sprintf(" (%d different people are needed", held.Needed)
+		if len(held.Approvers) > 0 {
+			words += "; approved by " + strings.Join(held.Approvers, ", ")
+		}
+		words += ")"
+	}
+	if held.Refused != "" {
+		words += "; " + held.Refused
+	}
+	return words
+}

@@ -1,0 +1,225 @@
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Approvable is what of a Plan is held and people may approve: what goes beyond the limits of the
+// guard, and what a policy holds. What is in doubt, and what would end Karpenter's controller, is
+// not: no person's word makes it safe.
+type Approvable struct {
+	// Digest covers the objects with the nodes, what would be written, Karpenter's charts, and what
+	// it was weighed by. Outcome is the same without the nodes.
+	Digest, Outcome string
+	// Drained are the nodes that would end, Replaced those that Karpenter would replace. UpTo says
+	// that they are no more than that.
+	Drained, Replaced int
+	UpTo              bool
+	// Of are the NodeSync's nodes, and Pools the NodePools that it is about.
+	Of, Pools int
+	Entries   []v1alpha1.ApprovedEntry
+}
+
+// Nodes are all that would be disrupted.
+func (a *Approvable) Nodes() int { return a.Drained + a.Replaced }
+
+// Summary says what it does, for a commit status.
+func (a *Approvable) Summary() string {
+	var does []string
+	if a.Drained > 0 {
+		does = append(does, fmt.Sprintf("drains %d", a.Drained))
+	}
+	if a.Replaced > 0 {
+		does = append(does, fmt.Sprintf("replaces %d", a.Replaced))
+	}
+	if len(does) == 0 {
+		return fmt.Sprintf("%s, no node", english.Plural(len(a.Entries), "object", ""))
+	}
+	upTo := ""
+	if a.UpTo {
+		upTo = "up to "
+	}
+	return fmt.Sprintf("%s%s of %s in %s", upTo, strings.Join(does, " and "), english.Plural(a.Of, "node", ""), english.Plural(a.Pools, "pool", ""))
+}
+
+// approvable says whether people may approve what is held for a reason.
+func approvable(reason string) bool {
+	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonPolicy}, reason)
+}
+
+// tolerated is how many nodes what was approved of so many may come to: nodes come and go.
+func tolerated(nodes int32) int32 { return nodes + max(1, nodes/10) }
+
+// Tolerates says whether what is held now may be approved as what was held of so many nodes.
+func (a *Approvable) Tolerates(nodes int32) bool { return int32(a.Nodes()) <= tolerated(nodes) }
+
+// approvedAs is the entry under which an object is approved, and the digest of what was held. Of one
+// that has outgrown it there is none.
+func (p Policy) approvedAs(want v1alpha1.ApprovedEntry) (entry v1alpha1.ApprovedEntry, digest string, ok bool) {
+	for _, a := range p.Approved {
+		for _, e := range a.Entries {
+			if e.Kind == want.Kind && e.Name == want.Name && e.UID == want.UID && e.Definition == want.Definition && want.Nodes <= tolerated(e.Nodes) {
+				return e, a.Digest, true
+			}
+		}
+	}
+	return v1alpha1.ApprovedEntry{}, "", false
+}
+
+// entryOf is what an Approval of a removal covers.
+func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
+	return v1alpha1.ApprovedEntry{Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Nodes: int32(c.Nodes), Policy: c.Reason == ReasonPolicy}
+}
+
+// entryOf is what an Approval of a Change covers.
+func (c *Change) entryOf() v1alpha1.ApprovedEntry {
+	e := v1alpha1.ApprovedEntry{
+		Kind: c.Ref.Kind, Name: c.Ref.Name, Definition: Definition(c.Object.Desired),
+		Nodes: int32(c.Nodes), Policy: c.Reason == ReasonPolicy,
+	}
+	if c.Live != nil {
+		e.UID = c.Live.GetUID()
+	}
+	return e
+}
+
+// approve notes which of the candidates are approved.
+func (m *maker) approve(candidates []Candidate) {
+	for i := range candidates {
+		c := &candidates[i]
+		_, c.Approved, _ = m.policy.approvedAs(c.entryOf())
+	}
+}
+
+// approved says whether a Change is approved.
+func (m *maker) approved(c *Change) bool {
+	if len(m.policy.Approved) == 0 {
+		return false
+	}
+	_, _, ok := m.policy.approvedAs(c.entryOf())
+	return ok
+}
+
+// approvedByPolicy says whether a policy may not hold an object any more: its author knew that one
+// does.
+func (p Policy) approvedByPolicy(object interface{ entryOf() v1alpha1.ApprovedEntry }) bool {
+	if len(p.Approved) == 0 {
+		return false
+	}
+	e, _, ok := p.approvedAs(object.entryOf())
+	return ok && e.Policy
+}
+
+// approvable finds what of the Plan people may approve; nil where nothing is held, or nothing else
+// than what nobody may.
+func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
+	a := &Approvable{Of: p.Nodes}
+	pools, writes := map[string]bool{}, []write{}
+	touch := func(ref render.Ref) {
+		if ref.Kind == render.NodePool {
+			pools[ref.Name] = true
+		}
+		for _, claim := range m.claims()[ref] {
+			pools[claim.Pool] = true
+		}
+	}
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.Action != Hold || !approvable(c.Reason) {
+			continue
+		}
+		if c.Effect == EffectReplace {
+			a.Replaced += c.Nodes
+		} else {
+			a.Drained += c.Nodes
+		}
+		a.UpTo = a.UpTo || c.UpTo && c.Nodes > 0
+		w := changed(c)
+		w.Object, w.Held = c.Object.Desired.Object, ""
+		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)
+		touch(c.Ref)
+	}
+	for i := range p.Removals {
+		c := &p.Removals[i]
+		if !c.Held || !approvable(c.Reason) {
+			continue
+		}
+		a.Drained += c.Nodes
+		w := m.removed(c)
+		w.Held = ""
+		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)
+		touch(c.Ref)
+	}
+	if len(a.Entries) == 0 {
+		return nil
+	}
+	a.Pools = len(pools)
+	slices.SortStableFunc(writes, func(x, y write) int { return cmp.Compare(x.Ref, y.Ref) })
+	all := m.weighedBy(set)
+	all.NodeSync, all.Writes = m.policy.Owner.String(), writes
+	a.Digest = all.digest()
+	for i := range all.Writes {
+		w := &all.Writes[i]
+		w.Nodes, w.Unnamed, w.UpTo = nil, 0, false
+	}
+	a.Outcome = all.digest()
+	return a
+}
+
+// digest hashes it.
+func (s sum) digest() string {
+	hash := sha256.Sum256([]byte(canonical(s)))
+	return "sha256:" + hex.EncodeToString(hash[:])
+}
+
+// LeftOf are of what was approved the entries that the Plan has not done yet. What Git has again,
+// or no more, is not among them, nor a removal that has begun: it goes on by itself.
+func (p *Plan) LeftOf(approved []v1alpha1.ApprovedPlan) []v1alpha1.ApprovedPlan {
+	pending := map[v1alpha1.ApprovedEntry]bool{}
+	note := func(e v1alpha1.ApprovedEntry) {
+		e.Nodes, e.Policy = 0, false
+		pending[e] = true
+	}
+	for i := range p.Changes {
+		note(p.Changes[i].entryOf())
+	}
+	for i := range p.Removals {
+		note(p.Removals[i].entryOf())
+	}
+	for _, k := range p.Kept { // until it is known what another NodeSync has
+		if !k.HandedOver {
+			note(v1alpha1.ApprovedEntry{Kind: k.Ref.Kind, Name: k.Ref.Name, UID: k.UID})
+		}
+	}
+	var left []v1alpha1.ApprovedPlan
+	for _, a := range approved {
+		a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e v1alpha1.ApprovedEntry) bool {
+			e.Nodes, e.Policy = 0, false
+			return !pending[e]
+		})
+		if len(a.Entries) > 0 {
+			left = append(left, a)
+		}
+	}
+	return left
+}
+
+// digests are those of what was approved, sorted.
+func (p Policy) digests() []string {
+	found := map[string]bool{}
+	for _, a := range p.Approved {
+		found[a.Digest] = true
+	}
+	return slices.Sorted(maps.Keys(found))
+}

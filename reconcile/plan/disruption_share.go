@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// disruption is which nodes are disrupted at a time: those that end already, and
+// those that the Plan would have end or be replaced.
+type disruption struct {
+	claims map[types.UID]bool
+	// more are nodes that end, nobody can say which.
+	more int
+}
+
+func (d *disruption) nodes() int { return len(d.claims) + d.more }
+
+func (d *disruption) add(claims []types.UID, more int) {
+	for _, uid := range claims {
+		d.claims[uid] = true
+	}
+	d.more += more
+}
+
+// with is how many nodes would be disrupted with some more.
+func (d *disruption) with(claims []types.UID, more int) int {
+	n := d.nodes() + more
+	for _, uid := range claims {
+		if !d.claims[uid] {
+			n++
+		}
+	}
+	return n
+}
+
+// share is what one object of the Plan does to nodes.
+type share struct {
+	ref    render.Ref
+	claims []types.UID
+	more   int
+	// hold holds the object; nil where it was approved.
+	hold func(message string)
+}
+
+func (s share) nodes() int { return len(s.claims) + s.more }
+
+// shares are what the Plan does to nodes, by revision: removals that were recorded
+// before in the order in which they are weighed, and last what is new.
+func (m *maker) shares(p *Plan) [][]share {
+	var groups [][]share
+	last := ""
+	var fresh []share
+	for i := range p.Removals {
+		c := &p.Removals[i]
+		claims := m.claims()[c.Ref]
+		if c.Held || c.Terminating || c.Ref.Kind != render.NodePool || len(claims) == 0 {
+			continue
+		}
+		s := share{ref: c.Ref, claims: uids(claims), hold: func(message string) {
+			c.Held, c.Reason, c.Message = true, ReasonMaxDisruptedNodes, message
+		}}
+		if c.Approved != "" {
+			s.hold = nil
+		}
+		switch {
+		case c.Revision == p.Revision:
+			fresh = append(fresh, s)
+		case len(groups) > 0 && last == c.Revision:
+			groups[len(groups)-1] = append(groups[len(groups)-1], s)
+		default:
+			groups, last = append(groups, []share{s}), c.Revision
+		}
+	}
+	for i := range p.Changes {
+		change := &p.Changes[i]
+		if reason, message, held := m.holdsAlone(change); held {
+			change.hold(reason, message)
+		}
+		if !weighs(change) {
+			continue
+		}
+		s := share{ref: change.Ref, claims: change.touched, more: change.unnamed, hold: func(message string) {
+			change.hold(ReasonMaxDisruptedNodes, message)
+		}}
+		if m.approved(change) {
+			s.hold = nil
+		}
+		fresh = append(fresh, s)
+	}
+	if len(fresh) > 0 {
+		groups = append(groups, fresh)
+	}
+	return groups
+}
+
+func uids(claims []*NodeClaim) []types.UID {
+	found := make([]types.UID, 0, len(claims))
+	for _, c := range claims {
+		found = append(found, c.UID)
+	}
+	return found
+}

@@ -1,0 +1,95 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
+)
+
+// approvals are what of a Plan is held, what people have approved of it, and which of their
+// Approvals have counted, as the status has them.
+type approvals struct {
+	held     *v1alpha1.HeldPlan
+	approved []v1alpha1.ApprovedPlan
+	used     []types.UID
+}
+
+// weighApprovals looks for Approvals of what is held. What they approve is recorded, and the next
+// pass does it.
+func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
+	before, was := s.Before, &planned.approvals
+	was.held = approval.Publish(before.Held, planned.Approvable, s.needed())
+	was.approved = planned.LeftOf(before.Approved)
+	was.used = before.UsedApprovals
+	if was.held == nil && len(was.used) == 0 {
+		return nil
+	}
+	all := &v1alpha1.ApprovalList{}
+	if err := s.Cached.List(ctx, all, client.InNamespace(s.Sync.Namespace)); err != nil {
+		return fmt.Errorf("read the Approvals: %w", err)
+	}
+	of := approval.Of(s.Sync, all.Items)
+	naming := approval.Naming(was.held, of, was.used, s.Now)
+	if len(naming) > 0 {
+		proof, err := s.prove(ctx)
+		if err != nil {
+			return err
+		}
+		if approval.Weigh(was.held, naming, proof) {
+			was.approved = approval.Record(was.approved, was.held, planned.Approvable, s.Now)
+			s.Event("Approved", fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), approval.Short(was.held.Digest), was.held.Summary))
+			s.WakeBy(s.Now)
+			was.used = approval.Used(was.used, of, naming)
+			return nil
+		}
+	}
+	was.used = approval.Used(was.used, of, nil)
+	return s.expire(ctx, of)
+}
+
+// needed is how many people have to approve what is held.
+func (s *Step) needed() int32 {
+	if n := s.Sync.Spec.Guard.Approvals; n != nil {
+		return *n
+	}
+	return 1
+}
+
+// prove reads, past the cache, whether the API server checks who makes an Approval.
+func (s *Step) prove(ctx context.Context) (approval.Proof, error) {
+	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	for _, object := range []client.Object{policy, binding} {
+		if err := s.Uncached.Get(ctx, types.NamespacedName{Name: approval.PolicyName}, object); client.IgnoreNotFound(err) != nil {
+			return approval.Proof{}, fmt.Errorf("read whether the API server checks who approves: %w", err)
+		}
+	}
+	if policy.UID == "" {
+		policy = nil
+	}
+	if binding.UID == "" {
+		binding = nil
+	}
+	return approval.Prove(policy, binding), nil
+}
+
+// expire deletes the Approvals that have expired.
+func (s *Step) expire(ctx context.Context, of []v1alpha1.Approval) error {
+	for i := range of {
+		a := &of[i]
+		if s.Now.Before(approval.ExpiresAt(a)) || !a.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err)
+		}
+	}
+	return nil
+}
