@@ -1,0 +1,50 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// approve has what a Plan holds approved in the next one.
+func approve(c *cluster, p *plan.Plan) {
+	c.policy.Approved = []v1alpha1.ApprovedPlan{{Digest: p.Approvable.Digest, Entries: p.Approvable.Entries}}
+}
+
+// TestApproved: what is approved goes, and nothing else with it.
+func TestApproved(t *testing.T) {
+	git := []string{class("default"), pool("a", "default")}
+	for name, test := range map[string]struct {
+		// then is what comes after the approval.
+		then func(*testing.T, *cluster)
+		git  []string
+		want []string
+	}{
+		"it goes":                    {git: git, want: []string{"Remove NodePool/b", "Remove NodePool/c"}},
+		"the last pool with it: not": {git: git[:1], want: []string{"Hold NodePool/a LastPool", "Remove NodePool/b", "Remove NodePool/c"}},
+		"HEAD is older than it: not": {git: git, then: func(_ *testing.T, c *cluster) { c.policy.SetBack = true }, want: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
+		"the status is lost: not":    {git: git, then: func(_ *testing.T, c *cluster) { c.policy.StatusLost = true }, want: []string{"Hold NodePool/b StatusLost", "Hold NodePool/c StatusLost"}},
+		"it hosts the controller: not": {git: git, then: func(_ *testing.T, c *cluster) {
+			c.policy.Hosts = []plan.Host{{NodePool: "b", Workload: "Karpenter's controller"}}
+		}, want: []string{"Hold NodePool/b HostsController", "Remove NodePool/c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
+			held := c.plan(t, git...)
+			if diff := cmp.Diff([]string{"Hold NodePool/b MaxRemovedPools", "Hold NodePool/c MaxRemovedPools"}, script(held)); diff != "" {
+				t.Fatalf("before the approval (-want +got):\n%s", diff)
+			}
+			approve(c, held)
+			if test.then != nil {
+				test.then(t, c)
+			}
+			if diff := cmp.Diff(test.want, script(c.plan(t, test.git...))); diff != "" {
+				t.Errorf("after it (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
