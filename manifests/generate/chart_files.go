@@ -22,6 +22,7 @@ var chartFiles = []chartFile{
 `),
 	}},
 	{from: "core/role.yaml"},
+	{from: "core/approver.yaml"},
 	{from: "core/metrics.yaml"},
 	{from: "core/networkpolicy.yaml", when: "if .Values.networkPolicy.enabled", edits: []edit{
 		only("        - port: webhook\n", ifWebhook),

@@ -32,6 +32,12 @@ type Proof struct {
 // restore is what is to be done where the policy is not as it should be.
 const restore = "apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
 
+// What keeps Approvals from counting where plumbline was upgraded in part.
+const (
+	NotServed  = "nothing can be approved: the CRD " + v1alpha1.ApprovalCRD + " is missing: apply manifests/crd of this version of plumbline (helm upgrade, or kubectl apply -k)"
+	Unreadable = "plumbline may not read the ValidatingAdmissionPolicy " + PolicyName + " and its binding"
+)
+
 // refuses says why nobody knows who has made an Approval; empty where that is known.
 func (p Proof) refuses(a *v1alpha1.Approval) string {
 	switch {

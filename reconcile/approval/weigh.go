@@ -32,9 +32,13 @@ func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1
 		return nil
 	}
 	if before != nil && before.Outcome == held.Outcome && held.Tolerates(before.Nodes) {
-		return &v1alpha1.HeldPlan{Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, Needed: needed}
+		return &v1alpha1.HeldPlan{
+			Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, Entries: before.Entries, Needed: needed,
+		}
 	}
-	return &v1alpha1.HeldPlan{Digest: held.Digest, Outcome: held.Outcome, Summary: held.Summary(), Nodes: int32(held.Nodes()), Needed: needed}
+	return &v1alpha1.HeldPlan{
+		Digest: held.Digest, Outcome: held.Outcome, Summary: held.Summary(), Nodes: int32(held.Nodes()), Entries: held.Entries, Needed: needed,
+	}
 }
 
 // ExpiresAt is until when an Approval may begin to count.
@@ -67,11 +71,11 @@ func Naming(held *v1alpha1.HeldPlan, of []v1alpha1.Approval, used []types.UID, n
 // Weigh says who has approved what is held, and whether that is enough. Each author counts once. One
 // whose name the API server has not checked does not count, and is named.
 func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof) (enough bool) {
-	held.Approvers, held.Refused = nil, ""
+	held.Approvers, held.Message = nil, ""
 	for i := range naming {
 		a := &naming[i]
 		if refused := proof.refuses(a); refused != "" {
-			held.Refused = fmt.Sprintf("Approval %s by %s does not count: %s", a.Name, a.Spec.Author, refused)
+			held.Message = fmt.Sprintf("Approval %s by %s does not count: %s", a.Name, a.Spec.Author, refused)
 			continue
 		}
 		held.Approvers = append(held.Approvers, a.Spec.Author)
@@ -130,8 +134,8 @@ func Sentence(sync *v1alpha1.NodeSync) string {
 		}
 		words += ")"
 	}
-	if held.Refused != "" {
-		words += "; " + held.Refused
+	if held.Message != "" {
+		words += "; " + held.Message
 	}
 	return words
 }

@@ -150,7 +150,10 @@ func (h *hidden) status(v reflect.Value) {
 		return
 	}
 	h.within(v, h.status, func(f reflect.StructField) bool {
-		return f.Type != reflect.TypeFor[string]() || f.Name == "Message" || f.Name == "Failure" || f.Tag.Get("redact") == "hide"
+		if f.Type != reflect.TypeFor[string]() {
+			return f.Tag.Get("redact") != notRedacted
+		}
+		return f.Name == "Message" || f.Name == "Failure" || f.Tag.Get("redact") == "hide"
 	})
 }
 

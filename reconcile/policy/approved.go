@@ -32,6 +32,12 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 	if was.held == nil && len(was.used) == 0 {
 		return nil
 	}
+	if !s.ServesApprovals() {
+		if was.held != nil {
+			was.held.Message = approval.NotServed
+		}
+		return nil
+	}
 	all := &v1alpha1.ApprovalList{}
 	if err := s.Cached.List(ctx, all, client.InNamespace(s.Sync.Namespace)); err != nil {
 		return fmt.Errorf("read the Approvals: %w", err)
@@ -48,6 +54,7 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 			s.Event("Approved", fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), approval.Short(was.held.Digest), was.held.Summary))
 			s.WakeBy(s.Now)
 			was.used = approval.Used(was.used, of, naming)
+			was.held = nil
 			return nil
 		}
 	}
@@ -67,7 +74,11 @@ func (s *Step) needed() int32 {
 func (s *Step) prove(ctx context.Context) (approval.Proof, error) {
 	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
 	for _, object := range []client.Object{policy, binding} {
-		if err := s.Uncached.Get(ctx, types.NamespacedName{Name: approval.PolicyName}, object); client.IgnoreNotFound(err) != nil {
+		err := s.Uncached.Get(ctx, types.NamespacedName{Name: approval.PolicyName}, object)
+		if apierrors.IsForbidden(err) {
+			return approval.Proof{Missing: approval.Unreadable}, nil
+		}
+		if client.IgnoreNotFound(err) != nil {
 			return approval.Proof{}, fmt.Errorf("read whether the API server checks who approves: %w", err)
 		}
 	}

@@ -32,6 +32,8 @@ type Tools struct {
 	Cached   client.Reader
 	Uncached client.Reader
 	Expire   client.Writer
+	// ServesApprovals says whether Cached has Approvals: their CRD may not be there yet.
+	ServesApprovals func() bool
 	Registry *Registry
 	// Namespace is where NodeSyncs are served.
 	Namespace string

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
@@ -21,20 +22,32 @@ func (w *Watches) discovered() (bool, error) {
 		return true, nil
 	}
 	for _, each := range w.definitions() {
-		gvk, err := apiutil.GVKForObject(each.object, w.Scheme)
-		if err != nil {
-			return false, fmt.Errorf("find the kind of %T: %w", each.object, err)
-		}
-		_, err = w.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
-		if meta.IsNoMatchError(err) {
-			return false, w.missing(err)
+		unlisted, err := w.unlisted(each.object)
+		if unlisted != nil {
+			return false, w.missing(unlisted)
 		}
 		if err != nil {
-			return false, fmt.Errorf("look up %s in the API server's discovery: %w", gvk.Kind, err)
+			return false, err
 		}
 	}
 	w.missingSince = time.Time{}
 	return true, nil
+}
+
+// unlisted says why discovery does not list the kind of an object; nil where it does.
+func (w *Watches) unlisted(object client.Object) (unlisted, err error) {
+	gvk, err := apiutil.GVKForObject(object, w.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("find the kind of %T: %w", object, err)
+	}
+	_, err = w.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return err, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up %s in the API server's discovery: %w", gvk.Kind, err)
+	}
+	return nil, nil
 }
 
 // missing is an error once a kind has been missing from discovery for too long.

@@ -50,9 +50,9 @@ func (w Wakes) All(ctx context.Context, _ client.Object) []ctrlreconcile.Request
 	return w.where(ctx, func(*v1alpha1.NodeSync) bool { return true })
 }
 
-// OnCRD wakes every NodeSync when a CRD of Karpenter's changes.
+// OnCRD wakes every NodeSync when a CRD of Karpenter's changes, or that of Approvals.
 func (w Wakes) OnCRD(ctx context.Context, obj client.Object) []ctrlreconcile.Request {
-	if slices.Contains(allowance.FromCharts().CRDs, obj.GetName()) {
+	if obj.GetName() == v1alpha1.ApprovalCRD || slices.Contains(allowance.FromCharts().CRDs, obj.GetName()) {
 		return w.All(ctx, obj)
 	}
 	return nil

@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
@@ -48,9 +47,9 @@ type Watches struct {
 
 	mu sync.Mutex
 	// karpenter says that those of Karpenter's kinds have begun, charted those of
-	// what its main chart makes, labelled those of what holds its values, always that
-	// the others have.
-	always, charted, karpenter, labelled bool
+	// what its main chart makes, labelled those of what holds its values, approvals
+	// that of Approvals, always that the others have.
+	always, charted, karpenter, labelled, approvals bool
 	// wanted says that a plumbline.yaml names an object that holds values.
 	wanted bool
 	// missingSince is when discovery was first found not to list Karpenter's kinds although
@@ -89,6 +88,9 @@ func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 	if filled, err = w.listenToCharted(ctx); err != nil || !filled {
 		return false, err
 	}
+	if filled, err = w.listenToApprovals(ctx); err != nil || !filled {
+		return false, err
+	}
 	if w.wanted {
 		if err := w.begin(&w.labelled, w.labelledObjects()); err != nil {
 			return false, err
@@ -99,7 +101,7 @@ func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 		return false, err
 	}
 	if !established.Ready {
-		return true, w.end(ctx)
+		return true, w.end(ctx, &w.karpenter, w.definitions())
 	}
 	if discovered, err := w.discovered(); err != nil || !discovered {
 		return false, err
@@ -139,7 +141,6 @@ func (w *Watches) kubernetes() []watched {
 	return []watched{
 		{&appsv1.Deployment{}, w.Wakes.All, nil},
 		{&apiextensionsv1.CustomResourceDefinition{}, w.Wakes.OnCRD, []predicate.Predicate{observe.CRDChanged()}},
-		{&v1alpha1.Approval{}, w.Wakes.OnApproval, nil},
 	}
 }
 
@@ -213,18 +214,18 @@ func (w *Watches) begin(begun *bool, all []watched) error {
 	return nil
 }
 
-// end ends the watches of Karpenter's kinds when their CRDs are served no more.
-// They would fail, ever more seldom, and notice late that they are served again.
-func (w *Watches) end(ctx context.Context) error {
-	if !w.karpenter {
+// end ends watches that have begun, when their CRDs are served no more. They would
+// fail, ever more seldom, and notice late that they are served again.
+func (w *Watches) end(ctx context.Context, begun *bool, all []watched) error {
+	if !*begun {
 		return nil
 	}
-	for _, each := range w.definitions() {
+	for _, each := range all {
 		if err := w.Cache.RemoveInformer(ctx, each.object); err != nil {
 			return fmt.Errorf("end the watch of %T: %w", each.object, err)
 		}
 	}
-	w.karpenter = false
+	*begun = false
 	return nil
 }
 

@@ -85,6 +85,10 @@ func nodeSync(name string, change func(*v1alpha1.NodeSync)) *v1alpha1.NodeSync {
 
 func unchanged(*v1alpha1.NodeSync) {}
 
+func approvalOf(namespace, name string) *v1alpha1.Approval {
+	return &v1alpha1.Approval{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "yes"}, Spec: v1alpha1.ApprovalSpec{NodeSync: name}}
+}
+
 // always is how many watches need nothing but Kubernetes: Deployments and CRDs.
 const always = 2
 
@@ -225,6 +229,9 @@ func TestWakes(t *testing.T) {
 	}{
 		"a Deployment":                               {b.Wakes.All, &corev1.Pod{}, all},
 		"a CRD of Karpenter's":                       {b.Wakes.OnCRD, crd("nodepools.karpenter.sh"), all},
+		"the CRD of Approvals":                       {b.Wakes.OnCRD, crd(v1alpha1.ApprovalCRD), all},
+		"an Approval":                                {b.Wakes.OnApproval, approvalOf("plumbline-system", "idle"), []string{"idle"}},
+		"an Approval in another namespace":           {b.Wakes.OnApproval, approvalOf("default", "idle"), nil},
 		"another CRD":                                {b.Wakes.OnCRD, crd("widgets.example.com"), nil},
 		"a definition":                               {b.Wakes.OnDefinition, definition, []string{"awaits", "drifts", "idle", "wants"}},
 		"another's NodePool that names a class":      {b.Wakes.OnDefinition, names("default"), []string{"awaits", "lost-class", "removes-class"}},

@@ -71,13 +71,16 @@ type HeldPlan struct {
 	// Nodes is how many it disrupts, as it was then.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
+	// Entries are the objects that it would change or remove, as they were then.
+	// +optional
+	Entries []ApprovedEntry `json:"entries,omitempty"`
 	// Needed is how many different people have to approve it, and Approvers are those who have.
 	Needed int32 `json:"needed"`
 	// +optional
-	Approvers []string `json:"approvers,omitempty"`
-	// Refused says why Approvals of it do not count, and what to do.
+	Approvers []string `json:"approvers,omitempty" redact:"-"`
+	// Message says why Approvals of it do not count, and what to do.
 	// +optional
-	Refused string `json:"refused,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // ApprovedPlan is what people have approved and has not been done yet.
@@ -85,23 +88,23 @@ type ApprovedPlan struct {
 	// Digest is that of what was held.
 	Digest string `json:"digest"`
 	// By are the authors of the Approvals.
-	By []string `json:"by"`
+	By []string `json:"by" redact:"-"`
 	// At is when it was recorded.
 	At metav1.Time `json:"at"`
 	// Entries are what is left to do of it.
 	Entries []ApprovedEntry `json:"entries"`
 }
 
-// ApprovedEntry is one object that is approved to be changed or removed.
+// ApprovedEntry is one object that is held or approved, to be changed or removed.
 type ApprovedEntry struct {
 	// Kind, Name and UID of the object.
 	Kind string    `json:"kind"`
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
-	// Definition is a digest of the spec that is approved; empty for a removal.
+	// Definition is a digest of the spec that it would have; empty for a removal.
 	// +optional
 	Definition string `json:"definition,omitempty"`
-	// Nodes is how many of its nodes would be disrupted when it was approved.
+	// Nodes is how many of its nodes would be disrupted.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
 	// Policy says that a policy of spec.policies held it, so that the author knew.

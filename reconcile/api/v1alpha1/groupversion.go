@@ -15,6 +15,9 @@ const NodeSyncKind = "NodeSync"
 // ApprovalKind is the kind of an Approval.
 const ApprovalKind = "Approval"
 
+// ApprovalCRD is the name of its CRD.
+const ApprovalCRD = "approvals.plumbline.dev"
+
 // AddToScheme registers the package's types with a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &NodeSync{}, &NodeSyncList{}, &Approval{}, &ApprovalList{})

@@ -1,0 +1,58 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// listenToApprovals watches Approvals where their CRD is served, and ends that watch where it no
+// longer is. A new daemon may run with the CRDs of an older one: no pass waits for this one.
+func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error) {
+	approvals := []watched{{&v1alpha1.Approval{}, w.Wakes.OnApproval, nil}}
+	served, err := w.approvalsServed(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !served {
+		return true, w.end(ctx, &w.approvals, approvals)
+	}
+	if !w.approvals {
+		if unlisted, err := w.unlisted(&v1alpha1.Approval{}); unlisted != nil || err != nil {
+			return true, err
+		}
+	}
+	if err := w.begin(&w.approvals, approvals); err != nil {
+		return false, err
+	}
+	return w.filled(ctx, approvals)
+}
+
+// ServesApprovals says whether Approvals are watched: they can be read from the cache then.
+func (w *Watches) ServesApprovals() bool {
+	if w == nil {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.approvals
+}
+
+// approvalsServed says whether the CRD of Approvals is served.
+func (w *Watches) approvalsServed(ctx context.Context) (bool, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := w.Wakes.Cached.Get(ctx, client.ObjectKey{Name: v1alpha1.ApprovalCRD}, crd)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read crd %s: %w", v1alpha1.ApprovalCRD, err)
+	}
+	return observe.Serves(crd, v1alpha1.GroupVersion.WithKind(v1alpha1.ApprovalKind)).Ready, nil
+}
