@@ -82,6 +82,7 @@ func TestHelp(t *testing.T) {
 		"plumbline reconcile":      {"now", "--wait", "never stops the daemon"},
 		"plumbline suspend":        {"until it is resumed"},
 		"plumbline resume":         {"suspended"},
+		"plumbline approve":        {"guard holds", "--digest", "expires", "--wait", "Exit codes"},
 		"plumbline resume-rollout": {"has stopped", "--pool", "counted from zero"},
 		"plumbline version":        {"Print the version"},
 		"plumbline completion":     {"autocompletion"},

@@ -32,6 +32,7 @@ func onCluster(t *testing.T) map[string][]string {
 		"reconcile":    {"reconcile", "prod", "--wait"},
 		"suspend":      {"suspend", "prod"},
 		"resume":       {"resume", "prod"},
+		"approve":      {"approve", "prod"},
 		"plan":         {"plan", "prod"},
 		"diff":         {"diff", "prod"},
 		"plan against": {"plan", examples(t)["basic"], "--against", "prod"},

@@ -53,6 +53,7 @@ guard, 4 stalled or timed out.`,
 		newSuspendCommand(kubeconfig),
 		newResumeCommand(kubeconfig),
 		newResumeRolloutCommand(kubeconfig),
+		newApproveCommand(kubeconfig),
 	} {
 		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
 		root.AddCommand(cmd)

@@ -29,8 +29,8 @@ type Proof struct {
 	Missing string
 }
 
-// restore is what is to be done where the policy is not as it should be.
-const restore = "apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
+// Restore is what is to be done where the policy is not as it should be.
+const Restore = "apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
 
 // What keeps Approvals from counting where plumbline was upgraded in part.
 const (
@@ -42,7 +42,7 @@ const (
 func (p Proof) refuses(a *v1alpha1.Approval) string {
 	switch {
 	case p.Missing != "":
-		return p.Missing + ": " + restore
+		return p.Missing + ": " + Restore
 	case !a.CreationTimestamp.After(p.Since):
 		return fmt.Sprintf("it is not younger than the ValidatingAdmissionPolicy %s, so that its author may be another: delete it, and approve again", PolicyName)
 	}

@@ -23,6 +23,9 @@ func Next(sync *v1alpha1.NodeSync) string {
 	case InSync:
 		return fmt.Sprintf("fetches every %s, and when a webhook reports a push; edits by hand are %s", interval(sync), atDrift(sync))
 	case Held:
+		if held := sync.Status.Held; held != nil {
+			return "what is held waits until you approve it as the message says, or revert the commit"
+		}
 		return "what is held waits until you revert the commit, raise the limit in spec.guard, or release it as the message says"
 	case Stalled:
 		return "continues by itself once what it names is out of the way; nothing is forced"
