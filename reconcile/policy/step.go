@@ -34,7 +34,7 @@ type Tools struct {
 	Expire   client.Writer
 	// ServesApprovals says whether Cached has Approvals: their CRD may not be there yet.
 	ServesApprovals func() bool
-	Registry *Registry
+	Registry        *Registry
 	// Namespace is where NodeSyncs are served.
 	Namespace string
 	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.

@@ -1,0 +1,95 @@
+package approval_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
+)
+
+// shipped reads the policy and its binding from a file of the base, or of the chart, which has no
+// value in it but in its first line.
+func shipped(t *testing.T, path string) (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line, rest, _ := bytes.Cut(raw, []byte("\n")); bytes.HasPrefix(line, []byte("{{- /*")) {
+		raw = rest
+	}
+	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
+	for _, into := range []any{policy, binding} {
+		if err := decoder.Decode(into); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	if err := decoder.Decode(&metav1.PartialObjectMetadata{}); !errors.Is(err, io.EOF) {
+		t.Fatalf("%s: more than two objects: %v", path, err)
+	}
+	return policy, binding
+}
+
+// TestWhatIsShippedProvesTheAuthor, from the base and from the chart; and what is altered does not.
+func TestWhatIsShippedProvesTheAuthor(t *testing.T) {
+	for _, path := range []string{"../../manifests/guard/approvals.yaml", "../../manifests/chart/templates/guard/approvals.yaml"} {
+		policy, binding := shipped(t, path)
+		if proof := approval.Prove(policy, binding); proof.Missing != "" {
+			t.Errorf("%s: %s", path, proof.Missing)
+		}
+	}
+	type policyOf = admissionv1.ValidatingAdmissionPolicy
+	type bindingOf = admissionv1.ValidatingAdmissionPolicyBinding
+	for name, alter := range map[string]func(*policyOf, *bindingOf){
+		"failures are ignored":   func(p *policyOf, _ *bindingOf) { ignore := admissionv1.Ignore; p.Spec.FailurePolicy = &ignore },
+		"the author is free":     func(p *policyOf, _ *bindingOf) { p.Spec.Validations = p.Spec.Validations[1:] },
+		"it can be changed":      func(p *policyOf, _ *bindingOf) { p.Spec.Validations = p.Spec.Validations[:2] },
+		"an expression is other": func(p *policyOf, _ *bindingOf) { p.Spec.Validations[0].Expression += " || true" },
+		"updates go past it": func(p *policyOf, _ *bindingOf) {
+			p.Spec.MatchConstraints.ResourceRules[0].Operations = []admissionv1.OperationType{admissionv1.Create}
+		},
+		"a condition lets some past it": func(p *policyOf, _ *bindingOf) {
+			p.Spec.MatchConditions = []admissionv1.MatchCondition{{Name: "a", Expression: "false"}}
+		},
+		"a label lets some past it": func(p *policyOf, _ *bindingOf) {
+			p.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		},
+		"it only warns": func(_ *policyOf, b *bindingOf) {
+			b.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn}
+		},
+		"it binds another one": func(_ *policyOf, b *bindingOf) { b.Spec.PolicyName = "plumbline-guard-crds" },
+		"it binds in some namespaces": func(_ *policyOf, b *bindingOf) {
+			b.Spec.MatchResources = &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy, binding := shipped(t, "../../manifests/guard/approvals.yaml")
+			alter(policy, binding)
+			if approval.Prove(policy, binding).Missing == "" {
+				t.Error("it counts as unaltered")
+			}
+		})
+	}
+	if approval.Prove(nil, nil).Missing == "" {
+		t.Error("none counts as one")
+	}
+}
+
+// TestSinceWhenTheAuthorIsChecked is since the younger of the two.
+func TestSinceWhenTheAuthorIsChecked(t *testing.T) {
+	policy, binding := shipped(t, "../../manifests/guard/approvals.yaml")
+	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	policy.CreationTimestamp, binding.CreationTimestamp = metav1.NewTime(created), metav1.NewTime(created.Add(time.Minute))
+	if since := approval.Prove(policy, binding).Since; !since.Equal(created.Add(time.Minute)) {
+		t.Errorf("since %s", since)
+	}
+}

@@ -1,0 +1,88 @@
+package approval_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// by is an Approval of a minute ago, which expires in an hour.
+func by(author string) v1alpha1.Approval {
+	return v1alpha1.Approval{
+		ObjectMeta: metav1.ObjectMeta{Name: author + "-yes", UID: types.UID(author), CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))},
+		Spec:       v1alpha1.ApprovalSpec{NodeSync: "prod", Digest: "sha256:a", Author: author, ExpiresAt: metav1.NewTime(now.Add(time.Hour))},
+	}
+}
+
+// TestWhichApprovalsCount, of those that name what is held.
+func TestWhichApprovalsCount(t *testing.T) {
+	changed := func(change func(*v1alpha1.Approval)) []v1alpha1.Approval {
+		a := by("ann")
+		change(&a)
+		return []v1alpha1.Approval{a}
+	}
+	enforced := approval.Proof{Since: now.Add(-time.Hour)}
+	for name, c := range map[string]struct {
+		of     []v1alpha1.Approval
+		used   []types.UID
+		needed int32
+		proof  approval.Proof
+		enough bool
+		by     []string
+		says   string
+	}{
+		"one of one":            {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: enforced, enough: true, by: []string{"ann"}},
+		"one of two":            {of: []v1alpha1.Approval{by("ann")}, needed: 2, proof: enforced, by: []string{"ann"}},
+		"two of two":            {of: []v1alpha1.Approval{by("ben"), by("ann")}, needed: 2, proof: enforced, enough: true, by: []string{"ann", "ben"}},
+		"one person twice":      {of: []v1alpha1.Approval{by("ann"), by("ann")}, needed: 2, proof: enforced, by: []string{"ann"}},
+		"used before":           {of: []v1alpha1.Approval{by("ann")}, used: []types.UID{"ann"}, needed: 1, proof: enforced},
+		"of something else":     {of: changed(func(a *v1alpha1.Approval) { a.Spec.Digest = "sha256:b" }), needed: 1, proof: enforced},
+		"expired":               {of: changed(func(a *v1alpha1.Approval) { a.Spec.ExpiresAt = metav1.NewTime(now) }), needed: 1, proof: enforced},
+		"the policy is missing": {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Missing: "no policy"}, says: "no policy"},
+		"older than the policy": {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Since: now}, says: "not younger"},
+		"as old as the policy":  {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Since: now.Add(-time.Minute)}, says: "not younger"},
+		"expires later than it may": {of: changed(func(a *v1alpha1.Approval) {
+			a.CreationTimestamp, a.Spec.ExpiresAt = metav1.NewTime(now.Add(-approval.MaxAge)), metav1.NewTime(now.Add(time.Hour))
+		}), needed: 1, proof: approval.Proof{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			held := &v1alpha1.HeldPlan{Digest: "sha256:a", Needed: c.needed}
+			enough := approval.Weigh(held, approval.Naming(held, c.of, c.used, now), c.proof)
+			if diff := cmp.Diff(c.by, held.Approvers); enough != c.enough || diff != "" || !strings.Contains(held.Message, c.says) || c.says == "" && held.Message != "" {
+				t.Errorf("enough: %t, says %q, by (-want +got):\n%s", enough, held.Message, diff)
+			}
+		})
+	}
+}
+
+// TestADigestStays while a few nodes come and go, and not while more do.
+func TestADigestStays(t *testing.T) {
+	first := approval.Publish(nil, &plan.Approvable{Digest: "sha256:1", Outcome: "x", Drained: 30, Of: 60, Pools: 2}, 1)
+	for name, c := range map[string]struct {
+		then plan.Approvable
+		want string
+	}{
+		"fewer nodes":        {plan.Approvable{Digest: "sha256:2", Outcome: "x", Drained: 12}, "sha256:1"},
+		"a tenth more":       {plan.Approvable{Digest: "sha256:2", Outcome: "x", Drained: 33}, "sha256:1"},
+		"more than that":     {plan.Approvable{Digest: "sha256:2", Outcome: "x", Drained: 34}, "sha256:2"},
+		"another outcome":    {plan.Approvable{Digest: "sha256:2", Outcome: "y", Drained: 30}, "sha256:2"},
+		"replaced, not more": {plan.Approvable{Digest: "sha256:2", Outcome: "x", Replaced: 33}, "sha256:1"},
+	} {
+		if got := approval.Publish(first, &c.then, 1).Digest; got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	if approval.Publish(first, nil, 1) != nil {
+		t.Error("what is held no more is published")
+	}
+}
