@@ -32,7 +32,7 @@ type approveOptions struct {
 func newApproveCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	o := &approveOptions{}
 	cmd := &cobra.Command{
-		Use:   "approve NODESYNC --digest sha256:…",
+		Use:   "approve NODESYNC",
 		Short: "Approve what the guard holds",
 		Long: `Approve what the guard holds of a NodeSync: just what --digest names, which
 ` + "`plumbline status`" + `, ` + "`plumbline plan`" + ` and the commit status print. Another plan, or the same

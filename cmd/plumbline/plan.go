@@ -189,6 +189,10 @@ type planReport struct {
 	// definitions all the same.
 	ChartsRefused string `json:"chartsRefused,omitempty"`
 	Digest        string `json:"digest"`
+	// Approve is the digest by which people may approve what is held, and Approval says how; empty
+	// where nothing of it can be approved.
+	Approve  string `json:"approve,omitempty"`
+	Approval string `json:"approval,omitempty"`
 	Held          int    `json:"held"`
 	Refused       int    `json:"refused"`
 }
@@ -204,6 +208,7 @@ func newPlanReport(p *planned) planReport {
 			r.Held++
 		}
 	}
+	r.Approve, r.Approval = p.approve, p.approval
 	r.Pace, r.Pods, r.WhatIf = p.paces(), p.pods, p.whatIf
 	for _, c := range p.Removals {
 		if c.Held {

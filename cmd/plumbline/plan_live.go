@@ -117,6 +117,8 @@ type planned struct {
 	// charts is what is done with the charts; empty where nothing is.
 	charts string
 	waits  bool
+	// approve is the digest of what is held and people may approve, and approval says how.
+	approve, approval string
 	// live is what there is; nothing where the comparison is with nothing, and offline says so.
 	live    plan.Live
 	offline bool
@@ -164,6 +166,7 @@ func (o *planOptions) planCommit(ctx context.Context, c *cluster, sync *v1alpha1
 	whole := &planned{Plan: seen.Plan, stopped: words(seen.Stopped, hidden), chartsRefused: words(seen.ChartsRefused, hidden), charts: hidden.Hide(seen.ChartsChange), waits: waits(seen.Stopped), live: seen.Live}
 	if seen.Plan != nil {
 		whole.seePods(ctx, c, step.Now)
+		whole.seeHeld(sync)
 	}
 	if whole.Plan == nil {
 		whole.Plan = &plan.Plan{Revision: snapshot.Revision, NodeSync: plan.OwnerOf(sync.Namespace, sync.Name).String()}

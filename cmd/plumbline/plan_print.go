@@ -47,6 +47,9 @@ func (r planReport) print(out io.Writer) error {
 	if summary := r.summary(); summary != "" {
 		fmt.Fprintln(out, before+summary)
 	}
+	if r.Approval != "" {
+		fmt.Fprintln(out, redact.Visible(r.Approval))
+	}
 	return nil
 }
 

@@ -26,7 +26,7 @@ type approvals struct {
 // pass does it.
 func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 	before, was := s.Before, &planned.approvals
-	was.held = approval.Publish(before.Held, planned.Approvable, s.needed())
+	was.held = approval.Publish(before.Held, planned.Approvable, s.Sync.GetNeededApprovals())
 	was.approved = planned.LeftOf(before.Approved)
 	was.used = before.UsedApprovals
 	if was.held == nil && len(was.used) == 0 {
@@ -60,14 +60,6 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 	}
 	was.used = approval.Used(was.used, of, nil)
 	return s.expire(ctx, of)
-}
-
-// needed is how many people have to approve what is held.
-func (s *Step) needed() int32 {
-	if n := s.Sync.Spec.Guard.Approvals; n != nil {
-		return *n
-	}
-	return 1
 }
 
 // prove reads, past the cache, whether the API server checks who makes an Approval.

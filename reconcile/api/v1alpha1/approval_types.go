@@ -111,3 +111,11 @@ type ApprovedEntry struct {
 	// +optional
 	Policy bool `json:"policy,omitempty"`
 }
+
+// GetNeededApprovals is how many different people have to approve what is held.
+func (n *NodeSync) GetNeededApprovals() int32 {
+	if needed := n.Spec.Guard.Approvals; needed != nil {
+		return *needed
+	}
+	return 1
+}
