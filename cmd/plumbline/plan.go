@@ -193,8 +193,8 @@ type planReport struct {
 	// where nothing of it can be approved.
 	Approve  string `json:"approve,omitempty"`
 	Approval string `json:"approval,omitempty"`
-	Held          int    `json:"held"`
-	Refused       int    `json:"refused"`
+	Held     int    `json:"held"`
+	Refused  int    `json:"refused"`
 }
 
 func newPlanReport(p *planned) planReport {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 )
 
@@ -31,19 +32,29 @@ func (m *maker) judge(ctx context.Context, p *Plan) error {
 		return err
 	}
 	for _, h := range holds {
-		for i := range p.Changes {
-			if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) && !m.policy.approvedByPolicy(&p.Changes[i]) {
-				p.Changes[i].holdByPolicy(h.Message)
-			}
-		}
-		for i := range p.Removals {
-			if h.Change == nil && (h.Removal == nil || *h.Removal == i) && !m.policy.approvedByPolicy(&p.Removals[i]) {
-				p.Removals[i].holdByPolicy(h.Message)
-			}
-		}
+		m.holdChanges(p, h, &document)
+		m.holdRemovals(p, h)
 	}
 	m.awaitHeldClasses(p)
 	return nil
+}
+
+// holdChanges holds the Changes that a policy holds, and that nobody has approved.
+func (m *maker) holdChanges(p *Plan, h rules.Hold, document *planjson.Plan) {
+	for i := range p.Changes {
+		if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) && !m.policy.approvedByPolicy(&p.Changes[i]) {
+			p.Changes[i].holdByPolicy(h.Message)
+		}
+	}
+}
+
+// holdRemovals holds the removals likewise.
+func (m *maker) holdRemovals(p *Plan, h rules.Hold) {
+	for i := range p.Removals {
+		if h.Change == nil && (h.Removal == nil || *h.Removal == i) && !m.policy.approvedByPolicy(&p.Removals[i]) {
+			p.Removals[i].holdByPolicy(h.Message)
+		}
+	}
 }
 
 // holdByPolicy holds a Change that is written, or will be. What is held already, and what is refused,

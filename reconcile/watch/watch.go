@@ -85,17 +85,22 @@ func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 	if filled, err = w.filled(ctx, w.kubernetes()); err != nil || !filled {
 		return false, err
 	}
-	if filled, err = w.listenToCharted(ctx); err != nil || !filled {
-		return false, err
-	}
-	if filled, err = w.listenToApprovals(ctx); err != nil || !filled {
-		return false, err
+	for _, listen := range []func(context.Context) (bool, error){w.listenToCharted, w.listenToApprovals} {
+		if filled, err = listen(ctx); err != nil || !filled {
+			return false, err
+		}
 	}
 	if w.wanted {
 		if err := w.begin(&w.labelled, w.labelledObjects()); err != nil {
 			return false, err
 		}
 	}
+	return w.listenToDefinitions(ctx)
+}
+
+// listenToDefinitions begins the watches of Karpenter's kinds where their CRDs are served, and ends
+// them where they no longer are.
+func (w *Watches) listenToDefinitions(ctx context.Context) (filled bool, err error) {
 	established, err := (&cluster.View{Cached: w.Wakes.Cached}).Established(ctx)
 	if err != nil {
 		return false, err
