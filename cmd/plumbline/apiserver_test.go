@@ -28,6 +28,8 @@ type apiServer struct {
 	refused map[string]int
 	// patched, if set, is called after each patch.
 	patched func(s *apiServer, path string)
+	// deleted, if set, is called for each deletion that is not a dry run.
+	deleted func(s *apiServer, path string)
 	// answered, if set, is called after an object was read.
 	answered func(path string)
 	// watched, if set, is called with each watch, which ends after it with the NodeSync that it
@@ -82,6 +84,7 @@ func served() map[string][]metav1.APIResource {
 		"apps/v1":                 {of("deployments", "Deployment", true)},
 		"apiextensions.k8s.io/v1": {of("customresourcedefinitions", "CustomResourceDefinition", false)},
 		"karpenter.sh/v1":         {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
+		"karpenter.k8s.aws/v1":    {of("ec2nodeclasses", "EC2NodeClass", false)},
 	}
 }
 
@@ -121,8 +124,17 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 		return
 	}
-	if r.Method == http.MethodPatch {
+	switch r.Method {
+	case http.MethodPatch:
 		object = s.patch(r, object)
+	case http.MethodDelete:
+		options := metav1.DeleteOptions{}
+		if err := json.NewDecoder(r.Body).Decode(&options); err != nil {
+			s.t.Error(err)
+		}
+		if len(options.DryRun) == 0 && s.deleted != nil {
+			s.deleted(s, r.URL.Path)
+		}
 	}
 	s.answer(w, object)
 	if s.answered != nil {

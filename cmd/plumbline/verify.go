@@ -118,6 +118,8 @@ type verification struct {
 	// nodes are the provider IDs of NodeClaims that there are.
 	nodes   []string
 	volumes func(ctx context.Context) (map[string]leftover.Volume, error)
+	// stays is what of the cluster is not asked to go.
+	stays leftover.Known
 	// timeout is how long to ask again, and pause how long between two questions.
 	timeout, pause time.Duration
 	now            func() time.Time
@@ -125,21 +127,16 @@ type verification struct {
 
 // ask asks until nothing is left, or the time is over.
 func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
-	aws, err := v.dial(ctx, v.region)
-	if err != nil {
-		return leftover.Report{}, err
-	}
-	account, err := v.confirmed(ctx, aws)
+	aws, account, err := v.open(ctx)
 	if err != nil {
 		return leftover.Report{}, err
 	}
 	until, inARow := v.now().Add(v.timeout), 0
 	for {
-		report, err := v.look(ctx, aws)
+		report, err := v.look(ctx, aws, account)
 		if err != nil {
 			return leftover.Report{}, err
 		}
-		report.Cluster, report.Region, report.Account = v.cluster, v.region, account
 		inARow++
 		if !report.Gone {
 			inARow = 0
@@ -153,12 +150,30 @@ func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
 	}
 }
 
-// look asks once.
-func (v *verification) look(ctx context.Context, aws remains) (leftover.Report, error) {
-	var volumes map[string]leftover.Volume
+// once asks what there is now.
+func (v *verification) once(ctx context.Context) (leftover.Report, error) {
+	aws, account, err := v.open(ctx)
+	if err != nil {
+		return leftover.Report{}, err
+	}
+	return v.look(ctx, aws, account)
+}
+
+// open reaches AWS, in the account that it has to be.
+func (v *verification) open(ctx context.Context) (aws remains, account string, err error) {
+	if aws, err = v.dial(ctx, v.region); err != nil {
+		return nil, "", err
+	}
+	account, err = v.confirmed(ctx, aws)
+	return aws, account, err
+}
+
+// look asks each question once.
+func (v *verification) look(ctx context.Context, aws remains, account string) (leftover.Report, error) {
+	known := v.stays
 	if v.volumes != nil {
 		var err error
-		if volumes, err = v.volumes(ctx); err != nil {
+		if known.Volumes, err = v.volumes(ctx); err != nil {
 			return leftover.Report{}, err
 		}
 	}
@@ -166,7 +181,9 @@ func (v *verification) look(ctx context.Context, aws remains) (leftover.Report, 
 	if err := ctx.Err(); err != nil {
 		return leftover.Report{}, err
 	}
-	return leftover.Judge(answers, volumes), nil
+	report := leftover.Judge(answers, known)
+	report.Cluster, report.Region, report.Account = v.cluster, v.region, account
+	return report, nil
 }
 
 // confirmed is the account that AWS answers for, which has to be the one with the cluster: in

@@ -29,24 +29,43 @@ const (
 	cniInstanceTag = "node.k8s.amazonaws.com/instance_id"
 )
 
+// Known is what the cluster says of what AWS has.
+type Known struct {
+	// Volumes are the cluster's PersistentVolumes by the ID of their EBS volume; nil where the
+	// cluster was not asked.
+	Volumes map[string]Volume
+	// Pools, Classes and Profiles are the names of the NodePools and EC2NodeClasses that are to
+	// stay, and of the instance profiles of the latter: what is theirs is kept.
+	Pools, Classes, Profiles map[string]bool
+}
+
 // judge says what something is, and where it belongs.
-func judge(r cloud.Resource, volumes map[string]Volume) (what string, where place) {
+func judge(r cloud.Resource, known Known) (what string, where place) {
+	pool, class := r.Tags[poolTag], r.Tags[classTag]
 	switch r.Kind {
 	case cloud.KindInstance:
-		return named("NodePool", r.Tags[poolTag]), left
+		return named("NodePool", pool), leftUnless(known.Pools[pool])
 	case cloud.KindVolume:
-		return judgeVolume(r, volumes)
+		return judgeVolume(r, known.Volumes)
 	case cloud.KindNetworkInterface:
 		return judgeInterface(r)
 	case cloud.KindLaunchTemplate:
-		if class := named("EC2NodeClass", r.Tags[classTag]); class != "" {
-			return r.Name + " of " + class, left
+		if class != "" {
+			return r.Name + " of " + named("EC2NodeClass", class), leftUnless(known.Classes[class])
 		}
 		return r.Name, left
 	case cloud.KindInstanceProfile:
-		return "path " + r.Name, left
+		return "path " + r.Name, leftUnless(known.Profiles[r.ID])
 	}
 	return "", left
+}
+
+// leftUnless is where something belongs that is kept where its maker stays.
+func leftUnless(stays bool) place {
+	if stays {
+		return kept
+	}
+	return left
 }
 
 // judgeVolume: what is attached to an instance that lives goes with that, or is not Karpenter's.

@@ -21,6 +21,8 @@ func TestJudge(t *testing.T) {
 		"vol-claimed":  {Name: "pv-claimed", Claim: "shop/data-2"},
 		"vol-released": {Name: "pv-released"},
 	}
+	other := map[string]bool{"other": true}
+	known := Known{Volumes: volumes, Pools: other, Classes: other, Profiles: map[string]bool{"demo_2": true}}
 	cases := map[string]struct {
 		resource cloud.Resource
 		what     string
@@ -44,13 +46,16 @@ func TestJudge(t *testing.T) {
 		"an interface of a load balancer":           {cloud.Resource{Kind: cloud.KindNetworkInterface, State: "available", OfService: true}, "", notOurs},
 		"an interface in use by no instance at all": {cloud.Resource{Kind: cloud.KindNetworkInterface, State: "in-use"}, "", notOurs},
 
-		"a launch template":           {cloud.Resource{Kind: cloud.KindLaunchTemplate, Name: "karpenter.k8s.aws/1", Tags: karpenters}, "karpenter.k8s.aws/1 of EC2NodeClass/default", left},
-		"a launch template, long ago": {cloud.Resource{Kind: cloud.KindLaunchTemplate, Name: "Karpenter-demo-1"}, "Karpenter-demo-1", left},
-		"an instance profile":         {cloud.Resource{Kind: cloud.KindInstanceProfile, Name: "/karpenter/eu-west-1/demo/uid/"}, "path /karpenter/eu-west-1/demo/uid/", left},
+		"a launch template":                       {cloud.Resource{Kind: cloud.KindLaunchTemplate, Name: "karpenter.k8s.aws/1", Tags: karpenters}, "karpenter.k8s.aws/1 of EC2NodeClass/default", left},
+		"a launch template, long ago":             {cloud.Resource{Kind: cloud.KindLaunchTemplate, Name: "Karpenter-demo-1"}, "Karpenter-demo-1", left},
+		"an instance of a pool that stays":        {cloud.Resource{Kind: cloud.KindInstance, State: "running", Tags: map[string]string{poolTag: "other"}}, "NodePool/other", kept},
+		"a launch template of a class that stays": {cloud.Resource{Kind: cloud.KindLaunchTemplate, Name: "karpenter.k8s.aws/2", Tags: map[string]string{classTag: "other"}}, "karpenter.k8s.aws/2 of EC2NodeClass/other", kept},
+		"an instance profile of such a class":     {cloud.Resource{Kind: cloud.KindInstanceProfile, ID: "demo_2", Name: "/karpenter/eu-west-1/demo/uid/"}, "path /karpenter/eu-west-1/demo/uid/", kept},
+		"an instance profile":                     {cloud.Resource{Kind: cloud.KindInstanceProfile, Name: "/karpenter/eu-west-1/demo/uid/"}, "path /karpenter/eu-west-1/demo/uid/", left},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			what, where := judge(c.resource, volumes)
+			what, where := judge(c.resource, known)
 			if what != c.what || where != c.where {
 				t.Errorf("%q, %d, want %q, %d", what, where, c.what, c.where)
 			}
@@ -85,7 +90,7 @@ func TestReport(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := Judge(c.answers, nil)
+			r := Judge(c.answers, Known{})
 			if r.Gone != c.gone || r.Unanswered() != c.unanswered || r.Denied() != c.denied || r.String() != c.says {
 				t.Errorf("gone %t, unanswered %t, denied %t, says %q", r.Gone, r.Unanswered(), r.Denied(), r)
 			}
@@ -94,7 +99,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestJUnit(t *testing.T) {
-	report := Judge(answers(), nil)
+	report := Judge(answers(), Known{})
 	report.Cluster = "demo"
 	got, err := report.JUnit()
 	if err != nil {

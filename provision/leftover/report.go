@@ -47,9 +47,8 @@ type Item struct {
 	What string `json:"what,omitempty"`
 }
 
-// Judge makes a Report of AWS's answers. volumes are the cluster's PersistentVolumes by the ID of
-// their EBS volume; nil where the cluster was not asked.
-func Judge(answers []cloud.Answer, volumes map[string]Volume) Report {
+// Judge makes a Report of AWS's answers, and of what the cluster says of them.
+func Judge(answers []cloud.Answer, known Known) Report {
 	report := Report{Gone: len(answers) > 0}
 	for _, answer := range answers {
 		var denied *cloud.DeniedError
@@ -57,7 +56,7 @@ func Judge(answers []cloud.Answer, volumes map[string]Volume) Report {
 		for _, r := range answer.Resources {
 			item := Item{ID: r.ID, Zone: r.Zone, State: r.State}
 			var where place
-			if item.What, where = judge(r, volumes); where == left {
+			if item.What, where = judge(r, known); where == left {
 				kind.Left = append(kind.Left, item)
 			} else if where == kept {
 				kind.Kept = append(kind.Kept, item)
@@ -67,6 +66,16 @@ func Judge(answers []cloud.Answer, volumes map[string]Volume) Report {
 		report.Kinds = append(report.Kinds, kind)
 	}
 	return report
+}
+
+// Instances is how many instances are left.
+func (r Report) Instances() (n int) {
+	for _, kind := range r.Kinds {
+		if kind.Kind == cloud.KindInstance {
+			n += len(kind.Left)
+		}
+	}
+	return n
 }
 
 // Unanswered says that AWS has not answered a question in whole.

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// teardownPlan is what a teardown takes away, and what of the cluster stays.
+type teardownPlan struct {
+	NodeSync  string `json:"nodeSync"`
+	Namespace string `json:"namespace"`
+	Cluster   string `json:"cluster"`
+	Region    string `json:"region"`
+	Account   string `json:"account"`
+	// Objects are the definitions of the NodeSync.
+	Objects []leavingObject `json:"objects"`
+	// NodeClaims and Nodes of its NodePools, and Instances that EC2 has and no NodePool that stays.
+	NodeClaims int `json:"nodeClaims"`
+	Nodes      int `json:"nodes"`
+	Instances  int `json:"instances"`
+	// Stays are the cluster's other NodePools and EC2NodeClasses, and Karpenter's charts.
+	Stays []string `json:"stays,omitempty"`
+	// Appliers are other tools that apply something of this, and would create it again.
+	Appliers []string `json:"appliers,omitempty"`
+
+	stays leftover.Known
+}
+
+// leavingObject is a definition, with its number of NodeClaims.
+type leavingObject struct {
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	NodeClaims int    `json:"nodeClaims"`
+}
+
+// leaving reads what a NodeSync has, and what stays.
+func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync) (*teardownPlan, error) {
+	l := &teardownPlan{
+		NodeSync: sync.Name, Namespace: sync.Namespace, Objects: []leavingObject{},
+		stays: leftover.Known{Pools: map[string]bool{}, Classes: map[string]bool{}, Profiles: map[string]bool{}},
+	}
+	l.noteAppliers("NodeSync/"+sync.Name, sync)
+	claims := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
+		return nil, explain(err, "list NodeClaims")
+	}
+	owner := plan.OwnerOf(sync.Namespace, sync.Name)
+	for _, kind := range render.Kinds() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GVK)
+		if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
+			return nil, explain(err, "list "+kind.GVK.Kind+"s")
+		}
+		for i := range list.Items {
+			if object := &list.Items[i]; owner.Owns(object) {
+				l.add(kind.GVK.Kind, object, claims.Items)
+			} else {
+				l.keep(kind.GVK.Kind, object)
+			}
+		}
+	}
+	l.keepCharts(sync.Status.Karpenter)
+	return l, nil
+}
+
+func (l *teardownPlan) add(kind string, object *unstructured.Unstructured, claims []karpv1.NodeClaim) {
+	leaves := leavingObject{Kind: kind, Name: object.GetName()}
+	for i := range claims {
+		if kind != render.NodePool || claims[i].Labels[karpv1.NodePoolLabelKey] != object.GetName() {
+			continue
+		}
+		leaves.NodeClaims++
+		if claims[i].Status.NodeName != "" {
+			l.Nodes++
+		}
+	}
+	l.NodeClaims += leaves.NodeClaims
+	l.Objects = append(l.Objects, leaves)
+	l.noteAppliers(kind+"/"+object.GetName(), object)
+}
+
+// keep notes an object that is not the NodeSync's.
+func (l *teardownPlan) keep(kind string, object *unstructured.Unstructured) {
+	switch kind {
+	case render.NodePool:
+		l.stays.Pools[object.GetName()] = true
+	case render.EC2NodeClass:
+		l.stays.Classes[object.GetName()] = true
+		if profile, _, err := unstructured.NestedString(object.Object, "status", "instanceProfile"); err == nil && profile != "" {
+			l.stays.Profiles[profile] = true
+		}
+	}
+	words := kind + "/" + object.GetName()
+	if of := object.GetLabels()[v1alpha1.OwnerLabel]; of != "" {
+		words += " of NodeSync " + cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], of)
+	}
+	l.Stays = append(l.Stays, words)
+}
+
+func (l *teardownPlan) keepCharts(k *v1alpha1.KarpenterStatus) {
+	if k == nil {
+		return
+	}
+	words := "Karpenter"
+	if k.Version != "" {
+		words += " " + k.Version
+	}
+	l.Stays = append(l.Stays, words+" in namespace "+k.Namespace+", its charts and CRDs")
+}
+
+// appliedBy are labels and annotations by which a tool knows what it applies.
+var appliedBy = []struct{ key, tool string }{
+	{"kustomize.toolkit.fluxcd.io/name", "Flux"},
+	{"helm.toolkit.fluxcd.io/name", "Flux"},
+	{"argocd.argoproj.io/instance", "Argo CD"},
+	{"argocd.argoproj.io/tracking-id", "Argo CD"},
+	{"meta.helm.sh/release-name", "Helm"},
+}
+
+// noteAppliers notes the tools that apply an object beside plumbline.
+func (l *teardownPlan) noteAppliers(name string, object client.Object) {
+	var tools []string
+	for _, entry := range object.GetManagedFields() {
+		if tool, ok := plan.Applier(entry.Manager); ok {
+			tools = append(tools, tool)
+		}
+	}
+	for _, mark := range appliedBy {
+		if object.GetLabels()[mark.key] != "" || object.GetAnnotations()[mark.key] != "" {
+			tools = append(tools, mark.tool)
+		}
+	}
+	slices.Sort(tools)
+	for _, tool := range slices.Compact(tools) {
+		l.Appliers = append(l.Appliers, fmt.Sprintf("%s is applied by %s", name, tool))
+	}
+}
+
+// print shows it to people.
+func (l *teardownPlan) print(out io.Writer) {
+	fmt.Fprintf(out, "nodesync/%s of cluster %s in %s, account %s\n\n", l.NodeSync, l.Cluster, l.Region, l.Account)
+	t := newTable(out, "ENDS", "NODECLAIMS")
+	for _, object := range l.Objects {
+		count := ""
+		if object.Kind == render.NodePool {
+			count = fmt.Sprint(object.NodeClaims)
+		}
+		t.AppendRow([]any{object.Kind + "/" + object.Name, count})
+	}
+	t.AppendRow([]any{"NodeSync/" + l.NodeSync, ""})
+	t.Render()
+	fmt.Fprintf(out, "\n%s, %s, %s in EC2\n", english.Plural(l.NodeClaims, "NodeClaim", ""), english.Plural(l.Nodes, "Node", ""), english.Plural(l.Instances, "instance", ""))
+	if len(l.Stays) > 0 {
+		fmt.Fprintf(out, "stays: %s\n", strings.Join(l.Stays, "; "))
+	}
+	for _, applier := range l.Appliers {
+		fmt.Fprintf(out, "%s, which may create it again: take it out there first, or suspend that\n", applier)
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+const leavingPath = syncPath + "prod"
+
+// fleetToLeave is a NodeSync with a pool of a node, and a pool of somebody else's.
+func fleetToLeave(t *testing.T) (*apiServer, string, *v1alpha1.NodeSync) {
+	t.Helper()
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Namespace: "fleet", UID: "1", ResourceVersion: "1"}}
+	sync.APIVersion, sync.Kind = v1alpha1.GroupVersion.String(), "NodeSync" // the answer to a deletion is read by them
+	sync.Spec.OnDelete = v1alpha1.OnDeleteOrphan
+	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Version: "1.14.1", Namespace: "kube-system", Cluster: "demo", Region: "eu-west-1", ClusterARN: "arn:aws:eks:eu-west-1:111122223333:cluster/demo"}
+	s, kubeconfig := serve(t, sync)
+	pool := func(name string, labels map[string]any) {
+		s.objects["/apis/karpenter.sh/v1/nodepools/"+name] = map[string]any{
+			"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": name, "uid": name, "labels": labels},
+		}
+	}
+	owned := map[string]any{v1alpha1.OwnerLabel: "fleet.prod", "kustomize.toolkit.fluxcd.io/name": "nodes"}
+	pool("general", owned)
+	pool("other", map[string]any{})
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "general-a", Labels: map[string]string{karpv1.NodePoolLabelKey: "general"}}}
+	claim.Status.NodeName, claim.Status.ProviderID = "ip-1", "aws:///eu-west-1a/i-1"
+	s.objects["/apis/karpenter.sh/v1/nodeclaims/general-a"] = claim
+	s.objects[leasePath] = leaseOf("a", time.Second)
+	return s, kubeconfig, sync
+}
+
+func teardownWith(ctx context.Context, t *testing.T, aws *remainsOf, args ...string) said {
+	t.Helper()
+	kubeconfig := genericclioptions.NewConfigFlags(true)
+	cmd := newTeardownCommand(kubeconfig, verification{dial: aws.dial, now: time.Now, pause: time.Millisecond})
+	kubeconfig.ClusterName = nil // --cluster is the command's
+	kubeconfig.AddFlags(cmd.PersistentFlags())
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	var out, errs bytes.Buffer
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(""))
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	code := exitCode(cmd.ExecuteContext(ctx), &errs)
+	return said{out: out.String(), err: errs.String(), code: code}
+}
+
+// endsAtOnce ends a NodeSync at once when it is deleted, and tells what was asked for by then.
+func endsAtOnce(s *apiServer) *[]string {
+	var done []string
+	s.patched = func(_ *apiServer, path string) { done = append(done, "patch "+path) }
+	s.deleted = func(s *apiServer, path string) {
+		done = append(done, "delete "+path)
+		delete(s.objects, path)
+	}
+	return &done
+}
+
+// TestTeardown: it is shown and confirmed, drains, and ends with what AWS says.
+func TestTeardown(t *testing.T) {
+	s, kubeconfig, _ := fleetToLeave(t)
+	done := endsAtOnce(s)
+	aws := &remainsOf{account: "111122223333", answers: [][]cloud.Answer{volumeLeft, volumeLeft, nothingLeft}}
+	got := teardownWith(t.Context(), t, aws, "prod", "--yes", "--kubeconfig", kubeconfig)
+	if want := []string{"patch " + leavingPath, "delete " + leavingPath}; got.code != exitDone || !slices.Equal(*done, want) {
+		t.Errorf("code %d, did %v, want %v: %s", got.code, *done, want, got.err)
+	}
+	for _, want := range []string{
+		"NodePool/general   1", "1 NodeClaim, 1 Node", "stays: NodePool/other; Karpenter 1.14.1 in namespace kube-system",
+		"NodePool/general is applied by Flux, which may create it again", "nothing is left",
+	} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("prints %s\nwant %q in it", got.out, want)
+		}
+	}
+	if !strings.Contains(got.err, "onDelete is Drain now") || !strings.Contains(got.err, "nodesync/prod is gone") {
+		t.Errorf("says %s", got.err)
+	}
+	if got := teardownWith(t.Context(), t, aws, "prod", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "--cluster and --region have AWS asked") {
+		t.Errorf("again, without names: code %d: %s", got.code, got.err)
+	}
+	again := teardownWith(t.Context(), t, aws, "prod", "--cluster", "demo", "--region", "eu-west-1", "--account", "111122223333", "--kubeconfig", kubeconfig)
+	if again.code != exitDone || !strings.Contains(again.out, "nothing is left") {
+		t.Errorf("again: code %d: %s", again.code, again.err)
+	}
+}
+
+// TestTeardownBeginsNothing: where it would not come to an end, or nobody has confirmed it.
+func TestTeardownBeginsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *apiServer)
+		aws    []cloud.Answer
+		args   []string
+		says   string
+	}{
+		"nobody has confirmed it": {nil, nothingLeft, nil, "all nodes of nodesync/prod end: where nobody can type its name, confirm that by --yes"},
+		"no daemon leads":         {func(s *apiServer) { s.objects[leasePath] = leaseOf("a", time.Hour) }, nothingLeft, []string{"--yes"}, "only the daemon ends the nodes safely"},
+		"it was stopped":          {func(s *apiServer) { s.objects[leasePath] = leaseOf("", time.Hour) }, nothingLeft, []string{"--yes"}, "no daemon leads: lease fleet/plumbline was released"},
+		"AWS does not answer":     {nil, denied, []string{"--yes"}, "AWS does not answer every question"},
+		"another cluster":         {nil, nothingLeft, []string{"--yes", "--cluster", "prod", "--region", "eu-west-1"}, "nodesync/prod is of cluster demo in eu-west-1, and not of prod"},
+		"it may not be deleted":   {func(s *apiServer) { s.refused[leavingPath+"?"] = http.StatusForbidden }, nothingLeft, []string{"--cluster", "demo"}, "--cluster and --region go together"},
+		"no such NodeSync":        {func(s *apiServer) { delete(s.objects, leavingPath) }, nothingLeft, []string{"--yes"}, "nodesync/prod does not exist in fleet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, kubeconfig, _ := fleetToLeave(t)
+			if c.change != nil {
+				c.change(s)
+			}
+			done := endsAtOnce(s)
+			aws := &remainsOf{account: "111122223333", answers: [][]cloud.Answer{c.aws}}
+			got := teardownWith(t.Context(), t, aws, append([]string{"prod", "--kubeconfig", kubeconfig}, c.args...)...)
+			if got.code != exitFailed || len(*done) > 0 || !strings.Contains(got.err, c.says) {
+				t.Errorf("code %d, did %v, says %s", got.code, *done, got.err)
+			}
+		})
+	}
+}
+
+// TestTeardownIsWatched: what goes on is told as it goes, and how to go on where the watching ends.
+func TestTeardownIsWatched(t *testing.T) {
+	s, kubeconfig, sync := fleetToLeave(t)
+	sync.Spec.OnDelete = v1alpha1.OnDeleteDrain
+	now := metav1.Now()
+	sync.DeletionTimestamp = &now
+	sync.Status.Removals = []v1alpha1.Removal{{Kind: "NodePool", Name: "general", UID: "general", Phase: v1alpha1.RemovalDraining, Remaining: 1, Message: "waits for pdb web/web"}}
+	aws := &remainsOf{account: "111122223333", answers: [][]cloud.Answer{nothingLeft}}
+	got := teardownWith(t.Context(), t, aws, "prod", "--timeout", "50ms", "--kubeconfig", kubeconfig, "-o", "json")
+	if got.code != exitStalled || !strings.Contains(got.err, "plumbline teardown prod -n fleet --yes --cluster demo --region eu-west-1") {
+		t.Errorf("late: code %d: %s", got.code, got.err)
+	}
+	var events []string
+	for line := range strings.Lines(got.out) {
+		var e teardownEvent
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		events = append(events, e.Event)
+		if d := e.Departure; d != nil && (d.Phase != "Draining" || d.Left != 1 || d.Of != 1 || d.Message != "waits for pdb web/web") {
+			t.Errorf("departure %+v", d)
+		}
+	}
+	if want := []string{"plan", "message", "departure"}; !slices.Equal(events, want) {
+		t.Errorf("events %v, want %v", events, want)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s.answered = func(path string) {
+		if path == leavingPath && len(s.asked) > 0 {
+			time.AfterFunc(100*time.Millisecond, stop)
+		}
+	}
+	got = teardownWith(ctx, t, aws, "prod", "--kubeconfig", kubeconfig)
+	if got.code != exitFailed || !strings.Contains(got.err, "stopped; what was begun goes on") {
+		t.Errorf("stopped: code %d: %s", got.code, got.err)
+	}
+}
+
+// TestDepartures: what was recorded and is not any more is gone, and before anything was ended all is left.
+func TestDepartures(t *testing.T) {
+	all := newDepartures(&teardownPlan{Objects: []leavingObject{{Kind: "NodePool", Name: "a", NodeClaims: 3}, {Kind: "NodePool", Name: "b"}}})
+	removal := func(phase v1alpha1.RemovalPhase, remaining int32) []v1alpha1.Removal {
+		return []v1alpha1.Removal{{Kind: "NodePool", Name: "a", Phase: phase, Remaining: remaining}}
+	}
+	for _, c := range []struct {
+		removals []v1alpha1.Removal
+		words    string
+	}{
+		{removal(v1alpha1.RemovalPacing, 0), "NodePool/a: Pacing, 3 of 3 left"},
+		{removal(v1alpha1.RemovalDraining, 2), "NodePool/a: Draining, 2 of 3 left"},
+		{nil, "NodePool/a is gone"},
+	} {
+		all = all.see(c.removals)
+		if got := all[0].words(); got != c.words {
+			t.Errorf("%s, want %s", got, c.words)
+		}
+	}
+	if all[1].Phase != "" {
+		t.Errorf("what was never recorded is %s", all[1].Phase)
+	}
+	if rows := bars(all); len(rows) != 2 || !strings.Contains(rows[0], "3 of 3 ended") {
+		t.Errorf("bars %q", rows)
+	}
+}
