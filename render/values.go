@@ -26,12 +26,15 @@ const (
 	// mostHeld bounds what is held, whether it is used any more or not: then all of
 	// it is released, and what is shared already stays so.
 	mostHeld = 4096
+	// few is how many parts a value has, as a rule: a walk keeps so many without memory of the
+	// heap, as most of what it walks is known.
+	few = 16
 )
 
 // Once returns a value of JSON that equals the given one and takes the least
 // memory: parts that were seen before are held once, and so are all keys.
 func (v *Values) Once(value any) any {
-	made, _, _ := v.once(value, models{}, nil)
+	made, _, _ := v.once(value, models{}, make([]byte, 0, 2*longestHeld))
 	return made
 }
 
@@ -78,32 +81,36 @@ func (v *Values) object(was map[string]any, like models, text []byte) (made any,
 			equal |= 1 << i
 		}
 	}
-	keys := slices.AppendSeq(make([]string, 0, len(was)), maps.Keys(was))
+	var names [few]string
+	keys := slices.AppendSeq(names[:0], maps.Keys(was))
 	slices.Sort(keys)
-	fields, all := make([]any, len(keys)), written{text, len(text)}
+	var parts [few]any
+	fields, all := parts[:0], written{text, len(text)}
 	all.append('{')
-	for n, key := range keys {
+	for _, key := range keys {
 		var below models
 		for i := range of {
 			below[i] = of[i][key]
 		}
 		all.text = append(strconv.AppendQuote(all.text, key), ':')
 		var same matches
-		fields[n], all.text, same = v.once(was[key], below, all.text)
-		equal &= same
+		var field any
+		field, all.text, same = v.once(was[key], below, all.text)
+		fields, equal = append(fields, field), equal&same
 		all.append(',')
 	}
 	all.append('}')
 	if equal != 0 {
 		return equal.first(like), all.text, equal
 	}
-	return v.hold(all.own(), func() any {
-		object := make(map[string]any, len(keys))
-		for n, key := range keys {
-			object[unique.Make(key).Value()] = fields[n]
-		}
-		return object
-	}), all.text, 0
+	if known, found := v.known(all.own()); found {
+		return known, all.text, 0
+	}
+	object := make(map[string]any, len(keys))
+	for n, key := range keys {
+		object[unique.Make(key).Value()] = fields[n]
+	}
+	return v.hold(all.own(), object), all.text, 0
 }
 
 func (v *Values) list(was []any, like models, text []byte) (made any, _ []byte, equal matches) {
@@ -114,7 +121,8 @@ func (v *Values) list(was []any, like models, text []byte) (made any, _ []byte, 
 			equal |= 1 << i
 		}
 	}
-	items, all := make([]any, len(was)), written{text, len(text)}
+	var parts [few]any
+	items, all := parts[:0], written{text, len(text)}
 	all.append('[')
 	for n := range was {
 		var below models
@@ -124,15 +132,19 @@ func (v *Values) list(was []any, like models, text []byte) (made any, _ []byte, 
 			}
 		}
 		var same matches
-		items[n], all.text, same = v.once(was[n], below, all.text)
-		equal &= same
+		var item any
+		item, all.text, same = v.once(was[n], below, all.text)
+		items, equal = append(items, item), equal&same
 		all.append(',')
 	}
 	all.append(']')
 	if equal != 0 {
 		return equal.first(like), all.text, equal
 	}
-	return v.hold(all.own(), func() any { return items }), all.text, 0
+	if known, found := v.known(all.own()); found {
+		return known, all.text, 0
+	}
+	return v.hold(all.own(), append(make([]any, 0, len(items)), items...)), all.text, 0
 }
 
 // written is the text of a value behind that of what it is part of.
@@ -152,21 +164,30 @@ func (w *written) append(mark byte) {
 // first is the first of the models that are equal.
 func (m matches) first(like models) any { return like[bits.TrailingZeros(uint(m))] }
 
-// hold returns the value of a text that is held, which from now on is the one that is built
-// where there was none.
-func (v *Values) hold(text []byte, build func() any) any {
+// known returns the value of a text, where one is held.
+func (v *Values) known(text []byte) (value any, found bool) {
 	if v == nil || len(text) > longestHeld {
-		return build()
+		return nil, false
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if known, ok := v.held[string(text)]; ok { // without a copy
+	value, found = v.held[string(text)] // without a copy
+	return value, found
+}
+
+// hold holds a value of a text, and returns it, or the one that another goroutine has held by now.
+func (v *Values) hold(text []byte, value any) any {
+	if v == nil || len(text) > longestHeld {
+		return value
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if known, ok := v.held[string(text)]; ok {
 		return known
 	}
 	if v.held == nil || len(v.held) >= mostHeld {
 		v.held = map[string]any{}
 	}
-	value := build()
 	v.held[string(text)] = value
 	return value
 }

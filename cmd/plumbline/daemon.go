@@ -48,7 +48,7 @@ const controllerName = "plumbline"
 
 // runDaemon runs until the context ends.
 func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o *runOptions) error {
-	collectSeldom()
+	collect(often)
 	logger.SetLogger(logger.NewLogger(o.log))
 	if err := os.MkdirAll(o.cacheDir, 0o700); err != nil {
 		return fmt.Errorf("make --cache-dir: %w", err)

@@ -25,7 +25,7 @@ func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queu
 	})
 	reconciler.Ends = ended
 	for what, runs := range map[string]manager.Runnable{
-		"posts commit statuses": newDeliverer(mgr, reconciler, reports), "records ended nodes": ended, "releases memory": &releaser{},
+		"posts commit statuses": newDeliverer(mgr, reconciler, reports), "records ended nodes": ended, "releases memory": &releaser{elected: mgr.Elected()},
 		"follows pull requests": followed,
 	} {
 		if err := mgr.Add(runs); err != nil {

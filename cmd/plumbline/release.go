@@ -18,15 +18,21 @@ const (
 	trifle = 4 << 20
 )
 
-// seldom is how much garbage there may be, in percent of what is in use, until it is collected: at
-// work a daemon is twice as seldom at it as other programs, and at rest the releaser keeps it
-// small. GOMEMLIMIT bounds it, and GOGC in the environment is another one.
-const seldom = 200
+// How much garbage there may be, in percent of what is in use, until it is collected, unless GOGC
+// in the environment says another one; GOMEMLIMIT bounds both.
+const (
+	// often is that until a daemon that leads first rests: what its first look keeps lies
+	// between what it does not, and nothing moves it later.
+	often = 50
+	// seldom is that afterwards: at work a daemon is twice as seldom at it as other programs,
+	// and at rest the releaser keeps it small.
+	seldom = 200
+)
 
-// collectSeldom trades memory at work for processor time.
-func collectSeldom() {
+// collect trades memory at work for processor time.
+func collect(percent int) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(seldom)
+		debug.SetGCPercent(percent)
 	}
 }
 
@@ -35,7 +41,9 @@ func collectSeldom() {
 // then has nothing to do collects and returns none of it for minutes. What the
 // daemon needs while it works is not made less by that.
 type releaser struct {
-	before usage
+	// elected is closed when this replica leads.
+	elected <-chan struct{}
+	before  usage
 }
 
 // usage is the process's memory, in bytes.
@@ -59,8 +67,19 @@ func (r *releaser) Start(ctx context.Context) error {
 		case <-ticker.C:
 			if now := measure(); r.worthwhile(now) {
 				debug.FreeOSMemory()
+				r.settle()
 			}
 		}
+	}
+}
+
+// settle collects seldom from now on, if the first look is over: one that does not lead has it
+// before it.
+func (r *releaser) settle() {
+	select {
+	case <-r.elected:
+		collect(seldom)
+	default:
 	}
 }
 

@@ -30,17 +30,41 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	}
 }
 
-func TestGarbageIsCollectedSeldom(t *testing.T) {
+// collected is how much garbage there may be now, in percent.
+func collected() int {
+	now := debug.SetGCPercent(100)
+	debug.SetGCPercent(now)
+	return now
+}
+
+func TestTheEnvironmentSaysHowOftenIsCollected(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	t.Setenv("GOGC", "100")
-	collectSeldom()
-	if got := debug.SetGCPercent(100); got != 100 {
+	collect(often)
+	if got := collected(); got != 100 {
 		t.Errorf("with GOGC=100 it is collected at %d %%", got)
 	}
 	t.Setenv("GOGC", "")
-	collectSeldom()
-	if got := debug.SetGCPercent(100); got != seldom {
-		t.Errorf("it is collected at %d %%, want %d", got, seldom)
+	collect(often)
+	if got := collected(); got != often {
+		t.Errorf("it is collected at %d %%, want %d", got, often)
+	}
+}
+
+// TestCollectedOftenUntilTheFirstRest: one that does not lead has its first look before it.
+func TestCollectedOftenUntilTheFirstRest(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(often))
+	t.Setenv("GOGC", "")
+	elected := make(chan struct{})
+	r := &releaser{elected: elected}
+	r.settle()
+	if got := collected(); got != often {
+		t.Errorf("at rest without the lease it is collected at %d %%, want %d", got, often)
+	}
+	close(elected)
+	r.settle()
+	if got := collected(); got != seldom {
+		t.Errorf("at rest it is collected at %d %%, want %d", got, seldom)
 	}
 }
 

@@ -213,7 +213,7 @@ func slope(each, limit float64, n int) string {
 
 // lines say what idling costs, beside the bars.
 func (i *Idle) lines() []string {
-	const objectLimit, claimLimit, limit = 15e3, 2e3, 200 << 20
+	const objectLimit, claimLimit, limit = 10e3, 2e3, 200 << 20
 	object, claim := rises(i.First, i.Full, i.Objects-firstObjects), rises(i.Full, i.Peopled, 2*i.Nodes)
 	return []string{
 		fmt.Sprintf("idle for %s with %d objects in Git, %d NodeClaims and %d Nodes: 0 writes but the Lease, 0 LISTs, %d GETs, %d fetches; CPU %s",
