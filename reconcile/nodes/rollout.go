@@ -89,6 +89,9 @@ type Seen struct {
 // Roll takes a rollout on by what is seen; nil where each node matches.
 func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	outdated, draining, reasons := seen.count()
+	if before != nil && before.Revision != "" {
+		outdated += int32(len(seen.Unknown)) // nothing tells that they match
+	}
 	if before != nil && seen.awaits() {
 		outdated = max(outdated, before.Outdated) // nothing is known of the others
 	}

@@ -117,7 +117,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated),
 		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled,
 	})
-	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved) > 0
+	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved)+len(matched.Unknown) > 0
 	for _, o := range matched.Outdated {
 		r.Outdated[o.Claim.Pool] = true
 	}
@@ -202,6 +202,9 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	if len(staying) == 0 {
 		if len(matched.Unresolved) > 0 {
 			return fmt.Sprintf("Karpenter looks for the AMIs of %s", finding.Few(matched.Unresolved, ", "))
+		}
+		if len(matched.Unknown) > 0 && of.Revision != "" {
+			return fmt.Sprintf("whether NodeClaim %s matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced", finding.Few(matched.Unknown, ", "))
 		}
 		if of.Outdated == 0 && of.SettlesAt != nil {
 			return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))

@@ -55,7 +55,9 @@ func TestRoll(t *testing.T) {
 		unsure   bool
 		// unresolved are classes whose AMIs Karpenter has yet to look for.
 		unresolved []string
-		want       string
+		// unknown are NodeClaims without a hash.
+		unknown []string
+		want    string
 	}
 	for name, passes := range map[string][]seen{
 		"a commit outdates three nodes": {
@@ -104,6 +106,13 @@ func TestRoll(t *testing.T) {
 			{at: 2, revision: "a", unsure: true, want: "a since 1: 1 of 1 nodes match settles 361"},
 			{at: 400, revision: "a", unsure: true, want: "none"},
 		},
+		"of one nothing is known until it is gone": {
+			{at: 1, revision: "a", changes: outdating(false, "1", "2"), want: "a since 1: 0 of 2 nodes match"},
+			{at: 400, revision: "a", unknown: []string{"2"}, want: "a since 1: 1 of 2 nodes match"},
+			{at: 4000, revision: "a", unknown: []string{"2"}, want: "a since 1: 1 of 2 nodes match"},
+			{at: 4001, revision: "a", want: "none"},
+		},
+		"without a hash, and no commit": {{at: 1, revision: "a", unknown: []string{"2"}, want: "none"}},
 		"nodes that drift by no commit": {
 			{at: 1, revision: "a", outdated: outdated("AMIDrift", "1"), want: " since 1: 0 of 1 nodes match (AMIDrift, by no commit of this NodeSync)"},
 			{at: 2, revision: "a", outdated: outdated("AMIDrift", "1-", "2"), want: " since 1: 0 of 2 nodes match (AMIDrift, by no commit of this NodeSync), 1 draining"},
@@ -123,7 +132,7 @@ func TestRoll(t *testing.T) {
 			var r *v1alpha1.Rollout
 			for _, pass := range passes {
 				r = nodes.Roll(r, nodes.Seen{
-					Changes: pass.changes, Matched: plan.Matched{Outdated: pass.outdated, Unsure: pass.unsure, Unresolved: pass.unresolved}, Excess: pass.excess,
+					Changes: pass.changes, Matched: plan.Matched{Outdated: pass.outdated, Unsure: pass.unsure, Unresolved: pass.unresolved, Unknown: pass.unknown}, Excess: pass.excess,
 					Revision: pass.revision, Now: time.Unix(pass.at, 0),
 				})
 				if diff := cmp.Diff(pass.want, saying(r)); diff != "" {

@@ -46,6 +46,9 @@ type Matched struct {
 	// be more as soon as Karpenter has asked AWS for their AMIs, or has launched what it launches.
 	Unsure     bool
 	Unresolved []string
+	// Unknown are the NodeClaims, by name, that were there before the change and have no hash that can
+	// be compared: Karpenter finds none of them outdated by it (areStaticFieldsDrifted in its drift.go).
+	Unknown []string
 }
 
 // MatchMemory is what one Match leaves to the next.
@@ -110,6 +113,8 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 			found.Outdated = append(found.Outdated, Outdated{Claim: c, Reason: reason})
 		case m.unresolved(c, d.class):
 			found.Unresolved = append(found.Unresolved, c.Class)
+		case m.unknown(c, d.pool, d.class):
+			found.Unknown = append(found.Unknown, c.Name)
 		}
 		// The hash of its class is noted on a NodeClaim when it is launched, before its provider ID is
 		// (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle/controller.go): until then nothing
@@ -117,6 +122,7 @@ func (m Match) Outdated(definitions []*Object) (found Matched) {
 		found.Unsure = found.Unsure || !sure && c.ProviderID != ""
 	}
 	slices.SortFunc(found.Outdated, func(a, b Outdated) int { return cmp.Compare(a.Claim.Name, b.Claim.Name) })
+	slices.Sort(found.Unknown)
 	slices.Sort(found.Unresolved)
 	found.Unresolved = slices.Compact(found.Unresolved)
 	return found
@@ -137,6 +143,17 @@ func (m Match) unresolved(c *NodeClaim, class *template) bool {
 		return false
 	}
 	return !class.resolved || c.Image == "" && c.Created.Before(m.Since)
+}
+
+// unknown says whether nothing tells if a NodeClaim was made by its definitions.
+func (m Match) unknown(c *NodeClaim, pool, class *template) bool {
+	return m.Exact && c.ProviderID != "" && !c.Deleting && c.Created.Before(m.Since) &&
+		(pool.blind(c.Hashes.Pool()) || class.blind(c.Hashes.Class()))
+}
+
+// blind says that a hash can be compared neither with what is noted nor with what was counted.
+func (t *template) blind(hash Hash) bool {
+	return t != nil && !t.noted.comparable(hash) && !t.counted.comparable(hash)
 }
 
 // reason is why a NodeClaim is outdated; empty where it is not, and sure says that this is certain.

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,49 @@ func TestAuthoritiesThatWereProvenAreCountedWith(t *testing.T) {
 	c.resolve(t, "default", "ami-1")
 	if diff := cmp.Diff([]string{"NodeClassDrift"}, look()); diff != "" {
 		t.Errorf("after it (-want +got):\n%s", diff)
+	}
+}
+
+// TestWithoutAHashNothingIsKnown: a NodeClaim whose hash was taken off, or is of another version, does
+// not match, whatever Karpenter says of it. One that is made after the change does.
+func TestWithoutAHashNothingIsKnown(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("general", "default"))
+	made := map[string]string{}
+	for _, text := range []string{class("default"), pool("general", "default")} {
+		notes := c.notes(t, text)
+		for key, value := range notes {
+			made[key] = value
+		}
+		c.Edit(t, c.Definition(t, text).Ref, "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(notes) })
+	}
+	c.resolve(t, "default", "ami-1")
+	since := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		edit  func()
+		after time.Duration
+		want  []string
+	}{
+		"as they were":          {edit: func() {}},
+		"of another version":    {edit: func() { made["karpenter.sh/nodepool-hash-version"] = "v0" }, want: []string{"1"}},
+		"the pool's taken":      {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, want: []string{"1"}},
+		"the class' taken":      {edit: func() { delete(made, "karpenter.k8s.aws/ec2nodeclass-hash") }, want: []string{"1"}},
+		"made after the change": {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, after: time.Minute},
+	} {
+		whole := maps.Clone(made)
+		test.edit()
+		live := plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: []plan.NodeClaim{{
+			Name: "1", UID: "1", Pool: "general", Class: "default", ProviderID: "aws:///a/i-1", Image: "ami-1", Hashes: plan.HashesOf(made),
+			Labels: plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot"}), Created: since.Add(test.after - time.Second),
+		}}}
+		made = whole
+		for _, ref := range []render.Ref{classRef("default"), poolRef("general")} {
+			live.Objects[ref] = plan.NewObject(c.Object(ref))
+		}
+		m := plan.Match{Live: live, Exact: true, CABundle: bundle, Since: since, Memory: &plan.MatchMemory{}}
+		if diff := cmp.Diff(test.want, m.Outdated([]*plan.Object{live.Objects[poolRef("general")]}).Unknown); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
