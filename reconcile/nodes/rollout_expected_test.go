@@ -58,8 +58,8 @@ func otherSubnets(t *testing.T, claims []plan.NodeClaim) *plan.Plan {
 // is, as there are no others. A daemon that is restarted waits until Karpenter has looked.
 func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-	one := plan.NodeClaim{Name: "1", UID: "1", Pool: "a", Class: "default", ProviderID: "aws:///a/i-1"}
-	two := plan.NodeClaim{Name: "2", UID: "2", Pool: "a", Class: "default", ProviderID: "aws:///a/i-2"}
+	one := plan.NodeClaim{Name: "1", UID: "1", Pool: "a", Class: "default", ProviderID: "aws:///a/i-1", Created: now}
+	two := plan.NodeClaim{Name: "2", UID: "2", Pool: "a", Class: "default", ProviderID: "aws:///a/i-2", Created: now}
 	made := otherSubnets(t, []plan.NodeClaim{one, two})
 	memory := &nodes.RolloutMemory{}
 	var status v1alpha1.NodeSyncStatus

@@ -161,7 +161,7 @@ func TestWithoutAHashNothingIsKnown(t *testing.T) {
 		test.edit()
 		live := plan.Live{Objects: map[render.Ref]*plan.Object{}, NodeClaims: []plan.NodeClaim{{
 			Name: "1", UID: "1", Pool: "general", Class: "default", ProviderID: "aws:///a/i-1", Image: "ami-1", Hashes: plan.HashesOf(made),
-			Labels: plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot"}), Created: since.Add(test.after - time.Second),
+			Labels: plan.PackLabels(map[string]string{"karpenter.sh/capacity-type": "spot", "kubernetes.io/arch": "amd64"}), Created: since.Add(test.after - time.Second),
 		}}}
 		made = whole
 		for _, ref := range []render.Ref{classRef("default"), poolRef("general")} {
