@@ -26,6 +26,9 @@ type Outdating struct {
 	// UpTo says that AWS decides which of them. Images says that Karpenter knows as soon as it has
 	// looked for the AMIs.
 	UpTo, Images bool
+	// Unhashed are the definitions, as Kind/name, that get another hash by them, while NodeClaims of
+	// them may have none.
+	Unhashed []string
 	// Committed says that a commit wants it, and not only that another client's change is
 	// reverted.
 	Committed bool
@@ -40,6 +43,9 @@ func OutdatedBy(changes []plan.Change) Outdating {
 			continue
 		}
 		o.Committed = o.Committed || !c.Drift
+		if c.Blind() {
+			o.Unhashed = append(o.Unhashed, c.Ref.String())
+		}
 		if c.UpTo {
 			// Where Karpenter has a reason, nobody can tell yet for which nodes; where it has none,
 			// as with wider budgets, the nodes are outdated already.
@@ -89,7 +95,7 @@ type Seen struct {
 // Roll takes a rollout on by what is seen; nil where each node matches.
 func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	outdated, draining, reasons := seen.count()
-	if before != nil && before.Revision != "" {
+	if before != nil && before.Revision != "" && len(seen.Changes.Unhashed) == 0 { // else these count them
 		outdated += int32(len(seen.Unknown)) // nothing tells that they match
 	}
 	if before != nil && seen.awaits() {
@@ -98,6 +104,9 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	next := begun(before, seen, outdated)
 	if next == nil {
 		return nil
+	}
+	if next.Revision != "" {
+		next.Unhashed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(next.Unhashed, seen.Changes.Unhashed))))
 	}
 	next.SettlesAt = seen.settlesAt(next)
 	if outdated == 0 && !seen.awaits() && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
@@ -134,6 +143,9 @@ func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollou
 	switch {
 	case seen.Changes.Any() && seen.Changes.Committed && (before == nil || before.Revision != seen.Revision):
 		next := &v1alpha1.Rollout{Revision: seen.Revision, From: seen.Applied, Since: now, LastProgress: now}
+		if before != nil {
+			next.Unhashed = before.Unhashed
+		}
 		if before != nil && before.Revision != "" && before.SettlesAt != nil {
 			next.From = before.From // which nodes that one has outdated may not be known yet
 		}

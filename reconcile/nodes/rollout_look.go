@@ -183,7 +183,7 @@ func (r *Rollouts) match(exact bool) plan.Matched {
 func (r *Rollouts) matching(exact bool) plan.Match {
 	m := plan.Match{Live: r.Live, Exact: exact, CABundle: r.CABundle, Memory: &r.Memory.match}
 	if r.Before != nil {
-		m.Since = r.Before.Since.Time
+		m.Since, m.Unhashed = r.Before.Since.Time, r.Before.Unhashed
 	}
 	return m
 }

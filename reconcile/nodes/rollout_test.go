@@ -201,3 +201,20 @@ func TestOutdatedByChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestARolloutRecordsWhatIsUnhashed: for as long as it goes on, and into the one of the next commit.
+func TestARolloutRecordsWhatIsUnhashed(t *testing.T) {
+	var r *v1alpha1.Rollout
+	for i, unhashed := range [][]string{{"NodePool/b"}, nil, {"NodePool/a", "NodePool/b"}, nil} {
+		changes := outdating(false, "1")
+		changes.Unhashed = unhashed
+		r = nodes.Roll(r, nodes.Seen{Changes: changes, Revision: []string{"a", "a", "b", "b"}[i], Now: time.Unix(int64(i), 0)})
+		want := [][]string{{"NodePool/b"}, {"NodePool/b"}, {"NodePool/a", "NodePool/b"}, {"NodePool/a", "NodePool/b"}}[i]
+		if diff := cmp.Diff(want, r.Unhashed); diff != "" {
+			t.Errorf("pass %d (-want +got):\n%s", i, diff)
+		}
+		if r.Outdated != 1 {
+			t.Errorf("pass %d: %d outdated", i, r.Outdated)
+		}
+	}
+}

@@ -20,6 +20,8 @@ type impact struct {
 	// which of them, only from the definitions.
 	claims []*NodeClaim
 	upTo   bool
+	// blind says that some of claims may have no hash that Karpenter can compare.
+	blind bool
 	// unnamed is how many nodes it is on beside these, nobody can say which.
 	unnamed int
 	// unavailable is why that cannot be told.
@@ -70,14 +72,18 @@ func (i impact) beside(more int, effect Effect, claims []*NodeClaim) impact {
 // not made by one with this hash. The rest were, as by a commit that is reverted: they match it.
 func outdatedBy(now Hash, claims []*NodeClaim, of func(Hashes) Hash, reason string) (i impact, rest []*NodeClaim) {
 	var found []*NodeClaim
+	blind := false
 	for _, c := range claims {
+		blind = blind || !now.comparable(of(c.Hashes))
 		if now != "" && of(c.Hashes) == now {
 			rest = append(rest, c)
 		} else {
 			found = append(found, c)
 		}
 	}
-	return replaces(found, false, reason), rest
+	i = replaces(found, false, reason)
+	i.blind = blind
+	return i, rest
 }
 
 // and is two impacts, on NodeClaims that are not the same.
@@ -86,9 +92,9 @@ func (i impact) and(other impact) impact {
 		return other
 	}
 	if len(other.claims) > 0 {
-		whys := slices.Concat(i.unavailable, other.unavailable)
+		whys, blind := slices.Concat(i.unavailable, other.unavailable), i.blind || other.blind
 		i = replaces(slices.Concat(i.claims, other.claims), i.upTo || other.upTo, slices.Concat(i.reasons, other.reasons)...)
-		i.unavailable = whys
+		i.unavailable, i.blind = whys, blind
 	}
 	return i
 }
@@ -118,7 +124,7 @@ func (m *maker) effect(change *Change, found *compared) {
 	change.Effect, change.Nodes, change.UpTo = i.effect, len(i.claims)+i.unnamed, i.upTo
 	change.Unavailable = strings.Join(i.unavailable, "; ")
 	change.unnamed, change.Warnings, change.DriftReasons = i.unnamed, i.warnings, i.reasons
-	change.Notes = i.notes
+	change.Notes, change.blind = i.notes, i.blind
 	if i.effect == EffectReplace && len(change.rewritten) > 0 {
 		change.Warnings = append(change.Warnings, fmt.Sprintf("%s: the values of %s are equal, only written in another way, but Karpenter's hash of the object changes with them: nodes are replaced for it", change.Ref, someOf(change.rewritten)))
 	}
@@ -130,6 +136,10 @@ func (m *maker) effect(change *Change, found *compared) {
 // NodeClaims are those that the Effect of a Change is on, as far as they are known: with UpTo it
 // is on some of them, or on none.
 func (c *Change) NodeClaims() []types.UID { return slices.Clone(c.touched) }
+
+// Blind says that the Change gives its object another hash, while NodeClaims of it may have none that
+// Karpenter can compare: it finds none of these outdated.
+func (c *Change) Blind() bool { return c.blind }
 
 // ByImages says that what the Change may outdate beside its NodeClaims are only nodes that run
 // another AMI than its class calls for then.

@@ -104,3 +104,23 @@ func effectOf(change plan.Change) string {
 	}
 	return text
 }
+
+// TestNodeClaimsWithoutAHashAreCounted: a commit that changes the hash begins a rollout for them too,
+// and the Change says that there may be some that Karpenter never finds.
+func TestNodeClaimsWithoutAHashAreCounted(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		c := newCluster(t)
+		c.policy.CABundle = bundle
+		c.have(t, owner, class("default"), pool("general", "default"))
+		notes := c.notes(t, pool("general", "default"))
+		c.Edit(t, poolRef("general"), "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(notes) })
+		c.live.NodeClaims = claims("general", 1)
+		if !without {
+			c.live.NodeClaims[0].Hashes = plan.HashesOf(notes)
+		}
+		changes := c.plan(t, class("default"), tainted("general")).Changes
+		if len(changes) != 1 || changes[0].Nodes != 1 || changes[0].UpTo || changes[0].Blind() != without {
+			t.Errorf("without a hash %v: %+v", without, changes)
+		}
+	}
+}

@@ -33,6 +33,9 @@ type Match struct {
 	// Since is when the change was made: an instance that was asked for before it may come by what
 	// was there before.
 	Since time.Time
+	// Unhashed are the definitions, as Kind/name, to which the change has given another hash, while
+	// NodeClaims of them may have none.
+	Unhashed []string
 	// Memory keeps what was counted of definitions that have not changed since.
 	Memory *MatchMemory
 }
@@ -46,8 +49,8 @@ type Matched struct {
 	// be more as soon as Karpenter has asked AWS for their AMIs, or has launched what it launches.
 	Unsure     bool
 	Unresolved []string
-	// Unknown are the NodeClaims, by name, that were there before the change and have no hash that can
-	// be compared: Karpenter finds none of them outdated by it (areStaticFieldsDrifted in its drift.go).
+	// Unknown are the NodeClaims of Unhashed, by name, that were there before the change and have no hash
+	// that can be compared: Karpenter finds none of them outdated by it (areStaticFieldsDrifted in its drift.go).
 	Unknown []string
 }
 
@@ -147,8 +150,12 @@ func (m Match) unresolved(c *NodeClaim, class *template) bool {
 
 // unknown says whether nothing tells if a NodeClaim was made by its definitions.
 func (m Match) unknown(c *NodeClaim, pool, class *template) bool {
-	return m.Exact && c.ProviderID != "" && !c.Deleting && c.Created.Before(m.Since) &&
-		(pool.blind(c.Hashes.Pool()) || class.blind(c.Hashes.Class()))
+	if !m.Exact || len(m.Unhashed) == 0 || c.ProviderID == "" || c.Deleting || !c.Created.Before(m.Since) {
+		return false
+	}
+	changed := func(kind, name string) bool { return slices.Contains(m.Unhashed, kind+"/"+name) }
+	return pool.blind(c.Hashes.Pool()) && changed(render.NodePool, c.Pool) ||
+		class.blind(c.Hashes.Class()) && changed(render.EC2NodeClass, c.Class)
 }
 
 // blind says that a hash can be compared neither with what is noted nor with what was counted.

@@ -149,13 +149,16 @@ func TestWithoutAHashNothingIsKnown(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit  func()
 		after time.Duration
+		// other is what the commit has changed, if not the pool and its class.
+		other string
 		want  []string
 	}{
-		"as they were":          {edit: func() {}},
-		"of another version":    {edit: func() { made["karpenter.sh/nodepool-hash-version"] = "v0" }, want: []string{"1"}},
-		"the pool's taken":      {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, want: []string{"1"}},
-		"the class' taken":      {edit: func() { delete(made, "karpenter.k8s.aws/ec2nodeclass-hash") }, want: []string{"1"}},
-		"made after the change": {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, after: time.Minute},
+		"as they were":                              {edit: func() {}},
+		"of another version":                        {edit: func() { made["karpenter.sh/nodepool-hash-version"] = "v0" }, want: []string{"1"}},
+		"the pool's taken":                          {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, want: []string{"1"}},
+		"the class' taken":                          {edit: func() { delete(made, "karpenter.k8s.aws/ec2nodeclass-hash") }, want: []string{"1"}},
+		"of a pool that the commit does not change": {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, other: "EC2NodeClass/default"},
+		"made after the change":                     {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, after: time.Minute},
 	} {
 		whole := maps.Clone(made)
 		test.edit()
@@ -168,6 +171,9 @@ func TestWithoutAHashNothingIsKnown(t *testing.T) {
 			live.Objects[ref] = plan.NewObject(c.Object(ref))
 		}
 		m := plan.Match{Live: live, Exact: true, CABundle: bundle, Since: since, Memory: &plan.MatchMemory{}}
+		if m.Unhashed = []string{"NodePool/general", "EC2NodeClass/default"}; test.other != "" {
+			m.Unhashed = []string{test.other}
+		}
 		if diff := cmp.Diff(test.want, m.Outdated([]*plan.Object{live.Objects[poolRef("general")]}).Unknown); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

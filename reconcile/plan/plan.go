@@ -119,6 +119,8 @@ type Change struct {
 	// touched are the NodeClaims that the Effect is on, and unnamed is how many more it
 	// is on, nobody can say which.
 	touched []types.UID
+	// blind is what Blind says.
+	blind   bool
 	unnamed int
 	// question is what AWS has to be asked for the Effect to be exact; nil where nothing.
 	question *Question

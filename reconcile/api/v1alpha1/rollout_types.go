@@ -137,6 +137,11 @@ type Rollout struct {
 	// Reasons are Karpenter's, for which the nodes are outdated.
 	// +optional
 	Reasons []string `json:"reasons,omitempty" redact:"-"`
+	// Unhashed are the NodePools and EC2NodeClasses, as Kind/name, to which the commit has given another
+	// hash, while NodeClaims of them had none that Karpenter can compare.
+	// +listType=atomic
+	// +optional
+	Unhashed []string `json:"unhashed,omitempty" redact:"-"`
 	// Inputs are what has outdated the nodes, where no commit has.
 	// +listType=atomic
 	// +optional

@@ -1025,6 +1025,11 @@ func (in *Rollout) DeepCopyInto(out *Rollout) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Unhashed != nil {
+		in, out := &in.Unhashed, &out.Unhashed
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Inputs != nil {
 		in, out := &in.Inputs, &out.Inputs
 		*out = make([]DriftInput, len(*in))
