@@ -200,16 +200,7 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 		}
 	}
 	if len(staying) == 0 {
-		if len(matched.Unresolved) > 0 {
-			return fmt.Sprintf("Karpenter looks for the AMIs of %s", finding.Few(matched.Unresolved, ", "))
-		}
-		if len(matched.Unknown) > 0 && of.Revision != "" {
-			return fmt.Sprintf("whether NodeClaim %s matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced", finding.Few(matched.Unknown, ", "))
-		}
-		if of.Outdated == 0 && of.SettlesAt != nil {
-			return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
-		}
-		return ""
+		return r.unanswered(of, matched)
 	}
 	if words := r.closed(staying); words != "" {
 		return words
@@ -237,6 +228,20 @@ func (r *Rollouts) waits(ctx context.Context, of v1alpha1.Rollout, matched plan.
 	}
 	r.WakeBy(r.Memory.asked.Add(askEvery))
 	return r.Memory.blocked
+}
+
+// unanswered says what a rollout waits for where no node is known to wait.
+func (r *Rollouts) unanswered(of v1alpha1.Rollout, matched plan.Matched) string {
+	if len(matched.Unresolved) > 0 {
+		return fmt.Sprintf("Karpenter looks for the AMIs of %s", finding.Few(matched.Unresolved, ", "))
+	}
+	if len(matched.Unknown) > 0 && of.Revision != "" {
+		return fmt.Sprintf("whether NodeClaim %s matches is unknown, as it lacks the hash by which Karpenter compares it: delete it to have it replaced", finding.Few(matched.Unknown, ", "))
+	}
+	if of.Outdated == 0 && of.SettlesAt != nil {
+		return fmt.Sprintf("Karpenter asks AWS which nodes that is, until %s", plan.ClockTime(of.SettlesAt.Time, r.Now))
+	}
+	return ""
 }
 
 // closed says which pools' budgets keep their outdated nodes, where none may go; empty where one
