@@ -153,12 +153,12 @@ func TestWithoutAHashNothingIsKnown(t *testing.T) {
 		other string
 		want  []string
 	}{
-		"as they were":                              {edit: func() {}},
-		"of another version":                        {edit: func() { made["karpenter.sh/nodepool-hash-version"] = "v0" }, want: []string{"1"}},
-		"the pool's taken":                          {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, want: []string{"1"}},
-		"the class' taken":                          {edit: func() { delete(made, "karpenter.k8s.aws/ec2nodeclass-hash") }, want: []string{"1"}},
-		"of a pool that the commit does not change": {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, other: "EC2NodeClass/default"},
-		"made after the change":                     {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, after: time.Minute},
+		"as they were":          {edit: func() {}},
+		"of another version":    {edit: func() { made["karpenter.sh/nodepool-hash-version"] = "v0" }, want: []string{"1"}},
+		"the pool's taken":      {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, want: []string{"1"}},
+		"the class' taken":      {edit: func() { delete(made, "karpenter.k8s.aws/ec2nodeclass-hash") }, want: []string{"1"}},
+		"a pool not changed":    {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, other: "EC2NodeClass/default"},
+		"made after the change": {edit: func() { delete(made, "karpenter.sh/nodepool-hash") }, after: time.Minute},
 	} {
 		whole := maps.Clone(made)
 		test.edit()
