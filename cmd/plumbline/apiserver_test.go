@@ -28,6 +28,8 @@ type apiServer struct {
 	refused map[string]int
 	// patched, if set, is called after each patch.
 	patched func(s *apiServer, path string)
+	// undeletable has it refuse each deletion.
+	undeletable bool
 	// deleted, if set, is called for each deletion that is not a dry run.
 	deleted func(s *apiServer, path string)
 	// answered, if set, is called after an object was read.
@@ -128,6 +130,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPatch:
 		object = s.patch(r, object)
 	case http.MethodDelete:
+		if s.undeletable {
+			s.fail(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+			return
+		}
 		options := metav1.DeleteOptions{}
 		if err := json.NewDecoder(r.Body).Decode(&options); err != nil {
 			s.t.Error(err)

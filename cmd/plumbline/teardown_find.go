@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/term"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -84,7 +83,7 @@ func (t *teardown) onlyOne(ctx context.Context) (*v1alpha1.NodeSync, error) {
 	return nil, fmt.Errorf("there are several NodeSyncs in %s: name one of %s", t.c.in(ctx), strings.Join(names, ", "))
 }
 
-// whole reads a NodeSync with what wrote its fields.
+// whole reads a NodeSync with what wrote its fields; its errors are the API server's.
 func (c *cluster) whole(ctx context.Context, name string) (*v1alpha1.NodeSync, error) {
 	sync := &v1alpha1.NodeSync{}
 	return sync, c.Get(ctx, client.ObjectKey{Namespace: c.in(ctx), Name: name}, sync)
@@ -128,11 +127,8 @@ func (c *cluster) withoutDaemon(ctx context.Context, now func() time.Time) strin
 	if why := unled(ctx, c, namespace, now); why != "" {
 		return why
 	}
-	lease, state := &coordinationv1.Lease{}, "was released"
-	switch err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease); {
-	case apierrors.IsNotFound(err):
-		state = "does not exist"
-	case err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "":
+	// Without --leader-elect there is no lease.
+	if lease, ok := readLease(ctx, c, namespace); !ok || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
 		return ""
 	}
 	pods := &corev1.PodList{}
@@ -146,5 +142,5 @@ func (c *cluster) withoutDaemon(ctx context.Context, now func() time.Time) strin
 			}
 		}
 	}
-	return fmt.Sprintf("no daemon leads: lease %s/%s %s, and no pod of plumbline is Ready there", namespace, leaseName, state)
+	return fmt.Sprintf("no daemon leads: lease %s/%s was released, and no pod of plumbline is Ready there", namespace, leaseName)
 }
