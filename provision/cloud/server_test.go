@@ -175,6 +175,13 @@ func matches(form url.Values, id string, i row) bool {
 	return true
 }
 
+// all are the requests that were made.
+func (a *account) all() []url.Values {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.asked)
+}
+
 // last is the newest DescribeInstances.
 func (a *account) last() url.Values {
 	a.mu.Lock()
