@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/reconcile/policy"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 )
 
@@ -137,35 +136,16 @@ func printHeld(out io.Writer, held *v1alpha1.HeldPlan) {
 // checkProof asks whether the API server checks who approves. Who may not read that goes on: the
 // daemon reads it, and says what it finds.
 func (c *cluster) checkProof(ctx context.Context) error {
-	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
-	read := func(object client.Object) (found bool, err error) {
-		err = c.Get(ctx, client.ObjectKey{Name: approval.PolicyName}, object)
-		return err == nil, err
-	}
-	found, err := read(policy)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return unlessForbidden(err)
-	}
-	if !found {
-		policy = nil
-	}
-	if found, err = read(binding); err != nil && !apierrors.IsNotFound(err) {
-		return unlessForbidden(err)
-	}
-	if !found {
-		binding = nil
-	}
-	if missing := approval.Prove(policy, binding).Missing; missing != "" {
-		return fmt.Errorf("an Approval would not count: %s: %s", missing, approval.Restore)
+	proof, err := policy.ReadProof(ctx, c)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return explain(err, "read ValidatingAdmissionPolicy "+approval.PolicyName)
+	case proof.Missing != "":
+		return fmt.Errorf("an Approval would not count: %s: %s", proof.Missing, approval.Restore)
 	}
 	return nil
-}
-
-func unlessForbidden(err error) error {
-	if apierrors.IsForbidden(err) {
-		return nil
-	}
-	return explain(err, "read ValidatingAdmissionPolicy "+approval.PolicyName)
 }
 
 // createApproval creates an Approval of what is held, by the user who asks.

@@ -64,14 +64,23 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 
 // prove reads, past the cache, whether the API server checks who makes an Approval.
 func (s *Step) prove(ctx context.Context) (approval.Proof, error) {
+	proof, err := ReadProof(ctx, s.Uncached)
+	if apierrors.IsForbidden(err) {
+		return approval.Proof{Missing: approval.Unreadable}, nil
+	}
+	if err != nil {
+		return approval.Proof{}, fmt.Errorf("read whether the API server checks who approves: %w", err)
+	}
+	return proof, nil
+}
+
+// ReadProof reads whether the API server checks who makes an Approval; the error is the API server's.
+func ReadProof(ctx context.Context, c client.Reader) (approval.Proof, error) {
 	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
 	for _, object := range []client.Object{policy, binding} {
-		err := s.Uncached.Get(ctx, types.NamespacedName{Name: approval.PolicyName}, object)
-		if apierrors.IsForbidden(err) {
-			return approval.Proof{Missing: approval.Unreadable}, nil
-		}
+		err := c.Get(ctx, types.NamespacedName{Name: approval.PolicyName}, object)
 		if client.IgnoreNotFound(err) != nil {
-			return approval.Proof{}, fmt.Errorf("read whether the API server checks who approves: %w", err)
+			return approval.Proof{}, err
 		}
 	}
 	if policy.UID == "" {
