@@ -27,13 +27,11 @@ func (t *teardown) find(ctx context.Context, args []string) (*v1alpha1.NodeSync,
 	}
 	t.name = sync.Name
 	k := sync.Status.Karpenter
-	if k == nil || k.Cluster == "" || k.Region == "" {
-		if t.v.cluster != "" {
-			return sync, nil
-		}
-		return sync, t.v.take(sync)
-	}
-	if t.v.cluster != "" && (t.v.cluster != k.Cluster || t.v.region != k.Region) {
+	switch unknown := k == nil || k.Cluster == "" || k.Region == ""; {
+	case t.v.cluster == "":
+	case unknown:
+		return sync, nil
+	case t.v.cluster != k.Cluster || t.v.region != k.Region:
 		return nil, fmt.Errorf("nodesync/%s is of cluster %s in %s, and not of %s in %s: correct --cluster and --region, or the kubeconfig's context", sync.Name, k.Cluster, k.Region, t.v.cluster, t.v.region)
 	}
 	return sync, t.v.take(sync)

@@ -19,8 +19,7 @@ func (s *Step) recordCandidates() {
 	now := s.timestamp()
 	for _, c := range s.Plan.Removals {
 		if c.Recorded {
-			s.noteRevision(c)
-			s.noteApproved(c)
+			s.note(c)
 			continue
 		}
 		removal := v1alpha1.Removal{
@@ -43,20 +42,19 @@ func (s *Step) recordCandidates() {
 	}
 }
 
-// noteRevision notes for what is held since the branch was, or may have been, set back which revision
-// lacks it, where it was set back once more.
-func (s *Step) noteRevision(c plan.Candidate) {
+// note notes of a recorded removal what is new: for what is held since the branch was, or may have been,
+// set back which revision lacks it, where it was set back once more; and the digest of what was held of
+// it and was approved.
+func (s *Step) note(c plan.Candidate) {
 	for i := range s.Sync.Status.Removals {
-		if r := &s.Sync.Status.Removals[i]; r.UID == c.UID && heldAsOlder(c) {
+		r := &s.Sync.Status.Removals[i]
+		if r.UID != c.UID {
+			continue
+		}
+		if heldAsOlder(c) {
 			r.Revision = c.Revision
 		}
-	}
-}
-
-// noteApproved notes the digest of what was held of a removal and was approved.
-func (s *Step) noteApproved(c plan.Candidate) {
-	for i := range s.Sync.Status.Removals {
-		if r := &s.Sync.Status.Removals[i]; r.UID == c.UID && c.Approved != "" {
+		if c.Approved != "" {
 			r.Approved = c.Approved
 		}
 	}
