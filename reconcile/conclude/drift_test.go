@@ -119,7 +119,7 @@ func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
 	}
 }
 
-// TestNodeDriftNamesItsInputs: a commit that nodes drift from by none of its changes is told what did.
+// TestNodeDriftNamesItsInputs: the status on a commit says what nodes drift by, if not by its changes.
 func TestNodeDriftNamesItsInputs(t *testing.T) {
 	sync := &v1alpha1.NodeSync{}
 	sync.Status.Rollout = &v1alpha1.Rollout{Nodes: 3, Outdated: 3, Reasons: []string{"AMIDrift", "NodePoolDrifted"}, Inputs: []v1alpha1.DriftInput{

@@ -99,7 +99,7 @@ func (a *account) listInstanceProfilesForRole(_ *request, in *iam.ListInstancePr
 	return &iam.ListInstanceProfilesForRoleOutput{InstanceProfiles: list, IsTruncated: aws.Bool(next != nil), Marker: next}, nil
 }
 
-// profilesPerPage is how many IAM lists unless it is told
+// profilesPerPage is how many IAM lists unless it is asked for fewer
 // (https://docs.aws.amazon.com/IAM/latest/APIReference/API_ListInstanceProfiles.html).
 const profilesPerPage = 100
 
