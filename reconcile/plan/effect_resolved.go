@@ -117,11 +117,12 @@ func (a *Answer) judge(reason string) func(*NodeClaim) verdict {
 		})
 	case driftOfSubnet:
 		return a.byInstance(a.Subnets.Unavailable, func(r Running) bool { return !slices.Contains(a.Subnets.Found, r.Subnet) })
-	default:
+	case driftOfReservation:
 		return a.byInstance(a.Reservations.Unavailable, func(r Running) bool {
 			return r.Reservation != "" && !slices.Contains(a.Reservations.Found, r.Reservation)
 		})
 	}
+	return func(*NodeClaim) verdict { return verdict{why: "plumbline does not know what Karpenter compares for " + reason} }
 }
 
 func (a *Answer) byImage() func(*NodeClaim) verdict {
