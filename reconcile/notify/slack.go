@@ -6,7 +6,10 @@ import "strings"
 // https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks and
 // https://docs.slack.dev/legacy/legacy-messaging/legacy-secondary-message-attachments
 type slackMessage struct {
-	Text        string            `json:"text"`
+	Text string `json:"text"`
+	// Mrkdwn is false: a name with an asterisk or an underscore is no emphasis. Fields of an attachment
+	// are marked up only where mrkdwn_in names them.
+	Mrkdwn      bool              `json:"mrkdwn"`
 	Attachments []slackAttachment `json:"attachments"`
 }
 

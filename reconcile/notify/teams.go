@@ -20,18 +20,24 @@ type teamsCard struct {
 	Body    []teamsElement `json:"body"`
 }
 
+// teamsElement is a RichTextBlock. A TextBlock, and a fact, would read Markdown, by which a name in a
+// message could be a link: https://adaptivecards.microsoft.com/?topic=RichTextBlock and ?topic=TextRun
 type teamsElement struct {
-	Type   string      `json:"type"`
-	Text   string      `json:"text,omitempty"`
-	Weight string      `json:"weight,omitempty"`
-	Color  string      `json:"color,omitempty"`
-	Wrap   bool        `json:"wrap,omitempty"`
-	Facts  []teamsFact `json:"facts,omitempty"`
+	Type    string     `json:"type"`
+	Inlines []teamsRun `json:"inlines"`
 }
 
-type teamsFact struct {
-	Title string `json:"title"`
-	Value string `json:"value"`
+type teamsRun struct {
+	Type   string `json:"type"`
+	Text   string `json:"text"`
+	Weight string `json:"weight,omitempty"`
+	Color  string `json:"color,omitempty"`
+	Subtle bool   `json:"isSubtle,omitempty"`
+}
+
+func teamsText(run teamsRun) teamsElement {
+	run.Type = "TextRun"
+	return teamsElement{Type: "RichTextBlock", Inlines: []teamsRun{run}}
 }
 
 func teams(n Notice) any {
@@ -40,11 +46,11 @@ func teams(n Notice) any {
 		color = "attention"
 	}
 	body := []teamsElement{
-		{Type: "TextBlock", Text: title(n) + ": " + n.Reason, Weight: "bolder", Color: color, Wrap: true},
-		{Type: "TextBlock", Text: n.Message, Wrap: true},
+		teamsText(teamsRun{Text: title(n) + ": " + n.Reason, Weight: "bolder", Color: color}),
+		teamsText(teamsRun{Text: n.Message}),
 	}
 	if n.Revision != "" {
-		body = append(body, teamsElement{Type: "FactSet", Facts: []teamsFact{{Title: "revision", Value: n.Revision}}})
+		body = append(body, teamsText(teamsRun{Text: "revision: " + n.Revision, Subtle: true}))
 	}
 	return teamsMessage{Type: "message", Attachments: []teamsAttachment{{
 		ContentType: "application/vnd.microsoft.card.adaptive",
