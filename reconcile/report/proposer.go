@@ -26,6 +26,9 @@ type Proposed struct {
 	URL string
 	// State is Open, Merged or Closed.
 	State ProposedState
+	// Head is the commit that its branch has, or had when it was merged or closed; empty where the
+	// host does not say.
+	Head string
 }
 
 // ProposedState is what became of a pull request.
@@ -40,8 +43,10 @@ const (
 
 // proposing is how one kind of host opens pull requests. It has no I/O.
 type proposing struct {
-	// from are those from a branch into another one, the newest first: a host may list others too.
+	// from are those from a branch into another one, the newest first: a host may list others too, and
+	// more than are read. pair asks for one of them, whichever; nil where from lists no others.
 	from func(r repository, branch, base string) listing[listed]
+	pair func(r repository, branch, base string) request
 	open func(r repository, p Proposal) request
 	one  func(body []byte) (listed, error)
 }
@@ -74,9 +79,29 @@ func (h *Hosts) Proposer(provider, repository string, secret map[string][]byte) 
 // Proposes says whether pull requests are opened on a kind of host.
 func Proposes(provider string) bool { return adapters()[provider].propose != nil }
 
-// Proposed asks page by page, until it is found.
+// Proposed asks page by page, until it is found, and at the end for the very branch, where there are
+// more pages than are read.
 func (p *poster) Proposed(ctx context.Context, branch, base string) (*Proposed, error) {
-	var found *Proposed
+	found, more, err := p.newest(ctx, branch, base)
+	if err != nil || found != nil || !more || p.propose.pair == nil {
+		return found, err
+	}
+	a, err := p.get(ctx, findsProposal, p.propose.pair(p.repository, branch, base))
+	if errors.As(err, new(*NotFoundError)) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	one, err := p.propose.one(a.body)
+	if err != nil {
+		return nil, p.unreadable(findsProposal, err)
+	}
+	return &one.Proposed, nil
+}
+
+// newest is the first one that is listed; more says that there are pages that are not read.
+func (p *poster) newest(ctx context.Context, branch, base string) (found *Proposed, more bool, err error) {
 	list := p.propose.from(p.repository, branch, base)
 	read, next := list.read, list.next
 	list.read = func(body []byte) ([]listed, error) {
@@ -94,8 +119,8 @@ func (p *poster) Proposed(ctx context.Context, branch, base string) (*Proposed, 
 		}
 		return next(of, a)
 	}
-	_, _, err := pages(ctx, p, findsProposal, list)
-	return found, err
+	_, more, err = pages(ctx, p, findsProposal, list)
+	return found, more, err
 }
 
 // Propose asks the host, and where it has one already looks which.

@@ -63,7 +63,7 @@ func gitlabPull(number int, state report.ProposedState, fork bool) string {
 		from = 6
 	}
 	word := map[report.ProposedState]string{report.ProposedOpen: "opened", report.ProposedMerged: "merged", report.ProposedClosed: "closed"}[state]
-	return fmt.Sprintf(`{"iid": %d, "web_url": "https://git.example.com/acme/fleet/pulls/%d", "state": %q, "source_branch": %q, "target_branch": "main", "source_project_id": %d, "target_project_id": 5}`,
+	return fmt.Sprintf(`{"iid": %d, "web_url": "https://git.example.com/acme/fleet/pulls/%d", "state": %q, "sha": "aa", "source_branch": %q, "target_branch": "main", "source_project_id": %d, "target_project_id": 5}`,
 		number, number, word, branch, from)
 }
 
@@ -121,7 +121,7 @@ func TestAPullRequestIsFound(t *testing.T) {
 				_, _ = fmt.Fprint(w, list)
 			})
 			found, err := d.proposer(t).Proposed(t.Context(), branch, "main")
-			if diff := cmp.Diff(&report.Proposed{URL: proposedAt, State: state}, found); err != nil || diff != "" {
+			if diff := cmp.Diff(&report.Proposed{URL: proposedAt, State: state, Head: "aa"}, found); err != nil || diff != "" {
 				t.Errorf("%s: error %v (-want +got):\n%s", state, err, diff)
 			}
 			if len(*sent) != 1 || (*sent)[0].Method != http.MethodGet || (*sent)[0].URL != p.list || (*sent)[0].Header.Get(d.proof[0]) != d.proof[1] {
@@ -137,6 +137,36 @@ func TestAPullRequestIsFound(t *testing.T) {
 	})
 }
 
+// TestAnOldPullRequestIsFound: Gitea lists by no branch, and has more of them than are read. It is asked for the
+// very branch then.
+func TestAnOldPullRequestIsFound(t *testing.T) {
+	d, p := dialects()["gitea"], proposers()["gitea"]
+	other := strings.ReplaceAll(p.pull(2000, report.ProposedOpen, false), branch, branch+"0")
+	there := true
+	sent := hosts(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/pulls"):
+			w.Header().Set("Link", `<http://`+r.Host+r.URL.Path+`>; rel="next"`)
+			_, _ = fmt.Fprint(w, "["+other+"]")
+		case there:
+			_, _ = fmt.Fprint(w, p.pull(7, report.ProposedMerged, false))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	found, err := d.proposer(t).Proposed(t.Context(), branch, "main")
+	if diff := cmp.Diff(&report.Proposed{URL: proposedAt, State: report.ProposedMerged, Head: "aa"}, found); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	if last := (*sent)[len(*sent)-1].URL; last != "git.example.com:3000/api/v1/repos/acme/fleet/pulls/main/plumbline/revert-prod-fleet-0123abcd" {
+		t.Errorf("asked last for %s", last)
+	}
+	there = false
+	if found, err := d.proposer(t).Proposed(t.Context(), branch, "main"); err != nil || found != nil {
+		t.Errorf("found %v, error %v", found, err)
+	}
+}
+
 // TestAPullRequestIsOpened by the request that the host documents.
 func TestAPullRequestIsOpened(t *testing.T) {
 	eachProposer(t, func(t *testing.T, d dialect, p proposing) {
@@ -145,7 +175,7 @@ func TestAPullRequestIsOpened(t *testing.T) {
 			_, _ = fmt.Fprint(w, p.pull(7, report.ProposedOpen, false))
 		})
 		made, err := d.proposer(t).Propose(t.Context(), proposal)
-		if diff := cmp.Diff(&report.Proposed{URL: proposedAt, State: report.ProposedOpen}, made); err != nil || diff != "" {
+		if diff := cmp.Diff(&report.Proposed{URL: proposedAt, State: report.ProposedOpen, Head: "aa"}, made); err != nil || diff != "" {
 			t.Errorf("error %v (-want +got):\n%s", err, diff)
 		}
 		if len(*sent) != 1 || (*sent)[0].Method != http.MethodPost || (*sent)[0].URL != p.open || (*sent)[0].Header.Get(d.proof[0]) != d.proof[1] {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // githubProposal is what is read of a pull request on GitHub, Gitea and Forgejo.
@@ -21,7 +22,7 @@ type githubProposal struct {
 
 func (g githubProposal) listed() listed {
 	l := listed{
-		Proposed: Proposed{URL: g.URL, State: ProposedOpen}, branch: g.Head.Ref, base: g.Base.Ref,
+		Proposed: Proposed{URL: g.URL, State: ProposedOpen, Head: g.Head.SHA}, branch: g.Head.Ref, base: g.Base.Ref,
 		fork: isFork(g.Head.githubSide, g.Base),
 	}
 	switch {
@@ -62,7 +63,7 @@ func githubProposing() *proposing {
 
 // giteaProposing is the same below another root. Gitea lists by no branch in all versions, and calls
 // the branch of a pull request by another name once it was deleted.
-// https://docs.gitea.com/api, GET and POST /repos/{owner}/{repo}/pulls
+// https://docs.gitea.com/api, GET and POST /repos/{owner}/{repo}/pulls, GET …/pulls/{base}/{head}
 func giteaProposing() *proposing {
 	at := func(r repository) string { return join(r.root(), "api", "v1", "repos", r.owner, r.name, "pulls") }
 	labelled := func(g githubProposal) listed {
@@ -75,6 +76,9 @@ func giteaProposing() *proposing {
 			query := url.Values{"state": {"all"}, "limit": {strconv.Itoa(perPage)}, "page": {"1"}}
 			return listing[listed]{first: reads(at(r)+"?"+query.Encode(), nil), read: readAll(labelled), next: nextByLink}
 		},
+		pair: func(r repository, branch, base string) request {
+			return reads(join(at(r), append([]string{base}, strings.Split(branch, "/")...)...), nil)
+		},
 		open: func(r repository, p Proposal) request {
 			return request{to: at(r), body: githubProposed{Title: p.Title, Body: p.Body, Head: p.Branch, Base: p.Base}}
 		},
@@ -86,6 +90,7 @@ func giteaProposing() *proposing {
 type gitlabProposal struct {
 	URL           string `json:"web_url"`
 	State         string `json:"state"`
+	SHA           string `json:"sha"`
 	Source        string `json:"source_branch"`
 	Target        string `json:"target_branch"`
 	SourceProject int64  `json:"source_project_id"`
@@ -93,7 +98,7 @@ type gitlabProposal struct {
 }
 
 func (g gitlabProposal) listed() listed {
-	l := listed{Proposed: Proposed{URL: g.URL, State: ProposedOpen}, branch: g.Source, base: g.Target, fork: g.SourceProject != g.TargetProject}
+	l := listed{Proposed: Proposed{URL: g.URL, State: ProposedOpen, Head: g.SHA}, branch: g.Source, base: g.Target, fork: g.SourceProject != g.TargetProject}
 	switch g.State {
 	case "merged":
 		l.State = ProposedMerged
