@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -16,9 +18,8 @@ import (
 // and weights are left out for the same reason.
 func definitionOf(pool *plan.Object, live map[render.Ref]*plan.Object) string {
 	template, _, _ := unstructured.NestedFieldNoCopy(pool.Object, "spec", "template")
-	name, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "nodeClassRef", "name")
 	var class any
-	if object := live[render.Ref{Kind: render.EC2NodeClass, Name: name}]; object != nil {
+	if object := live[classOf(pool)]; object != nil {
 		class = object.Object["spec"]
 	}
 	text, err := json.Marshal([]any{template, class}) // keys of maps are sorted
@@ -27,4 +28,19 @@ func definitionOf(pool *plan.Object, live map[render.Ref]*plan.Object) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
+}
+
+func classOf(pool *plan.Object) render.Ref {
+	name, _, _ := unstructured.NestedString(pool.Object, "spec", "template", "spec", "nodeClassRef", "name")
+	return render.Ref{Kind: render.EC2NodeClass, Name: name}
+}
+
+// edited says that another client has changed what the nodes of a NodePool are made by. That ends no
+// brake: it is corrected, or stays by spec.drift, and no commit has dealt with what has failed.
+func edited(pool *plan.Object, changes []plan.Change) bool {
+	of := map[render.Ref]string{{Kind: render.NodePool, Name: pool.GetName()}: "spec.template", classOf(pool): "spec"}
+	return slices.ContainsFunc(changes, func(c plan.Change) bool {
+		below, is := of[c.Ref]
+		return is && slices.ContainsFunc(c.Edited, func(f plan.Field) bool { return f.Path == below || strings.HasPrefix(f.Path, below+".") })
+	})
 }

@@ -20,8 +20,10 @@ const InitializesWithin = 15 * time.Minute
 // Pool is a NodePool in which nodes are to be replaced.
 type Pool struct {
 	Name string
-	// Definition is the hash of what its nodes are made by.
+	// Definition is the hash of what its nodes are made by, and Edited says that another client has
+	// changed that since Git was as it is: no commit did.
 	Definition string
+	Edited     bool
 	// Launches are those whose nodes have not joined, and Joined is when the newest NodeClaim was
 	// created whose node has.
 	Launches []observe.Join
@@ -78,7 +80,7 @@ func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollou
 	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since, Revision: s.Revision, From: s.From}
 	switch {
 	case before == nil:
-	case before.Definition != pool.Definition:
+	case before.Definition != pool.Definition && !pool.Edited:
 		e.Since = now
 		if before.Reason == v1alpha1.BrakeFailedLaunches {
 			e.From = before.From // what this one corrects has failed, too

@@ -46,6 +46,10 @@ func TestNext(t *testing.T) {
 		p.Joined = at(minute)
 		return p
 	}
+	edited := func(p brake.Pool) brake.Pool {
+		p.Edited = true
+		return p
+	}
 	unhealthy := func(p brake.Pool) brake.Pool {
 		p.Unhealthy = true
 		return p
@@ -69,7 +73,11 @@ func TestNext(t *testing.T) {
 		"one, where one is too many":            {policy: v1alpha1.RolloutPolicy{FailedLaunches: 1}, looks: []look{{minute: 1, pool: pool("1", a), want: "a braked 1"}}},
 		"reported":                              {policy: v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}, looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c failing"}, {minute: 5, pool: joined(pool("1"), 4)}}},
 		"another definition":                    {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("2", a, b, c)}, {minute: 6, pool: pool("2", a, b, c, failed("e", 6)), want: "e"}}},
-		"nothing is outdated any more":          {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("1"), gone: true}}},
+		"edited by another client": {looks: []look{
+			{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: edited(pool("2", a, b, c)), want: "a b c braked 3"},
+			{minute: 6, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 7, pool: pool("3", a, b, c)},
+		}},
+		"nothing is outdated any more": {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("1"), gone: true}}},
 		"resumed": {looks: []look{
 			{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"},
 			{minute: 5, pool: pool("1", a, b, c), resumed: "2026-03-01T12:03:00Z", want: "resumed 5"},

@@ -43,6 +43,8 @@ type Step struct {
 	Sync *v1alpha1.NodeSync
 	Set  *render.Set
 	Live plan.Live
+	// Changes are those of the Plan.
+	Changes []plan.Change
 	// Rollout is the one that goes on; nil where none does. Outdated are the pools in which it has
 	// nodes to replace, and Unknown says that there may be others.
 	Rollout  *v1alpha1.Rollout
@@ -120,7 +122,7 @@ func (s *Step) pools() []Pool {
 		if object.Ref.Kind != render.NodePool || !known || live == nil {
 			continue
 		}
-		pool := Pool{Name: name, Definition: definitionOf(live, s.Live.Objects), Unhealthy: !observe.Registers(live).Ready}
+		pool := Pool{Name: name, Definition: definitionOf(live, s.Live.Objects), Edited: edited(live, s.Changes), Unhealthy: !observe.Registers(live).Ready}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pools = append(pools, pool)
 	}
