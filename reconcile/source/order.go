@@ -64,7 +64,9 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 		return OrderUnknown, &StaleError{Revision: held.target.revision()}
 	}
 	var refused error
-	for _, more := range g.histories(ctx, s.store, req, plumbing.NewHash(commit)) {
+	limits := g.limits()
+	limits.pack = min(limits.pack, s.store.cloned+spare)
+	for _, more := range g.histories(ctx, s.store, req, plumbing.NewHash(commit), limits) {
 		err := more()
 		if err != nil && !errors.As(err, new(*HistoryError)) {
 			return OrderUnknown, classify(ctx, err, req)
@@ -80,10 +82,8 @@ func (g *Git) FindOrder(ctx context.Context, req Request, commit string) (Order,
 	return OrderUnknown, unknown(fmt.Sprintf("it is not among the %d commits before HEAD, nor HEAD among those before it", mostWalked))
 }
 
-// histories are the questions to a host, the cheapest first.
-func (g *Git) histories(ctx context.Context, s *store, req Request, commit plumbing.Hash) []func() error {
-	limits := g.limits()
-	limits.pack = min(limits.pack, s.cloned+spare)
+// histories are the questions to a host, the cheapest first. limits are those of an answer.
+func (g *Git) histories(ctx context.Context, s *store, req Request, commit plumbing.Hash, limits limits) []func() error {
 	before := func(depth int) func() error {
 		return func() error {
 			if !s.deeper(depth) {

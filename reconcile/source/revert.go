@@ -10,6 +10,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/storage/memory"
+
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Revert is a commit on top of a branch that takes files back to what they were.
@@ -19,9 +21,9 @@ type Revert struct {
 	// From is the commit whose files are taken, and Bad the one that has changed them since; both
 	// full hashes.
 	From, Bad string
-	// Within says which files may be taken back, by their path from the repository's root. gone
-	// says that Bad has none there.
-	Within  func(name string, gone bool) bool
+	// Within returns what says which files may be taken back, by their path from the repository's root;
+	// from is what From has.
+	Within  func(ctx context.Context, from *render.Snapshot) func(name string) bool
 	Message string
 	At      time.Time
 }
@@ -33,8 +35,8 @@ type Reverted struct {
 	// Head is the commit below it.
 	Head string
 	// Files are those that are taken back, and Newer those of them that other commits have changed
-	// since Bad.
-	Files, Newer []string
+	// since Bad. Left are those that have been changed too, and are not within the Revert.
+	Files, Newer, Left []string
 	// Undone are the commits that have changed Files since From, the newest first, as far as they
 	// are known. More says that there may be others.
 	Undone []Undone
@@ -144,10 +146,11 @@ func (w *reverting) fetch(ctx context.Context) error {
 	return nil
 }
 
-// reach brings a commit that may lie before the head.
+// reach brings a commit that may lie before the head. It may bring as much as a clone: what was deleted
+// since may be larger than all that is left, and the store is removed with the work.
 func (w *reverting) reach(ctx context.Context, commit plumbing.Hash) error {
 	var refused error
-	for _, more := range w.git.histories(ctx, w.store, w.req, commit) {
+	for _, more := range w.git.histories(ctx, w.store, w.req, commit, w.git.limits()) {
 		if w.store.has(commit) {
 			return nil
 		}
@@ -169,16 +172,18 @@ func (w *reverting) compare(ctx context.Context) (Reverted, files, error) {
 	if err != nil {
 		return Reverted{}, nil, err
 	}
-	changed, badOnes := files{}, files{}
+	found, take, changed, badOnes := Reverted{}, files{}, files{}, files{}
+	within := w.Within(ctx, &render.Snapshot{Revision: w.From, Commit: w.From, FS: newTree(w.store, w.from, w.From, w.git.options.MaxFileBytes)})
 	d := difference{store: w.store, file: func(name string, before, now *object.TreeEntry) {
-		if w.Within(name, now == nil) {
-			changed[name], badOnes[name] = before, now
+		if !within(name) {
+			found.Left = append(found.Left, name)
+			return
 		}
+		changed[name], badOnes[name] = before, now
 	}}
 	if err := d.walk("", w.from, w.bad, 0); err != nil {
 		return Reverted{}, nil, err
 	}
-	found, take := Reverted{}, files{}
 	for name, before := range changed {
 		now, err := w.files.at(ctx, head, name)
 		if err != nil {
@@ -192,6 +197,7 @@ func (w *reverting) compare(ctx context.Context) (Reverted, files, error) {
 			found.Newer = append(found.Newer, name)
 		}
 	}
+	slices.Sort(found.Left)
 	slices.Sort(found.Files)
 	slices.Sort(found.Newer)
 	return found, take, nil

@@ -1,8 +1,13 @@
 package source_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/reconcile/source"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 const proposal = "plumbline/revert-prod-fleet-0123abcd"
@@ -43,8 +49,9 @@ func (h *host) refs(t *testing.T) string {
 	return git(t, h.repository, "", "for-each-ref", "--format=%(refname) %(objectname)")
 }
 
-func below(folder string) func(string, bool) bool {
-	return func(name string, _ bool) bool { return folder == "." || strings.HasPrefix(name, folder+"/") }
+func below(folder string) func(context.Context, *render.Snapshot) func(string) bool {
+	within := func(name string) bool { return folder == "." || strings.HasPrefix(name, folder+"/") }
+	return func(context.Context, *render.Snapshot) func(string) bool { return within }
 }
 
 func (c *client) revert(t *testing.T, from, bad, folder string) (source.Reverted, error) {
@@ -164,6 +171,50 @@ func TestRevertNamesWhatItTakesBack(t *testing.T) {
 	want := []source.Undone{{Commit: last, Subject: "commit 5"}, {Commit: bad, Subject: "commit 4"}, {Commit: second, Subject: "commit 2"}}
 	if diff := cmp.Diff(want, done.Undone); err != nil || diff != "" || done.More {
 		t.Errorf("more %v, error %v (-want +got):\n%s", done.More, err, diff)
+	}
+}
+
+// TestRevertNamesWhatItLeaves: which files are taken back can be told from those that the commit before
+// has, and what has been changed beside them is named.
+func TestRevertNamesWhatItLeaves(t *testing.T) {
+	h := newHost(t)
+	h.takesPushes(t)
+	from := h.commit(t, "main", files{"list": "base/a.yaml", "base/a.yaml": "a1", "base/README.md": "r1", "c": "c1"})
+	bad := h.commit(t, "main", files{"list": "", "base/a.yaml": "", "base/README.md": "", "c": "c2", "d": "d2"})
+	c := newClient(t, h.url, source.Options{})
+	done, err := c.git.Revert(t.Context(), c.request, source.Revert{
+		Branch: proposal, From: from, Bad: bad, Message: "m", At: time.Unix(1_700_000_000, 0),
+		Within: func(_ context.Context, from *render.Snapshot) func(string) bool {
+			listed, err := fs.ReadFile(from.FS, "list")
+			if err != nil {
+				t.Error(err)
+			}
+			return func(name string) bool { return name == "list" || path.Clean(string(listed)) == name }
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]string{{"base/a.yaml", "list"}, {"base/README.md", "c", "d"}}, [][]string{done.Files, done.Left}); diff != "" {
+		t.Errorf("taken back, and left (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(files{"list": "100644 base/a.yaml", "base/a.yaml": "100644 a1", "c": "100644 c2", "d": "100644 d2"}, h.listing(t, done.Commit)); diff != "" {
+		t.Errorf("the commit (-want +got):\n%s", diff)
+	}
+}
+
+// TestRevertOfALargeDeletion: what was deleted may be many times what is left of the repository.
+func TestRevertOfALargeDeletion(t *testing.T) {
+	h := newHost(t)
+	h.takesPushes(t)
+	large := make([]byte, 3<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // so that it does not shrink
+	h.commit(t, "main", files{"nodes/a.yaml": "1"})
+	from := h.commit(t, "main", files{"nodes/large": fmt.Sprintf("%x", large)})
+	bad := h.commit(t, "main", files{"nodes/large": ""})
+	done, err := newClient(t, h.url, source.Options{}).revert(t, from, bad, "nodes")
+	if err != nil || !slices.Equal(done.Files, []string{"nodes/large"}) {
+		t.Errorf("done %+v, error %v", done, err)
 	}
 }
 
