@@ -47,18 +47,24 @@ func remedy(pools []v1alpha1.PoolRollout) string {
 	}
 	words := "revert or correct the definition, or run plumbline resume-rollout"
 	for i := range pools {
-		if p := pools[i].Proposal; p != nil && p.Message != "" && pools[i].BrakedAt != nil {
+		switch p := pools[i].Proposal; {
+		case p == nil || pools[i].BrakedAt == nil:
+		case p.Changed:
+			return words + "; the branch of " + p.URL + " has another commit than the revert that plumbline has made: read it before you merge it"
+		case p.Merged:
+			return words + "; " + p.URL + " was merged: if nothing resumes when that is applied, something else is to be corrected"
+		case p.Message != "":
 			return words + "; no pull request is open for that: " + p.Message
 		}
 	}
 	return words
 }
 
-// Proposals are the open pull requests that take back what has failed.
+// Proposals are the open pull requests that take back what has failed, each as plumbline has made it.
 func Proposals(pools []v1alpha1.PoolRollout) []string {
 	var urls []string
 	for i := range pools {
-		if p := pools[i].Proposal; pools[i].BrakedAt != nil && p != nil && p.URL != "" && !p.Closed && !slices.Contains(urls, p.URL) {
+		if p := pools[i].Proposal; pools[i].BrakedAt != nil && p != nil && p.URL != "" && !p.Closed && !p.Merged && !p.Changed && !slices.Contains(urls, p.URL) {
 			urls = append(urls, p.URL)
 		}
 	}
@@ -93,7 +99,7 @@ func (s *Step) tellResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) 
 	case now.ResumedAt != nil:
 		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a person has resumed its rollout", was.Pool))
 	case now.Definition != was.Definition:
-		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a commit has changed what its nodes are made by", was.Pool))
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what its nodes are made by has changed", was.Pool))
 	default:
 		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what stopped its rollout is over", was.Pool))
 	}

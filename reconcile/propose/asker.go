@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
@@ -21,8 +22,8 @@ const (
 	// soon is when a pass looks for the answer.
 	soon = 2 * time.Second
 	// first is how long after a failure it is tried again, twice as long after each, and longest
-	// the most.
-	first, longest = 30 * time.Second, 30 * time.Minute
+	// the most. recheck is how often an open pull request is looked at: others may push to its branch.
+	first, longest, recheck = 30 * time.Second, 30 * time.Minute, time.Minute
 	// maxMessage is how long the words on a failure are, in bytes.
 	maxMessage = 512
 )
@@ -37,6 +38,8 @@ type Tools struct {
 	// Revert returns what pushes a commit to a new branch of the NodeSync's source.
 	Revert func() func(ctx context.Context, r source.Revert) (source.Reverted, error)
 	Hosts  Hosts
+	// Confine builds kustomizations in child processes; nil builds them in this one.
+	Confine *confine.Runner
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
 	Grants grant.Policy
@@ -98,7 +101,7 @@ func (a *Asker) See(ctx context.Context, l Look, found *finding.Findings) []v1al
 		}
 		if s.asking {
 			found.WakeBy(l.Now.Add(soon))
-		} else if s.answer == nil || s.answer.URL == "" {
+		} else if !ended(s.answer) {
 			found.WakeBy(s.due)
 		}
 	}
@@ -131,7 +134,10 @@ func (a *Asker) begin(ctx context.Context, l Look, r *revert, branch string) *st
 	if s.generation != l.Sync.Generation && !s.asking {
 		s.generation, s.due, s.failures = l.Sync.Generation, l.Now, 0
 	}
-	if !s.asking && !l.Now.Before(s.due) && (s.answer == nil || s.answer.URL == "") {
+	if s.answer != nil && s.answer.URL != "" {
+		r.Known = s.answer.DeepCopy()
+	}
+	if !s.asking && !l.Now.Before(s.due) && !ended(s.answer) {
 		s.asking, s.due = true, l.Now.Add(first)
 		l.Sync = l.Sync.DeepCopy() // the pass goes on with the other
 		go a.ask(context.WithoutCancel(ctx), s, proposal{Look: l, revert: *r, branch: branch, push: l.Revert()})
@@ -144,12 +150,17 @@ func (a *Asker) ask(ctx context.Context, s *state, p proposal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s.asking = false
-	if err != nil {
+	switch known := p.revert.Known; {
+	case err != nil && known != nil:
+		answer = *known // until the host can be asked again
+	case err != nil:
 		answer = v1alpha1.RevertProposal{Message: finding.Bounded(err.Error(), maxMessage)}
 	}
 	answer.Branch = p.branch
 	s.answer = &answer
-	if answer.URL == "" {
+	if err == nil && answer.URL != "" {
+		s.failures, s.due = 0, p.Now.Add(recheck)
+	} else {
 		wait := min(first<<min(s.failures, 10), longest)
 		var limited *report.RateLimitedError
 		if errors.As(err, &limited) {
@@ -166,6 +177,10 @@ func announce(pool string, was, is v1alpha1.RevertProposal, found *finding.Findi
 		return
 	}
 	switch {
+	case is.URL != "" && is.Changed:
+		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: the branch of %s has another commit than the revert that plumbline has made: read it before you merge it", pool, is.URL))
+	case is.URL != "" && is.Merged:
+		found.Event(v1alpha1.ReasonRevertProposed, fmt.Sprintf("NodePool/%s: %s, which takes back what has failed, was merged", pool, is.URL))
 	case is.URL != "" && is.Closed:
 		found.Warn(v1alpha1.ReasonRevertNotProposed, fmt.Sprintf("NodePool/%s: the pull request that takes back what has failed was closed, and is not opened again: %s", pool, is.URL))
 	case is.URL != "":

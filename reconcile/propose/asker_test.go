@@ -79,7 +79,7 @@ func (w *world) Propose(_ context.Context, p report.Proposal) (*report.Proposed,
 	if w.opening != nil {
 		return nil, w.opening
 	}
-	w.opened, w.there = p, &report.Proposed{URL: page, State: report.ProposedOpen}
+	w.opened, w.there = p, &report.Proposed{URL: page, State: report.ProposedOpen, Head: w.reverted.Commit}
 	return w.there, nil
 }
 
@@ -145,7 +145,7 @@ func events(f finding.Findings) string {
 	return strings.Join(all, "; ")
 }
 
-// TestAPullRequestIsOpened once, and nothing is asked after that, by another daemon neither.
+// TestAPullRequestIsOpened once, by another daemon neither: that finds it.
 func TestAPullRequestIsOpened(t *testing.T) {
 	w := newWorld()
 	e, found := w.settle(t, braked("general", 3))
@@ -159,8 +159,53 @@ func TestAPullRequestIsOpened(t *testing.T) {
 		t.Errorf("pushed %+v", w.pushed)
 	}
 	w.asker = Asker{} // a restart
-	if e, found := w.settle(t, e); e.Proposal == nil || e.Proposal.URL != page || events(found) != "" || w.said() != "find push open" {
+	if e, found := w.settle(t, e); e.Proposal == nil || e.Proposal.URL != page || events(found) != "" || w.said() != "find push open find" {
 		t.Errorf("after a restart: %+v, events %q, calls %s", e.Proposal, events(found), w.said())
+	}
+}
+
+// TestAnOpenPullRequestIsLookedAt every minute: somebody may push to its branch, merge it or close it. Nothing
+// is pushed again, and what a host does not answer changes nothing.
+func TestAnOpenPullRequestIsLookedAt(t *testing.T) {
+	w := newWorld()
+	e, found := w.settle(t, braked("general", 3))
+	if e.Proposal.Commit != "c0ffee" || !found.WakeAt.Equal(w.now.Add(recheck)) {
+		t.Fatalf("proposal %+v, next %s", e.Proposal, found.WakeAt)
+	}
+	changed := "RevertNotProposed: NodePool/general: the branch of " + page + " has another commit than the revert that plumbline has made: read it before you merge it"
+	for i, step := range []struct {
+		there   *report.Proposed
+		finding error
+		want    v1alpha1.RevertProposal
+		events  string
+	}{
+		{there: &report.Proposed{URL: page, State: report.ProposedOpen, Head: "c0ffee"}},
+		{there: &report.Proposed{URL: page, State: report.ProposedOpen, Head: "bad"}, want: v1alpha1.RevertProposal{Changed: true}, events: changed},
+		{finding: errors.New("503"), want: v1alpha1.RevertProposal{Changed: true}},
+		{there: &report.Proposed{URL: page, State: report.ProposedOpen, Head: "c0ffee"}, events: "RevertProposed: NodePool/general: " + page + " takes back what has failed: merge it, or correct the definition"},
+		{there: &report.Proposed{URL: page, State: report.ProposedMerged, Head: "c0ffee"}, want: v1alpha1.RevertProposal{Merged: true}, events: "RevertProposed: NodePool/general: " + page + ", which takes back what has failed, was merged"},
+	} {
+		if step.there != nil {
+			w.there = step.there
+		}
+		w.finding = step.finding
+		w.now = w.now.Add(recheck)
+		var found finding.Findings
+		e, found = w.settle(t, e)
+		want := step.want
+		if want.URL, want.Branch = page, e.Proposal.Branch; !want.Merged {
+			want.Commit = "c0ffee"
+		}
+		if *e.Proposal != want || events(found) != step.events {
+			t.Errorf("step %d: %+v, events %q", i, e.Proposal, events(found))
+		}
+	}
+	if w.said() != "find push open"+strings.Repeat(" find", 5) {
+		t.Errorf("calls %s", w.said())
+	}
+	w.now = w.now.Add(recheck)
+	if e, found = w.settle(t, e); !e.Proposal.Merged || strings.Count(w.said(), "find") != 6 || !found.WakeAt.IsZero() {
+		t.Errorf("once merged: %+v, calls %s, next %s", e.Proposal, w.said(), found.WakeAt)
 	}
 }
 
@@ -173,7 +218,7 @@ func TestTheStatusWasLost(t *testing.T) {
 		w.there = &report.Proposed{URL: page, State: state}
 		calls := map[bool]string{true: "find push", false: "find"}[state == report.ProposedOpen]
 		e, found := w.settle(t, braked("general", 3))
-		if e.Proposal == nil || e.Proposal.URL != page || e.Proposal.Closed != (state == report.ProposedClosed) || w.said() != calls || !strings.HasPrefix(events(found), says) {
+		if e.Proposal == nil || e.Proposal.URL != page || e.Proposal.Closed != (state == report.ProposedClosed) || e.Proposal.Merged != (state == report.ProposedMerged) || w.said() != calls || !strings.HasPrefix(events(found), says) {
 			t.Errorf("%s: %+v, calls %s, events %q", state, e.Proposal, w.said(), events(found))
 		}
 	}

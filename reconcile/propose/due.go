@@ -1,6 +1,7 @@
 package propose
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"path"
@@ -9,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
@@ -21,6 +23,8 @@ type revert struct {
 	// Pools are those that fail by it, and Why is what the first one says.
 	Pools []string
 	Why   string
+	// Known is the pull request as the status has it; nil where there is none.
+	Known *v1alpha1.RevertProposal
 	// At is when the first one was stopped.
 	At metav1.Time
 }
@@ -31,7 +35,7 @@ func (l Look) due() (reverts []*revert, none map[string]string) {
 	of := map[string]*revert{}
 	for i := range l.Pools {
 		e := &l.Pools[i]
-		if !l.stands(e) || e.Proposal != nil && e.Proposal.URL != "" {
+		if !l.stands(e) || ended(e.Proposal) {
 			continue
 		}
 		if why := l.impossible(e); why != "" {
@@ -49,10 +53,16 @@ func (l Look) due() (reverts []*revert, none map[string]string) {
 		if e.BrakedAt.Before(&r.At) {
 			r.At, r.Why = *e.BrakedAt, e.Message
 		}
+		if e.Proposal != nil && e.Proposal.URL != "" {
+			r.Known = e.Proposal
+		}
 		r.Pools = append(r.Pools, e.Pool)
 	}
 	return reverts, none
 }
+
+// ended says that a pull request is not asked for any more.
+func ended(p *v1alpha1.RevertProposal) bool { return p != nil && (p.Closed || p.Merged) }
 
 // stands says that a pool is stopped by failed launches, and that the status says so already.
 func (l Look) stands(e *v1alpha1.PoolRollout) bool {
@@ -110,18 +120,29 @@ func plain(r rune) rune {
 	return '-'
 }
 
-// within says which files are taken back: those below the NodeSync's path, those outside that were
-// read, and those that are gone from beside them.
-func within(folder string, inputs render.Inputs) func(name string, gone bool) bool {
-	below, beside := path.Clean(folder), map[string]bool{}
-	in := func(name string) bool { return below == "." || strings.HasPrefix(name, below+"/") }
-	for name, is := range inputs {
-		if is != "" && !in(name) && name != below {
-			beside[path.Dir(name)] = true
-		}
+// within returns what says which files are taken back. What a revision of before has read cannot be told where it
+// does not render any more: then what only that has read is left, and named.
+func (p proposal) within(ctx context.Context, from *render.Snapshot) func(name string) bool {
+	ctx = confine.For(ctx, "reverts in "+p.Sync.Spec.Source.Git.URL)
+	karpenter, err := render.ReadKarpenter(*from, p.Sync.Spec.Path)
+	if err != nil {
+		return within(p.Sync.Spec.Path, p.Inputs)
 	}
-	return func(name string, gone bool) bool {
-		_, read := inputs[name]
-		return in(name) || read || gone && beside[path.Dir(name)]
+	set, err := render.Render(ctx, *from, p.Sync.Spec.Path, karpenter, nil, render.WithConfinement(p.Confine))
+	if err != nil {
+		return within(p.Sync.Spec.Path, p.Inputs)
+	}
+	return within(p.Sync.Spec.Path, p.Inputs, set.Inputs)
+}
+
+// within says which files are those of a NodeSync: all below its path, and those outside that were read.
+func within(folder string, read ...render.Inputs) func(name string) bool {
+	below := path.Clean(folder)
+	return func(name string) bool {
+		return below == "." || strings.HasPrefix(name, below+"/") ||
+			slices.ContainsFunc(read, func(in render.Inputs) bool {
+				_, is := in[name]
+				return is
+			})
 	}
 }

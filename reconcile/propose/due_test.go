@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,7 +71,8 @@ func TestDue(t *testing.T) {
 		"its nodes drift by no commit, and it is stopped": {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Reason = v1alpha1.BrakeUnexpectedDrift })}},
 		"resumed, or not too many":                        {pools: []v1alpha1.PoolRollout{changed(none)}},
 		"only the brake is asked for":                     {sync: func(n *v1alpha1.NodeSync) { n.Spec.Rollout.OnFailure = v1alpha1.RolloutBrake }, pools: []v1alpha1.PoolRollout{braked("a", 3)}},
-		"it is proposed already":                          {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Proposal = &v1alpha1.RevertProposal{URL: "https://x"} })}},
+		"it is proposed already, and is looked at":        {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Proposal = &v1alpha1.RevertProposal{URL: "https://x"} })}, want: []string{"1..2 a since 3: a fails"}},
+		"it was merged":                                   {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Proposal = &v1alpha1.RevertProposal{URL: "https://x", Merged: true} })}},
 		"it was closed by a person":                       {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Proposal = &v1alpha1.RevertProposal{URL: "https://x", Closed: true} })}},
 		"it has failed before":                            {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Proposal = &v1alpha1.RevertProposal{Message: "403"} })}, want: []string{"1..2 a since 3: a fails"}},
 		"by no commit":                                    {pools: []v1alpha1.PoolRollout{changed(func(e *v1alpha1.PoolRollout) { e.Revision = "" })}, none: "no commit has outdated its nodes: there is none to revert"},
@@ -107,26 +109,39 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestWithin: what a NodeSync reads is taken back, and nothing else.
+// TestWithin: what a NodeSync is made of is taken back, now or in the revision of before, and nothing else.
 func TestWithin(t *testing.T) {
-	inputs := render.Inputs{"fleet/plumbline.yaml": "1", "base/kustomization.yaml": "2", "base/pool.yaml": "3", "absent/x.yaml": "", "fleet": "is:folder"}
+	before := fstest.MapFS{}
+	for name, content := range map[string]string{
+		"fleet/plumbline.yaml":           "{apiVersion: config.plumbline.dev/v1alpha1, kind: Karpenter, cluster: {name: prod, region: eu-west-1}, version: 1.14.1, nodes: [./nodes]}",
+		"fleet/nodes/kustomization.yaml": "resources: [../../base]",
+		"base/kustomization.yaml":        "resources: [class.yaml, pool.yaml]",
+		"base/class.yaml":                "{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default}, spec: {role: r, amiSelectorTerms: [{alias: al2023@latest}], subnetSelectorTerms: [{id: subnet-1}], securityGroupSelectorTerms: [{id: sg-1}]}}",
+		"base/pool.yaml":                 "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: general}, spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}}",
+		"base/README.md":                 "read by nobody",
+	} {
+		before[name] = &fstest.MapFile{Data: []byte(content)}
+	}
+	now := render.Inputs{"fleet/plumbline.yaml": "1", "base/kustomization.yaml": "2", "base/pool.yaml": "3", "fleet": "is:folder"}
 	cases := map[string]struct {
-		path, name string
-		gone, want bool
+		path, name   string
+		want, broken bool // broken: likewise where the revision of before does not render
 	}{
-		"below the path":                   {"./fleet", "fleet/nodes/a.yaml", false, true},
-		"below the path, gone":             {"fleet/", "fleet/nodes/a.yaml", true, true},
-		"beside the path":                  {"fleet", "fleet-2/a.yaml", false, false},
-		"a file of the root":               {"fleet", "README.md", false, false},
-		"a base outside":                   {"fleet", "base/pool.yaml", false, true},
-		"beside the base, not read":        {"fleet", "base/README.md", false, false},
-		"beside the base, gone":            {"fleet", "base/class.yaml", true, true},
-		"what was asked for and not there": {"fleet", "absent/y.yaml", true, false},
-		"the path is the root":             {"./", "README.md", false, true},
+		"below the path":                     {"./fleet", "fleet/nodes/a.yaml", true, true},
+		"beside the path":                    {"fleet", "fleet-2/a.yaml", false, false},
+		"a file of the root":                 {"fleet", "README.md", false, false},
+		"a base outside":                     {"fleet", "base/pool.yaml", true, true},
+		"a file of the base that is gone":    {"fleet", "base/class.yaml", true, false},
+		"beside the base, gone and not read": {"fleet", "base/README.md", false, false},
+		"the path is the root":               {"./", "README.md", true, true},
 	}
 	for name, c := range cases {
-		if got := within(c.path, inputs)(c.name, c.gone); got != c.want {
+		p := proposal{Look: Look{Sync: syncOf(func(n *v1alpha1.NodeSync) { n.Spec.Path = c.path }), Inputs: now}}
+		if got := p.within(t.Context(), &render.Snapshot{FS: before})(c.name); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+		if got := p.within(t.Context(), &render.Snapshot{FS: fstest.MapFS{}})(c.name); got != c.broken {
+			t.Errorf("%s, where nothing renders: %v", name, got)
 		}
 	}
 }

@@ -32,7 +32,10 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 		return to.Proposed(ctx, p.branch, into)
 	})
 	if err != nil || found != nil && found.State != report.ProposedOpen {
-		return of(found), err
+		return of(found, ""), err
+	}
+	if known := p.revert.Known; found != nil && known != nil && known.Commit != "" {
+		return of(found, known.Commit), nil
 	}
 	if err := p.StillLeader(ctx); err != nil {
 		return v1alpha1.RevertProposal{}, err
@@ -41,7 +44,7 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	defer cancel()
 	reverted, err := p.push(pushing, source.Revert{
 		Branch: p.branch, From: render.CommitOf(p.revert.From), Bad: render.CommitOf(p.revert.Bad),
-		Within: within(p.Sync.Spec.Path, p.Inputs), Message: p.message(), At: p.revert.At.Time,
+		Within: p.within, Message: p.message(), At: p.revert.At.Time,
 	})
 	switch {
 	case err != nil && found != nil && errors.As(err, new(*source.BranchError)):
@@ -49,9 +52,9 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	case err != nil:
 		return v1alpha1.RevertProposal{}, err
 	case reverted.Commit == "":
-		return v1alpha1.RevertProposal{Message: fmt.Sprintf("in %s nothing is left to take back: the files below spec.path are as they were in %s", into, render.ShortRevision(p.revert.From))}, nil
+		return v1alpha1.RevertProposal{Message: fmt.Sprintf("in %s nothing is left to take back: the files that NodeSync is made of are as they were in %s", into, render.ShortRevision(p.revert.From))}, nil
 	case found != nil:
-		return of(found), nil
+		return of(found, reverted.Commit), nil
 	}
 	if err := p.StillLeader(ctx); err != nil {
 		return v1alpha1.RevertProposal{}, err
@@ -59,15 +62,18 @@ func (p proposal) make(ctx context.Context) (v1alpha1.RevertProposal, error) {
 	made, err := p.ask(ctx, func(ctx context.Context, to report.Proposer) (*report.Proposed, error) {
 		return to.Propose(ctx, report.Proposal{Branch: p.branch, Base: into, Title: p.title(), Body: p.body(reverted)})
 	})
-	return of(made), err
+	return of(made, reverted.Commit), err
 }
 
-// of is what the status says of a pull request.
-func of(found *report.Proposed) v1alpha1.RevertProposal {
+// of is what the status says of a pull request, to whose branch plumbline has pushed a commit.
+func of(found *report.Proposed, commit string) v1alpha1.RevertProposal {
 	if found == nil {
 		return v1alpha1.RevertProposal{}
 	}
-	return v1alpha1.RevertProposal{URL: found.URL, Closed: found.State == report.ProposedClosed}
+	return v1alpha1.RevertProposal{
+		URL: found.URL, Commit: commit, Closed: found.State == report.ProposedClosed, Merged: found.State == report.ProposedMerged,
+		Changed: commit != "" && found.Head != "" && found.Head != commit,
+	}
 }
 
 // ask asks the host, with the Secret as it is now.

@@ -38,6 +38,7 @@ func (p proposal) body(of source.Reverted) string {
 	fmt.Fprintf(&b, "This takes the files of NodeSync %s back to what they were in %s, the revision that was applied before. When it is merged, the brake goes and nodes are made by the definitions of before. "+
 		"To go on otherwise, close it, and push a correction or run `plumbline resume-rollout %s`.\n\n", code(p.Sync.Name), code(render.ShortRevision(p.revert.From)), p.Sync.Name)
 	list(&b, "Files:", of.Files, code)
+	list(&b, "**Not reverted**, as this NodeSync is not made of these files, which were changed as well:", of.Left, code)
 	list(&b, "Commits whose changes of these files are taken back, the newest first:", of.Undone, func(c source.Undone) string {
 		return fmt.Sprintf("%.8s %s", c.Commit, code(c.Subject))
 	})

@@ -247,6 +247,15 @@ type RevertProposal struct {
 	// URL of its page; empty where there is none.
 	// +optional
 	URL string `json:"url,omitempty" redact:"-"`
+	// Commit that plumbline has pushed to its branch; empty where that is not known.
+	// +optional
+	Commit string `json:"commit,omitempty" redact:"-"`
+	// Changed says that its branch has another commit by now, which is not plumbline's.
+	// +optional
+	Changed bool `json:"changed,omitempty"`
+	// Merged says that it was merged.
+	// +optional
+	Merged bool `json:"merged,omitempty"`
 	// Closed says that it was closed without being merged. Another one is not opened.
 	// +optional
 	Closed bool `json:"closed,omitempty"`
