@@ -12,9 +12,9 @@
 // first comment says what the user does and sees; its last line asks what is
 // left in AWS. Nothing sleeps: what is to come is waited for, with a deadline
 // (-t, default 30s). The daemon ends, and the story fails, where it changes an object
-// of its watch cache. A story fails, too, in which a commit is a success on the Git host for 15 s
-// while something contradicts it: a removal that is open, a node that is Drifted, an instance of
-// a pool that is gone. These commands come on top of testscript's own (! before
+// of its watch cache. A story fails, too, in which plumbline says for 15 s of nodes
+// what is not so, by package witness: a commit is a success while a removal is open, say, or a removal
+// that is Held goes on. These commands come on top of testscript's own (! before
 // any of them wants it to fail):
 //
 //	seed [FOLDER]

@@ -67,7 +67,7 @@ type story struct {
 	available map[string]*fewest            // workloads that `available` watches
 	mend      func()                        // ends what `registry` has begun; nil: nothing
 	lies      []func(context.Context) error // withdraw what `registry publishes` has published
-	witness   *witness                      // of what the Git host says of commits
+	witness   *watcher                      // of what the Git host says of commits
 }
 
 // storyKey is where testscript keeps the story.
@@ -145,7 +145,7 @@ func (s *story) expand(text string) string {
 func (s *story) close() {
 	if s.witness != nil {
 		for _, lie := range s.witness.ended() {
-			s.t.Errorf("for %s and longer: %s", believes, lie)
+			s.t.Error(lie)
 		}
 	}
 	s.daemon.Close()

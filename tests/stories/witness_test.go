@@ -3,6 +3,7 @@ package stories_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -12,31 +13,40 @@ import (
 
 	"github.com/plumbline-dev/plumbline/tests/sandbox/githost"
 	"github.com/plumbline-dev/plumbline/tests/stories/daemon"
+	"github.com/plumbline-dev/plumbline/tests/stories/witness"
 )
 
 const (
-	// looksEvery is how often a witness looks, and believes how long a commit may be a success
-	// while something contradicts it: passes and posts take their time.
+	// looksEvery is how often a watcher looks.
 	looksEvery = time.Second
-	believes   = 15 * time.Second
 	// leads is how old the lease of a daemon that can act may be.
 	leads = 10 * time.Second
 )
 
-// witness watches a story for a commit that is a success on the Git host while something
-// contradicts it. What the daemon cannot know or say, as while it does not run, is no lie.
-type witness struct {
+// watcher watches a story for what plumbline says of nodes, in the status of a NodeSync and on the Git
+// host, while something contradicts it. What the daemon cannot know or say, as while it does not run,
+// is no lie.
+type watcher struct {
 	story *story
 	since map[string]time.Time // since when a lie stands, by its words
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 	lies  []string
+
+	audited int64 // up to which byte the API server's audit is read
+	held    witness.Held
+	said    map[string]time.Time // since when a pool is said to get no nodes
+	deleted map[string]time.Time // when a NodeClaim of a pool was deleted last
+	commits map[string]*witness.Definitions
 }
 
 // watchStatuses has a witness watch from now on.
-func (s *story) watchStatuses() *witness {
+func (s *story) watchStatuses() *watcher {
 	ctx, stop := context.WithCancel(s.ctx)
-	w := &witness{story: s, since: map[string]time.Time{}, stop: stop}
+	w := &watcher{
+		story: s, since: map[string]time.Time{}, stop: stop, held: witness.Held{},
+		said: map[string]time.Time{}, deleted: map[string]time.Time{}, commits: map[string]*witness.Definitions{},
+	}
 	w.done.Go(func() {
 		tick := time.NewTicker(looksEvery)
 		defer tick.Stop()
@@ -53,86 +63,117 @@ func (s *story) watchStatuses() *witness {
 }
 
 // ended are the lies that were seen.
-func (w *witness) ended() []string {
+func (w *watcher) ended() []string {
 	w.stop()
 	w.done.Wait()
 	return w.lies
 }
 
-// look notes what contradicts a success now, and what has for too long.
-func (w *witness) look(ctx context.Context, now time.Time) {
+// look notes what is not so now, and what has not been for too long.
+func (w *watcher) look(ctx context.Context, now time.Time) {
 	seen := map[string]time.Time{}
-	for _, lie := range w.contradicted(ctx) {
-		since, known := w.since[lie]
-		switch {
-		case !known:
+	for _, lie := range w.untrue(ctx, now) {
+		since, known := w.since[lie.Words]
+		if !known {
 			since = now
-		case !since.IsZero() && now.Sub(since) > believes:
-			w.lies = append(w.lies, lie)
+		}
+		if !since.IsZero() && (lie.Patience == 0 || now.Sub(since) > lie.Patience) {
+			w.lies = append(w.lies, fmt.Sprintf("for %s and longer: %s", lie.Patience, lie.Words))
 			since = time.Time{} // once is enough
 		}
-		seen[lie] = since
+		seen[lie.Words] = since
 	}
 	w.since = seen
 }
 
-// contradicted is what contradicts the successes of the story's NodeSyncs.
-func (w *witness) contradicted(ctx context.Context) (lies []string) {
-	s := w.story
-	lease, err := s.c.Kube.Client.CoordinationV1().Leases(daemon.Namespace).Get(ctx, "plumbline", metav1.GetOptions{})
-	if err != nil || lease.Spec.RenewTime == nil || time.Since(lease.Spec.RenewTime.Time) > leads {
-		return nil
+// untrue is what plumbline says of the story's NodeSyncs and is not so.
+func (w *watcher) untrue(ctx context.Context, now time.Time) (lies []witness.Lie) {
+	written := w.written()
+	syncs := w.story.c.list(ctx, "nodesync")
+	lies = w.held.Progressed(syncs, written)
+	if !w.leads(ctx) || len(syncs) == 0 {
+		return lies
 	}
-	var seen *fleet
-	for _, sync := range s.c.list(ctx, "nodesync") {
-		commit, reported := w.reported(ctx, &sync)
-		if !reported {
-			continue
-		}
-		if seen == nil {
-			seen = w.fleet(ctx)
-		}
-		for _, words := range seen.contradicts(&sync) {
-			lies = append(lies, fmt.Sprintf("commit %.8s is a success of NodeSync %s, but %s", commit, sync.GetName(), words))
-		}
+	seen := w.fleet(ctx, now)
+	for i := range syncs {
+		lies = append(lies, w.told(ctx, &syncs[i]).Untrue(seen)...)
 	}
 	return lies
 }
 
-// reported says whether the Git host has a success on the commit that a NodeSync is at.
-func (w *witness) reported(ctx context.Context, sync *unstructured.Unstructured) (commit string, success bool) {
+// leads says that there is a daemon that can act.
+func (w *watcher) leads(ctx context.Context) bool {
+	lease, err := w.story.c.Kube.Client.CoordinationV1().Leases(daemon.Namespace).Get(ctx, "plumbline", metav1.GetOptions{})
+	return err == nil && lease.Spec.RenewTime != nil && time.Since(lease.Spec.RenewTime.Time) <= leads
+}
+
+// told is what plumbline says of a NodeSync; nothing of one that it has not come to.
+func (w *watcher) told(ctx context.Context, sync *unstructured.Unstructured) *witness.Told {
 	s := w.story
+	t := &witness.Told{Sync: sync, Owner: daemon.Namespace + "." + sync.GetName()}
 	if suspended, _, _ := unstructured.NestedBool(sync.Object, "spec", "suspend"); suspended || sync.GetDeletionTimestamp() != nil {
-		return "", false
+		return t
 	}
 	if observed, _, _ := unstructured.NestedInt64(sync.Object, "status", "observedGeneration"); observed != sync.GetGeneration() {
-		return "", false
+		return t
 	}
+	t.Now = true
 	revision, _, _ := unstructured.NestedString(sync.Object, "status", "lastAttemptedRevision")
-	_, commit, _ = strings.Cut(revision, "sha1:")
-	if commit == "" {
-		return "", false
+	if _, t.Commit, _ = strings.Cut(revision, "sha1:"); t.Commit == "" {
+		return t
 	}
-	all, err := s.repo.Statuses(ctx, commit)
+	all, err := s.repo.Statuses(ctx, t.Commit)
 	if err != nil {
-		return "", false
+		return t
 	}
-	last := ""
-	for _, status := range githost.On("", all) {
-		if strings.HasSuffix(status.Context, "/"+sync.GetName()) {
-			last = status.State
+	t.Statuses = map[string]witness.Status{}
+	for _, subject := range []string{"", "applied", "drift"} {
+		for _, status := range githost.On(subject, all) {
+			if strings.HasSuffix(strings.TrimSuffix(status.Context, "/"+subject), "/"+sync.GetName()) {
+				t.Statuses[subject] = witness.Status{State: status.State, Description: status.Description}
+			}
 		}
 	}
-	return commit, last == "success"
+	path, _, _ := unstructured.NestedString(sync.Object, "spec", "path")
+	t.Git = w.definitions(ctx, t.Commit, path)
+	return t
+}
+
+// itself is the daemon in the API server's audit.
+const itself = "system:serviceaccount:" + daemon.Namespace + ":" + daemon.ServiceAccount
+
+// written are the daemon's successful writes to NodePools and NodeClaims since it was asked last.
+func (w *watcher) written() (written []witness.Write) {
+	all, next, err := w.story.c.Kube.Audit(w.audited)
+	if err != nil {
+		return nil
+	}
+	w.audited = next
+	for _, r := range all {
+		if r.Group != "karpenter.sh" || r.Subresource != "" || r.Code >= http.StatusMultipleChoices {
+			continue
+		}
+		if r.Resource == "nodeclaims" && r.Verb == "delete" {
+			w.deleted[witness.PoolOf(r.Name)] = r.Time
+		}
+		if r.User == itself {
+			written = append(written, witness.Write{Verb: r.Verb, Resource: r.Resource, Name: r.Name, URI: r.URI})
+		}
+	}
+	return written
 }
 
 // fleet reads what there is.
-func (w *witness) fleet(ctx context.Context) *fleet {
+func (w *watcher) fleet(ctx context.Context, now time.Time) *witness.Fleet {
 	c := w.story.c
-	f := &fleet{pools: c.list(ctx, "nodepool"), classes: c.list(ctx, "ec2nodeclass"), claims: c.list(ctx, "nodeclaim"), billed: map[string]int{}}
+	f := &witness.Fleet{
+		Now: now, Pools: c.list(ctx, "nodepool"), Classes: c.list(ctx, "ec2nodeclass"), Claims: c.list(ctx, "nodeclaim"),
+		Billed: map[string]int{}, Compares: w.story.daemon.Compares(), Said: w.said, Ended: w.deleted,
+	}
 	for _, i := range c.AWS.Instances() {
+		f.Instances = append(f.Instances, witness.Instance{ID: i.ID, State: i.State, Tags: i.Tags})
 		if i.State == "pending" || i.State == "running" {
-			f.billed[i.Tags["karpenter.sh/nodepool"]]++
+			f.Billed[i.Tags["karpenter.sh/nodepool"]]++
 		}
 	}
 	return f

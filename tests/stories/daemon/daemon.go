@@ -45,6 +45,7 @@ type Daemon struct {
 	options  Options
 	programs *process.Group
 	running  *process.Process
+	flags    []string // those that it was started with last
 }
 
 // New makes a daemon that does not run yet. Close ends it.
@@ -114,6 +115,7 @@ func (d *Daemon) start(ctx context.Context, program string, through, flags []str
 		return err
 	}
 	command := slices.Concat(through, []string{program}, d.args(), flags)
+	d.flags = flags
 	d.running, err = d.programs.Start(process.Spec{
 		Name: "plumbline", Path: command[0], Args: command[1:], Env: d.env(kubeconfig),
 		Dir: d.options.Dir, Log: d.LogFile(),

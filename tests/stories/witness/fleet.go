@@ -1,0 +1,77 @@
+package witness
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// ownerLabel is the label by which an object is a NodeSync's.
+const ownerLabel = "plumbline.dev/nodesync"
+
+// Fleet is what can be seen at one time, by anybody, of what a commit status speaks of.
+type Fleet struct {
+	Now                    time.Time
+	Pools, Classes, Claims []unstructured.Unstructured
+	// Instances are EC2's, and Billed is how many of them it bills, by pool.
+	Instances []Instance
+	Billed    map[string]int
+	// Compares is how often the daemon compares instances, by its flags.
+	Compares time.Duration
+	// Said is since when pools are said to get no nodes, by NodeSync and pool, and Ended is when a
+	// NodeClaim of a pool was deleted last.
+	Said, Ended map[string]time.Time
+}
+
+// contradicts says what there is that a success on the commit of a NodeSync does not fit.
+func (f *Fleet) contradicts(t *Told) (words []string) {
+	sync := t.Sync
+	if open, _, _ := unstructured.NestedInt64(sync.Object, "status", "openRemovals"); open > 0 {
+		words = append(words, fmt.Sprintf("status.openRemovals is %d", open))
+	}
+	if ready := conditionOf(sync, "Ready"); ready["status"] == "False" && !passing(ready["reason"]) {
+		words = append(words, "Ready is False, "+ready["reason"])
+	}
+	owner := t.Owner
+	known := map[string]bool{}
+	for _, pool := range f.Pools {
+		known[pool.GetName()] = true
+		if pool.GetLabels()[ownerLabel] == owner && conditionOf(&pool, "Ready")["status"] == "False" {
+			words = append(words, "NodePool/"+pool.GetName()+" is not Ready")
+		}
+	}
+	for _, class := range f.Classes {
+		if class.GetLabels()[ownerLabel] == owner && conditionOf(&class, "Ready")["status"] == "False" {
+			words = append(words, "EC2NodeClass/"+class.GetName()+" is not Ready")
+		}
+	}
+	for _, claim := range f.Claims {
+		pool := claim.GetLabels()["karpenter.sh/nodepool"]
+		for _, of := range f.Pools {
+			if of.GetName() == pool && of.GetLabels()[ownerLabel] == owner && conditionOf(&claim, "Drifted")["status"] == "True" {
+				words = append(words, "NodeClaim/"+claim.GetName()+" is Drifted")
+			}
+		}
+	}
+	for pool, n := range f.Billed {
+		if pool != "" && !known[pool] {
+			words = append(words, fmt.Sprintf("EC2 bills %d instances of NodePool/%s, which is gone", n, pool))
+		}
+	}
+	slices.Sort(words)
+	return words
+}
+
+// passing says of a reason that it is of the way to the Git host or the API server, and of no
+// commit: what was reported before stands.
+func passing(reason string) bool {
+	return slices.Contains([]string{"SourceFailed", "APIServerBusy", "APIServerUnavailable", "Stopped"}, reason)
+}
+
+// Instance is one of EC2.
+type Instance struct {
+	ID, State string
+	Tags      map[string]string
+}

@@ -1,0 +1,82 @@
+package witness
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// compared is for how long what is said of instances may lag: the daemon asks seldom, and leaves out what
+// is younger than a minute.
+func (f *Fleet) compared() time.Duration {
+	return Believes + 2*f.Compares + min(f.Compares, time.Minute)
+}
+
+// instanceNamed are the instances that a message names.
+var instanceNamed = regexp.MustCompile(`i-[0-9a-f]+`)
+
+// instances is untrue where InstanceDrift does not say that an instance differs, and where it names one that
+// does not, or that neither EC2 nor a NodeClaim has.
+func (t *Told) instances(f *Fleet) (words []string) {
+	if unasked, _, _ := unstructured.NestedString(t.Sync.Object, "status", "instances", "failure"); f.Compares == 0 || unasked != "" {
+		return nil
+	}
+	said := conditionOf(t.Sync, "InstanceDrift")
+	named := map[string]bool{}
+	for _, id := range instanceNamed.FindAllString(said["message"], -1) {
+		named[id] = true
+	}
+	claimed := map[string]bool{}
+	for _, claim := range f.claimsOf(t) {
+		provider, _, _ := unstructured.NestedString(claim.Object, "status", "providerID")
+		id := provider[strings.LastIndex(provider, "/")+1:]
+		claimed[id] = true
+		why := f.instanceDiffers(id, claim)
+		switch {
+		case id == "" || claim.GetDeletionTimestamp() != nil:
+		case why != "" && !named[id] && !strings.Contains(said["message"], " more"):
+			words = append(words, fmt.Sprintf("InstanceDrift says nothing of %s of NodeClaim/%s, but %s", id, claim.GetName(), why))
+		case why == "" && named[id] && strings.Contains(said["message"], id) && !strings.Contains(said["message"], "EC2NodeClass/"):
+			words = append(words, fmt.Sprintf("InstanceDrift names %s of NodeClaim/%s, but it runs and has its tags", id, claim.GetName()))
+		}
+	}
+	for id := range named {
+		if i := f.instance(id); !claimed[id] && (i == nil || i.State == "terminated") {
+			words = append(words, "InstanceDrift names "+id+", but neither EC2 nor a NodeClaim has it")
+		}
+	}
+	for _, i := range f.Instances {
+		pool := f.find("NodePool", i.Tags["karpenter.sh/nodepool"])
+		if pool != nil && f.owns(t, pool) && i.State == "running" && !claimed[i.ID] && !named[i.ID] && !t.removed()["NodePool/"+pool.GetName()] {
+			words = append(words, "InstanceDrift says nothing of "+i.ID+", but no NodeClaim has it")
+		}
+	}
+	return words
+}
+
+// instanceDiffers says how an instance is not what its NodeClaim has; empty where it is.
+func (f *Fleet) instanceDiffers(id string, claim *unstructured.Unstructured) string {
+	i := f.instance(id)
+	pool := claim.GetLabels()["karpenter.sh/nodepool"]
+	switch {
+	case i == nil:
+		return "EC2 has no such instance"
+	case i.State != "pending" && i.State != "running":
+		return "it is " + i.State
+	case i.Tags["karpenter.sh/nodepool"] != pool:
+		return fmt.Sprintf("its tag karpenter.sh/nodepool is %q", i.Tags["karpenter.sh/nodepool"])
+	}
+	return ""
+}
+
+func (f *Fleet) instance(id string) *Instance {
+	for i := range f.Instances {
+		if f.Instances[i].ID == id {
+			return &f.Instances[i]
+		}
+	}
+	return nil
+}
