@@ -95,7 +95,7 @@ func TestEveryRuleSaysWhy(t *testing.T) {
 func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 	for file, want := range map[string][]string{
 		"iam-policy.json": {
-			"ec2:DescribeInstances",
+			"ec2:DescribeInstances", "ec2:DescribeInstanceAttribute", "ec2:DescribeVolumes",
 			"ec2:DescribeImages", "ec2:DescribeSubnets", "ec2:DescribeSecurityGroups", "ec2:DescribeCapacityReservations",
 			"ssm:GetParameter", "eks:DescribeCluster", "sts:GetCallerIdentity",
 		},

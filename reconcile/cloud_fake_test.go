@@ -67,3 +67,7 @@ func (f *fakeCloud) answers(q cloud.Query, i cloud.Instance) bool {
 func pemOf(der string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})
 }
+
+func (*fakeCloud) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+
+func (*fakeCloud) AttachedVolumes(context.Context, string) ([]cloud.Resource, error) { return nil, nil }

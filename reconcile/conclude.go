@@ -47,7 +47,7 @@ func (p *pass) conclusion() *conclude.Step {
 	found.Stages = conclude.Stages(p.want.Set, p.stages.CRDs, p.stages.Controller, p.stages.ready)
 	found.Fought = survey.Drifts(p.stages.Fought)
 	if p.plan.Plan != nil {
-		found.InUse, found.Extra, found.Planned = p.plan.InUse, p.plan.Extra, true
+		found.InUse, found.Extra, found.DaemonSets, found.Planned = p.plan.InUse, p.plan.Extra, p.plan.DaemonSets, true
 	}
 	found.Noded = p.live.Noded()
 	tools := p.voice()

@@ -53,7 +53,7 @@ func (p *pass) seeRollout(ctx context.Context) error {
 func (p *pass) seeInstances(ctx context.Context) error {
 	aws, at := p.resolveStep(), p.accountStep()
 	p.Instances = p.memory.instances.See(ctx, instances.Look{
-		Cloud: func(ctx context.Context) (instances.Cloud, error) { return at.Cloud(ctx, at.Region) }, Cluster: at.Name, Unverified: aws.Unverified,
+		Cloud: func(ctx context.Context) (instances.Cloud, error) { return at.Cloud(ctx, at.Region) }, Reader: p.Uncached, Cluster: at.Name, Unverified: aws.Unverified,
 		Set: p.want.Set, Live: p.live, Rolling: p.Rollout != nil, Now: p.now, Every: p.Settings.CompareInstances,
 	}, &p.Findings)
 	return nil

@@ -31,7 +31,7 @@ func (p *pass) policyStep() *policy.Step {
 		Sync: p.sync, Before: p.before.Status, Recorded: p.memory.removal.AppliedRevision(), Snapshot: cmp.Or(p.snapshot, last),
 		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,
 		Now: p.now, Retry: p.sync.GetRetryInterval(),
-		Hosts: p.view.PoolHostsOf(p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims), Resolve: p.resolveStep().Answers,
+		Hosts: p.view.PoolHostsOf(p.sync.Status.Karpenter, p.Settings.Own, p.live.NodeClaims), Resolve: p.resolveStep().Answers, DaemonSets: p.view.DaemonSetsOf(p.live.NodeClaims, p.now, p.sync.GetRetryInterval()),
 		Order: branch.Order, ChangesCharts: func() bool { return p.chartStep().Changes() },
 		FindOrder: branch.FindOrder, Read: branch.Read,
 	}

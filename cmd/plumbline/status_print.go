@@ -113,6 +113,18 @@ func (r statusReport) printRemovals(out io.Writer) {
 	if more := len(r.Removals) - rows; more > 0 {
 		fmt.Fprintf(out, "and %d more (--all)\n", more)
 	}
+	r.printBreakGlass(out)
+}
+
+// printBreakGlass shows the commands that would end nodes past what keeps them, each with its risk.
+func (r statusReport) printBreakGlass(out io.Writer) {
+	before := "\nto end what is stalled all the same, at your own risk; plumbline runs none of these:\n"
+	for _, removal := range r.Removals {
+		for _, g := range removal.BreakGlass {
+			fmt.Fprintf(out, "%s  %s, %s: %s\n    # risk: %s\n", before, redact.Visible(g.Node), g.Cause, redact.Visible(g.Command), redact.Visible(g.Risk))
+			before = ""
+		}
+	}
 }
 
 // orNone is a word, or that there is none yet.

@@ -122,6 +122,14 @@ var cases = map[string][]struct {
 		{"held", `plumbline_removals` + ofOwn + `, phase="Held"} 1x900`, 13 * time.Hour, nil},
 		{"one after another", `plumbline_removals` + ofOwn + `, phase="Draining"} 1x400 0x10 1x400`, 13 * time.Hour, nil},
 	},
+	"PlumblineOrphanedInstances": {
+		{"for long", `plumbline_orphaned_instances` + ofOwn + `} 2x120`, 90 * time.Minute, []string{"EC2 instances of " + prod + " have no NodeClaim"}},
+		{"Karpenter has ended it", `plumbline_orphaned_instances` + ofOwn + `} 1x30 0x90`, 90 * time.Minute, nil},
+	},
+	"PlumblineVolumesLeft": {
+		{"for long", `plumbline_volume_attachments_left` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"volumes of " + prod + " are attached to nodes that are gone"}},
+		{"detached in time", `plumbline_volume_attachments_left` + ofOwn + `} 1x20 0x40`, 50 * time.Minute, nil},
+	},
 	"PlumblineNotReconciling": {
 		{"no pass", `gotk_reconcile_duration_seconds_count` + of + `} 5x120
 			gotk_suspend_status` + of + `} 0x120`, 90 * time.Minute, []string{prod + " is not reconciled"}},

@@ -257,3 +257,7 @@ func TestAccountOfADisruptedZone(t *testing.T) {
 		}
 	}
 }
+
+func (*aws) TerminationProtected(context.Context, string) (bool, error) { return false, nil }
+
+func (*aws) AttachedVolumes(context.Context, string) ([]cloud.Resource, error) { return nil, nil }

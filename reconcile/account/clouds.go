@@ -21,6 +21,8 @@ type Cloud interface {
 	Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
 	Running(ctx context.Context, query cloud.Query) (map[string]cloud.Instance, error)
 	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+	AttachedVolumes(ctx context.Context, cluster string) ([]cloud.Resource, error)
+	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 }
 
 // Clouds are the clients in use, by region; it has none at first.

@@ -31,6 +31,8 @@ type View struct {
 type Memory struct {
 	templates templates
 	hosts     hosts
+	// daemonSets are those that nodes need.
+	daemonSets daemonSets
 }
 
 // Changed forgets what was read: the pass has changed the charts.

@@ -23,6 +23,8 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.Delete(s.Sync, v1alpha1.InstanceDriftCondition)
 		conditions.Delete(s.Sync, v1alpha1.RolledOutCondition)
 		conditions.Delete(s.Sync, v1alpha1.ExtraFieldsCondition)
+		conditions.Delete(s.Sync, v1alpha1.IntolerantDaemonSetsCondition)
+		conditions.Delete(s.Sync, v1alpha1.VolumesLeftCondition)
 		s.setSuspendedRemovals()
 		return
 	}
@@ -51,6 +53,8 @@ func (s *Step) setConditions(v Verdict) {
 	s.setInstanceDrift()
 	s.setRolledOut()
 	s.setExtraFields()
+	s.setIntolerantDaemonSets()
+	s.setVolumesLeft()
 }
 
 // setCloudVerified says whether EC2 can be asked, and is the account that this cluster's

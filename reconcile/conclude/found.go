@@ -69,6 +69,8 @@ type Found struct {
 	// says that they were looked for.
 	Extra   []plan.Extra `redact:"-"`
 	Planned bool
+	// DaemonSets are those that nodes need until their last pod has ended.
+	DaemonSets plan.DaemonSets
 	// Fought is what the charts made and another client keeps changing, in words.
 	Fought string
 	// Drifts are the objects that another client has changed or deleted; nil where the pass has

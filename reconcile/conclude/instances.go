@@ -30,10 +30,10 @@ func (s *Step) noteInstances() {
 			since[i.ID] = i.Since
 		}
 	}
-	if s.Sync.Status.Instances = nil; s.Instances.Count == 0 && s.Instances.Failure == "" {
+	if s.Sync.Status.Instances = nil; s.Instances.Count == 0 && s.Instances.Failure == "" && s.Instances.Volumes == nil {
 		return
 	}
-	noted := &v1alpha1.InstanceDrift{Failure: s.Instances.Failure, Count: s.Instances.Count}
+	noted := &v1alpha1.InstanceDrift{Failure: s.Instances.Failure, Count: s.Instances.Count, Orphaned: s.Instances.Orphaned, Volumes: s.notedVolumes()}
 	for _, i := range s.Instances.Instances[:min(len(s.Instances.Instances), maxInstances)] {
 		i.Since = cmp.Or(since[i.ID], s.timestamp())
 		noted.Instances = append(noted.Instances, i)
@@ -69,7 +69,7 @@ func (s *Step) sayInstances(u *queue.Update) {
 	switch words := s.instanceWords(); {
 	case words != "":
 		u.State, u.Description = report.Failure, words
-	case s.Sync.Status.Instances != nil:
+	case s.Sync.Status.Instances != nil && s.Sync.Status.Instances.Failure != "":
 		u.Description += "; instances unavailable: " + s.Sync.Status.Instances.Failure
 	}
 }

@@ -39,9 +39,15 @@ func (m *Meter) measure(s *Step) {
 		m.forget(s.name())
 		return
 	}
-	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status)}
+	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, nodes: map[v1alpha1.RemovalPhase]int32{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status)}
 	for _, r := range s.Sync.Status.Removals {
 		l.phases[r.Phase]++
+		l.nodes[r.Phase] += r.Remaining
+	}
+	if i := s.Sync.Status.Instances; i != nil {
+		if l.orphaned = i.Orphaned; i.Volumes != nil {
+			l.attached = i.Volumes.Count
+		}
 	}
 	if r := s.Sync.Status.Rollout; r != nil {
 		l.outdated = r.Outdated

@@ -34,6 +34,8 @@ type Meter struct {
 	removals, stall, queued, oldest *prometheus.Desc
 	// drift is 1 for an object or instance that differs from Git by no commit, and outdated counts nodes.
 	drift, outdated *prometheus.Desc
+	// removing, orphaned and attached count the nodes of removals, instances and volumes.
+	removing, orphaned, attached *prometheus.Desc
 	// braked is 1 for a pool whose rollout is stopped.
 	braked *prometheus.Desc
 	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
@@ -50,6 +52,10 @@ type gauges struct {
 	// not match their definitions.
 	drifted  []render.Ref
 	outdated int32
+	// nodes are how many nodes removals have left, by their phase; orphaned is how many instances
+	// no NodeClaim has, and attached how many volumes nodes that are gone have left.
+	nodes              map[v1alpha1.RemovalPhase]int32
+	orphaned, attached int32
 	// braked are the pools whose rollout is stopped, with why.
 	braked map[string]v1alpha1.BrakeReason
 	// stalled is since when something waits for a person; zero where nothing does.
@@ -89,6 +95,9 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		drift:    prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
 		outdated: prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
 		braked:   prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
+		removing: prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
+		orphaned: prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances of a NodeSync's pools that no NodeClaim has.", ofSync, nil),
+		attached: prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
 		queued:   prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
 		oldest:   prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
 		syncs:    map[types.NamespacedName]gauges{},
@@ -109,6 +118,9 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	to <- m.drift
 	to <- m.outdated
 	to <- m.braked
+	to <- m.removing
+	to <- m.orphaned
+	to <- m.attached
 	to <- m.queued
 	to <- m.oldest
 }
@@ -128,7 +140,10 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 	for name, l := range m.syncs {
 		for _, phase := range openPhases() {
 			to <- prometheus.MustNewConstMetric(m.removals, prometheus.GaugeValue, float64(l.phases[phase]), name.Namespace, name.Name, string(phase))
+			to <- prometheus.MustNewConstMetric(m.removing, prometheus.GaugeValue, float64(l.nodes[phase]), name.Namespace, name.Name, string(phase))
 		}
+		to <- prometheus.MustNewConstMetric(m.orphaned, prometheus.GaugeValue, float64(l.orphaned), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.attached, prometheus.GaugeValue, float64(l.attached), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)
 		for pool, reason := range l.braked {

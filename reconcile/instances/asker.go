@@ -7,6 +7,7 @@ import (
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
@@ -32,12 +33,15 @@ const (
 type Cloud interface {
 	Fleet(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
 	SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass) ([]string, error)
+	AttachedVolumes(ctx context.Context, cluster string) ([]cloud.Resource, error)
 }
 
 // Look is what a pass knows when it looks for the last answer.
 type Look struct {
 	// Cloud returns the client of the region. It makes no request.
 	Cloud func(ctx context.Context) (Cloud, error)
+	// Reader reads VolumeAttachments and Nodes, past the watch cache.
+	Reader client.Reader
 	// Cluster is the EKS cluster.
 	Cluster string
 	// Unverified is why it is not certain that AWS's answers are those of this cluster's account;
@@ -105,6 +109,6 @@ func (a *Asker) ask(ctx context.Context, q *question, sooner time.Time) {
 	case err != nil:
 		a.known = &v1alpha1.InstanceDrift{Failure: finding.Bounded(err.Error(), maxMessage)}
 	default:
-		a.known = &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found}
+		a.known = found
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
@@ -23,12 +24,29 @@ type aws struct {
 	err   error
 	after time.Duration
 	asked int
+	// volumes are attached in EC2, unless unasked says why they are not known.
+	volumes []cloud.Resource
+	unasked error
+	// cluster has VolumeAttachments and Nodes.
+	cluster client.Reader
 }
 
 func (a *aws) Fleet(context.Context, cloud.Query) ([]cloud.Instance, error) {
 	a.asked++
 	<-time.After(a.after)
 	return []cloud.Instance{{ID: "i-1", Zone: "a", State: "running", Pool: "general", Launched: time.Unix(0, 0)}}, a.err
+}
+
+// reader has what the test has set, or nothing.
+func (a *aws) reader(t *testing.T) client.Reader {
+	if a.cluster != nil {
+		return a.cluster
+	}
+	return clusterOf(t)
+}
+
+func (a *aws) AttachedVolumes(context.Context, string) ([]cloud.Resource, error) {
+	return a.volumes, a.unasked
 }
 
 func (a *aws) SecurityGroups(context.Context, *awsv1.EC2NodeClass) ([]string, error) { return nil, nil }
@@ -38,7 +56,7 @@ func (a *aws) pass(t *testing.T, asker *Asker, change func(*Look)) (*v1alpha1.In
 	t.Helper()
 	now := time.Now()
 	look := Look{
-		Cloud: func(context.Context) (Cloud, error) { return a, nil }, Cluster: "demo", Now: now, Every: 10 * time.Minute, Live: plan.Live{},
+		Cloud: func(context.Context) (Cloud, error) { return a, nil }, Reader: a.reader(t), Cluster: "demo", Now: now, Every: 10 * time.Minute, Live: plan.Live{},
 		Set: &render.Set{Objects: []render.Object{{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}}},
 	}
 	change(&look)

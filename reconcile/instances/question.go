@@ -6,6 +6,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/cloud/resolve"
@@ -18,8 +19,10 @@ import (
 // question is one comparison: what AWS is asked, and what its answer is compared with.
 type question struct {
 	cloud func(ctx context.Context) (Cloud, error)
-	fleet Fleet
-	query cloud.Query
+	// cluster reads VolumeAttachments and Nodes.
+	cluster client.Reader
+	fleet   Fleet
+	query   cloud.Query
 	// classes are the EC2NodeClasses of the NodeSync's NodeClaims, and rolling is that of a Look.
 	classes map[string]*plan.Object
 	rolling bool
@@ -29,7 +32,7 @@ type question struct {
 // which comes meanwhile has not settled.
 func (l *Look) question() *question {
 	q := &question{
-		cloud: l.Cloud, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{}, rolling: l.Rolling,
+		cloud: l.Cloud, cluster: l.Reader, query: cloud.Query{Cluster: l.Cluster, AllPools: true}, classes: map[string]*plan.Object{}, rolling: l.Rolling,
 		fleet: Fleet{Cluster: l.Cluster, Claims: l.Live.NodeClaims, Pools: map[string]bool{}, Others: map[string]bool{}, Classes: map[string]Class{}, Settled: l.Now.Add(-min(settles, l.Every))},
 	}
 	for i := range l.Set.Objects {
@@ -55,8 +58,8 @@ func (l *Look) question() *question {
 	return q
 }
 
-// compare asks EC2 for the instances, and compares them.
-func (q *question) compare(ctx context.Context) ([]v1alpha1.DriftedInstance, error) {
+// compare asks EC2 for the instances, and compares them; and for what nodes have left attached.
+func (q *question) compare(ctx context.Context) (*v1alpha1.InstanceDrift, error) {
 	aws, err := q.cloud(ctx)
 	if err != nil {
 		return nil, err
@@ -79,7 +82,11 @@ func (q *question) compare(ctx context.Context) ([]v1alpha1.DriftedInstance, err
 	for i := range found {
 		found[i].Message = finding.Bounded(found[i].Message, maxMessage)
 	}
-	return found, nil
+	volumes, err := q.left(ctx, aws)
+	if err != nil {
+		return nil, err
+	}
+	return &v1alpha1.InstanceDrift{Count: int32(len(found)), Instances: found, Orphaned: orphaned(found), Volumes: volumes}, nil
 }
 
 // groups are the security groups that a class comes to; nil where they are not compared, or where

@@ -55,7 +55,7 @@ func (a *Approvable) Summary() string {
 
 // approvable says whether people may approve what is held for a reason.
 func approvable(reason string) bool {
-	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonPolicy}, reason)
+	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonIntolerantDaemonSets, ReasonPolicy}, reason)
 }
 
 // tolerated is how many nodes what was approved of so many may come to: nodes come and go.

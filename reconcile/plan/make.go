@@ -31,7 +31,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		live: live, policy: policy, schema: schema, claims: sync.OnceValue(live.claims),
 		inSet: map[render.Ref]bool{}, kept: map[types.UID]bool{}, changes: map[render.Ref]Change{},
 	}
-	p := &Plan{Revision: RevisionDeleted, NodeSync: policy.name(), Cluster: policy.cluster()}
+	p := &Plan{Revision: RevisionDeleted, NodeSync: policy.name(), Cluster: policy.cluster(), DaemonSets: policy.DaemonSets}
 	if err := m.compile(); err != nil {
 		return nil, err
 	}
@@ -55,6 +55,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		if p.Refused = m.judge(ctx, p); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		m.holdIntolerant(p)
 		m.weighNodes(p)
 		p.Approvable = m.approvable(p, set)
 	}

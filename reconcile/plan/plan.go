@@ -46,6 +46,8 @@ type Plan struct {
 	// Extra are the objects with fields that Git does not write and that stay, in the order
 	// of their Stages, then by name.
 	Extra []Extra
+	// DaemonSets are those of the cluster that nodes need until their last pod has ended.
+	DaemonSets DaemonSets
 	// Warnings are sentences a person should read.
 	Warnings []string
 	// Approvable is what is held and people may approve; nil where nothing is.

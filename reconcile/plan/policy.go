@@ -58,6 +58,8 @@ type Policy struct {
 	// Hosts are the pods of Karpenter's controller and of plumbline that run on
 	// nodes of a NodePool.
 	Hosts []Host
+	// DaemonSets are those that nodes need until their last pod has ended.
+	DaemonSets DaemonSets
 	// Karpenter is what Git wants of its charts; nil where that is not known. It decides
 	// nothing here, and is part of the Digest.
 	Karpenter *render.Karpenter

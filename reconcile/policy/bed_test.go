@@ -43,7 +43,8 @@ func step(sync *v1alpha1.NodeSync) *Step {
 		Tools:  Tools{Registry: &Registry{}, Namespace: namespace, ServesApprovals: func() bool { return true }, Fetch: func(types.NamespacedName, time.Time) {}},
 		Memory: &Memory{}, Sync: sync, Before: sync.Status,
 		Now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Retry: time.Minute,
-		Hosts: func(context.Context) ([]plan.Host, error) { return nil, nil },
-		Order: func(string) source.Order { return source.OrderNewer }, ChangesCharts: func() bool { return false },
+		Hosts:      func(context.Context) ([]plan.Host, error) { return nil, nil },
+		DaemonSets: func(context.Context) (plan.DaemonSets, time.Time) { return plan.DaemonSets{}, time.Time{} },
+		Order:      func(string) source.Order { return source.OrderNewer }, ChangesCharts: func() bool { return false },
 	}
 }

@@ -82,6 +82,8 @@ type Step struct {
 	// Hosts are the pods of Karpenter's controller and of the daemon that run on nodes of
 	// a NodePool.
 	Hosts func(context.Context) ([]plan.Host, error)
+	// DaemonSets are those that nodes need until their last pod has ended, and when to ask again.
+	DaemonSets func(context.Context) (plan.DaemonSets, time.Time)
 	// Order says how HEAD stands to a commit by what is at hand; FindOrder asks the Git
 	// host.
 	Order     func(commit string) source.Order
@@ -246,6 +248,10 @@ func (s *Step) policy(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1alp
 	policy.Unasked = s.unasked(doubt)
 	policy.SetBack, policy.HistoryUnknown = is(doubt, v1alpha1.ReasonOlderRevision), is(doubt, v1alpha1.ReasonHistoryUnknown)
 	policy.StatusOlder = s.statusIsOlder(doubt)
+	var again time.Time
+	if policy.DaemonSets, again = s.DaemonSets(ctx); !again.IsZero() {
+		s.WakeBy(again)
+	}
 	var err error
 	policy.Hosts, err = s.Hosts(ctx)
 	return policy, err

@@ -169,6 +169,7 @@ func (s *Step) makePlan(ctx context.Context) error {
 	if policy.Hosts, err = s.hosts(ctx); err != nil {
 		s.warn("whether a NodePool that leaves hosts Karpenter's controller is not known: %v", err)
 	}
+	policy.DaemonSets, _ = s.view.DaemonSets(ctx, s.out.Live.NodeClaims, s.Now, s.sync.GetRetryInterval())
 	policy.NotAsked = s.NotAsked
 	var ask plan.Ask
 	if s.Ask != nil {
@@ -182,7 +183,23 @@ func (s *Step) makePlan(ctx context.Context) error {
 		made, err = nil, made.Refused
 	}
 	s.out.Plan = made
+	s.warnOfDaemonSets()
 	return err
+}
+
+// warnOfDaemonSets says, where nodes end by the commit, which DaemonSets that they need to the end
+// would be evicted from them.
+func (s *Step) warnOfDaemonSets() {
+	if s.out.Plan == nil || !s.out.Plan.Disrupts() {
+		return
+	}
+	sets := s.out.Plan.DaemonSets
+	switch words := sets.Untolerated(); {
+	case sets.Unread != "":
+		s.warn("whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain is not known: %s", sets.Unread)
+	case words != "":
+		s.warn("%s", words)
+	}
 }
 
 // own leaves an error of the commit as it is, and sets one of the person's reach apart.

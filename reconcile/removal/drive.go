@@ -100,6 +100,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Arrivals:    on.arrivals,
 		Successor:   on.successor,
 		Leader:      s.leaderGate,
+		DaemonSets:  s.daemonSets,
 		GoesTo:      goesTo,
 		Unremoved:   unremoved,
 		Pace:        on.pace,

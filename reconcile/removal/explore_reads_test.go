@@ -225,3 +225,5 @@ func (r reads) Instances(_ context.Context, query cloud.Query) ([]cloud.Instance
 	}
 	return found, nil
 }
+
+func (reads) TerminationProtected(context.Context, string) (bool, error) { return false, nil }

@@ -39,13 +39,20 @@ func (s *Step) pace() teardown.Pace {
 }
 
 // controllerGate is open while Karpenter's controller has a ready replica: only
-// it can end what is deleted.
+// it can end what is deleted. An open one says what it is not yet as it should be,
+// such as of another version.
 func (s *Step) controllerGate() teardown.Gate {
 	message := s.Controller.Message
-	if message == "" {
+	if message == "" && !s.Alive {
 		message = "Karpenter's controller has no ready replica"
 	}
 	return teardown.Gate{Open: s.Alive, Message: message}
+}
+
+// daemonSets are those of CSI drivers and CNI plugins, for a diagnosis.
+func (s *Step) daemonSets(ctx context.Context) plan.DaemonSets {
+	found, _ := s.View.DaemonSets(ctx, s.Live.NodeClaims, s.Now, s.Sync.GetRetryInterval())
+	return found
 }
 
 // leaderGate is open while a pod of Karpenter's controller leads, as the API

@@ -37,6 +37,8 @@ type Status struct {
 	// PoolRollouts are the pools in which there are such nodes, and whether that is stopped.
 	PoolRollouts []v1alpha1.PoolRollout    `json:"poolRollouts,omitempty"`
 	Extra        string                    `json:"extraFields,omitempty"`
+	DaemonSets   string                    `json:"daemonSets,omitempty"`
+	Volumes      string                    `json:"volumesLeft,omitempty"`
 	Suspended    bool                      `json:"suspended,omitempty"`
 	Waiting      *v1alpha1.Waiting         `json:"waiting,omitempty"`
 	Karpenter    *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
@@ -69,6 +71,8 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.Launches = conditions.GetMessage(sync, v1alpha1.LaunchFailingCondition)
 	status.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
 	status.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
+	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
+	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
 	return status
 }
 
@@ -104,13 +108,26 @@ func (s Status) Lines() []Line {
 	if words := brake.Words(s.PoolRollouts); words != "" {
 		lines = append(lines, Line{"brake", OneLine(words), nil})
 	}
-	if s.NodeDrift != "" {
-		lines = append(lines, Line{About: "nodes", Text: "drift: " + s.NodeDrift})
-	}
-	if s.Extra != "" {
-		lines = append(lines, Line{About: "fields", Text: "extra: " + OneLine(s.Extra)})
+	for _, about := range []Line{
+		{About: "nodes", Text: before("drift: ", s.NodeDrift)},
+		{About: "fields", Text: before("extra: ", s.Extra)},
+		{About: "daemonsets", Text: s.DaemonSets},
+		{About: "volumes", Text: s.Volumes},
+	} {
+		if about.Text != "" {
+			about.Text = OneLine(about.Text)
+			lines = append(lines, about)
+		}
 	}
 	return lines
+}
+
+// before puts a word before a text; nothing where that is empty.
+func before(word, text string) string {
+	if text == "" {
+		return ""
+	}
+	return word + text
 }
 
 // Commit says which commit counts, in short.

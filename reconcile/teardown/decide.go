@@ -80,11 +80,7 @@ func (d *drive) answer(ctx context.Context) (answered bool, err error) {
 				}
 				answered = true
 			case AskLeader:
-				if d.leader == nil {
-					leads := d.Leader(ctx)
-					d.leader = &leads
-				}
-				it.seen.Leader, answered = d.leader, true
+				it.seen.Leader, answered = d.leads(ctx), true
 			}
 		}
 	}
@@ -98,4 +94,13 @@ func wants[A Action](it *item) bool {
 		}
 	}
 	return false
+}
+
+// leads is what Leader answers, asked once in a pass.
+func (d *drive) leads(ctx context.Context) *Gate {
+	if d.leader == nil {
+		leads := d.Leader(ctx)
+		d.leader = &leads
+	}
+	return d.leader
 }

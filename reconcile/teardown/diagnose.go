@@ -1,7 +1,10 @@
 package teardown
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +18,7 @@ import (
 	podutil "sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
 
 // Evidence is what was found out about the nodes of a removal that stands still.
@@ -23,6 +27,12 @@ type Evidence struct {
 	Nodes []NodeEvidence
 	// Budgets are the PodDisruptionBudgets of the namespaces of their pods.
 	Budgets []policyv1.PodDisruptionBudget
+	// DaemonSets are those of CSI drivers and CNI plugins, where a volume keeps a node.
+	DaemonSets plan.DaemonSets
+	// Leader is open while a pod of Karpenter's controller leads.
+	Leader Gate
+	// Now is the time of the pass.
+	Now time.Time
 }
 
 // NodeEvidence is what hangs on one node that does not go.
@@ -32,89 +42,150 @@ type NodeEvidence struct {
 	Volumes []storagev1.VolumeAttachment
 	// Events are those of the Node and the NodeClaim.
 	Events []corev1.Event
+	// Protection is whether EC2 protects the instance of a node that is drained from termination.
+	Protection Protection
 }
 
+// Protection is what EC2 says of an instance's termination protection.
+type Protection string
+
+// What it says; empty where it was not asked, or has not answered.
+const (
+	Protected   Protection = "Protected"
+	Unprotected Protection = "Unprotected"
+)
+
 // Diagnose says what keeps a removal, by name, and where it stands still, with
-// which command a person may break the glass. It is never executed. The same
+// which commands a person may break the glass. None is ever executed. The same
 // evidence makes the same sentence.
-func Diagnose(r v1alpha1.Removal, o Observation, e Evidence) string {
+func Diagnose(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha1.BreakGlass) {
 	if r.Reason == ReasonNodeClaimsLeaving {
 		return nodesLeft(r, o, e)
 	}
-	return r.Message
+	return r.Message, nil
 }
 
-func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) string {
+func nodesLeft(r v1alpha1.Removal, o Observation, e Evidence) (string, []v1alpha1.BreakGlass) {
 	var found []string
-	if !o.Controller.Open {
+	switch {
+	case !o.Controller.Open:
 		found = append(found, "nothing drains without Karpenter's controller: "+o.Controller.Message)
+	case !e.Leader.Open:
+		found = append(found, "nothing drains while no pod of Karpenter's controller leads: "+e.Leader.Message)
+	case o.Controller.Message != "":
+		found = append(found, "Karpenter's controller is not as the chart says: "+o.Controller.Message)
 	}
-	glass := ""
-	for _, n := range e.Nodes {
-		what, breakable := n.waitsFor(e.Budgets)
-		found = append(found, fmt.Sprintf("node %s (NodeClaim/%s) waits for %s", n.name(), n.Claim.Name, what))
-		if breakable && glass == "" {
-			glass = "; to end it without them, at your own risk: " + BreakGlass(n.Claim.Name)
+	var glass []v1alpha1.BreakGlass
+	for i := range e.Nodes {
+		n := &e.Nodes[i]
+		c := n.waitsFor(e)
+		found = append(found, fmt.Sprintf("node %s (NodeClaim/%s) waits for %s", n.name(), n.Claim.Name, c.words))
+		if g, breakable := n.glass(c); breakable {
+			glass = append(glass, g)
 		}
 	}
 	switch {
 	case len(found) == 0:
-		return r.Message
+		return r.Message, nil
 	case r.Stalled == nil:
-		return strings.Join(found, "; ") // it may still go by itself
+		return strings.Join(found, "; "), nil // it may still go by itself
 	}
-	return strings.Join(found, "; ") + glass
+	words := strings.Join(found, "; ")
+	if len(glass) > 0 {
+		words += fmt.Sprintf("; to end it all the same, at your own risk (%s): %s", glass[0].Risk, glass[0].Command)
+	}
+	return words, glass
 }
 
-// BreakGlass is the command that has Karpenter end a node past its pods and
-// their budgets (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle).
-func BreakGlass(claim string) string {
-	return fmt.Sprintf("kubectl annotate nodeclaim %s --overwrite %s=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)", claim, karpv1.NodeClaimTerminationTimestampAnnotationKey)
-}
-
-func (n NodeEvidence) name() string {
+func (n *NodeEvidence) name() string {
 	if n.Claim.Node == "" {
 		return "not registered yet"
 	}
 	return n.Claim.Node
 }
 
-// waitsFor names what keeps a node, and whether ending the node without it is a
-// way out.
-func (n NodeEvidence) waitsFor(budgets []policyv1.PodDisruptionBudget) (what string, breakable bool) {
+// waitsFor names what keeps a node.
+func (n *NodeEvidence) waitsFor(e Evidence) cause {
 	if denied := n.denied(); denied != "" {
-		return "AWS: " + denied, false
+		return cause{words: "AWS: " + denied}
 	}
-	var pods []string
+	if c, waits := n.waitsForPods(e); waits {
+		return c
+	}
+	if c, waits := n.waitsForVolumes(e.DaemonSets); waits {
+		return c
+	}
+	if !n.Claim.Drained.IsZero() {
+		return n.refused()
+	}
+	if len(n.Claim.Waits) > 0 {
+		return cause{words: n.Claim.Waits[0]}
+	}
+	return cause{words: "Karpenter to end it"}
+}
+
+// waitsForPods names the pods that are not evicted. What could be done goes by the first.
+func (n *NodeEvidence) waitsForPods(e Evidence) (cause, bool) {
+	var all []cause
 	for i := range n.Pods {
 		if pod := &n.Pods[i]; drains(pod) {
-			pods = append(pods, "pod "+pod.Namespace+"/"+pod.Name+why(pod, budgets))
+			kind, words := why(pod, e)
+			all = append(all, cause{words: "pod " + pod.Namespace + "/" + pod.Name + words, kind: kind, namespace: pod.Namespace, name: pod.Name})
 		}
 	}
-	if len(pods) > 0 {
-		slices.Sort(pods)
-		return names(pods), true
+	if len(all) == 0 {
+		return cause{}, false
+	}
+	slices.SortFunc(all, func(a, b cause) int { return cmp.Compare(a.words, b.words) })
+	words := make([]string, 0, len(all))
+	for _, c := range all {
+		words = append(words, c.words)
+	}
+	first := all[0]
+	first.words = names(words)
+	return first, true
+}
+
+// waitsForVolumes names the volumes that are not detached, and says where that is since their
+// driver was evicted from the node.
+func (n *NodeEvidence) waitsForVolumes(sets plan.DaemonSets) (cause, bool) {
+	if len(n.Volumes) == 0 {
+		return cause{}, false
 	}
 	var volumes []string
+	evicted := map[string]bool{}
 	for _, v := range n.Volumes {
 		volume := v.Name
 		if v.Spec.Source.PersistentVolumeName != nil {
-			volume = *v.Spec.Source.PersistentVolumeName
+			volume = fmt.Sprintf("%s (VolumeAttachment %s)", *v.Spec.Source.PersistentVolumeName, v.Name)
 		}
 		volumes = append(volumes, "volume "+volume+" to be detached by "+v.Spec.Attacher)
+		for _, set := range sets.Intolerant() {
+			if slices.Contains(set.Drivers, v.Spec.Attacher) {
+				evicted[fmt.Sprintf("%s does not tolerate %s:NoSchedule, so that no pod of it is on the node to unmount: %s", set, karpv1.DisruptedTaintKey, set.Patch())] = true
+			}
+		}
 	}
-	if len(volumes) > 0 {
-		slices.Sort(volumes)
-		return names(volumes), true
+	slices.Sort(volumes)
+	words := names(volumes)
+	for _, why := range slices.Sorted(maps.Keys(evicted)) {
+		words += "; " + why
 	}
-	if !n.Claim.Drained.IsZero() {
-		return fmt.Sprintf("EC2 to take the termination of %s: it is drained, so EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message",
-			instanceID(n.Claim.ProviderID)), false
+	return cause{words: words, kind: v1alpha1.CauseVolume}, true
+}
+
+// refused says why EC2 does not take the termination of a node that is drained. Karpenter tells it
+// in its log only, so that EC2 is asked whether it protects the instance.
+func (n *NodeEvidence) refused() cause {
+	const waits = "EC2 to take the termination of %s: it is drained, and EC2 "
+	id := instanceID(n.Claim.ProviderID)
+	switch n.Protection {
+	case Protected:
+		return cause{words: fmt.Sprintf(waits+"protects it from termination (disableApiTermination)", id), kind: v1alpha1.CauseProtected}
+	case Unprotected:
+		return cause{words: fmt.Sprintf(waits+"does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances; the log of Karpenter's controller has its message", id), kind: v1alpha1.CauseDenied}
 	}
-	if len(n.Claim.Waits) > 0 {
-		return n.Claim.Waits[0], false
-	}
-	return "Karpenter to end it", false
+	return cause{words: fmt.Sprintf(waits+"refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message", id)}
 }
 
 // drains says whether Karpenter evicts a pod and waits for it. DaemonSets' pods
@@ -127,20 +198,20 @@ func drains(pod *corev1.Pod) bool {
 }
 
 // why says what keeps a pod on its node.
-func why(pod *corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
+func why(pod *corev1.Pod, e Evidence) (kind v1alpha1.BreakGlassCause, words string) {
 	if pod.DeletionTimestamp != nil {
 		if len(pod.Finalizers) > 0 {
-			return ", which waits for its finalizer " + strings.Join(pod.Finalizers, ", ")
+			return v1alpha1.CauseFinalizer, ", which waits for its finalizer " + strings.Join(pod.Finalizers, ", ")
 		}
-		return ", which is ending"
+		return v1alpha1.CausePod, ", which is ending"
 	}
-	for _, b := range budgets {
+	for _, b := range e.Budgets {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err == nil && b.Namespace == pod.Namespace && b.Status.DisruptionsAllowed == 0 && selector.Matches(labels.Set(pod.Labels)) {
-			return ", of which PodDisruptionBudget " + b.Namespace + "/" + b.Name + " allows no disruption" + numbers(b.Status)
+			return v1alpha1.CauseBudget, ", of which PodDisruptionBudget " + b.Namespace + "/" + b.Name + " allows no disruption" + numbers(b.Status)
 		}
 	}
-	return undisrupted(pod)
+	return undisrupted(pod, e.Now)
 }
 
 // numbers are those by which a budget allows nothing; none where its controller has not counted.
@@ -152,27 +223,40 @@ func numbers(s policyv1.PodDisruptionBudgetStatus) string {
 }
 
 // undisrupted says that the pod's annotation keeps it: "true", or for some time from its start on
-// (IsDoNotDisruptActive in sigs.k8s.io/karpenter pkg/utils/pod/scheduling.go, since 1.14).
-func undisrupted(pod *corev1.Pod) string {
+// (IsDoNotDisruptActive in sigs.k8s.io/karpenter pkg/utils/pod/scheduling.go, since 1.14). One
+// whose time is over keeps nothing.
+func undisrupted(pod *corev1.Pod, now time.Time) (kind v1alpha1.BreakGlassCause, words string) {
 	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if value == "true" {
-		return ", annotated " + karpv1.DoNotDisruptAnnotationKey
+		return v1alpha1.CauseDoNotDisrupt, ", annotated " + karpv1.DoNotDisruptAnnotationKey
 	}
 	lasts, err := time.ParseDuration(value)
 	if err != nil || lasts <= 0 || pod.Status.StartTime == nil {
-		return ""
+		return v1alpha1.CausePod, ""
 	}
-	return ", annotated " + karpv1.DoNotDisruptAnnotationKey + " until " + pod.Status.StartTime.Add(lasts).UTC().Format(time.RFC3339)
+	until := pod.Status.StartTime.Add(lasts)
+	if stamp := until.UTC().Format(time.RFC3339); now.Before(until) {
+		return v1alpha1.CauseDoNotDisrupt, ", annotated " + karpv1.DoNotDisruptAnnotationKey + " until " + stamp
+	}
+	return v1alpha1.CausePod, ""
 }
 
-// denied finds what AWS has refused to Karpenter.
-func (n NodeEvidence) denied() string {
+// deniedAction finds the action in AWS's sentence, and in the SDK's:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+var deniedAction = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z]+)|operation error ([A-Za-z0-9]+): ([A-Za-z]+)`)
+
+// denied finds what AWS has refused to Karpenter, and names the action that its role lacks.
+func (n *NodeEvidence) denied() string {
 	for i := range slices.Backward(n.Events) {
 		message, _, _ := strings.Cut(n.Events[i].Message, " Encoded authorization failure message")
 		for _, code := range []string{"UnauthorizedOperation", "OperationNotPermitted", "AccessDenied", "not authorized to perform"} {
-			if n.Events[i].Type == corev1.EventTypeWarning && strings.Contains(message, code) {
-				return message
+			if n.Events[i].Type != corev1.EventTypeWarning || !strings.Contains(message, code) {
+				continue
 			}
+			if found := deniedAction.FindStringSubmatch(message); found != nil && code != "OperationNotPermitted" {
+				return fmt.Sprintf("%s; Karpenter's role lacks %s", strings.TrimSuffix(message, "."), cmp.Or(found[1], strings.ToLower(found[2])+":"+found[3]))
+			}
+			return message
 		}
 	}
 	return ""

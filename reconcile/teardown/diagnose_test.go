@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -37,39 +38,60 @@ func TestDiagnose(t *testing.T) {
 	roomy.Status.DisruptionsAllowed = 1
 	elsewhere.Namespace = "other"
 	volume := "pv-1"
-	glass := "; to end it without them, at your own risk: kubectl annotate nodeclaim a --overwrite karpenter.sh/nodeclaim-termination-timestamp=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+	glass := func(risk, command string) string {
+		return "; to end it all the same, at your own risk (" + risk + "): " + command
+	}
+	const annotate = "kubectl annotate nodeclaim a --overwrite karpenter.sh/nodeclaim-termination-timestamp=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+	pastBudgets := glass("Karpenter deletes all pods of the node whatever PodDisruptionBudgets say: the workload has fewer than it needs until they run elsewhere", annotate)
+	pastPods := glass("Karpenter deletes all pods of the node, without PodDisruptionBudgets and without the rest of their grace period", annotate)
+	undisrupted := glass("the pod is evicted, and what it was at is lost unless it can go on elsewhere", "kubectl annotate pod web-1 -n shop karpenter.sh/do-not-disrupt-")
+	mounted := glass("the instance ends with the volume mounted: what was not written yet is lost, and the file system may need a repair", annotate)
+	attached := storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "csi-1"},
+		Spec:       storagev1.VolumeAttachmentSpec{Attacher: "ebs.csi.aws.com", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}},
+	}
+	driver := plan.NodeDaemonSet{Namespace: "kube-system", Name: "ebs-csi-node", CSI: true, Drivers: []string{"ebs.csi.aws.com"}}
+	tolerant := driver
+	tolerant.Tolerates = true
 	node := "node node-a (NodeClaim/a) waits for "
 	cases := map[string]struct {
 		node    NodeEvidence
 		budgets []policyv1.PodDisruptionBudget
+		sets    []plan.NodeDaemonSet
 		want    string
 	}{
 		"a budget that allows nothing": {
 			node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{elsewhere, budget},
-			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption" + glass,
+			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption" + pastBudgets,
 		},
 		"a budget that has been counted": {
 			node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{counted},
-			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption (healthy: 2 of 3, 2 needed)" + glass,
+			want: node + "pod shop/web-1, of which PodDisruptionBudget shop/web allows no disruption (healthy: 2 of 3, 2 needed)" + pastBudgets,
 		},
-		"a budget with room": {node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{roomy}, want: node + "pod shop/web-1" + glass},
+		"a budget with room": {node: NodeEvidence{Pods: []corev1.Pod{pod()}}, budgets: []policyv1.PodDisruptionBudget{roomy}, want: node + "pod shop/web-1" + pastPods},
 		"a pod that may not be disrupted": {
 			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 			})}},
-			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt" + glass,
+			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt" + undisrupted,
 		},
 		"a pod that may not be disrupted for a while": {
 			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.Annotations, p.Status.StartTime = map[string]string{karpv1.DoNotDisruptAnnotationKey: "1h"}, &metav1.Time{Time: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 			})}},
-			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt until 2026-01-01T13:00:00Z" + glass,
+			want: node + "pod shop/web-1, annotated karpenter.sh/do-not-disrupt until 2026-01-01T13:00:00Z" + undisrupted,
+		},
+		"a pod that might not be disrupted for a while that is over": {
+			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
+				p.Annotations, p.Status.StartTime = map[string]string{karpv1.DoNotDisruptAnnotationKey: "1h"}, &metav1.Time{Time: time.Date(2026, 1, 1, 10, 30, 0, 0, time.UTC)}
+			})}},
+			want: node + "pod shop/web-1" + pastPods,
 		},
 		"a pod with a finalizer": {
 			node: NodeEvidence{Pods: []corev1.Pod{pod(func(p *corev1.Pod) {
 				p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"example.com/keep"}
 			})}},
-			want: node + "pod shop/web-1, which waits for its finalizer example.com/keep" + glass,
+			want: node + "pod shop/web-1, which waits for its finalizer example.com/keep" + glass("the node ends before the finalizer's controller is done with the pod; the pod's object stays until it is", annotate),
 		},
 		"pods that Karpenter does not wait for": {
 			node: NodeEvidence{Pods: []corev1.Pod{
@@ -86,20 +108,39 @@ func TestDiagnose(t *testing.T) {
 			want: node + "Karpenter to end it",
 		},
 		"a volume": {
-			node: NodeEvidence{Pods: []corev1.Pod{pod(controlled("DaemonSet"))}, Volumes: []storagev1.VolumeAttachment{{
-				Spec: storagev1.VolumeAttachmentSpec{Attacher: "ebs.csi.aws.com", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}},
-			}}},
-			want: node + "volume pv-1 to be detached by ebs.csi.aws.com" + glass,
+			node: NodeEvidence{Pods: []corev1.Pod{pod(controlled("DaemonSet"))}, Volumes: []storagev1.VolumeAttachment{attached}}, sets: []plan.NodeDaemonSet{tolerant},
+			want: node + "volume pv-1 (VolumeAttachment csi-1) to be detached by ebs.csi.aws.com" + mounted,
+		},
+		"a volume whose driver was evicted": {
+			node: NodeEvidence{Volumes: []storagev1.VolumeAttachment{attached}}, sets: []plan.NodeDaemonSet{driver},
+			want: node + "volume pv-1 (VolumeAttachment csi-1) to be detached by ebs.csi.aws.com; DaemonSet kube-system/ebs-csi-node (CSI driver ebs.csi.aws.com) does not tolerate karpenter.sh/disrupted:NoSchedule, so that no pod of it is on the node to unmount: " +
+				driver.Patch() + mounted,
 		},
 		"AWS denies it": {
 			node: NodeEvidence{Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{
 				Type: corev1.EventTypeWarning, Message: "UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances. Encoded authorization failure message: x8s",
 			}}},
-			want: node + "AWS: UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances.",
+			want: node + "AWS: UnauthorizedOperation: not authorized to perform: ec2:TerminateInstances; Karpenter's role lacks ec2:TerminateInstances",
+		},
+		"AWS denies it without naming the action": {
+			node: NodeEvidence{Events: []corev1.Event{{
+				Type: corev1.EventTypeWarning, Message: "terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 403, RequestID: 1, api error UnauthorizedOperation: You are not authorized to perform this operation.",
+			}}},
+			want: node + "AWS: terminating instance, operation error EC2: TerminateInstances, https response error StatusCode: 403, RequestID: 1, api error UnauthorizedOperation: You are not authorized to perform this operation; Karpenter's role lacks ec2:TerminateInstances",
 		},
 		"EC2 refuses its termination": {
 			node: NodeEvidence{Claim: Claim{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)}},
-			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, so EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message",
+			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message",
+		},
+		"EC2 protects it": {
+			node: NodeEvidence{Claim: Claim{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)}, Protection: Protected},
+			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 protects it from termination (disableApiTermination)" +
+				glass("somebody has protected the instance on purpose: ask who, and what is on it", "aws ec2 modify-instance-attribute --instance-id i-0123456789abcdef0 --no-disable-api-termination"),
+		},
+		"EC2 does not protect it": {
+			node: NodeEvidence{Claim: Claim{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)}, Protection: Unprotected},
+			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances; the log of Karpenter's controller has its message" +
+				glass("it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well", "aws ec2 terminate-instances --instance-ids i-0123456789abcdef0"),
 		},
 		"only Karpenter knows": {
 			node: NodeEvidence{Claim: Claim{Waits: []string{"InstanceTerminating: the instance is shutting down"}}},
@@ -109,11 +150,40 @@ func TestDiagnose(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			c.node.Claim.Name, c.node.Claim.Node = "a", "node-a"
-			got := Diagnose(v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}, Observation{Controller: Gate{Open: true}}, Evidence{Nodes: []NodeEvidence{c.node}, Budgets: c.budgets})
+			e := Evidence{
+				Nodes: []NodeEvidence{c.node}, Budgets: c.budgets, DaemonSets: plan.DaemonSets{Found: c.sets}, Leader: Gate{Open: true},
+				Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
+			}
+			removal := v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}
+			got, found := Diagnose(removal, Observation{Controller: Gate{Open: true}}, e)
 			if got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
+			if strings.Contains(c.want, "at your own risk") != (len(found) == 1) {
+				t.Errorf("commands: %+v", found)
+			}
+			removal.Stalled = nil
+			if words, found := Diagnose(removal, Observation{Controller: Gate{Open: true}}, e); len(found) > 0 || strings.Contains(words, "risk") {
+				t.Errorf("it may still go by itself: %s %+v", words, found)
+			}
 		})
+	}
+}
+
+// TestDiagnoseNamesTheController that drains nothing, or is not as the chart says.
+func TestDiagnoseNamesTheController(t *testing.T) {
+	open := Gate{Open: true}
+	for want, c := range map[string]struct{ controller, leader Gate }{
+		"nothing drains without Karpenter's controller: deployment/karpenter is scaled to 0; ":                           {Gate{Message: "deployment/karpenter is scaled to 0"}, open},
+		"nothing drains while no pod of Karpenter's controller leads: no pod holds the lease; ":                          {open, Gate{Message: "no pod holds the lease"}},
+		"Karpenter's controller is not as the chart says: deployment/karpenter: 1 of 2 replicas updated and available; ": {Gate{Open: true, Message: "deployment/karpenter: 1 of 2 replicas updated and available"}, open},
+		"": {open, open},
+	} {
+		e := Evidence{Nodes: []NodeEvidence{{Claim: Claim{Name: "a", Node: "node-a"}}}, Leader: c.leader}
+		got, _ := Diagnose(v1alpha1.Removal{Reason: ReasonNodeClaimsLeaving, Stalled: &metav1.Time{}}, Observation{Controller: c.controller}, e)
+		if want += "node node-a (NodeClaim/a) waits for Karpenter to end it"; got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
 	}
 }
 
@@ -176,13 +246,16 @@ func TestDriveNamesARefusedTermination(t *testing.T) {
 	}
 	says := func(what string, want bool) {
 		t.Helper()
-		if r := s.sync.Status.Removals[0]; strings.Contains(r.Message, "OperationNotPermitted") != want || r.Stalled != nil {
+		if r := s.sync.Status.Removals[0]; strings.Contains(r.Message, "EC2 to take the termination of") != want || r.Stalled != nil {
 			t.Errorf("%s: %+v", what, r)
 		}
 	}
 	conditions(karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached)
 	s.pass()
 	says("11 seconds after the drain", true)
+	if r := s.sync.Status.Removals[0]; !strings.Contains(r.Message, "EC2 does not protect it") {
+		t.Errorf("unprotected: %+v", r)
+	}
 	conditions(karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating)
 	s.pass()
 	says("it is taken", false)

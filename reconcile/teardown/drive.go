@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -36,6 +37,8 @@ type World struct {
 // EC2 is asked about instances.
 type EC2 interface {
 	Instances(ctx context.Context, query cloud.Query) ([]cloud.Instance, error)
+	// TerminationProtected says whether an instance is protected from being terminated.
+	TerminationProtected(ctx context.Context, providerID string) (bool, error)
 }
 
 // Pass is what a pass brings along.
@@ -73,6 +76,9 @@ type Pass struct {
 	// Leader says whether a pod of Karpenter's controller holds its lease. It is
 	// asked only where a NodeClaim is about to be ended.
 	Leader func(context.Context) Gate
+	// DaemonSets are those of CSI drivers and CNI plugins. They are asked for only where a volume
+	// keeps a node.
+	DaemonSets func(context.Context) plan.DaemonSets
 	// Pace is how fast NodeClaims are ended.
 	Pace Pace
 	// Holds are the removals that a person has to release.

@@ -34,22 +34,23 @@ func (d *drive) diagnose(ctx context.Context) error {
 	var unread []error
 	for _, it := range d.open() {
 		slow := it.drainsSlowly(d.Now)
+		it.after.BreakGlass = nil
 		switch {
 		case it.after.Stalled != nil && it.after.Reason != ReasonNodeClaimsLeaving:
-			it.after.Message = Diagnose(it.after, it.seen, Evidence{})
+			it.after.Message, it.after.BreakGlass = Diagnose(it.after, it.seen, Evidence{})
 		case it.after.Stalled == nil && !slow:
 		case !due && (it.after.Stalled == nil || it.before.Stalled != nil):
 			// What was found last stands until the next look.
 			if it.before.Reason == it.after.Reason {
-				it.after.Message = it.before.Message
+				it.after.Message, it.after.BreakGlass = it.before.Message, it.before.BreakGlass
 			}
 		default:
 			d.result.DiagnosedAt = d.Now
-			e, err := gather(ctx, d.Live, it.seen.NodeClaims)
+			e, err := d.gather(ctx, it.seen.NodeClaims)
 			if err != nil {
 				unread = append(unread, fmt.Errorf("find out what keeps the nodes of %s/%s: %w", it.before.Kind, it.before.Name, err))
 			}
-			it.after.Message = Diagnose(it.after, it.seen, e)
+			it.after.Message, it.after.BreakGlass = Diagnose(it.after, it.seen, e)
 		}
 	}
 	return errors.Join(unread...)
@@ -103,12 +104,13 @@ func (d *drive) wakeForDiagnosis(it *item) {
 }
 
 // gather looks into the nodes that have been leaving for longest.
-func gather(ctx context.Context, reader client.Reader, claims []Claim) (Evidence, error) {
+func (d *drive) gather(ctx context.Context, claims []Claim) (Evidence, error) {
+	reader := d.Live
 	oldest := slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return c.Deleting.IsZero() })
 	slices.SortFunc(oldest, func(a, b Claim) int {
 		return cmp.Or(a.Deleting.Compare(b.Deleting), cmp.Compare(a.Name, b.Name))
 	})
-	var e Evidence
+	e := Evidence{Now: d.Now, Leader: *d.leads(ctx)}
 	var failures []error
 	volumes := &storagev1.VolumeAttachmentList{}
 	if err := reader.List(ctx, volumes); err != nil {
@@ -124,6 +126,10 @@ func gather(ctx context.Context, reader client.Reader, claims []Claim) (Evidence
 		}
 		if err := n.read(ctx, reader); err != nil {
 			failures = append(failures, err)
+		}
+		n.Protection = d.protection(ctx, c)
+		if len(n.Volumes) > 0 {
+			e.DaemonSets = d.DaemonSets(ctx)
 		}
 		for i := range n.Pods {
 			namespaces[n.Pods[i].Namespace] = true
@@ -165,4 +171,21 @@ func (n *NodeEvidence) read(ctx context.Context, reader client.Reader) error {
 	}
 	slices.SortFunc(n.Events, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
 	return errors.Join(failures...)
+}
+
+// protection asks EC2 whether it protects the instance of a node that is drained, and whose
+// termination it does not take. One that EC2 does not answer about stays unknown: the right to ask
+// is not everywhere.
+func (d *drive) protection(ctx context.Context, c Claim) Protection {
+	if d.EC2 == nil || c.Drained.IsZero() || d.Now.Before(c.Drained.Add(refusedAfter)) {
+		return ""
+	}
+	protected, err := d.EC2.TerminationProtected(ctx, c.ProviderID)
+	switch {
+	case err != nil:
+		return ""
+	case protected:
+		return Protected
+	}
+	return Unprotected
 }

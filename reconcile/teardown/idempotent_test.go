@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/plumbline-dev/plumbline/internal/property"
@@ -24,8 +25,8 @@ func TestNextIsIdempotent(t *testing.T) {
 		twice, _ := Next(once, o, m.now.Add(time.Minute), modelStall)
 		// A gate may be passed by having begun; from then on nothing moves.
 		third, _ := Next(twice, o, m.now.Add(2*time.Minute), modelStall)
-		if twice != third {
-			t.Fatalf("written again without a cause:\n%+v\n%+v", twice, third)
+		if diff := cmp.Diff(twice, third); diff != "" {
+			t.Fatalf("written again without a cause:\n%s", diff)
 		}
 	})
 }

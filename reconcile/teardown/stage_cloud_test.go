@@ -96,3 +96,8 @@ func (s *stage) find(kind, name string, uid types.UID) {
 	})
 	s.write()
 }
+
+// TerminationProtected is EC2's answer about the instances that the test protects.
+func (s *stage) TerminationProtected(_ context.Context, providerID string) (bool, error) {
+	return s.protected[providerID], nil
+}

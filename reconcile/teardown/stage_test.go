@@ -23,6 +23,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -54,6 +55,9 @@ type stage struct {
 
 	pace  Pace
 	holds map[types.UID]Hold
+	// protected are the instances that EC2 protects, by provider ID, and sets Pass.DaemonSets.
+	protected map[string]bool
+	sets      plan.DaemonSets
 	// unremoved is Pass.Unremoved.
 	unremoved map[string]string
 	last      Result
@@ -147,7 +151,7 @@ func (s *stage) drive() error {
 	s.last, err = Drive(s.t.Context(), s.world(), Pass{
 		Now: s.now, Sync: s.sync, Cluster: "demo", StallAfter: 10 * time.Minute, AskEvery: 10 * time.Second, AskedAt: s.asked, Absent: s.absent, Evicted: s.evicted,
 		Controller: s.controller, Cloud: s.verified, Arrivals: func(v1alpha1.Removal) Gate { return s.arrivals }, Holds: s.holds,
-		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, GoesTo: s.goesTo, Unremoved: s.unremoved, Pace: s.pace, DiagnosedAt: s.diagnosed,
+		Successor: func(v1alpha1.Removal) Gate { return s.successor }, Leader: func(context.Context) Gate { return s.leads }, DaemonSets: func(context.Context) plan.DaemonSets { return s.sets }, GoesTo: s.goesTo, Unremoved: s.unremoved, Pace: s.pace, DiagnosedAt: s.diagnosed,
 	}, s.sync.Status.Removals)
 	return err
 }

@@ -69,6 +69,11 @@ const (
 	// ExtraFieldsCondition is True while definitions have fields that Git does not write,
 	// and that stay.
 	ExtraFieldsCondition = "ExtraFields"
+	// VolumesLeftCondition is True while volumes are attached to nodes or instances that are gone.
+	VolumesLeftCondition = "VolumesLeft"
+	// IntolerantDaemonSetsCondition is True while a DaemonSet of a CSI driver or a CNI plugin is
+	// evicted from nodes that Karpenter drains, and Unknown while that cannot be read.
+	IntolerantDaemonSetsCondition = "IntolerantDaemonSets"
 )
 
 // Reasons of the Ready condition.
@@ -105,6 +110,9 @@ const (
 	ReasonUnexpectedNodeDrift  = "UnexpectedNodeDrift"
 	ReasonInstancesDiffer      = "InstancesDiffer"
 	ReasonExtraFields          = "ExtraFields"
+	ReasonVolumesLeft          = "VolumesLeft"
+	ReasonTolerationMissing    = "TolerationMissing"
+	ReasonTolerationUnknown    = "TolerationUnknown"
 	ReasonRollingOut           = "RollingOut"
 	ReasonRolloutTimedOut      = "RolloutTimedOut"
 	ReasonRolloutBraked        = "RolloutBraked"

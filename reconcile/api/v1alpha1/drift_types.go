@@ -32,6 +32,43 @@ type InstanceDrift struct {
 	// Instances are these, by ID; the first 20.
 	// +optional
 	Instances []DriftedInstance `json:"instances,omitempty"`
+	// Orphaned is how many of them no NodeClaim has.
+	// +optional
+	Orphaned int32 `json:"orphaned,omitempty"`
+	// Volumes are those that nodes which are gone have left attached.
+	// +optional
+	Volumes *LeftVolumes `json:"volumes,omitempty"`
+}
+
+// LeftVolumes are volumes that are attached to nodes or instances that are gone.
+type LeftVolumes struct {
+	// Failure is why they, or those in EC2, are not known, and what to do about it.
+	// +optional
+	Failure string `json:"failure,omitempty"`
+	// Count is how many there are.
+	// +optional
+	Count int32 `json:"count,omitempty"`
+	// Volumes are these; the first 20.
+	// +optional
+	Volumes []LeftVolume `json:"volumes,omitempty"`
+}
+
+// LeftVolume is a volume that is attached to a node or an instance that is gone.
+type LeftVolume struct {
+	// Name of the VolumeAttachment; of a volume that has none, the ID in EC2.
+	Name string `json:"name" redact:"-"`
+	// Volume is the PersistentVolume; empty where none is known.
+	// +optional
+	Volume string `json:"volume,omitempty" redact:"-"`
+	// Driver is the CSI driver that is to detach it.
+	// +optional
+	Driver string `json:"driver,omitempty" redact:"-"`
+	// Node that is gone; of a volume in EC2, the instance.
+	Node string `json:"node" redact:"-"`
+	// Message says what is left, and what to do.
+	Message string `json:"message"`
+	// Since is when it was seen first.
+	Since metav1.Time `json:"since"`
 }
 
 // DriftedInstance is an EC2 instance that is not what its definitions and its NodeClaim say.

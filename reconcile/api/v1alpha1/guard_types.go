@@ -32,6 +32,14 @@ type Guard struct {
 	// +optional
 	MaxDisruptedNodes *intstr.IntOrString `json:"maxDisruptedNodes,omitempty"`
 
+	// IntolerantDaemonSets is what becomes of removals and replacements while a DaemonSet of a CSI
+	// driver or a CNI plugin does not tolerate the taint karpenter.sh/disrupted:NoSchedule, with
+	// which Karpenter drains a node: its pods are evicted, and volumes stay attached. Warn only
+	// reports it, in the condition IntolerantDaemonSets; Hold also holds what would end nodes.
+	// +kubebuilder:default=Warn
+	// +optional
+	IntolerantDaemonSets IntolerantDaemonSets `json:"intolerantDaemonSets,omitempty"`
+
 	// Approvals is how many different people have to approve what is held (plumbline approve).
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -39,3 +47,14 @@ type Guard struct {
 	// +optional
 	Approvals *int32 `json:"approvals,omitempty"`
 }
+
+// IntolerantDaemonSets is what becomes of what would end nodes, while a DaemonSet that they need to
+// the end would be evicted from them.
+// +kubebuilder:validation:Enum=Warn;Hold
+type IntolerantDaemonSets string
+
+// What becomes of it.
+const (
+	IntolerantDaemonSetsWarn IntolerantDaemonSets = "Warn"
+	IntolerantDaemonSetsHold IntolerantDaemonSets = "Hold"
+)

@@ -246,6 +246,10 @@ type Removal struct {
 	// Stalled is since when the removal stands still.
 	// +optional
 	Stalled *metav1.Time `json:"stalled,omitempty"`
+	// BreakGlass are commands that would end its nodes past what keeps them, while it is stalled.
+	// None is ever run by plumbline.
+	// +optional
+	BreakGlass []BreakGlass `json:"breakGlass,omitempty"`
 }
 
 // RemovalPhase is how far a Removal has come.

@@ -1,0 +1,56 @@
+package teardown
+
+import (
+	"fmt"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// cause is what keeps a node: in words, by name, and as one word where a person could end the node
+// all the same.
+type cause struct {
+	words string
+	kind  v1alpha1.BreakGlassCause
+	// namespace and name are those of the pod that keeps it.
+	namespace, name string
+}
+
+// glass is the command for a cause, with what it risks; false where there is none. It is the table
+// of docs/runbooks/PlumblineStalled.md.
+func (n *NodeEvidence) glass(c cause) (v1alpha1.BreakGlass, bool) {
+	g := v1alpha1.BreakGlass{Node: n.Claim.Node, Cause: c.kind, Command: BreakGlass(n.Claim.Name)}
+	if g.Node == "" {
+		g.Node = n.Claim.Name
+	}
+	instance := instanceID(n.Claim.ProviderID)
+	switch c.kind {
+	case v1alpha1.CauseBudget:
+		g.Risk = "Karpenter deletes all pods of the node whatever PodDisruptionBudgets say: the workload has fewer than it needs until they run elsewhere"
+	case v1alpha1.CauseDoNotDisrupt:
+		g.Command = fmt.Sprintf("kubectl annotate pod %s -n %s %s-", c.name, c.namespace, karpv1.DoNotDisruptAnnotationKey)
+		g.Risk = "the pod is evicted, and what it was at is lost unless it can go on elsewhere"
+	case v1alpha1.CauseFinalizer:
+		g.Risk = "the node ends before the finalizer's controller is done with the pod; the pod's object stays until it is"
+	case v1alpha1.CausePod:
+		g.Risk = "Karpenter deletes all pods of the node, without PodDisruptionBudgets and without the rest of their grace period"
+	case v1alpha1.CauseVolume:
+		g.Risk = "the instance ends with the volume mounted: what was not written yet is lost, and the file system may need a repair"
+	case v1alpha1.CauseProtected:
+		g.Command = fmt.Sprintf("aws ec2 modify-instance-attribute --instance-id %s --no-disable-api-termination", instance)
+		g.Risk = "somebody has protected the instance on purpose: ask who, and what is on it"
+	case v1alpha1.CauseDenied:
+		g.Command = "aws ec2 terminate-instances --instance-ids " + instance
+		g.Risk = "it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well"
+	default:
+		return v1alpha1.BreakGlass{}, false
+	}
+	return g, true
+}
+
+// BreakGlass is the command that has Karpenter end a node past its pods and
+// their budgets (sigs.k8s.io/karpenter pkg/controllers/nodeclaim/lifecycle).
+func BreakGlass(claim string) string {
+	return fmt.Sprintf("kubectl annotate nodeclaim %s --overwrite %s=$(date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ)", claim, karpv1.NodeClaimTerminationTimestampAnnotationKey)
+}
