@@ -159,7 +159,9 @@ func (s *Sandbox) startNodes(ctx context.Context) error {
 		Zones:       []string{s.Region + "a", s.Region + "b"},
 		KubeletPort: s.logs.Port,
 		KwokBinary:  s.paths[binaries.Kwok], Dir: s.path("nodes"),
-		BootTime: s.options.BootTime, PodStart: s.options.PodStartTime, PodDelete: s.options.DrainTime,
+		// Longer than Karpenter takes from the last pod of a workload to those of DaemonSets.
+		UnmountTime: 4 * time.Second,
+		BootTime:    s.options.BootTime, PodStart: s.options.PodStartTime, PodDelete: s.options.DrainTime,
 		Logger: s.options.Logger.With("part", "nodes"), Command: s.programs.Command,
 	})
 	if err != nil {

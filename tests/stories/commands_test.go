@@ -35,7 +35,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"daemon": (*story).daemonCommand, "killed": (*story).killedCommand, "term": (*story).termCommand, "nodesync": (*story).nodesyncCommand, "deploykey": (*story).deployKeyCommand,
 		"githost": (*story).githostCommand,
 		"await":   (*story).awaitCommand, "removal": (*story).removalCommand, "events": (*story).eventsCommand, "status": (*story).statusCommand,
-		"workload": (*story).workloadCommand, "available": (*story).availableCommand, "ec2": (*story).ec2Command,
+		"workload": (*story).workloadCommand, "available": (*story).availableCommand, "ec2": (*story).ec2Command, "volumes": (*story).volumesCommand,
 		"mark": (*story).markCommand, "writes": (*story).writesCommand, "renders": (*story).rendersCommand, "children": (*story).childrenCommand, "deletes": (*story).deletesCommand, "calls": (*story).callsCommand, "fault": (*story).faultCommand,
 		"answers": (*story).answersCommand, "zone": (*story).zoneCommand, "eks": (*story).eksCommand,
 		"capacity": (*story).capacityCommand, "account": (*story).accountCommand, "elsewhere": (*story).elsewhereCommand, "registry": (*story).registryCommand,

@@ -178,11 +178,19 @@
 //	userdata CLASS EXAMPLE
 //		Waits until the class has the example's user data, byte for byte but for
 //		${CLUSTER_NAME}.
-//	workload NAME replicas=N [pool=POOL] [pdb=N]
+//	workload NAME replicas=N [pool=POOL] [pdb=N] [volume=SIZE]
 //		Applies a Deployment with a node for each pod, and waits until all are
-//		available. pdb wants so many of them available always.
+//		available. pdb wants so many of them available always; volume has its pod use an
+//		EBS volume.
 //	workload NAME gone
 //		Deletes it.
+//	volumes driver [intolerant]
+//		Installs the EBS CSI driver; an intolerant one lacks the toleration of a drain, as before
+//		chart 1.37.
+//	volumes leave NODE
+//		Makes a VolumeAttachment of a node that is not there.
+//	volumes [-t D] attached = N
+//		Waits until there are so many VolumeAttachments.
 //	available NAME watch, and then available NAME >= N
 //		Watches how many pods of a workload are available, and holds that they were at
 //		least N ever since.

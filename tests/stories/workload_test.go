@@ -23,7 +23,7 @@ func (s *story) workloadCommand(_ *testscript.TestScript, args []string) error {
 		return err
 	}
 	if len(args) < 2 {
-		return errors.New("usage: workload NAME replicas=N [pool=POOL] [pdb=N], or workload NAME gone")
+		return errors.New("usage: workload NAME replicas=N [pool=POOL] [pdb=N] [volume=SIZE], or workload NAME gone")
 	}
 	name := args[0]
 	if args[1] == "gone" {
@@ -55,6 +55,15 @@ func (s *story) workloadCommand(_ *testscript.TestScript, args []string) error {
 func (s *story) applyWorkload(name string, replicas int32, settings map[string]string) error {
 	deployments := s.c.Kube.Client.AppsV1().Deployments(workload.Namespace)
 	wanted := workload.Deployment(name, replicas, settings["pool"])
+	if size := settings["volume"]; size != "" {
+		claim, err := workload.Volume(wanted, size)
+		if err != nil {
+			return err
+		}
+		if _, err := s.c.Kube.Client.CoreV1().PersistentVolumeClaims(workload.Namespace).Create(s.ctx, claim, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
 	_, err := deployments.Create(s.ctx, wanted, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = deployments.Update(s.ctx, wanted, metav1.UpdateOptions{})
@@ -87,6 +96,10 @@ func (s *story) removeWorkload(name string) error {
 		return err
 	}
 	err = client.PolicyV1().PodDisruptionBudgets(workload.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	err = client.CoreV1().PersistentVolumeClaims(workload.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -4,13 +4,13 @@ package v1alpha1
 // person's to run.
 type BreakGlass struct {
 	// Node that does not end, by its name, or that of its NodeClaim.
-	Node string `json:"node"`
+	Node string `json:"node" redact:"-"`
 	// Cause is a word for what keeps it.
 	Cause BreakGlassCause `json:"cause"`
 	// Command that would end it all the same.
-	Command string `json:"command"`
+	Command string `json:"command" redact:"hide"`
 	// Risk is what is lost by it.
-	Risk string `json:"risk"`
+	Risk string `json:"risk" redact:"hide"`
 }
 
 // BreakGlassCause is what keeps a node.
