@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/redact"
@@ -42,8 +43,11 @@ type whyReport struct {
 	// commit has outdated it, and OutdatedSince since when.
 	Outdated      string      `json:"outdated,omitempty"`
 	OutdatedSince metav1.Time `json:"outdatedSince,omitzero"`
-	// Blocked is what Karpenter said last of why it is not replaced now.
+	// Blocked is what Karpenter said last of why it is not replaced now; of one whose removal is
+	// stalled, what its NodeSync says.
 	Blocked string `json:"blocked,omitempty"`
+	// BreakGlass are the commands that would end it all the same, where its removal is stalled.
+	BreakGlass []v1alpha1.BreakGlass `json:"breakGlass,omitempty"`
 }
 
 func newWhyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -106,12 +110,14 @@ func whyOf(ctx context.Context, c *cluster, name string) (*whyReport, error) {
 	switch {
 	case claim != nil && claim.DeletionTimestamp == nil:
 		return runs(ctx, c, claim)
+	case found != nil && found.State == claimEnding:
+		return stalls(ctx, c, found), nil
 	case found != nil:
 		return found, nil
 	case recordErr != nil:
 		return nil, explain(recordErr, "read which nodes have ended")
 	case claim != nil:
-		return &whyReport{Record: recorder.RecordOf(claim), State: claimEnding}, nil
+		return stalls(ctx, c, &whyReport{Record: recorder.RecordOf(claim), State: claimEnding}), nil
 	}
 	if err := c.installed(ctx, "read why "+name+" has ended"); err != nil {
 		return nil, err
@@ -199,6 +205,9 @@ func (r *whyReport) print(out io.Writer, paint painter) {
 	}
 	if r.Blocked != "" {
 		fmt.Fprintf(visible, "kept by   %s\n", oneLine(r.Blocked))
+	}
+	for _, g := range r.BreakGlass {
+		fmt.Fprintf(visible, "at your own risk   %s (%s)\n", g.Command, g.Risk)
 	}
 	if r.State != claimRuns {
 		r.printStages(visible)

@@ -30,6 +30,26 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 	return report, nil
 }
 
+// stalls adds what keeps a node that ends, and the commands that would end it all the same, where a
+// NodeSync says that its removal is stalled. Without the right to read NodeSyncs the rest stands by
+// itself.
+func stalls(ctx context.Context, c *cluster, report *whyReport) *whyReport {
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := c.List(ctx, syncs, client.InNamespace(c.in(ctx))); err != nil {
+		return report
+	}
+	for i := range syncs.Items {
+		for _, removal := range syncs.Items[i].Status.Removals {
+			for _, g := range removal.BreakGlass {
+				if g.Node == report.Node || g.Node == report.NodeClaim {
+					report.Blocked, report.BreakGlass = removal.Message, append(report.BreakGlass, g)
+				}
+			}
+		}
+	}
+	return report
+}
+
 // inputOf is what has outdated a NodeClaim, where its NodeSync says so; nil where it does not, or
 // cannot be read: Karpenter's reason stands there by itself.
 func inputOf(ctx context.Context, c *cluster, claim *karpv1.NodeClaim, reason string) *v1alpha1.DriftInput {

@@ -42,6 +42,9 @@ var stamped = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 func TestWhy(t *testing.T) {
 	sync := verdicts()["in-sync"]
 	sync.Status.Rollout = &v1alpha1.Rollout{Nodes: 1, Outdated: 1, Reasons: []string{"AMIDrift"}, Inputs: []v1alpha1.DriftInput{{Pool: "pool-00", Reason: "AMIDrift", From: "ami-1", To: "ami-2 (al2023@latest)"}}}
+	sync.Status.Removals = []v1alpha1.Removal{{Kind: "NodePool", Name: "batch", Message: "node batch-ddddd waits for pod shop/web-1", BreakGlass: []v1alpha1.BreakGlass{
+		{Node: "batch-ddddd", Cause: v1alpha1.CauseDoNotDisrupt, Command: "kubectl annotate pod web-1", Risk: "the pod is evicted"},
+	}}}
 	s, kubeconfig := serve(t, sync)
 	pools(s, 1, 2)
 	ends(s)
