@@ -75,6 +75,13 @@ func leaves(phases ...v1alpha1.RemovalPhase) func(*v1alpha1.NodeSync) {
 	}
 }
 
+// breaksGlass has a command for the node of the first removal.
+func breaksGlass(n *v1alpha1.NodeSync) {
+	n.Status.Removals[0].BreakGlass = []v1alpha1.BreakGlass{{
+		Node: "ip-10-0-0-1", Cause: v1alpha1.CauseDoNotDisrupt, Command: "kubectl annotate pod web-0 -n web karpenter.sh/do-not-disrupt-", Risk: "the pod is evicted",
+	}}
+}
+
 // launchesFail has no capacity for a pool.
 func launchesFail(n *v1alpha1.NodeSync) {
 	n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{
@@ -107,7 +114,7 @@ func verdicts() map[string]*v1alpha1.NodeSync {
 	return map[string]*v1alpha1.NodeSync{
 		"in-sync":   nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed),
 		"waiting":   nodeSync("prod", ready(u, "Waiting", "waiting for Controller: deployment/karpenter is scaled to 0"), revisions(applied, pushed), installed, waiting),
-		"removing":  nodeSync("prod", ready(u, "Removing", "removing NodePool/old-0 Draining (3 NodeClaims are left)"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining)),
+		"removing":  nodeSync("prod", ready(u, "Removing", "removing NodePool/old-0 Draining (3 NodeClaims are left)"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining), breaksGlass),
 		"held":      nodeSync("prod", ready(f, "Held", "held: removal of NodePool/old-0: 1 more than guard.maxRemovedPools"), revisions(pushed, pushed), installed, leaves(v1alpha1.RemovalHeld)),
 		"stalled":   nodeSync("prod", ready(f, "Stalled", "removal of NodePool/old-0 stalled: pod web/web-0 is not evicted"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining)),
 		"launches":  nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, launchesFail),
