@@ -22,7 +22,7 @@ type NodeDaemonSet struct {
 	CSI, CNI bool
 	// Tolerates says that its pods stay on a node that Karpenter drains: Karpenter evicts every
 	// pod that does not tolerate karpenter.sh/disrupted:NoSchedule, those of DaemonSets last, and
-	// the DaemonSet's controller makes none anew on a node with that taint.
+	// no DaemonSet puts another pod on a node with that taint.
 	Tolerates bool
 	// bare says that it has no toleration at all, so that a patch cannot add to the list.
 	bare bool

@@ -39,7 +39,7 @@ func (n *NodeEvidence) glass(c cause) (v1alpha1.BreakGlass, bool) {
 		g.Risk = "the instance ends with the volume mounted: what was not written yet is lost, and the file system may need a repair"
 	case v1alpha1.CauseProtected:
 		g.Command = fmt.Sprintf("aws ec2 modify-instance-attribute --instance-id %s --no-disable-api-termination", instance)
-		g.Risk = "somebody has protected the instance on purpose: ask who, and what is on it"
+		g.Risk = "the instance was protected on purpose: find out by whom, and what is on it"
 	case v1alpha1.CauseDenied:
 		g.Command = "aws ec2 terminate-instances --instance-ids " + instance
 		g.Risk = "it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well"
