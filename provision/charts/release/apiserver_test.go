@@ -87,7 +87,7 @@ func (f *fakeAPIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.read(w, r)
 		return
 	}
-	dryRun := r.URL.Query().Get("dryRun") == "All"
+	dryRun := r.URL.Query().Get("dryRun") == "All" || r.Method == http.MethodDelete && isDry(r)
 	if f.refuse != nil {
 		if status := f.refuse(r.Method, r.URL.Path, dryRun); status != nil {
 			reply(w, int(status.Code), status)
@@ -160,9 +160,19 @@ func (f *fakeAPIServer) write(w http.ResponseWriter, r *http.Request, dryRun boo
 		f.objects[path] = object
 	}
 	if r.Method == http.MethodDelete {
-		delete(f.objects, path)
+		if !dryRun {
+			delete(f.objects, path)
+		}
+		object = map[string]any{"apiVersion": "v1", "kind": "Status", "status": metav1.StatusSuccess}
 	}
 	reply(w, http.StatusOK, object)
+}
+
+// isDry says whether the options of a deletion want a dry run.
+func isDry(r *http.Request) bool {
+	body, err := readJSON(r)
+	var options metav1.DeleteOptions
+	return err == nil && json.Unmarshal(body, &options) == nil && len(options.DryRun) > 0
 }
 
 // readJSON reads a body, which of the kinds that come with Kubernetes may be

@@ -8,7 +8,7 @@
 // revision holds. A drift that keeps coming back is left after three corrections in an
 // hour, as the history of the release counts them.
 //
-// It never waits: readiness is the caller's to observe. It never uninstalls a release,
-// never drops a CRD or takes one back to an older version, and never writes over what
+// It never waits: readiness is the caller's to observe. No pass uninstalls a release, only a
+// user's teardown does (Uninstall). It never drops a CRD or takes one back to an older version, and never writes over what
 // package survey says belongs to another tool.
 package release

@@ -1,0 +1,76 @@
+package release
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+)
+
+// uninstall uninstalls a release, and returns what was written.
+func (b *bed) uninstall(name string) ([]string, error) {
+	b.Helper()
+	err := b.installer.Uninstall(b.Context(), b.want.Namespace, name)
+	return b.api.takeWrites(), err
+}
+
+// TestUninstall: the main chart's objects go with it, the CRDs stay, and it can be said again.
+func TestUninstall(t *testing.T) {
+	b := newBed(t)
+	b.both()
+	crds := b.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepools.karpenter.sh")
+	for _, name := range []string{charts.ControllerChart, charts.CRDChart, charts.ControllerChart} {
+		if _, err := b.uninstall(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if state := b.state(); state.Controller.Status != Absent || state.CRDs.Status != Absent {
+		t.Errorf("state %+v", state)
+	}
+	if b.api.get("/apis/apps/v1/namespaces/kube-system/deployments/karpenter") != nil {
+		t.Error("the Deployment is still there")
+	}
+	after := b.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepools.karpenter.sh")
+	if diff := cmp.Diff(crds, after); diff != "" || crds == nil {
+		t.Errorf("the CRD has changed: %s", diff)
+	}
+}
+
+// TestUninstallDeletesNothing where it could not delete all, or it is not plumbline's to delete.
+func TestUninstallDeletesNothing(t *testing.T) {
+	refused := func(method, path string, dryRun bool) *metav1.Status {
+		if method == http.MethodDelete && strings.HasSuffix(path, "/deployments/karpenter") {
+			return refusal(http.StatusForbidden, metav1.StatusReasonForbidden, "Deployment/karpenter belongs to Karpenter")
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		prepare func(*bed)
+		is      func(error) bool
+	}{
+		"the API server refuses": {func(b *bed) { b.api.refuseWith(refused) }, func(err error) bool {
+			return strings.Contains(err.Error(), "delete Deployment karpenter of helm release karpenter: ") && strings.Contains(err.Error(), "belongs to Karpenter")
+		}},
+		"another tool's": {func(b *bed) {
+			record := b.api.get(secretsPath + "sh.helm.release.v1.karpenter.v1")
+			labels := record["metadata"].(map[string]any)["labels"].(map[string]any)
+			delete(labels, digestLabel)
+		}, func(err error) bool { return errors.As(err, new(*survey.ForeignReleaseError)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.both()
+			c.prepare(b)
+			writes, err := b.uninstall(charts.ControllerChart)
+			if err == nil || !c.is(err) || len(writes) > 0 {
+				t.Errorf("Uninstall() = %v, wrote %v", err, writes)
+			}
+		})
+	}
+}
