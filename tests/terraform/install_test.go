@@ -58,25 +58,3 @@ func TestInstallRendersThePolicy(t *testing.T) {
 		t.Errorf("no policy:\n%s", rendered.AsString())
 	}
 }
-
-// TestInstallDrainsOnTheWayDown: only terraform destroy deletes the NodeSync. What
-// is replaced when it changes has nothing that runs on its way down.
-func TestInstallDrainsOnTheWayDown(t *testing.T) {
-	drains := 0
-	for _, block := range bodyOf(t, "install", "plumbline", "main.tf").Blocks {
-		_, replaced := block.Body.Attributes["triggers_replace"]
-		for _, inner := range block.Body.Blocks {
-			when, ok := inner.Body.Attributes["when"]
-			if inner.Type != "provisioner" || !ok || hcl.ExprAsKeyword(when.Expr) != "destroy" {
-				continue
-			}
-			drains++
-			if replaced {
-				t.Errorf("%s is replaced at a change, and would drain", block.Labels)
-			}
-		}
-	}
-	if drains != 1 {
-		t.Errorf("%d provisioners run on the way down, want 1", drains)
-	}
-}

@@ -61,10 +61,15 @@ func TestInstallDrainsOnlyWhenDestroyed(t *testing.T) {
 	if err := os.Chmod(filepath.Join(kubectl, "kubectl"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	write(t, filepath.Join(kubectl, "plumbline"), "#!/bin/sh\necho \"$KUBECONFIG plumbline $*\" >> "+asked+"\n")
+	if err := os.Chmod(filepath.Join(kubectl, "plumbline"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	overlay := filepath.Join(t.TempDir(), "manifests")
 	write(t, filepath.Join(overlay, "kustomization.yaml"), "resources: []\n")
 	r.Environment = append(r.Environment, "PATH="+kubectl+":/usr/bin:/bin", "TF_VAR_kubeconfig=/theirs", "TF_VAR_manifests="+overlay,
-		"TF_VAR_repository=https://git.example.com/acme/fleet.git", "TF_VAR_path=./clusters/prod-eu")
+		"TF_VAR_repository=https://git.example.com/acme/fleet.git", "TF_VAR_path=./clusters/prod-eu",
+		"TF_VAR_cluster_name=prod-eu", "TF_VAR_region=eu-west-1")
 	r.run(t, "init")
 	r.run(t, "validate")
 	since := func(want ...string) {
@@ -92,5 +97,5 @@ func TestInstallDrainsOnlyWhenDestroyed(t *testing.T) {
 	r.run(t, "apply", "-auto-approve", "-var", "path=./clusters/other")
 	since("/theirs apply -k " + overlay)
 	r.run(t, "destroy", "-auto-approve")
-	since("/theirs -n plumbline-system delete nodesync nodes --ignore-not-found --timeout=1h")
+	since("/theirs plumbline teardown nodes -n plumbline-system --yes --timeout 1h --cluster prod-eu --region eu-west-1")
 }

@@ -39,10 +39,12 @@ resource "aws_eks_pod_identity_association" "plumbline" {
 module "plumbline" {
   source = "./plumbline"
 
-  kubeconfig = var.kubeconfig
-  manifests  = "${path.module}/manifests"
-  repository = var.repository
-  path       = var.path
+  kubeconfig   = var.kubeconfig
+  manifests    = "${path.module}/manifests"
+  repository   = var.repository
+  path         = var.path
+  cluster_name = var.cluster_name
+  region       = data.aws_region.this.region
 
   # On the way down the nodes go first, while both controllers have their roles.
   depends_on = [

@@ -1,4 +1,4 @@
-# plumbline in the cluster, by kubectl, as its README says: it has no Helm chart.
+# plumbline in the cluster, by kubectl, as its README says.
 
 variable "kubeconfig" {
   type        = string
@@ -18,6 +18,16 @@ variable "repository" {
 variable "path" {
   type        = string
   description = "The folder of plumbline.yaml in it."
+}
+
+variable "cluster_name" {
+  type        = string
+  description = "Name of the EKS cluster."
+}
+
+variable "region" {
+  type        = string
+  description = "Region of the cluster."
 }
 
 locals {
@@ -60,12 +70,12 @@ resource "terraform_data" "nodesync" {
 # On its own, with nothing that replaces it: a NodeSync that changes is applied,
 # and only terraform destroy drains.
 resource "terraform_data" "drained" {
-  input = local.kubeconfig
+  input = { KUBECONFIG = local.kubeconfig, CLUSTER = var.cluster_name, REGION = var.region }
 
   provisioner "local-exec" {
     when        = destroy
-    command     = "kubectl -n plumbline-system delete nodesync nodes --ignore-not-found --timeout=1h"
-    environment = { KUBECONFIG = self.input }
+    command     = "plumbline teardown nodes -n plumbline-system --yes --timeout 1h --cluster \"$CLUSTER\" --region \"$REGION\""
+    environment = self.output
   }
 
   depends_on = [terraform_data.nodesync]

@@ -1,0 +1,53 @@
+# terraform destroy calls plumbline before anything else goes. It ends only when AWS has no node left, and
+# keeps the rest where that does not come to an end.
+
+variable "kubeconfig" {
+  type        = string
+  description = "A kubeconfig of the cluster's administrator."
+}
+
+variable "cluster_name" {
+  type        = string
+  description = "Name of the EKS cluster."
+}
+
+variable "region" {
+  type        = string
+  description = "Region of the cluster."
+}
+
+variable "nodesync" {
+  type        = string
+  description = "Name of the NodeSync."
+  default     = "nodes"
+}
+
+variable "namespace" {
+  type        = string
+  description = "Namespace of the NodeSync."
+  default     = "plumbline-system"
+}
+
+variable "down_to" {
+  type        = string
+  description = "How far: definitions, controller or crds, as `plumbline teardown --help` says."
+  default     = "definitions"
+}
+
+# Nothing replaces it: a change of an input is noted, and only terraform destroy drains.
+resource "terraform_data" "teardown" {
+  input = {
+    KUBECONFIG = pathexpand(var.kubeconfig)
+    NODESYNC   = var.nodesync
+    NAMESPACE  = var.namespace
+    CLUSTER    = var.cluster_name
+    REGION     = var.region
+    DOWN_TO    = var.down_to
+  }
+
+  provisioner "local-exec" {
+    when        = destroy
+    command     = "plumbline teardown \"$NODESYNC\" -n \"$NAMESPACE\" --yes --timeout 1h --cluster \"$CLUSTER\" --region \"$REGION\" --down-to \"$DOWN_TO\""
+    environment = self.output
+  }
+}
