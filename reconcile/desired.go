@@ -27,7 +27,7 @@ func (p *pass) fetch(ctx context.Context) error {
 // prepare fetches and renders while the caches fill, where a pass would. What goes wrong the pass
 // finds, too, and reports.
 func (p *pass) prepare(ctx context.Context) {
-	due := p.sync.Namespace == p.Settings.Namespace && p.sync.DeletionTimestamp.IsZero() && !p.sync.Spec.Suspend
+	due := p.Settings.Takes(p.sync) && p.sync.Namespace == p.Settings.Namespace && p.sync.DeletionTimestamp.IsZero() && !p.sync.Spec.Suspend
 	if due && p.watches.Serves() && p.fetch(ctx) == nil && p.verify(ctx) == nil {
 		_ = p.desiredStep().Prepare(ctx)
 	}

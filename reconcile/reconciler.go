@@ -46,13 +46,11 @@ type Reconciler struct {
 	controller.Metrics
 	// Client reads from the watch cache and writes to the API server.
 	Client client.Client
-	// Standby writes what a replica may write that does not lead: that a pass is
-	// wanted, and nothing else.
+	// Standby writes what a replica may write that does not lead: that a pass is wanted.
 	Standby client.Writer
 	// Uncached reads from the API server itself.
 	Uncached client.Reader
-	// Labelled reads, out of their watch cache, the Secrets and ConfigMaps that are
-	// labelled for values of the chart.
+	// Labelled reads, out of their watch cache, what is labelled for values of the chart.
 	Labelled client.Reader
 	Events   record.EventRecorder
 	// Refusals are the watches behind Client that the API server refuses.
@@ -70,8 +68,7 @@ type Reconciler struct {
 	Notices conclude.Notices
 	// Logs reads the end of a container's log. Nil where none can be read.
 	Logs upgrade.Logs
-	// Confine builds kustomizations in child processes, one at a time for each
-	// repository; nil builds them in this one.
+	// Confine builds kustomizations in child processes; nil builds them in this one.
 	Confine *confine.Runner
 	// Clouds are the clients of AWS.
 	Clouds account.Clouds
@@ -119,9 +116,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer r.endLane(repository)
 	ctx = confine.For(ctx, repository)
 	p := r.begin(sync)
-	if !filled && unheard == nil {
+	switch {
+	case !filled && unheard == nil:
 		p.prepare(ctx)
 		return ctrl.Result{RequeueAfter: watch.Filling}, nil
+	case !r.Settings.Takes(sync):
+		p.policyStep().Answer(ctx)
+		return ctrl.Result{}, nil
 	}
 	p.take(ctx, unheard)
 	return p.conclude(ctx)

@@ -31,8 +31,7 @@ func (r *Reconciler) wakes() watch.Wakes {
 // Serves says whether NodePools and NodeClaims are watched: they can be read from the cache then.
 func (r *Reconciler) Serves() bool { return r.watches.Serves() }
 
-// Wake has the sources of NodeSyncs fetched now, not at their next interval. It
-// returns before they are.
+// Wake has the sources of NodeSyncs fetched now, and returns before they are.
 func (r *Reconciler) Wake(ctx context.Context, syncs []v1alpha1.NodeSync) error {
 	return r.waker.Wake(ctx, syncs, &r.memories, r.Standby, r.Settings.Now())
 }

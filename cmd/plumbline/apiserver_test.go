@@ -28,8 +28,9 @@ type apiServer struct {
 	refused map[string]int
 	// patched, if set, is called after each patch.
 	patched func(s *apiServer, path string)
-	// undeletable has it refuse each deletion.
+	// undeletable has it refuse each deletion, and only one who is this user may delete definitions.
 	undeletable bool
+	deleter     string
 	// deleted, if set, is called for each deletion that is not a dry run.
 	deleted func(s *apiServer, path string)
 	// answered, if set, is called after an object was read.
@@ -80,7 +81,7 @@ func served() map[string][]metav1.APIResource {
 		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "patch"}}
 	}
 	return map[string][]metav1.APIResource{
-		"v1":                      {of("namespaces", "Namespace", false), of("pods", "Pod", true), of("events", "Event", true), of("nodes", "Node", false), of("configmaps", "ConfigMap", true), of("persistentvolumes", "PersistentVolume", false)},
+		"v1":                      {of("namespaces", "Namespace", false), of("pods", "Pod", true), of("events", "Event", true), of("nodes", "Node", false), of("configmaps", "ConfigMap", true), of("secrets", "Secret", true), of("persistentvolumes", "PersistentVolume", false)},
 		"plumbline.dev/v1alpha1":  {of("nodesyncs", "NodeSync", true)},
 		"coordination.k8s.io/v1":  {of("leases", "Lease", true)},
 		"apps/v1":                 {of("deployments", "Deployment", true), of("daemonsets", "DaemonSet", true)},
@@ -131,7 +132,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPatch:
 		object = s.patch(r, object)
 	case http.MethodDelete:
-		if s.undeletable {
+		guarded := s.deleter != "" && !strings.HasPrefix(r.URL.Path, syncPath) && r.Header.Get("Impersonate-User") != s.deleter
+		if s.undeletable || guarded {
 			s.fail(w, http.StatusForbidden, metav1.StatusReasonForbidden)
 			return
 		}
@@ -203,6 +205,9 @@ func (s *apiServer) list(path string) map[string]any {
 }
 
 func (s *apiServer) patch(r *http.Request, object any) any {
+	if r.URL.Query().Get("dryRun") != "" {
+		return object
+	}
 	before, err := json.Marshal(object)
 	if err != nil {
 		s.t.Error(err)
@@ -215,11 +220,14 @@ func (s *apiServer) patch(r *http.Request, object any) any {
 	if err != nil {
 		s.t.Error(err)
 	}
-	sync := &v1alpha1.NodeSync{}
-	if err := json.Unmarshal(after, sync); err != nil {
-		s.t.Error(err)
+	s.objects[r.URL.Path] = json.RawMessage(after)
+	if strings.Contains(r.URL.Path, "/nodesyncs/") {
+		sync := &v1alpha1.NodeSync{}
+		if err := json.Unmarshal(after, sync); err != nil {
+			s.t.Error(err)
+		}
+		s.objects[r.URL.Path] = sync
 	}
-	s.objects[r.URL.Path] = sync
 	if s.patched != nil {
 		s.patched(s, r.URL.Path)
 	}

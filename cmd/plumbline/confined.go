@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/plumbline-dev/plumbline/confine"
 	"github.com/plumbline-dev/plumbline/provision/charts"
@@ -28,4 +31,18 @@ func withConfinement(ctx context.Context, runner *confine.Runner) context.Contex
 func confined(ctx context.Context) *confine.Runner {
 	runner, _ := ctx.Value(confinementKey{}).(*confine.Runner)
 	return runner
+}
+
+// logged is a Runner that logs what it has to tell.
+func logged(runner *confine.Runner) *confine.Runner { return runner.Telling(unconfined, childEnded) }
+
+// unconfined logs what the kernel refuses of the confinement of charts and
+// kustomizations.
+func unconfined(refused string) {
+	ctrl.Log.Info("charts and kustomizations are rendered with less confinement than there could be", "refused", refused)
+}
+
+// childEnded logs what a child process was for, and what it took.
+func childEnded(what string, cpu time.Duration) {
+	ctrl.Log.V(1).Info("a child process has ended", "work", what, "cpu", cpu.String())
 }

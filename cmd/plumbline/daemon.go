@@ -50,22 +50,50 @@ const controllerName = "plumbline"
 func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o *runOptions) error {
 	collect(often)
 	logger.SetLogger(logger.NewLogger(o.log))
-	if err := os.MkdirAll(o.cacheDir, 0o700); err != nil {
-		return fmt.Errorf("make --cache-dir: %w", err)
-	}
 	config, err := restConfig(kubeconfig, o)
 	if err != nil {
 		return err
 	}
-	points, err := steppoint.New(o.steps)
+	d, err := newDaemon(ctx, config, o)
 	if err != nil {
 		return err
 	}
-	points.Watch(config)
-	seen := &leaseSeen{}
-	lease, leading, err := election(config, seen, o)
+	ended, err := d.addBeside()
 	if err != nil {
 		return err
+	}
+	followed := newFollower(d.mgr, d.reconciler, d.reports)
+	if err := d.mgr.Add(followed); err != nil {
+		return fmt.Errorf("add what follows pull requests: %w", err)
+	}
+	if err := errors.Join(addWebhook(ctx, d.mgr, d.reconciler, followed, o), addPage(ctx, d.mgr, d.reconciler, ended, d.seen, o)); err != nil {
+		return err
+	}
+	return d.run(ctx, o.concurrent)
+}
+
+// daemon is what makes passes, and what it works with.
+type daemon struct {
+	mgr        ctrl.Manager
+	reconciler *reconcile.Reconciler
+	reports    *queue.Queue
+	seen       *leaseSeen
+}
+
+// newDaemon makes it. It asks the cluster for nothing but what is served.
+func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon, error) {
+	if err := os.MkdirAll(o.cacheDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make --cache-dir: %w", err)
+	}
+	points, err := steppoint.New(o.steps)
+	if err != nil {
+		return nil, err
+	}
+	points.Watch(config)
+	d := &daemon{seen: &leaseSeen{}}
+	lease, leading, err := election(config, d.seen, o)
+	if err != nil {
+		return nil, err
 	}
 	unfenced := config
 	if o.leaderElect {
@@ -74,35 +102,30 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 	refusals, values := &observe.Refusals{}, &render.Values{}
 	objects, err := cacheOptions(config, refusals, values, o.namespace)
 	if err != nil {
+		return nil, err
+	}
+	if d.mgr, err = newManager(config, lease, objects, o); err != nil {
+		return nil, err
+	}
+	d.reports = queue.New(d.mgr.GetAPIReader(), d.mgr.GetClient())
+	if d.reconciler, err = newReconciler(d.mgr, config, leading, d.reports, logged(confined(ctx)), o); err != nil {
+		return nil, err
+	}
+	d.reconciler.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
+	if d.reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: d.mgr.GetScheme(), Mapper: d.mgr.GetRESTMapper()}); err != nil {
+		return nil, fmt.Errorf("make the client of a replica that does not lead: %w", err)
+	}
+	return d, nil
+}
+
+// run makes passes until the context ends.
+func (d *daemon) run(ctx context.Context, concurrent int) error {
+	if err := d.reconciler.SetupWithManager(d.mgr, concurrent); err != nil {
 		return err
 	}
-	mgr, err := newManager(config, lease, objects, o)
-	if err != nil {
-		return err
-	}
-	reports := queue.New(mgr.GetAPIReader(), mgr.GetClient())
-	reconciler, err := newReconciler(mgr, config, leading, reports, logged(confined(ctx)), o)
-	if err != nil {
-		return err
-	}
-	reconciler.Refusals, reconciler.Values, reconciler.Points = refusals, values, points
-	if reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}); err != nil {
-		return fmt.Errorf("make the client of a replica that does not lead: %w", err)
-	}
-	followed := newFollower(mgr, reconciler, reports)
-	ended, err := addBeside(mgr, reconciler, reports, followed)
-	if err != nil {
-		return err
-	}
-	if err := reconciler.SetupWithManager(mgr, o.concurrent); err != nil {
-		return err
-	}
-	if err := errors.Join(addWebhook(ctx, mgr, reconciler, followed, o), addPage(ctx, mgr, reconciler, ended, seen, o)); err != nil {
-		return err
-	}
-	if err := mgr.Start(ctx); err != nil {
+	if err := d.mgr.Start(ctx); err != nil {
 		// Where NodeSyncs themselves are refused, no NodeSync can tell.
-		return fault.Classify(fmt.Errorf("run the controller: %w", errors.Join(err, refusals.Err())))
+		return fault.Classify(fmt.Errorf("run the controller: %w", errors.Join(err, d.reconciler.Refusals.Err())))
 	}
 	return nil
 }
@@ -250,20 +273,6 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			StillLeader:          leading,
 		},
 	}, nil
-}
-
-// logged is a Runner that logs what it has to tell.
-func logged(runner *confine.Runner) *confine.Runner { return runner.Telling(unconfined, childEnded) }
-
-// unconfined logs what the kernel refuses of the confinement of charts and
-// kustomizations.
-func unconfined(refused string) {
-	ctrl.Log.Info("charts and kustomizations are rendered with less confinement than there could be", "refused", refused)
-}
-
-// childEnded logs what a child process was for, and what it took.
-func childEnded(what string, cpu time.Duration) {
-	ctrl.Log.V(1).Info("a child process has ended", "work", what, "cpu", cpu.String())
 }
 
 // certificateAuthority is the bundle that the API server is trusted by.

@@ -16,19 +16,18 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
 
-// addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes,
-// follows pull requests, and releases memory. It returns what records.
-func addBeside(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *queue.Queue, followed *pulls.Follower) (*recorder.Recorder, error) {
+// addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes, and
+// releases memory. It returns what records.
+func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	ended := recorder.New(recorder.Options{
-		Cached: mgr.GetClient(), Uncached: mgr.GetAPIReader(), Writer: mgr.GetClient(),
-		Namespace: reconciler.Settings.Namespace, Now: reconciler.Settings.Now,
+		Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
+		Namespace: d.reconciler.Settings.Namespace, Now: d.reconciler.Settings.Now,
 	})
-	reconciler.Ends = ended
+	d.reconciler.Ends = ended
 	for what, runs := range map[string]manager.Runnable{
-		"posts commit statuses": newDeliverer(mgr, reconciler, reports), "records ended nodes": ended, "releases memory": &releaser{elected: mgr.Elected()},
-		"follows pull requests": followed,
+		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
 	} {
-		if err := mgr.Add(runs); err != nil {
+		if err := d.mgr.Add(runs); err != nil {
 			return nil, fmt.Errorf("add what %s: %w", what, err)
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -22,7 +24,10 @@ const (
 	goneWithin = 2 * time.Minute
 )
 
-func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verification) *cobra.Command {
+// standing starts a stand-in for the daemon, over the NodeSync of a UID.
+type standing func(ctx context.Context, config *rest.Config, namespace string, uid types.UID) (*standIn, error)
+
+func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verification, stand standing) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "teardown [NODESYNC]",
 		Short: "Take a NodeSync away with all of its nodes, and ask AWS what is left",
@@ -33,24 +38,39 @@ NodeSync is gone, AWS is asked with your credentials what is left, as by
 ` + "`plumbline verify --gone`" + `. What other NodePools and EC2NodeClasses of the cluster
 have stays, and does not count.
 
-Karpenter's charts and CRDs, and plumbline, stay: uninstall them afterwards, in the
-order that docs/how-to/drain-and-delete.md says. A daemon has to lead, as nobody else
-ends the nodes safely; AWS has to answer before anything is deleted.
+--down-to says how far it goes, each level after the one before:
+  definitions  NodePools with their NodeClaims and EC2 instances, EC2NodeClasses, and
+               the NodeSync; Karpenter and its CRDs stay (the default)
+  controller   and then, once AWS has nothing left, Karpenter's main chart
+  crds         and then its CRDs, and their chart
+Karpenter goes only where plumbline has installed it, no other NodeSync needs it, and
+no object of its kinds is left in the cluster, whoever owns it; that is checked before
+anything is deleted, too. plumbline itself stays. Git is not asked. AWS has to answer
+before anything is deleted.
 
-Ctrl-C and --timeout end the watching, not the teardown. The same command goes on
-watching; where the NodeSync is gone already it needs --cluster and --region, and
-asks AWS only.
+Karpenter's controller has to run, as nothing else ends the nodes. Where it is scaled to
+0 it is scaled up first; where it is gone, the daemon installs it again first; where
+neither is possible, the command says what to do.
+
+Where no daemon leads, this command takes the daemon's lease and ends the nodes
+itself, by the daemon's own passes, with your rights and AWS credentials; a daemon
+that starts meanwhile waits. Where the deletion guard lets only the daemon delete, it
+acts as the daemon's ServiceAccount, which you need the right to impersonate.
+
+Ctrl-C and --timeout end the watching, not the teardown, as long as a daemon leads;
+else the lease is released, and what was begun waits. The same command goes on;
+where the NodeSync is gone already it needs --cluster and --region, and asks AWS only.
 
 Exit codes: 0 AWS was asked and nothing is left; 1 an error, nothing was confirmed,
-no daemon leads, or AWS has not answered; 4 something is left, or it is not done
-after --timeout.`,
+or AWS has not answered; 4 something is left, or it is not done after --timeout.`,
 		Example: `  plumbline teardown prod-eu
   plumbline teardown prod-eu --yes --cluster prod-eu --region eu-west-1 -o json`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
 	}
-	t, output := teardown{v: v}, formatText
+	t, output := teardown{v: v, kubeconfig: kubeconfig, stand: stand, downTo: toDefinitions}, formatText
 	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o", "how to print; json is one event a line")
+	cmd.Flags().Var(&t.downTo, "down-to", "what is taken away: nodes and their definitions, and then Karpenter's controller, and then its CRDs, too")
 	cmd.Flags().BoolVar(&t.yes, "yes", false, "ask for no confirmation")
 	cmd.Flags().DurationVar(&t.timeout, "timeout", teardownTime, "longest time to watch")
 	cmd.Flags().StringVar(&t.v.cluster, "cluster", "", "name of the EKS cluster; needed where the NodeSync does not say it, or is gone")
@@ -69,19 +89,30 @@ after --timeout.`,
 	return cmd
 }
 
-// teardown takes a NodeSync away by the daemon that leads.
+// teardown takes a NodeSync away by the daemon that leads, or in its place.
 type teardown struct {
-	c   *cluster
-	cmd *cobra.Command
+	c          *cluster
+	kubeconfig *genericclioptions.ConfigFlags
+	cmd        *cobra.Command
 	// v is who asks AWS.
 	v       verification
 	yes     bool
 	timeout time.Duration
-	show    teardownShow
+	// downTo is how much is taken away, and charts are Karpenter's where they are.
+	downTo level
+	charts karpenterCharts
+	show   teardownShow
 	// name is that of the NodeSync; empty where none was named and there is none.
 	name string
 	// until is when the time to watch is over.
 	until time.Time
+	// stand starts what makes passes where no daemon leads, and stands is what it has started. It
+	// writes as the user, or as another one.
+	stand  standing
+	stands *standIn
+	as     string
+	// stopped is why Karpenter's controller does not run; nil where it does.
+	stopped *stopped
 }
 
 // run takes it away, or goes on where an earlier run has stopped.
@@ -94,36 +125,59 @@ func (t *teardown) run(ctx context.Context, args []string) error {
 	if err := t.v.takeCluster(ctx, t.c); err != nil {
 		return err
 	}
+	if err := t.findCharts(ctx, sync); err != nil {
+		return err
+	}
 	if sync == nil {
 		t.show.say(fmt.Sprintf("%s does not exist in %s: AWS is asked what is left", nodeSyncWord(t.name), t.c.in(ctx)))
-		return t.verify(ctx)
+		return t.finish(ctx)
 	}
 	leaves, err := t.c.leaving(ctx, sync)
 	if err != nil {
 		return err
 	}
+	leaves.noteCharts(sync.Status.Karpenter, t.downTo)
 	t.v.stays = leaves.stays
-	if err := t.prepare(ctx, leaves); err != nil {
+	if err := t.prepare(ctx, sync, leaves); err != nil {
 		return err
 	}
 	if err := t.show.plan(leaves); err != nil {
 		return err
 	}
-	if err := t.begin(ctx, sync); err != nil {
-		return t.stopped(ctx, err)
+	if err := t.begin(ctx, sync, leaves); err != nil {
+		return t.ended(ctx, err)
 	}
 	t.until = t.v.now().Add(t.timeout) // a confirmation may take its time
-	if err := t.watch(ctx, sync, leaves); err != nil {
-		return t.stopped(ctx, err)
+	err = t.watch(ctx, sync, leaves)
+	t.stands.end()
+	if err != nil {
+		return t.ended(ctx, err)
 	}
 	t.show.say(nodeSyncWord(sync.Name) + " is gone")
-	return t.verify(ctx)
+	return t.finish(ctx)
 }
 
-// prepare checks, before anything is changed, that a daemon leads and that AWS answers each question.
-func (t *teardown) prepare(ctx context.Context, leaves *teardownPlan) error {
-	if why := t.c.withoutDaemon(ctx, t.v.now); why != "" {
-		return fmt.Errorf("%[1]s\nnothing was changed: only the daemon ends the nodes safely. Start it (kubectl -n %[2]s scale deployment plumbline --replicas=2, or install its chart again), and run the command again", why, t.c.in(ctx))
+// finish asks AWS what is left, and takes Karpenter away where nothing is.
+func (t *teardown) finish(ctx context.Context) error {
+	if err := t.verify(ctx); err != nil {
+		return err
+	}
+	if err := t.uninstall(ctx); err != nil {
+		return t.ended(ctx, err)
+	}
+	return nil
+}
+
+// prepare checks, before anything is changed, that the nodes can be ended and that AWS answers each question.
+func (t *teardown) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+	if leaves.WithoutDaemon = t.c.withoutDaemon(ctx, t.v.now); leaves.WithoutDaemon != "" {
+		if err := t.mayEnd(ctx, sync, leaves); err != nil {
+			return err
+		}
+		leaves.As = t.as
+	}
+	if err := t.seeController(ctx, sync, leaves); err != nil {
+		return err
 	}
 	report, err := t.v.once(ctx)
 	if err != nil {
@@ -140,12 +194,25 @@ func (t *teardown) prepare(ctx context.Context, leaves *teardownPlan) error {
 	return nil
 }
 
-// begin deletes the NodeSync, with onDelete: Drain, unless an earlier run has.
-func (t *teardown) begin(ctx context.Context, sync *v1alpha1.NodeSync) error {
+// begin deletes the NodeSync, and ends its nodes where no daemon does.
+func (t *teardown) begin(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+	if err := t.delete(ctx, sync, leaves); err != nil {
+		return err
+	}
+	if leaves.WithoutDaemon == "" {
+		t.show.say("the daemon ends its nodes; Ctrl-C ends the watching and not the teardown")
+		return nil
+	}
+	t.show.say("this command ends its nodes; Ctrl-C stops that, and the same command goes on")
+	return t.takeOver(ctx, sync)
+}
+
+// delete deletes the NodeSync, with onDelete: Drain, unless an earlier run has.
+func (t *teardown) delete(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
 	drains, deleting := sync.Spec.OnDelete == v1alpha1.OnDeleteDrain, sync.DeletionTimestamp != nil
 	if drains && deleting {
 		t.show.say(nodeSyncWord(sync.Name) + " is being deleted already, with onDelete: Drain")
-		return nil
+		return t.bringBack(ctx, sync, leaves)
 	}
 	if err := t.confirm(ctx, sync.Name); err != nil {
 		return err
@@ -153,6 +220,9 @@ func (t *teardown) begin(ctx context.Context, sync *v1alpha1.NodeSync) error {
 	same := client.Preconditions{UID: &sync.UID}
 	if err := t.c.Delete(ctx, sync.DeepCopy(), same, client.DryRunAll); err != nil {
 		return explain(err, "delete NodeSync "+sync.Name+" (nothing was changed)")
+	}
+	if err := t.bringBack(ctx, sync, leaves); err != nil {
+		return err
 	}
 	if !drains {
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"onDelete":"Drain"}}`))
@@ -167,7 +237,7 @@ func (t *teardown) begin(ctx context.Context, sync *v1alpha1.NodeSync) error {
 	if err := t.c.Delete(ctx, sync.DeepCopy(), same); err != nil {
 		return explain(err, "delete NodeSync "+sync.Name)
 	}
-	t.show.say(nodeSyncWord(sync.Name) + " is deleted, and the daemon ends its nodes; Ctrl-C ends the watching and not the teardown")
+	t.show.say(nodeSyncWord(sync.Name) + " is deleted")
 	return nil
 }
 
@@ -177,7 +247,7 @@ func (t *teardown) verify(ctx context.Context) error {
 	t.v.timeout = min(goneWithin, max(t.until.Sub(t.v.now()), 0))
 	report, err := t.v.ask(ctx)
 	if err != nil {
-		return t.stopped(ctx, err)
+		return t.ended(ctx, err)
 	}
 	if err := t.show.report(report); err != nil {
 		return err
@@ -185,18 +255,29 @@ func (t *teardown) verify(ctx context.Context) error {
 	return exitOfReport(report)
 }
 
-// stopped says how to go on where the user has ended the watching.
-func (t *teardown) stopped(ctx context.Context, err error) error {
+// ended says how to go on where the user has ended the watching.
+func (t *teardown) ended(ctx context.Context, err error) error {
 	t.show.end()
 	if ctx.Err() == nil || errors.Is(err, errUnconfirmed) {
 		return err
 	}
-	return &exitError{code: exitFailed, message: "stopped; what was begun goes on. To go on watching:\n  " + t.again()}
+	return &exitError{code: exitFailed, message: "stopped; " + t.goesOn()}
+}
+
+// goesOn says what becomes of what was begun, and how to go on.
+func (t *teardown) goesOn() string {
+	if t.stands != nil {
+		return "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  " + t.again()
+	}
+	return "what was begun goes on. To go on watching:\n  " + t.again()
 }
 
 // again is the command that goes on from wherever this one has stopped.
 func (t *teardown) again() string {
 	words := strings.TrimSuffix("plumbline teardown "+t.name, " ") + " -n " + t.c.namespace + " --yes --cluster " + t.v.cluster + " --region " + t.v.region
+	if t.downTo != toDefinitions {
+		words += " --down-to " + string(t.downTo)
+	}
 	if t.v.account != "" {
 		words += " --account " + t.v.account
 	}

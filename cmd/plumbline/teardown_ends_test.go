@@ -36,6 +36,7 @@ func tornDown(t *testing.T) (*apiServer, *v1alpha1.NodeSync, string) {
 	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Version: "1.12.1", Namespace: "kube-system", Cluster: "demo", Region: "eu-west-1", ClusterARN: "arn:aws:eks:eu-west-1:111122223333:cluster/demo"}
 	s, kubeconfig := serve(t, sync)
 	s.objects[leasePath] = leaseOf("pod-1_a", 0)
+	s.objects[controllerPath] = karpenterWith(1)
 	define := func(group, resource, kind, name, owner string, managers ...string) {
 		var entries []any
 		for _, manager := range managers {
@@ -148,7 +149,6 @@ func TestTeardownChangesNothing(t *testing.T) {
 	}{
 		"another region":      {append(yes, "--cluster", "demo", "--region", "us-east-1"), runningLeft, nil, "and not of demo in us-east-1"},
 		"another account":     {append(yes, "--account", "999"), runningLeft, nil, "AWS answers for account 111122223333, and the cluster is in 999"},
-		"the daemon is dead":  {yes, runningLeft, func(s *apiServer, _ *v1alpha1.NodeSync) { s.objects[leasePath] = lasting(leaseOf("pod-1_a", 0), 0) }, "no daemon leads"},
 		"its cluster unknown": {yes, runningLeft, func(_ *apiServer, sync *v1alpha1.NodeSync) { sync.Status.Karpenter = nil }, "nodesync/prod does not say the cluster's name yet: give --cluster and --region"},
 		"several": {yes[1:], runningLeft, func(s *apiServer, sync *v1alpha1.NodeSync) {
 			stage := sync.DeepCopy()

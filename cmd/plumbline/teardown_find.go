@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"golang.org/x/term"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -120,13 +122,20 @@ func (t *teardown) confirm(ctx context.Context, name string) error {
 }
 
 // withoutDaemon says why nobody would end the nodes; empty where a daemon leads, or nobody can tell.
+// One that runs outside the cluster without --leader-elect is not noticed.
 func (c *cluster) withoutDaemon(ctx context.Context, now func() time.Time) string {
 	namespace := c.in(ctx)
 	if why := unled(ctx, c, namespace, now); why != "" {
+		why, _, _ = strings.Cut(why, "; what follows is of then")
 		return why
 	}
-	// Without --leader-elect there is no lease.
-	if lease, ok := readLease(ctx, c, namespace); !ok || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
+	lease := &coordinationv1.Lease{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, lease)
+	is := "was released"
+	switch {
+	case apierrors.IsNotFound(err):
+		is = "does not exist"
+	case err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != "":
 		return ""
 	}
 	pods := &corev1.PodList{}
@@ -140,5 +149,5 @@ func (c *cluster) withoutDaemon(ctx context.Context, now func() time.Time) strin
 			}
 		}
 	}
-	return fmt.Sprintf("no daemon leads: lease %s/%s was released, and no pod of plumbline is Ready there", namespace, leaseName)
+	return fmt.Sprintf("no daemon leads: lease %s/%s %s, and no pod of plumbline is Ready there", namespace, leaseName, is)
 }

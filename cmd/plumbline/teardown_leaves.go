@@ -33,8 +33,16 @@ type teardownPlan struct {
 	NodeClaims int `json:"nodeClaims"`
 	Nodes      int `json:"nodes"`
 	Instances  int `json:"instances"`
+	// Controller says that Karpenter's controller does not run, and what is done about it.
+	Controller string `json:"controller,omitempty"`
+	// Karpenter says what of it goes afterwards; empty where it stays.
+	Karpenter string `json:"karpenter,omitempty"`
 	// Stays are the cluster's other NodePools and EC2NodeClasses, and Karpenter's charts.
 	Stays []string `json:"stays,omitempty"`
+	// WithoutDaemon says why no daemon leads: this command ends the nodes then, As another user
+	// where the deletion guard wants that.
+	WithoutDaemon string `json:"withoutDaemon,omitempty"`
+	As            string `json:"as,omitempty"`
 	// Appliers are other tools that apply something of this, and would create it again.
 	Appliers []string `json:"appliers,omitempty"`
 
@@ -74,7 +82,6 @@ func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync) (*teardo
 			}
 		}
 	}
-	l.keepCharts(sync.Status.Karpenter)
 	return l, nil
 }
 
@@ -112,7 +119,8 @@ func (l *teardownPlan) keep(kind string, object *unstructured.Unstructured) {
 	l.Stays = append(l.Stays, words)
 }
 
-func (l *teardownPlan) keepCharts(k *v1alpha1.KarpenterStatus) {
+// noteCharts notes what becomes of Karpenter.
+func (l *teardownPlan) noteCharts(k *v1alpha1.KarpenterStatus, downTo level) {
 	if k == nil {
 		return
 	}
@@ -120,7 +128,16 @@ func (l *teardownPlan) keepCharts(k *v1alpha1.KarpenterStatus) {
 	if k.Version != "" {
 		words += " " + k.Version
 	}
-	l.Stays = append(l.Stays, words+" in namespace "+k.Namespace+", its charts and CRDs")
+	words += " in namespace " + k.Namespace
+	switch downTo {
+	case toCRDs:
+		l.Karpenter = words + ", its charts and CRDs"
+	case toController:
+		l.Karpenter = words + ", its main chart"
+		l.Stays = append(l.Stays, "the CRDs of "+words)
+	case toDefinitions:
+		l.Stays = append(l.Stays, words+", its charts and CRDs")
+	}
 }
 
 // appliedBy are labels and annotations by which a tool knows what it applies.
@@ -165,8 +182,21 @@ func (l *teardownPlan) print(out io.Writer) {
 	t.AppendRow([]any{"NodeSync/" + l.NodeSync, ""})
 	t.Render()
 	fmt.Fprintf(out, "\n%s, %s, %s in EC2\n", english.Plural(l.NodeClaims, "NodeClaim", ""), english.Plural(l.Nodes, "Node", ""), english.Plural(l.Instances, "instance", ""))
+	if l.Karpenter != "" {
+		fmt.Fprintf(out, "goes afterwards, once AWS has nothing left: %s\n", l.Karpenter)
+	}
 	if len(l.Stays) > 0 {
 		fmt.Fprintf(out, "stays: %s\n", strings.Join(l.Stays, "; "))
+	}
+	if l.Controller != "" {
+		fmt.Fprintln(out, l.Controller)
+	}
+	if l.WithoutDaemon != "" {
+		as := ""
+		if l.As != "" {
+			as = ", as " + l.As + ", which the deletion guard lets delete"
+		}
+		fmt.Fprintf(out, "%s: this command takes the lease and ends the nodes itself%s\n", l.WithoutDaemon, as)
 	}
 	for _, applier := range l.Appliers {
 		fmt.Fprintf(out, "%s, which may create it again: take it out there first, or suspend that\n", applier)

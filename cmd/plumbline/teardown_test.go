@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
@@ -39,13 +42,34 @@ func fleetToLeave(t *testing.T) (*apiServer, string, *v1alpha1.NodeSync) {
 	claim.Status.NodeName, claim.Status.ProviderID = "ip-1", "aws:///eu-west-1a/i-1"
 	s.objects["/apis/karpenter.sh/v1/nodeclaims/general-a"] = claim
 	s.objects[leasePath] = leaseOf("a", time.Second)
+	s.objects[controllerPath] = karpenterWith(1)
 	return s, kubeconfig, sync
+}
+
+const controllerPath = "/apis/apps/v1/namespaces/kube-system/deployments/karpenter"
+
+// karpenterWith is the Deployment of Karpenter's controller, with so many replicas.
+func karpenterWith(replicas int) map[string]any {
+	return map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": "karpenter", "namespace": "kube-system", "labels": map[string]any{"app.kubernetes.io/name": "karpenter"}},
+		"spec":     map[string]any{"replicas": replicas}, "status": map[string]any{"readyReplicas": replicas},
+	}
 }
 
 func teardownWith(ctx context.Context, t *testing.T, aws *remainsOf, args ...string) said {
 	t.Helper()
+	return teardownBy(ctx, t, func(context.Context, *rest.Config, string, types.UID) (*standIn, error) {
+		t.Error("it stands in for the daemon")
+		return nil, errors.New("not here")
+	}, aws, args...)
+}
+
+// teardownBy is a teardown with what stands in for the daemon.
+func teardownBy(ctx context.Context, t *testing.T, stand standing, aws *remainsOf, args ...string) said {
+	t.Helper()
 	kubeconfig := genericclioptions.NewConfigFlags(true)
-	cmd := newTeardownCommand(kubeconfig, verification{dial: aws.dial, now: time.Now, pause: time.Millisecond})
+	cmd := newTeardownCommand(kubeconfig, verification{dial: aws.dial, now: time.Now, pause: time.Millisecond}, stand)
 	kubeconfig.ClusterName = nil // --cluster is the command's
 	kubeconfig.AddFlags(cmd.PersistentFlags())
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
@@ -107,12 +131,14 @@ func TestTeardownBeginsNothing(t *testing.T) {
 		says   string
 	}{
 		"nobody has confirmed it": {nil, nothingLeft, nil, "all nodes of nodesync/prod end: where nobody can type its name, confirm that by --yes"},
-		"no daemon leads":         {func(s *apiServer) { s.objects[leasePath] = leaseOf("a", time.Hour) }, nothingLeft, []string{"--yes"}, "only the daemon ends the nodes safely"},
-		"it was stopped":          {func(s *apiServer) { s.objects[leasePath] = leaseOf("", time.Hour) }, nothingLeft, []string{"--yes"}, "no daemon leads: lease fleet/plumbline was released"},
-		"AWS does not answer":     {nil, denied, []string{"--yes"}, "AWS does not answer every question"},
-		"another cluster":         {nil, nothingLeft, []string{"--yes", "--cluster", "prod", "--region", "eu-west-1"}, "nodesync/prod is of cluster demo in eu-west-1, and not of prod"},
-		"a cluster of no region":  {nil, nothingLeft, []string{"--cluster", "demo"}, "--cluster and --region go together"},
-		"no such NodeSync":        {func(s *apiServer) { delete(s.objects, leavingPath) }, nothingLeft, []string{"--yes"}, "nodesync/prod does not exist in fleet"},
+		"no controller, no daemon": {func(s *apiServer) {
+			s.objects[leasePath] = leaseOf("", time.Hour)
+			delete(s.objects, controllerPath)
+		}, nothingLeft, []string{"--yes"}, "(no Deployment of it is in namespace kube-system), and nothing else ends the nodes: start the daemon, which installs Karpenter 1.14.1 again, or bring it up by hand"},
+		"AWS does not answer":    {nil, denied, []string{"--yes"}, "AWS does not answer every question"},
+		"another cluster":        {nil, nothingLeft, []string{"--yes", "--cluster", "prod", "--region", "eu-west-1"}, "nodesync/prod is of cluster demo in eu-west-1, and not of prod"},
+		"a cluster of no region": {nil, nothingLeft, []string{"--cluster", "demo"}, "--cluster and --region go together"},
+		"no such NodeSync":       {func(s *apiServer) { delete(s.objects, leavingPath) }, nothingLeft, []string{"--yes"}, "nodesync/prod does not exist in fleet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, kubeconfig, _ := fleetToLeave(t)
@@ -152,7 +178,7 @@ func TestTeardownIsWatched(t *testing.T) {
 			t.Errorf("departure %+v", d)
 		}
 	}
-	if want := []string{"plan", "message", "departure"}; !slices.Equal(events, want) {
+	if want := []string{"plan", "message", "message", "departure"}; !slices.Equal(events, want) {
 		t.Errorf("events %v, want %v", events, want)
 	}
 	ctx, stop := context.WithCancel(t.Context())

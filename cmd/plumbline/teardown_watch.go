@@ -94,6 +94,9 @@ func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardo
 	moved, version, message := t.v.now(), "", ""
 	defer t.show.end()
 	for {
+		if err := t.stands.over(); err != nil {
+			return fmt.Errorf("%w; %s", err, t.goesOn())
+		}
 		seen, err := t.reread(ctx, sync)
 		switch {
 		case answers.lost(err, t.v.now()):
@@ -109,9 +112,7 @@ func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardo
 			t.show.progress(all, message)
 		case t.v.now().Sub(moved) > sayEvery:
 			moved = t.v.now()
-			if why := t.c.withoutDaemon(ctx, t.v.now); why != "" {
-				t.show.say(why + "; it goes on as soon as one does")
-			}
+			t.awaitDaemon(ctx, sync, l)
 		}
 		if !t.v.now().Before(t.until) {
 			return t.late(answers, message)
@@ -120,6 +121,26 @@ func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardo
 			return err
 		}
 	}
+}
+
+// awaitDaemon ends the nodes in this process where the daemon has stopped meanwhile.
+func (t *teardown) awaitDaemon(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan) {
+	if t.stands != nil {
+		return
+	}
+	why := t.c.withoutDaemon(ctx, t.v.now)
+	if why == "" {
+		return
+	}
+	err := t.mayEnd(ctx, sync, l)
+	if err == nil {
+		err = t.takeOver(ctx, sync)
+	}
+	if err != nil {
+		t.show.say(fmt.Sprintf("%s; it goes on as soon as one does: %v", why, err))
+		return
+	}
+	t.show.say(why + "; this command ends the nodes now")
 }
 
 // reread reads the NodeSync again; nil where it is gone.
@@ -147,6 +168,6 @@ func (t *teardown) late(answers contact, message string) error {
 		return answers.err
 	}
 	t.show.end()
-	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not gone after %s: %s; what was begun goes on. To go on watching:\n  %s",
-		nodeSyncWord(t.name), short(t.timeout.Round(time.Millisecond)), oneLine(message), t.again())}
+	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not gone after %s: %s; %s",
+		nodeSyncWord(t.name), short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
 }

@@ -5,6 +5,9 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -28,8 +31,16 @@ type Daemon struct {
 	// PageURL is where users find the page of the daemon, which commit statuses then link to;
 	// empty where there is none.
 	PageURL string
+	// Concludes, where it is set, is the only NodeSync that passes are made over, and only once it
+	// is being deleted: a command stands in for a daemon that does not run.
+	Concludes types.UID
 	// Now tells the time.
 	Now func() time.Time
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
+}
+
+// Takes says whether passes are made over a NodeSync. Of the others it is only asked what they have in Git.
+func (d Daemon) Takes(sync metav1.Object) bool {
+	return d.Concludes == "" || d.Concludes == sync.GetUID() && sync.GetDeletionTimestamp() != nil
 }

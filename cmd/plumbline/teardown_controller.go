@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// stopped is Karpenter's controller where none of it is up: nothing else ends what is deleted.
+type stopped struct {
+	// why is it, in a sentence.
+	why string
+	// missing says that there is no Deployment, and scaled is the one that is scaled to 0.
+	missing bool
+	scaled  *appsv1.Deployment
+}
+
+// findController says why Karpenter's controller does not run; nil where it does, or where nothing needs it.
+func (t *teardown) findController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) (*stopped, error) {
+	k := sync.Status.Karpenter
+	if k == nil || len(leaves.Objects) == 0 && leaves.NodeClaims == 0 {
+		return nil, nil
+	}
+	list := &appsv1.DeploymentList{}
+	if err := t.c.List(ctx, list, client.InNamespace(k.Namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
+		return nil, explain(err, "list the Deployments of Karpenter's controller")
+	}
+	gone := &stopped{why: "no Deployment of it is in namespace " + k.Namespace, missing: true}
+	for i := range list.Items {
+		d := &list.Items[i]
+		switch {
+		case observe.Alive(d):
+			return nil, nil
+		case ptr.Deref(d.Spec.Replicas, 1) == 0:
+			return &stopped{why: "deployment " + d.Namespace + "/" + d.Name + " is scaled to 0", scaled: d}, nil
+		}
+		gone = &stopped{why: "deployment " + d.Namespace + "/" + d.Name + " has no ready replica"}
+	}
+	return gone, nil
+}
+
+// plan says what is done about it, or, as an error, what the user has to do.
+func (s *stopped) plan(sync *v1alpha1.NodeSync, withoutDaemon string) (words string, err error) {
+	k := sync.Status.Karpenter
+	hand := fmt.Sprintf("bring it up by hand, with the values that it had: helm upgrade --install %s oci://public.ecr.aws/karpenter/%[1]s --version %s -n %s --set settings.clusterName=%s",
+		charts.ControllerChart, k.Version, k.Namespace, k.Cluster)
+	is := "Karpenter's controller does not run (" + s.why + "), and nothing else ends the nodes"
+	switch {
+	case s.scaled != nil:
+		return is + ": it is scaled to 1 first", nil
+	case !s.missing:
+		return is + ": the teardown waits for it", nil
+	case k.Management == string(render.External):
+		return "", fmt.Errorf("%s: bring it up with the tool that installs it; nothing was changed", is)
+	case sync.DeletionTimestamp != nil:
+		return is + ": " + hand, nil // what is recorded goes on by itself then
+	case withoutDaemon != "":
+		return "", fmt.Errorf("%s: start the daemon, which installs Karpenter %s again, or %s; nothing was changed", is, k.Version, hand)
+	case sync.Spec.Suspend:
+		return "", fmt.Errorf("%s: run `plumbline resume %s -n %s`, and the daemon installs Karpenter %s again, or %s; nothing was changed", is, sync.Name, sync.Namespace, k.Version, hand)
+	}
+	return fmt.Sprintf("%s: the daemon installs Karpenter %s again first", is, k.Version), nil
+}
+
+// seeController notes what has to be done about a controller that does not run.
+func (t *teardown) seeController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) (err error) {
+	if t.stopped, err = t.findController(ctx, sync, leaves); err != nil || t.stopped == nil {
+		return err
+	}
+	leaves.Controller, err = t.stopped.plan(sync, leaves.WithoutDaemon)
+	return err
+}
+
+// bringBack has the controller come up before the NodeSync is deleted: a pass over one that is deleted installs nothing.
+func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
+	switch gone := t.stopped; {
+	case gone == nil:
+		return nil
+	case gone.scaled != nil:
+		scaled := gone.scaled.DeepCopy()
+		scaled.Spec.Replicas = ptr.To[int32](1)
+		if err := t.c.Patch(ctx, scaled, client.MergeFrom(gone.scaled)); err != nil {
+			return explain(err, "scale deployment "+scaled.Name)
+		}
+	case !gone.missing || sync.DeletionTimestamp != nil:
+		return nil
+	default:
+		if _, err := t.c.requestReconcile(ctx, sync.Name); err != nil {
+			return err
+		}
+	}
+	return t.awaits(ctx, "Karpenter's controller runs", func() (string, error) {
+		gone, err := t.findController(ctx, sync, leaves)
+		if err != nil || gone == nil {
+			return "", err
+		}
+		return "waiting for Karpenter's controller: " + gone.why + t.trouble(ctx, sync), nil
+	})
+}
+
+// trouble is what the daemon says of a NodeSync that is not Ready.
+func (t *teardown) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string {
+	seen, err := t.c.whole(ctx, sync.Name)
+	if err != nil || conditions.IsReady(seen) {
+		return ""
+	}
+	return "; " + nodeSyncWord(sync.Name) + ": " + oneLine(conditions.GetMessage(seen, meta.ReadyCondition))
+}

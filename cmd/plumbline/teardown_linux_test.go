@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// typed runs a teardown on a terminal, at which a person types a line once it is asked for, and returns what the
+// terminal got to show.
+func typed(t *testing.T, aws *remainsOf, kubeconfig, line string) (shown string, code int) {
+	t.Helper()
+	screen, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Close()
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 72}); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() {
+		var text strings.Builder
+		part, asked := make([]byte, 4096), false
+		for {
+			n, err := screen.Read(part)
+			text.Write(part[:n])
+			if !asked && strings.Contains(text.String(), "to end all of this: ") {
+				asked = true
+				_, _ = io.WriteString(screen, line+"\n")
+			}
+			if err != nil {
+				break // EIO: the other side was closed
+			}
+		}
+		read <- text.String()
+	}()
+	code = teardownOn(t.Context(), t, tty, aws, kubeconfig)
+	if err := tty.Close(); err != nil {
+		t.Error(err)
+	}
+	return strings.NewReplacer("\r\n", "\n", "\x1b", "␛").Replace(<-read), code
+}
+
+func teardownOn(ctx context.Context, t *testing.T, tty *os.File, aws *remainsOf, kubeconfig string) int {
+	t.Helper()
+	flags := genericclioptions.NewConfigFlags(true)
+	cmd := newTeardownCommand(flags, verification{dial: aws.dial, now: time.Now, pause: time.Millisecond}, startStandIn)
+	flags.ClusterName = nil
+	flags.AddFlags(cmd.PersistentFlags())
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs([]string{"prod", "--kubeconfig", kubeconfig})
+	cmd.SetIn(tty)
+	cmd.SetOut(tty)
+	cmd.SetErr(tty)
+	return exitCode(cmd.ExecuteContext(ctx), tty)
+}
+
+// TestTeardownOnATerminal: the name is typed, bars move over themselves, and end where the terminal does.
+func TestTeardownOnATerminal(t *testing.T) {
+	s, _, kubeconfig := tornDown(t)
+	drains(s,
+		[]v1alpha1.Removal{removalOf("batch", v1alpha1.RemovalPacing, 0, ""), removalOf("general", v1alpha1.RemovalPacing, 0, "")},
+		[]v1alpha1.Removal{removalOf("general", v1alpha1.RemovalDraining, 1, "waits for PDB web/web, which allows no disruption")},
+		nil)
+	shown, code := typed(t, awsAnswers(runningLeft, otherLeft), kubeconfig, "prod")
+	if code != exitDone {
+		t.Errorf("code %d", code)
+	}
+	golden(t, "teardown-terminal.txt", shown)
+}
+
+// TestTeardownOfAnotherName: what is typed has to be the name, and nothing is changed otherwise.
+func TestTeardownOfAnotherName(t *testing.T) {
+	for _, line := range []string{"", "yes", "prod-eu"} {
+		s, _, kubeconfig := tornDown(t)
+		shown, code := typed(t, awsAnswers(runningLeft), kubeconfig, line)
+		if code != exitFailed || !strings.Contains(shown, "not confirmed: nothing was changed") || len(s.changes()) > 0 {
+			t.Errorf("%q is typed: code %d, writes %v, shows %s", line, code, s.changes(), shown)
+		}
+	}
+}
