@@ -28,9 +28,14 @@ type apiServer struct {
 	refused map[string]int
 	// patched, if set, is called after each patch.
 	patched func(s *apiServer, path string)
+	// user is who asks, and unlisted are the kinds that discovery does not tell of.
+	user     string
+	unlisted map[string]bool
 	// undeletable has it refuse each deletion, and only one who is this user may delete definitions.
 	undeletable bool
 	deleter     string
+	// created, if set, is called after an object was created.
+	created func(s *apiServer)
 	// deleted, if set, is called for each deletion that is not a dry run.
 	deleted func(s *apiServer, path string)
 	// answered, if set, is called after an object was read.
@@ -81,14 +86,19 @@ func served() map[string][]metav1.APIResource {
 		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "patch"}}
 	}
 	return map[string][]metav1.APIResource{
-		"v1":                      {of("namespaces", "Namespace", false), of("pods", "Pod", true), of("events", "Event", true), of("nodes", "Node", false), of("configmaps", "ConfigMap", true), of("secrets", "Secret", true), of("persistentvolumes", "PersistentVolume", false)},
-		"plumbline.dev/v1alpha1":  {of("nodesyncs", "NodeSync", true)},
-		"coordination.k8s.io/v1":  {of("leases", "Lease", true)},
-		"apps/v1":                 {of("deployments", "Deployment", true), of("daemonsets", "DaemonSet", true)},
-		"storage.k8s.io/v1":       {of("csidrivers", "CSIDriver", false)},
-		"apiextensions.k8s.io/v1": {of("customresourcedefinitions", "CustomResourceDefinition", false)},
-		"karpenter.sh/v1":         {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
-		"karpenter.k8s.aws/v1":    {of("ec2nodeclasses", "EC2NodeClass", false)},
+		"v1":                     {of("namespaces", "Namespace", false), of("pods", "Pod", true), of("events", "Event", true), of("nodes", "Node", false), of("configmaps", "ConfigMap", true), of("secrets", "Secret", true), of("persistentvolumes", "PersistentVolume", false)},
+		"plumbline.dev/v1alpha1": {of("nodesyncs", "NodeSync", true), of("approvals", "Approval", true)},
+		"admissionregistration.k8s.io/v1": {
+			of("validatingadmissionpolicies", "ValidatingAdmissionPolicy", false),
+			of("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", false),
+		},
+		"authentication.k8s.io/v1": {of("selfsubjectreviews", "SelfSubjectReview", false)},
+		"coordination.k8s.io/v1":   {of("leases", "Lease", true)},
+		"apps/v1":                  {of("deployments", "Deployment", true), of("daemonsets", "DaemonSet", true)},
+		"storage.k8s.io/v1":        {of("csidrivers", "CSIDriver", false)},
+		"apiextensions.k8s.io/v1":  {of("customresourcedefinitions", "CustomResourceDefinition", false)},
+		"karpenter.sh/v1":          {of("nodepools", "NodePool", false), of("nodeclaims", "NodeClaim", false)},
+		"karpenter.k8s.aws/v1":     {of("ec2nodeclasses", "EC2NodeClass", false)},
 	}
 }
 
@@ -107,7 +117,15 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if found := discover(r.URL.Path); found != nil {
+		if list, ok := found.(metav1.APIResourceList); ok {
+			list.APIResources = slices.DeleteFunc(slices.Clone(list.APIResources), func(r metav1.APIResource) bool { return s.unlisted[r.Kind] })
+			found = list
+		}
 		s.answer(w, found)
+		return
+	}
+	if r.Method == http.MethodPost {
+		s.create(w, r)
 		return
 	}
 	if r.URL.Query().Get("watch") != "" && s.watched != nil {
@@ -202,6 +220,27 @@ func (s *apiServer) list(path string) map[string]any {
 		return map[string]any{"apiVersion": gv, "kind": kinds[i].Kind + "List", "metadata": map[string]any{"resourceVersion": "7"}, "items": items}
 	}
 	return nil
+}
+
+// create keeps an object, and says of a SelfSubjectReview who asks.
+func (s *apiServer) create(w http.ResponseWriter, r *http.Request) {
+	object := map[string]any{}
+	if err := json.NewDecoder(r.Body).Decode(&object); err != nil {
+		s.t.Error(err)
+	}
+	if object["kind"] == "SelfSubjectReview" {
+		object["status"] = map[string]any{"userInfo": map[string]any{"username": s.user}}
+		s.answer(w, object)
+		return
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	metadata["name"] = fmt.Sprint(metadata["generateName"], "1")
+	metadata["uid"] = metadata["name"]
+	s.objects[fmt.Sprint(r.URL.Path, "/", metadata["name"])] = object
+	s.answer(w, object)
+	if s.created != nil {
+		s.created(s)
+	}
 }
 
 func (s *apiServer) patch(r *http.Request, object any) any {

@@ -82,7 +82,7 @@ func (c *cluster) approve(cmd *cobra.Command, name string, o *approveOptions) er
 	if !namesDigest(o.digest, held.Digest) {
 		return fmt.Errorf("%s is not what is held of %s now: that is shown above; if it is what you mean: %s", o.digest, nodeSyncWord(sync.Name), approval.Command(sync, held.Digest))
 	}
-	if held.Message == approval.NotServed {
+	if strings.HasPrefix(held.Message, approval.Nothing) {
 		return errors.New(held.Message)
 	}
 	if err := c.checkProof(cmd.Context()); err != nil {
@@ -143,7 +143,9 @@ func (c *cluster) checkProof(ctx context.Context) error {
 	case err != nil:
 		return explain(err, "read ValidatingAdmissionPolicy "+approval.PolicyName)
 	case proof.Missing != "":
-		return fmt.Errorf("an Approval would not count: %s: %s", proof.Missing, approval.Restore)
+		return fmt.Errorf("an Approval would not count: %s", proof.Missing)
+	case proof.Wait(time.Now()) > 0:
+		return fmt.Errorf("an Approval would not count yet: ValidatingAdmissionPolicy %s, or its binding, was changed just now: approve again in %s", approval.PolicyName, short(proof.Wait(time.Now())))
 	}
 	return nil
 }

@@ -22,50 +22,80 @@ var expressions = []string{
 	"request.operation != 'UPDATE' || object.spec == oldObject.spec",
 }
 
+// Settled is how long after a change of the policy an Approval may not have been checked by it yet:
+// each API server takes a new one up by a watch, and looks each second
+// (k8s.io/apiserver pkg/admission/plugin/policy/generic/policy_source.go).
+const Settled = 30 * time.Second
+
 // Proof is what the API server enforces of Approvals.
 type Proof struct {
-	// Since is since when it has checked the author of each, and Missing why it does not.
+	// Since is when the policy or its binding was created or changed last. Missing is why the API server
+	// does not check the author of each, and what to do about it; empty where it does.
 	Since   time.Time
 	Missing string
 }
 
-// Restore is what is to be done where the policy is not as it should be.
-const Restore = "apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
+// restore is what is to be done where the policy is not as it should be.
+const restore = ": apply manifests/guard of this version of plumbline again (helm upgrade, or kubectl apply -k), then approve again"
 
-// What keeps Approvals from counting where plumbline was upgraded in part.
+// Nothing begins what is said where no Approval can count, and NotServed is that where plumbline was
+// upgraded in part.
 const (
-	NotServed  = "nothing can be approved: the CRD " + v1alpha1.ApprovalCRD + " is missing: apply manifests/crd of this version of plumbline (helm upgrade, or kubectl apply -k)"
-	Unreadable = "plumbline may not read the ValidatingAdmissionPolicy " + PolicyName + " and its binding"
+	Nothing   = "nothing can be approved: "
+	NotServed = Nothing + "the CRD " + v1alpha1.ApprovalCRD + " is missing: apply manifests/crd of this version of plumbline (helm upgrade, or kubectl apply -k)"
 )
 
 // refuses says why nobody knows who has made an Approval; empty where that is known.
 func (p Proof) refuses(a *v1alpha1.Approval) string {
 	switch {
 	case p.Missing != "":
-		return p.Missing + ": " + Restore
-	case !a.CreationTimestamp.After(p.Since):
-		return fmt.Sprintf("it is not younger than the ValidatingAdmissionPolicy %s, so that its author may be another: delete it, and approve again", PolicyName)
+		return p.Missing
+	case a.CreationTimestamp.Time.Before(p.Since.Add(Settled)):
+		return fmt.Sprintf("it is not %s younger than the last change of the ValidatingAdmissionPolicy %s or its binding, so that its author may not have been checked: delete it, and approve again", Settled, PolicyName)
 	}
 	return ""
+}
+
+// Wait is how long it takes until an Approval can count; zero where it can.
+func (p Proof) Wait(now time.Time) time.Duration {
+	if age := now.Sub(p.Since); age >= 0 && age < Settled {
+		return Settled - age
+	}
+	return 0
 }
 
 // Prove says what the policy and its binding enforce; nil where there is none.
 func Prove(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) Proof {
 	switch {
 	case policy == nil:
-		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " is missing"}
+		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " is missing" + restore}
 	case binding == nil:
-		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " is missing"}
+		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " is missing" + restore}
 	case !enforces(&policy.Spec):
-		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " was altered"}
+		return Proof{Missing: "the ValidatingAdmissionPolicy " + PolicyName + " was altered" + restore}
 	case !binds(&binding.Spec):
-		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " was altered"}
+		return Proof{Missing: "the ValidatingAdmissionPolicyBinding " + PolicyName + " was altered" + restore}
 	}
-	since := policy.CreationTimestamp.Time
-	if binding.CreationTimestamp.After(since) {
-		since = binding.CreationTimestamp.Time
+	since := changedAt(policy)
+	if other := changedAt(binding); other.After(since) {
+		since = other
 	}
 	return Proof{Since: since}
+}
+
+// changedAt is when an object was created, or its spec may have been changed last. A
+// change of the spec counts up the generation, and its manager's entry has the time.
+func changedAt(object metav1.Object) time.Time {
+	at := object.GetCreationTimestamp().Time
+	if object.GetGeneration() <= 1 {
+		return at
+	}
+	for _, entry := range object.GetManagedFields() {
+		if entry.Subresource == "" && entry.Time != nil && entry.Time.After(at) {
+			at = entry.Time.Time
+		}
+	}
+	return at
 }
 
 // enforces says whether a policy checks the author of each Approval, and lets none past.

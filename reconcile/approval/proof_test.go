@@ -84,12 +84,42 @@ func TestWhatIsShippedProvesTheAuthor(t *testing.T) {
 	}
 }
 
-// TestSinceWhenTheAuthorIsChecked is since the younger of the two.
+// TestSinceWhenTheAuthorIsChecked is since the last change of either: one that let forged Approvals
+// pass, and was put back, is one.
 func TestSinceWhenTheAuthorIsChecked(t *testing.T) {
-	policy, binding := shipped(t, "../../manifests/guard/approvals.yaml")
 	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	policy.CreationTimestamp, binding.CreationTimestamp = metav1.NewTime(created), metav1.NewTime(created.Add(time.Minute))
-	if since := approval.Prove(policy, binding).Since; !since.Equal(created.Add(time.Minute)) {
-		t.Errorf("since %s", since)
+	changed := func(object metav1.Object, after time.Duration, subresource string, generation int64) {
+		at := metav1.NewTime(created.Add(after))
+		object.SetGeneration(generation)
+		object.SetManagedFields(append(object.GetManagedFields(), metav1.ManagedFieldsEntry{Manager: "kubectl-edit", Time: &at, Subresource: subresource}))
+	}
+	for name, c := range map[string]struct {
+		change func(*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding)
+		want   time.Duration
+	}{
+		"the younger of the two": {func(_ *admissionv1.ValidatingAdmissionPolicy, b *admissionv1.ValidatingAdmissionPolicyBinding) {
+			b.CreationTimestamp = metav1.NewTime(created.Add(time.Minute))
+		}, time.Minute},
+		"the policy was changed and put back": {func(p *admissionv1.ValidatingAdmissionPolicy, _ *admissionv1.ValidatingAdmissionPolicyBinding) {
+			changed(p, time.Hour, "", 3)
+		}, time.Hour},
+		"the binding was changed": {func(_ *admissionv1.ValidatingAdmissionPolicy, b *admissionv1.ValidatingAdmissionPolicyBinding) {
+			changed(b, time.Hour, "", 2)
+		}, time.Hour},
+		"a label was set": {func(p *admissionv1.ValidatingAdmissionPolicy, _ *admissionv1.ValidatingAdmissionPolicyBinding) {
+			changed(p, time.Hour, "", 1)
+		}, 0},
+		"its status was written": {func(p *admissionv1.ValidatingAdmissionPolicy, _ *admissionv1.ValidatingAdmissionPolicyBinding) {
+			changed(p, time.Hour, "status", 2)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy, binding := shipped(t, "../../manifests/guard/approvals.yaml")
+			policy.CreationTimestamp, binding.CreationTimestamp = metav1.NewTime(created), metav1.NewTime(created)
+			c.change(policy, binding)
+			if since := approval.Prove(policy, binding).Since; !since.Equal(created.Add(c.want)) {
+				t.Errorf("since %s", since)
+			}
+		})
 	}
 }

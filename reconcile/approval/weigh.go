@@ -85,11 +85,12 @@ func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof) (en
 	return len(held.Approvers) >= int(held.Needed)
 }
 
-// Record adds what was approved to what is left of that before.
-func Record(left []v1alpha1.ApprovedPlan, held *v1alpha1.HeldPlan, what *plan.Approvable, now time.Time) []v1alpha1.ApprovedPlan {
+// Record adds what was approved to what is left of that before: its objects as they were when its digest
+// was made, which is what people have read. A few nodes more are tolerated once, by package plan.
+func Record(left []v1alpha1.ApprovedPlan, held *v1alpha1.HeldPlan, now time.Time) []v1alpha1.ApprovedPlan {
 	left = slices.DeleteFunc(slices.Clone(left), func(a v1alpha1.ApprovedPlan) bool { return a.Digest == held.Digest })
 	return append(left, v1alpha1.ApprovedPlan{
-		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), Entries: what.Entries,
+		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), Entries: held.Entries,
 	})
 }
 

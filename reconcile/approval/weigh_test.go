@@ -49,8 +49,12 @@ func TestWhichApprovalsCount(t *testing.T) {
 		"of something else":     {of: changed(func(a *v1alpha1.Approval) { a.Spec.Digest = "sha256:b" }), needed: 1, proof: enforced},
 		"expired":               {of: changed(func(a *v1alpha1.Approval) { a.Spec.ExpiresAt = metav1.NewTime(now) }), needed: 1, proof: enforced},
 		"the policy is missing": {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Missing: "no policy"}, says: "no policy"},
-		"older than the policy": {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Since: now}, says: "not younger"},
-		"as old as the policy":  {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Since: now.Add(-time.Minute)}, says: "not younger"},
+		"older than the policy": {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Since: now}, says: "may not have been checked"},
+		"as old as the policy":  {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Since: now.Add(-time.Minute)}, says: "may not have been checked"},
+		"the policy is too new": {of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Since: now.Add(-time.Minute - approval.Settled + time.Second)}, says: "not 30s younger"},
+		"the policy has settled": {
+			of: []v1alpha1.Approval{by("ann")}, needed: 1, proof: approval.Proof{Since: now.Add(-time.Minute - approval.Settled)}, enough: true, by: []string{"ann"},
+		},
 		"expires later than it may": {of: changed(func(a *v1alpha1.Approval) {
 			a.CreationTimestamp, a.Spec.ExpiresAt = metav1.NewTime(now.Add(-approval.MaxAge)), metav1.NewTime(now.Add(time.Hour))
 		}), needed: 1, proof: approval.Proof{}},
@@ -84,5 +88,32 @@ func TestADigestStays(t *testing.T) {
 	}
 	if approval.Publish(first, nil, 1) != nil {
 		t.Error("what is held no more is published")
+	}
+}
+
+// TestWhatIsRecordedIsWhatWasRead: the objects with their nodes as they were when the digest was made,
+// so that a tenth more is tolerated of that, and not of a tenth more.
+func TestWhatIsRecordedIsWhatWasRead(t *testing.T) {
+	entries := func(nodes int32) []v1alpha1.ApprovedEntry {
+		return []v1alpha1.ApprovedEntry{{Kind: "NodePool", Name: "batch", Nodes: nodes}}
+	}
+	first := approval.Publish(nil, &plan.Approvable{Digest: "sha256:1", Outcome: "x", Drained: 30, Entries: entries(30)}, 1)
+	later := approval.Publish(first, &plan.Approvable{Digest: "sha256:2", Outcome: "x", Drained: 33, Entries: entries(33)}, 1)
+	later.Approvers = []string{"ann"}
+	want := []v1alpha1.ApprovedPlan{{Digest: "sha256:1", By: []string{"ann"}, At: metav1.NewTime(now), Entries: entries(30)}}
+	if diff := cmp.Diff(want, approval.Record(nil, later, now)); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+}
+
+// TestHowLongToWait until an Approval can count; a clock that differs is not gone by.
+func TestHowLongToWait(t *testing.T) {
+	proof := approval.Proof{Since: now}
+	for after, want := range map[time.Duration]time.Duration{
+		-time.Hour: 0, 0: approval.Settled, 10 * time.Second: approval.Settled - 10*time.Second, approval.Settled: 0, time.Hour: 0,
+	} {
+		if got := proof.Wait(now.Add(after)); got != want {
+			t.Errorf("%s after: %s, want %s", after, got, want)
+		}
 	}
 }

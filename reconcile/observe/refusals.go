@@ -55,6 +55,12 @@ func (r *Refusals) Note(reflector Reflector, err error) {
 // Err says which watches are refused; nil where none is. A watch that has moved
 // its cache since is refused no more: nobody calls to say so.
 func (r *Refusals) Err() error {
+	_, err := r.Apart("")
+	return err
+}
+
+// Apart is Err, with the watches of one type, by its description, apart from all others.
+func (r *Refusals) Apart(description string) (of, others error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs []error
@@ -63,8 +69,24 @@ func (r *Refusals) Err() error {
 			delete(r.of, reflector)
 			continue
 		}
-		errs = append(errs, fmt.Errorf("watch %s: %w", reflector.TypeDescription(), watch.err))
+		err := fmt.Errorf("watch %s: %w", reflector.TypeDescription(), watch.err)
+		if reflector.TypeDescription() == description {
+			of = errors.Join(of, err)
+			continue
+		}
+		errs = append(errs, err)
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	return of, errors.Join(errs...)
+}
+
+// Forget forgets the watches of one type: they have ended, and their caches move no more.
+func (r *Refusals) Forget(description string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for reflector := range r.of {
+		if reflector.TypeDescription() == description {
+			delete(r.of, reflector)
+		}
+	}
 }

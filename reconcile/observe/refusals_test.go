@@ -53,3 +53,21 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("both have come through, and it says %v", err)
 	}
 }
+
+// TestRefusalsApart: the watch of one type, apart from all others, and forgotten when it has ended.
+func TestRefusalsApart(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "plumbline.dev", Resource: "approvals"}, "", errors.New("no role"))
+	var refusals observe.Refusals
+	refusals.Note(&reflector{kind: "*v1alpha1.Approval"}, forbidden)
+	if of, others := refusals.Apart("*v1alpha1.Approval"); !apierrors.IsForbidden(of) || others != nil {
+		t.Errorf("only that one: %v, and others %v", of, others)
+	}
+	refusals.Note(&reflector{kind: "*v1.NodeClaim"}, forbidden)
+	if of, others := refusals.Apart("*v1alpha1.Approval"); of == nil || others == nil || strings.Contains(others.Error(), "Approval") {
+		t.Errorf("another, too: %v, and others %v", of, others)
+	}
+	refusals.Forget("*v1alpha1.Approval")
+	if of, others := refusals.Apart("*v1alpha1.Approval"); of != nil || others == nil {
+		t.Errorf("forgotten: %v, and others %v", of, others)
+	}
+}

@@ -64,19 +64,6 @@ func tolerated(nodes int32) int32 { return nodes + max(1, nodes/10) }
 // Tolerates says whether what is held now may be approved as what was held of so many nodes.
 func (a *Approvable) Tolerates(nodes int32) bool { return int32(a.Nodes()) <= tolerated(nodes) }
 
-// approvedAs is the entry under which an object is approved, and the digest of what was held. Of one
-// that has outgrown it there is none.
-func (p Policy) approvedAs(want v1alpha1.ApprovedEntry) (entry v1alpha1.ApprovedEntry, digest string, ok bool) {
-	for _, a := range p.Approved {
-		for _, e := range a.Entries {
-			if e.Kind == want.Kind && e.Name == want.Name && e.UID == want.UID && e.Definition == want.Definition && want.Nodes <= tolerated(e.Nodes) {
-				return e, a.Digest, true
-			}
-		}
-	}
-	return v1alpha1.ApprovedEntry{}, "", false
-}
-
 // entryOf is what an Approval of a removal covers.
 func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
 	return v1alpha1.ApprovedEntry{Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Nodes: int32(c.Nodes), Policy: c.Reason == ReasonPolicy}
@@ -92,33 +79,6 @@ func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 		e.UID = c.Live.GetUID()
 	}
 	return e
-}
-
-// approve notes which of the candidates are approved.
-func (m *maker) approve(candidates []Candidate) {
-	for i := range candidates {
-		c := &candidates[i]
-		_, c.Approved, _ = m.policy.approvedAs(c.entryOf())
-	}
-}
-
-// approved says whether a Change is approved.
-func (m *maker) approved(c *Change) bool {
-	if len(m.policy.Approved) == 0 {
-		return false
-	}
-	_, _, ok := m.policy.approvedAs(c.entryOf())
-	return ok
-}
-
-// approvedByPolicy says whether a policy may not hold an object any more: its author knew that one
-// does.
-func (p Policy) approvedByPolicy(object interface{ entryOf() v1alpha1.ApprovedEntry }) bool {
-	if len(p.Approved) == 0 {
-		return false
-	}
-	e, _, ok := p.approvedAs(object.entryOf())
-	return ok && e.Policy
 }
 
 // approvable finds what of the Plan people may approve; nil where nothing is held, or nothing else
@@ -181,38 +141,6 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 func (s sum) digest() string {
 	hash := sha256.Sum256([]byte(canonical(s)))
 	return "sha256:" + hex.EncodeToString(hash[:])
-}
-
-// LeftOf are of what was approved the entries that the Plan has not done yet. What Git has again,
-// or no more, is not among them, nor a removal that has begun: it goes on by itself.
-func (p *Plan) LeftOf(approved []v1alpha1.ApprovedPlan) []v1alpha1.ApprovedPlan {
-	pending := map[v1alpha1.ApprovedEntry]bool{}
-	note := func(e v1alpha1.ApprovedEntry) {
-		e.Nodes, e.Policy = 0, false
-		pending[e] = true
-	}
-	for i := range p.Changes {
-		note(p.Changes[i].entryOf())
-	}
-	for i := range p.Removals {
-		note(p.Removals[i].entryOf())
-	}
-	for _, k := range p.Kept { // until it is known what another NodeSync has
-		if !k.HandedOver {
-			note(v1alpha1.ApprovedEntry{Kind: k.Ref.Kind, Name: k.Ref.Name, UID: k.UID})
-		}
-	}
-	var left []v1alpha1.ApprovedPlan
-	for _, a := range approved {
-		a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e v1alpha1.ApprovedEntry) bool {
-			e.Nodes, e.Policy = 0, false
-			return !pending[e]
-		})
-		if len(a.Entries) > 0 {
-			left = append(left, a)
-		}
-	}
-	return left
 }
 
 // digests are those of what was approved, sorted.

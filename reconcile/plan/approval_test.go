@@ -1,9 +1,11 @@
 package plan_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -44,6 +46,47 @@ func TestApproved(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, script(c.plan(t, test.git...))); diff != "" {
 				t.Errorf("after it (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAFewNodesMoreAreTolerated once, and of all that was approved together: one more in each of many
+// pools would be twice as many.
+func TestAFewNodesMoreAreTolerated(t *testing.T) {
+	var all []string
+	pools := []string{"b", "c", "d"}
+	for _, name := range pools {
+		all = append(all, pool(name, "default"))
+	}
+	for name, test := range map[string]struct {
+		more []string
+		goes bool
+	}{
+		"one more":                 {more: []string{"b"}, goes: true},
+		"one more in each of two":  {more: []string{"b", "c"}},
+		"one more in each of them": {more: pools},
+		"two more in one":          {more: []string{"b", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, append([]string{class("default"), pool("a", "default")}, all...)...)
+			for _, p := range pools {
+				c.live.NodeClaims = append(c.live.NodeClaims, claims(p, 1)...)
+			}
+			held := c.plan(t, class("default"), pool("a", "default"))
+			if held.Approvable == nil || held.Approvable.Nodes() != len(pools) {
+				t.Fatalf("before the approval: %v", script(held))
+			}
+			approve(c, held)
+			for i, p := range test.more {
+				more := claims(p, 1)[0]
+				more.Name, more.UID = fmt.Sprintf("more-%d", i), types.UID(fmt.Sprintf("more-%d", i))
+				c.live.NodeClaims = append(c.live.NodeClaims, more)
+			}
+			after := c.plan(t, class("default"), pool("a", "default"))
+			if goes := after.Approvable == nil; goes != test.goes {
+				t.Errorf("after it: %v", script(after))
 			}
 		})
 	}

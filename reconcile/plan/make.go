@@ -79,6 +79,8 @@ type maker struct {
 	claims func() map[render.Ref][]*NodeClaim
 	// memo is for the next Plan.
 	memo Memo
+	// inForce are what people have approved and the Plan has not outgrown.
+	inForce []v1alpha1.ApprovedPlan
 	// rules are the policies, compiled.
 	rules *rules.Rules
 }

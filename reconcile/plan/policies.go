@@ -42,7 +42,7 @@ func (m *maker) judge(ctx context.Context, p *Plan) error {
 // holdChanges holds the Changes that a policy holds, and that nobody has approved.
 func (m *maker) holdChanges(p *Plan, h rules.Hold, document *planjson.Plan) {
 	for i := range p.Changes {
-		if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) && !m.policy.approvedByPolicy(&p.Changes[i]) {
+		if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) && !m.approvedByPolicy(&p.Changes[i]) {
 			p.Changes[i].holdByPolicy(h.Message)
 		}
 	}
@@ -51,7 +51,7 @@ func (m *maker) holdChanges(p *Plan, h rules.Hold, document *planjson.Plan) {
 // holdRemovals holds the removals likewise.
 func (m *maker) holdRemovals(p *Plan, h rules.Hold) {
 	for i := range p.Removals {
-		if h.Change == nil && (h.Removal == nil || *h.Removal == i) && !m.policy.approvedByPolicy(&p.Removals[i]) {
+		if h.Change == nil && (h.Removal == nil || *h.Removal == i) && !m.approvedByPolicy(&p.Removals[i]) {
 			p.Removals[i].holdByPolicy(h.Message)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/approval"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 )
 
 // approvals are what of a Plan is held, what people have approved of it, and which of their
@@ -32,9 +33,9 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 	if was.held == nil && len(was.used) == 0 {
 		return nil
 	}
-	if !s.ServesApprovals() {
+	if serves, refused := s.ServesApprovals(); !serves {
 		if was.held != nil {
-			was.held.Message = approval.NotServed
+			was.held.Message = unserved(refused)
 		}
 		return nil
 	}
@@ -50,7 +51,7 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 			return err
 		}
 		if approval.Weigh(was.held, naming, proof) {
-			was.approved = approval.Record(was.approved, was.held, planned.Approvable, s.Now)
+			was.approved = approval.Record(was.approved, was.held, s.Now)
 			s.Event("Approved", fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), approval.Short(was.held.Digest), was.held.Summary))
 			s.WakeBy(s.Now)
 			was.used = approval.Used(was.used, of, naming)
@@ -62,11 +63,19 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 	return s.expire(ctx, of)
 }
 
+// unserved says why nothing can be approved where Approvals are not watched.
+func unserved(refused error) string {
+	if refused == nil {
+		return approval.NotServed
+	}
+	return approval.Nothing + fault.Classify(refused).Error()
+}
+
 // prove reads, past the cache, whether the API server checks who makes an Approval.
 func (s *Step) prove(ctx context.Context) (approval.Proof, error) {
 	proof, err := ReadProof(ctx, s.Uncached)
 	if apierrors.IsForbidden(err) {
-		return approval.Proof{Missing: approval.Unreadable}, nil
+		return approval.Proof{Missing: fault.Classify(fmt.Errorf("read whether the API server checks who approves: %w", err)).Error()}, nil
 	}
 	if err != nil {
 		return approval.Proof{}, fmt.Errorf("read whether the API server checks who approves: %w", err)
@@ -99,7 +108,13 @@ func (s *Step) expire(ctx context.Context, of []v1alpha1.Approval) error {
 		if s.Now.Before(approval.ExpiresAt(a)) || !a.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		err := s.Expire.Delete(ctx, a, client.Preconditions{UID: &a.UID})
+		switch {
+		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		case apierrors.IsForbidden(err): // it counts no more anyway
+			forbidden := fault.Classify(fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err))
+			s.Warn(forbidden.Reason, forbidden.Error())
+		default:
 			return fmt.Errorf("delete Approval %s, which has expired: %w", a.Name, err)
 		}
 	}

@@ -32,8 +32,9 @@ type Tools struct {
 	Cached   client.Reader
 	Uncached client.Reader
 	Expire   client.Writer
-	// ServesApprovals says whether Cached has Approvals: their CRD may not be there yet.
-	ServesApprovals func() bool
+	// ServesApprovals says whether Cached has Approvals: their CRD may not be there yet, or their watch
+	// refused.
+	ServesApprovals func() (serves bool, refused error)
 	Registry        *Registry
 	// Namespace is where NodeSyncs are served.
 	Namespace string

@@ -12,8 +12,11 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
 
+// approvalType is how a watch of Approvals describes itself.
+var approvalType = fmt.Sprintf("%T", &v1alpha1.Approval{})
+
 // listenToApprovals watches Approvals where their CRD is served, and ends that watch where it no
-// longer is. A new daemon may run with the CRDs of an older one: no pass waits for this one.
+// longer is. A new daemon may run with the CRDs or the roles of an older one: no pass waits for this one.
 func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error) {
 	approvals := []watched{{&v1alpha1.Approval{}, w.Wakes.OnApproval, nil}}
 	served, err := w.approvalsServed(ctx)
@@ -21,6 +24,7 @@ func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error
 		return false, err
 	}
 	if !served {
+		w.Refusals.Forget(approvalType)
 		return true, w.end(ctx, &w.approvals, approvals)
 	}
 	if !w.approvals {
@@ -31,17 +35,24 @@ func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error
 	if err := w.begin(&w.approvals, approvals); err != nil {
 		return false, err
 	}
+	if refused, _ := w.Refusals.Apart(approvalType); refused != nil {
+		return true, nil
+	}
 	return w.filled(ctx, approvals)
 }
 
-// ServesApprovals says whether Approvals are watched: they can be read from the cache then.
-func (w *Watches) ServesApprovals() bool {
+// ServesApprovals says whether Approvals are watched: they can be read from the cache then. refused is
+// why they are not although they are served: the roles are those of an older plumbline.
+func (w *Watches) ServesApprovals() (serves bool, refused error) {
 	if w == nil {
-		return true
+		return true, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.approvals
+	if w.approvals {
+		refused, _ = w.Refusals.Apart(approvalType)
+	}
+	return w.approvals && refused == nil, refused
 }
 
 // approvalsServed says whether the CRD of Approvals is served.

@@ -1,10 +1,12 @@
 package watch_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -26,14 +28,24 @@ func approvalCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
+// serving says whether Approvals are watched, and none of their watches refused.
+func serving(t *testing.T, b *bed) bool {
+	t.Helper()
+	serves, refused := b.ServesApprovals()
+	if refused != nil {
+		t.Errorf("refused: %v", refused)
+	}
+	return serves
+}
+
 // TestApprovalsAreWatchedWhereTheyAreServed: with the CRDs of an older plumbline passes go on
 // without them.
 func TestApprovalsAreWatchedWhereTheyAreServed(t *testing.T) {
 	b := newBed(t)
 	listens := func(what string, filled, serves bool) {
 		t.Helper()
-		if got, err := b.Listen(t.Context()); err != nil || got != filled || b.ServesApprovals() != serves {
-			t.Errorf("%s: filled %t, serves %t, error %v", what, got, b.ServesApprovals(), err)
+		if got, err := b.Listen(t.Context()); serving(t, b) != serves || err != nil || got != filled {
+			t.Errorf("%s: filled %t, serves %t, error %v", what, got, serving(t, b), err)
 		}
 	}
 	listens("no CRD", true, false)
@@ -58,3 +70,46 @@ func TestApprovalsAreWatchedWhereTheyAreServed(t *testing.T) {
 		t.Errorf("ended: %v", b.cache.Ended)
 	}
 }
+
+// reflector is one that fills the cache of Approvals, once a role allows it.
+type reflector struct{ version string }
+
+func (r *reflector) LastSyncResourceVersion() string { return r.version }
+func (r *reflector) TypeDescription() string         { return "*v1alpha1.Approval" }
+
+// TestARoleWithoutApprovals: with the roles of an older plumbline passes go on, and it is known which
+// right is missing. With the right back Approvals are read by themselves.
+func TestARoleWithoutApprovals(t *testing.T) {
+	b := newBed(t, approvalCRD())
+	b.cache.Empty[v1alpha1.ApprovalKind] = true
+	if filled, err := b.Listen(t.Context()); filled || err != nil {
+		t.Fatalf("before the API server has answered: filled %t, error %v", filled, err)
+	}
+	watch := &reflector{}
+	b.Refusals.Note(watch, apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("approvals").GroupResource(), "", errors.New("no role")))
+	if filled, err := b.Listen(t.Context()); !filled || err != nil {
+		t.Fatalf("refused: filled %t, error %v", filled, err)
+	}
+	if serves, refused := b.ServesApprovals(); serves || !apierrors.IsForbidden(refused) {
+		t.Errorf("refused: serves %t, as %v", serves, refused)
+	}
+	watch.version = "7"
+	delete(b.cache.Empty, v1alpha1.ApprovalKind)
+	if filled, err := b.Listen(t.Context()); !filled || err != nil || !serving(t, b) {
+		t.Errorf("allowed: filled %t, error %v", filled, err)
+	}
+}
+
+// TestAnotherWatchThatIsRefused stops passes as before: what is gone from its cache may be there.
+func TestAnotherWatchThatIsRefused(t *testing.T) {
+	b := newBed(t)
+	b.Refusals.Note(claimReflector{}, apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("nodeclaims").GroupResource(), "", errors.New("no role")))
+	if _, err := b.Listen(t.Context()); !apierrors.IsForbidden(err) {
+		t.Errorf("error %v", err)
+	}
+}
+
+type claimReflector struct{}
+
+func (claimReflector) LastSyncResourceVersion() string { return "" }
+func (claimReflector) TypeDescription() string         { return "*v1.NodeClaim" }

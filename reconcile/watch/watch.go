@@ -69,14 +69,14 @@ const Filling = 20 * time.Millisecond
 
 // Listen begins the watches that can begin, and says whether what has begun has
 // filled its cache: to a pass over an empty one everything is gone. A watch that
-// is refused never fills it, and is an error.
+// is refused never fills it, and is an error, but for that of Approvals.
 func (w *Watches) Listen(ctx context.Context) (filled bool, err error) {
 	if w == nil {
 		return true, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.Refusals.Err(); err != nil {
+	if _, err := w.Refusals.Apart(approvalType); err != nil {
 		return false, err
 	}
 	if err := w.begin(&w.always, w.kubernetes()); err != nil {

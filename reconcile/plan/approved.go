@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// object is the entry without what changes of it: which object, and what it is to become.
+func object(e v1alpha1.ApprovedEntry) v1alpha1.ApprovedEntry {
+	e.Nodes, e.Policy = 0, false
+	return e
+}
+
+// approve finds which of what people have approved counts, and which of the candidates it covers.
+func (m *maker) approve(candidates []Candidate) {
+	if len(m.policy.Approved) == 0 {
+		return
+	}
+	now := map[v1alpha1.ApprovedEntry]int32{}
+	note := func(e v1alpha1.ApprovedEntry) { now[object(e)] = e.Nodes }
+	for ref := range m.changes {
+		change := m.changes[ref]
+		note(change.entryOf())
+	}
+	for i := range candidates {
+		note(candidates[i].entryOf())
+	}
+	for _, a := range m.policy.Approved {
+		if !outgrown(a, now) {
+			m.inForce = append(m.inForce, a)
+		}
+	}
+	for i := range candidates {
+		_, candidates[i].Approved, _ = m.approvedAs(candidates[i].entryOf())
+	}
+}
+
+// outgrown says whether what is left to do of what was approved disrupts more nodes by now than is
+// tolerated of all of it: a few more in each of many pools would be many.
+func outgrown(a v1alpha1.ApprovedPlan, now map[v1alpha1.ApprovedEntry]int32) bool {
+	var approved, current int32
+	for _, e := range a.Entries {
+		if nodes, pending := now[object(e)]; pending {
+			approved, current = approved+e.Nodes, current+nodes
+		}
+	}
+	return current > tolerated(approved)
+}
+
+// approvedAs is the entry under which an object is approved, and the digest of what was held.
+func (m *maker) approvedAs(want v1alpha1.ApprovedEntry) (entry v1alpha1.ApprovedEntry, digest string, ok bool) {
+	for _, a := range m.inForce {
+		for _, e := range a.Entries {
+			if object(e) == object(want) {
+				return e, a.Digest, true
+			}
+		}
+	}
+	return v1alpha1.ApprovedEntry{}, "", false
+}
+
+// approved says whether a Change is approved.
+func (m *maker) approved(c *Change) bool {
+	if len(m.inForce) == 0 {
+		return false
+	}
+	_, _, ok := m.approvedAs(c.entryOf())
+	return ok
+}
+
+// approvedByPolicy says whether a policy may not hold an object any more: its author knew that one
+// does.
+func (m *maker) approvedByPolicy(object interface{ entryOf() v1alpha1.ApprovedEntry }) bool {
+	if len(m.inForce) == 0 {
+		return false
+	}
+	e, _, ok := m.approvedAs(object.entryOf())
+	return ok && e.Policy
+}
+
+// LeftOf are of what was approved the entries that the Plan has not done yet. What Git has again,
+// or no more, is not among them, nor a removal that has begun: it goes on by itself.
+func (p *Plan) LeftOf(approved []v1alpha1.ApprovedPlan) []v1alpha1.ApprovedPlan {
+	pending := map[v1alpha1.ApprovedEntry]bool{}
+	note := func(e v1alpha1.ApprovedEntry) { pending[object(e)] = true }
+	for i := range p.Changes {
+		note(p.Changes[i].entryOf())
+	}
+	for i := range p.Removals {
+		note(p.Removals[i].entryOf())
+	}
+	for _, k := range p.Kept { // until it is known what another NodeSync has
+		if !k.HandedOver {
+			note(v1alpha1.ApprovedEntry{Kind: k.Ref.Kind, Name: k.Ref.Name, UID: k.UID})
+		}
+	}
+	var left []v1alpha1.ApprovedPlan
+	for _, a := range approved {
+		a.Entries = slices.DeleteFunc(slices.Clone(a.Entries), func(e v1alpha1.ApprovedEntry) bool {
+			return !pending[object(e)]
+		})
+		if len(a.Entries) > 0 {
+			left = append(left, a)
+		}
+	}
+	return left
+}
