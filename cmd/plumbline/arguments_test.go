@@ -83,6 +83,7 @@ func TestHelp(t *testing.T) {
 		"plumbline reconcile":      {"now", "--wait", "never stops the daemon"},
 		"plumbline suspend":        {"until it is resumed"},
 		"plumbline resume":         {"suspended"},
+		"plumbline calendar":       {"spec.guard.windows", "--days", "UTC"},
 		"plumbline approve":        {"guard holds", "--digest", "expires", "--wait", "Exit codes"},
 		"plumbline resume-rollout": {"has stopped", "--pool", "counted from zero"},
 		"plumbline version":        {"Print the version"},

@@ -33,6 +33,7 @@ func onCluster(t *testing.T) map[string][]string {
 		"suspend":      {"suspend", "prod"},
 		"resume":       {"resume", "prod"},
 		"approve":      {"approve", "prod"},
+		"calendar":     {"calendar", "prod"},
 		"plan":         {"plan", "prod"},
 		"diff":         {"diff", "prod"},
 		"plan against": {"plan", examples(t)["basic"], "--against", "prod"},

@@ -208,6 +208,9 @@ func newPlanReport(p *planned) planReport {
 			r.Held++
 		}
 	}
+	if p.Frozen.Message != "" && len(p.Removals) > 0 {
+		r.Warnings = append(r.Warnings, "removals wait: "+p.Frozen.Message)
+	}
 	r.Approve, r.Approval = p.approve, p.approval
 	r.Pace, r.Pods, r.WhatIf = p.paces(), p.pods, p.whatIf
 	for _, c := range p.Removals {

@@ -55,6 +55,7 @@ guard, 4 stalled or timed out.`,
 		newResumeCommand(kubeconfig),
 		newResumeRolloutCommand(kubeconfig),
 		newApproveCommand(kubeconfig),
+		newCalendarCommand(kubeconfig),
 	} {
 		cmd.SetUsageTemplate(strings.Replace(usage, "Global Flags:", "Cluster Flags (those of kubectl):", 1))
 		root.AddCommand(cmd)

@@ -12,6 +12,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
@@ -72,6 +73,7 @@ func briefsOfCommits() []shortener {
 		}),
 		of(func(e *rules.DeniedError) Brief { return Brief{What: e.What() + ": " + e.Message} }),
 		of(func(e *rules.InvalidError) Brief { return Brief{What: e.What(), Cause: e.Problem} }),
+		of(func(e *calendar.InvalidError) Brief { return Brief{What: e.Field, Cause: e.Problem} }),
 	}
 }
 

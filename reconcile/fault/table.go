@@ -16,6 +16,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/configmap"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
@@ -67,6 +68,7 @@ func ofCommit() []rule {
 		as[*plan.ConflictError](Terminal, v1alpha1.ReasonConflict),
 		as[*rules.DeniedError](Terminal, v1alpha1.ReasonPolicyDenied),
 		as[*rules.InvalidError](Terminal, v1alpha1.ReasonPolicyInvalid),
+		as[*calendar.InvalidError](Terminal, v1alpha1.ReasonGuardInvalid),
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
 	"github.com/plumbline-dev/plumbline/reconcile/source"
 	"github.com/plumbline-dev/plumbline/reconcile/source/signature"
@@ -89,6 +90,7 @@ func meanings() []meaning {
 		{&allowance.RefusedError{}, fault.Terminal, "Refused"},
 		{&confine.LimitError{}, fault.Terminal, "Refused"},
 		{&confine.ChildError{Err: fs.ErrClosed}, fault.Transient, "Failed"},
+		{&calendar.InvalidError{}, fault.Terminal, "GuardInvalid"},
 		{&contradiction.Error{}, fault.Terminal, "Refused"},
 		{&charts.ValuesError{}, fault.Terminal, "Invalid"},
 		{&charts.LayerError{}, fault.Terminal, "Invalid"},

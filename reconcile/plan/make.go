@@ -32,7 +32,11 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		inSet: map[render.Ref]bool{}, kept: map[types.UID]bool{}, changes: map[render.Ref]Change{},
 	}
 	p := &Plan{Revision: RevisionDeleted, NodeSync: policy.name(), Cluster: policy.cluster(), DaemonSets: policy.DaemonSets}
-	if err := m.compile(); err != nil {
+	err := m.compile()
+	if err != nil {
+		return nil, err
+	}
+	if p.Frozen, err = m.frozen(); err != nil {
 		return nil, err
 	}
 	if !policy.Deleting {
@@ -58,6 +62,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		m.holdIntolerant(p)
 		m.weighNodes(p)
 		p.Approvable = m.approvable(p, set)
+		m.freeze(p)
 	}
 	p.Digest = m.digest(p, set)
 	return p, nil

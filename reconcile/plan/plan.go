@@ -50,6 +50,8 @@ type Plan struct {
 	DaemonSets DaemonSets
 	// Warnings are sentences a person should read.
 	Warnings []string
+	// Frozen is why removals, and Changes that end or replace nodes, wait.
+	Frozen Frozen
 	// Approvable is what is held and people may approve; nil where nothing is.
 	Approvable *Approvable
 	// Digest names what would be done: equal Digests, equal writes.

@@ -44,6 +44,9 @@ type Policy struct {
 	StatusOlder bool
 	// Braked are the NodePools, by name, whose rollout is stopped.
 	Braked map[string]bool
+	// Emergency is the annotation by which windows and freezes do not count for a while; empty where
+	// there is none.
+	Emergency string
 	// Released are the UIDs of removals that a person has released by name.
 	Released map[types.UID]bool
 	// Approved are what people have approved of what was held.

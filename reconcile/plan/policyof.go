@@ -17,6 +17,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Policies:    sync.Spec.Policies,
 		NewRevision: set == nil || isNew(sync, set),
 		StatusLost:  sync.Status.LastAppliedRevision == "",
+		Emergency:   sync.Annotations[v1alpha1.EmergencyAnnotation],
 		Released:    released(sync),
 		UsedUp:      usedUp(sync),
 		Approved:    sync.Status.Approved,

@@ -154,6 +154,7 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 		s.Warn("RecordLost", fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that nobody knows what has left Git. What %s lacks is held",
 			render.ShortRevision(s.Snapshot.Revision)))
 	}
+	s.awaitWindow(planned.Plan)
 	s.awaitOthers(planned.Plan, all, holdsNodes(planned.Plan))
 	if err := s.weighApprovals(ctx, &planned); err != nil {
 		return Planned{}, err
@@ -220,6 +221,15 @@ func (s *Step) empty(ctx context.Context, all []v1alpha1.NodeSync, live plan.Liv
 		return nil, err
 	}
 	return plan.Make(ctx, nil, live, policy, nil)
+}
+
+// awaitWindow asks for a pass when what waits for a window may go on.
+func (s *Step) awaitWindow(made *plan.Plan) {
+	waits := len(made.Removals)+len(s.Before.Removals) > 0 ||
+		slices.ContainsFunc(made.Changes, func(c plan.Change) bool { return c.Reason == plan.ReasonFrozen })
+	if waits && !made.Frozen.Until.IsZero() {
+		s.WakeBy(made.Frozen.Until)
+	}
 }
 
 // holdsNodes says whether something is held that may go when nodes have ended.

@@ -105,6 +105,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Unremoved:   unremoved,
 		Pace:        on.pace,
 		Holds:       s.holds(),
+		Frozen:      s.Plan.Frozen.Message,
 	}, driven)
 	s.Memory.askedAt, s.Memory.absent = result.AskedAt, result.Absent
 	s.Memory.diagnosedAt, s.Memory.evicted = result.DiagnosedAt, result.Evicted

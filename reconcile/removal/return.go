@@ -51,12 +51,12 @@ func (s *Step) takeBack(ctx context.Context) ([]teardown.Write, error) {
 	return reverted, nil
 }
 
-// restore gives back growth and disruption budgets to what Git has, and is held: its nodes stay as
-// they are until it is released, and so does the pool.
+// restore gives back growth and disruption budgets to what Git has, and is held or waits for a window:
+// its nodes stay as they are until then, and so does the pool.
 func (s *Step) restore(ctx context.Context) error {
 	var held []*unstructured.Unstructured
 	for i := range s.Plan.Changes {
-		if c := &s.Plan.Changes[i]; c.Action == plan.Hold && c.Live != nil && c.Ref.Kind == render.NodePool {
+		if c := &s.Plan.Changes[i]; (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
 			held = append(held, c.Live)
 		}
 	}

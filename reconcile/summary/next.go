@@ -57,6 +57,9 @@ func nextOfRemoval(removals []v1alpha1.Removal) string {
 		if r.Kind == render.EC2NodeClass && r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone {
 			return "deletes " + of + " once no NodePool and no NodeClaim names it"
 		}
+		if r.Reason == plan.ReasonFrozen {
+			return "ends the NodeClaims of " + of + " once spec.guard lets it: `plumbline calendar` lists when"
+		}
 		switch r.Phase {
 		case v1alpha1.RemovalPacing:
 			return "ends the NodeClaims of " + of + " once all arrivals are Ready, the controller runs and EC2 can be asked"

@@ -105,6 +105,9 @@ func (o Observation) cloud() gate      { return gate{o.Cloud, ReasonCloudUnverif
 func (o Observation) arrivals() gate   { return gate{o.Arrivals, ReasonArrivalsPending} }
 func (o Observation) successor() gate  { return gate{o.Successor, ReasonSuccessorMissing} }
 func (o Observation) grace() gate      { return gate{o.Grace, ReasonGrace} }
+func (o Observation) window() gate {
+	return gate{Gate{Open: o.Frozen == "", Message: o.Frozen}, ReasonFrozen}
+}
 
 // closed returns a step that waits before the first gate that is closed.
 func closed(phase v1alpha1.RemovalPhase, remaining int, gates ...gate) (step, bool) {

@@ -81,6 +81,8 @@ type Pass struct {
 	DaemonSets func(context.Context) plan.DaemonSets
 	// Pace is how fast NodeClaims are ended.
 	Pace Pace
+	// Frozen is why no node may be removed now; empty where it may.
+	Frozen string
 	// Holds are the removals that a person has to release.
 	Holds map[types.UID]Hold
 }

@@ -30,6 +30,7 @@ const (
 	ReasonTerminating        = "Terminating"
 	ReasonUnknownKind        = "UnknownKind"
 	ReasonOtherNodeSync      = "OtherNodeSync"
+	ReasonFrozen             = "Frozen"
 )
 
 // Next takes one removal as far as what is seen allows. It returns the removal
@@ -106,7 +107,9 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 
 // inLine says of a reason that a removal waits for its time or its turn: that is
 // no stall.
-func inLine(reason string) bool { return reason == ReasonGrace || reason == ReasonTurnPending }
+func inLine(reason string) bool {
+	return reason == ReasonGrace || reason == ReasonTurnPending || reason == ReasonFrozen
+}
 
 // rewound brings times that lie ahead, since the clock was put back, to now: until
 // then the removal would count as stalled never, and its grace would last.

@@ -65,6 +65,8 @@ type Observation struct {
 	Arrivals Gate
 	// Successor is open while a NodePool that stays could take the pods.
 	Successor Gate
+	// Frozen is why no node may be removed now; empty where it may.
+	Frozen string
 	// Turn is how many NodeClaims may be ended in this pass.
 	Turn Turn
 	// Leader is open while a pod of Karpenter's controller holds its lease; nil

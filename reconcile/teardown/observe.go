@@ -40,7 +40,7 @@ func (d *drive) observeOne(it *item, l *look) {
 		Pods: before.Pods, Leader: before.Leader, Evicted: before.Evicted,
 		Noted: entry.Instances, Unaskable: unaskable(entry.Instances), Absent: d.result.Absent,
 		Controller: d.Controller, Cloud: d.Cloud, Arrivals: d.Arrivals(it.before),
-		Successor: d.Successor(it.before), Grace: d.grace(it.before),
+		Successor: d.Successor(it.before), Grace: d.grace(it.before), Frozen: d.Frozen,
 	}
 	if hold, ok := d.Holds[it.before.UID]; ok {
 		it.seen.Hold = &hold

@@ -11,15 +11,15 @@ import (
 )
 
 // gated keeps a removal from beginning, and from ending more NodeClaims, before a
-// gate that is closed. While it has not begun, and whenever no other pool could
-// take the pods, the pool may grow as before: nothing is taken away by a removal
-// that cannot go on.
+// gate that is closed. While it has not begun, whenever no other pool could take the
+// pods, and while it waits for a window, the pool may grow as before: nothing is taken
+// away by a removal that cannot go on.
 func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	s, open := closed(upTo(r.Phase, v1alpha1.RemovalDraining), len(o.NodeClaims), o.gates(r)...)
 	if open {
 		return step{}, true
 	}
-	if o.alive() && o.GrowthWithheld && (!pastPacing(r) || !o.Successor.Open) {
+	if o.alive() && o.GrowthWithheld && (!pastPacing(r) || !o.Successor.Open || o.Frozen != "") {
 		s.actions = []Action{RestoreGrowth{}}
 	}
 	return s.asking(o), false
@@ -48,7 +48,7 @@ func (o Observation) gates(r v1alpha1.Removal) []gate {
 	if begins {
 		gates = append(gates, o.grace())
 	}
-	return gates
+	return append(gates, o.window())
 }
 
 // alive says that the pool exists and nobody has deleted it.

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // noted=i-1,i-2+,i-3- (+ is shown by EC2 running, - shutting down), ec2=i-1:running
 // or ec2=nothing (its answer), absent=N/D (N answers over a time of D lacked all
 // that is noted), silent, hold, controller-down, cloud-unverified, arrivals-pending,
-// named-by=NodePool/x, grace (it is not over), no-successor, withheld (growth was
+// named-by=NodePool/x, grace (it is not over), no-successor, frozen (no window is open), withheld (growth was
 // stopped by the removal), elsewhere=NAMESPACE/NAME (the NodeSync that it goes to), replicas=N (of a static pool), paced=N (at most N at a
 // time), behind=NodePool/x (another has used that up), pods=ok, pods=pending or
 // pods=NAME,NAME (their workloads, read in this pass), unasked (who leads was not
@@ -192,6 +192,8 @@ func (o *Observation) apply(word string) bool {
 		o.GoesTo = value
 	case "no-successor":
 		o.Successor = Gate{Message: "NodePool/new is not Ready"}
+	case "frozen":
+		o.Frozen = "no node is removed or replaced before 2026-01-01 22:00 UTC (spec.guard.windows)"
 	case "withheld":
 		o.GrowthWithheld = true
 	case "unasked":

@@ -21,6 +21,9 @@ const (
 	// that are held because it is in doubt whether a commit took the entries out. The release
 	// of an object ends when Git has it (status.usedReleases).
 	RemoveAnnotation = "plumbline.dev/remove"
+	// EmergencyAnnotation on a NodeSync is the time, at most a day ahead, until which spec.guard.windows
+	// and spec.guard.freeze do not count.
+	EmergencyAnnotation = "plumbline.dev/emergency-until"
 	// RevisionAnnotation on an Event is the revision that it is about.
 	RevisionAnnotation = "plumbline.dev/revision"
 	// ClusterAnnotation on an Event is the EKS cluster whose nodes it is about.
@@ -126,6 +129,8 @@ const (
 	ReasonPolicyDenied = "PolicyDenied"
 	// ReasonPolicyInvalid: one does not compile, or cannot be evaluated.
 	ReasonPolicyInvalid = "PolicyInvalid"
+	// ReasonGuardInvalid: spec.guard has a window or a freeze that cannot be read, or never comes.
+	ReasonGuardInvalid = "GuardInvalid"
 )
 
 // Reasons of events that other parts go by.

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/util/intstr"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
 
 // Guard limits what a repository can take away without a person's word.
 type Guard struct {
@@ -46,6 +49,60 @@ type Guard struct {
 	// +kubebuilder:validation:Maximum=5
 	// +optional
 	Approvals *int32 `json:"approvals,omitempty"`
+
+	// Windows are when nodes may be removed or replaced. Outside of them removals, and changes that
+	// replace or end nodes, wait. Without any it is at all times.
+	// +kubebuilder:validation:MaxItems=50
+	// +optional
+	Windows []GuardWindow `json:"windows,omitempty"`
+
+	// Freeze are dates on which no node is removed or replaced, whatever the windows say.
+	// +kubebuilder:validation:MaxItems=50
+	// +optional
+	Freeze []GuardFreeze `json:"freeze,omitempty"`
+}
+
+// GuardWindow is a time that comes again and again, written as in Karpenter's disruption budgets.
+type GuardWindow struct {
+	// Schedule is when it begins, as a cron schedule: 0 22 * * mon-fri.
+	// +kubebuilder:validation:Pattern=`^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$`
+	// +kubebuilder:validation:MaxLength=256
+	Schedule string `json:"schedule"`
+	// Duration is how long it lasts: 6h30m.
+	// +kubebuilder:validation:Pattern=`^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$`
+	// +kubebuilder:validation:Type="string"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('744h')",message="has to be from 1m to 744h"
+	Duration metav1.Duration `json:"duration"`
+	// TimeZone is that of the schedule, by its name in the IANA database; UTC without one.
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
+}
+
+// GuardFreeze is a time from one date to another.
+//
+// +kubebuilder:validation:XValidation:rule="self.from <= self.to",message="to must not be before from"
+type GuardFreeze struct {
+	// From is the first date: 2026-12-20.
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$`
+	// +kubebuilder:validation:MaxLength=10
+	From string `json:"from"`
+	// To is the last date, which is part of it.
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$`
+	// +kubebuilder:validation:MaxLength=10
+	To string `json:"to"`
+	// TimeZone is that in which the dates begin and end, by its name in the IANA database; UTC
+	// without one.
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
+	// Reason is what it is for, as messages say it.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }
 
 // IntolerantDaemonSets is what becomes of what would end nodes, while a DaemonSet that they need to

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
+)
+
+// mostDays is how many days `plumbline calendar` shows at the most.
+const mostDays = 90
+
+// syncCalendar is what is printed of one NodeSync.
+type syncCalendar struct {
+	Namespace string            `json:"namespace"`
+	NodeSync  string            `json:"nodeSync"`
+	Periods   []calendar.Period `json:"periods"`
+}
+
+func newCalendarCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "calendar [NODESYNC...]",
+		Short: "List when nodes may be removed or replaced",
+		Long: `List when nodes of a NodeSync may be removed or replaced, by its spec.guard.windows and
+spec.guard.freeze, and by an emergency that is on: from now on, in UTC. Without a name it
+lists all NodeSyncs of the namespace.
+
+Removals, and changes that replace or end nodes, wait while it is closed, and go on by
+themselves. Reverts do not wait.`,
+		Example:           "  plumbline calendar prod-eu\n  plumbline calendar --days 7 -o json",
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, 100),
+	}
+	days := cmd.Flags().Int("days", 30, fmt.Sprintf("how many days are listed, at most %d", mostDays))
+	output := addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *days < 1 || *days > mostDays {
+			return fmt.Errorf("--days %d: has to be from 1 to %d", *days, mostDays)
+		}
+		list, missing := listNodeSyncs(cmd, kubeconfig, false, args)
+		if list == nil {
+			return missing
+		}
+		now := time.Now().UTC().Truncate(time.Second)
+		found, mistakes := []syncCalendar{}, []error{missing}
+		for i := range list.Items {
+			one, err := calendarOf(cmd.ErrOrStderr(), &list.Items[i], now, now.AddDate(0, 0, *days))
+			if err != nil {
+				mistakes = append(mistakes, fmt.Errorf("%s: %w", nodeSyncWord(list.Items[i].Name), err))
+				continue
+			}
+			found = append(found, one)
+		}
+		err := output.write(cmd.OutOrStdout(), found, func(out io.Writer) error {
+			printCalendars(out, found)
+			return nil
+		})
+		return errors.Join(append(mistakes, err)...)
+	}
+	return cmd
+}
+
+// calendarOf reads the calendar of a NodeSync. An annotation that does not count is named.
+func calendarOf(errs io.Writer, sync *v1alpha1.NodeSync, now, to time.Time) (syncCalendar, error) {
+	days, err := calendar.Of(sync.Spec.Guard, now)
+	if err != nil {
+		return syncCalendar{}, err
+	}
+	found := syncCalendar{Namespace: sync.Namespace, NodeSync: sync.Name}
+	until, mistake := plan.Emergency(sync.Annotations[v1alpha1.EmergencyAnnotation], now)
+	if mistake != "" {
+		fmt.Fprintf(errs, "%s: the annotation %s does not count: it %s\n", nodeSyncWord(sync.Name), v1alpha1.EmergencyAnnotation, mistake)
+	}
+	if !until.IsZero() {
+		found.Periods = []calendar.Period{{From: now, To: until.UTC(), Open: true, By: v1alpha1.EmergencyAnnotation}}
+		now = until.UTC()
+	}
+	found.Periods = append(found.Periods, days.Periods(now, to)...)
+	return found, nil
+}
+
+// printCalendars has a row for each period.
+func printCalendars(out io.Writer, all []syncCalendar) {
+	t := newFittedTable(out, "NODESYNC", "FROM", "TO", "NODES", "WHY")
+	for _, one := range all {
+		for _, p := range one.Periods {
+			nodes, why := "may be replaced", p.By
+			if !p.Open {
+				nodes = "stay"
+			}
+			if p.Reason != "" {
+				why += ": " + p.Reason
+			}
+			t.AppendRow([]any{one.NodeSync, p.From.Format("Mon 2006-01-02 15:04"), p.To.Format("Mon 2006-01-02 15:04"), nodes, why})
+		}
+	}
+	t.Render()
+}

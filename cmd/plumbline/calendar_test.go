@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// TestCalendar lists what is open and what is not, of one NodeSync and of all.
+func TestCalendar(t *testing.T) {
+	frozen := func(n *v1alpha1.NodeSync) {
+		n.Spec.Guard.Freeze = []v1alpha1.GuardFreeze{{From: "2020-01-01", To: "2999-12-31", Reason: "audit"}}
+	}
+	windowed := func(n *v1alpha1.NodeSync) {
+		n.Spec.Guard.Windows = []v1alpha1.GuardWindow{{Schedule: "0 22 * * *", Duration: metav1.Duration{Duration: 2 * time.Hour}}}
+	}
+	emergency := func(until string) func(*v1alpha1.NodeSync) {
+		return func(n *v1alpha1.NodeSync) {
+			n.Annotations = map[string]string{v1alpha1.EmergencyAnnotation: until}
+		}
+	}
+	_, kubeconfig := serve(t, nodeSync("audited", frozen), nodeSync("free"), nodeSync("nightly", windowed),
+		nodeSync("urgent", frozen, emergency(time.Now().Add(time.Hour).UTC().Format(time.RFC3339))), nodeSync("hasty", frozen, emergency("now")))
+
+	got := plumbline(t, "calendar", "audited", "--kubeconfig", kubeconfig)
+	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); got.code != exitDone || len(lines) != 2 || !strings.Contains(lines[1], "stay") || !strings.Contains(lines[1], "spec.guard.freeze: audit") {
+		t.Errorf("a freeze: code %d, prints\n%s", got.code, got.out)
+	}
+	if got = plumbline(t, "calendar", "urgent", "hasty", "--kubeconfig", kubeconfig); !strings.Contains(got.out, "may be replaced  plumbline.dev/emergency-until") || !strings.Contains(got.err, "nodesync/hasty: the annotation plumbline.dev/emergency-until does not count: it has to be a time") {
+		t.Errorf("emergencies: prints\n%s%s", got.out, got.err)
+	}
+	got = plumbline(t, "calendar", "nightly", "--days", "2", "-o", "json", "--kubeconfig", kubeconfig)
+	var found []syncCalendar
+	if err := json.Unmarshal([]byte(got.out), &found); err != nil || len(found) != 1 || found[0].NodeSync != "nightly" || found[0].Namespace != "fleet" {
+		t.Fatalf("prints %s: %v", got.out, err)
+	}
+	open := time.Duration(0)
+	for _, p := range found[0].Periods {
+		if p.Open {
+			open += p.To.Sub(p.From)
+		}
+	}
+	if open != 4*time.Hour {
+		t.Errorf("open for %s in 2 days: %s", open, got.out)
+	}
+	if got = plumbline(t, "calendar", "--kubeconfig", kubeconfig); got.code != exitDone || !strings.Contains(got.out, "free ") || strings.Count(got.out, "nightly") < 59 {
+		t.Errorf("all: code %d, prints\n%s", got.code, got.out)
+	}
+}
+
+// TestCalendarMistakes: each is one line that names what is wrong.
+func TestCalendarMistakes(t *testing.T) {
+	wrong := nodeSync("wrong", func(n *v1alpha1.NodeSync) {
+		n.Spec.Guard.Windows = []v1alpha1.GuardWindow{{Schedule: "0 0 31 2 *", Duration: metav1.Duration{Duration: time.Hour}}}
+	})
+	s, kubeconfig := serve(t, wrong)
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"too many days":    {[]string{"wrong", "--days", "91"}, "--days 91: has to be from 1 to 90"},
+		"no day":           {[]string{"wrong", "--days", "0"}, "--days 0"},
+		"a bad window":     {[]string{"wrong"}, "nodesync/wrong: spec.guard.windows[0].schedule: \"0 0 31 2 *\" comes at no time"},
+		"no such NodeSync": {[]string{"stage"}, "does not exist"},
+	} {
+		if got := plumbline(t, append([]string{"calendar", "--kubeconfig", kubeconfig}, c.args...)...); got.code != exitFailed || !strings.Contains(got.err, c.says) || strings.Count(got.err, "\n") != 1 {
+			t.Errorf("%s: code %d, says %q", name, got.code, got.err)
+		}
+	}
+	s.refused[syncPath] = http.StatusForbidden
+	if got := plumbline(t, "calendar", "wrong", "--kubeconfig", kubeconfig); got.code != exitFailed || !strings.Contains(got.err, "not allowed to") {
+		t.Errorf("not allowed: code %d, says %q", got.code, got.err)
+	}
+}

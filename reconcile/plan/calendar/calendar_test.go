@@ -1,0 +1,198 @@
+package calendar_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
+)
+
+// at reads a time of 2026.
+func at(t *testing.T, text string) time.Time {
+	t.Helper()
+	found, err := time.Parse("2006-01-02 15:04", "2026-"+text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func nightly(zone string) v1alpha1.GuardWindow {
+	return v1alpha1.GuardWindow{Schedule: "0 22 * * mon-fri", Duration: metav1.Duration{Duration: 6 * time.Hour}, TimeZone: zone}
+}
+
+func christmas(zone string) v1alpha1.GuardFreeze {
+	return v1alpha1.GuardFreeze{From: "2026-12-20", To: "2026-12-27", TimeZone: zone, Reason: "Christmas"}
+}
+
+// TestOpen at a time; what closes it, and when it is open next. 2026-11-25 is a Wednesday.
+func TestOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		guard v1alpha1.Guard
+		now   string
+		by    string
+		until string
+	}{
+		"nothing is said":                        {now: "11-25 12:00"},
+		"before the window":                      {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("")}}, now: "11-25 21:59", by: "spec.guard.windows", until: "11-25 22:00"},
+		"as it opens":                            {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("")}}, now: "11-25 22:00"},
+		"after midnight":                         {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("")}}, now: "11-26 03:59"},
+		"as it closes":                           {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("")}}, now: "11-26 04:00", by: "spec.guard.windows", until: "11-26 22:00"},
+		"a weekend lies between":                 {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("")}}, now: "11-28 12:00", by: "spec.guard.windows", until: "11-30 22:00"},
+		"in winter Berlin is an hour ahead":      {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("Europe/Berlin")}}, now: "11-25 12:00", by: "spec.guard.windows", until: "11-25 21:00"},
+		"in summer it is two":                    {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("Europe/Berlin")}}, now: "07-01 12:00", by: "spec.guard.windows", until: "07-01 20:00"},
+		"either of two":                          {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly(""), nightly("Europe/Berlin")}}, now: "11-25 21:30"},
+		"a freeze":                               {guard: v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("")}}, now: "12-20 00:00", by: "spec.guard.freeze", until: "12-28 00:00"},
+		"its last day is part of it":             {guard: v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("")}}, now: "12-27 23:59", by: "spec.guard.freeze", until: "12-28 00:00"},
+		"before it":                              {guard: v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("")}}, now: "12-19 23:59"},
+		"after it":                               {guard: v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("")}}, now: "12-28 00:00"},
+		"in Tokyo it begins the evening before":  {guard: v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("Asia/Tokyo")}}, now: "12-19 15:00", by: "spec.guard.freeze", until: "12-27 15:00"},
+		"a freeze is stronger than a window":     {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly("")}, Freeze: []v1alpha1.GuardFreeze{christmas("")}}, now: "12-21 23:00", by: "spec.guard.freeze", until: "12-28 22:00"},
+		"freezes that follow one another":        {guard: v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas(""), {From: "2026-12-28", To: "2027-01-03"}}}, now: "12-25 12:00", by: "spec.guard.freeze", until: "13-04 00:00"},
+		"a freeze that ends in no time of note":  {guard: v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{{From: "2026-01-01", To: "2999-12-31"}}}, now: "12-25 12:00", by: "spec.guard.freeze"},
+		"a window that is over when a freeze is": {guard: v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{{Schedule: "0 0 24 12 *", Duration: metav1.Duration{Duration: time.Hour}}}, Freeze: []v1alpha1.GuardFreeze{christmas("")}}, now: "12-21 00:00", by: "spec.guard.freeze"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := at(t, c.now)
+			days, err := calendar.Of(c.guard, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closed := days.At(now)
+			if closed.By != c.by {
+				t.Fatalf("closed by %q, want %q", closed.By, c.by)
+			}
+			want := time.Time{}
+			switch {
+			case strings.HasPrefix(c.until, "13"): // the next year
+				want = time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC)
+			case c.until != "":
+				want = at(t, c.until)
+			}
+			if !closed.Until.Equal(want) {
+				t.Errorf("open again at %s, want %s", closed.Until, want)
+			}
+			if c.by != "" && !strings.Contains(closed.String(), "no node is removed or replaced") || c.by == "" && closed.String() != "" {
+				t.Errorf("says %q", closed)
+			}
+		})
+	}
+}
+
+// TestWords name what closes it, and the time in UTC.
+func TestWords(t *testing.T) {
+	now := at(t, "12-21 12:00")
+	days, err := calendar.Of(v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("Europe/Berlin")}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := days.At(now).String(), "no node is removed or replaced before 2026-12-27 23:00 UTC (spec.guard.freeze: Christmas)"; got != want {
+		t.Errorf("says %q, want %q", got, want)
+	}
+}
+
+// TestWhatCannotBeRead is refused by the field, with what it should be.
+func TestWhatCannotBeRead(t *testing.T) {
+	window := func(schedule, zone string, duration time.Duration) v1alpha1.Guard {
+		return v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly(""), {Schedule: schedule, Duration: metav1.Duration{Duration: duration}, TimeZone: zone}}}
+	}
+	freeze := func(from, to, zone string) v1alpha1.Guard {
+		return v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{{From: from, To: to, TimeZone: zone}}}
+	}
+	for name, c := range map[string]struct {
+		guard v1alpha1.Guard
+		says  string
+	}{
+		"no schedule":                {window("now and then", "", time.Hour), `spec.guard.windows[1].schedule: "now and then" is no cron schedule`},
+		"a schedule out of range":    {window("0 25 * * *", "", time.Hour), "spec.guard.windows[1].schedule"},
+		"a schedule that never is":   {window("0 0 31 2 *", "", time.Hour), "comes at no time"},
+		"an unknown time zone":       {window("0 0 * * *", "Europe/Berln", time.Hour), "spec.guard.windows[1].timeZone: there is no time zone Europe/Berln"},
+		"the zone of the machine":    {window("0 0 * * *", "Local", time.Hour), "Local is another one on each machine"},
+		"a path":                     {window("0 0 * * *", "../etc/passwd", time.Hour), "there is no time zone"},
+		"no duration":                {window("0 0 * * *", "", 0), "spec.guard.windows[1].duration: 0s is less than a minute"},
+		"another form of a date":     {freeze("20.12.2026", "2026-12-27", ""), `spec.guard.freeze[0].from: "20.12.2026" is no date`},
+		"a date that is none":        {freeze("2026-02-28", "2026-02-30", ""), `spec.guard.freeze[0].to: "2026-02-30" is no date`},
+		"it ends before it begins":   {freeze("2026-12-27", "2026-12-20", ""), "spec.guard.freeze[0]: to (2026-12-20) is before from (2026-12-27)"},
+		"a freeze in an unknown one": {freeze("2026-12-20", "2026-12-27", "Nowhere"), "spec.guard.freeze[0].timeZone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := calendar.Of(c.guard, at(t, "11-25 12:00"))
+			var invalid *calendar.InvalidError
+			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "until it is corrected") {
+				t.Errorf("says %v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+// TestPeriods are those of some days, one after the other, with a change to summer time.
+func TestPeriods(t *testing.T) {
+	guard := v1alpha1.Guard{
+		Windows: []v1alpha1.GuardWindow{{Schedule: "0 1 * * *", Duration: metav1.Duration{Duration: 2 * time.Hour}, TimeZone: "Europe/Berlin"}},
+		Freeze:  []v1alpha1.GuardFreeze{{From: "2026-03-30", To: "2026-03-30", TimeZone: "Europe/Berlin", Reason: "stocktaking"}},
+	}
+	from := at(t, "03-28 12:00")
+	days, err := calendar.Of(guard, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	window := func(from, to string) calendar.Period {
+		return calendar.Period{From: at(t, from), To: at(t, to), Open: true}
+	}
+	closed := func(from, to string) calendar.Period {
+		return calendar.Period{From: at(t, from), To: at(t, to), By: "spec.guard.windows"}
+	}
+	frozen := calendar.Period{From: at(t, "03-29 22:00"), To: at(t, "03-30 22:00"), By: "spec.guard.freeze", Reason: "stocktaking"}
+	want := []calendar.Period{
+		closed("03-28 12:00", "03-29 00:00"), window("03-29 00:00", "03-29 02:00"), // 01:00 to 04:00 summer time
+		closed("03-29 02:00", "03-29 22:00"), frozen,
+		closed("03-30 22:00", "03-30 23:00"), window("03-30 23:00", "03-31 01:00"), closed("03-31 01:00", "03-31 12:00"),
+	}
+	utc := cmp.Transformer("utc", func(t time.Time) string { return t.UTC().Format(time.DateTime) })
+	if diff := cmp.Diff(want, days.Periods(from, at(t, "03-31 12:00")), utc); diff != "" {
+		t.Errorf("periods (-want +got):\n%s", diff)
+	}
+	always, err := calendar.Of(v1alpha1.Guard{}, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]calendar.Period{window("03-28 12:00", "03-31 12:00")}, always.Periods(from, at(t, "03-31 12:00")), utc); diff != "" {
+		t.Errorf("without any (-want +got):\n%s", diff)
+	}
+}
+
+// TestPeriodsAgreeWithTheTime: each minute of some days is open in its period just where it is by
+// itself, also with windows that overlap.
+func TestPeriodsAgreeWithTheTime(t *testing.T) {
+	guard := v1alpha1.Guard{
+		Windows: []v1alpha1.GuardWindow{
+			nightly("America/New_York"), {Schedule: "*/20 3 * * *", Duration: metav1.Duration{Duration: 30 * time.Minute}},
+			{Schedule: "@weekly", Duration: metav1.Duration{Duration: 90 * time.Minute}, TimeZone: "Asia/Kolkata"},
+		},
+		Freeze: []v1alpha1.GuardFreeze{{From: "2026-11-03", To: "2026-11-03"}, {From: "2026-11-03", To: "2026-11-04", TimeZone: "Asia/Tokyo"}},
+	}
+	from, to := at(t, "10-30 00:00"), at(t, "11-09 00:00")
+	days, err := calendar.Of(guard, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	periods := days.Periods(from, to)
+	for now := from; now.Before(to); now = now.Add(time.Minute) {
+		for len(periods) > 1 && !now.Before(periods[0].To) {
+			periods = periods[1:]
+		}
+		closed := days.At(now)
+		if (closed.By == "") != periods[0].Open {
+			t.Fatalf("%s: closed by %q, period %+v", now, closed.By, periods[0])
+		}
+		if closed.By != "" && days.At(closed.Until).By != "" {
+			t.Fatalf("%s: closed until %s, and then %q", now, closed.Until, days.At(closed.Until).By)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan/calendar"
+)
+
+// ReasonFrozen is the reason of what waits for spec.guard.windows, or for the end of a freeze.
+const ReasonFrozen = "Frozen"
+
+// awaitsWindow is what such a Change waits for.
+const awaitsWindow = "a window of spec.guard"
+
+// MaxEmergency is how long an emergency lasts at the most: the annotation is not forgotten for longer.
+const MaxEmergency = 24 * time.Hour
+
+// Frozen is why no node may be removed or replaced now. The zero value is that it may.
+type Frozen struct {
+	// Message says it, and what to do in an emergency. It does not change by itself.
+	Message string
+	// Until is when that ends; zero where nobody knows.
+	Until time.Time
+}
+
+// Emergency says until when there is one, by the annotation of a NodeSync, and otherwise what is wrong
+// with it; empty where there is none.
+func Emergency(annotation string, now time.Time) (until time.Time, mistake string) {
+	if annotation == "" {
+		return time.Time{}, ""
+	}
+	until, err := time.Parse(time.RFC3339, annotation)
+	switch {
+	case err != nil:
+		return time.Time{}, "has to be a time, such as 2026-12-24T20:00:00Z"
+	case until.After(now.Add(MaxEmergency)):
+		return time.Time{}, fmt.Sprintf("has to be within %d hours", int(MaxEmergency.Hours()))
+	case !until.After(now):
+		return time.Time{}, ""
+	}
+	return until, ""
+}
+
+// frozen says whether nodes may be removed or replaced at the time of the Plan. What is said by name,
+// the deletion of a NodeSync, is not asked for.
+func (m *maker) frozen() (Frozen, error) {
+	if m.policy.Deleting || m.policy.Offline {
+		return Frozen{}, nil
+	}
+	days, err := calendar.Of(m.policy.Guard, m.policy.Now)
+	if err != nil {
+		return Frozen{}, err
+	}
+	until, mistake := Emergency(m.policy.Emergency, m.policy.Now)
+	closed := days.At(m.policy.Now)
+	if closed.By == "" || !until.IsZero() {
+		return Frozen{}, nil
+	}
+	message := closed.String() + "; in an emergency set the annotation " + v1alpha1.EmergencyAnnotation + " of the NodeSync to the time until which that does not count"
+	if mistake != "" {
+		message = closed.String() + "; the annotation " + v1alpha1.EmergencyAnnotation + " of the NodeSync does not count: it " + mistake
+	}
+	return Frozen{Message: message, Until: closed.Until}, nil
+}
+
+// freeze has the Changes wait that would end or replace nodes, but for what reverts.
+func (m *maker) freeze(p *Plan) {
+	if p.Frozen.Message == "" {
+		return
+	}
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if !weighs(c) || m.reverts(c) {
+			continue
+		}
+		c.Action, c.Reason, c.WaitsFor = Wait, ReasonFrozen, awaitsWindow
+		c.Message = p.Frozen.Message
+		if len(c.Editors) > 0 {
+			c.Message += fmt.Sprintf("; until then what %s changed on %s is not reverted", strings.Join(c.Editors, ", "), c.Ref)
+		}
+	}
+}
+
+// reverts says whether a Change takes back one that Karpenter is rolling out: nodes that it
+// replaces for that, and has not replaced yet, stay.
+func (m *maker) reverts(c *Change) bool {
+	if c.UpTo {
+		return false
+	}
+	return slices.ContainsFunc(m.claims()[c.Ref], func(n *NodeClaim) bool {
+		return n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID)
+	})
+}
