@@ -15,7 +15,7 @@ import (
 // Run records what has left the repository, and takes what an earlier pass has recorded
 // one step further.
 func (s *Step) Run(ctx context.Context) (Result, error) {
-	reverted, err := s.takeBack(ctx)
+	reverted, err := s.takeBack(ctx, s.pace())
 	if err != nil {
 		return Result{}, err
 	}
@@ -36,7 +36,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 // Drain takes everything away that is ours. It was said by name, so that no
 // guard weighs it.
 func (s *Step) Drain(ctx context.Context) (Result, error) {
-	if _, err := s.takeBack(ctx); err != nil {
+	if _, err := s.takeBack(ctx, teardown.Pace{AtOnce: true}); err != nil {
 		return Result{}, err
 	}
 	s.waitForOthers()

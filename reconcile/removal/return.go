@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -16,7 +15,7 @@ import (
 
 // takeBack ends the removals of entries that Git has again. One whose object is
 // not written yet keeps its record, and is not driven on.
-func (s *Step) takeBack(ctx context.Context) ([]teardown.Write, error) {
+func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Write, error) {
 	pending := map[render.Ref]bool{}
 	for _, c := range s.Plan.Changes {
 		pending[c.Ref] = true
@@ -24,22 +23,23 @@ func (s *Step) takeBack(ctx context.Context) ([]teardown.Write, error) {
 	for _, w := range s.Written {
 		delete(pending, w.Ref)
 	}
-	var back []types.UID
+	var back []v1alpha1.Removal
 	for _, r := range s.Plan.Returned {
 		if pending[refOf(r)] {
 			continue
 		}
-		back = append(back, r.UID)
+		back = append(back, r)
+		s.Memory.settled = false
 	}
 	// The record goes first: once the status lacks the removal, nobody would look
 	// for it.
-	claims, err := teardown.Unrecord(ctx, s.world(), s.Sync, back...)
+	claims, err := teardown.Unrecord(ctx, s.world(), teardown.Pass{Now: s.Now, Sync: s.Sync, Pace: pace}, back...)
 	if err != nil {
 		return nil, err
 	}
 	var reverted []teardown.Write
 	s.Sync.Status.Removals = slices.DeleteFunc(s.Sync.Status.Removals, func(open v1alpha1.Removal) bool {
-		if !slices.Contains(back, open.UID) {
+		if !slices.ContainsFunc(back, func(r v1alpha1.Removal) bool { return r.UID == open.UID }) {
 			return false
 		}
 		s.Event("RemovalReverted", s.whyReturned(open))

@@ -41,7 +41,7 @@ func TestWhatWasRevertedIsCounted(t *testing.T) {
 			s := b.step(c.wanted...)
 			open := v1alpha1.Removal{Kind: general.Kind, Name: general.Name, UID: "p1", Revision: "main@sha1:a", Phase: v1alpha1.RemovalDraining}
 			s.Sync.Status.Removals, s.Plan = []v1alpha1.Removal{open}, &plan.Plan{Returned: []v1alpha1.Removal{open}}
-			got, err := s.takeBack(t.Context())
+			got, err := s.takeBack(t.Context(), s.pace())
 			if err != nil || len(s.Sync.Status.Removals) > 0 {
 				t.Errorf("removals %+v, error %v", s.Sync.Status.Removals, err)
 			}

@@ -53,8 +53,9 @@ func (d *drive) consult() map[*item]v1alpha1.Removal {
 	open := d.open()
 	shares := make([]share, len(open))
 	for i, it := range open {
-		shares[i] = it.share(d.records.entries[it.before.UID].NodeClaims)
+		shares[i] = it.share(d.records.entries[it.before.UID])
 	}
+	shares = append(shares, d.undriven(open)...)
 	next := map[*item]v1alpha1.Removal{}
 	for i, it := range open {
 		it.seen.Turn = d.Pace.turn(shares, i)
@@ -70,7 +71,8 @@ func (d *drive) answer(ctx context.Context) (answered bool, err error) {
 		for _, a := range it.actions {
 			switch a := a.(type) {
 			case ReadPods:
-				if it.seen.Pods, err = d.pods.readPods(ctx, a.Nodes, append(d.records.workloads(), d.evictedOf()...)); err != nil {
+				own := slices.Concat(it.seen.Evicted, d.records.entries[it.before.UID].Workloads)
+				if it.seen.Pods, err = d.pods.readPods(ctx, a.Nodes, own, append(d.records.workloads(), d.evictedOf()...)); err != nil {
 					return false, err
 				}
 				if it.seen.Pods.Waiting == "" {

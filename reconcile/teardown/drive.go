@@ -155,6 +155,8 @@ type drive struct {
 	pods    podReader
 	// evicted are the NodeClaims of the Result's Evicted, before their pods are noted.
 	evicted map[types.UID]bool
+	// leaving are NodeClaims that end and are of removals that are not driven, by their record.
+	leaving map[types.UID][]types.UID
 	// leader is what Leader has answered in this pass.
 	leader *Gate
 }
@@ -185,6 +187,9 @@ func (d *drive) run(ctx context.Context) error {
 	}
 	for _, it := range d.open() {
 		it.seen.Recorded = recorded[it.before.UID]
+	}
+	if err := d.observeLeaving(ctx); err != nil {
+		return err
 	}
 	if err := d.observeEvicted(ctx); err != nil {
 		return err

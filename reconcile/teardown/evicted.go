@@ -36,7 +36,8 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 				continue // in the next pass
 			}
 			left--
-			found, err := d.pods.evicted(ctx, c, append(d.records.workloads(), noted...))
+			own := slices.Concat(it.seen.Evicted, d.records.entries[it.before.UID].Workloads)
+			found, err := d.pods.evicted(ctx, c, own, append(d.records.workloads(), noted...))
 			if err != nil {
 				return err
 			}
@@ -48,19 +49,23 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 	return nil
 }
 
-// evicted are the workloads of the pods on a node that is being ended, beside those that are
-// noted, as they were before. The times of the NodeClaim and of pods are both
-// the API server's.
-func (p *podReader) evicted(ctx context.Context, c Claim, noted []Workload) ([]Workload, error) {
+// evicted are the workloads of the pods on a node that is being ended, beside those of the removal's
+// own record, as they are noted for another removal or were before. The times of the NodeClaim and
+// of pods are both the API server's.
+func (p *podReader) evicted(ctx context.Context, c Claim, own, noted []Workload) ([]Workload, error) {
 	found, err := p.onNodes(ctx, []string{c.Node})
 	if err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(w Workload) bool {
-		return slices.ContainsFunc(noted, func(n Workload) bool { return n.UID == w.UID })
-	})
 	var kept []Workload
 	for _, w := range found {
+		if among(own, w) != nil {
+			continue
+		}
+		if known := among(noted, w); known != nil {
+			kept = append(kept, *known)
+			continue
+		}
 		before := func(pod ownedPod) bool { return pod.made.Time.Before(c.Deleting) }
 		pending, err := p.of(ctx, w, corev1.PodPending)
 		if err != nil {

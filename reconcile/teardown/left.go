@@ -31,28 +31,58 @@ func (d *drive) forget(ctx context.Context, it *item) error {
 	if !exists || entry.over() {
 		return nil // or an earlier pass has, which was killed before it wrote the status
 	}
-	var left []LeftPod
-	if d.Pace.AwaitPods && !d.Pace.AtOnce {
-		for _, w := range entry.Workloads {
-			pods, err := d.pods.unfinished(ctx, w)
+	left := record{Kind: entry.Kind, Name: entry.Name}
+	if !d.Pace.AtOnce {
+		pods, err := d.leftOf(ctx, entry.Workloads)
+		if err != nil {
+			return err
+		}
+		left.Left = pods
+	}
+	d.records.put(it.before.UID, left)
+	return d.dropPoolless(ctx, it)
+}
+
+// dropPoolless drops what the removal of a pool has left, this time or before it was taken back
+// once, that will never run again, whatever else is removed: pods that may run only in that pool.
+func (d *drive) dropPoolless(ctx context.Context, it *item) error {
+	for _, key := range []types.UID{it.before.UID, takenBack(it.before.UID)} {
+		entry, exists := d.records.entries[key]
+		if !exists || entry.Leaving != nil {
+			continue
+		}
+		var kept []LeftPod
+		for _, left := range entry.Left {
+			pod, err := d.pods.pending(ctx, left)
 			if err != nil {
 				return err
 			}
-			for _, pod := range pods {
-				if it.before.Kind == render.NodePool && pod.pool == it.before.Name {
-					continue // it will never run again, whatever else is removed
-				}
-				left = append(left, LeftPod{Namespace: w.Namespace, Name: pod.name, UID: pod.uid, Since: d.Now})
+			if pod != nil && (it.before.Kind != render.NodePool || pod.pool != it.before.Name) {
+				kept = append(kept, left)
 			}
 		}
+		if entry.Left = kept; len(kept) == 0 {
+			d.records.forget(key)
+			continue
+		}
+		d.records.put(key, entry)
 	}
-	if len(left) == 0 {
-		d.records.forget(it.before.UID)
-		return nil
-	}
-	d.records.entries[it.before.UID] = record{Kind: entry.Kind, Name: entry.Name, Left: left[:min(len(left), maxWorkloads)]}
-	d.records.changed = true
 	return nil
+}
+
+// leftOf are the pods of workloads that do not run yet.
+func (d *drive) leftOf(ctx context.Context, workloads []Workload) ([]LeftPod, error) {
+	var left []LeftPod
+	for _, w := range workloads {
+		pods, err := d.pods.unfinished(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		for _, pod := range pods {
+			left = append(left, LeftPod{Namespace: w.Namespace, Name: pod.name, UID: pod.uid, Since: d.Now})
+		}
+	}
+	return left[:min(len(left), maxWorkloads)], nil
 }
 
 // poolFor is the only NodePool whose nodes a pod may run on, by its node selector or by each term of
@@ -82,13 +112,13 @@ func poolFor(spec *corev1.PodSpec) string {
 func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 	waiting := ""
 	for uid, entry := range d.records.entries {
-		open := false
+		open := len(entry.Leaving) > 0
 		for _, pod := range entry.Left {
-			pending, err := d.pods.pends(ctx, pod)
+			pending, err := d.pods.pending(ctx, pod)
 			if err != nil {
 				return "", err
 			}
-			if !pending {
+			if pending == nil {
 				continue
 			}
 			open = true
@@ -103,8 +133,8 @@ func (d *drive) awaitLeft(ctx context.Context) (string, error) {
 	return waiting, nil
 }
 
-// Settle looks at the pods that removals have left without a node, while none is open, and says
-// whether any still is: what is recorded of the others goes. One that has not run for as long as a
+// Settle looks at what removals have left, pods without a node and NodeClaims that end, while none is
+// open, and says whether any still is: what is recorded of the others goes. A pod that has not run for as long as a
 // removal may stand still waits for something else than its node. So goes the record of an object
 // that stays and that the status has no removal of: the pass that recorded it was killed before it
 // wrote the status, and Git has the entry again.
@@ -122,23 +152,33 @@ func Settle(ctx context.Context, w World, p Pass, stays func(types.UID) bool) (l
 		entry.Left = slices.DeleteFunc(slices.Clone(entry.Left), func(pod LeftPod) bool { return p.Now.Sub(pod.Since) > p.StallAfter })
 		d.records.entries[uid] = entry
 	}
+	if err := d.observeLeaving(ctx); err != nil {
+		return false, err
+	}
 	waiting, err := d.awaitLeft(ctx)
 	if err != nil {
 		return false, err
 	}
-	return waiting != "", d.records.save(ctx, w.Writer, p.Sync)
+	for _, entry := range d.records.entries {
+		left = left || waiting != "" || entry.Leaving != nil
+	}
+	return left, d.records.save(ctx, w.Writer, p.Sync)
 }
 
-// pends says whether a pod does not run, or is not Ready.
-func (p *podReader) pends(ctx context.Context, left LeftPod) (bool, error) {
+// pending is a pod that is left, as long as it does not run, or is not Ready; nil once it does, or has
+// gone.
+func (p *podReader) pending(ctx context.Context, left LeftPod) (*ownedPod, error) {
 	for _, phase := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning} {
 		all, err := p.in(ctx, podsOf{left.Namespace, phase})
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if i := slices.IndexFunc(all, func(pod ownedPod) bool { return pod.uid == left.UID }); i >= 0 {
-			return phase == corev1.PodPending || all[i].unready, nil
+			if phase == corev1.PodPending || all[i].unready {
+				return &all[i], nil
+			}
+			return nil, nil
 		}
 	}
-	return false, nil
+	return nil, nil
 }

@@ -46,7 +46,7 @@ func (t Turn) message() string {
 	return fmt.Sprintf("its NodeClaims drain and end, at most %d at a time", t.Most)
 }
 
-// share is what one open removal has to do with the pace of all.
+// share is what one removal has to do with the pace of all.
 type share struct {
 	removal string
 	// recorded are the NodeClaims when it was recorded, leaving those that are
@@ -63,7 +63,7 @@ func (p Pace) limit(claims int) int {
 	return max(1, n)
 }
 
-// turn is that of one of several open removals, oldest first.
+// turn is that of one of several removals, oldest first.
 func (p Pace) turn(all []share, of int) Turn {
 	if p.AtOnce {
 		return Turn{Ends: math.MaxInt}
@@ -85,10 +85,10 @@ func (p Pace) turn(all []share, of int) Turn {
 	return t
 }
 
-// share is that of a removal as it is seen.
-func (it *item) share(recorded int) share {
-	s := share{removal: it.before.Kind + "/" + it.before.Name, recorded: recorded}
-	if it.seen.Hold != nil && it.seen.Exists {
+// share is that of a removal as it is seen, with its record.
+func (it *item) share(of record) share {
+	s := share{removal: it.before.Kind + "/" + it.before.Name, recorded: of.NodeClaims}
+	if it.unbegun(of) {
 		return share{removal: s.removal}
 	}
 	s.left = len(it.seen.undeleted())
@@ -97,6 +97,12 @@ func (it *item) share(recorded int) share {
 		s.leaving += max(0, s.left-it.seen.Replicas) // Karpenter is about to choose them
 	}
 	return s
+}
+
+// unbegun says that a removal is held and, by its record, has ended no node: what ends of its pool is
+// not its doing.
+func (it *item) unbegun(of record) bool {
+	return it.seen.Hold != nil && it.seen.Exists && len(of.Workloads) == 0
 }
 
 // ending is how many NodeClaims a removal ends in this pass by its actions, or

@@ -76,17 +76,15 @@ type ownedPod struct {
 	pool string
 }
 
-// readPods answers ReadPods: noted are the workloads in the records of all open
-// removals, nodes those that are ended next.
-func (p *podReader) readPods(ctx context.Context, nodes []string, noted []Workload) (*Pods, error) {
+// readPods answers ReadPods: nodes are those that are ended next, own the workloads in the record of
+// the removal that ends them, and noted those in the records of all.
+func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []Workload) (*Pods, error) {
 	found, err := p.onNodes(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
 	answer := &Pods{Needs: p.needs}
-	known := map[types.UID]bool{}
 	for _, w := range noted {
-		known[w.UID] = true
 		waiting, err := p.waiting(ctx, w)
 		if err != nil {
 			return nil, err
@@ -96,10 +94,12 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, noted []Worklo
 		}
 	}
 	for _, w := range found {
-		if known[w.UID] {
+		if among(own, w) != nil {
 			continue
 		}
-		if err := p.note(ctx, &w); err != nil {
+		if known := among(noted, w); known != nil {
+			w = *known // as it was before the first of its pods was evicted
+		} else if err := p.note(ctx, &w); err != nil {
 			return nil, err
 		}
 		if len(w.Pending) <= maxPending {
@@ -107,6 +107,14 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, noted []Worklo
 		}
 	}
 	return answer, nil
+}
+
+// among is a workload as it is noted; nil where it is not.
+func among(noted []Workload, w Workload) *Workload {
+	if i := slices.IndexFunc(noted, func(n Workload) bool { return n.UID == w.UID }); i >= 0 {
+		return &noted[i]
+	}
+	return nil
 }
 
 // onNodes are the controllers of the pods that are evicted from nodes.

@@ -18,8 +18,8 @@ import (
 )
 
 // RecordName is the name of the ConfigMap that holds the records of a NodeSync's
-// open removals, and of pods that earlier ones have left without a node, a key for each object's
-// UID. It exists while there are any.
+// open removals, and of what earlier ones have left, a key for each object's UID. It exists while
+// there are any.
 func RecordName(nodeSync string) string { return v1alpha1.ObjectName("plumbline-", nodeSync) }
 
 // holds is what the ConfigMap is for.
@@ -41,10 +41,13 @@ type record struct {
 	// Left are the pods that the removal has left without a node. The rest of the record has
 	// gone with it.
 	Left []LeftPod `json:"left,omitempty"`
+	// Leaving are the NodeClaims that were ending when the removal was taken back. The rest of the
+	// record has gone with it, but for Workloads, as long as one of them is there.
+	Leaving []types.UID `json:"leaving,omitempty"`
 }
 
-// over says that the removal is, and the record only about pods that it has left.
-func (r record) over() bool { return r.Left != nil }
+// over says that the removal is, and the record only about what it has left.
+func (r record) over() bool { return r.Left != nil || r.Leaving != nil }
 
 // Growth is how far a pool may grow by itself.
 type Growth struct {
@@ -116,19 +119,20 @@ func (r *records) note(it *item, n Note) bool {
 	entry.Instances = instances
 	entry.Workloads = append(slices.Clone(entry.Workloads), n.Workloads...)
 	entry.Workloads = entry.Workloads[max(0, len(entry.Workloads)-maxWorkloads):]
-	r.entries[it.before.UID] = entry
-	r.changed = true
+	r.put(it.before.UID, entry)
 	return fresh || !exists
 }
 
 // workloads are those of all removals.
 func (r *records) workloads() []Workload {
 	var all []Workload
-	for _, entry := range r.entries {
-		all = append(all, entry.Workloads...)
+	for _, uid := range slices.Sorted(maps.Keys(r.entries)) {
+		all = append(all, r.entries[uid].Workloads...)
 	}
 	return all
 }
+
+func (r *records) put(uid types.UID, entry record) { r.entries[uid], r.changed = entry, true }
 
 func (r *records) forget(uid types.UID) {
 	if _, exists := r.entries[uid]; exists {
