@@ -80,7 +80,7 @@ func (s *shelf) people(w *world, fault may, commit func(string, func(*world))) {
 	fault(shown && len(w.record) > 0, "a person deletes the record", func(w *world) {
 		w.record, w.lost = map[string]string{}, true
 		for n := range w.slots {
-			w.slots[n].noted = false
+			w.slots[n].ended, w.slots[n].noted = false, false
 		}
 	})
 }

@@ -19,9 +19,9 @@ import (
 //     has recorded in the status and in the record (mayStop, mayEnd, mayDelete), and what a pass
 //     records it writes before it ends anything (wrote).
 //   - A removal begins after its grace: mayStop, mayEnd.
-//   - No more than maxUnavailable of all open removals leave at a time: mayEnd.
-//   - The pods of nodes that a removal has ended run before more end: mayEnd, in worlds in which only
-//     one pool can leave.
+//   - No more than maxUnavailable of all removals leave at a time, those of reverted ones included: mayEnd.
+//   - The pods of nodes that a removal has ended run before more end, also where that removal is over,
+//     or was reverted: mayEnd.
 //   - Growth is given back with the limits that there were: writePool.
 //   - NodeClaims are ended only while the controller leads, the account is verified, and a pool of
 //     Git could take the pods: mayEnd.
@@ -124,8 +124,7 @@ func (x *explored) mayEnd(n int) {
 		x.breaks("%s is ended while %d are leaving, and no more than %d may be", name, leaving, most)
 	}
 	for m, other := range x.before.slots[:x.before.nodes()] {
-		lost := x.world.record[string(uidOf(poolName(x.before.of[m]), int(other.generation)))] == ""
-		if other.pending && other.noted && !lost && x.awaitsPods() && x.world.onlyOneLeaves() {
+		if other.pending && other.noted && x.awaitsPods() {
 			x.breaks("%s is ended, and the pod from %s does not run yet", name, nodeName(m))
 		}
 	}
@@ -137,9 +136,6 @@ func (x *explored) mayEnd(n int) {
 func (x *explored) awaitsPods() bool {
 	return x.world.removal.Strategy != v1alpha1.RemovalAtOnce && !x.before.noPools()
 }
-
-// onlyOneLeaves says that no other pool can leave than one.
-func (w *world) onlyOneLeaves() bool { return w.setting.pools == 1 || w.setting.pools == 2 && w.spare }
 
 // mayDelete checks that a pool may be deleted: nothing hangs on it, and EC2 has said so.
 func (x *explored) mayDelete(p int) {
@@ -220,13 +216,13 @@ func shownEnding(record map[string]string, n int) bool {
 	return false
 }
 
-// leaving are the NodeClaims of all removals that were ending as the pass began, or that it
-// has ended: what others end in its midst it cannot know.
+// leaving are the NodeClaims that were ending as the pass began, of removals that are open or by
+// one that was, and those that it has ended: what others end in its midst it cannot know.
 func (x *explored) leaving() int {
 	leaving := x.ends
 	for i, s := range x.before.slots[:x.before.nodes()] {
 		open := removalOf(x.before.removals, uidOf(poolName(x.before.of[i]), int(s.generation))) != nil
-		if p := x.before.of[i]; open && there(s.claim) && s.deleting && !x.held[p] && !x.before.git[p] {
+		if p := x.before.of[i]; there(s.claim) && s.deleting && (s.ended || open && !x.held[p] && !x.before.git[p]) {
 			leaving++
 		}
 	}

@@ -130,7 +130,7 @@ func (e *exploration) trace(n int32) string {
 // rests says that everything is as Git says, and that nothing is on its way. What the guard
 // holds, or what waits for a person to say that the last pool goes, stays as it is, and grows.
 func (s *shelf) rests(w *world) bool {
-	if !w.calm() {
+	if !w.calm() || w.remembers() {
 		return false
 	}
 	held := map[string]bool{}
@@ -161,6 +161,16 @@ func (s *shelf) rests(w *world) bool {
 		}
 	}
 	return s.classRests(w, held[poolName(0)])
+}
+
+// remembers says that no removal is open, and that what a reverted one has left is recorded.
+func (w *world) remembers() bool {
+	for uid := range w.record {
+		if len(w.removals) == 0 && strings.HasSuffix(uid, ".reverted") {
+			return true
+		}
+	}
+	return false
 }
 
 // leavesNone says that Git has no pool left, and that this is not allowed any more: what has begun
@@ -203,15 +213,18 @@ func TestExplore(t *testing.T) {
 		commits, faults int8
 		states          int
 		// full is explored with PLUMBLINE_FULL=1 only; with class, pool a has one of its own; with leaves,
-		// all pools have left Git as it begins, and the guard lets them.
-		full, class, leaves bool
+		// all pools have left Git as it begins, and the guard lets them; with unseen, the first node is
+		// ending as it begins, and the cache lacks it.
+		full, class, leaves, unseen bool
 	}{
-		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 100_000, false, false, false},
-		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 2, 20_000, false, false, false},
-		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 5_000, true, false, false},
-		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 1_000_000, true, false, false},
-		"a pool and its class":           {1, []int{0, 0}, []int{0, 1}, 2, 1, 10_000, false, true, false},
-		"two pools leave":                {2, []int{0, 0, 1}, []int{0, 2}, 0, 2, 10_000, true, false, true},
+		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 100_000, false, false, false, false},
+		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 2, 20_000, false, false, false, false},
+		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 5_000, true, false, false, false},
+		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 1_000_000, true, false, false, false},
+		"a pool and its class":           {1, []int{0, 0}, []int{0, 1}, 2, 1, 10_000, false, true, false, false},
+		"two pools leave":                {2, []int{0, 0, 1}, []int{0, 2}, 0, 2, 10_000, true, false, true, false},
+		"two leave, one comes back":      {2, []int{0, 1, 1}, []int{0, 1, 2}, 1, 0, 300, false, false, true, false},
+		"two leave, one node unseen":     {2, []int{0, 1}, []int{0, 1}, 0, 0, 100, false, false, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, full := os.LookupEnv("PLUMBLINE_FULL"); c.full && !full {
@@ -222,6 +235,10 @@ func TestExplore(t *testing.T) {
 			w.commits, w.faults = c.commits, c.faults
 			if c.leaves {
 				w.git[0], w.git[1], w.allows, w.allowed = false, false, true, true
+			}
+			if c.unseen {
+				w.lateClaims = w.claimsNow()
+				w.lateClaims[0].claim, w.slots[0].deleting = unmade, true
 			}
 			e := explore(t, s, w)
 			t.Logf("%d states, %d steps from one to another, %d plans, %s", len(e.parents), e.steps, len(s.plans), time.Since(began).Round(time.Millisecond))

@@ -60,8 +60,8 @@ type slot struct {
 	hidden, lags bool
 	// pending says that the pod which ran on the node waits for another.
 	pending bool
-	// noted says that a removal has ended the NodeClaim, and whose pods it evicts is in the record.
-	noted bool
+	// ended says that a removal has ended the NodeClaim, noted that whose pods it evicts is recorded.
+	ended, noted bool
 }
 
 // claims is what there is of NodeClaims, as the API server or a cache has them.
@@ -227,7 +227,7 @@ func (w *world) key() string {
 	for n := range w.of {
 		s := w.slots[n]
 		b = append(b, s.claim, byte(s.generation), s.instance, cached[n].claim, byte(cached[n].generation))
-		bits(s.deleting, s.hidden, s.lags, s.pending, cached[n].deleting, s.noted && (s.pending || there(s.claim)))
+		bits(s.deleting, s.hidden, s.lags, s.pending, cached[n].deleting, s.noted && (s.pending || there(s.claim)), s.ended && there(s.claim))
 	}
 	for _, r := range w.removals {
 		b = append(b, r.UID+"|"+types.UID(r.Phase)+"|"+types.UID(r.Revision)+"|"...)

@@ -164,7 +164,7 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 	if act {
 		r.checked(objectName(p) + " is written")
 	}
-	if act && r.shelf.forms[number].grows && !r.shelf.forms[number].limits && !r.world.lost {
+	if act && r.givesOthers(p, number) {
 		r.breaks("%s gets other limits back than it had", objectName(p))
 	}
 	if act && !r.shelf.forms[number].grows {
@@ -177,6 +177,14 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 		w.pools[p] = number
 	})
 	return r.shelf.forms[number].object.DeepCopy(), nil
+}
+
+// givesOthers says that a write gives a pool other limits back than it had. One that grows has those of
+// a person by then.
+func (r reads) givesOthers(p, number int) bool {
+	before, after := r.world.pools[p], r.shelf.forms[number]
+	grew := before != nowhere && r.shelf.forms[before].grows
+	return after.grows && !grew && !after.limits && !r.world.lost
 }
 
 // Delete ends a NodeClaim, or deletes a pool that owns nothing any more, or the record.
@@ -202,7 +210,7 @@ func (r reads) Delete(_ context.Context, object client.Object, options ...client
 			}
 			r.mayEnd(n)
 			r.wrote(true, "NodeClaim/"+nodeName(n)+" is deleted", func(w *world) {
-				w.slots[n].deleting, w.slots[n].noted = true, s.claim == named && r.awaitsPods() && w.record[string(uidOf(poolName(w.of[n]), int(s.generation)))] != ""
+				w.slots[n].deleting, w.slots[n].ended, w.slots[n].noted = true, true, s.claim == named && r.awaitsPods() && w.record[string(uidOf(poolName(w.of[n]), int(s.generation)))] != ""
 			})
 			return nil
 		}
