@@ -14,9 +14,9 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
-// typed runs a teardown on a terminal, at which a person types a line once it is asked for, and returns what the
+// typesAt runs a teardown on a terminal, at which a person types a line once it is asked for, and returns what the
 // terminal got to show.
-func typed(t *testing.T, aws *remainsOf, kubeconfig, line string) (shown string, code int) {
+func typesAt(t *testing.T, aws *remainsOf, kubeconfig, line string) (shown string, code int) {
 	t.Helper()
 	screen, tty, err := pty.Open()
 	if err != nil {
@@ -71,7 +71,7 @@ func TestTeardownOnATerminal(t *testing.T) {
 		[]v1alpha1.Removal{removalOf("batch", v1alpha1.RemovalPacing, 0, ""), removalOf("general", v1alpha1.RemovalPacing, 0, "")},
 		[]v1alpha1.Removal{removalOf("general", v1alpha1.RemovalDraining, 1, "waits for PDB web/web, which allows no disruption")},
 		nil)
-	shown, code := typed(t, awsAnswers(runningLeft, otherLeft), kubeconfig, "prod")
+	shown, code := typesAt(t, awsAnswers(runningLeft, otherLeft), kubeconfig, "prod")
 	if code != exitDone {
 		t.Errorf("code %d", code)
 	}
@@ -82,7 +82,7 @@ func TestTeardownOnATerminal(t *testing.T) {
 func TestTeardownOfAnotherName(t *testing.T) {
 	for _, line := range []string{"", "yes", "prod-eu"} {
 		s, _, kubeconfig := tornDown(t)
-		shown, code := typed(t, awsAnswers(runningLeft), kubeconfig, line)
+		shown, code := typesAt(t, awsAnswers(runningLeft), kubeconfig, line)
 		if code != exitFailed || !strings.Contains(shown, "not confirmed: nothing was changed") || len(s.changes()) > 0 {
 			t.Errorf("%q is typed: code %d, writes %v, shows %s", line, code, s.changes(), shown)
 		}

@@ -138,7 +138,10 @@ func TestTeardownBeginsNothing(t *testing.T) {
 		"AWS does not answer":    {nil, denied, []string{"--yes"}, "AWS does not answer every question"},
 		"another cluster":        {nil, nothingLeft, []string{"--yes", "--cluster", "prod", "--region", "eu-west-1"}, "nodesync/prod is of cluster demo in eu-west-1, and not of prod"},
 		"a cluster of no region": {nil, nothingLeft, []string{"--cluster", "demo"}, "--cluster and --region go together"},
-		"no such NodeSync":       {func(s *apiServer) { delete(s.objects, leavingPath) }, nothingLeft, []string{"--yes"}, "nodesync/prod does not exist in fleet"},
+		"no such NodeSync": {func(s *apiServer) {
+			delete(s.objects, leavingPath)
+			delete(s.objects, controllerPath) // it serves any label
+		}, nothingLeft, []string{"--yes"}, "nodesync/prod does not exist in fleet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, kubeconfig, _ := fleetToLeave(t)
