@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -275,38 +274,5 @@ func TestOrphanAmidARemoval(t *testing.T) {
 	b.passes("the NodeSync goes", func() bool { return !b.exists() })
 	if stopped() || len(b.livePool().GetLabels()) != 1 {
 		t.Errorf("left: %v", b.livePool().Object)
-	}
-}
-
-// TestACommandConcludesOneNodeSync: where it stands in for the daemon, no pass is made over any other, nor over
-// one that is not deleted.
-func TestACommandConcludesOneNodeSync(t *testing.T) {
-	deleted := func(t *testing.T) *bed {
-		t.Helper()
-		return leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
-	}
-	notDeleted := func(t *testing.T) *bed {
-		t.Helper()
-		return newBed(t, nodeSync(func(*v1alpha1.NodeSync) {}))
-	}
-	for name, c := range map[string]struct {
-		bed       func(*testing.T) *bed
-		concludes func(own types.UID) types.UID
-		writes    bool
-	}{
-		"the daemon":                {deleted, func(types.UID) types.UID { return "" }, true},
-		"this one":                  {deleted, func(own types.UID) types.UID { return own }, true},
-		"another one":               {deleted, func(types.UID) types.UID { return "another" }, false},
-		"this one, and not deleted": {notDeleted, func(own types.UID) types.UID { return own }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := c.bed(t)
-			before := b.read()
-			b.Settings.Concludes = c.concludes(before.UID)
-			b.reconcile()
-			if wrote := b.read().ResourceVersion != before.ResourceVersion; wrote != c.writes {
-				t.Errorf("the pass has written the NodeSync: %v, want %v", wrote, c.writes)
-			}
-		})
 	}
 }

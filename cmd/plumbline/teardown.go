@@ -44,7 +44,7 @@ have stays, and does not count.
   controller   and then, once AWS has nothing left, Karpenter's main chart
   crds         and then its CRDs, and their chart
 Karpenter goes only where plumbline has installed it, no other NodeSync needs it, and
-no object of its kinds is left in the cluster, whoever owns it; that is checked before
+no object of its kinds is left in the cluster, of any owner; that is checked before
 anything is deleted, too. plumbline itself stays. Git is not asked. AWS has to answer
 before anything is deleted.
 

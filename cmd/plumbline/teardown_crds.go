@@ -25,7 +25,7 @@ import (
 // allowDeletion is what the deletion guard asks for before a CRD of nodes is deleted.
 const allowDeletion = "plumbline.dev/allow-deletion"
 
-// karpenterCRDs are Karpenter's CRDs that the cluster has, whoever has installed them.
+// karpenterCRDs are Karpenter's CRDs that the cluster has, of any owner.
 func (t *teardown) karpenterCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	all := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := t.c.List(ctx, all); err != nil {
@@ -44,7 +44,7 @@ func (t *teardown) ownCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourc
 	}), err
 }
 
-// neededBy says which objects of Karpenter's kinds are left in the cluster, whoever owns them: without
+// neededBy says which objects of Karpenter's kinds are left in the cluster, of any owner: without
 // the controller no instance ends, and with a CRD all of its objects go. Those of a NodeSync that leaves
 // do not count.
 func (t *teardown) neededBy(ctx context.Context, leaves *v1alpha1.NodeSync) error {

@@ -88,7 +88,7 @@ func (s *standIn) end() {
 	}
 }
 
-// takeOver has this process end the nodes, as whoever may.
+// takeOver has this process end the nodes, as the user or as the daemon.
 func (t *teardown) takeOver(ctx context.Context, sync *v1alpha1.NodeSync) error {
 	config, err := t.kubeconfig.ToRESTConfig()
 	if err != nil {

@@ -1,0 +1,42 @@
+package reconcile
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+)
+
+// TestACommandConcludesOneNodeSync: where it stands in for the daemon, no pass is made over any other, nor over
+// one that is not deleted.
+func TestACommandConcludesOneNodeSync(t *testing.T) {
+	deleted := func(t *testing.T) *bed {
+		t.Helper()
+		return leaving(t, func(n *v1alpha1.NodeSync) { n.Spec.OnDelete = v1alpha1.OnDeleteDrain })
+	}
+	notDeleted := func(t *testing.T) *bed {
+		t.Helper()
+		return newBed(t, nodeSync(func(*v1alpha1.NodeSync) {}))
+	}
+	for name, c := range map[string]struct {
+		bed       func(*testing.T) *bed
+		concludes func(own types.UID) types.UID
+		writes    bool
+	}{
+		"the daemon":                {deleted, func(types.UID) types.UID { return "" }, true},
+		"this one":                  {deleted, func(own types.UID) types.UID { return own }, true},
+		"another one":               {deleted, func(types.UID) types.UID { return "another" }, false},
+		"this one, and not deleted": {notDeleted, func(own types.UID) types.UID { return own }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := c.bed(t)
+			before := b.read()
+			b.Settings.Concludes = c.concludes(before.UID)
+			b.reconcile()
+			if wrote := b.read().ResourceVersion != before.ResourceVersion; wrote != c.writes {
+				t.Errorf("the pass has written the NodeSync: %v, want %v", wrote, c.writes)
+			}
+		})
+	}
+}
