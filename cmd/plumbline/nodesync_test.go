@@ -114,9 +114,9 @@ func verdicts() map[string]*v1alpha1.NodeSync {
 	return map[string]*v1alpha1.NodeSync{
 		"in-sync":   nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed),
 		"waiting":   nodeSync("prod", ready(u, "Waiting", "waiting for Controller: deployment/karpenter is scaled to 0"), revisions(applied, pushed), installed, waiting),
-		"removing":  nodeSync("prod", ready(u, "Removing", "removing NodePool/old-0 Draining (3 NodeClaims are left)"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining), breaksGlass),
+		"removing":  nodeSync("prod", ready(u, "Removing", "removing NodePool/old-0 Draining (3 NodeClaims are left)"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining)),
 		"held":      nodeSync("prod", ready(f, "Held", "held: removal of NodePool/old-0: 1 more than guard.maxRemovedPools"), revisions(pushed, pushed), installed, leaves(v1alpha1.RemovalHeld)),
-		"stalled":   nodeSync("prod", ready(f, "Stalled", "removal of NodePool/old-0 stalled: pod web/web-0 is not evicted"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining)),
+		"stalled":   nodeSync("prod", ready(f, "Stalled", "removal of NodePool/old-0 stalled: pod web/web-0 is not evicted"), revisions(applied, applied), installed, leaves(v1alpha1.RemovalDraining), breaksGlass),
 		"launches":  nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, launchesFail),
 		"drifting":  nodeSync("prod", ready(t, "Succeeded", "applied, Ready, no removal open: main@sha1:01234567"), revisions(applied, applied), installed, nodesDrift),
 		"drifted":   nodeSync("prod", ready(f, "Drifted", "differs from Git, and drift is Report: NodePool/general"), revisions(applied, applied), installed),
