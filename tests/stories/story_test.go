@@ -145,7 +145,11 @@ func (s *story) expand(text string) string {
 func (s *story) close() {
 	if s.witness != nil {
 		for _, lie := range s.witness.ended() {
-			s.t.Error(lie)
+			if words := fmt.Sprintf("for %s and longer: %s", lie.Patience, lie.Words); lie.Strict || s.full {
+				s.t.Error(words)
+			} else {
+				s.t.Log(words)
+			}
 		}
 	}
 	s.daemon.Close()

@@ -2,7 +2,6 @@ package stories_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ type watcher struct {
 	since map[string]time.Time // since when a lie stands, by its words
 	stop  context.CancelFunc
 	done  sync.WaitGroup
-	lies  []string
+	lies  []witness.Lie
 
 	audited int64 // up to which byte the API server's audit is read
 	held    witness.Held
@@ -63,7 +62,7 @@ func (s *story) watchStatuses() *watcher {
 }
 
 // ended are the lies that were seen.
-func (w *watcher) ended() []string {
+func (w *watcher) ended() []witness.Lie {
 	w.stop()
 	w.done.Wait()
 	return w.lies
@@ -78,7 +77,7 @@ func (w *watcher) look(ctx context.Context, now time.Time) {
 			since = now
 		}
 		if !since.IsZero() && (lie.Patience == 0 || now.Sub(since) > lie.Patience) {
-			w.lies = append(w.lies, fmt.Sprintf("for %s and longer: %s", lie.Patience, lie.Words))
+			w.lies = append(w.lies, lie)
 			since = time.Time{} // once is enough
 		}
 		seen[lie.Words] = since

@@ -32,6 +32,9 @@ type Lie struct {
 	Words string
 	// Patience is how long it may stand: passes and posts take their time.
 	Patience time.Duration
+	// Strict says that the rule has watched all stories, and found only lies. By another one only stories
+	// of the full tier fail, until it has.
+	Strict bool
 }
 
 // Believes is how long what plumbline says may be behind what there is.
@@ -44,7 +47,7 @@ func (t *Told) Untrue(f *Fleet) (lies []Lie) {
 	}
 	if t.state("") == "success" {
 		for _, words := range f.contradicts(t) {
-			lies = append(lies, Lie{fmt.Sprintf("commit %.8s is a success of NodeSync %s, but %s", t.Commit, t.Sync.GetName(), words), Believes})
+			lies = append(lies, Lie{fmt.Sprintf("commit %.8s is a success of NodeSync %s, but %s", t.Commit, t.Sync.GetName(), words), Believes, true})
 		}
 	}
 	if passing(conditionOf(t.Sync, "Ready")["reason"]) {
@@ -58,7 +61,7 @@ func (t *Told) Untrue(f *Fleet) (lies []Lie) {
 		{(*Told).applied, Believes}, {(*Told).drift, Believes}, {(*Told).instances, f.compared()},
 	} {
 		for _, words := range rule.is(t, f) {
-			lies = append(lies, Lie{"NodeSync " + t.Sync.GetName() + ": " + words, rule.patience})
+			lies = append(lies, Lie{"NodeSync " + t.Sync.GetName() + ": " + words, rule.patience, false})
 		}
 	}
 	return lies
