@@ -44,7 +44,7 @@ themselves. Reverts do not wait.`,
 			return fmt.Errorf("--days %d: has to be from 1 to %d", *days, mostDays)
 		}
 		list, missing := listNodeSyncs(cmd, kubeconfig, false, args)
-		if list == nil {
+		if missing != nil && (list == nil || len(list.Items) == 0) {
 			return missing
 		}
 		now := time.Now().UTC().Truncate(time.Second)
@@ -56,6 +56,9 @@ themselves. Reverts do not wait.`,
 				continue
 			}
 			found = append(found, one)
+		}
+		if wrong := errors.Join(mistakes...); len(found) == 0 && wrong != nil {
+			return wrong
 		}
 		err := output.write(cmd.OutOrStdout(), found, func(out io.Writer) error {
 			printCalendars(out, found)
