@@ -145,7 +145,7 @@ func (c *cluster) checkProof(ctx context.Context) error {
 	case proof.Missing != "":
 		return fmt.Errorf("an Approval would not count: %s", proof.Missing)
 	case proof.Wait(time.Now()) > 0:
-		return fmt.Errorf("an Approval would not count yet: ValidatingAdmissionPolicy %s, or its binding, was changed just now: approve again in %s", approval.PolicyName, short(proof.Wait(time.Now())))
+		return fmt.Errorf("an Approval would not count yet: ValidatingAdmissionPolicy %s, or its binding, was changed just now: approve again in %s", approval.PolicyName, short(proof.Wait(time.Now()).Truncate(time.Second)+time.Second))
 	}
 	return nil
 }

@@ -60,33 +60,20 @@ func (t *teardown) findCharts(ctx context.Context, sync *v1alpha1.NodeSync) erro
 	return t.mayUninstall(ctx)
 }
 
-// mayUninstall finds out as whom the releases may be uninstalled: as the user, or, where the deletion guard
-// lets nobody else, as the daemon's ServiceAccount.
-func (t *teardown) mayUninstall(ctx context.Context) error {
-	config := rest.CopyConfig(t.c.config)
-	refused := t.tryUninstall(ctx, config)
-	if apierrors.IsForbidden(refused) {
-		as := t.daemonUser(ctx)
-		config = rest.CopyConfig(t.c.config)
-		config.Impersonate = rest.ImpersonationConfig{UserName: as}
-		if err := t.tryUninstall(ctx, config); err != nil {
-			return fmt.Errorf("you are not allowed to uninstall Karpenter (%w), nor to do it as %s (%w); nothing was changed", refused, as, err)
-		}
-		return nil
-	}
-	if foreign := (*survey.ForeignReleaseError)(nil); errors.As(refused, &foreign) {
-		return t.notOurs(ctx, refused)
-	}
-	return refused
-}
-
-// tryUninstall asks whether each of the releases could be uninstalled.
-func (t *teardown) tryUninstall(ctx context.Context, config *rest.Config) (err error) {
-	t.charts.installer, err = release.NewInstaller(release.InstallerOptions{Config: config, Logger: logr.Discard()})
+// mayUninstall finds out whether the user may uninstall the releases. Each object is annotated before it is
+// deleted, as the deletion guard asks of everybody.
+func (t *teardown) mayUninstall(ctx context.Context) (err error) {
+	t.charts.installer, err = release.NewInstaller(release.InstallerOptions{Config: rest.CopyConfig(t.c.config), Logger: logr.Discard(), Allow: allowDeletion})
 	for _, name := range t.releases() {
 		if err == nil {
 			_, err = t.charts.installer.Uninstallable(ctx, t.charts.namespace, name)
 		}
+	}
+	if foreign := (*survey.ForeignReleaseError)(nil); errors.As(err, &foreign) {
+		return t.notOurs(ctx, err)
+	}
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("you are not allowed to uninstall Karpenter: %w; nothing was changed", err)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -170,7 +171,13 @@ func (f *fakeAPIServer) write(w http.ResponseWriter, r *http.Request, dryRun boo
 
 // isDry says whether the options of a deletion want a dry run.
 func isDry(r *http.Request) bool {
+	sent, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(sent))
 	body, err := readJSON(r)
+	r.Body = io.NopCloser(bytes.NewReader(sent))
 	var options metav1.DeleteOptions
 	return err == nil && json.Unmarshal(body, &options) == nil && len(options.DryRun) > 0
 }

@@ -29,6 +29,9 @@ type InstallerOptions struct {
 	Logger logr.Logger
 	// Confine renders charts in child processes. Default: in this one.
 	Confine *confine.Runner
+	// Allow is the annotation without which an admission policy refuses what Uninstall deletes:
+	// Uninstall sets it first, to "true". Default: none is set.
+	Allow string
 }
 
 // requestTimeout is for one request to the API server, so that a step whose

@@ -12,7 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 )
@@ -28,6 +31,9 @@ func (i *Installer) Uninstall(ctx context.Context, namespace, name string) error
 	}
 	if err := i.options.StillLeader(ctx); err != nil {
 		return fmt.Errorf("uninstall helm release %s: %w", name, err)
+	}
+	if err := i.allow(ctx, helm, namespace, name); err != nil {
+		return err
 	}
 	uninstall := action.NewUninstall(helm.config)
 	uninstall.DisableHooks = true
@@ -71,11 +77,72 @@ func (i *Installer) uninstallable(ctx context.Context, namespace, name string) (
 
 // rehearseUninstall has the API server say of each object, and of Helm's record, whether it would be deleted.
 func (i *Installer) rehearseUninstall(ctx context.Context, helm *helm, namespace string, last *helmrelease.Release) error {
-	resources, err := helm.kube.Build(strings.NewReader(last.Manifest), false)
-	if err != nil {
-		return fmt.Errorf("read what helm release %s made: %w", last.Name, err)
-	}
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	err := eachDeleted(helm, last, func(info *resource.Info) error {
+		_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, &dry)
+		return i.unlessAllowed(err)
+	})
+	if err != nil {
+		return err
+	}
+	record := fmt.Sprintf("sh.helm.release.v1.%s.v%d", last.Name, last.Version)
+	if err := i.unlessAllowed(i.records(namespace).Delete(ctx, record, dry)); err != nil {
+		return fmt.Errorf("delete Secret %s of helm release %s: %w", record, last.Name, err)
+	}
+	return nil
+}
+
+// unlessAllowed is an error of a deletion, unless it is that the annotation is missing.
+func (i *Installer) unlessAllowed(err error) error {
+	denied := apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+	if apierrors.IsNotFound(err) || i.options.Allow != "" && denied && strings.Contains(err.Error(), i.options.Allow+"=true") {
+		return nil
+	}
+	return err
+}
+
+// allow annotates what is to be deleted, Helm's records last.
+func (i *Installer) allow(ctx context.Context, helm *helm, namespace, name string) error {
+	if i.options.Allow == "" {
+		return nil
+	}
+	last, err := helm.config.Releases.Last(name)
+	if err != nil {
+		return fmt.Errorf("read the last revision of helm release %s: %w", name, err)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, i.options.Allow)
+	err = eachDeleted(helm, last, func(info *resource.Info) error {
+		_, err := resource.NewHelper(info.Client, info.Mapping).Patch(info.Namespace, info.Name, types.MergePatchType, patch, nil)
+		return client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return err
+	}
+	revisions, err := helm.config.Releases.History(name)
+	if err != nil {
+		return fmt.Errorf("read the history of helm release %s: %w", name, err)
+	}
+	for _, r := range revisions {
+		record := fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, r.Version)
+		_, err := i.records(namespace).Patch(ctx, record, types.MergePatchType, patch, metav1.PatchOptions{})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("annotate Secret %s of helm release %s: %w", record, name, err)
+		}
+	}
+	return nil
+}
+
+// records are the Secrets of a namespace, in which Helm keeps its revisions.
+func (i *Installer) records(namespace string) metadata.ResourceInterface {
+	return i.objects.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
+}
+
+// eachDeleted does something with each object of a release that is deleted with it.
+func eachDeleted(helm *helm, of *helmrelease.Release, do func(*resource.Info) error) error {
+	resources, err := helm.kube.Build(strings.NewReader(of.Manifest), false)
+	if err != nil {
+		return fmt.Errorf("read what helm release %s made: %w", of.Name, err)
+	}
 	for _, info := range resources {
 		kept, err := keeps(info)
 		if err != nil {
@@ -84,15 +151,9 @@ func (i *Installer) rehearseUninstall(ctx context.Context, helm *helm, namespace
 		if kept {
 			continue
 		}
-		_, err = resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, &dry)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete %s %s of helm release %s: %w", info.Mapping.GroupVersionKind.Kind, info.Name, last.Name, err)
+		if err := do(info); err != nil {
+			return fmt.Errorf("delete %s %s of helm release %s: %w", info.Mapping.GroupVersionKind.Kind, info.Name, of.Name, err)
 		}
-	}
-	record := fmt.Sprintf("sh.helm.release.v1.%s.v%d", last.Name, last.Version)
-	err = i.objects.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace).Delete(ctx, record, dry)
-	if err != nil {
-		return fmt.Errorf("delete Secret %s of helm release %s: %w", record, last.Name, err)
 	}
 	return nil
 }
