@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -32,15 +33,68 @@ func (i *Installer) Uninstall(ctx context.Context, namespace, name string) error
 	if err := i.options.StillLeader(ctx); err != nil {
 		return fmt.Errorf("uninstall helm release %s: %w", name, err)
 	}
-	if err := i.allow(ctx, helm, namespace, name); err != nil {
-		return err
+	revisions, err := helm.config.Releases.History(name)
+	if err != nil {
+		return fmt.Errorf("read the history of helm release %s: %w", name, err)
+	}
+	last := slices.MaxFunc(revisions, func(a, b *helmrelease.Release) int { return a.Version - b.Version })
+	if last.Info.Status != helmrelease.StatusUninstalled {
+		if err := i.delete(helm, last); err != nil {
+			return err
+		}
+	}
+	return i.deleteRecords(ctx, namespace, revisions)
+}
+
+// delete deletes what a release made. Helm's own deletion of its records would write them anew, without
+// the annotation.
+func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
+	if i.options.Allow != "" {
+		err := eachDeleted(helm, last, func(info *resource.Info) error {
+			_, err := resource.NewHelper(info.Client, info.Mapping).Patch(info.Namespace, info.Name, types.MergePatchType, i.allowance(), nil)
+			return client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	uninstall := action.NewUninstall(helm.config)
 	uninstall.DisableHooks = true
-	if _, err := uninstall.Run(name); err != nil {
-		return fmt.Errorf("uninstall helm release %s: %w", name, err)
+	uninstall.KeepHistory = true
+	if _, err := uninstall.Run(last.Name); err != nil {
+		return fmt.Errorf("uninstall helm release %s: %w", last.Name, err)
 	}
 	return nil
+}
+
+// deleteRecords deletes Helm's records of a release, the newest last: as long as one is left the
+// release counts as installed.
+func (i *Installer) deleteRecords(ctx context.Context, namespace string, revisions []*helmrelease.Release) error {
+	slices.SortFunc(revisions, func(a, b *helmrelease.Release) int { return a.Version - b.Version })
+	for _, r := range revisions {
+		record := recordName(r)
+		if i.options.Allow != "" {
+			_, err := i.records(namespace).Patch(ctx, record, types.MergePatchType, i.allowance(), metav1.PatchOptions{})
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("annotate Secret %s of helm release %s: %w", record, r.Name, err)
+			}
+		}
+		err := i.records(namespace).Delete(ctx, record, metav1.DeleteOptions{})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Secret %s of helm release %s: %w", record, r.Name, err)
+		}
+	}
+	return nil
+}
+
+// allowance is a merge patch that sets the annotation.
+func (i *Installer) allowance() []byte {
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, i.options.Allow)
+}
+
+// recordName is the Secret in which Helm keeps a revision.
+func recordName(r *helmrelease.Release) string {
+	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", r.Name, r.Version)
 }
 
 // Uninstallable reads a release, and says why it could not be uninstalled. Nothing is deleted.
@@ -85,7 +139,7 @@ func (i *Installer) rehearseUninstall(ctx context.Context, helm *helm, namespace
 	if err != nil {
 		return err
 	}
-	record := fmt.Sprintf("sh.helm.release.v1.%s.v%d", last.Name, last.Version)
+	record := recordName(last)
 	if err := i.unlessAllowed(i.records(namespace).Delete(ctx, record, dry)); err != nil {
 		return fmt.Errorf("delete Secret %s of helm release %s: %w", record, last.Name, err)
 	}
@@ -99,37 +153,6 @@ func (i *Installer) unlessAllowed(err error) error {
 		return nil
 	}
 	return err
-}
-
-// allow annotates what is to be deleted, Helm's records last.
-func (i *Installer) allow(ctx context.Context, helm *helm, namespace, name string) error {
-	if i.options.Allow == "" {
-		return nil
-	}
-	last, err := helm.config.Releases.Last(name)
-	if err != nil {
-		return fmt.Errorf("read the last revision of helm release %s: %w", name, err)
-	}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, i.options.Allow)
-	err = eachDeleted(helm, last, func(info *resource.Info) error {
-		_, err := resource.NewHelper(info.Client, info.Mapping).Patch(info.Namespace, info.Name, types.MergePatchType, patch, nil)
-		return client.IgnoreNotFound(err)
-	})
-	if err != nil {
-		return err
-	}
-	revisions, err := helm.config.Releases.History(name)
-	if err != nil {
-		return fmt.Errorf("read the history of helm release %s: %w", name, err)
-	}
-	for _, r := range revisions {
-		record := fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, r.Version)
-		_, err := i.records(namespace).Patch(ctx, record, types.MergePatchType, patch, metav1.PatchOptions{})
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("annotate Secret %s of helm release %s: %w", record, name, err)
-		}
-	}
-	return nil
 }
 
 // records are the Secrets of a namespace, in which Helm keeps its revisions.

@@ -74,3 +74,28 @@ func TestUninstallDeletesNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestUninstallGoesOn where it was interrupted after the objects, and before Helm's record.
+func TestUninstallGoesOn(t *testing.T) {
+	b := newBed(t)
+	b.both()
+	b.api.refuseWith(func(method, path string, dryRun bool) *metav1.Status {
+		if method == http.MethodDelete && !dryRun && strings.HasPrefix(path, secretsPath) {
+			return refusal(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the API server has gone away")
+		}
+		return nil
+	})
+	if _, err := b.uninstall(charts.ControllerChart); err == nil || !strings.Contains(err.Error(), "gone away") {
+		t.Fatalf("Uninstall() = %v", err)
+	}
+	if state := b.state(); state.Controller.Status == Absent {
+		t.Error("the release counts as gone, and its record is left")
+	}
+	b.api.refuseWith(nil)
+	if _, err := b.uninstall(charts.ControllerChart); err != nil {
+		t.Fatal(err)
+	}
+	if state := b.state(); state.Controller.Status != Absent {
+		t.Errorf("state %+v", state.Controller)
+	}
+}
