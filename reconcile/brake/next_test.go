@@ -74,8 +74,10 @@ func TestNext(t *testing.T) {
 		"reported":                              {policy: v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}, looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c failing"}, {minute: 5, pool: joined(pool("1"), 4)}}},
 		"another definition":                    {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("2", a, b, c)}, {minute: 6, pool: pool("2", a, b, c, failed("e", 6)), want: "e"}}},
 		"edited by another client": {looks: []look{
-			{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: edited(pool("2", a, b, c)), want: "a b c braked 3"},
-			{minute: 6, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 7, pool: pool("3", a, b, c)},
+			{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"},
+			{minute: 5, pool: edited(pool("2", a, b, c)), want: "a b c braked 3"},
+			{minute: 6, pool: pool("1", a, b, c), want: "a b c braked 3"},
+			{minute: 7, pool: pool("3", a, b, c)},
 		}},
 		"nothing is outdated any more": {looks: []look{{minute: 3, pool: pool("1", a, b, c), want: "a b c braked 3"}, {minute: 5, pool: pool("1"), gone: true}}},
 		"resumed": {looks: []look{

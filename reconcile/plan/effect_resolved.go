@@ -122,7 +122,9 @@ func (a *Answer) judge(reason string) func(*NodeClaim) verdict {
 			return r.Reservation != "" && !slices.Contains(a.Reservations.Found, r.Reservation)
 		})
 	}
-	return func(*NodeClaim) verdict { return verdict{why: "plumbline does not know what Karpenter compares for " + reason} }
+	return func(*NodeClaim) verdict {
+		return verdict{why: "plumbline does not know what Karpenter compares for " + reason}
+	}
 }
 
 func (a *Answer) byImage() func(*NodeClaim) verdict {

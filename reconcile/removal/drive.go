@@ -70,12 +70,9 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		return Result{}, s.settle(ctx)
 	}
 	s.Memory.settled = false
-	world := s.world()
-	if s.Region != "" {
-		var err error
-		if world.EC2, err = s.EC2(ctx, s.Region); err != nil {
-			return Result{}, err
-		}
+	world, err := s.withEC2(ctx)
+	if err != nil {
+		return Result{}, err
 	}
 	goesTo, err := s.GoesTo(ctx)
 	if err != nil {
@@ -119,6 +116,15 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		s.WakeBy(result.Again)
 	}
 	return Result{Writes: result.Writes}, errors.Join(err, unforgotten)
+}
+
+// withEC2 is the world with EC2, where the region is known.
+func (s *Step) withEC2(ctx context.Context) (world teardown.World, err error) {
+	world = s.world()
+	if s.Region != "" {
+		world.EC2, err = s.EC2(ctx, s.Region)
+	}
+	return world, err
 }
 
 // leftEvery is how often the pods are looked at that the last removal has left without a node.

@@ -82,13 +82,8 @@ func (d *drive) leave(ctx context.Context, key types.UID, left record) error {
 // removal.maxUnavailable as long as they are there.
 func (d *drive) observeLeaving(ctx context.Context) error {
 	d.leaving = map[types.UID][]types.UID{}
-	var pools []string
-	for uid, entry := range d.records.entries {
-		if !d.Pace.AtOnce && entry.Kind == render.NodePool && (entry.Leaving != nil || d.stands(uid)) {
-			pools = append(pools, entry.Name)
-		}
-	}
-	if len(pools) == 0 {
+	pools := d.undrivenPools()
+	if len(pools) == 0 || d.Pace.AtOnce {
 		return nil
 	}
 	of, err := d.claimsOf(ctx, pools...)
@@ -112,6 +107,16 @@ func (d *drive) observeLeaving(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// undrivenPools are the pools whose NodeClaims may be ending by a removal that this pass does not drive.
+func (d *drive) undrivenPools() (pools []string) {
+	for uid, entry := range d.records.entries {
+		if entry.Kind == render.NodePool && (entry.Leaving != nil || d.stands(uid)) {
+			pools = append(pools, entry.Name)
+		}
+	}
+	return pools
 }
 
 // stands says that a record is of a removal that is neither over nor driven in this pass.

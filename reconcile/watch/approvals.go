@@ -36,7 +36,7 @@ func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error
 		return false, err
 	}
 	if refused, _ := w.Refusals.Apart(approvalType); refused != nil {
-		return true, nil
+		return true, nil //nolint:nilerr // what is refused is reported by ServesApprovals, and nothing waits for it
 	}
 	return w.filled(ctx, approvals)
 }

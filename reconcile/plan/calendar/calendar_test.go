@@ -172,7 +172,8 @@ func TestPeriods(t *testing.T) {
 func TestPeriodsAgreeWithTheTime(t *testing.T) {
 	guard := v1alpha1.Guard{
 		Windows: []v1alpha1.GuardWindow{
-			nightly("America/New_York"), {Schedule: "*/20 3 * * *", Duration: metav1.Duration{Duration: 30 * time.Minute}},
+			nightly("America/New_York"),
+			{Schedule: "*/20 3 * * *", Duration: metav1.Duration{Duration: 30 * time.Minute}},
 			{Schedule: "@weekly", Duration: metav1.Duration{Duration: 90 * time.Minute}, TimeZone: "Asia/Kolkata"},
 		},
 		Freeze: []v1alpha1.GuardFreeze{{From: "2026-11-03", To: "2026-11-03"}, {From: "2026-11-03", To: "2026-11-04", TimeZone: "Asia/Tokyo"}},
