@@ -34,33 +34,29 @@ func (f *Fleet) contradicts(t *Told) (words []string) {
 	if ready := conditionOf(sync, "Ready"); ready["status"] == "False" && !passing(ready["reason"]) {
 		words = append(words, "Ready is False, "+ready["reason"])
 	}
-	owner := t.Owner
-	known := map[string]bool{}
-	for _, pool := range f.Pools {
-		known[pool.GetName()] = true
-		if pool.GetLabels()[ownerLabel] == owner && conditionOf(&pool, "Ready")["status"] == "False" {
-			words = append(words, "NodePool/"+pool.GetName()+" is not Ready")
-		}
-	}
-	for _, class := range f.Classes {
-		if class.GetLabels()[ownerLabel] == owner && conditionOf(&class, "Ready")["status"] == "False" {
-			words = append(words, "EC2NodeClass/"+class.GetName()+" is not Ready")
-		}
-	}
-	for _, claim := range f.Claims {
-		pool := claim.GetLabels()["karpenter.sh/nodepool"]
-		for _, of := range f.Pools {
-			if of.GetName() == pool && of.GetLabels()[ownerLabel] == owner && conditionOf(&claim, "Drifted")["status"] == "True" {
-				words = append(words, "NodeClaim/"+claim.GetName()+" is Drifted")
-			}
+	words = append(words, notReady(t.Owner, "NodePool", f.Pools)...)
+	words = append(words, notReady(t.Owner, "EC2NodeClass", f.Classes)...)
+	for _, claim := range f.claimsOf(t) {
+		if conditionOf(claim, "Drifted")["status"] == "True" {
+			words = append(words, "NodeClaim/"+claim.GetName()+" is Drifted")
 		}
 	}
 	for pool, n := range f.Billed {
-		if pool != "" && !known[pool] {
+		if pool != "" && f.find("NodePool", pool) == nil {
 			words = append(words, fmt.Sprintf("EC2 bills %d instances of NodePool/%s, which is gone", n, pool))
 		}
 	}
 	slices.Sort(words)
+	return words
+}
+
+// notReady are those of an owner's objects that are not Ready.
+func notReady(owner, kind string, objects []unstructured.Unstructured) (words []string) {
+	for i := range objects {
+		if objects[i].GetLabels()[ownerLabel] == owner && conditionOf(&objects[i], "Ready")["status"] == "False" {
+			words = append(words, kind+"/"+objects[i].GetName()+" is not Ready")
+		}
+	}
 	return words
 }
 

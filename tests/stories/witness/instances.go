@@ -31,17 +31,8 @@ func (t *Told) instances(f *Fleet) (words []string) {
 	}
 	claimed := map[string]bool{}
 	for _, claim := range f.claimsOf(t) {
-		provider, _, _ := unstructured.NestedString(claim.Object, "status", "providerID")
-		id := provider[strings.LastIndex(provider, "/")+1:]
-		claimed[id] = true
-		why := f.instanceDiffers(id, claim)
-		switch {
-		case id == "" || claim.GetDeletionTimestamp() != nil:
-		case why != "" && !named[id] && !strings.Contains(said["message"], " more"):
-			words = append(words, fmt.Sprintf("InstanceDrift says nothing of %s of NodeClaim/%s, but %s", id, claim.GetName(), why))
-		case why == "" && named[id] && strings.Contains(said["message"], id) && !strings.Contains(said["message"], "EC2NodeClass/"):
-			words = append(words, fmt.Sprintf("InstanceDrift names %s of NodeClaim/%s, but it runs and has its tags", id, claim.GetName()))
-		}
+		claimed[instanceOf(claim)] = true
+		words = append(words, f.unlikeSaid(claim, said["message"], named)...)
 	}
 	for id := range named {
 		if i := f.instance(id); !claimed[id] && (i == nil || i.State == "terminated") {
@@ -53,6 +44,26 @@ func (t *Told) instances(f *Fleet) (words []string) {
 		if pool != nil && f.owns(t, pool) && i.State == "running" && !claimed[i.ID] && !named[i.ID] && !t.removed()["NodePool/"+pool.GetName()] {
 			words = append(words, "InstanceDrift says nothing of "+i.ID+", but no NodeClaim has it")
 		}
+	}
+	return words
+}
+
+// instanceOf is the instance of a NodeClaim; empty without one.
+func instanceOf(claim *unstructured.Unstructured) string {
+	provider, _, _ := unstructured.NestedString(claim.Object, "status", "providerID")
+	return provider[strings.LastIndex(provider, "/")+1:]
+}
+
+// unlikeSaid is what a message says of a NodeClaim's instance that is not so.
+func (f *Fleet) unlikeSaid(claim *unstructured.Unstructured, message string, named map[string]bool) (words []string) {
+	id := instanceOf(claim)
+	why := f.instanceDiffers(id, claim)
+	switch {
+	case id == "" || claim.GetDeletionTimestamp() != nil:
+	case why != "" && !named[id] && !strings.Contains(message, " more"):
+		words = append(words, fmt.Sprintf("InstanceDrift says nothing of %s of NodeClaim/%s, but %s", id, claim.GetName(), why))
+	case why == "" && named[id] && strings.Contains(message, id) && !strings.Contains(message, "EC2NodeClass/"):
+		words = append(words, fmt.Sprintf("InstanceDrift names %s of NodeClaim/%s, but it runs and has its tags", id, claim.GetName()))
 	}
 	return words
 }

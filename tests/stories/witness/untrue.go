@@ -57,8 +57,12 @@ func (t *Told) Untrue(f *Fleet) (lies []Lie) {
 		is       func(*Told, *Fleet) []string
 		patience time.Duration
 	}{
-		{(*Told).rolledOut, Believes}, {(*Told).nodeDrift, Believes}, {(*Told).launchFailing, Believes},
-		{(*Told).applied, Believes}, {(*Told).drift, Believes}, {(*Told).instances, f.compared()},
+		{(*Told).rolledOut, Believes},
+		{(*Told).nodeDrift, Believes},
+		{(*Told).launchFailing, Believes},
+		{(*Told).applied, Believes},
+		{(*Told).drift, Believes},
+		{(*Told).instances, f.compared()},
 	} {
 		for _, words := range rule.is(t, f) {
 			lies = append(lies, Lie{"NodeSync " + t.Sync.GetName() + ": " + words, rule.patience, false})
@@ -157,6 +161,13 @@ func (t *Told) launchFailing(f *Fleet) (words []string) {
 			words = append(words, fmt.Sprintf("LaunchFailing does not tell of NodePool/%s, but the launch of NodeClaim/%s is refused: %s", pool, claim.GetName(), launched["reason"]))
 		}
 	}
+	return append(words, t.gotNodes(f, newest)...)
+}
+
+// gotNodes are the pools that are said to get no nodes and have got one since; newest are the youngest
+// NodeClaims, by pool.
+func (t *Told) gotNodes(f *Fleet, newest map[string]*unstructured.Unstructured) (words []string) {
+	said := conditionOf(t.Sync, "LaunchFailing")
 	for i := range f.Pools {
 		pool := f.Pools[i].GetName()
 		key := t.Sync.GetName() + "/" + pool
