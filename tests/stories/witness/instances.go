@@ -39,13 +39,23 @@ func (t *Told) instances(f *Fleet) (words []string) {
 			words = append(words, "InstanceDrift names "+id+", but neither EC2 nor a NodeClaim has it")
 		}
 	}
-	for _, i := range f.Instances {
-		pool := f.find("NodePool", i.Tags["karpenter.sh/nodepool"])
-		if pool != nil && f.owns(t, pool) && i.State == "running" && !claimed[i.ID] && !named[i.ID] && !t.removed()["NodePool/"+pool.GetName()] {
-			words = append(words, "InstanceDrift says nothing of "+i.ID+", but no NodeClaim has it")
+	for _, id := range f.unclaimed(t, claimed) {
+		if !named[id] {
+			words = append(words, "InstanceDrift says nothing of "+id+", but no NodeClaim has it")
 		}
 	}
 	return words
+}
+
+// unclaimed are running instances of a NodeSync's pools that no NodeClaim has.
+func (f *Fleet) unclaimed(t *Told, claimed map[string]bool) (ids []string) {
+	for _, i := range f.Instances {
+		pool := f.find("NodePool", i.Tags["karpenter.sh/nodepool"])
+		if pool != nil && f.owns(t, pool) && i.State == "running" && !claimed[i.ID] && !t.removed()["NodePool/"+pool.GetName()] {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
 }
 
 // instanceOf is the instance of a NodeClaim; empty without one.
