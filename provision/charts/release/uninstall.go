@@ -46,7 +46,7 @@ func (i *Installer) Uninstall(ctx context.Context, namespace, name string) error
 	return i.deleteRecords(ctx, namespace, revisions)
 }
 
-// delete deletes what a release made. Helm's own deletion of its records would write them anew, without
+// delete deletes what a release made. Helm's own deletion of its records would write them again, without
 // the annotation.
 func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
 	if i.options.Allow != "" {
