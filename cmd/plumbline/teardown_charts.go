@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,7 +67,7 @@ func (t *teardown) mayUninstall(ctx context.Context) (err error) {
 	t.charts.installer, err = release.NewInstaller(release.InstallerOptions{Config: rest.CopyConfig(t.c.config), Logger: logr.Discard(), Allow: allowDeletion})
 	for _, name := range t.releases() {
 		if err == nil {
-			_, err = t.charts.installer.Uninstallable(ctx, t.charts.namespace, name)
+			err = t.charts.installer.Uninstallable(ctx, t.charts.namespace, name)
 		}
 	}
 	if foreign := (*survey.ForeignReleaseError)(nil); errors.As(err, &foreign) {
@@ -109,8 +110,7 @@ func (t *teardown) notOurs(ctx context.Context, why error) error {
 // releaseNamespace is where Helm has Karpenter's releases; empty where it has none.
 func (t *teardown) releaseNamespace(ctx context.Context) (string, error) {
 	records := &metav1.PartialObjectMetadataList{}
-	records.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("SecretList"))
-	records.APIVersion = "v1"
+	records.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	for _, name := range []string{charts.ControllerChart, charts.CRDChart} {
 		if err := t.c.List(ctx, records, client.MatchingLabels{"owner": "helm", "name": name}); err != nil {
 			return "", explain(err, "list the Secrets of Helm's releases")

@@ -9,13 +9,11 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
 	helmrelease "helm.sh/helm/v3/pkg/release"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
@@ -26,19 +24,14 @@ import (
 // Whether anything still needs Karpenter is for the caller to know. Errors: *survey.ForeignReleaseError,
 // *BusyError, or one of the API server's.
 func (i *Installer) Uninstall(ctx context.Context, namespace, name string) error {
-	r, helm, err := i.uninstallable(ctx, namespace, name)
-	if err != nil || r.Status == Absent {
+	helm, revisions, err := i.uninstallable(ctx, namespace, name)
+	if err != nil || len(revisions) == 0 {
 		return err
 	}
 	if err := i.options.StillLeader(ctx); err != nil {
 		return fmt.Errorf("uninstall helm release %s: %w", name, err)
 	}
-	revisions, err := helm.config.Releases.History(name)
-	if err != nil {
-		return fmt.Errorf("read the history of helm release %s: %w", name, err)
-	}
-	last := slices.MaxFunc(revisions, func(a, b *helmrelease.Release) int { return a.Version - b.Version })
-	if last.Info.Status != helmrelease.StatusUninstalled {
+	if last := newest(revisions); last.Info.Status != helmrelease.StatusUninstalled {
 		if err := i.delete(helm, last); err != nil {
 			return err
 		}
@@ -50,7 +43,7 @@ func (i *Installer) Uninstall(ctx context.Context, namespace, name string) error
 // the annotation.
 func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
 	if i.options.Allow != "" {
-		err := eachDeleted(helm, last, func(info *resource.Info) error {
+		err := eachDeleted("annotate", helm, last, func(info *resource.Info) error {
 			_, err := resource.NewHelper(info.Client, info.Mapping).Patch(info.Namespace, info.Name, types.MergePatchType, i.allowance(), nil)
 			return client.IgnoreNotFound(err)
 		})
@@ -72,7 +65,7 @@ func (i *Installer) delete(helm *helm, last *helmrelease.Release) error {
 func (i *Installer) deleteRecords(ctx context.Context, namespace string, revisions []*helmrelease.Release) error {
 	slices.SortFunc(revisions, func(a, b *helmrelease.Release) int { return a.Version - b.Version })
 	for _, r := range revisions {
-		record := recordName(r)
+		record := recordName(r.Name, r.Version)
 		if i.options.Allow != "" {
 			_, err := i.records(namespace).Patch(ctx, record, types.MergePatchType, i.allowance(), metav1.PatchOptions{})
 			if client.IgnoreNotFound(err) != nil {
@@ -92,54 +85,51 @@ func (i *Installer) allowance() []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, i.options.Allow)
 }
 
-// recordName is the Secret in which Helm keeps a revision.
-func recordName(r *helmrelease.Release) string {
-	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", r.Name, r.Version)
+// Uninstallable says why a release could not be uninstalled. Nothing is deleted.
+func (i *Installer) Uninstallable(ctx context.Context, namespace, name string) error {
+	_, _, err := i.uninstallable(ctx, namespace, name)
+	return err
 }
 
-// Uninstallable reads a release, and says why it could not be uninstalled. Nothing is deleted.
-func (i *Installer) Uninstallable(ctx context.Context, namespace, name string) (Release, error) {
-	r, _, err := i.uninstallable(ctx, namespace, name)
-	return r, err
-}
-
-func (i *Installer) uninstallable(ctx context.Context, namespace, name string) (Release, *helm, error) {
+// uninstallable reads the revisions of a release that can be uninstalled; none where there is none.
+func (i *Installer) uninstallable(ctx context.Context, namespace, name string) (*helm, []*helmrelease.Release, error) {
 	state, err := i.State(ctx, namespace)
 	if err != nil {
-		return Release{}, nil, err
+		return nil, nil, err
 	}
 	r := state.of(name)
 	switch {
 	case r.Status == Absent:
-		return r, nil, nil
+		return nil, nil, nil
 	case r.Foreign:
-		return r, nil, &survey.ForeignReleaseError{Release: name, Revision: r.Revision}
+		return nil, nil, &survey.ForeignReleaseError{Release: name, Revision: r.Revision}
 	}
 	helm, err := newHelm(i.config, namespace, i.options.Logger)
 	if err != nil {
-		return r, nil, err
+		return nil, nil, err
 	}
-	last, err := helm.config.Releases.Last(name)
+	revisions, err := helm.config.Releases.History(name)
 	if err != nil {
-		return r, nil, fmt.Errorf("read the last revision of helm release %s: %w", name, err)
+		return nil, nil, fmt.Errorf("read the history of helm release %s: %w", name, err)
 	}
+	last := newest(revisions)
 	if until := r.Since.Add(patience); r.Status == Pending && r.Edited && last.Info.Status != helmrelease.StatusUninstalling && i.options.Now().Before(until) {
-		return r, nil, &BusyError{Release: name, Revision: r.Revision, Until: until}
+		return nil, nil, &BusyError{Release: name, Revision: r.Revision, Until: until}
 	}
-	return r, helm, i.rehearseUninstall(ctx, helm, namespace, last)
+	return helm, revisions, i.rehearseUninstall(ctx, helm, namespace, last)
 }
 
 // rehearseUninstall has the API server say of each object, and of Helm's record, whether it would be deleted.
 func (i *Installer) rehearseUninstall(ctx context.Context, helm *helm, namespace string, last *helmrelease.Release) error {
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
-	err := eachDeleted(helm, last, func(info *resource.Info) error {
+	err := eachDeleted("delete", helm, last, func(info *resource.Info) error {
 		_, err := resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, &dry)
 		return i.unlessAllowed(err)
 	})
 	if err != nil {
 		return err
 	}
-	record := recordName(last)
+	record := recordName(last.Name, last.Version)
 	if err := i.unlessAllowed(i.records(namespace).Delete(ctx, record, dry)); err != nil {
 		return fmt.Errorf("delete Secret %s of helm release %s: %w", record, last.Name, err)
 	}
@@ -155,13 +145,8 @@ func (i *Installer) unlessAllowed(err error) error {
 	return err
 }
 
-// records are the Secrets of a namespace, in which Helm keeps its revisions.
-func (i *Installer) records(namespace string) metadata.ResourceInterface {
-	return i.objects.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
-}
-
-// eachDeleted does something with each object of a release that is deleted with it.
-func eachDeleted(helm *helm, of *helmrelease.Release, do func(*resource.Info) error) error {
+// eachDeleted does something with each object of a release that is deleted with it; what is the verb for it.
+func eachDeleted(what string, helm *helm, of *helmrelease.Release, do func(*resource.Info) error) error {
 	resources, err := helm.kube.Build(strings.NewReader(of.Manifest), false)
 	if err != nil {
 		return fmt.Errorf("read what helm release %s made: %w", of.Name, err)
@@ -175,7 +160,7 @@ func eachDeleted(helm *helm, of *helmrelease.Release, do func(*resource.Info) er
 			continue
 		}
 		if err := do(info); err != nil {
-			return fmt.Errorf("delete %s %s of helm release %s: %w", info.Mapping.GroupVersionKind.Kind, info.Name, of.Name, err)
+			return fmt.Errorf("%s %s %s of helm release %s: %w", what, info.Mapping.GroupVersionKind.Kind, info.Name, of.Name, err)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 )
 
 // A revision's Secret may be cut off, by a person or a tool that restores backups.
@@ -57,13 +58,22 @@ func (i *Installer) lastReadable(t task) (int, error) {
 // discard deletes the Secrets of the revisions that Helm cannot read, from after
 // the last that it can up to the last there is. They contain nothing that could be used.
 func (i *Installer) discard(ctx context.Context, t task, r Release) error {
-	secrets := i.objects.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(t.namespace)
 	for revision := r.Readable + 1; revision <= r.Revision; revision++ {
-		name := fmt.Sprintf("sh.helm.release.v1.%s.v%d", t.Name, revision)
+		name := recordName(t.Name, revision)
 		i.options.Logger.Info("deleting a revision of a helm release that cannot be read", "secret", name, "namespace", t.namespace)
-		if err := secrets.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := i.records(t.namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete secret %s/%s, which cannot be read: %w", t.namespace, name, err)
 		}
 	}
 	return nil
+}
+
+// records are the Secrets of a namespace, in which Helm keeps its revisions.
+func (i *Installer) records(namespace string) metadata.ResourceInterface {
+	return i.objects.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
+}
+
+// recordName is the Secret in which Helm keeps a revision of a release.
+func recordName(release string, revision int) string {
+	return fmt.Sprintf("sh.helm.release.v1.%s.v%d", release, revision)
 }
