@@ -33,15 +33,16 @@ func (v *View) DaemonSets(ctx context.Context, claims []plan.NodeClaim, now time
 		return plan.DaemonSets{}, time.Time{}
 	}
 	last := &v.Memory.daemonSets
+	sooner := min(retry, daemonSetsEvery)
 	every := daemonSetsEvery
-	if last.found.Unread != "" || len(last.found.Intolerant()) > 0 {
-		every = min(retry, daemonSetsEvery)
+	if last.found.Trouble() != "" {
+		every = sooner
 	}
 	if last.at.IsZero() || now.Before(last.at) || !now.Before(last.at.Add(every)) {
 		*last = daemonSets{at: now, found: readDaemonSets(ctx, v.Uncached)}
 	}
-	if last.found.Unread != "" || len(last.found.Intolerant()) > 0 {
-		again = last.at.Add(min(retry, daemonSetsEvery))
+	if last.found.Trouble() != "" {
+		again = last.at.Add(sooner)
 	}
 	return last.found, again
 }

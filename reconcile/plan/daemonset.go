@@ -100,6 +100,18 @@ func (d NodeDaemonSet) Patch() string {
 	return fmt.Sprintf(`kubectl patch daemonset %s -n %s --type=json -p '[{"op":"add","path":"%s","value":%s}]'`, d.Name, d.Namespace, path, value)
 }
 
+// Doubt says that it is not known which lack the toleration; empty where it is.
+func (d DaemonSets) Doubt() string {
+	if d.Unread == "" {
+		return ""
+	}
+	return "whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain is not known: " + d.Unread
+}
+
+// Trouble is what is to be said of them: that nobody knows, or which lack the toleration. It is empty
+// where none does.
+func (d DaemonSets) Trouble() string { return cmp.Or(d.Doubt(), d.Untolerated()) }
+
 // Untolerated says of DaemonSets that lack the toleration what follows and what to do; empty where
 // there is none.
 func (d DaemonSets) Untolerated() string {

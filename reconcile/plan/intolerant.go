@@ -15,10 +15,7 @@ func (m *maker) holdIntolerant(p *Plan) {
 	if m.policy.Guard.IntolerantDaemonSets != v1alpha1.IntolerantDaemonSetsHold || m.policy.Deleting {
 		return
 	}
-	words := m.policy.DaemonSets.Untolerated()
-	if unread := m.policy.DaemonSets.Unread; unread != "" {
-		words = "whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain is not known: " + unread
-	}
+	words := m.policy.DaemonSets.Trouble()
 	if words == "" {
 		return
 	}

@@ -193,11 +193,7 @@ func (s *Step) warnOfDaemonSets() {
 	if s.out.Plan == nil || !s.out.Plan.Disrupts() {
 		return
 	}
-	sets := s.out.Plan.DaemonSets
-	switch words := sets.Untolerated(); {
-	case sets.Unread != "":
-		s.warn("whether the DaemonSets of CSI drivers and CNI plugins tolerate a drain is not known: %s", sets.Unread)
-	case words != "":
+	if words := s.out.Plan.DaemonSets.Trouble(); words != "" {
 		s.warn("%s", words)
 	}
 }
