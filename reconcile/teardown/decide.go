@@ -71,8 +71,7 @@ func (d *drive) answer(ctx context.Context) (answered bool, err error) {
 		for _, a := range it.actions {
 			switch a := a.(type) {
 			case ReadPods:
-				own := slices.Concat(it.seen.Evicted, d.records.entries[it.before.UID].Workloads)
-				if it.seen.Pods, err = d.pods.readPods(ctx, a.Nodes, own, append(d.records.workloads(), d.evictedOf()...)); err != nil {
+				if it.seen.Pods, err = d.pods.readPods(ctx, a.Nodes, d.ownOf(it), append(d.records.workloads(), d.evictedOf()...)); err != nil {
 					return false, err
 				}
 				if it.seen.Pods.Waiting == "" {

@@ -235,8 +235,8 @@ func undisrupted(pod *corev1.Pod, now time.Time) (kind v1alpha1.BreakGlassCause,
 		return v1alpha1.CausePod, ""
 	}
 	until := pod.Status.StartTime.Add(lasts)
-	if stamp := until.UTC().Format(time.RFC3339); now.Before(until) {
-		return v1alpha1.CauseDoNotDisrupt, ", annotated " + karpv1.DoNotDisruptAnnotationKey + " until " + stamp
+	if now.Before(until) {
+		return v1alpha1.CauseDoNotDisrupt, ", annotated " + karpv1.DoNotDisruptAnnotationKey + " until " + until.UTC().Format(time.RFC3339)
 	}
 	return v1alpha1.CausePod, ""
 }

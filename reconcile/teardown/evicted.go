@@ -36,8 +36,7 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 				continue // in the next pass
 			}
 			left--
-			own := slices.Concat(it.seen.Evicted, d.records.entries[it.before.UID].Workloads)
-			found, err := d.pods.evicted(ctx, c, own, append(d.records.workloads(), noted...))
+			found, err := d.pods.evicted(ctx, c, d.ownOf(it), append(d.records.workloads(), noted...))
 			if err != nil {
 				return err
 			}
@@ -47,6 +46,11 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// ownOf are the workloads that a removal has noted itself, in its record and in this pass.
+func (d *drive) ownOf(it *item) []Workload {
+	return slices.Concat(it.seen.Evicted, d.records.entries[it.before.UID].Workloads)
 }
 
 // evicted are the workloads of the pods on a node that is being ended, beside those of the removal's

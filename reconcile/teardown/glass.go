@@ -1,6 +1,7 @@
 package teardown
 
 import (
+	"cmp"
 	"fmt"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -20,10 +21,7 @@ type cause struct {
 // glass is the command for a cause, with what it risks; false where there is none. It is the table
 // of docs/runbooks/PlumblineStalled.md.
 func (n *NodeEvidence) glass(c cause) (v1alpha1.BreakGlass, bool) {
-	g := v1alpha1.BreakGlass{Node: n.Claim.Node, Cause: c.kind, Command: BreakGlass(n.Claim.Name)}
-	if g.Node == "" {
-		g.Node = n.Claim.Name
-	}
+	g := v1alpha1.BreakGlass{Node: cmp.Or(n.Claim.Node, n.Claim.Name), Cause: c.kind, Command: BreakGlass(n.Claim.Name)}
 	instance := instanceID(n.Claim.ProviderID)
 	switch c.kind {
 	case v1alpha1.CauseBudget:

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -30,7 +31,7 @@ const (
 	ReasonTerminating        = "Terminating"
 	ReasonUnknownKind        = "UnknownKind"
 	ReasonOtherNodeSync      = "OtherNodeSync"
-	ReasonFrozen             = "Frozen"
+	ReasonFrozen             = plan.ReasonFrozen
 )
 
 // Next takes one removal as far as what is seen allows. It returns the removal
