@@ -36,8 +36,10 @@ func (f *Fleet) contradicts(t *Told) (words []string) {
 	}
 	words = append(words, notReady(t.Owner, "NodePool", f.Pools)...)
 	words = append(words, notReady(t.Owner, "EC2NodeClass", f.Classes)...)
-	for _, claim := range f.claimsOf(t) {
-		if conditionOf(claim, "Drifted")["status"] == "True" {
+	for i := range f.Claims {
+		claim := &f.Claims[i]
+		pool := f.find("NodePool", claim.GetLabels()["karpenter.sh/nodepool"])
+		if pool != nil && f.owns(t, pool) && conditionOf(claim, "Drifted")["status"] == "True" {
 			words = append(words, "NodeClaim/"+claim.GetName()+" is Drifted")
 		}
 	}

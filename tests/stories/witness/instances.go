@@ -72,7 +72,7 @@ func (f *Fleet) unlikeSaid(claim *unstructured.Unstructured, message string, nam
 	case id == "" || claim.GetDeletionTimestamp() != nil:
 	case why != "" && !named[id] && !strings.Contains(message, " more"):
 		words = append(words, fmt.Sprintf("InstanceDrift says nothing of %s of NodeClaim/%s, but %s", id, claim.GetName(), why))
-	case why == "" && named[id] && strings.Contains(message, id) && !strings.Contains(message, "EC2NodeClass/"):
+	case why == "" && named[id] && !strings.Contains(message, "EC2NodeClass/"):
 		words = append(words, fmt.Sprintf("InstanceDrift names %s of NodeClaim/%s, but it runs and has its tags", id, claim.GetName()))
 	}
 	return words

@@ -191,7 +191,7 @@ func (t *Told) gotNodes(f *Fleet, newest map[string]*unstructured.Unstructured) 
 	return words
 }
 
-// applied is untrue as a success where the cluster is not as Git says, unless that is told as drift.
+// applied is untrue as a success where the cluster is not as Git says, unless that is reported as drift.
 func (t *Told) applied(f *Fleet) (words []string) {
 	if t.state("applied") != "success" || t.state("drift") == "failure" || t.Git == nil {
 		return nil
