@@ -144,8 +144,9 @@ func (c *cluster) checkProof(ctx context.Context) error {
 		return explain(err, "read ValidatingAdmissionPolicy "+approval.PolicyName)
 	case proof.Missing != "":
 		return fmt.Errorf("an Approval would not count: %s", proof.Missing)
-	case proof.Wait(time.Now()) > 0:
-		return fmt.Errorf("an Approval would not count yet: ValidatingAdmissionPolicy %s, or its binding, was changed just now: approve again in %s", approval.PolicyName, short(proof.Wait(time.Now()).Truncate(time.Second)+time.Second))
+	}
+	if wait := proof.Wait(time.Now()); wait > 0 {
+		return fmt.Errorf("an Approval would not count yet: ValidatingAdmissionPolicy %s, or its binding, was changed just now: approve again in %s", approval.PolicyName, short(wait.Truncate(time.Second)+time.Second))
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func TestANodeClaimWithoutAHash(t *testing.T) {
 			case got == nil || c.want == "" || nodes.RolloutWords(*got) != c.want:
 				t.Fatalf("got %+v, want %q", got, c.want)
 			case r.Unknown != strings.Contains(c.want, "unknown"):
-				t.Errorf("the brake is told that nodes are unknown: %t", r.Unknown)
+				t.Errorf("the brake takes nodes to be unknown: %t", r.Unknown)
 			}
 		})
 	}

@@ -98,7 +98,7 @@ func TestWhatWaitsForAWindow(t *testing.T) {
 }
 
 // TestARevertDoesNotWait where Karpenter is still rolling out what it takes back: the nodes that are not
-// replaced yet stay. One that would replace all of them anew waits.
+// replaced yet stay. One that would replace all of them again waits.
 func TestARevertDoesNotWait(t *testing.T) {
 	for name, test := range map[string]struct {
 		rolled int

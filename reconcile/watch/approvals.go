@@ -35,10 +35,16 @@ func (w *Watches) listenToApprovals(ctx context.Context) (filled bool, err error
 	if err := w.begin(&w.approvals, approvals); err != nil {
 		return false, err
 	}
-	if refused, _ := w.Refusals.Apart(approvalType); refused != nil {
-		return true, nil //nolint:nilerr // what is refused is reported by ServesApprovals, and nothing waits for it
+	if w.refusesApprovals() {
+		return true, nil // ServesApprovals says it, and nothing waits for them
 	}
 	return w.filled(ctx, approvals)
+}
+
+// refusesApprovals says whether the API server refuses the watch.
+func (w *Watches) refusesApprovals() bool {
+	refused, _ := w.Refusals.Apart(approvalType)
+	return refused != nil
 }
 
 // ServesApprovals says whether Approvals are watched: they can be read from the cache then. refused is
