@@ -203,7 +203,10 @@ func TestDefaults(t *testing.T) {
 			Strategy: v1alpha1.RemovalPaced, Grace: &metav1.Duration{Duration: 30 * time.Second}, MaxUnavailable: &percent,
 			StallAfter: &metav1.Duration{Duration: 15 * time.Minute},
 		},
-		Guard:    v1alpha1.Guard{MaxRemovedPools: &one, MaxDisruptedNodes: &quarter, Approvals: &one},
+		Guard: v1alpha1.Guard{
+			MaxRemovedPools: &one, MaxDisruptedNodes: &quarter, Approvals: &one,
+			IntolerantDaemonSets: v1alpha1.IntolerantDaemonSetsWarn,
+		},
 		OnDelete: v1alpha1.OnDeleteOrphan,
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
