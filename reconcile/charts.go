@@ -55,7 +55,7 @@ func (p *pass) chartStep() *install.Step {
 		Tools: install.Tools{Client: p.Client, Helm: p.Install, Logs: p.Logs, Schemas: &p.schemas, StillLeader: p.Settings.StillLeader},
 		Wanted: install.Wanted{
 			Karpenter: p.want.Karpenter, Charts: p.want.Charts, Values: p.want.Values, Permit: p.desiredStep().Permit,
-			Revision: p.revision(), Set: p.want.Set, Serving: p.want.Serving, Older: p.plan.Older,
+			Revision: p.revision(), Set: p.want.Set, Serving: p.want.Serving, Older: p.plan.Older, Frozen: p.plan.FrozenNow(),
 		},
 		Sync: p.sync, View: p.view, Live: p.live, Memory: &p.memory.install,
 		Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Insist: p.insists(),

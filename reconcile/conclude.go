@@ -8,6 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/fetch"
+	"github.com/plumbline-dev/plumbline/reconcile/install"
 )
 
 // conclude says what the pass has found.
@@ -41,7 +42,7 @@ func (p *pass) conclusion() *conclude.Step {
 	}
 	found.Cluster, _ = p.want.Cluster(p.sync.Status.Karpenter)
 	found.Unpulled, found.Unkept = p.want.Unpulled, p.stages.Unkept
-	if p.NotUpgraded != nil {
+	if found.NotUpgraded = nil; p.NotUpgraded != nil && !install.IsFrozen(p.NotUpgraded) {
 		found.NotUpgraded = p.want.InForce(p.NotUpgraded)
 	}
 	found.Stages = conclude.Stages(p.want.Set, p.stages.CRDs, p.stages.Controller, p.stages.ready)

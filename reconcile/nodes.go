@@ -38,7 +38,7 @@ func (p *pass) seeRollout(ctx context.Context) error {
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
 	stop := brake.Step{
 		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Gate: p.chartStep().On, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live, Changes: p.plan.Changes,
-		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
+		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: p.plan.Frozen, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
 	}
 	p.PoolRollouts = p.memory.proposals.See(ctx, propose.Look{
 		Tools: propose.Tools{Revert: p.fetchStep().Revert, Hosts: &report.Hosts{Now: p.Settings.Now}, Confine: p.Confine, Secret: p.readSecret, Grants: p.Settings.Grants, StillLeader: p.Settings.StillLeader},

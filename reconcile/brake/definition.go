@@ -44,3 +44,10 @@ func edited(pool *plan.Object, changes []plan.Change) bool {
 		return is && slices.ContainsFunc(c.Edited, func(f plan.Field) bool { return f.Path == below || strings.HasPrefix(f.Path, below+".") })
 	})
 }
+
+// reverted says that what the nodes of a NodePool are made by is taken back from what is being rolled
+// out.
+func reverted(pool *plan.Object, changes []plan.Change) bool {
+	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, classOf(pool)}
+	return slices.ContainsFunc(changes, func(c plan.Change) bool { return c.Reverts && slices.Contains(of, c.Ref) })
+}

@@ -28,6 +28,8 @@ type Pool struct {
 	// created whose node has.
 	Launches []observe.Join
 	Joined   metav1.Time
+	// Reverted says that this pass takes its definition back from one that is being rolled out.
+	Reverted bool
 	// Unhealthy says that Karpenter says so of the nodes of the pool: they do not register.
 	Unhealthy bool
 }
@@ -46,6 +48,8 @@ type Seen struct {
 	// knows yet: what is held stays so.
 	Held    string
 	Unasked bool
+	// Frozen says why no node may be replaced now by spec.guard.windows and freeze; empty where it may.
+	Frozen string
 	// Resume are the pools that a person has resumed, each with the time at which it was stopped.
 	Resume map[string]string
 	Now    time.Time
@@ -74,10 +78,11 @@ func entryOf(entries []v1alpha1.PoolRollout, pool string) *v1alpha1.PoolRollout 
 	return nil
 }
 
-// next is what becomes of one pool. before is nil where it is new to the rollout.
-func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollout, time.Time) {
+// begin is one pool before its launches are counted. before is nil where it is new to the rollout.
+func (s Seen) begin(before *v1alpha1.PoolRollout, pool Pool) v1alpha1.PoolRollout {
 	now := metav1.NewTime(s.Now).Rfc3339Copy()
 	e := v1alpha1.PoolRollout{Pool: pool.Name, Definition: pool.Definition, Since: s.Since, Revision: s.Revision, From: s.From}
+	resumed := before != nil && before.BrakedAt != nil && s.Resume[pool.Name] == Token(*before.BrakedAt)
 	switch {
 	case before == nil:
 	case before.Definition != pool.Definition && !pool.Edited:
@@ -85,11 +90,19 @@ func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollou
 		if before.Reason == v1alpha1.BrakeFailedLaunches {
 			e.From = before.From // what this one corrects has failed, too
 		}
-	case before.BrakedAt != nil && s.Resume[pool.Name] == Token(*before.BrakedAt):
+	case resumed:
 		e.Since, e.Revision, e.From, e.ResumedAt = now, before.Revision, before.From, &now
 	default:
 		e = *before
 	}
+	e.DespiteFreeze = s.Frozen != "" && (resumed || pool.Reverted || before != nil && before.DespiteFreeze)
+	return e
+}
+
+// next is what becomes of one pool.
+func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollout, time.Time) {
+	now := metav1.NewTime(s.Now).Rfc3339Copy()
+	e := s.begin(before, pool)
 	var wake time.Time
 	if latched := e.BrakedAt != nil && e.Reason == v1alpha1.BrakeFailedLaunches && len(e.Failed) >= s.limit(); !latched {
 		was := e
@@ -97,7 +110,7 @@ func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollou
 		wake = s.count(&e, pool)
 		s.weigh(&e, was)
 	}
-	reported := e.Reason == v1alpha1.BrakeFailedLaunches && s.Policy.OnFailure == v1alpha1.RolloutReport
+	reported := e.Reason == v1alpha1.BrakeFailedLaunches && s.Policy.OnFailure == v1alpha1.RolloutReport && !s.freezes(&e)
 	switch {
 	case e.Reason == "" || reported:
 		e.BrakedAt = nil
@@ -107,12 +120,23 @@ func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollou
 	return e, wake
 }
 
-// weigh finds what stops a pool in which no launches fail: nodes that no commit has outdated, or a
-// condition. What a person has resumed neither of them stops again.
+// freezes says whether no node of a pool may be replaced now, by spec.guard.
+func (s Seen) freezes(e *v1alpha1.PoolRollout) bool { return s.Frozen != "" && !e.DespiteFreeze }
+
+// weigh finds what stops a pool in which no launches fail: nodes that no commit has outdated, a
+// condition, or a freeze. What a person has resumed neither of the first two stops again. A freeze
+// comes last, as it ends by itself.
 func (s Seen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) {
-	if e.Reason != "" || e.ResumedAt != nil {
-		return
+	switch {
+	case e.Reason != "":
+	case e.ResumedAt == nil && s.stops(e, was):
+	case s.freezes(e):
+		e.Reason, e.Message = v1alpha1.BrakeFrozen, s.Frozen
 	}
+}
+
+// stops says whether nodes that no commit has outdated, or a condition, stop a pool.
+func (s Seen) stops(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) bool {
 	switch {
 	case s.Uncommitted != "" && s.Policy.UnexpectedDrift == v1alpha1.RolloutBrake:
 		e.Reason, e.Message = v1alpha1.BrakeUnexpectedDrift, fmt.Sprintf("its nodes are outdated by no commit of this NodeSync (%s)", s.Uncommitted)
@@ -121,6 +145,7 @@ func (s Seen) weigh(e *v1alpha1.PoolRollout, was v1alpha1.PoolRollout) {
 	case s.Unasked && was.Reason == v1alpha1.BrakeHeldByCondition:
 		e.Reason, e.Message = was.Reason, was.Message
 	}
+	return e.Reason != ""
 }
 
 // Token names one stop of a pool's rollout to the annotation that resumes it.

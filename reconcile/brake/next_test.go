@@ -35,9 +35,9 @@ func TestNext(t *testing.T) {
 		resumed string
 		gone    bool
 		want    string
-		// drift, held and unasked are those of Seen.
-		drift, held string
-		unasked     bool
+		// drift, held, frozen and unasked are those of Seen.
+		drift, held, frozen string
+		unasked             bool
 	}
 	pool := func(definition string, launches ...observe.Join) brake.Pool {
 		return brake.Pool{Name: "general", Definition: definition, Launches: launches}
@@ -48,6 +48,10 @@ func TestNext(t *testing.T) {
 	}
 	edited := func(p brake.Pool) brake.Pool {
 		p.Edited = true
+		return p
+	}
+	reverted := func(p brake.Pool) brake.Pool {
+		p.Reverted = true
 		return p
 	}
 	unhealthy := func(p brake.Pool) brake.Pool {
@@ -99,6 +103,27 @@ func TestNext(t *testing.T) {
 		"a condition nobody has asked":                  {looks: []look{{minute: 1, pool: pool("1"), unasked: true}}},
 		"a condition is over, launches fail":            {looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}, {minute: 3, pool: pool("1", a, b, c), held: "errors", want: "a b c braked 1"}, {minute: 4, pool: pool("1", a, b, c), want: "a b c braked 1"}}},
 		"a condition though failures are only reported": {policy: v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}, looks: []look{{minute: 1, pool: pool("1"), held: "errors", want: "braked 1"}}},
+		"a freeze, until it is over":                    {looks: []look{{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"}, {minute: 2, pool: pool("1"), frozen: "audit", want: "braked 1"}, {minute: 3, pool: pool("1")}}},
+		"a freeze, and a commit that touches it":        {looks: []look{{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"}, {minute: 2, pool: pool("2"), frozen: "audit", want: "braked 2"}}},
+		"a freeze, and a revert, until it is over": {looks: []look{
+			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
+			{minute: 2, pool: reverted(pool("1")), frozen: "audit", want: "despite"},
+			{minute: 3, pool: pool("2"), frozen: "audit", want: "despite"},
+			{minute: 4, pool: pool("2")},
+			{minute: 5, pool: pool("2"), frozen: "audit", want: "braked 5"},
+		}},
+		"a freeze, and a person resumes it": {looks: []look{
+			{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"},
+			{minute: 2, pool: pool("1"), frozen: "audit", resumed: "2026-03-01T12:01:00Z", want: "resumed 2 despite"},
+			{minute: 3, pool: pool("1"), frozen: "audit", want: "resumed 2 despite"},
+			{minute: 4, pool: pool("1"), want: "resumed 2"},
+			{minute: 5, pool: pool("1"), frozen: "the next", want: "braked 5 resumed 2"},
+		}},
+		"a freeze, and launches fail": {looks: []look{{minute: 1, pool: pool("1"), frozen: "audit", want: "braked 1"}, {minute: 3, pool: pool("1", a, b, c), frozen: "audit", want: "a b c braked 1"}, {minute: 4, pool: pool("1", a, b, c), want: "a b c braked 1"}}},
+		"a freeze though failures are only reported": {policy: v1alpha1.RolloutPolicy{OnFailure: v1alpha1.RolloutReport}, looks: []look{
+			{minute: 3, pool: pool("1", a, b, c), frozen: "audit", want: "a b c braked 3"},
+			{minute: 4, pool: pool("1", a, b, c), want: "a b c failing"},
+		}},
 		"registered and not initialized": {looks: []look{
 			{minute: 17, pool: pool("1", waiting("a", 1, true), waiting("b", 2, true), waiting("c", 3, true)), want: "a b wake 18"},
 			{minute: 18, pool: pool("1", waiting("a", 1, true), waiting("b", 2, true), waiting("c", 3, true)), want: "a b c braked 18"},
@@ -109,7 +134,7 @@ func TestNext(t *testing.T) {
 			var entries []v1alpha1.PoolRollout
 			for i, l := range test.looks {
 				seen := brake.Seen{Policy: test.policy, Since: at(0), Now: at(l.minute).Time, Resume: map[string]string{"general": l.resumed}}
-				seen.Uncommitted, seen.Held, seen.Unasked = l.drift, l.held, l.unasked
+				seen.Uncommitted, seen.Held, seen.Frozen, seen.Unasked = l.drift, l.held, l.frozen, l.unasked
 				if !l.gone {
 					seen.Pools = []brake.Pool{l.pool}
 				}
@@ -139,6 +164,9 @@ func outcome(entries []v1alpha1.PoolRollout, wake time.Time) string {
 		}
 		if e.ResumedAt != nil {
 			minute("resumed", *e.ResumedAt)
+		}
+		if e.DespiteFreeze {
+			words = append(words, "despite")
 		}
 	}
 	if !wake.IsZero() {

@@ -50,7 +50,9 @@ type Step struct {
 	Rollout  *v1alpha1.Rollout
 	Outdated map[string]bool
 	Unknown  bool
-	Now      time.Time
+	// Frozen is why no node may be replaced now.
+	Frozen plan.Frozen
+	Now    time.Time
 }
 
 // Run says what the status is to say of the pools of the rollout, and brakes those of which it
@@ -68,14 +70,16 @@ func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		s.WakeBy(held.Next)
 	}
 	next, wake := Next(before, Seen{
-		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Revision: s.Rollout.Revision, From: s.Rollout.From, Uncommitted: s.uncommitted(), Held: held.Held, Unasked: held.Unasked,
+		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Revision: s.Rollout.Revision, From: s.Rollout.From, Uncommitted: s.uncommitted(), Held: held.Held, Unasked: held.Unasked, Frozen: s.Frozen.Message,
 		Resume: Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]), Now: s.Now,
 	})
-	if !wake.IsZero() {
-		s.WakeBy(wake)
+	for _, at := range []time.Time{wake, s.Frozen.Until, s.Frozen.Begins} {
+		if !at.IsZero() {
+			s.WakeBy(at)
+		}
 	}
 	for i := range next {
-		if was := entryOf(before, next[i].Pool); next[i].BrakedAt != nil && (was == nil || was.BrakedAt == nil) {
+		if begins(entryOf(before, next[i].Pool), next[i]) {
 			s.explain(ctx, &next[i])
 		}
 	}
@@ -122,7 +126,7 @@ func (s *Step) pools() []Pool {
 		if object.Ref.Kind != render.NodePool || !known || live == nil {
 			continue
 		}
-		pool := Pool{Name: name, Definition: definitionOf(live, s.Live.Objects), Edited: edited(live, s.Changes), Unhealthy: !observe.Registers(live).Ready}
+		pool := Pool{Name: name, Definition: definitionOf(live, s.Live.Objects), Edited: edited(live, s.Changes), Reverted: reverted(live, s.Changes), Unhealthy: !observe.Registers(live).Ready}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pools = append(pools, pool)
 	}

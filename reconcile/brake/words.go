@@ -9,11 +9,13 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
-// Words say why rollouts are stopped, or go wrong, and what resumes them; empty where all is well.
+// Words say why rollouts are stopped, or go wrong, and what resumes them; empty where all is well, or
+// waits for a window of spec.guard.
 func Words(pools []v1alpha1.PoolRollout) string {
 	var braked, failing []string
 	for _, p := range pools {
 		switch {
+		case frozen(p) && p.Failure == "":
 		case p.BrakedAt != nil:
 			words := fmt.Sprintf("stopped in NodePool/%s: %s", p.Pool, p.Message)
 			if p.Failure != "" {
@@ -30,10 +32,28 @@ func Words(pools []v1alpha1.PoolRollout) string {
 	return finding.Few(append(braked, failing...), "; ") + "; " + remedy(pools)
 }
 
+// frozen says that a pool waits for a window of spec.guard.
+func frozen(p v1alpha1.PoolRollout) bool {
+	return p.BrakedAt != nil && p.Reason == v1alpha1.BrakeFrozen
+}
+
+// Awaits is a rollout with the window of spec.guard that it waits for, where it does.
+func Awaits(r v1alpha1.Rollout, pools []v1alpha1.PoolRollout) v1alpha1.Rollout {
+	if i := slices.IndexFunc(pools, frozen); i >= 0 {
+		r.Message = pools[i].Message
+	}
+	return r
+}
+
+// Stopped says that a rollout does not go on in a pool, and is not just waiting for a window.
+func Stopped(pools []v1alpha1.PoolRollout) bool {
+	return slices.ContainsFunc(pools, func(p v1alpha1.PoolRollout) bool { return p.BrakedAt != nil && !frozen(p) })
+}
+
 // OnlyHeld says that what is stopped goes on by itself, when the conditions that hold it are over.
 func OnlyHeld(pools []v1alpha1.PoolRollout) bool {
 	return !slices.ContainsFunc(pools, func(p v1alpha1.PoolRollout) bool {
-		return p.BrakedAt != nil && p.Reason != v1alpha1.BrakeHeldByCondition
+		return p.BrakedAt != nil && p.Reason != v1alpha1.BrakeHeldByCondition && !frozen(p)
 	})
 }
 
@@ -76,7 +96,9 @@ func (s *Step) tell(ctx context.Context, before, next []v1alpha1.PoolRollout) {
 	for _, e := range next {
 		was := entryOf(before, e.Pool)
 		switch {
-		case e.BrakedAt != nil && (was == nil || was.BrakedAt == nil || !was.BrakedAt.Equal(e.BrakedAt)):
+		case frozen(e) && begins(was, e):
+			s.Event(v1alpha1.ReasonRollingOut, fmt.Sprintf("NodePool/%s: %s. Expiry, interruption and repair go on", e.Pool, e.Message))
+		case begins(was, e):
 			s.Warn(v1alpha1.ReasonRolloutBraked, fmt.Sprintf("Karpenter is to replace no more nodes of NodePool/%s: %s. Expiry, interruption, repair and removals go on%s", e.Pool, e.Message, s.endsFirst(ctx, e.Pool)))
 		case e.BrakedAt == nil && e.Reason != "" && (was == nil || was.Reason == ""):
 			s.Warn(v1alpha1.ReasonRolloutFailing, fmt.Sprintf("NodePool/%s: %s", e.Pool, e.Message))
@@ -89,6 +111,11 @@ func (s *Step) tell(ctx context.Context, before, next []v1alpha1.PoolRollout) {
 	}
 }
 
+// begins says that a pool is stopped that was not, or only waited for a window.
+func begins(was *v1alpha1.PoolRollout, e v1alpha1.PoolRollout) bool {
+	return e.BrakedAt != nil && (was == nil || was.BrakedAt == nil || !was.BrakedAt.Equal(e.BrakedAt) || frozen(*was) && !frozen(e))
+}
+
 // tellResumed has an event say why a pool that was stopped is not any more; now is nil where no
 // node of it is to be replaced.
 func (s *Step) tellResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) {
@@ -96,8 +123,10 @@ func (s *Step) tellResumed(was v1alpha1.PoolRollout, now *v1alpha1.PoolRollout) 
 	case now == nil:
 		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: no node is to be replaced any more", was.Pool))
 	case now.BrakedAt != nil:
-	case now.ResumedAt != nil:
+	case now.ResumedAt != nil && !now.ResumedAt.Equal(was.ResumedAt):
 		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: a person has resumed its rollout", was.Pool))
+	case now.DespiteFreeze:
+		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what its nodes are made by is reverted, and that does not wait", was.Pool))
 	case now.Definition != was.Definition:
 		s.Event(v1alpha1.ReasonRolloutResumed, fmt.Sprintf("NodePool/%s: what its nodes are made by has changed", was.Pool))
 	default:

@@ -16,7 +16,10 @@ import (
 func TestAStoppedRolloutIsSaid(t *testing.T) {
 	at := metav1.Unix(5, 0)
 	failed := v1alpha1.PoolRollout{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, Message: "the nodes of 3 launches in a row have not joined the cluster", BrakedAt: &at}
-	reported, unwritten, held, proposed, changed, merged := failed, failed, failed, failed, failed, failed
+	reported, unwritten, held, proposed, changed, merged, frozen := failed, failed, failed, failed, failed, failed, failed
+	frozen.Reason, frozen.Message = v1alpha1.BrakeFrozen, "no node is replaced before ten"
+	unfrozen := frozen
+	unfrozen.Failure = "denied by a policy"
 	reported.BrakedAt = nil
 	proposed.Proposal = &v1alpha1.RevertProposal{URL: "https://git.example.com/acme/fleet/pulls/7"}
 	changed.Proposal = &v1alpha1.RevertProposal{URL: proposed.Proposal.URL, Changed: true}
@@ -40,6 +43,9 @@ func TestAStoppedRolloutIsSaid(t *testing.T) {
 		"merged already":   {pools: []v1alpha1.PoolRollout{merged}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: ", reason: v1alpha1.ReasonRolloutBraked, words: "; https://git.example.com/acme/fleet/pulls/7 was merged: if nothing resumes when that is applied, something else is to be corrected"},
 		"not written":      {pools: []v1alpha1.PoolRollout{unwritten}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: denied by a policy", reason: v1alpha1.ReasonRolloutBraked},
 		"a condition":      {pools: []v1alpha1.PoolRollout{held}, class: Done, want: report.Failure, text: "rollout held in batch: errors: the query has a result", reason: v1alpha1.ReasonRolloutBraked},
+		"a freeze":         {pools: []v1alpha1.PoolRollout{frozen}, class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes match: no node is replaced before ten", reason: v1alpha1.ReasonRollingOut, words: ": no node is replaced before ten"},
+		"frozen, it fails": {pools: []v1alpha1.PoolRollout{frozen, failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in general: the nodes of 3", reason: v1alpha1.ReasonRolloutBraked},
+		"not frozen":       {pools: []v1alpha1.PoolRollout{unfrozen}, class: Done, want: report.Failure, text: "rollout fails in general: denied by a policy", reason: v1alpha1.ReasonRolloutFailing},
 		"two, for two":     {pools: []v1alpha1.PoolRollout{held, failed}, class: Done, want: report.Failure, text: "rollout stopped until a revert or resume-rollout, in batch, general: ", reason: v1alpha1.ReasonRolloutBraked},
 		"a worse reason":   {pools: []v1alpha1.PoolRollout{failed}, class: Stuck, want: report.Failure, text: "waiting", reason: v1alpha1.ReasonRolloutBraked},
 		"nothing is known": {class: Done, want: report.Pending, text: "rolling out: 1 of 3 nodes match", reason: v1alpha1.ReasonRollingOut},

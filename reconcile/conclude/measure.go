@@ -54,7 +54,7 @@ func (m *Meter) measure(s *Step) {
 	}
 	m.statuses.WithLabelValues(s.Sync.Namespace, s.Sync.Name) // 0 until one fails, so that Prometheus sees the increase
 	for _, p := range s.Sync.Status.PoolRollouts {
-		if p.BrakedAt != nil {
+		if p.BrakedAt != nil && p.Reason != v1alpha1.BrakeFrozen {
 			l.braked[p.Pool] = p.Reason
 		}
 	}

@@ -2,7 +2,6 @@ package conclude
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -34,7 +33,7 @@ func (s *Step) setRolledOut() {
 	case s.rolloutTimedOut():
 		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonRolloutTimedOut, "%s", finding.Bounded(s.rolloutBrief(), MaxMessage))
 	default:
-		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonRollingOut, "%s", finding.Bounded(nodes.RolloutWords(*r), MaxMessage))
+		conditions.MarkFalse(s.Sync, v1alpha1.RolledOutCondition, v1alpha1.ReasonRollingOut, "%s", finding.Bounded(s.rolloutWords(), MaxMessage))
 	}
 }
 
@@ -45,8 +44,11 @@ func (s *Step) rolloutTimedOut() bool {
 }
 
 // braked says whether the rollout is stopped in a pool.
-func (s *Step) braked() bool {
-	return slices.ContainsFunc(s.Sync.Status.PoolRollouts, func(p v1alpha1.PoolRollout) bool { return p.BrakedAt != nil })
+func (s *Step) braked() bool { return brake.Stopped(s.Sync.Status.PoolRollouts) }
+
+// rolloutWords say how far the rollout has come, and what it waits for.
+func (s *Step) rolloutWords() string {
+	return nodes.RolloutWords(brake.Awaits(*s.Sync.Status.Rollout, s.Sync.Status.PoolRollouts))
 }
 
 // rolloutBrief is the rollout in a commit status.
@@ -54,9 +56,9 @@ func (s *Step) rolloutBrief() string {
 	if words := brake.Words(s.Sync.Status.PoolRollouts); words != "" {
 		return "rollout " + words
 	}
-	words := "rolling out: " + nodes.RolloutWords(*s.Sync.Status.Rollout)
+	words := "rolling out: " + s.rolloutWords()
 	if s.rolloutTimedOut() {
-		words = "not rolled out within " + s.Sync.Spec.Rollout.Timeout.Duration.String() + ": " + nodes.RolloutWords(*s.Sync.Status.Rollout)
+		words = "not rolled out within " + s.Sync.Spec.Rollout.Timeout.Duration.String() + ": " + s.rolloutWords()
 	}
 	return words
 }
@@ -83,7 +85,7 @@ func (s *Step) failureBrief() fault.Brief {
 	}
 	what, names, cause := "rollout fails in ", []string{}, ""
 	for _, p := range pools {
-		if p.Reason != "" && (p.BrakedAt != nil || !s.braked()) {
+		if p.Reason != "" && (p.Reason != v1alpha1.BrakeFrozen || p.Failure != "") && (p.BrakedAt != nil || !s.braked()) {
 			names, cause = append(names, p.Pool), cmp.Or(cause, p.Failure, p.Message)
 		}
 	}
@@ -120,9 +122,9 @@ func (s *Step) pacedText(v Verdict) string {
 		s.Memory.counted = counted{}
 		return text
 	}
-	last := &s.Memory.counted
-	if last.commit != s.Commit || last.waits != r.Message || finding.Due(s.Began, last.at, rolloutEvery) {
-		*last = counted{commit: s.Commit, text: text, waits: r.Message, at: s.Began}
+	last, waits := &s.Memory.counted, brake.Awaits(*r, s.Sync.Status.PoolRollouts).Message
+	if last.commit != s.Commit || last.waits != waits || finding.Due(s.Began, last.at, rolloutEvery) {
+		*last = counted{commit: s.Commit, text: text, waits: waits, at: s.Began}
 	}
 	if last.text != text {
 		s.WakeBy(last.at.Add(rolloutEvery))

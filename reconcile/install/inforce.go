@@ -33,5 +33,11 @@ func (s *Step) Refused() (why, err error) {
 // rest of the pass goes on.
 func InForce(k *v1alpha1.KarpenterStatus, failed error) bool {
 	f := fault.Classify(failed)
-	return f != nil && f.Class == fault.Terminal && upgrade.InForce(*k) != ""
+	return f != nil && (f.Class == fault.Terminal || IsFrozen(failed)) && upgrade.InForce(*k) != ""
+}
+
+// IsFrozen says of an error that a change of the charts waits for a window of spec.guard.
+func IsFrozen(err error) bool {
+	var frozen *frozenError
+	return errors.As(err, &frozen)
 }

@@ -117,6 +117,9 @@ func (s *Step) change(ctx context.Context, seen upgrade.Seen) error {
 		return err
 	}
 	want, held := upgrade.Want{Version: s.Karpenter.Version, Identity: identity}, s.goesBack(identity)
+	if held == nil {
+		held = s.frozen(ctx, identity)
+	}
 	if held != nil {
 		t := s.k().Target
 		if t == nil || !upgrade.UnderWay(*t) {

@@ -71,6 +71,9 @@ type Wanted struct {
 	Set *render.Set
 	// Serving is the version that stays in force, where the change is not made.
 	Serving string
+	// Frozen is why no change of the charts begins now, by spec.guard.windows and freeze; zero where it
+	// may.
+	Frozen plan.Frozen
 	// Older says that Revision is, or may be, older than what was applied: no change begins for it.
 	Older bool
 }

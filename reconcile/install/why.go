@@ -30,6 +30,10 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	if held := s.goesBack(identity); held != nil || s.k().Identity == identity || s.underWay(identity) {
 		return held
 	}
+	frozen := s.frozen(ctx, identity)
+	if frozen != nil && !IsFrozen(frozen) {
+		return frozen
+	}
 	seen := upgrade.Seen{}
 	if err := s.weigh(ctx, &seen); err != nil {
 		return err
@@ -37,7 +41,10 @@ func (s *Step) WhyNot(ctx context.Context) error {
 	if seen.NoWayBack != "" && !s.approved() {
 		return fault.Held(errors.New(seen.NoWayBack))
 	}
-	return s.Helm.Permitted(ctx, s.Charts, s.installation())
+	if err := s.Helm.Permitted(ctx, s.Charts, s.installation()); err != nil {
+		return err
+	}
+	return frozen
 }
 
 // Change says what is done with the charts of a commit, where nothing keeps it from being done;

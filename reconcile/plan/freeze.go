@@ -25,6 +25,16 @@ type Frozen struct {
 	Message string
 	// Until is when that ends; zero where nobody knows.
 	Until time.Time
+	// Begins is when it does, where it does not yet; zero where that is more than a day ahead.
+	Begins time.Time
+}
+
+// FrozenNow is why no node may be removed or replaced now; zero where it may, and where there is no Plan.
+func (p *Plan) FrozenNow() Frozen {
+	if p == nil {
+		return Frozen{}
+	}
+	return p.Frozen
 }
 
 // Emergency says until when there is one, by the annotation of a NodeSync, and otherwise what is wrong
@@ -57,8 +67,11 @@ func (m *maker) frozen() (Frozen, error) {
 	}
 	until, mistake := Emergency(m.policy.Emergency, m.policy.Now)
 	closed := days.At(m.policy.Now)
-	if closed.By == "" || !until.IsZero() {
-		return Frozen{}, nil
+	switch {
+	case closed.By == "":
+		return Frozen{Begins: days.Closes(m.policy.Now, m.policy.Now.Add(MaxEmergency))}, nil
+	case !until.IsZero():
+		return Frozen{Begins: until}, nil
 	}
 	message := closed.String() + "; in an emergency set the annotation " + v1alpha1.EmergencyAnnotation + " of the NodeSync to the time until which that does not count"
 	if mistake != "" {
@@ -74,7 +87,10 @@ func (m *maker) freeze(p *Plan) {
 	}
 	for i := range p.Changes {
 		c := &p.Changes[i]
-		if !weighs(c) || m.reverts(c) {
+		if !weighs(c) {
+			continue
+		}
+		if c.Reverts = m.reverts(c); c.Reverts {
 			continue
 		}
 		c.Action, c.Reason, c.WaitsFor = Wait, ReasonFrozen, awaitsWindow

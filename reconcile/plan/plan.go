@@ -96,6 +96,8 @@ type Change struct {
 	// Restores says of a TakeBack that it brings nothing new: the entry is what it was as its
 	// removal was recorded, or its rollout was stopped.
 	Restores bool
+	// Reverts says of a change amid a freeze that it takes back one that is being rolled out.
+	Reverts bool
 	// Force says that the object is applied over other managers' fields.
 	Force  bool
 	Effect Effect

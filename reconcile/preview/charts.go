@@ -73,7 +73,12 @@ func (s *Step) changeCharts(ctx context.Context) error {
 		s.out.Plan = nil
 		return why
 	}
-	s.out.ChartsRefused, s.wanting.NotUpgraded = why, why
+	s.wanting.NotUpgraded = why
+	if install.IsFrozen(why) {
+		s.out.ChartsChange = why.Error()
+	} else {
+		s.out.ChartsRefused = why
+	}
 	if err := s.wanting.TakeSchemaInForce(ctx); err != nil {
 		return s.own(err)
 	}
@@ -90,7 +95,7 @@ func (s *Step) charts() *install.Step {
 		Tools: install.Tools{Helm: s.Helm, Schemas: s.wanting.Schemas},
 		Wanted: install.Wanted{
 			Karpenter: s.out.Karpenter, Charts: s.out.Charts, Values: s.out.Values, Permit: s.wanting.Permit,
-			Revision: s.Snapshot.Revision, Set: s.out.Set, Serving: s.out.Serving, Older: s.setBack,
+			Revision: s.Snapshot.Revision, Set: s.out.Set, Serving: s.out.Serving, Older: s.setBack, Frozen: s.out.Plan.FrozenNow(),
 		},
 		Sync: s.sync, View: s.view, Live: s.out.Live, Memory: &install.Memory{},
 		Now: s.Now, Timeout: s.wanting.Timeout, Retry: s.wanting.Retry,

@@ -103,7 +103,7 @@ func (s Status) Lines() []Line {
 		lines = append(lines, Line{About: "launches", Text: "fail: " + s.Launches})
 	}
 	if s.Rollout != nil {
-		lines = append(lines, Line{"rollout", OneLine(nodes.RolloutWords(*s.Rollout)), &s.Rollout.Since})
+		lines = append(lines, Line{"rollout", OneLine(nodes.RolloutWords(brake.Awaits(*s.Rollout, s.PoolRollouts))), &s.Rollout.Since})
 	}
 	if words := brake.Words(s.PoolRollouts); words != "" {
 		lines = append(lines, Line{"brake", OneLine(words), nil})

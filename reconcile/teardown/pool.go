@@ -22,6 +22,9 @@ func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.alive() && o.GrowthWithheld && (!pastPacing(r) || !o.Successor.Open || o.Frozen != "") {
 		s.actions = []Action{RestoreGrowth{}}
 	}
+	if s.reason == ReasonFrozen && len(o.undeleted()) < len(o.NodeClaims) {
+		s.reason, s.message = ReasonNodeClaimsLeaving, "its NodeClaims that are deleted already drain and end; "+s.message
+	}
 	return s.asking(o), false
 }
 

@@ -217,8 +217,8 @@ type PoolRollout struct {
 	// Failed are the launches that have failed since the last one that has not, oldest first.
 	// +optional
 	Failed []FailedLaunch `json:"failed,omitempty"`
-	// Reason is why the replacement goes wrong, or is held: FailedLaunches, UnexpectedDrift or
-	// HeldByCondition. Empty where it is not.
+	// Reason is why the replacement goes wrong, is held, or waits: FailedLaunches, UnexpectedDrift,
+	// HeldByCondition or Frozen. Empty where it goes on.
 	// +optional
 	Reason BrakeReason `json:"reason,omitempty"`
 	// Message says it in words.
@@ -234,6 +234,10 @@ type PoolRollout struct {
 	// ResumedAt is when a person has resumed it.
 	// +optional
 	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
+	// DespiteFreeze says that it goes on while spec.guard.windows and freeze let no node be replaced:
+	// its definition was reverted amid that, or a person has resumed it. It ends with the freeze.
+	// +optional
+	DespiteFreeze bool `json:"despiteFreeze,omitempty"`
 	// Proposal is the pull request that takes back what has failed, with onFailure BrakeAndPropose.
 	// +optional
 	Proposal *RevertProposal `json:"proposal,omitempty"`
@@ -262,30 +266,6 @@ type RevertProposal struct {
 	// Message says why there is none.
 	// +optional
 	Message string `json:"message,omitempty"`
-}
-
-// BrakeReason is why a rollout is stopped.
-type BrakeReason string
-
-// The reasons for which a rollout is stopped.
-const (
-	// BrakeFailedLaunches: the nodes of too many launches in a row did not register or initialize.
-	BrakeFailedLaunches BrakeReason = "FailedLaunches"
-	// BrakeUnexpectedDrift: its nodes are outdated by no commit.
-	BrakeUnexpectedDrift BrakeReason = "UnexpectedDrift"
-	// BrakeHeldByCondition: a condition of spec.rollout.holdWhile holds.
-	BrakeHeldByCondition BrakeReason = "HeldByCondition"
-)
-
-// BrakedPools are the NodePools of which Karpenter is to replace no more nodes; not nil.
-func (s *NodeSyncStatus) BrakedPools() map[string]bool {
-	braked := map[string]bool{}
-	for i := range s.PoolRollouts {
-		if s.PoolRollouts[i].BrakedAt != nil {
-			braked[s.PoolRollouts[i].Pool] = true
-		}
-	}
-	return braked
 }
 
 // FailedLaunch is a NodeClaim whose node did not register or initialize.

@@ -197,3 +197,32 @@ func TestPeriodsAgreeWithTheTime(t *testing.T) {
 		}
 	}
 }
+
+// TestCloses is the next time at which it closes, as far as is looked.
+func TestCloses(t *testing.T) {
+	guard := v1alpha1.Guard{Windows: []v1alpha1.GuardWindow{nightly(""), {Schedule: "0 3 * * *", Duration: metav1.Duration{Duration: 2 * time.Hour}}}, Freeze: []v1alpha1.GuardFreeze{christmas("")}}
+	for from, want := range map[string]string{"11-25 22:00": "11-26 05:00", "11-26 04:30": "11-26 05:00", "12-19 04:00": "12-19 05:00", "12-25 12:00": ""} {
+		now := at(t, from)
+		days, err := calendar.Of(guard, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted := time.Time{}
+		if want != "" {
+			wanted = at(t, want)
+		}
+		if got := days.Closes(now, now.Add(24*time.Hour)); want != "" && !got.Equal(wanted) {
+			t.Errorf("at %s it closes at %s, want %s", from, got, want)
+		}
+	}
+	always, err := calendar.Of(v1alpha1.Guard{Freeze: []v1alpha1.GuardFreeze{christmas("")}}, at(t, "12-01 00:00"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := always.Closes(at(t, "12-01 00:00"), at(t, "12-02 00:00")); !got.IsZero() {
+		t.Errorf("weeks before a freeze it closes at %s", got)
+	}
+	if got := always.Closes(at(t, "12-19 12:00"), at(t, "12-20 12:00")); !got.Equal(at(t, "12-20 00:00")) {
+		t.Errorf("before a freeze it closes at %s", got)
+	}
+}

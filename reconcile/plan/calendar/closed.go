@@ -88,6 +88,20 @@ func (c Calendar) opens(from time.Time) time.Time {
 	return time.Time{}
 }
 
+// Closes is when it closes next, where it is open at a time; zero where that is not before another.
+func (c Calendar) Closes(from, before time.Time) time.Time {
+	at := from
+	for range most {
+		if at = c.turns(at); at.IsZero() || !at.Before(before) {
+			break
+		}
+		if c.closedBy(at).By != "" {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
 // turns is the next time after one at which it may close, or be closed by something else: a window
 // begins or ends, or a freeze does. Zero is that there is none.
 func (c Calendar) turns(t time.Time) time.Time {

@@ -1,0 +1,103 @@
+package install
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/install/installtest"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+)
+
+// TestAFreezeKeepsChartsAsTheyAre: no change of them begins in it, whatever it changes. What brings a
+// controller back does not wait.
+func TestAFreezeKeepsChartsAsTheyAre(t *testing.T) {
+	ready := appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+	down := func(ago time.Duration) appsv1.DeploymentStatus {
+		return appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, Conditions: []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(time.Unix(1_000_000, 0).Add(-ago)),
+		}}}
+	}
+	for name, c := range map[string]struct {
+		identity, target string
+		at               v1alpha1.ChartStep
+		status           appsv1.DeploymentStatus
+		missing, open    bool
+		waits            bool
+		wakes            time.Duration
+	}{
+		"another version":                    {identity: "before", status: ready, waits: true},
+		"outside of a freeze":                {identity: "before", status: ready, open: true},
+		"it is installed as Git says":        {identity: "own", status: ready},
+		"its gates were passed, no more":     {identity: "before", target: "own", at: v1alpha1.ChartChecking, status: ready, waits: true},
+		"it was rolled back":                 {identity: "before", target: "own", at: v1alpha1.ChartRolledBack, status: ready, waits: true},
+		"it had begun before":                {identity: "before", target: "own", at: v1alpha1.ChartCRDs, status: ready},
+		"it rolls out":                       {identity: "before", target: "own", at: v1alpha1.ChartRollingOut, status: ready},
+		"it goes back":                       {identity: "before", target: "own", at: v1alpha1.ChartRollingBack, status: ready},
+		"a revert of one that has begun":     {identity: "own", target: "newer", at: v1alpha1.ChartCRDs, status: ready},
+		"nothing is installed":               {},
+		"the controller was deleted":         {identity: "before", missing: true},
+		"the controller is down for long":    {identity: "before", status: down(time.Hour)},
+		"the controller restarts":            {identity: "before", status: down(10 * time.Second), waits: true, wakes: 50 * time.Second},
+		"the controller says not since when": {identity: "before", status: appsv1.DeploymentStatus{Replicas: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := installtest.Installed()
+			objects[0].(*appsv1.Deployment).Status = c.status
+			if c.missing {
+				objects = objects[1:]
+			}
+			s := newBed(t, append([]client.Object{}, objects...)...).step()
+			if s.Frozen = (plan.Frozen{Message: "not before ten", Until: s.Now.Add(time.Hour)}); c.open {
+				s.Frozen = plan.Frozen{}
+			}
+			own, err := s.Identity()
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := s.k()
+			if k.Identity = strings.Replace(c.identity, "own", own, 1); k.Identity != "" {
+				k.Version, k.Controller = "1.14.0", &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.0"}
+			}
+			if c.target != "" {
+				k.Target = &v1alpha1.ChartTarget{Version: "1.14.1", Identity: strings.Replace(c.target, "own", own, 1), Step: c.at, Since: metav1.NewTime(s.Now)}
+			}
+			err = s.frozen(t.Context(), own)
+			if waits := IsFrozen(err); waits != c.waits || !waits && err != nil {
+				t.Fatalf("frozen: %v, want it to wait: %t", err, c.waits)
+			}
+			if c.waits && !strings.Contains(err.Error(), "Karpenter 1.14.0 is upgraded to 1.14.1: chart karpenter-crd, then chart karpenter; this waits: not before ten") {
+				t.Errorf("it says %v", err)
+			}
+			if wakes := s.Now.Add(cmp.Or(c.wakes, time.Hour)); c.waits && !s.WakeAt.Equal(wakes) {
+				t.Errorf("next pass at %s, want %s", s.WakeAt, wakes)
+			}
+		})
+	}
+}
+
+// TestAFrozenChangeWritesNothing, and leaves no record of a change: it begins anew after the freeze.
+func TestAFrozenChangeWritesNothing(t *testing.T) {
+	objects := installtest.Installed()
+	objects[0].(*appsv1.Deployment).Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1}
+	b := newBed(t, objects...)
+	s := b.step()
+	k := s.k()
+	k.Version, k.Identity, k.Controller = "1.14.0", "before", &v1alpha1.ReleaseStatus{Revision: 1, Version: "1.14.0"}
+	s.Frozen = plan.Frozen{Message: "not before ten"}
+	_, err := s.Run(t.Context())
+	if !IsFrozen(err) || !InForce(s.k(), err) || s.k().Target != nil || len(s.Waits) != 1 {
+		t.Errorf("Run() = %v, target %+v", err, s.k().Target)
+	}
+	if b.helm.Asked[charts.CRDChart]+b.helm.Asked[charts.ControllerChart] > 0 {
+		t.Errorf("Helm has installed %v", b.helm.Asked)
+	}
+}
