@@ -266,6 +266,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 			Own:                  o.host(),
 			CloudInterval:        o.cloudInterval,
 			CompareInstances:     o.compareInstances,
+			DeletionGuard:        o.guards(),
 			CertificateAuthority: authority,
 			Grants:               o.grants(),
 			PageURL:              o.pageURL,

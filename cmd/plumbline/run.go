@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/steppoint"
@@ -40,6 +41,7 @@ type runOptions struct {
 	anyHost          bool
 	cloudInterval    time.Duration
 	compareInstances time.Duration
+	deletionGuard    bool
 	storeLimit       int64
 	log              logger.Options
 	client           client.Options
@@ -65,6 +67,14 @@ ServiceAccount name, and to AWS by the SDK's default chain of credentials.`,
 	return cmd
 }
 
+// guards looks for the policies of the deletion guard; nil where they are not wanted.
+func (o *runOptions) guards() *deletion.Asker {
+	if !o.deletionGuard {
+		return nil
+	}
+	return &deletion.Asker{}
+}
+
 func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.namespace, "watch-namespace", envOr("POD_NAMESPACE", "plumbline-system"), "namespace of the NodeSyncs and of the leader's Lease; default from $POD_NAMESPACE")
 	flags.StringVar(&o.podName, "pod-name", envOr("POD_NAME", ""), "name of the daemon's own Pod; default from $POD_NAME, empty outside a cluster")
@@ -85,6 +95,7 @@ func (o *runOptions) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.anyHost, "secrets-for-any-host", false, "send what is in a Secret without the annotation "+v1alpha1.HostsAnnotation+" to whatever host a NodeSync names")
 	flags.DurationVar(&o.cloudInterval, "cloud-interval", 10*time.Second, "least time between two questions to EC2 about removals")
 	flags.DurationVar(&o.compareInstances, "compare-instances", 10*time.Minute, "least time between two comparisons of EC2 instances with their definitions and NodeClaims; 0 for none")
+	flags.BoolVar(&o.deletionGuard, "deletion-guard", true, "report while the policies that deny the deletion of what plumbline manages are missing or altered; false where they are not installed on purpose")
 	flags.Int64Var(&o.storeLimit, "git-store-limit", 1<<30, "largest size of one Git store, in bytes")
 	o.log.BindFlags(flags)
 	o.client.BindFlags(flags)

@@ -130,6 +130,10 @@ var cases = map[string][]struct {
 		{"for long", `plumbline_volume_attachments_left` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"volumes of " + prod + " are attached to nodes that are gone"}},
 		{"detached in time", `plumbline_volume_attachments_left` + ofOwn + `} 1x20 0x40`, 50 * time.Minute, nil},
 	},
+	"PlumblineDeletionUnguarded": {
+		{"for long", `plumbline_deletion_unguarded` + ofOwn + `} 1x60`, 40 * time.Minute, []string{"what " + prod + " manages may be deleted by accident"}},
+		{"restored in time", `plumbline_deletion_unguarded` + ofOwn + `} 1x10 0x40`, 40 * time.Minute, nil},
+	},
 	"PlumblineNotReconciling": {
 		{"no pass", `gotk_reconcile_duration_seconds_count` + of + `} 5x120
 			gotk_suspend_status` + of + `} 0x120`, 90 * time.Minute, []string{prod + " is not reconciled"}},

@@ -98,6 +98,9 @@ var deploymentEdits = []edit{
             {{- with .Values.page.url }}
             - --page-url={{ . }}
             {{- end }}
+            {{- if not .Values.deletionGuard.enabled }}
+            - --deletion-guard=false
+            {{- end }}
             {{- with .Values.extraArgs }}
             {{- toYaml . | nindent 12 }}
             {{- end }}

@@ -24,6 +24,7 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.Delete(s.Sync, v1alpha1.RolledOutCondition)
 		conditions.Delete(s.Sync, v1alpha1.ExtraFieldsCondition)
 		conditions.Delete(s.Sync, v1alpha1.IntolerantDaemonSetsCondition)
+		conditions.Delete(s.Sync, v1alpha1.DeletionUnguardedCondition)
 		conditions.Delete(s.Sync, v1alpha1.VolumesLeftCondition)
 		s.setSuspendedRemovals()
 		return
@@ -54,6 +55,7 @@ func (s *Step) setConditions(v Verdict) {
 	s.setRolledOut()
 	s.setExtraFields()
 	s.setIntolerantDaemonSets()
+	s.setDeletionUnguarded()
 	s.setVolumesLeft()
 }
 

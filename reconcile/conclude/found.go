@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
@@ -71,6 +72,8 @@ type Found struct {
 	Planned bool
 	// DaemonSets are those that nodes need until their last pod has ended.
 	DaemonSets plan.DaemonSets
+	// Guard is what is known of the deletion guard.
+	Guard deletion.Answer
 	// Fought is what the charts made and another client keeps changing, in words.
 	Fought string
 	// Drifts are the objects that another client has changed or deleted; nil where the pass has

@@ -36,8 +36,9 @@ type Meter struct {
 	drift, outdated *prometheus.Desc
 	// removing, orphaned and attached count the nodes of removals, instances and volumes.
 	removing, orphaned, attached *prometheus.Desc
-	// braked is 1 for a pool whose rollout is stopped.
-	braked *prometheus.Desc
+	// braked is 1 for a pool whose rollout is stopped, and unguarded while the deletion guard is missing or
+	// altered.
+	braked, unguarded *prometheus.Desc
 	// stuck is 1 for a NodeSync whose commit statuses cannot be queued.
 	stuck *prometheus.GaugeVec
 
@@ -57,7 +58,8 @@ type gauges struct {
 	nodes              map[v1alpha1.RemovalPhase]int32
 	orphaned, attached int32
 	// braked are the pools whose rollout is stopped, with why.
-	braked map[string]v1alpha1.BrakeReason
+	braked    map[string]v1alpha1.BrakeReason
+	unguarded bool
 	// stalled is since when something waits for a person; zero where nothing does.
 	stalled time.Time
 }
@@ -90,17 +92,18 @@ func NewMeter(now func() time.Time, depths func() map[types.NamespacedName]queue
 		stuck: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "plumbline_commit_statuses_stuck", Help: "1 while the commit statuses of a NodeSync cannot be queued until a person does something.",
 		}, ofSync),
-		removals: prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
-		stall:    prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
-		drift:    prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
-		outdated: prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
-		braked:   prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
-		removing: prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
-		orphaned: prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances of a NodeSync's pools that no NodeClaim has.", ofSync, nil),
-		attached: prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
-		queued:   prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
-		oldest:   prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
-		syncs:    map[types.NamespacedName]gauges{},
+		removals:  prometheus.NewDesc("plumbline_removals", "Removals of a NodeSync that are recorded, by phase.", append(ofSync, "phase"), nil),
+		stall:     prometheus.NewDesc("plumbline_stall_age_seconds", "How long a NodeSync's oldest stall lasts; 0 where none does.", ofSync, nil),
+		drift:     prometheus.NewDesc("plumbline_drift", "1 for an object that another client has changed or deleted, while it is not as Git says, and for an EC2 instance (kind Instance) that is not what its definitions and NodeClaim say.", append(ofSync, "kind", "object"), nil),
+		outdated:  prometheus.NewDesc("plumbline_outdated_nodes", "Nodes of a NodeSync's pools that do not match their definitions.", ofSync, nil),
+		braked:    prometheus.NewDesc("plumbline_rollout_braked", "1 for a NodePool in which plumbline has stopped the replacement of nodes, by the reason.", append(ofSync, "pool", "reason"), nil),
+		unguarded: prometheus.NewDesc("plumbline_deletion_unguarded", "1 while a policy of the deletion guard, or its binding, is missing or altered.", ofSync, nil),
+		removing:  prometheus.NewDesc("plumbline_removal_nodes", "Nodes that a NodeSync's removals have left, by the removals' phase.", append(ofSync, "phase"), nil),
+		orphaned:  prometheus.NewDesc("plumbline_orphaned_instances", "EC2 instances of a NodeSync's pools that no NodeClaim has.", ofSync, nil),
+		attached:  prometheus.NewDesc("plumbline_volume_attachments_left", "Volumes that are attached to nodes or instances that are gone.", ofSync, nil),
+		queued:    prometheus.NewDesc("plumbline_commit_statuses_queued", "Commit statuses of a NodeSync that wait to be posted.", ofSync, nil),
+		oldest:    prometheus.NewDesc("plumbline_commit_status_age_seconds", "How long the oldest of a NodeSync's commit statuses waits; 0 where none does.", ofSync, nil),
+		syncs:     map[types.NamespacedName]gauges{},
 	}
 }
 
@@ -118,6 +121,7 @@ func (m *Meter) Describe(to chan<- *prometheus.Desc) {
 	to <- m.drift
 	to <- m.outdated
 	to <- m.braked
+	to <- m.unguarded
 	to <- m.removing
 	to <- m.orphaned
 	to <- m.attached
@@ -144,6 +148,7 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 		}
 		to <- prometheus.MustNewConstMetric(m.orphaned, prometheus.GaugeValue, float64(l.orphaned), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.attached, prometheus.GaugeValue, float64(l.attached), name.Namespace, name.Name)
+		to <- prometheus.MustNewConstMetric(m.unguarded, prometheus.GaugeValue, bit(l.unguarded), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.stall, prometheus.GaugeValue, age(now, l.stalled), name.Namespace, name.Name)
 		to <- prometheus.MustNewConstMetric(m.outdated, prometheus.GaugeValue, float64(l.outdated), name.Namespace, name.Name)
 		for pool, reason := range l.braked {
@@ -195,11 +200,14 @@ func (m *Meter) reportsStuck(name types.NamespacedName, stuck bool) {
 	if m == nil {
 		return
 	}
-	value := 0.0
-	if stuck {
-		value = 1
+	m.stuck.WithLabelValues(name.Namespace, name.Name).Set(bit(stuck))
+}
+
+func bit(is bool) float64 {
+	if is {
+		return 1
 	}
-	m.stuck.WithLabelValues(name.Namespace, name.Name).Set(value)
+	return 0
 }
 
 // forget drops what names a NodeSync.

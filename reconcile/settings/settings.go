@@ -7,9 +7,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Daemon are the settings of one daemon.
@@ -23,6 +26,8 @@ type Daemon struct {
 	// CompareInstances is the least time between two comparisons of EC2 instances with their
 	// definitions; 0 for none.
 	CompareInstances time.Duration
+	// DeletionGuard looks for the policies of the deletion guard; nil where they are not installed on purpose.
+	DeletionGuard *deletion.Asker
 	// CertificateAuthority is the bundle, in PEM, that the API server's certificate is
 	// checked against.
 	CertificateAuthority []byte
@@ -38,6 +43,11 @@ type Daemon struct {
 	Now func() time.Time
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
+}
+
+// Guarded is what is known of the deletion guard, beside what Git wants of Karpenter.
+func (d Daemon) Guarded(ctx context.Context, reader client.Reader, k *render.Karpenter, now time.Time) deletion.Answer {
+	return d.DeletionGuard.Look(ctx, reader, deletion.Setup{Namespace: d.Namespace, Karpenter: k.Namespace, Charts: k.Management == render.Managed}, now)
 }
 
 // Takes says whether passes are made over a NodeSync. Of the others it is only asked what they have in Git.

@@ -38,6 +38,7 @@ type Status struct {
 	PoolRollouts []v1alpha1.PoolRollout    `json:"poolRollouts,omitempty"`
 	Extra        string                    `json:"extraFields,omitempty"`
 	DaemonSets   string                    `json:"daemonSets,omitempty"`
+	Unguarded    string                    `json:"deletionUnguarded,omitempty"`
 	Volumes      string                    `json:"volumesLeft,omitempty"`
 	Suspended    bool                      `json:"suspended,omitempty"`
 	Waiting      *v1alpha1.Waiting         `json:"waiting,omitempty"`
@@ -72,6 +73,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.NodeDrift = conditions.GetMessage(sync, v1alpha1.NodeDriftCondition)
 	status.Extra = conditions.GetMessage(sync, v1alpha1.ExtraFieldsCondition)
 	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
+	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
 	return status
 }
@@ -112,6 +114,7 @@ func (s Status) Lines() []Line {
 		{About: "nodes", Text: before("drift: ", s.NodeDrift)},
 		{About: "fields", Text: before("extra: ", s.Extra)},
 		{About: "daemonsets", Text: s.DaemonSets},
+		{About: "guard", Text: s.Unguarded},
 		{About: "volumes", Text: s.Volumes},
 	} {
 		if about.Text != "" {

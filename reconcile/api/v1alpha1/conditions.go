@@ -77,6 +77,9 @@ const (
 	// IntolerantDaemonSetsCondition is True while a DaemonSet of a CSI driver or a CNI plugin is
 	// evicted from nodes that Karpenter drains, and Unknown while that cannot be read.
 	IntolerantDaemonSetsCondition = "IntolerantDaemonSets"
+	// DeletionUnguardedCondition is True while a policy of the deletion guard, or its binding, is missing
+	// or altered.
+	DeletionUnguardedCondition = "DeletionUnguarded"
 )
 
 // Reasons of the Ready condition.
@@ -116,6 +119,10 @@ const (
 	ReasonVolumesLeft          = "VolumesLeft"
 	ReasonTolerationMissing    = "TolerationMissing"
 	ReasonTolerationUnknown    = "TolerationUnknown"
+	ReasonGuardMissing         = "DeletionGuardMissing"
+	ReasonGuardAltered         = "DeletionGuardAltered"
+	ReasonGuardUnknown         = "DeletionGuardUnknown"
+	ReasonGuardRestored        = "DeletionGuardRestored"
 	ReasonRollingOut           = "RollingOut"
 	ReasonRolloutTimedOut      = "RolloutTimedOut"
 	ReasonRolloutBraked        = "RolloutBraked"

@@ -1,0 +1,20 @@
+// Package guard holds the policies of the deletion guard as they are installed, for who compares
+// what a cluster has with them. The policy of Approvals is apart: package approval knows it.
+package guard
+
+import _ "embed"
+
+//go:embed crds.yaml
+var crds string
+
+//go:embed definitions.yaml
+var definitions string
+
+//go:embed finalizers.yaml
+var finalizers string
+
+//go:embed namespaces.yaml
+var namespaces string
+
+// Policies are ValidatingAdmissionPolicies and their bindings, as files of YAML.
+func Policies() []string { return []string{crds, definitions, finalizers, namespaces} }

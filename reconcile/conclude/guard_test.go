@@ -1,0 +1,45 @@
+package conclude
+
+import (
+	"testing"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/deletion"
+)
+
+// TestDeletionUnguarded: the condition lasts as long as what it says, an event says when that ends, and
+// a pass that has not looked changes nothing.
+func TestDeletionUnguarded(t *testing.T) {
+	missing := deletion.Answer{Looked: true, Known: true, Missing: []string{"the binding is missing"}}
+	altered := deletion.Answer{Looked: true, Known: true, Altered: []string{"the policy was altered: spec.validations"}}
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		guard  deletion.Answer
+		status string
+		event  string
+	}{
+		{guard: deletion.Answer{Looked: true, Known: true}},
+		{guard: missing, status: "True DeletionGuardMissing", event: "DeletionGuardMissing"},
+		{guard: missing, status: "True DeletionGuardMissing"},
+		{guard: deletion.Answer{}, status: "True DeletionGuardMissing"},
+		{guard: altered, status: "True DeletionGuardAltered", event: "DeletionGuardAltered"},
+		{guard: deletion.Answer{Looked: true, Known: true}, event: "DeletionGuardRestored"},
+		{guard: deletion.Answer{Looked: true, Unread: "forbidden"}, status: "Unknown DeletionGuardUnknown", event: "DeletionGuardUnknown"},
+		{guard: deletion.Answer{Looked: true, Known: true}},
+	} {
+		s := &Step{Found: Found{Guard: c.guard}, Sync: sync, Before: sync.DeepCopy()}
+		s.setDeletionUnguarded()
+		status, event := "", ""
+		if found := conditions.Get(sync, v1alpha1.DeletionUnguardedCondition); found != nil {
+			status = string(found.Status) + " " + found.Reason
+		}
+		for _, n := range s.Notes {
+			event += n.Reason
+		}
+		if status != c.status || event != c.event {
+			t.Errorf("look %d: condition %q, event %q; want %q and %q", i+1, status, event, c.status, c.event)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package deletion
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+)
+
+// every is the least time between two looks: no policy is watched, as RBAC cannot allow a watch by name.
+const every = 20 * time.Second
+
+// Answer is what is known of the deletion guard. The zero value is that nobody has looked.
+type Answer struct {
+	// Looked says that it was looked for, and Known that all of it was read.
+	Looked, Known bool
+	// Missing and Altered are what is not there, and not as it has to be, in words.
+	Missing, Altered []string
+	// Unread is why it cannot be read.
+	Unread string
+}
+
+// Words say what is wrong, and what to do about it; empty where nothing is.
+func (a Answer) Words() string {
+	if a.Unread != "" {
+		return "nobody knows whether the API server denies the deletion of nodes by accident: " + a.Unread
+	}
+	found := append(append([]string{}, a.Missing...), a.Altered...)
+	if len(found) == 0 {
+		return ""
+	}
+	return "the deletion guard is not as this version of plumbline installs it, so that what it manages may be deleted by accident: " + strings.Join(found, "; ") +
+		": apply manifests/guard and manifests/rbac-charts of this version again (helm upgrade, or kubectl apply -k), or run the daemon with --deletion-guard=false"
+}
+
+// Reason is the word for what is wrong; empty where nothing is.
+func (a Answer) Reason() string {
+	switch {
+	case a.Unread != "":
+		return v1alpha1.ReasonGuardUnknown
+	case len(a.Missing) > 0:
+		return v1alpha1.ReasonGuardMissing
+	case len(a.Altered) > 0:
+		return v1alpha1.ReasonGuardAltered
+	}
+	return ""
+}
+
+// Asker looks for the policies, seldom: each is a request. The zero value has looked for none. It is
+// for all NodeSyncs of a cluster.
+type Asker struct {
+	mu    sync.Mutex
+	known map[Setup]asked
+}
+
+type asked struct {
+	at     time.Time
+	answer Answer
+}
+
+// Look is what is known of the guard now; nothing where a is nil. What cannot be read for a while leaves what was known.
+func (a *Asker) Look(ctx context.Context, reader client.Reader, s Setup, now time.Time) Answer {
+	if a == nil {
+		return Answer{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := a.known[s]
+	if age := now.Sub(last.at); !last.at.IsZero() && age >= 0 && age < every {
+		return last.answer
+	}
+	answer, err := read(ctx, reader, s)
+	switch {
+	case err == nil:
+	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+		answer = Answer{Looked: true, Unread: unread(err)}
+	case last.answer.Known:
+		answer = last.answer
+	default:
+		answer = Answer{Looked: true, Unread: unread(err)}
+	}
+	if a.known == nil {
+		a.known = map[Setup]asked{}
+	}
+	a.known[s] = asked{at: now, answer: answer}
+	return answer
+}
+
+func unread(err error) string {
+	if meta.IsNoMatchError(err) {
+		return "it has no ValidatingAdmissionPolicies, which are of Kubernetes 1.30"
+	}
+	return fault.Classify(fmt.Errorf("read the policies of the deletion guard: %w", err)).Error()
+}
+
+// read asks the API server for each policy.
+func read(ctx context.Context, reader client.Reader, s Setup) (Answer, error) {
+	wanted, err := Wanted(s)
+	if err != nil {
+		return Answer{}, err
+	}
+	answer := Answer{Looked: true, Known: true}
+	for _, want := range wanted {
+		live := Guard{Policy: &admissionv1.ValidatingAdmissionPolicy{}, Binding: &admissionv1.ValidatingAdmissionPolicyBinding{}}
+		if err := get(ctx, reader, want.Policy.Name, live.Policy); err != nil {
+			return Answer{}, err
+		}
+		if err := get(ctx, reader, want.Policy.Name, live.Binding); err != nil {
+			return Answer{}, err
+		}
+		if live.Policy.UID == "" {
+			live.Policy = nil
+		}
+		if live.Binding.UID == "" {
+			live.Binding = nil
+		}
+		switch words, altered := Compare(want, live); {
+		case words == "":
+		case altered:
+			answer.Altered = append(answer.Altered, words)
+		default:
+			answer.Missing = append(answer.Missing, words)
+		}
+	}
+	return answer, nil
+}
+
+// get reads an object, and leaves it empty where there is none.
+func get(ctx context.Context, reader client.Reader, name string, object client.Object) error {
+	return client.IgnoreNotFound(reader.Get(ctx, client.ObjectKey{Name: name}, object))
+}

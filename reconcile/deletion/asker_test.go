@@ -1,0 +1,126 @@
+package deletion_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/deletion"
+)
+
+// cluster has the policies, and may refuse to show them.
+type cluster struct {
+	client.Client
+	refuses error
+	reads   int
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := admissionv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var objects []client.Object
+	for _, g := range wanted(t, setup) {
+		objects = append(objects, g.Policy, g.Binding)
+	}
+	c := &cluster{}
+	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, of client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if c.reads++; c.refuses != nil {
+				return c.refuses
+			}
+			return of.Get(ctx, key, object, options...)
+		},
+	}).Build()
+	return c
+}
+
+// TestLook: what is taken out is missed, and what is put back is seen, each at the next look. Each
+// look is of a while, for all NodeSyncs.
+func TestLook(t *testing.T) {
+	c, asker, now := newCluster(t), &deletion.Asker{}, time.Unix(1_000_000, 0)
+	look := func(forward time.Duration) deletion.Answer {
+		now = now.Add(forward)
+		return asker.Look(t.Context(), c, setup, now)
+	}
+	if a := look(0); a.Words() != "" || a.Reason() != "" || !a.Known {
+		t.Fatalf("all is there, and it says %q", a.Words())
+	}
+	reads := c.reads
+	look(5 * time.Second)
+	if c.reads != reads {
+		t.Errorf("%d reads after five seconds", c.reads-reads)
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "plumbline-guard-crds"}, binding); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	if a := look(time.Minute); a.Reason() != v1alpha1.ReasonGuardMissing || !strings.Contains(a.Words(), "the ValidatingAdmissionPolicyBinding plumbline-guard-crds is missing: apply manifests/guard") {
+		t.Errorf("%s: %q", a.Reason(), a.Words())
+	}
+	binding.ResourceVersion, binding.Spec.ValidationActions = "", []admissionv1.ValidationAction{admissionv1.Warn}
+	if err := c.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	if a := look(time.Minute); a.Reason() != v1alpha1.ReasonGuardAltered || !strings.Contains(a.Words(), "plumbline-guard-crds was altered: spec.validationActions is [Warn]") {
+		t.Errorf("%s: %q", a.Reason(), a.Words())
+	}
+	binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
+	if err := c.Update(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	if a := look(time.Minute); a.Words() != "" {
+		t.Errorf("restored, and it says %q", a.Words())
+	}
+	if a := look(-time.Hour); a.Words() != "" { // the clock was put back
+		t.Errorf("it says %q", a.Words())
+	}
+}
+
+// TestWhatCannotBeRead is not called missing. An API server that is away for a while leaves what is known.
+func TestWhatCannotBeRead(t *testing.T) {
+	resource := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}
+	for name, c := range map[string]struct {
+		err   error
+		knows bool
+		says  string
+	}{
+		"forbidden":        {err: apierrors.NewForbidden(resource, "plumbline-guard-crds", errors.New("no")), says: "forbidden"},
+		"forbidden, later": {err: apierrors.NewForbidden(resource, "plumbline-guard-crds", errors.New("no")), knows: true, says: "forbidden"},
+		"an old server":    {err: &meta.NoKindMatchError{}, says: "which are of Kubernetes 1.30"},
+		"away":             {err: errors.New("connection refused"), says: "connection refused"},
+		"away for a while": {err: errors.New("connection refused"), knows: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, asker, now := newCluster(t), &deletion.Asker{}, time.Unix(1_000_000, 0)
+			if c.knows {
+				asker.Look(t.Context(), cluster, setup, now)
+			}
+			cluster.refuses = c.err
+			a := asker.Look(t.Context(), cluster, setup, now.Add(time.Minute))
+			if got := a.Words(); !strings.Contains(got, c.says) || (c.says == "") != (got == "") {
+				t.Errorf("it says %q, want %q", got, c.says)
+			}
+			if a.Unread != "" != (a.Reason() == v1alpha1.ReasonGuardUnknown) {
+				t.Errorf("reason %q for %q", a.Reason(), a.Unread)
+			}
+		})
+	}
+}

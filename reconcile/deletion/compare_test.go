@@ -1,0 +1,149 @@
+package deletion_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/deletion"
+)
+
+var setup = deletion.Setup{Namespace: "nodes", Karpenter: "karpenter", Charts: true}
+
+// wanted are the policies of a cluster, as an API server keeps them: with its defaults.
+func wanted(t *testing.T, s deletion.Setup) []deletion.Guard {
+	t.Helper()
+	all, err := deletion.Wanted(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equivalent, scope := admissionv1.Equivalent, admissionv1.AllScopes
+	for i := range all {
+		p := all[i].Policy
+		p.UID, all[i].Binding.UID = "a", "b"
+		m := p.Spec.MatchConstraints
+		m.MatchPolicy, m.NamespaceSelector = &equivalent, &metav1.LabelSelector{}
+		if m.ObjectSelector == nil {
+			m.ObjectSelector = &metav1.LabelSelector{}
+		}
+		for j := range m.ResourceRules {
+			m.ResourceRules[j].Scope = &scope
+		}
+		p.Labels, p.Annotations = map[string]string{"helm.sh/chart": "plumbline"}, map[string]string{"by": "helm"}
+	}
+	return all
+}
+
+// TestWanted are all policies of the guard, each with its binding, for the namespaces of the cluster.
+func TestWanted(t *testing.T) {
+	for charts, want := range map[bool]string{
+		true:  "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces plumbline-guard-charts plumbline-guard-releases",
+		false: "plumbline-guard-crds plumbline-guard-definitions plumbline-guard-finalizers plumbline-guard-namespaces",
+	} {
+		s := setup
+		s.Charts = charts
+		var names []string
+		for _, g := range wanted(t, s) {
+			if g.Binding == nil || g.Binding.Spec.PolicyName != g.Policy.Name {
+				t.Fatalf("%s has the binding %+v", g.Policy.Name, g.Binding)
+			}
+			names = append(names, g.Policy.Name)
+			if g.Policy.Name == "plumbline-guard-namespaces" && !slices.Equal(g.Policy.Spec.MatchConstraints.ResourceRules[0].ResourceNames, []string{"karpenter", "nodes"}) {
+				t.Errorf("guarded are %v", g.Policy.Spec.MatchConstraints.ResourceRules)
+			}
+			if g.Policy.Name == "plumbline-guard-definitions" && !strings.Contains(g.Policy.Spec.MatchConditions[0].Expression, "'system:serviceaccount:nodes:plumbline'") {
+				t.Errorf("excepted is %v", g.Policy.Spec.MatchConditions)
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("charts %t: %s", charts, got)
+		}
+	}
+}
+
+// TestCompare: what the API server adds, other groups that may break the glass, and more namespaces are
+// no alteration; whatever lets a deletion through is.
+func TestCompare(t *testing.T) {
+	const policy, binding = "the ValidatingAdmissionPolicy plumbline-guard-definitions was altered: ", "the ValidatingAdmissionPolicyBinding plumbline-guard-definitions was altered: "
+	ignore, exact := admissionv1.Ignore, admissionv1.Exact
+	for name, c := range map[string]struct {
+		change func(*deletion.Guard)
+		says   string
+	}{
+		"as it is":                {change: func(*deletion.Guard) {}},
+		"other groups":            {change: func(g *deletion.Guard) { g.Policy.Spec.Variables[0].Expression = `["sre", "oncall"]` }},
+		"no groups":               {change: func(g *deletion.Guard) { g.Policy.Spec.Variables[0].Expression = `[]` }},
+		"everybody":               {change: func(g *deletion.Guard) { g.Policy.Spec.Variables[0].Expression = `["system:authenticated"]` }, says: policy + "spec.variables"},
+		"groups by an expression": {change: func(g *deletion.Guard) { g.Policy.Spec.Variables[0].Expression = "request.userInfo.groups" }, says: policy + "spec.variables"},
+		"it is audited, too": {change: func(g *deletion.Guard) {
+			g.Binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit, admissionv1.Deny}
+		}},
+		"it is only audited": {change: func(g *deletion.Guard) {
+			g.Binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit}
+		}, says: binding + "spec.validationActions is [Audit]"},
+		"the policy is missing":    {change: func(g *deletion.Guard) { g.Policy = nil }, says: "the ValidatingAdmissionPolicy plumbline-guard-definitions is missing"},
+		"the binding is missing":   {change: func(g *deletion.Guard) { g.Binding = nil }, says: "the ValidatingAdmissionPolicyBinding plumbline-guard-definitions is missing"},
+		"it fails open":            {change: func(g *deletion.Guard) { g.Policy.Spec.FailurePolicy = &ignore }, says: policy + "spec.failurePolicy is Ignore"},
+		"nothing is said of that":  {change: func(g *deletion.Guard) { g.Policy.Spec.FailurePolicy = nil }},
+		"it validates less":        {change: func(g *deletion.Guard) { g.Policy.Spec.Validations = nil }, says: policy + "spec.validations"},
+		"it validates all as fine": {change: func(g *deletion.Guard) { g.Policy.Spec.Validations[0].Expression = "true" }, says: policy + "spec.validations"},
+		"it says it otherwise":     {change: func(g *deletion.Guard) { g.Policy.Spec.Validations[0].Message = "ask the platform team" }},
+		"somebody is excepted": {change: func(g *deletion.Guard) {
+			g.Policy.Spec.MatchConditions = append(g.Policy.Spec.MatchConditions, admissionv1.MatchCondition{Name: "not-me", Expression: "request.userInfo.username != 'me'"})
+		}, says: policy + "spec.matchConditions"},
+		"another ServiceAccount": {change: func(g *deletion.Guard) {
+			g.Policy.Spec.MatchConditions[0].Expression = strings.ReplaceAll(g.Policy.Spec.MatchConditions[0].Expression, "nodes", "other")
+		}, says: policy + "spec.matchConditions"},
+		"fewer kinds": {change: func(g *deletion.Guard) {
+			g.Policy.Spec.MatchConstraints.ResourceRules = g.Policy.Spec.MatchConstraints.ResourceRules[1:]
+		}, says: policy + "spec.matchConstraints"},
+		"other operations": {change: func(g *deletion.Guard) {
+			g.Policy.Spec.MatchConstraints.ResourceRules[0].Operations = []admissionv1.OperationType{admissionv1.Create}
+		}, says: policy + "spec.matchConstraints"},
+		"objects of one name": {change: func(g *deletion.Guard) { g.Policy.Spec.MatchConstraints.ResourceRules[0].ResourceNames = []string{"a"} }, says: policy + "spec.matchConstraints"},
+		"a namespace is left out": {change: func(g *deletion.Guard) {
+			g.Policy.Spec.MatchConstraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		}, says: policy + "spec.matchConstraints"},
+		"other objects":         {change: func(g *deletion.Guard) { g.Policy.Spec.MatchConstraints.ObjectSelector = nil }, says: policy + "spec.matchConstraints"},
+		"one version of a kind": {change: func(g *deletion.Guard) { g.Policy.Spec.MatchConstraints.MatchPolicy = &exact }, says: policy + "spec.matchConstraints"},
+		"a rule leaves some out": {change: func(g *deletion.Guard) {
+			g.Policy.Spec.MatchConstraints.ExcludeResourceRules = g.Policy.Spec.MatchConstraints.ResourceRules
+		}, says: policy + "spec.matchConstraints"},
+		"it has parameters":       {change: func(g *deletion.Guard) { g.Policy.Spec.ParamKind = &admissionv1.ParamKind{Kind: "ConfigMap"} }, says: policy + "spec.paramKind"},
+		"another policy is bound": {change: func(g *deletion.Guard) { g.Binding.Spec.PolicyName = "another" }, says: binding + "spec.policyName is another"},
+		"it is bound to some": {change: func(g *deletion.Guard) {
+			g.Binding.Spec.MatchResources = &admissionv1.MatchResources{ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
+		}, says: binding + "spec.matchResources"},
+		"it is bound to all": {change: func(g *deletion.Guard) {
+			g.Binding.Spec.MatchResources = &admissionv1.MatchResources{ObjectSelector: &metav1.LabelSelector{}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want, err := deletion.Wanted(setup)
+			if err != nil {
+				t.Fatal(err)
+			}
+			live := wanted(t, setup)[1]
+			c.change(&live)
+			got, altered := deletion.Compare(want[1], live)
+			if got != c.says || altered != strings.Contains(c.says, "altered") {
+				t.Errorf("it says %q (altered %t), want %q", got, altered, c.says)
+			}
+		})
+	}
+	t.Run("more namespaces", func(t *testing.T) {
+		want, live := wanted(t, setup)[3], wanted(t, setup)[3]
+		rule := &live.Policy.Spec.MatchConstraints.ResourceRules[0]
+		rule.ResourceNames = append(rule.ResourceNames, "web")
+		if got, _ := deletion.Compare(want, live); got != "" {
+			t.Errorf("with one more it says %q", got)
+		}
+		rule.ResourceNames = []string{"nodes", "web"}
+		if got, _ := deletion.Compare(want, live); !strings.Contains(got, "spec.matchConstraints") {
+			t.Errorf("with one less it says %q", got)
+		}
+	})
+}
