@@ -87,6 +87,7 @@ func (k *Karpenter) check(folder string) []problem {
 	found = append(found, k.checkValuesFiles(folder)...)
 	found = append(found, k.checkIgnored()...)
 	found = append(found, k.checkNodes()...)
+	found = append(found, k.checkApprove()...)
 	found = append(found, k.checkIgnoredKinds()...)
 	return append(found, k.checkSubstitute()...)
 }

@@ -46,6 +46,9 @@ type Karpenter struct {
 	// IgnoreKinds are kinds of other tools, as Kind or Kind.group, whose objects may lie among
 	// the definitions and are passed over. Default: any kind that is not ours is refused.
 	IgnoreKinds []string `json:"ignoreKinds,omitempty"`
+	// Approve are digests of what the guard holds that the commit approves: status.held.digest
+	// of a NodeSync whose spec.guard.approveFrom is Git. One of what is held no more does nothing.
+	Approve []string `json:"approve,omitempty"`
 	// Substitute are the names that ${NAME} may take, beyond the built-in
 	// CLUSTER_NAME and REGION.
 	Substitute map[string]string `json:"substitute,omitempty"`

@@ -16,3 +16,12 @@ func cleanPath(name string) (string, error) {
 	}
 	return cleaned, nil
 }
+
+// ConfigFile is plumbline.yaml of a folder, as Inputs name it; empty where that is outside of the repository.
+func ConfigFile(folder string) string {
+	cleaned, err := cleanPath(folder)
+	if err != nil {
+		return ""
+	}
+	return path.Join(cleaned, FileName)
+}

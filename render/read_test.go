@@ -92,6 +92,13 @@ func TestReadKarpenterRefuses(t *testing.T) {
 			`a/plumbline.yaml:11: ignoreDifferences[3].jsonPointers[0] is "/spec/versions/0/schema": a CRD whose schema`,
 			"a/plumbline.yaml:12: ignoreDifferences[4].managedFieldsManagers[0] is empty",
 		}},
+		"approved": {head + "approve: [sha256:" + strings.Repeat("a", 64) + ", sha256:1f0c9a3b7d21, yes]\n", []string{
+			`a/plumbline.yaml:7: approve entry "sha256:1f0c9a3b7d21" is no digest of what is held: write it whole, sha256: and 64 digits, as status.held.digest of the NodeSync has it`,
+			`a/plumbline.yaml:7: approve entry "yes" is no digest of what is held`,
+		}},
+		"approved for years": {head + "approve: [" + strings.Repeat("sha256:"+strings.Repeat("a", 64)+", ", 1000) + "]\n", []string{
+			`a/plumbline.yaml:7: approve has 1000 digests, and may have 100: remove those of what was done`,
+		}},
 		"untested": {head + "acceptUntested: [karpenter 1.15.0, kubernetes 1.37, 1.15.0, k8s 1.37, karpenter 1.15]\n", []string{
 			`a/plumbline.yaml:7: acceptUntested entry "1.15.0" names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does`,
 			`a/plumbline.yaml:7: acceptUntested entry "k8s 1.37" names no version: write karpenter 1.15.0 or kubernetes 1.37, as the message of what is held does`,

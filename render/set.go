@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -66,6 +67,13 @@ type Set struct {
 	LinksKnown bool
 	// Sum is the Fingerprint of the Inputs; empty where none was made.
 	Sum string
+}
+
+// FingerprintWithout is the Fingerprint without one file.
+func (s *Set) FingerprintWithout(name string) string {
+	rest := maps.Clone(s.Inputs)
+	delete(rest, name)
+	return rest.Fingerprint()
 }
 
 // Fingerprint is that of the Inputs, which Render makes once for each Set.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // MaxAge is how long an Approval may count at the most, whatever it says.
@@ -128,6 +129,9 @@ func Sentence(sync *v1alpha1.NodeSync) string {
 		return ""
 	}
 	words := fmt.Sprintf("it %s; to approve just that: %s", held.Summary, Command(sync, held.Digest))
+	if FromGit(sync.Spec.Guard) {
+		words += ", or in " + render.FileName + ": " + Line(held.Digest)
+	}
 	if held.Needed > 1 {
 		words += fmt.Sprintf(" (%d different people are needed", held.Needed)
 		if len(held.Approvers) > 0 {

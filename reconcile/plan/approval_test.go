@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // approve has what a Plan holds approved in the next one.
@@ -89,5 +90,45 @@ func TestAFewNodesMoreAreTolerated(t *testing.T) {
 				t.Errorf("after it: %v", script(after))
 			}
 		})
+	}
+}
+
+// TestTheDigestOutlivesItsApproval: the commit that approves it has another revision, another list and
+// another plumbline.yaml, and is about the same. Whatever else it changes is another plan.
+func TestTheDigestOutlivesItsApproval(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), pool("c", "default"))
+	git := []string{class("default"), pool("a", "default")}
+	digests := func(change func(k *render.Karpenter, set *render.Set)) [3]string {
+		t.Helper()
+		k := &render.Karpenter{Version: "1.14.1", ValuesFiles: []string{"values.yaml"}}
+		set := c.set(t, git...)
+		set.Revision, set.Sum, set.Inputs = "main@sha1:1", "", render.Inputs{"prod/plumbline.yaml": "1", "prod/values.yaml": "1"}
+		change(k, set)
+		c.policy.Karpenter, c.policy.ConfigFile = k, render.ConfigFile("./prod")
+		live := c.live
+		live.Objects = plan.NewObjects(c.Objects())
+		p, err := plan.Make(t.Context(), set, live, c.policy, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return [3]string{p.Approvable.Digest, p.Approvable.Outcome, p.Digest}
+	}
+	before := digests(func(*render.Karpenter, *render.Set) {})
+	for name, c := range map[string]struct {
+		change func(*render.Karpenter, *render.Set)
+		same   bool
+	}{
+		"it is approved": {same: true, change: func(k *render.Karpenter, set *render.Set) {
+			k.Approve = []string{"sha256:1"}
+			set.Revision, set.Inputs["prod/plumbline.yaml"] = "main@sha1:2", "2"
+		}},
+		"another version of Karpenter": {change: func(k *render.Karpenter, _ *render.Set) { k.Version = "1.15.0" }},
+		"another file of values":       {change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["prod/values.yaml"] = "2" }},
+		"a plumbline.yaml elsewhere":   {change: func(_ *render.Karpenter, set *render.Set) { set.Inputs["base/plumbline.yaml"] = "2" }},
+	} {
+		if after := digests(c.change); (after == before) != c.same {
+			t.Errorf("%s: %v, before %v", name, after, before)
+		}
 	}
 }

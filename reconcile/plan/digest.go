@@ -69,11 +69,16 @@ func (m *maker) digest(p *Plan, set *render.Set) string {
 	return all.digest()
 }
 
-// weighedBy is what a Plan is weighed by, with Karpenter's charts.
+// weighedBy is what a Plan is weighed by, with Karpenter's charts. What is approved in Git is no part of it:
+// the commit that approves a digest would have another one. Nor is plumbline.yaml as a file, for that.
 func (m *maker) weighedBy(set *render.Set) sum {
-	all := sum{Writes: []write{}, Karpenter: m.policy.Karpenter, Guard: m.policy.Guard, Policies: m.policy.Policies, Released: m.policy.Released}
-	if k := m.policy.Karpenter; k != nil && set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
-		all.Inputs = set.Fingerprint()
+	all := sum{Writes: []write{}, Guard: m.policy.Guard, Policies: m.policy.Policies, Released: m.policy.Released}
+	if k := m.policy.Karpenter; k != nil {
+		config := *k
+		config.Approve, all.Karpenter = nil, &config
+		if set != nil && (len(k.ValuesFiles) > 0 || strings.HasPrefix(k.Repository, ".")) {
+			all.Inputs = set.FingerprintWithout(m.policy.ConfigFile)
+		}
 	}
 	return all
 }

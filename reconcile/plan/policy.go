@@ -64,8 +64,9 @@ type Policy struct {
 	// DaemonSets are those that nodes need until their last pod has ended.
 	DaemonSets DaemonSets
 	// Karpenter is what Git wants of its charts; nil where that is not known. It decides
-	// nothing here, and is part of the Digest.
-	Karpenter *render.Karpenter
+	// nothing here, and is part of the Digest. ConfigFile is the file that it stands in.
+	Karpenter  *render.Karpenter
+	ConfigFile string
 	// CABundle is the cluster's authorities as Karpenter has them in its hash of an EC2NodeClass:
 	// PEM in base64; empty where it is not known.
 	CABundle string

@@ -23,6 +23,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		Approved:    sync.Status.Approved,
 		Deleting:    !sync.DeletionTimestamp.IsZero(),
 		Braked:      sync.Status.BrakedPools(),
+		ConfigFile:  render.ConfigFile(sync.Spec.Path),
 	}
 	if doubt := sync.Status.Withheld; doubt != nil && set != nil && render.CommitOf(doubt.Revision) == render.CommitOf(set.Revision) {
 		policy.StatusLost = policy.StatusLost || doubt.Reason == v1alpha1.ReasonStatusLost

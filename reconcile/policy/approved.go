@@ -33,6 +33,10 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 	if was.held == nil && len(was.used) == 0 {
 		return nil
 	}
+	if s.Karpenter != nil && s.Snapshot != nil && approval.InGit(was.held, s.Sync.Spec.Guard, s.Karpenter.Approve, s.Snapshot.Revision) {
+		s.approved(was)
+		return nil
+	}
 	if serves, refused := s.ServesApprovals(); !serves {
 		if was.held != nil {
 			was.held.Message = unserved(refused)
@@ -51,16 +55,21 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 			return err
 		}
 		if approval.Weigh(was.held, naming, proof) {
-			was.approved = approval.Record(was.approved, was.held, s.Now)
-			s.Event("Approved", fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), approval.Short(was.held.Digest), was.held.Summary))
-			s.WakeBy(s.Now)
 			was.used = approval.Used(was.used, of, naming)
-			was.held = nil
+			s.approved(was)
 			return nil
 		}
 	}
 	was.used = approval.Used(was.used, of, nil)
 	return s.expire(ctx, of)
+}
+
+// approved records what is held as approved.
+func (s *Step) approved(was *approvals) {
+	was.approved = approval.Record(was.approved, was.held, s.Now)
+	s.Event("Approved", fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), approval.Short(was.held.Digest), was.held.Summary))
+	s.WakeBy(s.Now)
+	was.held = nil
 }
 
 // unserved says why nothing can be approved where Approvals are not watched.

@@ -85,6 +85,9 @@ type Preview struct {
 	Plan *plan.Plan
 	// Stopped is why nothing of the commit is done, as the pass says it.
 	Stopped error
+	// ApprovedInGit says that plumbline.yaml approves all that is held, and that this counts;
+	// ApprovesInGit that a commit may.
+	ApprovedInGit, ApprovesInGit bool
 	// ChartsChange is what is done with the charts; empty where nothing is, or where that is
 	// not known.
 	ChartsChange string
@@ -121,6 +124,7 @@ func (s *Step) Make(ctx context.Context) (*Preview, error) {
 		s.out.ChartsRefused = nil
 		break
 	}
+	s.weighApprovals()
 	return s.out, nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 const (
@@ -65,6 +66,7 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 		}
 		fmt.Fprintf(&out, "- %s\n", code(check))
 	}
+	r.writeApproval(&out)
 	for i, warning := range r.warnings() {
 		if i == mostRows {
 			break
@@ -73,6 +75,13 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 	}
 	r.writeDiff(&out, m)
 	return bounded(out.String(), m.Most)
+}
+
+// writeApproval writes the line by which the commit would approve what it is held for, where that counts.
+func (r Review) writeApproval(out *strings.Builder) {
+	if a := r.of.Plan.Approvable; a != nil && r.of.ApprovesInGit && !r.of.ApprovedInGit {
+		fmt.Fprintf(out, "\nTo approve just that (%s), add the digest to the list `approve` in %s:\n\n%s\n", a.Summary(), render.FileName, Fence("yaml", "approve:\n  - "+a.Digest))
+	}
 }
 
 // writePools writes a row for each pool whose nodes are touched.

@@ -14,6 +14,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/redact"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Review is what is said of the plan of a commit.
@@ -113,6 +114,8 @@ func (r *Review) weigh() {
 	switch {
 	case len(refused) > 0:
 		r.fail("refused: " + r.brief(first) + andMore(len(refused)))
+	case len(held) > 0 && r.of.ApprovedInGit:
+		r.Line = report.Truncate("approved in " + render.FileName + ": " + r.of.Plan.Approvable.Summary())
 	case len(held) > 0:
 		r.fail("held: " + held[0] + andMore(len(held)))
 	default:

@@ -6,6 +6,8 @@ import (
 )
 
 // Guard limits what a repository can take away without a person's word.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.approveFrom) || self.approveFrom != 'Git' || !has(self.approvals) || self.approvals == 1",message="approveFrom: Git needs approvals: 1: a commit does not say how many people have reviewed it, the rules of the Git host do"
 type Guard struct {
 	// MaxRemovedPools is how many NodePools may be leaving at a time; those
 	// beyond it are held.
@@ -49,6 +51,13 @@ type Guard struct {
 	// +kubebuilder:validation:Maximum=5
 	// +optional
 	Approvals *int32 `json:"approvals,omitempty"`
+
+	// ApproveFrom says where what is held may be approved: in the cluster (plumbline approve), or also in
+	// Git, by its digest in the list approve of plumbline.yaml, for which each who may push has to be
+	// trusted to approve.
+	// +kubebuilder:default=Cluster
+	// +optional
+	ApproveFrom ApproveFrom `json:"approveFrom,omitempty"`
 
 	// Windows are when nodes may be removed or replaced. Outside of them removals, and changes that
 	// replace or end nodes, wait. Without any it is at all times.
@@ -114,4 +123,14 @@ type IntolerantDaemonSets string
 const (
 	IntolerantDaemonSetsWarn IntolerantDaemonSets = "Warn"
 	IntolerantDaemonSetsHold IntolerantDaemonSets = "Hold"
+)
+
+// ApproveFrom is where what is held may be approved.
+// +kubebuilder:validation:Enum=Cluster;Git
+type ApproveFrom string
+
+// The places.
+const (
+	ApproveFromCluster ApproveFrom = "Cluster"
+	ApproveFromGit     ApproveFrom = "Git"
 )

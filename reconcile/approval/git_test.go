@@ -1,0 +1,64 @@
+package approval_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/approval"
+)
+
+// TestInGit: the whole digest of what is held now counts, where the NodeSync says so. Old ones do no harm,
+// however many.
+func TestInGit(t *testing.T) {
+	now := "sha256:" + strings.Repeat("a", 64)
+	old := func(n int) []string {
+		var digests []string
+		for i := range n {
+			digests = append(digests, fmt.Sprintf("sha256:%064d", i))
+		}
+		return digests
+	}
+	fromGit, two := v1alpha1.Guard{ApproveFrom: v1alpha1.ApproveFromGit}, int32(2)
+	for name, c := range map[string]struct {
+		guard   v1alpha1.Guard
+		digests []string
+		nothing bool
+		counts  bool
+		says    string
+	}{
+		"it is approved":         {guard: fromGit, digests: []string{now}, counts: true},
+		"beside old ones":        {guard: fromGit, digests: append(old(1000), now), counts: true},
+		"old ones only":          {guard: fromGit, digests: old(1000), says: "has other digests"},
+		"a short one":            {guard: fromGit, digests: []string{now[:19]}, says: "has other digests"},
+		"nothing is approved":    {guard: fromGit},
+		"nothing is held":        {guard: fromGit, digests: []string{now}, nothing: true},
+		"in the cluster only":    {guard: v1alpha1.Guard{ApproveFrom: v1alpha1.ApproveFromCluster}, digests: []string{now}, says: "spec.guard.approveFrom of the NodeSync is not Git"},
+		"nothing is said of it":  {digests: []string{now}, says: "spec.guard.approveFrom of the NodeSync is not Git"},
+		"two people are to":      {guard: v1alpha1.Guard{ApproveFrom: v1alpha1.ApproveFromGit, Approvals: &two}, digests: []string{now}, says: "asks for more than one person"},
+		"none, and Cluster says": {guard: v1alpha1.Guard{ApproveFrom: v1alpha1.ApproveFromCluster}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			held := &v1alpha1.HeldPlan{Digest: now, Needed: 1}
+			if c.guard.Approvals != nil {
+				held.Needed = *c.guard.Approvals
+			}
+			if c.nothing {
+				held = nil
+			}
+			if counts := approval.InGit(held, c.guard, c.digests, "main@sha1:0123456789abcdef"); counts != c.counts {
+				t.Fatalf("it counts: %t, want %t", counts, c.counts)
+			}
+			if held == nil {
+				return
+			}
+			if !strings.Contains(held.Message, c.says) || (c.says == "") != (held.Message == "") {
+				t.Errorf("it says %q, want %q", held.Message, c.says)
+			}
+			if by := strings.Join(held.Approvers, ", "); c.counts && by != "plumbline.yaml of main@sha1:01234567" {
+				t.Errorf("approved by %q", by)
+			}
+		})
+	}
+}
