@@ -112,6 +112,41 @@ func TestTheAWSPoliciesOnlyRead(t *testing.T) {
 	}
 }
 
+// TestTheTeardownPolicyIsOfOneCluster: what it allows beside reading is only for what has the cluster's tag.
+func TestTheTeardownPolicyIsOfOneCluster(t *testing.T) {
+	text, err := os.ReadFile("iam-policy-teardown.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy struct {
+		Statement []struct {
+			Sid, Resource string
+			Action        oneOrMore
+			Condition     map[string]map[string]string
+		}
+	}
+	if err := json.Unmarshal(text, &policy); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range policy.Statement {
+		equals := s.Condition["StringEquals"]
+		ours := equals["aws:ResourceTag/kubernetes.io/cluster/${CLUSTER_NAME}"] == "owned" || equals["aws:ResourceTag/cluster.k8s.amazonaws.com/name"] == "${CLUSTER_NAME}"
+		if !ours && !slices.Equal(s.Action, oneOrMore{"iam:GetInstanceProfile"}) {
+			t.Errorf("%s allows %v to what is not the cluster's by its tag", s.Sid, s.Action)
+		}
+		if s.Resource == "*" || strings.Contains(s.Resource, ":ec2:") && !strings.Contains(s.Resource, ":${REGION}:${ACCOUNT}:") {
+			t.Errorf("%s is about %s, want one region of one account", s.Sid, s.Resource)
+		}
+	}
+	want := []string{
+		"ec2:TerminateInstances", "ec2:DeleteVolume", "ec2:DeleteNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DeleteLaunchTemplate",
+		"iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile", "iam:GetInstanceProfile",
+	}
+	if diff := cmp.Diff(want, allowedBy(t, "iam-policy-teardown.json")); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}
+
 // allowedBy are the actions that a policy allows, in its order.
 func allowedBy(t *testing.T, file string) []string {
 	t.Helper()

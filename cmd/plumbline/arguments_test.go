@@ -78,7 +78,7 @@ func TestHelp(t *testing.T) {
 		"plumbline why":            {"why a node ended", "2,000", "-o json"},
 		"plumbline history":        {"newest first", "--since", "--pool", "wide"},
 		"plumbline verify":         {"--gone", "only AWS is asked", "text|json|junit", "iam-policy-verify.json", "Exit codes"},
-		"plumbline teardown":       {"onDelete: Drain", "Ctrl-C", "Exit codes", "Where no daemon leads"},
+		"plumbline teardown":       {"onDelete: Drain", "Ctrl-C", "Exit codes", "Where no daemon leads", "--cluster-gone", "--sweep"},
 		"plumbline logs":           {"daemon", "--follow", "--since"},
 		"plumbline reconcile":      {"now", "--wait", "never stops the daemon"},
 		"plumbline suspend":        {"until it is resumed"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -30,6 +31,9 @@ type cluster struct {
 // nowhere is the server of client-go where nothing names one.
 const nowhere = "http://localhost:8080"
 
+// errNoKubeconfig says that nothing names a cluster.
+var errNoKubeconfig = errors.New("no kubeconfig")
+
 // connect finds the cluster of the kubeconfig flags. It asks nothing yet. With ctx every request ends.
 func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*cluster, error) {
 	loader := kubeconfig.ToRawKubeConfigLoader()
@@ -38,7 +42,7 @@ func connect(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags) (*c
 		return nil, fmt.Errorf("find the cluster (--kubeconfig, --context): %w", err)
 	}
 	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 && config.Host == nowhere {
-		return nil, fmt.Errorf("no kubeconfig: looked for %s; give one with --kubeconfig or KUBECONFIG", strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
+		return nil, fmt.Errorf("%w: looked for %s; give one with --kubeconfig or KUBECONFIG", errNoKubeconfig, strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {

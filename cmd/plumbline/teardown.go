@@ -27,68 +27,6 @@ const (
 // standing starts a stand-in for the daemon, over the NodeSync of a UID.
 type standing func(ctx context.Context, config *rest.Config, namespace string, uid types.UID) (*standIn, error)
 
-func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verification, stand standing) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "teardown [NODESYNC]",
-		Short: "Take a NodeSync away with all of its nodes, and ask AWS what is left",
-		Long: `Show what a NodeSync has, and after a confirmation delete it with onDelete: Drain:
-the daemon ends its NodeClaims, asks EC2, and deletes NodePools and EC2NodeClasses;
-no guard weighs it, PodDisruptionBudgets hold, and nothing is forced. When the
-NodeSync is gone, AWS is asked with your credentials what is left, as by
-` + "`plumbline verify --gone`" + `. What other NodePools and EC2NodeClasses of the cluster
-have stays, and does not count.
-
---down-to says how far it goes, each level after the one before:
-  definitions  NodePools with their NodeClaims and EC2 instances, EC2NodeClasses, and
-               the NodeSync; Karpenter and its CRDs stay (the default)
-  controller   and then, once AWS has nothing left, Karpenter's main chart
-  crds         and then its CRDs, and their chart
-Karpenter goes only where plumbline has installed it, no other NodeSync needs it, and
-no object of its kinds is left in the cluster, of any owner; that is checked before
-anything is deleted, too. plumbline itself stays. Git is not asked. AWS has to answer
-before anything is deleted.
-
-Karpenter's controller has to run, as nothing else ends the nodes. Where it is scaled to
-0 it is scaled up first; where it is gone, the daemon installs it again first; where
-neither is possible, the command says what to do.
-
-Where no daemon leads, this command takes the daemon's lease and ends the nodes
-itself, by the daemon's own passes, with your rights and AWS credentials; a daemon
-that starts meanwhile waits. Where the deletion guard lets only the daemon delete, it
-acts as the daemon's ServiceAccount, which you need the right to impersonate.
-
-Ctrl-C and --timeout end the watching, not the teardown, as long as a daemon leads;
-else the lease is released, and what was begun waits. The same command goes on;
-where the NodeSync is gone already it needs --cluster and --region, and asks AWS only.
-
-Exit codes: 0 AWS was asked and nothing is left; 1 an error, nothing was confirmed,
-or AWS has not answered; 4 something is left, or it is not done after --timeout.`,
-		Example: `  plumbline teardown prod-eu
-  plumbline teardown prod-eu --yes --cluster prod-eu --region eu-west-1 -o json`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
-	}
-	t, output := teardown{v: v, kubeconfig: kubeconfig, stand: stand, downTo: toDefinitions}, formatText
-	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o", "how to print; json is one event a line")
-	cmd.Flags().Var(&t.downTo, "down-to", "what is taken away: nodes and their definitions, and then Karpenter's controller, and then its CRDs, too")
-	cmd.Flags().BoolVar(&t.yes, "yes", false, "ask for no confirmation")
-	cmd.Flags().DurationVar(&t.timeout, "timeout", teardownTime, "longest time to watch")
-	cmd.Flags().StringVar(&t.v.cluster, "cluster", "", "name of the EKS cluster; needed where the NodeSync does not say it, or is gone")
-	cmd.Flags().StringVar(&t.v.region, "region", "", "region of the cluster, with --cluster")
-	cmd.Flags().StringVar(&t.v.account, "account", "", "account that AWS has to be, by its number")
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if (t.v.cluster == "") != (t.v.region == "") {
-			return &usageError{cmd: cmd, err: errors.New("--cluster and --region go together")}
-		}
-		if t.c, err = connect(cmd.Context(), kubeconfig); err != nil {
-			return err
-		}
-		t.cmd, t.show = cmd, newShow(cmd, output, t.v.now)
-		return t.run(cmd.Context(), args)
-	}
-	return cmd
-}
-
 // teardown takes a NodeSync away by the daemon that leads, or in its place.
 type teardown struct {
 	c          *cluster
@@ -98,6 +36,9 @@ type teardown struct {
 	v       verification
 	yes     bool
 	timeout time.Duration
+	// gone says that there is no cluster any more, terminate that its instances are to be ended, and
+	// sweep that leftovers are to be deleted.
+	gone, terminate, sweep bool
 	// downTo is how much is taken away, and charts are Karpenter's where they are.
 	downTo level
 	charts karpenterCharts
@@ -117,7 +58,6 @@ type teardown struct {
 
 // run takes it away, or goes on where an earlier run has stopped.
 func (t *teardown) run(ctx context.Context, args []string) error {
-	t.until = t.v.now().Add(t.timeout)
 	sync, err := t.find(ctx, args)
 	if err != nil {
 		return err
@@ -157,8 +97,11 @@ func (t *teardown) run(ctx context.Context, args []string) error {
 	return t.finish(ctx)
 }
 
-// finish asks AWS what is left, and takes Karpenter away where nothing is.
+// finish asks AWS what is left, after it was swept, and takes Karpenter away where nothing is.
 func (t *teardown) finish(ctx context.Context) error {
+	if err := t.sweepLeft(ctx); err != nil {
+		return t.ended(ctx, err)
+	}
 	if err := t.verify(ctx); err != nil {
 		return err
 	}
@@ -214,7 +157,7 @@ func (t *teardown) delete(ctx context.Context, sync *v1alpha1.NodeSync, leaves *
 		t.show.say(nodeSyncWord(sync.Name) + " is being deleted already, with onDelete: Drain")
 		return t.bringBack(ctx, sync, leaves)
 	}
-	if err := t.confirm(ctx, sync.Name); err != nil {
+	if err := t.confirm(ctx, "all nodes of nodesync/"+sync.Name+" end", sync.Name); err != nil {
 		return err
 	}
 	same := client.Preconditions{UID: &sync.UID}
@@ -266,6 +209,9 @@ func (t *teardown) ended(ctx context.Context, err error) error {
 
 // goesOn says what becomes of what was begun, and how to go on.
 func (t *teardown) goesOn() string {
+	if t.gone {
+		return "what EC2 was told to end ends. To go on:\n  " + t.again()
+	}
 	if t.stands != nil {
 		return "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  " + t.again()
 	}
@@ -274,7 +220,17 @@ func (t *teardown) goesOn() string {
 
 // again is the command that goes on from wherever this one has stopped.
 func (t *teardown) again() string {
-	words := strings.TrimSuffix("plumbline teardown "+t.name, " ") + " -n " + t.c.namespace + " --yes --cluster " + t.v.cluster + " --region " + t.v.region
+	words := "plumbline teardown --cluster-gone"
+	if !t.gone {
+		words = strings.TrimSuffix("plumbline teardown "+t.name, " ") + " -n " + t.c.namespace
+	}
+	words += " --yes --cluster " + t.v.cluster + " --region " + t.v.region
+	if t.terminate {
+		words += " --terminate"
+	}
+	if t.sweep {
+		words += " --sweep"
+	}
 	if t.downTo != toDefinitions {
 		words += " --down-to " + string(t.downTo)
 	}

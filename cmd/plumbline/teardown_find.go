@@ -92,14 +92,14 @@ func (c *cluster) whole(ctx context.Context, name string) (*v1alpha1.NodeSync, e
 // errUnconfirmed says that the user has not confirmed what was asked.
 var errUnconfirmed = errors.New("not confirmed: nothing was changed")
 
-// confirm has the user type the NodeSync's name.
-func (t *teardown) confirm(ctx context.Context, name string) error {
+// confirm has the user type a name, after what has been shown of it.
+func (t *teardown) confirm(ctx context.Context, what, name string) error {
 	if t.yes {
 		return nil
 	}
 	in, isFile := t.cmd.InOrStdin().(*os.File)
 	if !isFile || !term.IsTerminal(int(in.Fd())) {
-		return &usageError{cmd: t.cmd, err: fmt.Errorf("all nodes of nodesync/%s end: where nobody can type its name, confirm that by --yes", name)}
+		return &usageError{cmd: t.cmd, err: fmt.Errorf("%s: where nobody can type its name, confirm that by --yes", what)}
 	}
 	fmt.Fprintf(t.cmd.ErrOrStderr(), "\nType %s to end all of this: ", name)
 	typed := make(chan string, 1)

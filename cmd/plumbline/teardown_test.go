@@ -68,8 +68,14 @@ func teardownWith(ctx context.Context, t *testing.T, aws *remainsOf, args ...str
 // teardownBy is a teardown with what stands in for the daemon.
 func teardownBy(ctx context.Context, t *testing.T, stand standing, aws *remainsOf, args ...string) said {
 	t.Helper()
+	return teardownOver(ctx, t, stand, aws, &endingAWS{}, args...)
+}
+
+// teardownOver is a teardown over an AWS that answers, and one that ends.
+func teardownOver(ctx context.Context, t *testing.T, stand standing, aws *remainsOf, by *endingAWS, args ...string) said {
+	t.Helper()
 	kubeconfig := genericclioptions.NewConfigFlags(true)
-	cmd := newTeardownCommand(kubeconfig, verification{dial: aws.dial, now: time.Now, pause: time.Millisecond}, stand)
+	cmd := newTeardownCommand(kubeconfig, verification{dial: aws.dial, dialEnder: by.dial, now: time.Now, pause: time.Millisecond}, stand)
 	kubeconfig.ClusterName = nil // --cluster is the command's
 	kubeconfig.AddFlags(cmd.PersistentFlags())
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true

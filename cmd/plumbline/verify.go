@@ -33,7 +33,9 @@ type remains interface {
 }
 
 // byUser is a verification that asks as the user.
-func byUser() verification { return verification{dial: dialRemains, pause: gonePause, now: time.Now} }
+func byUser() verification {
+	return verification{dial: dialRemains, dialEnder: dialEnder, pause: gonePause, now: time.Now}
+}
 
 // dialRemains reaches it with the credentials of the user. A list of an account may have many pages.
 func dialRemains(ctx context.Context, region string) (remains, error) {
@@ -107,8 +109,9 @@ func exitOfReport(report leftover.Report) error {
 
 // verification asks what is left of one cluster.
 type verification struct {
-	// dial reaches AWS in a region.
+	// dial reaches AWS in a region, dialEnder to end something there.
 	dial            func(ctx context.Context, region string) (remains, error)
+	dialEnder       func(ctx context.Context, region string) (ender, error)
 	cluster, region string
 	// account that AWS has to be; empty: any. authority is the PEM of the API server's
 	// certificate authority, by which EKS confirms the cluster where account is not known; nil:
@@ -170,20 +173,29 @@ func (v *verification) open(ctx context.Context) (aws remains, account string, e
 
 // look asks each question once.
 func (v *verification) look(ctx context.Context, aws remains, account string) (leftover.Report, error) {
-	known := v.stays
-	if v.volumes != nil {
-		var err error
-		if known.Volumes, err = v.volumes(ctx); err != nil {
-			return leftover.Report{}, err
-		}
-	}
-	answers := aws.Left(ctx, cloud.Query{Cluster: v.cluster, ProviderIDs: v.nodes})
-	if err := ctx.Err(); err != nil {
+	answers, known, err := v.answers(ctx, aws)
+	if err != nil {
 		return leftover.Report{}, err
 	}
+	return v.judge(answers, known, account), nil
+}
+
+// answers are AWS's, and what the cluster says of them.
+func (v *verification) answers(ctx context.Context, aws remains) (answers []cloud.Answer, known leftover.Known, err error) {
+	known = v.stays
+	if v.volumes != nil {
+		if known.Volumes, err = v.volumes(ctx); err != nil {
+			return nil, known, err
+		}
+	}
+	answers = aws.Left(ctx, cloud.Query{Cluster: v.cluster, ProviderIDs: v.nodes})
+	return answers, known, ctx.Err()
+}
+
+func (v *verification) judge(answers []cloud.Answer, known leftover.Known, account string) leftover.Report {
 	report := leftover.Judge(answers, known)
 	report.Cluster, report.Region, report.Account = v.cluster, v.region, account
-	return report, nil
+	return report
 }
 
 // confirmed is the account that AWS answers for, which has to be the one with the cluster: in
@@ -202,14 +214,19 @@ func (v *verification) confirmed(ctx context.Context, aws remains) (account stri
 	if v.authority == nil {
 		return who.Account, nil
 	}
+	return who.Account, v.sameCluster(ctx, aws)
+}
+
+// sameCluster says why the EKS cluster of the name may not be the one whose API server answers.
+func (v *verification) sameCluster(ctx context.Context, aws remains) error {
 	found, err := aws.Cluster(ctx, v.cluster)
 	if err != nil {
-		return "", fmt.Errorf("check that AWS answers for this cluster: %w; --account says which account it is in", err)
+		return fmt.Errorf("check that AWS answers for this cluster: %w; --account says which account it is in", err)
 	}
 	if verdict := cloud.Verify(found, v.authority, nil, nil); !verdict.OK {
-		return "", errors.New(verdict.Message)
+		return errors.New(verdict.Message)
 	}
-	return who.Account, nil
+	return nil
 }
 
 // pauseFor waits, or ends with ctx.

@@ -8,6 +8,6 @@
 // does not change by itself. Whether the answers are those of the right account
 // is Verify's to say, a function from values to a value.
 //
-// It reads and never writes. Retries are the SDK's, and every call is bounded
+// It reads and never writes, but for Ender, which a command has whose user asks for it. Retries are the SDK's, and every call is bounded
 // in time.
 package cloud

@@ -6,5 +6,7 @@
 // to an instance that EC2 has not ended goes with that, or belongs to a node of another maker:
 // it is not counted.
 //
+// Ends says what of it a user's command may end: by its tags this cluster's, and no other's.
+//
 // It asks nobody and deletes nothing.
 package leftover

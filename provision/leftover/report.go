@@ -11,8 +11,12 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
-// Policy is the file with the rights that the questions need.
-const Policy = "manifests/iam-policy-verify.json"
+// Policy is the file with the rights that the questions need, and EndingPolicy that with those that it takes
+// to end what is left.
+const (
+	Policy       = "manifests/iam-policy-verify.json"
+	EndingPolicy = "manifests/iam-policy-teardown.json"
+)
 
 // Report is what is left of a cluster's Karpenter in AWS.
 type Report struct {
@@ -52,7 +56,7 @@ func Judge(answers []cloud.Answer, known Known) Report {
 	report := Report{Gone: len(answers) > 0}
 	for _, answer := range answers {
 		var denied *cloud.DeniedError
-		kind := Kind{Kind: answer.Kind, Error: explain(answer.Err), Denied: errors.As(answer.Err, &denied)}
+		kind := Kind{Kind: answer.Kind, Error: Explain(answer.Err, Policy), Denied: errors.As(answer.Err, &denied)}
 		for _, r := range answer.Resources {
 			item := Item{ID: r.ID, Zone: r.Zone, State: r.State}
 			var where place
@@ -124,8 +128,8 @@ func Noun(kind cloud.Kind) string {
 	return string(kind)
 }
 
-// explain words an error for the user, who needs other rights than plumbline's own role.
-func explain(err error) string {
+// Explain words an error for the user, who needs other rights than plumbline's own role: those of a policy.
+func Explain(err error, policy string) string {
 	var denied *cloud.DeniedError
 	var credentials *cloud.CredentialsError
 	switch {
@@ -134,7 +138,7 @@ func explain(err error) string {
 	case errors.As(err, &denied) && denied.Explicit:
 		return denied.Error()
 	case errors.As(err, &denied):
-		return fmt.Sprintf("AWS denies %s: %s; allow %s to the credentials in use, as %s does", denied.Action, denied.Detail, denied.Action, Policy)
+		return fmt.Sprintf("AWS denies %s: %s; allow %s to the credentials in use, as %s does", denied.Action, denied.Detail, denied.Action, policy)
 	case errors.As(err, &credentials):
 		return fmt.Sprintf("AWS has not answered: %s; check AWS_PROFILE or the role of this pipeline", strings.SplitN(err.Error(), ";", 2)[0])
 	}

@@ -15,6 +15,7 @@ const (
 	karpenterAccessKey = "AKIASANDBOXKARPENTER"
 	plumblineAccessKey = "AKIASANDBOXPLUMBLINE"
 	verifierAccessKey  = "AKIASANDBOXVERIFIER"
+	enderAccessKey     = "AKIASANDBOXENDER"
 	secretAccessKey    = "sandbox" // it signs, and nobody verifies
 )
 
@@ -26,6 +27,8 @@ const (
 	VariableCharts = "SANDBOX_CHARTS"
 	// VariableVerifier is the access key of a user with manifests/iam-policy-verify.json.
 	VariableVerifier = "SANDBOX_VERIFIER_KEY"
+	// VariableEnder is that of a user with manifests/iam-policy-teardown.json besides.
+	VariableEnder = "SANDBOX_ENDER_KEY"
 	// VariableAdmin is the URL of the simulator's admin endpoint.
 	VariableAdmin = "SANDBOX_AWS_ADMIN"
 	// VariableGitURL, …User and …Token are the Git host's administrator.
@@ -45,6 +48,7 @@ func (s *Sandbox) Variables() map[string]string {
 		VariableCluster:  s.Cluster,
 		VariableCharts:   s.Charts.Repository,
 		VariableVerifier: verifierAccessKey,
+		VariableEnder:    enderAccessKey,
 		VariableAdmin:    s.AWSEndpoint + "/_sandbox",
 	})
 	if s.Git != nil {

@@ -67,7 +67,10 @@ func (s *Sandbox) startAWS(ctx context.Context) error {
 		return fmt.Errorf("make the EKS cluster %s: %w", s.Cluster, err)
 	}
 	s.AWS.RegisterCredentials(karpenterAccessKey, "KarpenterControllerRole-"+s.Cluster)
-	if err := errors.Join(s.addPlumblineRole(), s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json")); err != nil {
+	err = errors.Join(s.addPlumblineRole(),
+		s.addRole("verifier-"+s.Cluster, verifierAccessKey, "iam-policy-verify.json"),
+		s.addRole("ender-"+s.Cluster, enderAccessKey, "iam-policy-verify.json", "iam-policy-teardown.json"))
+	if err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -102,14 +105,17 @@ func (s *Sandbox) addPlumblineRole() error {
 	return s.AWS.Associate(s.Cluster, plumblineAccount[0], plumblineAccount[1], name)
 }
 
-// addRole makes a role with a policy of manifests/ and nothing else, for which an access key stands.
-func (s *Sandbox) addRole(name, key, policy string) error {
-	text, err := os.ReadFile(filepath.Join(s.options.Source, "..", "..", "..", "manifests", policy))
-	if err != nil {
-		return fmt.Errorf("read a policy: %w", err)
+// addRole makes a role with policies of manifests/ and nothing else, for which an access key stands.
+func (s *Sandbox) addRole(name, key string, policies ...string) error {
+	documents := map[string]string{}
+	for _, policy := range policies {
+		text, err := os.ReadFile(filepath.Join(s.options.Source, "..", "..", "..", "manifests", policy))
+		if err != nil {
+			return fmt.Errorf("read a policy: %w", err)
+		}
+		documents[strings.TrimSuffix(policy, ".json")] = strings.NewReplacer("${PARTITION}", "aws", "${REGION}", s.Region, "${ACCOUNT}", awssim.DefaultAccount, "${CLUSTER_NAME}", s.Cluster).Replace(string(text))
 	}
-	document := strings.NewReplacer("${PARTITION}", "aws", "${REGION}", s.Region, "${ACCOUNT}", awssim.DefaultAccount, "${CLUSTER_NAME}", s.Cluster).Replace(string(text))
-	err = s.AWS.AddRole(awssim.Role{Name: name, Trust: awssim.Trusted(awssim.PodIdentityAudience), Policies: map[string]string{name: document}})
+	err := s.AWS.AddRole(awssim.Role{Name: name, Trust: awssim.Trusted(awssim.PodIdentityAudience), Policies: documents})
 	if err == nil {
 		s.AWS.RegisterCredentials(key, name)
 	}

@@ -233,6 +233,8 @@
 //		other zones, and launches or ends nothing there.
 //	eks status STATUS
 //		Has EKS say of the cluster that it is UPDATING, say.
+//	eks gone|back
+//		Has EKS know nothing of the cluster any more; ends that.
 //	account twin|empty|own
 //		Gives plumbline the credentials of another account, which has a cluster of the
 //		same name or none; or its own again.

@@ -156,7 +156,7 @@ func (s *story) close() {
 	if s.second != nil {
 		s.second.Close()
 	}
-	err := errors.Join(s.restoreRoles(), s.endAdmission(), s.withdrawLies())
+	err := errors.Join(s.restoreRoles(), s.endAdmission(), s.withdrawLies(), s.c.AWS.SetClusterGone(s.c.Cluster, false))
 	if s.elsewhere != "" {
 		err = errors.Join(err, s.c.AWS.Terminate(s.elsewhere))
 	}

@@ -121,10 +121,13 @@ func (s *story) zoneCommand(_ *testscript.TestScript, args []string) error {
 }
 
 func (s *story) eksCommand(_ *testscript.TestScript, args []string) error {
-	if len(args) != 2 || args[0] != "status" {
-		return errors.New("usage: eks status STATUS")
+	switch {
+	case len(args) == 2 && args[0] == "status":
+		return s.c.AWS.SetClusterStatus(s.c.Cluster, args[1])
+	case len(args) == 1 && (args[0] == "gone" || args[0] == "back"):
+		return s.c.AWS.SetClusterGone(s.c.Cluster, args[0] == "gone")
 	}
-	return s.c.AWS.SetClusterStatus(s.c.Cluster, args[1])
+	return errors.New("usage: eks status STATUS, gone, back")
 }
 
 const (

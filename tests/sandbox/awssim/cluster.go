@@ -28,6 +28,7 @@ type cluster struct {
 	Cluster
 	arn, vpcID    string
 	status        string
+	gone          bool // EKS does not know it any more
 	subnets       []string
 	group         string
 	roleARN       string
@@ -60,6 +61,21 @@ func (s *Simulator) SetClusterStatus(name, status string) error {
 			return
 		}
 		c.status = status
+	})
+	return err
+}
+
+// SetClusterGone has EKS know nothing of a cluster any more, as after its deletion, or know it again. All that was
+// made around it stays.
+func (s *Simulator) SetClusterGone(name string, gone bool) error {
+	var err error
+	s.locked(func(a *account) {
+		c, ok := a.clusters[name]
+		if !ok {
+			err = fmt.Errorf("deleting cluster %s: there is none of that name", name)
+			return
+		}
+		c.gone = gone
 	})
 	return err
 }

@@ -40,14 +40,20 @@ func eksNotFound(format string, args ...any) error {
 type object = map[string]any
 
 func (a *account) findCluster(name string) (*cluster, error) {
-	if c, ok := a.clusters[name]; ok {
+	if c, ok := a.clusters[name]; ok && !c.gone {
 		return c, nil
 	}
 	return nil, eksNotFound("No cluster found for name: %s.", name)
 }
 
 func (a *account) listClusters(*request, *struct{}) (*object, error) {
-	return &object{"clusters": slices.Sorted(maps.Keys(a.clusters))}, nil
+	names := []string{}
+	for _, name := range slices.Sorted(maps.Keys(a.clusters)) {
+		if !a.clusters[name].gone {
+			names = append(names, name)
+		}
+	}
+	return &object{"clusters": names}, nil
 }
 
 func (a *account) describeCluster(r *request, _ *struct{}) (*object, error) {

@@ -41,7 +41,13 @@ func newVerify(t *testing.T) verify {
 // run returns how the program ends, and what it prints.
 func (v verify) run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), v.program, append([]string{"verify", "--gone", "--cluster", clusterName, "--region", region}, args...)...)
+	return v.exec(t, append([]string{"verify", "--gone", "--cluster", clusterName, "--region", region}, args...)...)
+}
+
+// exec runs the program, without a kubeconfig.
+func (v verify) exec(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), v.program, args...)
 	cmd.Env = []string{"AWS_ENDPOINT_URL=" + v.url, "AWS_ACCESS_KEY_ID=" + v.key, "AWS_SECRET_ACCESS_KEY=secret", "AWS_CONFIG_FILE=/none", "AWS_SHARED_CREDENTIALS_FILE=/none"}
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+)
+
+const teardownHelp = `Show what a NodeSync has, and after a confirmation delete it with onDelete: Drain:
+the daemon ends its NodeClaims, asks EC2, and deletes NodePools and EC2NodeClasses;
+no guard weighs it, PodDisruptionBudgets hold, and nothing is forced. When the
+NodeSync is gone, AWS is asked with your credentials what is left, as by
+` + "`plumbline verify --gone`" + `. What other NodePools and EC2NodeClasses of the cluster
+have stays, and does not count. --sweep deletes leftovers that nothing in the cluster
+has any more, and that have only this cluster's tags.
+
+--down-to says how far it goes, each level after the one before:
+  definitions  NodePools with their NodeClaims and EC2 instances, EC2NodeClasses, and
+               the NodeSync; Karpenter and its CRDs stay (the default)
+  controller   and then, once AWS has nothing left, Karpenter's main chart
+  crds         and then its CRDs, and their chart
+Karpenter goes only where plumbline has installed it, no other NodeSync needs it, and
+no object of its kinds is left in the cluster, of any owner; that is checked before
+anything is deleted, too. plumbline itself stays. Git is not asked. AWS has to answer
+before anything is deleted.
+
+Karpenter's controller has to run, as nothing else ends the nodes. Where it is scaled to
+0 it is scaled up first; where it is gone, the daemon installs it again first; where
+neither is possible, the command says what to do.
+
+Where no daemon leads, this command takes the daemon's lease and ends the nodes
+itself, by the daemon's own passes, with your rights and AWS credentials; a daemon
+that starts meanwhile waits. Where the deletion guard lets only the daemon delete, it
+acts as the daemon's ServiceAccount, which you need the right to impersonate.
+
+Ctrl-C and --timeout end the watching, not the teardown, as long as a daemon leads;
+else the lease is released, and what was begun waits. The same command goes on;
+where the NodeSync is gone already it needs --cluster and --region, and asks AWS only.
+
+--cluster-gone is for a cluster that has no API server any more, and then only AWS is
+asked. Without more flags it only shows what AWS has of the cluster. --terminate ends
+its instances, --sweep deletes its volumes and network interfaces that are attached to
+nothing, its launch templates and instance profiles, each only with the tags of this
+cluster and of no other one. EKS has to say that there is no such cluster, and the API
+server of the kubeconfig, if there is one, must not know it. Nothing is drained: who
+would do that is gone. The rights are in manifests/iam-policy-teardown.json.
+
+Exit codes: 0 AWS was asked and nothing is left; 1 an error, nothing was confirmed,
+or AWS has not answered; 4 something is left, or it is not done after --timeout.`
+
+func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verification, stand standing) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "teardown [NODESYNC]",
+		Short: "Take a NodeSync away with all of its nodes, and ask AWS what is left",
+		Long:  teardownHelp,
+		Example: `  plumbline teardown prod-eu
+  plumbline teardown prod-eu --yes --cluster prod-eu --region eu-west-1 -o json
+  plumbline teardown --cluster-gone --cluster prod-eu --region eu-west-1 --account 111122223333 --terminate --sweep`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeNodeSyncs(kubeconfig, 1),
+	}
+	t, output := teardown{v: v, kubeconfig: kubeconfig, stand: stand, downTo: toDefinitions}, formatText
+	cmd.Flags().VarP(formatFlag{&output, []string{string(formatText), string(formatJSON)}}, "output", "o", "how to print; json is one event a line")
+	t.addFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if (t.v.cluster == "") != (t.v.region == "") {
+			return &usageError{cmd: cmd, err: errors.New("--cluster and --region go together")}
+		}
+		if err := t.goneFlags(args); err != nil {
+			return &usageError{cmd: cmd, err: err}
+		}
+		t.cmd, t.show, t.until = cmd, newShow(cmd, output, t.v.now), t.v.now().Add(t.timeout)
+		if t.gone {
+			return t.runGone(cmd.Context())
+		}
+		if t.c, err = connect(cmd.Context(), kubeconfig); err != nil {
+			return err
+		}
+		return t.run(cmd.Context(), args)
+	}
+	return cmd
+}
+
+// addFlags adds what says how far the teardown goes, and which cluster it is.
+func (t *teardown) addFlags(cmd *cobra.Command) {
+	cmd.Flags().Var(&t.downTo, "down-to", "what is taken away: nodes and their definitions, and then Karpenter's controller, and then its CRDs, too")
+	cmd.Flags().BoolVar(&t.yes, "yes", false, "ask for no confirmation")
+	cmd.Flags().DurationVar(&t.timeout, "timeout", teardownTime, "longest time to watch")
+	cmd.Flags().StringVar(&t.v.cluster, "cluster", "", "name of the EKS cluster; needed where the NodeSync does not say it, or is gone")
+	cmd.Flags().StringVar(&t.v.region, "region", "", "region of the cluster, with --cluster")
+	cmd.Flags().StringVar(&t.v.account, "account", "", "account that AWS has to be, by its number")
+	cmd.Flags().BoolVar(&t.gone, "cluster-gone", false, "the cluster has no API server any more: ask AWS only")
+	cmd.Flags().BoolVar(&t.terminate, "terminate", false, "end instances of a cluster that is gone, by their tags, without a drain")
+	cmd.Flags().BoolVar(&t.sweep, "sweep", false, "delete what only this cluster's tags are on: free volumes and interfaces, launch templates, instance profiles")
+}

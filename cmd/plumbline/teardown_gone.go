@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+)
+
+// clusterName is how EKS names clusters; * would have EC2 find those of all.
+var clusterName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
+
+// goneFlags says what is wrong with the flags of a cluster that is gone.
+func (t *teardown) goneFlags(args []string) error {
+	switch {
+	case !t.gone && t.terminate:
+		return errors.New("--terminate goes with --cluster-gone: as long as there is a cluster, Karpenter ends its instances")
+	case !t.gone:
+		return nil
+	case len(args) > 0:
+		return errors.New("--cluster-gone and a NodeSync do not go together: where the cluster answers, leave --cluster-gone out")
+	case t.downTo != toDefinitions:
+		return errors.New("--cluster-gone and --down-to do not go together: Karpenter is gone with the cluster")
+	case t.v.cluster == "" || t.v.account == "":
+		return errors.New("--cluster-gone needs --cluster, --region and --account: nothing else says which cluster it was")
+	case !clusterName.MatchString(t.v.cluster):
+		return fmt.Errorf("--cluster %q is no name of an EKS cluster", t.v.cluster)
+	}
+	return nil
+}
+
+// runGone shows what a cluster that is gone has left in AWS, and ends what it may.
+func (t *teardown) runGone(ctx context.Context) error {
+	aws, account, err := t.v.open(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.unknownToEKS(ctx, aws); err != nil {
+		return err
+	}
+	answers, known, err := t.v.answers(ctx, aws)
+	if err != nil {
+		return err
+	}
+	if err := t.stillAnswers(ctx, answers); err != nil {
+		return fmt.Errorf("the cluster is not gone: %w; nothing was changed", err)
+	}
+	report := t.v.judge(answers, known, account)
+	if report.Gone {
+		return t.verify(ctx) // asks once more
+	}
+	if err := t.show.report(report); err != nil {
+		return err
+	}
+	if report.Unanswered() {
+		return exitOfReport(report)
+	}
+	ending := leftover.Ends(answers, known, t.scope())
+	if !t.terminate && !t.sweep || len(ending.Ends)+len(ending.Going) == 0 {
+		t.showDry(answers, known)
+		return exitOfReport(report)
+	}
+	t.sayEnds(ending)
+	if err := t.confirm(ctx, "this ends in AWS for good", t.v.cluster); err != nil {
+		return err
+	}
+	t.until = t.v.now().Add(t.timeout) // a confirmation may take its time
+	if err := t.endLeft(ctx, nil); err != nil {
+		return t.ended(ctx, err)
+	}
+	return t.verify(ctx)
+}
+
+// showDry says what the flags that were not given would end.
+func (t *teardown) showDry(answers []cloud.Answer, known leftover.Known) {
+	all := t.scope()
+	all.Instances, all.Leftovers = true, true
+	ending := leftover.Ends(answers, known, all)
+	var instances, rest []cloud.Resource
+	for _, r := range ending.Ends {
+		if r.Kind == cloud.KindInstance {
+			instances = append(instances, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	if len(instances) > 0 && !t.terminate {
+		t.show.say("--terminate would end " + leftover.Listed(instances))
+	}
+	if len(rest) > 0 && !t.sweep {
+		t.show.say("--sweep would delete " + leftover.Listed(rest))
+	}
+	t.saySpared(ending)
+}
+
+// unknownToEKS makes sure that EKS has no cluster of the name. Where it may not be asked, nobody knows.
+func (t *teardown) unknownToEKS(ctx context.Context, aws remains) error {
+	_, err := aws.Cluster(ctx, t.v.cluster)
+	var missing *cloud.NotFoundError
+	switch {
+	case err == nil:
+		return fmt.Errorf("EKS cluster %s exists in %s: it is not gone. Tear it down by its API server, or wait until EKS has deleted it; nothing was changed", t.v.cluster, t.v.region)
+	case errors.As(err, &missing):
+		return nil
+	}
+	return fmt.Errorf("make sure that EKS cluster %s is gone: %s; nothing was changed", t.v.cluster, leftover.Explain(err, leftover.EndingPolicy))
+}
+
+// stillAnswers says why the API server that the kubeconfig names may be the cluster's: it answers, and either
+// it knows the cluster's name or an instance, or it does not say. One that cannot be reached is none.
+func (t *teardown) stillAnswers(ctx context.Context, answers []cloud.Answer) error {
+	c, err := connect(ctx, t.kubeconfig)
+	if errors.Is(err, errNoKubeconfig) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, readTime)
+	defer stop()
+	is := "the API server of the kubeconfig, " + c.config.Host + ", answers"
+	nodes := &corev1.NodeList{}
+	if err := c.List(ctx, nodes); unreached(err) {
+		t.show.say("the API server of the kubeconfig, " + c.config.Host + ", does not answer")
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("%s, and does not say whose it is (%w): choose the context of the cluster that is gone, or none", is, err)
+	}
+	theirs := map[string]bool{}
+	for i := range nodes.Items {
+		if _, id, err := cloud.ParseProviderID(nodes.Items[i].Spec.ProviderID); err == nil {
+			theirs[id] = true
+		}
+	}
+	for _, answer := range answers {
+		for _, r := range answer.Resources {
+			if theirs[r.ID] {
+				return fmt.Errorf("%s, and %s is a Node of it", is, r.ID)
+			}
+		}
+	}
+	why, err := c.knows(ctx, t.v.cluster)
+	if err != nil {
+		return fmt.Errorf("%s, and does not say whose it is (%w): choose the context of the cluster that is gone, or none", is, err)
+	}
+	if why != "" {
+		return fmt.Errorf("%s, and %s", is, why)
+	}
+	t.show.say(is + ", and is another cluster's: it has neither this name nor one of these instances")
+	return nil
+}
+
+// knows says what in the cluster has a cluster's name; empty where nothing has.
+func (c *cluster) knows(ctx context.Context, name string) (string, error) {
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := c.List(ctx, syncs); err != nil && !apimeta.IsNoMatchError(err) {
+		return "", explain(err, "list NodeSyncs")
+	}
+	for i := range syncs.Items {
+		if k := syncs.Items[i].Status.Karpenter; k != nil && k.Cluster == name {
+			return fmt.Sprintf("nodesync/%s there is of cluster %s", syncs.Items[i].Name, name), nil
+		}
+	}
+	deployments := &appsv1.DeploymentList{}
+	if err := c.List(ctx, deployments, client.MatchingLabels(observe.ControllerLabels())); err != nil {
+		return "", explain(err, "list the Deployments of Karpenter's controller")
+	}
+	for i := range deployments.Items {
+		for _, container := range deployments.Items[i].Spec.Template.Spec.Containers {
+			for _, variable := range container.Env {
+				if variable.Name == "CLUSTER_NAME" && variable.Value == name {
+					return fmt.Sprintf("deployment/%s there is Karpenter of cluster %s", deployments.Items[i].Name, name), nil
+				}
+			}
+		}
+	}
+	return "", nil
+}
+
+// unreached says that nobody answers: no address, no connection, or no answer in time. A server that another
+// certificate belongs to is one, and credentials that cannot be had say nothing.
+func unreached(err error) bool {
+	var dial *net.OpError
+	var name *net.DNSError
+	return errors.As(err, &name) || errors.As(err, &dial) && dial.Op == "dial" || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,42 @@
+package cloud
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestClaim(t *testing.T) {
+	pooled := func(tags map[string]string) map[string]string {
+		tags[nodePoolTag] = "general"
+		return tags
+	}
+	cases := map[string]struct {
+		kind   Kind
+		tags   map[string]string
+		ours   bool
+		others []string
+	}{
+		"no tags":                          {KindVolume, nil, false, nil},
+		"owned":                            {KindVolume, map[string]string{"kubernetes.io/cluster/demo": "owned"}, true, nil},
+		"shared is nobody's":               {KindVolume, map[string]string{"kubernetes.io/cluster/demo": "shared"}, false, nil},
+		"by its name":                      {KindLaunchTemplate, map[string]string{"eks:eks-cluster-name": "demo"}, true, nil},
+		"long ago":                         {KindLaunchTemplate, map[string]string{"karpenter.k8s.aws/cluster": "demo"}, true, nil},
+		"the CNI plugin's":                 {KindNetworkInterface, map[string]string{"cluster.k8s.amazonaws.com/name": "demo"}, true, nil},
+		"another cluster's":                {KindVolume, map[string]string{"kubernetes.io/cluster/demo2": "owned"}, false, []string{"demo2"}},
+		"another one shares it":            {KindVolume, map[string]string{"kubernetes.io/cluster/demo": "owned", "kubernetes.io/cluster/b": "shared"}, true, []string{"b"}},
+		"another one by its name":          {KindVolume, map[string]string{"kubernetes.io/cluster/demo": "owned", "eks:eks-cluster-name": "b"}, true, []string{"b"}},
+		"another one's CNI plugin":         {KindNetworkInterface, map[string]string{"kubernetes.io/cluster/demo": "owned", "cluster.k8s.amazonaws.com/name": "b"}, true, []string{"b"}},
+		"two others, each once":            {KindVolume, map[string]string{"kubernetes.io/cluster/c": "owned", "eks:eks-cluster-name": "c", "kubernetes.io/cluster/b": ""}, false, []string{"b", "c"}},
+		"an instance of Karpenter's":       {KindInstance, pooled(map[string]string{"kubernetes.io/cluster/demo": "owned"}), true, nil},
+		"an instance of a node group":      {KindInstance, map[string]string{"kubernetes.io/cluster/demo": "owned", "eks:nodegroup-name": "system"}, false, nil},
+		"an instance of another cluster's": {KindInstance, pooled(map[string]string{"kubernetes.io/cluster/b": "owned"}), false, []string{"b"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			ours, others := Resource{Kind: c.kind, Tags: c.tags}.Claim("demo")
+			if ours != c.ours || !slices.Equal(others, c.others) {
+				t.Errorf("ours %t, others %v, want %t, %v", ours, others, c.ours, c.others)
+			}
+		})
+	}
+}

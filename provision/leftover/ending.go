@@ -1,0 +1,94 @@
+package leftover
+
+import (
+	"fmt"
+
+	"github.com/plumbline-dev/plumbline/provision/cloud"
+)
+
+// Scope is what a user's command may end of what is left of a cluster.
+type Scope struct {
+	Cluster string
+	// Instances may be terminated, and Leftovers deleted: volumes and interfaces that are attached to
+	// nothing, launch templates, instance profiles.
+	Instances, Leftovers bool
+}
+
+// Ending is what becomes of what is left.
+type Ending struct {
+	// Ends are to be ended; Going are instances that EC2 is ending.
+	Ends, Going []cloud.Resource
+	// Spared stay, though they are of a kind that may be ended.
+	Spared []Spared
+}
+
+// Spared is something that stays, and why.
+type Spared struct {
+	cloud.Resource
+
+	Why string
+}
+
+// Ends judges what of AWS's answers may be ended: what is left, and by its tags the cluster's alone. An
+// instance profile is listed without its tags, which are to be looked at when it is deleted.
+func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
+	for _, answer := range answers {
+		inScope := scope.Leftovers
+		if answer.Kind == cloud.KindInstance {
+			inScope = scope.Instances
+		}
+		if !inScope {
+			continue
+		}
+		for _, r := range answer.Resources {
+			if _, where := judge(r, known); where != left {
+				continue
+			}
+			switch why := spares(r, known, scope.Cluster); {
+			case why != "":
+				e.Spared = append(e.Spared, Spared{r, why})
+			case r.Kind == cloud.KindInstance && r.State == "shutting-down":
+				e.Going = append(e.Going, r)
+			default:
+				e.Ends = append(e.Ends, r)
+			}
+		}
+	}
+	return e
+}
+
+// spares says why something is not ended; empty where it is.
+func spares(r cloud.Resource, known Known, cluster string) string {
+	volume, has := known.Volumes[r.ID]
+	switch r.Kind {
+	case cloud.KindVolume, cloud.KindNetworkInterface:
+		if r.State != "available" {
+			return "it is " + r.State
+		}
+	case cloud.KindInstanceProfile:
+		if len(r.Tags) == 0 {
+			return ""
+		}
+	case cloud.KindInstance, cloud.KindLaunchTemplate:
+	}
+	if r.Kind == cloud.KindVolume && has {
+		return fmt.Sprintf("PersistentVolume %s is in the cluster: delete its claim", volume.Name)
+	}
+	if err := r.Claimed(cluster); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// Listed is what there is on one line, as a Report's.
+func Listed(resources []cloud.Resource) string {
+	var report Report
+	for _, r := range resources {
+		if last := len(report.Kinds) - 1; last < 0 || report.Kinds[last].Kind != r.Kind {
+			report.Kinds = append(report.Kinds, Kind{Kind: r.Kind})
+		}
+		kind := &report.Kinds[len(report.Kinds)-1]
+		kind.Left = append(kind.Left, Item{ID: r.ID})
+	}
+	return report.String()
+}
