@@ -210,7 +210,7 @@ func (t *teardown) ended(ctx context.Context, err error) error {
 // goesOn says what becomes of what was begun, and how to go on.
 func (t *teardown) goesOn() string {
 	if t.gone {
-		return "what EC2 was told to end ends. To go on:\n  " + t.again()
+		return "what EC2 is ending ends. To go on:\n  " + t.again()
 	}
 	if t.stands != nil {
 		return "the lease is released, and what was begun waits for a daemon or for this command. To go on:\n  " + t.again()

@@ -26,8 +26,8 @@ func (t *teardown) scope() leftover.Scope {
 	return leftover.Scope{Cluster: t.v.cluster, Instances: t.terminate, Leftovers: t.sweep}
 }
 
-// endLeft ends what is in scope until AWS has none of it, twice in a row, or until the time is over. Of
-// what is left only those count that were so before, where somebody says what was.
+// endLeft ends what is in scope until AWS has none of it, twice in a row, or until the time is over. Where
+// before is given, only what it names is ended.
 func (t *teardown) endLeft(ctx context.Context, before map[string]bool) error {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {

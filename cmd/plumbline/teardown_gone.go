@@ -132,10 +132,12 @@ func (t *teardown) stillAnswers(ctx context.Context, answers []cloud.Answer) err
 	defer stop()
 	is := "the API server of the kubeconfig, " + c.config.Host + ", answers"
 	nodes := &corev1.NodeList{}
-	if err := c.List(ctx, nodes); unreached(err) {
+	err = c.List(ctx, nodes)
+	if unreached(err) {
 		t.show.say("the API server of the kubeconfig, " + c.config.Host + ", does not answer")
 		return nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return fmt.Errorf("%s, and does not say whose it is (%w): choose the context of the cluster that is gone, or none", is, err)
 	}
 	theirs := map[string]bool{}
@@ -190,7 +192,7 @@ func (c *cluster) knows(ctx context.Context, name string) (string, error) {
 }
 
 // unreached says that nobody answers: no address, no connection, or no answer in time. A server that another
-// certificate belongs to is one, and credentials that cannot be had say nothing.
+// certificate belongs to is one, and an error of the credentials says nothing.
 func unreached(err error) bool {
 	var dial *net.OpError
 	var name *net.DNSError

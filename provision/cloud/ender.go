@@ -23,7 +23,7 @@ func NewEnder(ctx context.Context, o Options) (*Ender, error) {
 	return &Ender{client}, err
 }
 
-// ClaimError says that something is not a cluster's alone, by its tags, and was left as it is.
+// ClaimError says that something is not of this cluster only, by its tags, and was left as it is.
 type ClaimError struct {
 	Cluster string
 	// Others are the clusters that have a tag on it; none where this cluster has none.
@@ -37,7 +37,7 @@ func (e *ClaimError) Error() string {
 	return "it has a tag of cluster " + strings.Join(e.Others, ", ") + ", too"
 }
 
-// Claimed says whether something is the cluster's alone; a *ClaimError where it is not.
+// Claimed says whether something is of this cluster only; a *ClaimError where it is not.
 func (r Resource) Claimed(cluster string) error {
 	if ours, others := r.Claim(cluster); !ours || len(others) > 0 {
 		return &ClaimError{Cluster: cluster, Others: others}
@@ -48,7 +48,7 @@ func (r Resource) Claimed(cluster string) error {
 // terminatedTogether is how many instances one request ends.
 const terminatedTogether = 100
 
-// End terminates instances and deletes everything else, each only where its tags are the cluster's alone:
+// End terminates instances and deletes everything else, each only where its tags are of this cluster only:
 // those that were read with it, and of an instance profile, which is listed without, those that it has now.
 // It returns why, by the ID of each that AWS has not taken. What is gone already is no error.
 func (e *Ender) End(ctx context.Context, cluster string, resources []Resource) map[string]error {

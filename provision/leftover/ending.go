@@ -29,7 +29,7 @@ type Spared struct {
 	Why string
 }
 
-// Ends judges what of AWS's answers may be ended: what is left, and by its tags the cluster's alone. An
+// Ends judges what of AWS's answers may be ended: what is left, and by its tags of this cluster only. An
 // instance profile is listed without its tags, which are to be looked at when it is deleted.
 func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
 	for _, answer := range answers {

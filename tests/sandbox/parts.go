@@ -113,7 +113,7 @@ func (s *Sandbox) addRole(name, key string, policies ...string) error {
 		if err != nil {
 			return fmt.Errorf("read a policy: %w", err)
 		}
-		documents[strings.TrimSuffix(policy, ".json")] = strings.NewReplacer("${PARTITION}", "aws", "${REGION}", s.Region, "${ACCOUNT}", awssim.DefaultAccount, "${CLUSTER_NAME}", s.Cluster).Replace(string(text))
+		documents[name+"-"+strings.TrimSuffix(policy, ".json")] = strings.NewReplacer("${PARTITION}", "aws", "${REGION}", s.Region, "${ACCOUNT}", awssim.DefaultAccount, "${CLUSTER_NAME}", s.Cluster).Replace(string(text))
 	}
 	err := s.AWS.AddRole(awssim.Role{Name: name, Trust: awssim.Trusted(awssim.PodIdentityAudience), Policies: documents})
 	if err == nil {

@@ -231,10 +231,8 @@
 //	zone ZONE down|up
 //		Disrupts an availability zone: EC2 refuses questions without the IDs of instances in
 //		other zones, and launches or ends nothing there.
-//	eks status STATUS
-//		Has EKS say of the cluster that it is UPDATING, say.
-//	eks gone|back
-//		Has EKS know nothing of the cluster any more; ends that.
+//	eks status STATUS, eks gone|back
+//		Has EKS say of the cluster that it is UPDATING, say; that there is none; ends that.
 //	account twin|empty|own
 //		Gives plumbline the credentials of another account, which has a cluster of the
 //		same name or none; or its own again.

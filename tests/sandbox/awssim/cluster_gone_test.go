@@ -17,16 +17,15 @@ const ownerTag = "kubernetes.io/cluster/" + clusterName
 // gone is `plumbline teardown --cluster-gone`, by the program itself, against the account.
 type gone struct{ verify }
 
-// newGone is an account whose EKS has forgotten the cluster, with the rights of the two policies.
+// newGone is an account, and a user of it with the rights of the two policies.
 func newGone(t *testing.T) gone {
 	t.Helper()
 	g := gone{newVerify(t)}
-	noError(t, g.SetClusterGone(clusterName, true))
 	policies := map[string]string{}
 	for _, file := range []string{"iam-policy-verify.json", "iam-policy-teardown.json"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", "manifests", file))
 		noError(t, err)
-		policies[strings.TrimSuffix(file, ".json")] = strings.NewReplacer("${PARTITION}", "aws", "${REGION}", region, "${ACCOUNT}", "000000000000", "${CLUSTER_NAME}", clusterName).Replace(string(text))
+		policies["ender-"+file] = strings.NewReplacer("${PARTITION}", "aws", "${REGION}", region, "${ACCOUNT}", "000000000000", "${CLUSTER_NAME}", clusterName).Replace(string(text))
 	}
 	noError(t, g.AddRole(awssim.Role{Name: "ender", Trust: podsTrust, Policies: policies}))
 	g.RegisterCredentials("ender", "ender")
@@ -76,6 +75,7 @@ func TestClusterGone(t *testing.T) {
 	noError(t, err)
 	g.template(t, "karpenter.k8s.aws/1", ec2types.ArchitectureValuesX8664)
 	g.profiles(t)
+	noError(t, g.SetClusterGone(clusterName, true))
 
 	if code, out, errs := g.teardown(t); code != 4 || !strings.Contains(out, "--terminate would end 1 instance ("+ids[0]+")") ||
 		!strings.Contains(out, "instance "+shared+" stays: it has a tag of cluster staging, too") || !strings.Contains(out, "--sweep would delete 1 volume") {
@@ -102,6 +102,7 @@ func TestClusterGone(t *testing.T) {
 func TestClusterGoneEndsNothing(t *testing.T) {
 	g := newGone(t)
 	id := g.launch(t, 1)[0]
+	noError(t, g.SetClusterGone(clusterName, true))
 	cases := map[string]struct {
 		begin func(t *testing.T) (end func())
 		args  []string
