@@ -40,6 +40,10 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		at := metav1.NewTime(p.now.Truncate(time.Second))
 		p.sync.Status.Removals[0].Stalled = &at
 	}
+	moving := func(p *pass) {
+		poolsLeaving(1, v1alpha1.RemovalDraining, 2, "")(p)
+		p.sync.Status.Removals[0].MovesTo = []string{"general2"}
+	}
 	changeHeld := func(p *pass) {
 		p.Held = []conclude.Held{{
 			Ref:     render.Ref{Kind: render.NodePool, Name: strings.Repeat("a", 63)},
@@ -56,6 +60,7 @@ func TestCommitStatusSaysTheReason(t *testing.T) {
 		"stalled":        {stall, "NodePool/general-purpose-0: removal stalled: node ip-10-0-12-34.eu-west-1.compute.internal"},
 		"recorded":       {poolsLeaving(1, v1alpha1.RemovalPacing, 3, ""), "removing NodePool/general-purpose-0: recorded, waiting to start (3 nodes left)"},
 		"draining":       {poolsLeaving(3, v1alpha1.RemovalDraining, 1, ""), "removing NodePool/general-purpose-0 and 2 more: draining (1 node left)"},
+		"moving":         {moving, "moving NodePool/general-purpose-0 → general2: draining (2 nodes left)"},
 		"asking":         {poolsLeaving(1, v1alpha1.RemovalVerifyingCloud, 2, ""), "removing NodePool/general-purpose-0: asking EC2 for its instances (2 instances left)"},
 		"waits":          {func(p *pass) { p.Wait("NodePool/a", "NodePool/a is not Ready: NodeClassReady: no") }, "waiting: NodePool/a is not Ready: NodeClassReady: no"},
 		"waits, no word": {func(p *pass) { p.Wait("Controller", "") }, "waiting for Controller"},

@@ -108,17 +108,35 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 		return r.offlineTable(out, paint)
 	}
 	t := newFittedTable(painted(out), "ACTION", "OBJECT", "EFFECT", "NODES", "WHAT")
+	targets := r.targets()
 	for _, c := range r.Changes {
+		if targets[c.Object] && c.Action == string(plan.Create) {
+			continue // the row of the move names it
+		}
 		t.AppendRow([]any{paint(c.Action, colourOf(plan.Action(c.Action))), redact.Visible(c.Object), c.Effect, nodesOf(c), quote(whatOf(c))})
 	}
 	for _, removal := range r.Removals {
-		action, colour := "Remove", text.FgRed
+		action, colour, why := "Remove", text.FgRed, "it left Git"
+		if len(removal.MovesTo) > 0 {
+			action, colour, why = "Move", text.FgYellow, "it left Git, and "+strings.Join(removal.MovesTo, ", ")+english.PluralWord(len(removal.MovesTo), " takes", " take")+" its place"
+		}
 		if removal.Held {
 			action, colour = string(plan.Hold), colourOf(plan.Hold)
 		}
-		t.AppendRow([]any{paint(action, colour), redact.Visible(removal.Object), plan.EffectDrain, removal.Nodes, quote(cmp.Or(removal.Message, "it left Git"))})
+		t.AppendRow([]any{paint(action, colour), redact.Visible(plan.Moved(removal.Object, removal.MovesTo)), plan.EffectDrain, removal.Nodes, quote(cmp.Or(removal.Message, why))})
 	}
 	return t
+}
+
+// targets are the objects to which others move.
+func (r planReport) targets() map[string]bool {
+	found := map[string]bool{}
+	for _, removal := range r.Removals {
+		for _, name := range removal.MovesTo {
+			found[removal.Kind+"/"+name] = found[removal.Kind+"/"+name] || !removal.Held
+		}
+	}
+	return found
 }
 
 // offlineTable has what is known without a cluster.
@@ -152,6 +170,7 @@ func (r planReport) printFields(out io.Writer, paint painter) {
 type tally struct {
 	actions map[plan.Action]int
 	removed int
+	moved   int
 	nodes   int
 	// most says that nodes is the most that it can be.
 	most bool
@@ -159,8 +178,11 @@ type tally struct {
 
 func (r planReport) tally() tally {
 	t := tally{actions: map[plan.Action]int{}}
+	targets := r.targets()
 	for _, c := range r.Changes {
-		t.actions[plan.Action(c.Action)]++
+		if !targets[c.Object] || c.Action != string(plan.Create) {
+			t.actions[plan.Action(c.Action)]++
+		}
 		if effect := plan.Effect(c.Effect); c.Action != string(plan.Hold) && (effect == plan.EffectReplace || effect == plan.EffectDrain) {
 			t.nodes, t.most = t.nodes+c.Nodes, t.most || c.UpTo
 		}
@@ -170,7 +192,11 @@ func (r planReport) tally() tally {
 			t.actions[plan.Hold]++
 			continue
 		}
-		t.removed, t.nodes = t.removed+1, t.nodes+removal.Nodes
+		if t.nodes += removal.Nodes; len(removal.MovesTo) > 0 {
+			t.moved++
+		} else {
+			t.removed++
+		}
 	}
 	return t
 }
@@ -187,6 +213,7 @@ func (r planReport) summary() string {
 		{t.actions[plan.Create], "to create"},
 		{t.actions[plan.Update], "to change"},
 		{t.actions[plan.Adopt] + t.actions[plan.TakeBack], "to adopt"},
+		{t.moved, "to move"},
 		{t.removed, "to remove"},
 		{t.actions[plan.Hold], "held"},
 		{t.actions[plan.Wait], "waiting"},

@@ -8,6 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -103,16 +104,24 @@ func firstOf(names []string) string {
 	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 }
 
+// removing is the verb for removals: moving, where all of them are moves.
+func removing(removals []v1alpha1.Removal) string {
+	if slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return len(r.MovesTo) == 0 }) {
+		return "removing "
+	}
+	return "moving "
+}
+
 // describeRemovals says how far each of the first few has come.
 func describeRemovals(removals []v1alpha1.Removal) string {
 	parts := make([]string, 0, len(removals))
 	for _, r := range removals {
-		parts = append(parts, removalName(r)+": "+progressOf(r))
+		parts = append(parts, plan.Moved(removalName(r), r.MovesTo)+": "+progressOf(r))
 	}
 	if len(parts) > finding.MaxNamed {
 		parts = append(parts[:finding.MaxNamed], fmt.Sprintf("and %d more", len(removals)-finding.MaxNamed))
 	}
-	return "removing " + strings.Join(parts, "; ")
+	return removing(removals) + strings.Join(parts, "; ")
 }
 
 // describeSuspended says which removals do not go on while the NodeSync is suspended.
@@ -155,7 +164,11 @@ func briefOfRemovals(removals []v1alpha1.Removal) fault.Brief {
 	if len(open) == 0 {
 		open = removals
 	}
-	return fault.Brief{What: fmt.Sprintf("removing %s: %s", firstName(open), progressOf(open[0]))}
+	names := make([]string, 0, len(open))
+	for _, r := range open {
+		names = append(names, plan.Moved(removalName(r), r.MovesTo))
+	}
+	return fault.Brief{What: fmt.Sprintf("%s%s: %s", removing(open), firstOf(names), progressOf(open[0]))}
 }
 
 // progressOf says what a removal waits for, and what is still there of it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/summary"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -127,7 +128,7 @@ func (n *nodeSync) first(kind string, all int, q query, some int) int {
 func (n *nodeSync) leave(all []v1alpha1.Removal, q query, now time.Time) {
 	for _, r := range all[:n.first("removals", len(all), q, most)] {
 		row := removal{
-			Object: r.Kind + "/" + r.Name, Phase: summary.PhaseWord(r), Says: r.Message, Commit: render.ShortRevision(r.Revision),
+			Object: plan.Moved(r.Kind+"/"+r.Name, r.MovesTo), Phase: summary.PhaseWord(r), Says: r.Message, Commit: render.ShortRevision(r.Revision),
 			Stalled: r.Stalled != nil, Left: r.Remaining, Since: ago(&r.Since, now), Progress: ago(&r.LastProgress, now),
 		}
 		n.Removals = append(n.Removals, row)

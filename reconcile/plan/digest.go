@@ -40,6 +40,8 @@ type write struct {
 	// Object is what is written, whole.
 	Object map[string]any `json:"object,omitempty"`
 	Held   string         `json:"held,omitempty"`
+	// MovesTo are the entries that take the place of one that leaves.
+	MovesTo []string `json:"movesTo,omitempty"`
 	// Effect is what becomes of nodes: Nodes by the UIDs of their NodeClaims, Unnamed by
 	// their number, and UpTo where nobody can tell which.
 	Effect  Effect      `json:"effect,omitempty"`
@@ -85,7 +87,7 @@ func (m *maker) weighedBy(set *render.Set) sum {
 
 // removed is what becomes of an entry that leaves, and of its nodes.
 func (m *maker) removed(c *Candidate) write {
-	d := write{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason}
+	d := write{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason, MovesTo: c.MovesTo}
 	for _, claim := range m.claims()[c.Ref] {
 		d.Nodes = append(d.Nodes, claim.UID)
 	}

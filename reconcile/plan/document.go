@@ -64,7 +64,7 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 
 func removalDocument(c Candidate, object *Object, ofPool map[string][]planjson.NodeClaim) planjson.Removal {
 	d := planjson.Removal{
-		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, Nodes: c.Nodes,
+		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, MovesTo: c.MovesTo, Nodes: c.Nodes,
 		Recorded: c.Recorded, Terminating: c.Terminating, Held: c.Held, Reason: c.Reason, Message: c.Message,
 	}
 	if object != nil && object.GetUID() == c.UID {

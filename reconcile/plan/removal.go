@@ -31,6 +31,9 @@ type Candidate struct {
 	Terminating bool
 	// Vanished says that the object is not there any more.
 	Vanished bool
+	// MovesTo are the names of the near-equal entries of Git that take its place, the most alike
+	// first; empty where none does.
+	MovesTo []string
 
 	record v1alpha1.Removal
 	// taken says that the object was ours when its removal was recorded, and has not the mark
@@ -77,6 +80,7 @@ func (m *maker) candidates(revision string) []Candidate {
 			cmp.Compare(a.Ref.Name, b.Ref.Name),
 		)
 	})
+	m.findMoves(found)
 	m.approve(found)
 	m.weigh(found, revision)
 	return found

@@ -81,7 +81,23 @@ func (s *Step) arrivalsGate(r v1alpha1.Removal) teardown.Gate {
 	if done, waitingFor := s.arrivalsDone(r.RecordedAt.Time); !done {
 		return teardown.Gate{Message: "waiting for " + waitingFor}
 	}
+	for _, ref := range s.targets(r) {
+		if !s.Ready[ref].Ready {
+			return teardown.Gate{Message: "waiting for " + ref.String() + ", to which it moves"}
+		}
+	}
 	return s.gitGate(r)
+}
+
+// targets are what takes the place of an entry that leaves, as long as Git has it.
+func (s *Step) targets(r v1alpha1.Removal) []render.Ref {
+	var found []render.Ref
+	for _, name := range r.MovesTo {
+		if ref := (render.Ref{Kind: r.Kind, Name: name}); s.wants(ref) {
+			found = append(found, ref)
+		}
+	}
+	return found
 }
 
 // gitGate is open once Git was read after the grace: what was put back within it stays, also

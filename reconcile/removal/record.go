@@ -25,7 +25,7 @@ func (s *Step) recordCandidates() {
 		removal := v1alpha1.Removal{
 			Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Revision: c.Revision,
 			RecordedAt: now, Phase: v1alpha1.RemovalPacing, Since: now, LastProgress: now,
-			Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message,
+			MovesTo: c.MovesTo, Remaining: int32(c.Nodes), Reason: c.Reason, Message: c.Message,
 		}
 		if live := s.Live.Objects[c.Ref]; live != nil && live.GetUID() == c.UID {
 			removal.Definition = plan.Definition(live.Unstructured)
@@ -43,7 +43,7 @@ func (s *Step) recordCandidates() {
 }
 
 // note notes of a recorded removal what is new: for what is held since the branch was, or may have been,
-// set back which revision lacks it, where it was set back once more; and the digest of what was held of
+// set back which revision lacks it, where it was set back once more; where its nodes move to; and the digest of what was held of
 // it and was approved.
 func (s *Step) note(c plan.Candidate) {
 	for i := range s.Sync.Status.Removals {
@@ -54,6 +54,7 @@ func (s *Step) note(c plan.Candidate) {
 		if heldAsOlder(c) {
 			r.Revision = c.Revision
 		}
+		r.MovesTo = c.MovesTo
 		if c.Approved != "" {
 			r.Approved = c.Approved
 		}

@@ -13,16 +13,18 @@ import (
 )
 
 // successorGate is open while a NodePool of the Set could take the pods of one
-// that leaves: Ready, with room to grow, and with nodes that can be launched.
+// that leaves: Ready, with room to grow, and with nodes that can be launched. Where it moves
+// to some of them, these count only.
 // Whether each pod fits into it is Karpenter's to find out.
 func (s *Step) successorGate(r v1alpha1.Removal) teardown.Gate {
 	if r.Kind != render.NodePool || !s.successorWanted() {
 		return teardown.Gate{Open: true}
 	}
+	targets := s.targets(r)
 	var unfit []string
 	var room teardown.Room
 	for _, object := range s.Set.Objects {
-		if object.Ref.Kind != render.NodePool {
+		if object.Ref.Kind != render.NodePool || len(targets) > 0 && !slices.Contains(targets, object.Ref) {
 			continue
 		}
 		why := s.unfit(object.Ref)
@@ -41,6 +43,9 @@ func (s *Step) successorGate(r v1alpha1.Removal) teardown.Gate {
 		return teardown.Gate{Message: "Git has no NodePool that could take the pods: add one, or set guard.allowLastPool"}
 	}
 	slices.Sort(unfit)
+	if len(targets) > 0 {
+		return teardown.Gate{Message: "no NodePool to which it moves could take the pods: " + finding.Some(unfit)}
+	}
 	return teardown.Gate{Message: "no NodePool could take the pods: " + finding.Some(unfit)}
 }
 

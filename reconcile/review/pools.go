@@ -21,6 +21,8 @@ type pool struct {
 	reasons []string
 	upTo    bool
 	count   int
+	// to are the pools that its nodes move to; empty where they end.
+	to []string
 }
 
 // poolsOf are the pools whose nodes a Plan touches, held ones included, by name.
@@ -36,10 +38,18 @@ func poolsOf(in Input) []pool {
 		if c.Ref.Kind != render.NodePool || c.Nodes == 0 {
 			continue
 		}
-		found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: heldOr(c.Held, plan.EffectDrain), Reason: cmp.Or(c.Reason, "it left Git"), count: c.Nodes})
+		found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: heldOr(c.Held, plan.EffectDrain), Reason: cmp.Or(c.Reason, left(c)), count: c.Nodes, to: c.MovesTo})
 	}
 	slices.SortStableFunc(found, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 	return found
+}
+
+// left says why an entry leaves.
+func left(c *plan.Candidate) string {
+	if len(c.MovesTo) > 0 {
+		return "it moves to " + strings.Join(c.MovesTo, ", ")
+	}
+	return "it left Git"
 }
 
 func heldOr(held bool, effect plan.Effect) string {

@@ -188,13 +188,19 @@ func draining(pools []pool) string {
 	case 0:
 		return ""
 	case 1:
+		if to := pools[0].to; len(to) > 0 {
+			return fmt.Sprintf("moves %s nodes of %s to %s", pools[0].Nodes, pools[0].Name, strings.Join(to, ", "))
+		}
 		return fmt.Sprintf("drains %s nodes of %s", pools[0].Nodes, pools[0].Name)
 	}
-	n := 0
+	verb, n := "moves", 0
 	for _, p := range pools {
 		n += p.count
+		if len(p.to) == 0 {
+			verb = "drains"
+		}
 	}
-	return fmt.Sprintf("drains %d nodes of %d pools", n, len(pools))
+	return fmt.Sprintf("%s %d nodes of %d pools", verb, n, len(pools))
 }
 
 func within(words string) string {

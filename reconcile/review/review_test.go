@@ -26,6 +26,12 @@ func removal(name string, nodes int, held bool) plan.Candidate {
 	return c
 }
 
+func move(name string, nodes int, to ...string) plan.Candidate {
+	c := removal(name, nodes, false)
+	c.MovesTo = to
+	return c
+}
+
 // TestOneLine: what stands in the status, and its state.
 func TestOneLine(t *testing.T) {
 	change := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Update, Effect: plan.EffectNone}
@@ -38,6 +44,10 @@ func TestOneLine(t *testing.T) {
 		"nothing":          {preview.Preview{Plan: &plan.Plan{}}, report.Success, "no change"},
 		"objects":          {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{change, change}}}, report.Success, "2 objects change, no node is touched; no hold"},
 		"a removal":        {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, false)}}}, report.Success, "drains 3 of 3 nodes of b; no hold"},
+		"a move":           {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 12, "b2")}}}, report.Success, "moves 12 of 12 nodes of b to b2; no hold"},
+		"a split":          {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 1, "b2", "b3")}}}, report.Success, "moves 1 of 1 nodes of b to b2, b3; no hold"},
+		"two moves":        {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), move("c", 1, "b2")}}}, report.Success, "moves 4 nodes of 2 pools; no hold"},
+		"one of two moves": {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), removal("c", 1, false)}}}, report.Success, "drains 4 nodes of 2 pools; no hold"},
 		"held removals":    {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, true), removal("c", 1, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes; and 1 more"},
 		"a refused object": {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{refused}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "refused: NodePool/a: weight is not valid"},
 		"refused as whole": {preview.Preview{Stopped: errors.New("plumbline.yaml is missing")}, report.Failure, "refused: plumbline.yaml is missing"},

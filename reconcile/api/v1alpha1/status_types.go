@@ -231,6 +231,10 @@ type Removal struct {
 	// has again with just that spec brings nothing new.
 	// +optional
 	Definition string `json:"definition,omitempty"`
+	// MovesTo are the names of the near-equal entries of Git, of the same kind, that take its place:
+	// its nodes move there. Empty where none does.
+	// +optional
+	MovesTo []string `json:"movesTo,omitempty"`
 	// Remaining is the number of NodeClaims and instances still there, at LastProgress.
 	// +optional
 	Remaining int32 `json:"remaining,omitempty"`

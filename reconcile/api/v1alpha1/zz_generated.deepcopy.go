@@ -1013,6 +1013,11 @@ func (in *Removal) DeepCopyInto(out *Removal) {
 	in.RecordedAt.DeepCopyInto(&out.RecordedAt)
 	in.Since.DeepCopyInto(&out.Since)
 	in.LastProgress.DeepCopyInto(&out.LastProgress)
+	if in.MovesTo != nil {
+		in, out := &in.MovesTo, &out.MovesTo
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Stalled != nil {
 		in, out := &in.Stalled, &out.Stalled
 		*out = (*in).DeepCopy()

@@ -85,6 +85,10 @@ type Removal struct {
 	Object string `json:"object"`
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
+	// MovesTo are the names of the near-equal entries of Git that take its place, of the same kind:
+	// it was renamed, split, merged or given another class. Empty where none does. It is a removal
+	// all the same.
+	MovesTo []string `json:"movesTo,omitempty"`
 	// Nodes is how many nodes go with it.
 	Nodes int `json:"nodes"`
 	// NodeClaims are these nodes.
