@@ -18,7 +18,7 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	test := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run=^TestProperties$", "-v", "./reconcile/apply",
+	test := exec.CommandContext(t.Context(), "go", "test", "-trimpath", "-count=1", "-run=^TestProperties$", "-v", "./reconcile/apply",
 		"-args", "-apiserver="+c.Kubeconfig, "-rapid.checks=60", "-rapid.nofailfile")
 	test.Dir = root
 	output, err := test.CombinedOutput()

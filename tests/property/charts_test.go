@@ -23,7 +23,7 @@ func TestCharts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = registry.Close() })
-	test := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run=^TestRealCharts$", "-v", "./provision/charts/release",
+	test := exec.CommandContext(t.Context(), "go", "test", "-trimpath", "-count=1", "-run=^TestRealCharts$", "-v", "./provision/charts/release",
 		"-args", "-kubeconfig="+c.Kubeconfig, "-repository="+registry.Repository)
 	test.Dir = root
 	output, err := test.CombinedOutput()

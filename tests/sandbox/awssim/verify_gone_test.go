@@ -30,7 +30,7 @@ type verify struct {
 func newVerify(t *testing.T) verify {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "plumbline")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/plumbline")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "./cmd/plumbline")
 	build.Dir = filepath.Join("..", "..", "..")
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
