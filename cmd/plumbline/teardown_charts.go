@@ -18,6 +18,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/charts/release"
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
@@ -99,7 +100,7 @@ func (t *teardown) notOurs(ctx context.Context, why error) error {
 	words := "plumbline has not installed Karpenter"
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
-		words = fmt.Sprintf("plumbline has not installed Karpenter: deployment %s/%s is %s", d.Namespace, d.Name, survey.OwnerOf(d))
+		words = fmt.Sprintf("plumbline has not installed Karpenter: deployment %s/%s is %s", d.Namespace, d.Name, owners.Of(d))
 	}
 	if why != nil {
 		words += " (" + why.Error() + ")"

@@ -15,7 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
-	"github.com/plumbline-dev/plumbline/provision/charts/survey"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -40,7 +40,7 @@ func (t *teardown) karpenterCRDs(ctx context.Context) ([]apiextensionsv1.CustomR
 func (t *teardown) ownCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := t.karpenterCRDs(ctx)
 	return slices.DeleteFunc(all, func(crd apiextensionsv1.CustomResourceDefinition) bool {
-		return survey.OwnerOf(&crd).Name != charts.CRDChart
+		return owners.Of(&crd).Name != charts.CRDChart
 	}), err
 }
 
@@ -74,7 +74,7 @@ func (t *teardown) neededBy(ctx context.Context, leaves *v1alpha1.NodeSync) erro
 			if of := object.GetLabels()[v1alpha1.OwnerLabel]; of != "" {
 				words += " of NodeSync " + of
 			} else if object.GetKind() != "NodeClaim" {
-				words += " (" + survey.OwnerOf(object).String() + ")"
+				words += " (" + owners.Of(object).String() + ")"
 			}
 			left = append(left, words)
 		}
@@ -178,7 +178,7 @@ func (t *teardown) uninstallCRDs(ctx context.Context) error {
 	t.show.say("helm release " + charts.CRDChart + " is uninstalled")
 	left, err := t.karpenterCRDs(ctx)
 	for i := range left {
-		t.show.say(fmt.Sprintf("crd %s stays: it is %s", left[i].Name, survey.OwnerOf(&left[i])))
+		t.show.say(fmt.Sprintf("crd %s stays: it is %s", left[i].Name, owners.Of(&left[i])))
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -15,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/leftover"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
@@ -140,31 +140,10 @@ func (l *teardownPlan) noteCharts(k *v1alpha1.KarpenterStatus, downTo level) {
 	}
 }
 
-// appliedBy are labels and annotations by which a tool knows what it applies.
-var appliedBy = []struct{ key, tool string }{
-	{"kustomize.toolkit.fluxcd.io/name", "Flux"},
-	{"helm.toolkit.fluxcd.io/name", "Flux"},
-	{"argocd.argoproj.io/instance", "Argo CD"},
-	{"argocd.argoproj.io/tracking-id", "Argo CD"},
-	{"meta.helm.sh/release-name", "Helm"},
-}
-
 // noteAppliers notes the tools that apply an object beside plumbline.
 func (l *teardownPlan) noteAppliers(name string, object client.Object) {
-	var tools []string
-	for _, entry := range object.GetManagedFields() {
-		if tool, ok := plan.Applier(entry.Manager); ok {
-			tools = append(tools, tool)
-		}
-	}
-	for _, mark := range appliedBy {
-		if object.GetLabels()[mark.key] != "" || object.GetAnnotations()[mark.key] != "" {
-			tools = append(tools, mark.tool)
-		}
-	}
-	slices.Sort(tools)
-	for _, tool := range slices.Compact(tools) {
-		l.Appliers = append(l.Appliers, fmt.Sprintf("%s is applied by %s", name, tool))
+	for _, owner := range owners.All(object) {
+		l.Appliers = append(l.Appliers, fmt.Sprintf("%s is applied by %s", name, owner))
 	}
 }
 

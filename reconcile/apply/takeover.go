@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -98,7 +99,7 @@ func takenOver(live *unstructured.Unstructured, taken, ignored [][]string) (entr
 			entries = append(entries, entry)
 		case entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply:
 			ours, mine = entry, mine.Union(set)
-		case plan.Interactive(entry.Manager), len(taken) > 0:
+		case owners.Interactive(entry.Manager), len(taken) > 0:
 			moving, rest := split(set, takenFrom(entry.Manager, taken), ignored)
 			mine, moved = mine.Union(moving), moved || !moving.Empty()
 			if rest.Empty() {
@@ -120,10 +121,10 @@ func takenOver(live *unstructured.Unstructured, taken, ignored [][]string) (entr
 
 // takenFrom are the paths at which the fields of a manager become ours.
 func takenFrom(manager string, taken [][]string) [][]string {
-	if plan.Interactive(manager) {
+	if owners.Interactive(manager) {
 		return [][]string{{"spec"}}
 	}
-	if _, applier := plan.Applier(manager); applier || manager == v1alpha1.RemovalFieldManager || manager == v1alpha1.BrakeFieldManager {
+	if _, applier := owners.Applier(manager); applier || manager == v1alpha1.RemovalFieldManager || manager == v1alpha1.BrakeFieldManager {
 		return nil
 	}
 	return taken

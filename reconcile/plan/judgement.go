@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -126,7 +127,7 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 		if !touches(e.set, d.path) {
 			continue
 		}
-		if tool, ok := Applier(e.manager); ok {
+		if tool, ok := owners.Applier(e.manager); ok {
 			j.foreign = append(j.foreign, d)
 			j.tools = append(j.tools, tool)
 			return
@@ -136,7 +137,7 @@ func (j *judgement) weigh(d difference, inGit bool, entries []entry, live *unstr
 			return
 		case e.ours():
 			change = true
-		case Interactive(e.manager):
+		case owners.Interactive(e.manager):
 			change = true
 			j.editors = append(j.editors, e.manager)
 			j.takeover = j.takeover || !inGit

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
 // Check says why what was found keeps the charts of a version from being installed in a
@@ -57,7 +58,7 @@ func reconciled(objects []Object) error {
 // that no controller runs in another namespace.
 func elsewhere(object Object, namespace string) error {
 	owner := object.Owner
-	of := owner.Kind == releaseKind
+	of := owner.Kind == owners.ReleaseKind
 	name := !of || owner.Name == charts.ControllerChart || owner.Name == charts.CRDChart
 	switch {
 	case !name:
@@ -94,7 +95,7 @@ func CheckWrite(existing []Object, release, namespace string, adopt bool) error 
 	}
 	var foreign []Object
 	for _, object := range existing {
-		if object.Owner.isRelease(release, namespace) {
+		if object.Owner.IsRelease(release, namespace) {
 			continue
 		}
 		if err := elsewhere(object, namespace); adopt && err != nil {

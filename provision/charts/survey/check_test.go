@@ -8,14 +8,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
 func TestWhatMayBeTakenOver(t *testing.T) {
-	helms := func(namespace, name string) Owner { return Owner{Kind: releaseKind, Namespace: namespace, Name: name} }
-	crd := func(owner Owner) Object {
+	helms := func(namespace, name string) owners.Owner {
+		return owners.Owner{Kind: owners.ReleaseKind, Namespace: namespace, Name: name}
+	}
+	crd := func(owner owners.Owner) Object {
 		return Object{Kind: crdKind, Name: "nodepools.karpenter.sh", Owner: owner}
 	}
-	controller := func(namespace, name, version string, owner Owner) Object {
+	controller := func(namespace, name, version string, owner owners.Owner) Object {
 		return Object{Kind: controllerKind, Namespace: namespace, Name: name, Version: version, Owner: owner}
 	}
 	release := func(namespace, name, chart, version string) Release {
@@ -26,8 +29,8 @@ func TestWhatMayBeTakenOver(t *testing.T) {
 		CRDs:        []Object{crd(helms("kube-system", charts.CRDChart))},
 		Controllers: []Object{controller("kube-system", "karpenter", "1.8.6", helms("kube-system", charts.ControllerChart))},
 	}
-	kubectl := Owner{Manager: "kubectl"}
-	flux := Owner{Tool: "Flux", Kind: "HelmRelease", Namespace: "flux-system", Name: "karpenter"}
+	kubectl := owners.Owner{Manager: "kubectl"}
+	flux := owners.Owner{Tool: "Flux", Kind: "HelmRelease", Namespace: "flux-system", Name: "karpenter"}
 	tests := map[string]struct {
 		found Found
 		// unasked and asked are the errors without adopt and with it; nil for none.

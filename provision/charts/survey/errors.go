@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
 // waysOut are the two things that can be done about what plumbline has not installed.
@@ -14,7 +15,7 @@ const waysOut = "set adopt: true in plumbline.yaml to adopt what exists, as it i
 // ReconciledError says that another tool still reconciles what the charts consist of:
 // each would revert the other.
 type ReconciledError struct {
-	Owner   Owner
+	Owner   owners.Owner
 	Objects []string
 }
 
@@ -28,7 +29,7 @@ func (e *ReconciledError) Error() string {
 // another namespace than both releases have here.
 type ElsewhereError struct {
 	Object string
-	Owner  Owner
+	Owner  owners.Owner
 	// Namespace that would be right; empty where none would be.
 	Namespace string
 }

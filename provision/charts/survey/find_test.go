@@ -9,14 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
 // listed is an object of a Helm release; of none where release is empty.
 func listed(namespace, name, release string, labels map[string]string) metav1.PartialObjectMetadata {
 	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{}}}
 	if release != "" {
-		object.Labels[managedBy] = "Helm"
-		object.Annotations = map[string]string{releaseName: release, releaseNamespace: "kube-system"}
+		object.Labels["app.kubernetes.io/managed-by"] = "Helm"
+		object.Annotations = map[string]string{"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": "kube-system"}
 	}
 	for key, value := range labels {
 		object.Labels[key] = value
@@ -28,9 +29,11 @@ func listed(namespace, name, release string, labels map[string]string) metav1.Pa
 // other projects are neither.
 func TestFind(t *testing.T) {
 	const crd = "nodepools.karpenter.sh"
-	flux := map[string]string{fluxHelmGroup + "/name": "karpenter", fluxHelmGroup + "/namespace": "flux-system"}
+	flux := map[string]string{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system"}
 	chart := map[string]string{ChartLabel: "karpenter-1.14.1_build", "app.kubernetes.io/version": "1.14.0"}
-	release := func(name string) Owner { return Owner{Kind: releaseKind, Namespace: "kube-system", Name: name} }
+	release := func(name string) owners.Owner {
+		return owners.Owner{Kind: owners.ReleaseKind, Namespace: "kube-system", Name: name}
+	}
 	cases := map[string]struct {
 		listed Listed
 		want   Found
@@ -53,7 +56,7 @@ func TestFind(t *testing.T) {
 		}},
 		"ours, which Flux reconciles": {
 			Listed{CRDs: []metav1.PartialObjectMetadata{listed("", crd, charts.CRDChart, flux)}},
-			Found{CRDs: []Object{{Kind: crdKind, Name: crd, Owner: Owner{Tool: "Flux", Kind: "HelmRelease", Namespace: "flux-system", Name: "karpenter"}}}},
+			Found{CRDs: []Object{{Kind: crdKind, Name: crd, Owner: owners.Owner{Tool: "Flux", Kind: "HelmRelease", Namespace: "flux-system", Name: "karpenter"}}}},
 		},
 		"of another release, named once": {
 			Listed{CRDs: []metav1.PartialObjectMetadata{listed("", crd, "platform", nil), listed("", "nodeclaims.karpenter.sh", "platform", nil)}},
@@ -80,21 +83,23 @@ func TestFind(t *testing.T) {
 // TestCheckWrite: a release writes over its own objects only, and over others when it
 // may adopt them.
 func TestCheckWrite(t *testing.T) {
-	object := func(owner Owner) Object {
+	object := func(owner owners.Owner) Object {
 		return Object{Kind: "ServiceAccount", Namespace: "kube-system", Name: "karpenter", Owner: owner}
 	}
-	release := func(namespace, name string) Owner { return Owner{Kind: releaseKind, Namespace: namespace, Name: name} }
+	release := func(namespace, name string) owners.Owner {
+		return owners.Owner{Kind: owners.ReleaseKind, Namespace: namespace, Name: name}
+	}
 	cases := map[string]struct {
-		owner Owner
+		owner owners.Owner
 		// refused and adopted are the errors without adopt and with it; nil for none.
 		refused, adopted any
 	}{
 		"its own":                       {release("kube-system", charts.ControllerChart), nil, nil},
 		"of the other release":          {release("kube-system", charts.CRDChart), new(*ForeignObjectsError), nil},
-		"of no release":                 {Owner{Manager: "kubectl"}, new(*ForeignObjectsError), nil},
+		"of no release":                 {owners.Owner{Manager: "kubectl"}, new(*ForeignObjectsError), nil},
 		"of a release of another name":  {release("kube-system", "platform"), new(*ForeignObjectsError), new(*ElsewhereError)},
 		"of a release elsewhere":        {release("other", charts.ControllerChart), new(*ForeignObjectsError), new(*ElsewhereError)},
-		"its own, which Argo CD writes": {Owner{Tool: "Argo CD", Kind: "Application", Name: "karpenter"}, new(*ReconciledError), new(*ReconciledError)},
+		"its own, which Argo CD writes": {owners.Owner{Tool: "Argo CD", Kind: "Application", Name: "karpenter"}, new(*ReconciledError), new(*ReconciledError)},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
 // Found is what a cluster has of Karpenter that plumbline has not installed.
@@ -40,8 +41,8 @@ type Object struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	// Version of Karpenter that its labels name; empty where they name none.
-	Version string `json:"version,omitempty"`
-	Owner   Owner  `json:"owner"`
+	Version string       `json:"version,omitempty"`
+	Owner   owners.Owner `json:"owner"`
 }
 
 // String is the object as messages name it.
@@ -69,7 +70,7 @@ func Find(l Listed) Found {
 	// An object of one of our releases is ours, also where the release has lost its history.
 	ours := func(release string, object metav1.Object) bool {
 		_, foreign := l.Foreign[release]
-		return !foreign && OwnerOf(object).isRelease(release, l.Namespace)
+		return !foreign && owners.Of(object).IsRelease(release, l.Namespace)
 	}
 	found := Found{Releases: []Release{}, CRDs: []Object{}, Controllers: []Object{}}
 	for n := range l.CRDs {
@@ -102,7 +103,7 @@ func (f Found) releasesIn(l Listed) []Release {
 		}
 	}
 	for _, object := range slices.Concat(f.CRDs, f.Controllers) {
-		if object.Owner.Kind == releaseKind {
+		if object.Owner.Kind == owners.ReleaseKind {
 			add(Release{Name: object.Owner.Name, Namespace: object.Owner.Namespace})
 		}
 	}
@@ -130,7 +131,7 @@ func ObjectOf(kind string, object metav1.Object) Object {
 	if of, ok := VersionIn(labels[ChartLabel]); ok {
 		version = of
 	}
-	return Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Version: version, Owner: OwnerOf(object)}
+	return Object{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), Version: version, Owner: owners.Of(object)}
 }
 
 // Release is the one of a name in a namespace, if there is one.

@@ -1,9 +1,9 @@
-package plan_test
+package owners_test
 
 import (
 	"testing"
 
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
 func TestManagers(t *testing.T) {
@@ -31,10 +31,10 @@ func TestManagers(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if tool, _ := plan.Applier(name); tool != test.tool {
+			if tool, _ := owners.Applier(name); tool != test.tool {
 				t.Errorf("applier is %q, want %q", tool, test.tool)
 			}
-			if got := plan.Interactive(name); got != test.interactive {
+			if got := owners.Interactive(name); got != test.interactive {
 				t.Errorf("interactive is %t", got)
 			}
 		})

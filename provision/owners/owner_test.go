@@ -1,4 +1,4 @@
-package survey
+package owners
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestOwnerOf(t *testing.T) {
+func TestOf(t *testing.T) {
 	helms := map[string]string{"app.kubernetes.io/managed-by": "Helm"}
 	release := map[string]string{"meta.helm.sh/release-name": "karpenter", "meta.helm.sh/release-namespace": "kube-system"}
 	wrote := func(manager string, minute int, subresource string) metav1.ManagedFieldsEntry {
@@ -65,12 +65,60 @@ func TestOwnerOf(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := OwnerOf(&test.object)
+			got := Of(&test.object)
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("OwnerOf (-want +got):\n%s", diff)
+				t.Errorf("Of (-want +got):\n%s", diff)
 			}
 			if got.String() != test.says {
 				t.Errorf("it is called %q, want %q", got, test.says)
+			}
+		})
+	}
+}
+
+// TestAll: every tool that applies an object is named once, by the mark that tells the most.
+func TestAll(t *testing.T) {
+	wrote := func(managers ...string) (entries []metav1.ManagedFieldsEntry) {
+		for _, manager := range managers {
+			entries = append(entries, metav1.ManagedFieldsEntry{Manager: manager})
+		}
+		return entries
+	}
+	kustomization := map[string]string{"kustomize.toolkit.fluxcd.io/name": "nodes", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
+	tests := map[string]struct {
+		object metav1.ObjectMeta
+		want   []string
+	}{
+		"nobody, and people": {metav1.ObjectMeta{ManagedFields: wrote("kubectl-edit", "plumbline")}, nil},
+		"Flux by its label, and by its manager as well": {
+			metav1.ObjectMeta{Labels: kustomization, ManagedFields: wrote("kustomize-controller")},
+			[]string{"Flux's Kustomization flux-system/nodes"},
+		},
+		"Flux by its manager": {metav1.ObjectMeta{ManagedFields: wrote("kustomize-controller", "flux")}, []string{"Flux (field manager kustomize-controller)"}},
+		"two tools that fight": {
+			metav1.ObjectMeta{
+				Labels: kustomization, Annotations: map[string]string{"argocd.argoproj.io/tracking-id": "nodes:karpenter.sh/NodePool:/a"},
+				ManagedFields: wrote("argocd-controller", "Terraform"),
+			},
+			[]string{"Flux's Kustomization flux-system/nodes", "Argo CD's Application nodes", "Terraform (field manager Terraform)"},
+		},
+		"Helm, and Terraform through it": {
+			metav1.ObjectMeta{
+				Labels:        map[string]string{"app.kubernetes.io/managed-by": "Helm"},
+				Annotations:   map[string]string{"meta.helm.sh/release-name": "karpenter", "meta.helm.sh/release-namespace": "kube-system"},
+				ManagedFields: wrote("helm", "terraform-provider-helm_v2"),
+			},
+			[]string{"helm release kube-system/karpenter", "Terraform (field manager terraform-provider-helm_v2)"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, owner := range All(&test.object) {
+				got = append(got, owner.String())
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("All (-want +got):\n%s", diff)
 			}
 		})
 	}

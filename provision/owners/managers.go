@@ -1,4 +1,4 @@
-package plan
+package owners
 
 import "strings"
 
@@ -15,11 +15,11 @@ type manager struct {
 // starts a fight that nobody wins.
 func appliers() []manager {
 	return []manager{
-		{name: "kustomize-controller", tool: "Flux"},
-		{name: "helm-controller", tool: "Flux"},
-		{name: "flux", tool: "Flux"},
-		{name: "argocd", prefix: true, tool: "Argo CD"},
-		{name: "helm", tool: "Helm"},
+		{name: "kustomize-controller", tool: flux},
+		{name: "helm-controller", tool: flux},
+		{name: "flux", tool: flux},
+		{name: "argocd", prefix: true, tool: argoCD},
+		{name: "helm", tool: helm},
 		{name: "Terraform", prefix: true, tool: "Terraform"},
 		{name: "terraform", prefix: true, tool: "Terraform"},
 		{name: "HashiCorp", tool: "Terraform"},

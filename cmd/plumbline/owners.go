@@ -1,0 +1,179 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/provision/owners"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// ownedObject is an object, and who applies it.
+type ownedObject struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// NodeSync that it belongs to by its label, as namespace/name; empty where it has none.
+	NodeSync string `json:"nodeSync,omitempty"`
+	// AppliedBy are the other tools that apply it. Where there are none and no NodeSync, it is the
+	// client that wrote it last.
+	AppliedBy []owners.Owner `json:"appliedBy,omitempty"`
+}
+
+func newOwnersCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "owners",
+		Short: "Show who applies NodePools, EC2NodeClasses, NodeSyncs and Karpenter",
+		Long: `Show of each NodePool and EC2NodeClass of the cluster, of NodeSyncs, and of Karpenter's
+CRDs and controller which NodeSync it belongs to and which other tools apply it: Flux,
+Argo CD, a Helm release, Terraform. They are known by their labels and annotations, and
+by metadata.managedFields. It only reads.
+
+A definition that a NodeSync and another tool both apply is named, with the ways out.
+
+Exit codes: 0 nothing has two appliers, 1 error, 2 something has.`,
+		Example:           "  plumbline owners\n  plumbline owners -o json",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	output := addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := connect(cmd.Context(), kubeconfig)
+		if err != nil {
+			return err
+		}
+		found, err := ownersIn(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		if err := output.write(cmd.OutOrStdout(), found, func(out io.Writer) error {
+			printOwners(out, found)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(found, ownedObject.contested) {
+			return &exitError{code: exitChanges}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// ownersIn reads what the cluster has.
+func ownersIn(ctx context.Context, c client.Reader) ([]ownedObject, error) {
+	found := []ownedObject{}
+	for _, kind := range render.Kinds() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GVK)
+		if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
+			return nil, explain(err, "list "+kind.GVK.Kind+"s")
+		}
+		for i := range list.Items {
+			found = append(found, ownedOf(kind.GVK.Kind, &list.Items[i]))
+		}
+	}
+	syncs := &v1alpha1.NodeSyncList{}
+	if err := c.List(ctx, syncs); err != nil && !apimeta.IsNoMatchError(err) {
+		return nil, explain(err, "list NodeSyncs")
+	}
+	for i := range syncs.Items {
+		found = append(found, ownedOf("NodeSync", &syncs.Items[i]))
+	}
+	crds := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := c.List(ctx, crds); err != nil {
+		return nil, explain(err, "list the CRDs")
+	}
+	for i := range crds.Items {
+		if charts.KarpenterCRD(crds.Items[i].Name) {
+			found = append(found, ownedOf("CustomResourceDefinition", &crds.Items[i]))
+		}
+	}
+	controllers := &appsv1.DeploymentList{}
+	if err := c.List(ctx, controllers, client.MatchingLabels(observe.ControllerLabels())); err != nil {
+		return nil, explain(err, "list the Deployments of Karpenter's controller")
+	}
+	for i := range controllers.Items {
+		found = append(found, ownedOf("Deployment", &controllers.Items[i]))
+	}
+	return found, nil
+}
+
+func ownedOf(kind string, object client.Object) ownedObject {
+	o := ownedObject{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), AppliedBy: owners.All(object)}
+	if label := object.GetLabels()[v1alpha1.OwnerLabel]; label != "" {
+		o.NodeSync = strings.Replace(cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], label), ".", "/", 1)
+	}
+	if last := owners.Of(object); len(o.AppliedBy) == 0 && o.NodeSync == "" && last != (owners.Owner{}) {
+		o.AppliedBy = []owners.Owner{last}
+	}
+	return o
+}
+
+// contested says that a NodeSync has it, and another tool applies it as well.
+func (o ownedObject) contested() bool { return o.NodeSync != "" && len(o.AppliedBy) > 0 }
+
+func (o ownedObject) String() string {
+	if o.Namespace != "" {
+		return o.Kind + "/" + o.Namespace + "/" + o.Name
+	}
+	return o.Kind + "/" + o.Name
+}
+
+// printOwners has a row for each object, and below them what to do about those with two appliers.
+func printOwners(out io.Writer, found []ownedObject) {
+	t := newFittedTable(out, "OBJECT", "NODESYNC", "APPLIED BY")
+	for _, o := range found {
+		var by []string
+		for _, owner := range o.AppliedBy {
+			by = append(by, owner.String())
+		}
+		t.AppendRow([]any{o.String(), o.NodeSync, strings.Join(by, ", ")})
+	}
+	t.Render()
+	for _, o := range found {
+		if !o.contested() {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s belongs to NodeSync %s and is applied by %s. Ways out:\n", o, o.NodeSync, o.AppliedBy[0])
+		for i, way := range waysOut(o.AppliedBy[0]) {
+			fmt.Fprintf(out, "  %d. %s\n", i+1, way)
+		}
+	}
+}
+
+// waysOut are what can be done where a tool applies what a NodeSync has. Each keeps the nodes.
+func waysOut(of owners.Owner) []string {
+	return []string{
+		"hand it over to plumbline: " + letGo(of) + "; then release its fields (docs/how-to/beside-flux-or-argo-cd.md)",
+		"give it back: delete the NodeSync with onDelete: Orphan, which leaves objects and nodes and takes plumbline's label off",
+	}
+}
+
+// letGo is how a tool is made to let go of an object without deleting it.
+func letGo(of owners.Owner) string {
+	switch of.Kind {
+	case "Kustomization", "HelmRelease":
+		return "annotate it with kustomize.toolkit.fluxcd.io/prune: disabled in the source of " + of.String() + ", wait until that is applied, and take it out there"
+	case "Application":
+		return "annotate it with argocd.argoproj.io/sync-options: Prune=false in the source of " + of.String() + ", wait until that is applied, and take it out there"
+	case owners.ReleaseKind:
+		return "annotate it with helm.sh/resource-policy: keep in the chart of " + of.String() + ", upgrade that, and take it out there"
+	}
+	return "stop " + of.String() + " from applying it, without deleting it"
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestOwners shows who applies what, and what to do where two tools apply one object.
+func TestOwners(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["in-sync"])
+	pools(s, 3, 0)
+	s.objects["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodepools.karpenter.sh"] = map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{
+			"name": "nodepools.karpenter.sh", "labels": map[string]any{"app.kubernetes.io/managed-by": "Helm"},
+			"annotations": map[string]any{"meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system"},
+		},
+		"spec": map[string]any{},
+	}
+	metadata := func(pool string) map[string]any {
+		return s.objects["/apis/karpenter.sh/v1/nodepools/"+pool].(map[string]any)["metadata"].(map[string]any)
+	}
+	got := plumbline(t, "owners", "--kubeconfig", kubeconfig)
+	if got.code != exitDone || strings.Contains(got.out, "Ways out") {
+		t.Errorf("one applier each: code %d:\n%s%s", got.code, got.out, got.err)
+	}
+	metadata("pool-01")["annotations"] = map[string]any{"argocd.argoproj.io/tracking-id": "nodes:karpenter.sh/NodePool:/pool-01"}
+	metadata("pool-02")["labels"] = map[string]any{"kustomize.toolkit.fluxcd.io/name": "nodes", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
+	got = plumbline(t, "owners", "--kubeconfig", kubeconfig)
+	if got.code != exitChanges {
+		t.Errorf("two appliers: code %d: %s", got.code, got.err)
+	}
+	golden(t, "owners.table", got.out)
+	got = plumbline(t, "owners", "-o", "json", "--kubeconfig", kubeconfig)
+	golden(t, "owners.json", got.out)
+}
