@@ -66,7 +66,7 @@ func (p *pass) notePartlyApplied() {
 func (p *pass) changesStep() *changes.Step {
 	return &changes.Step{
 		Tools: changes.Tools{Client: p.Client, Uncached: p.Uncached, Arrivals: &p.arrivals, StillLeader: p.Settings.StillLeader},
-		Owner: plan.OwnerOf(p.sync.Namespace, p.sync.Name), Plan: p.plan.Plan, Set: p.want.Set,
+		Owner: plan.OwnerOf(p.sync.Namespace, p.sync.Name), Plan: p.plan.Plan, Set: p.want.Set, Live: p.live,
 		CRDs: p.stages.CRDs, Controller: p.stages.Controller, Changing: p.stages.Changing,
 		Memory: &p.memory.changes,
 		Now:    p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), StallAfter: p.sync.GetStallAfter(), Insist: p.insists(),

@@ -41,6 +41,8 @@ type Step struct {
 	Owner plan.Owner
 	Plan  *plan.Plan
 	Set   *render.Set
+	// Live is what lives of the definitions.
+	Live plan.Live
 	// CRDs and Controller say how far the first two Stages are, and Changing that the
 	// charts are being changed.
 	CRDs, Controller observe.Readiness
@@ -126,7 +128,8 @@ func (s *Step) Run(ctx context.Context) Result {
 // Due are the Changes that can be written now.
 func (s *Step) Due() []plan.Change {
 	return slices.DeleteFunc(slices.Clone(s.Plan.Changes), func(c plan.Change) bool {
-		return !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil || s.fought(c) != nil
+		_, _, waits := s.repoints(c)
+		return waits || !s.Controller.Ready && c.Action == plan.Create || s.stillMutated(c) != nil || s.fought(c) != nil
 	})
 }
 
@@ -161,7 +164,11 @@ func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 			if !s.Controller.Ready {
 				s.Wait("Controller", c.Ref.String()+" arrives when the controller is there")
 			}
-		case plan.None, plan.Update, plan.Adopt, plan.TakeBack, plan.Conflict, plan.Refuse:
+		case plan.Update, plan.Adopt:
+			if class, message, waits := s.repoints(c); waits {
+				s.Wait(class.String(), message)
+			}
+		case plan.None, plan.TakeBack, plan.Conflict, plan.Refuse:
 		}
 	}
 	for _, message := range s.Plan.Warnings {
