@@ -100,6 +100,9 @@ func TestClusterGone(t *testing.T) {
 
 // TestClusterGoneEndsNothing where the cluster may be there, AWS does not answer, or the rights are missing.
 func TestClusterGoneEndsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for what does not end")
+	}
 	g := newGone(t)
 	id := g.launch(t, 1)[0]
 	noError(t, g.SetClusterGone(clusterName, true))
