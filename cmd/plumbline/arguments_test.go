@@ -73,6 +73,7 @@ func TestHelp(t *testing.T) {
 		"plumbline get":            {"List NodeSyncs", "--all-namespaces", "-A", "--watch", "jsonpath"},
 		"plumbline status":         {"stages", "removals", "--watch", "Exit codes"},
 		"plumbline tree":           {"NodeClaims", "its Node,"},
+		"plumbline owners":         {"Flux,\nArgo CD", "only reads", "Exit codes"},
 		"plumbline drift":          {"another client", "corrected", "has found outdated", "markdown", "Exit codes"},
 		"plumbline events":         {"has reported", "repaired"},
 		"plumbline why":            {"why a node ended", "2,000", "-o json"},

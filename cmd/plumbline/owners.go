@@ -160,13 +160,13 @@ func printOwners(out io.Writer, found []ownedObject) {
 // waysOut are what can be done where a tool applies what a NodeSync has. Each keeps the nodes.
 func waysOut(of owners.Owner) []string {
 	return []string{
-		"hand it over to plumbline: " + letGo(of) + "; then release its fields (docs/how-to/beside-flux-or-argo-cd.md)",
+		"hand it over to plumbline: " + released(of) + "; then release its fields (docs/how-to/beside-flux-or-argo-cd.md)",
 		"give it back: delete the NodeSync with onDelete: Orphan, which leaves objects and nodes and takes plumbline's label off",
 	}
 }
 
-// letGo is how a tool is made to let go of an object without deleting it.
-func letGo(of owners.Owner) string {
+// released is how a tool is made to leave an object without deleting it.
+func released(of owners.Owner) string {
 	switch of.Kind {
 	case "Kustomization", "HelmRelease":
 		return "annotate it with kustomize.toolkit.fluxcd.io/prune: disabled in the source of " + of.String() + ", wait until that is applied, and take it out there"

@@ -110,7 +110,7 @@ func TestTeardown(t *testing.T) {
 	}
 	for _, want := range []string{
 		"NodePool/general   1", "1 NodeClaim, 1 Node", "stays: NodePool/other; Karpenter 1.14.1 in namespace kube-system",
-		"NodePool/general is applied by Flux, which may create it again", "nothing is left",
+		"NodePool/general is applied by Flux's Kustomization nodes, which may create it again", "nothing is left",
 	} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("prints %s\nwant %q in it", got.out, want)

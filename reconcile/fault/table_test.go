@@ -183,6 +183,7 @@ func elsewhere() map[string]string {
 		"report.RejectedError":     "a report never fails a pass",
 		"report.MovedError":        "a report never fails a pass",
 		"report.UnavailableError":  "a report never fails a pass",
+		"cloud.ClaimError":         "only a teardown of a user ends anything in AWS, which the CLI prints",
 		"offers.CallError":         "only a what-if asks so, which the CLI prints",
 		"preview.WithheldError":    "only a plan of a pull request withholds anything",
 		"resolve.BusyError":        "an Answer has its words",

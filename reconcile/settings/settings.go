@@ -45,8 +45,12 @@ type Daemon struct {
 	StillLeader func(context.Context) error
 }
 
-// Guarded is what is known of the deletion guard, beside what Git wants of Karpenter.
+// Guarded is what is known of the deletion guard, beside what Git wants of Karpenter: nothing where that
+// is not known, as in a deletion that reads no Git any more.
 func (d Daemon) Guarded(ctx context.Context, reader client.Reader, k *render.Karpenter, now time.Time) deletion.Answer {
+	if k == nil {
+		return deletion.Answer{}
+	}
 	return d.DeletionGuard.Look(ctx, reader, deletion.Setup{Namespace: d.Namespace, Karpenter: k.Namespace, Charts: k.Management == render.Managed}, now)
 }
 

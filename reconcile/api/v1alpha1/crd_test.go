@@ -205,7 +205,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Guard: v1alpha1.Guard{
 			MaxRemovedPools: &one, MaxDisruptedNodes: &quarter, Approvals: &one,
-			IntolerantDaemonSets: v1alpha1.IntolerantDaemonSetsWarn,
+			IntolerantDaemonSets: v1alpha1.IntolerantDaemonSetsWarn, ApproveFrom: v1alpha1.ApproveFromCluster,
 		},
 		OnDelete: v1alpha1.OnDeleteOrphan,
 	}
