@@ -150,9 +150,11 @@ func printOwners(out io.Writer, found []ownedObject) {
 		if !o.contested() {
 			continue
 		}
-		fmt.Fprintf(out, "\n%s belongs to NodeSync %s and is applied by %s. Ways out:\n", o, o.NodeSync, o.AppliedBy[0])
-		for i, way := range waysOut(o.AppliedBy[0]) {
-			fmt.Fprintf(out, "  %d. %s\n", i+1, way)
+		for _, owner := range o.AppliedBy {
+			fmt.Fprintf(out, "\n%s belongs to NodeSync %s and is applied by %s. Ways out:\n", o, o.NodeSync, owner)
+			for i, way := range waysOut(owner) {
+				fmt.Fprintf(out, "  %d. %s\n", i+1, way)
+			}
 		}
 	}
 }
@@ -168,12 +170,12 @@ func waysOut(of owners.Owner) []string {
 // released is how a tool is made to leave an object without deleting it.
 func released(of owners.Owner) string {
 	switch of.Kind {
-	case "Kustomization", "HelmRelease":
+	case "Kustomization":
 		return "annotate it with kustomize.toolkit.fluxcd.io/prune: disabled in the source of " + of.String() + ", wait until that is applied, and take it out there"
 	case "Application":
 		return "annotate it with argocd.argoproj.io/sync-options: Prune=false in the source of " + of.String() + ", wait until that is applied, and take it out there"
-	case owners.ReleaseKind:
-		return "annotate it with helm.sh/resource-policy: keep in the chart of " + of.String() + ", upgrade that, and take it out there"
+	case "HelmRelease", owners.ReleaseKind:
+		return "annotate it with helm.sh/resource-policy: keep in the chart of " + of.String() + ", wait until that is upgraded, and take it out there"
 	}
 	return "stop " + of.String() + " from applying it, without deleting it"
 }

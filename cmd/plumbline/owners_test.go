@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/plumbline-dev/plumbline/provision/owners"
 )
 
 // TestOwners shows who applies what, and what to do where two tools apply one object.
@@ -33,4 +35,19 @@ func TestOwners(t *testing.T) {
 	golden(t, "owners.table", got.out)
 	got = plumbline(t, "owners", "-o", "json", "--kubeconfig", kubeconfig)
 	golden(t, "owners.json", got.out)
+}
+
+// TestWaysOutKeepNodes: each tool is made to keep the object by the mark that this tool itself reads.
+// Helm deletes what leaves a chart, whatever Flux's annotation for Kustomizations says.
+func TestWaysOutKeepNodes(t *testing.T) {
+	for kind, mark := range map[string]string{
+		"Kustomization":    "kustomize.toolkit.fluxcd.io/prune: disabled",
+		"HelmRelease":      "helm.sh/resource-policy: keep",
+		owners.ReleaseKind: "helm.sh/resource-policy: keep",
+		"Application":      "argocd.argoproj.io/sync-options: Prune=false",
+	} {
+		if got := waysOut(owners.Owner{Kind: kind, Name: "nodes"})[0]; !strings.Contains(got, mark) {
+			t.Errorf("%s: %q does not name %s", kind, got, mark)
+		}
+	}
 }
