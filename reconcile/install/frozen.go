@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,6 +29,9 @@ func (s *Step) frozen(ctx context.Context, identity string) error {
 	if s.Frozen.Message == "" || identity == k.Identity || !upgrade.Begins(*k, identity) {
 		return nil
 	}
+	if k.Target != nil && upgrade.UnderWay(*k.Target) {
+		return nil // half a change is nothing to stay with: what corrects it goes on
+	}
 	if down, err := s.down(ctx); err != nil || down {
 		return err
 	}
@@ -46,28 +50,42 @@ func (s *Step) frozen(ctx context.Context, identity string) error {
 // down says that no controller has been at work for as long as a new one may take to come up.
 func (s *Step) down(ctx context.Context) (bool, error) {
 	deployments, err := s.View.Controllers(ctx, s.k().Namespace)
-	if err != nil {
-		return false, err
+	if err != nil || len(deployments) == 0 {
+		return err == nil, err
 	}
-	for i := range deployments {
-		d := &deployments[i]
-		if observe.Alive(d) {
-			return false, nil
+	if slices.ContainsFunc(deployments, func(d appsv1.Deployment) bool { return observe.Alive(&d) }) {
+		s.Memory.downSince = time.Time{}
+		return false, nil
+	}
+	since := unavailableSince(deployments)
+	if since.IsZero() {
+		// With one replica and maxUnavailable 1, a Deployment without a pod is available.
+		if s.Memory.downSince.IsZero() {
+			s.Memory.downSince = s.Now
 		}
-		if until := unavailableSince(d).Add(s.rolloutTimeout()); s.Now.Before(until) {
-			s.WakeBy(until)
-			return false, nil
-		}
+		since = s.Memory.downSince
+	}
+	until := since.Add(s.rolloutTimeout())
+	if s.Now.Before(until) {
+		s.WakeBy(until)
+		return false, nil
 	}
 	return true, nil
 }
 
-// unavailableSince is since when a Deployment has too few replicas; zero where it does not say.
-func unavailableSince(d *appsv1.Deployment) time.Time {
-	for _, c := range d.Status.Conditions {
-		if c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionFalse {
-			return c.LastTransitionTime.Time
+// unavailableSince is since when all Deployments have had too few replicas; zero where one does not say.
+func unavailableSince(deployments []appsv1.Deployment) (last time.Time) {
+	for i := range deployments {
+		conditions := deployments[i].Status.Conditions
+		at := slices.IndexFunc(conditions, func(c appsv1.DeploymentCondition) bool {
+			return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionFalse
+		})
+		if at < 0 {
+			return time.Time{}
+		}
+		if since := conditions[at].LastTransitionTime.Time; since.After(last) {
+			last = since
 		}
 	}
-	return time.Time{}
+	return last
 }

@@ -26,6 +26,8 @@ func TestAFreezeKeepsChartsAsTheyAre(t *testing.T) {
 			Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(time.Unix(1_000_000, 0).Add(-ago)),
 		}}}
 	}
+	// So a Deployment of one replica is without a pod, where one may be unavailable.
+	available := appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}}
 	for name, c := range map[string]struct {
 		identity, target string
 		at               v1alpha1.ChartStep
@@ -42,12 +44,13 @@ func TestAFreezeKeepsChartsAsTheyAre(t *testing.T) {
 		"it had begun before":                {identity: "before", target: "own", at: v1alpha1.ChartCRDs, status: ready},
 		"it rolls out":                       {identity: "before", target: "own", at: v1alpha1.ChartRollingOut, status: ready},
 		"it goes back":                       {identity: "before", target: "own", at: v1alpha1.ChartRollingBack, status: ready},
+		"a correction of one that has begun": {identity: "before", target: "newer", at: v1alpha1.ChartController, status: ready},
 		"a revert of one that has begun":     {identity: "own", target: "newer", at: v1alpha1.ChartCRDs, status: ready},
 		"nothing is installed":               {},
 		"the controller was deleted":         {identity: "before", missing: true},
 		"the controller is down for long":    {identity: "before", status: down(time.Hour)},
 		"the controller restarts":            {identity: "before", status: down(10 * time.Second), waits: true, wakes: 50 * time.Second},
-		"the controller says not since when": {identity: "before", status: appsv1.DeploymentStatus{Replicas: 1}},
+		"the controller says not since when": {identity: "before", status: available, waits: true, wakes: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := installtest.Installed()
@@ -99,5 +102,23 @@ func TestAFrozenChangeWritesNothing(t *testing.T) {
 	}
 	if b.helm.Asked[charts.CRDChart]+b.helm.Asked[charts.ControllerChart] > 0 {
 		t.Errorf("Helm has installed %v", b.helm.Asked)
+	}
+}
+
+// TestAControllerThatStaysAwayIsDown: by this daemon's own count, where its Deployment counts as available
+// without a pod.
+func TestAControllerThatStaysAwayIsDown(t *testing.T) {
+	objects := installtest.Installed()
+	deployment := objects[0].(*appsv1.Deployment)
+	deployment.Status = appsv1.DeploymentStatus{Replicas: 1, Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}}
+	s := newBed(t, objects...).step()
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, false}, {59 * time.Second, false}, {time.Second, true}} {
+		s.Now = s.Now.Add(c.after)
+		if got, err := s.down(t.Context()); got != c.want || err != nil {
+			t.Errorf("%s later it is down: %t, %v", c.after, got, err)
+		}
 	}
 }

@@ -140,6 +140,8 @@ type Memory struct {
 	repairedAt             time.Time
 	// releasesAskedAt is when Helm was asked last whether its releases are there.
 	releasesAskedAt time.Time
+	// downSince is since when no controller has been seen at work, as far as its Deployment does not say.
+	downSince time.Time
 	// fought is what of them is left as another client goes on changing it.
 	fought []survey.Drift
 	// lost is the CRD whose nodes were reported lost with it.
