@@ -224,7 +224,10 @@ func (t *teardown) again() string {
 	if !t.gone {
 		words = strings.TrimSuffix("plumbline teardown "+t.name, " ") + " -n " + t.c.namespace
 	}
-	words += " --yes --cluster " + t.v.cluster + " --region " + t.v.region
+	if t.yes {
+		words += " --yes"
+	}
+	words += " --cluster " + t.v.cluster + " --region " + t.v.region
 	if t.terminate {
 		words += " --terminate"
 	}

@@ -42,9 +42,11 @@ where the NodeSync is gone already it needs --cluster and --region, and asks AWS
 asked. Without more flags it only shows what AWS has of the cluster. --terminate ends
 its instances, --sweep deletes its volumes and network interfaces that are attached to
 nothing, its launch templates and instance profiles, each only with the tags of this
-cluster and of no other one. EKS has to say that there is no such cluster, and the API
-server of the kubeconfig, if there is one, must not know it. Nothing is drained: who
-would do that is gone. The rights are in manifests/iam-policy-teardown.json.
+cluster and of no other one, and only what was listed before: the volume that an
+instance leaves is for the next run. EKS has to say that there is no such cluster, each
+time, and the API server of the kubeconfig, if there is one, must not know it. Nothing
+is drained: who would do that is gone. The rights are in
+manifests/iam-policy-teardown.json.
 
 Exit codes: 0 AWS was asked and nothing is left; 1 an error, nothing was confirmed,
 or AWS has not answered; 4 something is left, or it is not done after --timeout.`

@@ -26,34 +26,53 @@ func (t *teardown) scope() leftover.Scope {
 	return leftover.Scope{Cluster: t.v.cluster, Instances: t.terminate, Leftovers: t.sweep}
 }
 
-// endLeft ends what is in scope until AWS has none of it, twice in a row, or until the time is over. Where
-// before is given, only what it names is ended.
-func (t *teardown) endLeft(ctx context.Context, before map[string]bool) error {
+// endRun ends what the user has confirmed, pass by pass.
+type endRun struct {
+	// shown are the IDs of what was listed before the confirmation: nothing else is ended.
+	shown map[string]bool
+	// renew reads once more what of the cluster stays, before AWS is asked, and allowed says why nothing may be
+	// ended, right before that; each may be nil.
+	renew   func(ctx context.Context) error
+	allowed func(ctx context.Context, aws remains) error
+
+	by ender
+	// said is what was said of each, and refused how often AWS has refused it.
+	said    map[string]string
+	refused map[string]int
+	// taken says that AWS has ended something.
+	taken bool
+}
+
+// refusedTwice is how often something is tried that AWS refuses: a protection may be lifted meanwhile.
+const refusedTwice = 2
+
+// shownIDs are those of a list.
+func shownIDs(resources []cloud.Resource) map[string]bool {
+	ids := map[string]bool{}
+	for _, r := range resources {
+		ids[r.ID] = true
+	}
+	return ids
+}
+
+// endLeft ends what is in scope and was shown until AWS has none of it, twice in a row, or until the time is over.
+func (t *teardown) endLeft(ctx context.Context, run *endRun) error {
 	aws, _, err := t.v.open(ctx)
 	if err != nil {
 		return err
 	}
-	by, err := t.v.dialEnder(ctx, t.v.region)
-	if err != nil {
+	if run.by, err = t.v.dialEnder(ctx, t.v.region); err != nil {
 		return err
 	}
-	said := map[string]string{}
+	run.said, run.refused = map[string]string{}, map[string]int{}
 	for inARow := 0; inARow < goneTwice; {
-		answers, known, err := t.v.answers(ctx, aws)
-		if err != nil {
-			return err
+		left, denied, err := t.endPass(ctx, aws, run)
+		if err != nil || denied {
+			return err // what is denied is said by who asks once more
 		}
-		report, ending := leftover.Judge(answers, known), leftover.Ends(answers, known, t.scope())
-		if report.Denied() {
-			return nil // which is said by who asks once more
-		}
-		ending.Ends = slices.DeleteFunc(ending.Ends, func(r cloud.Resource) bool { return before != nil && !before[r.ID] })
 		inARow++
-		if report.Unanswered() || len(ending.Ends)+len(ending.Going) > 0 {
+		if left {
 			inARow = 0
-		}
-		if err := t.end(ctx, by, ending.Ends, said); err != nil {
-			return err
 		}
 		if !t.v.now().Before(t.until) {
 			return nil
@@ -65,13 +84,39 @@ func (t *teardown) endLeft(ctx context.Context, before map[string]bool) error {
 	return nil
 }
 
-// end ends resources, and says what became of each, once. It is an error where AWS denies it: to ask
-// again does not help.
-func (t *teardown) end(ctx context.Context, by ender, resources []cloud.Resource, said map[string]string) error {
-	if len(resources) == 0 {
-		return nil
+// endPass asks AWS once and ends what may be ended by its answer. It says whether something is left to end, or
+// may be, and whether AWS denies a question.
+func (t *teardown) endPass(ctx context.Context, aws remains, run *endRun) (left, denied bool, err error) {
+	if run.renew != nil {
+		if err := run.renew(ctx); err != nil {
+			return false, false, err
+		}
 	}
-	failed := by.End(ctx, t.v.cluster, resources)
+	answers, known, err := t.v.answers(ctx, aws)
+	if err != nil {
+		return false, false, err
+	}
+	report, ending := leftover.Judge(answers, known), leftover.Ends(answers, known, t.scope())
+	if report.Denied() {
+		return false, true, nil
+	}
+	now := slices.DeleteFunc(ending.Now(), func(r cloud.Resource) bool { return !run.shown[r.ID] || run.refused[r.ID] >= refusedTwice })
+	left = report.Unanswered() || len(now)+len(ending.Going) > 0
+	if len(now) == 0 {
+		return left, false, nil
+	}
+	if run.allowed != nil {
+		if err := run.allowed(ctx, aws); err != nil {
+			return false, false, err
+		}
+	}
+	return left, false, t.end(ctx, run, now)
+}
+
+// end ends resources, and says what became of each, once. It is an error where AWS denies to end any: to ask
+// again does not help.
+func (t *teardown) end(ctx context.Context, run *endRun, resources []cloud.Resource) error {
+	failed := run.by.End(ctx, t.v.cluster, resources)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -82,16 +127,26 @@ func (t *teardown) end(ctx context.Context, by ender, resources []cloud.Resource
 		}
 		if err := failed[r.ID]; err != nil {
 			words = "is not ended: " + leftover.Explain(err, leftover.EndingPolicy)
+			if cloud.Refused(err) {
+				run.refused[r.ID]++
+			}
+		} else {
+			run.taken = true
 		}
-		if said[r.ID] != words {
-			said[r.ID] = words
+		if run.said[r.ID] != words {
+			run.said[r.ID] = words
 			t.show.say(leftover.Noun(r.Kind) + " " + r.ID + " " + words)
 		}
 	}
+	return run.useless(failed)
+}
+
+// useless says why to go on does not help: AWS does not accept the credentials, or denies to end anything.
+func (r *endRun) useless(failed map[string]error) error {
 	for _, id := range slices.Sorted(maps.Keys(failed)) {
 		var denied *cloud.DeniedError
 		var credentials *cloud.CredentialsError
-		if errors.As(failed[id], &denied) || errors.As(failed[id], &credentials) {
+		if errors.As(failed[id], &credentials) || errors.As(failed[id], &denied) && !r.taken {
 			return errors.New(leftover.Explain(failed[id], leftover.EndingPolicy))
 		}
 	}
@@ -99,11 +154,19 @@ func (t *teardown) end(ctx context.Context, by ender, resources []cloud.Resource
 }
 
 // sayEnds says what is going to end, and what is not.
-func (t *teardown) sayEnds(e leftover.Ending) {
+func (t *teardown) sayEnds(e leftover.Ending, answers []cloud.Answer) {
 	if all := slices.Concat(e.Ends, e.Going); len(all) > 0 {
 		t.show.say("ends in AWS: " + leftover.Listed(all))
+		t.sayAttached(answers, all)
 	}
 	t.saySpared(e)
+}
+
+// sayAttached says which volumes instances have, that they may leave: these are in no list yet.
+func (t *teardown) sayAttached(answers []cloud.Answer, instances []cloud.Resource) {
+	if volumes := leftover.Attached(answers, instances); len(volumes) > 0 {
+		t.show.say("attached to these: " + leftover.Listed(volumes) + "; what their termination leaves of it stays, and is shown by the next run")
+	}
 }
 
 func (t *teardown) saySpared(e leftover.Ending) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -48,7 +49,7 @@ func (t *teardown) runGone(ctx context.Context) error {
 		return err
 	}
 	if err := t.unknownToEKS(ctx, aws); err != nil {
-		return err
+		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	answers, known, err := t.v.answers(ctx, aws)
 	if err != nil {
@@ -59,28 +60,54 @@ func (t *teardown) runGone(ctx context.Context) error {
 	}
 	report := t.v.judge(answers, known, account)
 	if report.Gone {
+		if err := t.elsewhere(answers); err != nil {
+			return err
+		}
 		return t.verify(ctx) // asks once more
 	}
 	if err := t.show.report(report); err != nil {
 		return err
 	}
+	ending := leftover.Ends(answers, known, t.scope())
 	if report.Unanswered() {
 		return exitOfReport(report)
 	}
-	ending := leftover.Ends(answers, known, t.scope())
 	if !t.terminate && !t.sweep || len(ending.Ends)+len(ending.Going) == 0 {
 		t.showDry(answers, known)
 		return exitOfReport(report)
 	}
-	t.sayEnds(ending)
+	t.sayEnds(ending, answers)
+	return t.endGone(ctx, ending)
+}
+
+// endGone ends what was shown, once that is confirmed, and as long as EKS has no cluster of the name.
+func (t *teardown) endGone(ctx context.Context, ending leftover.Ending) error {
 	if err := t.confirm(ctx, "this ends in AWS for good", t.v.cluster); err != nil {
 		return err
 	}
 	t.until = t.v.now().Add(t.timeout) // a confirmation may take its time
-	if err := t.endLeft(ctx, nil); err != nil {
+	run := &endRun{shown: shownIDs(ending.Ends), allowed: func(ctx context.Context, aws remains) error {
+		if err := t.unknownToEKS(ctx, aws); err != nil {
+			return fmt.Errorf("%w; nothing more is ended", err)
+		}
+		return nil
+	}}
+	if err := t.endLeft(ctx, run); err != nil {
 		return t.ended(ctx, err)
 	}
 	return t.verify(ctx)
+}
+
+// elsewhere says where IAM has instance profiles of a cluster of the name, where this region has nothing.
+func (t *teardown) elsewhere(answers []cloud.Answer) error {
+	var regions []string
+	for _, answer := range answers {
+		regions = append(regions, answer.Elsewhere...)
+	}
+	if len(regions) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nothing of cluster %s is in %s, but it has instance profiles for %s: check --region", t.v.cluster, t.v.region, strings.Join(regions, ", "))
 }
 
 // showDry says what the flags that were not given would end.
@@ -98,6 +125,7 @@ func (t *teardown) showDry(answers []cloud.Answer, known leftover.Known) {
 	}
 	if len(instances) > 0 && !t.terminate {
 		t.show.say("--terminate would end " + leftover.Listed(instances))
+		t.sayAttached(answers, instances)
 	}
 	if len(rest) > 0 && !t.sweep {
 		t.show.say("--sweep would delete " + leftover.Listed(rest))
@@ -111,11 +139,11 @@ func (t *teardown) unknownToEKS(ctx context.Context, aws remains) error {
 	var missing *cloud.NotFoundError
 	switch {
 	case err == nil:
-		return fmt.Errorf("EKS cluster %s exists in %s: it is not gone. Tear it down by its API server, or wait until EKS has deleted it; nothing was changed", t.v.cluster, t.v.region)
+		return fmt.Errorf("EKS cluster %s exists in %s: it is not gone. Tear it down by its API server, or wait until EKS has deleted it", t.v.cluster, t.v.region)
 	case errors.As(err, &missing):
 		return nil
 	}
-	return fmt.Errorf("make sure that EKS cluster %s is gone: %s; nothing was changed", t.v.cluster, leftover.Explain(err, leftover.EndingPolicy))
+	return fmt.Errorf("make sure that EKS cluster %s is gone: %s", t.v.cluster, leftover.Explain(err, leftover.Policy))
 }
 
 // stillAnswers says why the API server that the kubeconfig names may be the cluster's: it answers, and either

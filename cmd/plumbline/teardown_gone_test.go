@@ -17,12 +17,16 @@ import (
 type endingAWS struct {
 	asked  []string
 	failed map[string]error
+	// passes are the same, by the pass.
+	passes [][]string
 }
 
 func (e *endingAWS) End(_ context.Context, _ string, resources []cloud.Resource) map[string]error {
+	var ids []string
 	for _, r := range resources {
-		e.asked = append(e.asked, r.ID)
+		ids = append(ids, r.ID)
 	}
+	e.asked, e.passes = append(e.asked, ids...), append(e.passes, ids)
 	return e.failed
 }
 
@@ -99,7 +103,7 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 		"EKS has it":                  {nil, func(aws *remainsOf) { aws.eks = map[string]error{"demo": nil} }, nil, "EKS cluster demo exists in eu-west-1: it is not gone"},
 		"EKS may not be asked": {nil, func(aws *remainsOf) {
 			aws.eks = map[string]error{"demo": &cloud.DeniedError{Action: "eks:DescribeCluster"}}
-		}, nil, "allow eks:DescribeCluster to the credentials in use"},
+		}, nil, "allow eks:DescribeCluster to the credentials in use, as manifests/iam-policy-verify.json does"},
 		"another account":             {nil, nil, []string{"--account", "444455556666"}, "AWS answers for account 111122223333, and the cluster is in 444455556666"},
 		"the clusters of everybody":   {nil, nil, []string{"--cluster", "*"}, `--cluster "*" is no name of an EKS cluster`},
 		"no account":                  {nil, nil, []string{"--account", ""}, "--cluster-gone needs --cluster, --region and --account"},

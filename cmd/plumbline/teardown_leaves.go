@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -56,6 +57,10 @@ type leavingObject struct {
 	NodeClaims int    `json:"nodeClaims"`
 }
 
+// profileAnnotation has the instance profile of a NodeClaim's instance (karpenter-provider-aws pkg/apis/v1/labels.go,
+// AnnotationInstanceProfile).
+const profileAnnotation = "karpenter.k8s.aws/instance-profile-name"
+
 // leaving reads what a NodeSync has, and what stays.
 func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync) (*teardownPlan, error) {
 	l := &teardownPlan{
@@ -82,7 +87,27 @@ func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync) (*teardo
 			}
 		}
 	}
+	l.keepProfiles(claims.Items)
 	return l, nil
+}
+
+// keepProfiles notes the instance profiles of NodeClaims that stay, as Karpenter does before it deletes one
+// (karpenter-provider-aws pkg/controllers/nodeclass/garbagecollection): an EC2NodeClass has only its newest. Releases
+// before 1.8 do not annotate them, and those that run since then may have a profile that is in no status any more.
+func (l *teardownPlan) keepProfiles(claims []karpv1.NodeClaim) {
+	for i := range claims {
+		ends := slices.ContainsFunc(l.Objects, func(o leavingObject) bool {
+			return o.Kind == render.NodePool && o.Name == claims[i].Labels[karpv1.NodePoolLabelKey]
+		})
+		profile := claims[i].Annotations[profileAnnotation]
+		switch {
+		case ends:
+		case profile == "":
+			l.stays.Unprofiled = claims[i].Name
+		default:
+			l.stays.Profiles[profile] = true
+		}
+	}
 }
 
 func (l *teardownPlan) add(kind string, object *unstructured.Unstructured, claims []karpv1.NodeClaim) {

@@ -11,12 +11,13 @@ import (
 	"github.com/creack/pty"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 // typesAt runs a teardown on a terminal, at which a person types a line once it is asked for, and returns what the
 // terminal got to show.
-func typesAt(t *testing.T, aws *remainsOf, kubeconfig, line string) (shown string, code int) {
+func typesAt(t *testing.T, aws *remainsOf, kubeconfig, line string, args ...string) (shown string, code int) {
 	t.Helper()
 	screen, tty, err := pty.Open()
 	if err != nil {
@@ -43,21 +44,21 @@ func typesAt(t *testing.T, aws *remainsOf, kubeconfig, line string) (shown strin
 		}
 		read <- text.String()
 	}()
-	code = teardownOn(t.Context(), t, tty, aws, kubeconfig)
+	code = teardownOn(t.Context(), t, tty, aws, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	if err := tty.Close(); err != nil {
 		t.Error(err)
 	}
 	return strings.NewReplacer("\r\n", "\n", "\x1b", "␛").Replace(<-read), code
 }
 
-func teardownOn(ctx context.Context, t *testing.T, tty *os.File, aws *remainsOf, kubeconfig string) int {
+func teardownOn(ctx context.Context, t *testing.T, tty *os.File, aws *remainsOf, args ...string) int {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(true)
 	cmd := newTeardownCommand(flags, verification{dial: aws.dial, now: time.Now, pause: time.Millisecond}, startStandIn)
 	flags.ClusterName = nil
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs([]string{"prod", "--kubeconfig", kubeconfig})
+	cmd.SetArgs(append([]string{"prod"}, args...))
 	cmd.SetIn(tty)
 	cmd.SetOut(tty)
 	cmd.SetErr(tty)
@@ -86,5 +87,18 @@ func TestTeardownOfAnotherName(t *testing.T) {
 		if code != exitFailed || !strings.Contains(shown, "not confirmed: nothing was changed") || len(s.changes()) > 0 {
 			t.Errorf("%q is typed: code %d, writes %v, shows %s", line, code, s.changes(), shown)
 		}
+	}
+}
+
+// TestTeardownSweepDeclined: the nodes have ended by then, so that AWS is asked what is left.
+func TestTeardownSweepDeclined(t *testing.T) {
+	s, _, _ := tornDown(t)
+	delete(s.objects, syncPath+"prod")
+	kubeconfig, authority := overTLS(t, s)
+	aws := awsAnswers(remaining(owned(cloud.KindVolume, "vol-1")))
+	aws.eks, aws.authority = map[string]error{"demo": nil}, authority
+	shown, code := typesAt(t, aws, kubeconfig, "no", "--sweep", "--timeout", "1s", "--cluster", "demo", "--region", "eu-west-1")
+	if code != exitStalled || !strings.Contains(shown, "not confirmed: nothing was swept") || !strings.Contains(shown, "left in AWS: 1 volume (vol-1)") || strings.Contains(shown, "nothing was changed") {
+		t.Errorf("code %d, want %d: %s", code, exitStalled, shown)
 	}
 }

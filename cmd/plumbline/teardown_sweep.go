@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,30 +20,46 @@ func (t *teardown) sweepLeft(ctx context.Context) error {
 	if !t.sweep {
 		return nil
 	}
-	// Of any NodePool and EC2NodeClass that there is, all stays.
-	all, err := t.c.leaving(ctx, &v1alpha1.NodeSync{})
-	if err != nil {
+	stays := t.v.stays
+	defer func() { t.v.stays = stays }()
+	if err := t.allStays(ctx); err != nil {
 		return err
 	}
-	stays := t.v.stays
-	t.v.stays = all.stays
-	defer func() { t.v.stays = stays }()
 	first, err := t.sweepable(ctx)
 	if err != nil || len(first) == 0 {
 		return err
 	}
-	t.show.say("left in AWS: " + leftover.Listed(first) + "; what is so in " + short(sweepAfter) + " is deleted")
-	if err := pauseFor(ctx, min(sweepAfter, max(t.until.Sub(t.v.now()), 0))); err != nil {
+	words := "left in AWS: " + leftover.Listed(first)
+	if t.until.Sub(t.v.now()) < t.v.sweepAfter {
+		t.show.say(words + "; nothing is swept: less than " + short(t.v.sweepAfter) + " is left of --timeout, and what is deleted has to be left that long")
+		return nil
+	}
+	t.show.say(words + "; what is so in " + short(t.v.sweepAfter) + " is deleted")
+	if err := pauseFor(ctx, t.v.sweepAfter); err != nil {
 		return err
 	}
-	before := map[string]bool{}
-	for _, r := range first {
-		before[r.ID] = true
-	}
-	if err := t.confirm(ctx, "this is deleted in AWS for good", t.v.cluster); err != nil {
+	asked := t.v.now()
+	switch err := t.confirm(ctx, "this is deleted in AWS for good", t.v.cluster); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, errUnconfirmed):
+		t.show.say("not confirmed: nothing was swept")
+		return nil
+	case err != nil:
 		return err
 	}
-	return t.endLeft(ctx, before)
+	t.until = t.until.Add(t.v.now().Sub(asked)) // a confirmation may take its time
+	return t.endLeft(ctx, &endRun{shown: shownIDs(first), renew: t.allStays})
+}
+
+// allStays reads what of the cluster stays: of any NodePool, EC2NodeClass and NodeClaim that there is, all.
+func (t *teardown) allStays(ctx context.Context) error {
+	all, err := t.c.leaving(ctx, &v1alpha1.NodeSync{})
+	if err != nil {
+		return err
+	}
+	t.v.stays = all.stays
+	return nil
 }
 
 // sweepable is what is left now and may be deleted.

@@ -74,8 +74,14 @@ func teardownBy(ctx context.Context, t *testing.T, stand standing, aws *remainsO
 // teardownOver is a teardown over an AWS that answers, and one that ends.
 func teardownOver(ctx context.Context, t *testing.T, stand standing, aws *remainsOf, by *endingAWS, args ...string) said {
 	t.Helper()
+	return teardownAsking(ctx, t, stand, verification{dial: aws.dial, dialEnder: by.dial, now: time.Now, pause: time.Millisecond}, args...)
+}
+
+// teardownAsking is a teardown with what asks AWS.
+func teardownAsking(ctx context.Context, t *testing.T, stand standing, v verification, args ...string) said {
+	t.Helper()
 	kubeconfig := genericclioptions.NewConfigFlags(true)
-	cmd := newTeardownCommand(kubeconfig, verification{dial: aws.dial, dialEnder: by.dial, now: time.Now, pause: time.Millisecond}, stand)
+	cmd := newTeardownCommand(kubeconfig, v, stand)
 	kubeconfig.ClusterName = nil // --cluster is the command's
 	kubeconfig.AddFlags(cmd.PersistentFlags())
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
@@ -173,7 +179,7 @@ func TestTeardownIsWatched(t *testing.T) {
 	sync.Status.Removals = []v1alpha1.Removal{{Kind: "NodePool", Name: "general", UID: "general", Phase: v1alpha1.RemovalDraining, Remaining: 1, Message: "waits for pdb web/web"}}
 	aws := &remainsOf{account: "111122223333", answers: [][]cloud.Answer{nothingLeft}}
 	got := teardownWith(t.Context(), t, aws, "prod", "--timeout", "50ms", "--kubeconfig", kubeconfig, "-o", "json")
-	if got.code != exitStalled || !strings.Contains(got.err, "plumbline teardown prod -n fleet --yes --cluster demo --region eu-west-1") {
+	if got.code != exitStalled || !strings.Contains(got.err, "plumbline teardown prod -n fleet --cluster demo --region eu-west-1") {
 		t.Errorf("late: code %d: %s", got.code, got.err)
 	}
 	var events []string

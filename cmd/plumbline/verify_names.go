@@ -105,10 +105,8 @@ func (c *cluster) providerIDs(ctx context.Context) (ids []string, err error) {
 	return ids, nil
 }
 
-// ebsDriver provisions EBS volumes.
-const ebsDriver = "ebs.csi.aws.com"
-
-// volumes are the PersistentVolumes on EBS, by the ID of the volume.
+// volumes are the PersistentVolumes by the ID of their EBS volume. Several CSI drivers provide those, such as that
+// of EKS Auto Mode: a handle of another kind of volume is no such ID, and does no harm.
 func (c *cluster) volumes(ctx context.Context) (map[string]leftover.Volume, error) {
 	list := &corev1.PersistentVolumeList{}
 	if err := c.List(ctx, list); err != nil {
@@ -118,7 +116,7 @@ func (c *cluster) volumes(ctx context.Context) (map[string]leftover.Volume, erro
 	for i := range list.Items {
 		pv, id := &list.Items[i], ""
 		switch spec := pv.Spec; {
-		case spec.CSI != nil && spec.CSI.Driver == ebsDriver:
+		case spec.CSI != nil:
 			id = spec.CSI.VolumeHandle
 		case spec.AWSElasticBlockStore != nil:
 			id = path.Base(spec.AWSElasticBlockStore.VolumeID) // aws://eu-west-1a/vol-1, or vol-1

@@ -27,6 +27,8 @@ type remainsOf struct {
 	// eks is what EKS says of a cluster, with its certificate authority; it does not know the others.
 	eks       map[string]error
 	authority []byte
+	// existsFrom is the question from which on EKS has every cluster; 0: none.
+	existsFrom, clusters int
 }
 
 func (r *remainsOf) Identity(context.Context) (cloud.Identity, error) {
@@ -34,6 +36,9 @@ func (r *remainsOf) Identity(context.Context) (cloud.Identity, error) {
 }
 
 func (r *remainsOf) Cluster(_ context.Context, name string) (cloud.Cluster, error) {
+	if r.clusters++; r.existsFrom > 0 && r.clusters >= r.existsFrom {
+		return cloud.Cluster{Name: name}, nil
+	}
 	if err, known := r.eks[name]; known {
 		return cloud.Cluster{Name: name, CertificateAuthority: r.authority}, err
 	}
@@ -113,7 +118,7 @@ func TestVerifyByNodeSync(t *testing.T) {
 	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "demo", Region: "eu-west-1", ClusterARN: "arn:aws:eks:eu-west-1:111122223333:cluster/demo"}
 	server, kubeconfig := serve(t, sync)
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}}
-	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: ebsDriver, VolumeHandle: "vol-1"}
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: "vol-1"}
 	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "data-0"}
 	server.objects["/api/v1/persistentvolumes/pv-1"] = volume
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "general-a"}, Status: karpv1.NodeClaimStatus{ProviderID: "aws:///eu-west-1a/i-1"}}

@@ -5,9 +5,39 @@ import (
 	"strings"
 )
 
-// Claim says by its tags whether something is of a cluster's Karpenter, EBS CSI driver or VPC CNI plugin,
-// and which other clusters have a tag on it, whatever that says. The tags of an instance have to name a
-// NodePool or an EC2NodeClass besides: a managed node group's have the same tag of the cluster.
+// ClaimError says that something is not of this cluster only, by its tags, and was left as it is.
+type ClaimError struct {
+	Cluster string
+	// Others are the clusters that have a tag on it; none where only this one's are missing.
+	Others []string
+	// Needs are the tags that it would have to have.
+	Needs string
+}
+
+func (e *ClaimError) Error() string {
+	if len(e.Others) == 0 {
+		return "it does not have the tags " + e.Needs
+	}
+	return "it has a tag of cluster " + strings.Join(e.Others, ", ") + ", too"
+}
+
+// Claimed says whether something is of this cluster only; a *ClaimError where it is not.
+func (r Resource) Claimed(cluster string) error {
+	ours, others := r.Claim(cluster)
+	if ours && len(others) == 0 {
+		return nil
+	}
+	needs := clusterTagPrefix + cluster + "=" + clusterTagValue
+	if r.Kind == KindInstance {
+		needs += " and " + nodePoolTag
+	}
+	return &ClaimError{Cluster: cluster, Others: others, Needs: needs}
+}
+
+// Claim says by its tags whether something is of a cluster's Karpenter, EBS CSI driver or VPC CNI plugin, as
+// manifests/iam-policy-teardown.json has it, and which other clusters have a tag on it, whatever that says. It
+// has to be owned by the cluster, or an interface of its CNI plugin. An instance has to have a NodePool
+// besides: a managed node group's have the same tag of the cluster.
 func (r Resource) Claim(cluster string) (ours bool, others []string) {
 	for key, value := range r.Tags {
 		name, isCluster := strings.CutPrefix(key, clusterTagPrefix)
@@ -17,13 +47,13 @@ func (r Resource) Claim(cluster string) (ours bool, others []string) {
 		case isCluster:
 			others = append(others, name)
 		case key != nameTag && key != templateTag && key != cniTag:
-		case value == cluster:
-			ours = true
-		default:
+		case value != cluster:
 			others = append(others, value)
+		case key == cniTag && r.Kind == KindNetworkInterface:
+			ours = true
 		}
 	}
-	if r.Kind == KindInstance && r.Tags[nodePoolTag] == "" && r.Tags[nodeClassTag] == "" {
+	if r.Kind == KindInstance && r.Tags[nodePoolTag] == "" {
 		ours = false
 	}
 	return ours, distinct(slices.Clip(others))

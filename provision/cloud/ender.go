@@ -23,28 +23,6 @@ func NewEnder(ctx context.Context, o Options) (*Ender, error) {
 	return &Ender{client}, err
 }
 
-// ClaimError says that something is not of this cluster only, by its tags, and was left as it is.
-type ClaimError struct {
-	Cluster string
-	// Others are the clusters that have a tag on it; none where this cluster has none.
-	Others []string
-}
-
-func (e *ClaimError) Error() string {
-	if len(e.Others) == 0 {
-		return "it has no tag of cluster " + e.Cluster
-	}
-	return "it has a tag of cluster " + strings.Join(e.Others, ", ") + ", too"
-}
-
-// Claimed says whether something is of this cluster only; a *ClaimError where it is not.
-func (r Resource) Claimed(cluster string) error {
-	if ours, others := r.Claim(cluster); !ours || len(others) > 0 {
-		return &ClaimError{Cluster: cluster, Others: others}
-	}
-	return nil
-}
-
 // terminatedTogether is how many instances one request ends.
 const terminatedTogether = 100
 
@@ -52,15 +30,12 @@ const terminatedTogether = 100
 // those that were read with it, and of an instance profile, which is listed without, those that it has now.
 // It returns why, by the ID of each that AWS has not taken. What is gone already is no error.
 func (e *Ender) End(ctx context.Context, cluster string, resources []Resource) map[string]error {
-	failed := map[string]error{}
-	var instances []string
+	failed := e.terminateAll(ctx, cluster, resources)
 	for _, r := range resources {
 		var err error
 		switch r.Kind {
 		case KindInstance:
-			if err = r.Claimed(cluster); err == nil {
-				instances = append(instances, r.ID)
-			}
+			continue
 		case KindInstanceProfile:
 			err = e.deleteProfile(ctx, cluster, r.ID)
 		default:
@@ -72,6 +47,23 @@ func (e *Ender) End(ctx context.Context, cluster string, resources []Resource) m
 			failed[r.ID] = err
 		}
 	}
+	return failed
+}
+
+// terminateAll ends the instances: whatever else there is may be theirs.
+func (e *Ender) terminateAll(ctx context.Context, cluster string, resources []Resource) map[string]error {
+	failed := map[string]error{}
+	var instances []string
+	for _, r := range resources {
+		if r.Kind != KindInstance {
+			continue
+		}
+		if err := r.Claimed(cluster); err != nil {
+			failed[r.ID] = err
+			continue
+		}
+		instances = append(instances, r.ID)
+	}
 	for some := range slices.Chunk(instances, terminatedTogether) {
 		e.terminate(ctx, some, failed)
 	}
@@ -79,23 +71,25 @@ func (e *Ender) End(ctx context.Context, cluster string, resources []Resource) m
 }
 
 // terminate ends instances together, or one by one where EC2 does not take all of them: one that is
-// protected has it refuse the others of its zone.
+// protected has it refuse the others of its zone, and one that is denied or gone all of them.
 func (e *Ender) terminate(ctx context.Context, ids []string, failed map[string]error) {
-	err := e.call(ctx, "ec2:TerminateInstances", func(ctx context.Context) error {
+	err := e.request(ctx, "ec2:TerminateInstances", func(ctx context.Context) error {
 		_, err := e.client.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
 		return err
 	})
 	var answer *AnswerError
-	if errors.As(err, &answer) && len(ids) > 1 {
+	var denied *DeniedError
+	if len(ids) > 1 && (errors.As(err, &answer) || errors.As(err, &denied)) {
 		for _, id := range ids {
 			e.terminate(ctx, []string{id}, failed)
 		}
 		return
 	}
+	if err == nil || isGone(err) {
+		return
+	}
 	for _, id := range ids {
-		if err != nil {
-			failed[id] = err
-		}
+		failed[id] = err
 	}
 }
 
@@ -144,7 +138,7 @@ func (e *Ender) deleteProfile(ctx context.Context, cluster, name string) error {
 		return err
 	}
 	if !ofRegion(r.Tags, cluster, e.client.region) {
-		return fmt.Errorf("its tags are not those of cluster %s in %s", cluster, e.client.region)
+		return &ClaimError{Cluster: cluster, Needs: regionTag + "=" + e.client.region}
 	}
 	for i := range profile.Roles {
 		err := e.call(ctx, "iam:RemoveRoleFromInstanceProfile", func(ctx context.Context) error {
@@ -163,16 +157,32 @@ func (e *Ender) deleteProfile(ctx context.Context, cluster, name string) error {
 
 // call makes one request within its time; that something is gone is no error.
 func (e *Ender) call(ctx context.Context, action string, do func(ctx context.Context) error) error {
+	if err := e.request(ctx, action, do); err != nil && !isGone(err) {
+		return err
+	}
+	return nil
+}
+
+func (e *Ender) request(ctx context.Context, action string, do func(ctx context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, e.client.timeout)
 	defer stop()
-	err := do(ctx)
-	if err == nil {
-		return nil
+	if err := do(ctx); err != nil {
+		return e.client.named(action, err)
 	}
-	err = e.client.named(action, err)
+	return nil
+}
+
+// isGone says that what was to be ended does not exist.
+func isGone(err error) bool {
 	var answer *AnswerError
-	if errors.As(err, &answer) && (answer.Code == "NoSuchEntity" || strings.HasSuffix(answer.Code, ".NotFound")) {
-		return nil
-	}
-	return err
+	return errors.As(err, &answer) && (answer.Code == "NoSuchEntity" || strings.HasSuffix(answer.Code, ".NotFound"))
+}
+
+// Refused says whether it does not help to try to end something once more: AWS denies it or protects it, or it
+// is not of the cluster.
+func Refused(err error) bool {
+	var denied *DeniedError
+	var claim *ClaimError
+	var answer *AnswerError
+	return errors.As(err, &denied) || errors.As(err, &claim) || errors.As(err, &answer) && answer.Code == "OperationNotPermitted"
 }

@@ -64,6 +64,8 @@ type Answer struct {
 	Kind Kind
 	// Resources are those that have not ended, in the order of their IDs.
 	Resources []Resource
+	// Elsewhere are the other regions that a cluster of this name has instance profiles for.
+	Elsewhere []string
 	// Err says that the answer is incomplete: the absence of a resource says nothing.
 	Err error
 }
@@ -71,6 +73,7 @@ type Answer struct {
 // Left asks EC2 and IAM what there is of a cluster's nodes, a question for each kind: by
 // their tags, and of instances by the Query's ProviderIDs too. It asks about all NodePools.
 func (c *Client) Left(ctx context.Context, q Query) []Answer {
+	var elsewhere []string
 	asks := []struct {
 		kind Kind
 		ask  func(context.Context, Query, map[string]Resource) error
@@ -79,7 +82,10 @@ func (c *Client) Left(ctx context.Context, q Query) []Answer {
 		{KindVolume, c.volumesLeft},
 		{KindNetworkInterface, c.interfacesLeft},
 		{KindLaunchTemplate, c.templatesLeft},
-		{KindInstanceProfile, c.profilesLeft},
+		{KindInstanceProfile, func(ctx context.Context, q Query, found map[string]Resource) (err error) {
+			elsewhere, err = c.profilesLeft(ctx, q, found)
+			return err
+		}},
 	}
 	answers := make([]Answer, 0, len(asks))
 	for _, a := range asks {
@@ -89,6 +95,9 @@ func (c *Client) Left(ctx context.Context, q Query) []Answer {
 		stop()
 		for _, id := range slices.Sorted(maps.Keys(found)) {
 			answer.Resources = append(answer.Resources, found[id])
+		}
+		if a.kind == KindInstanceProfile {
+			answer.Elsewhere = elsewhere
 		}
 		answers = append(answers, answer)
 	}

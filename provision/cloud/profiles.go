@@ -18,15 +18,15 @@ const profilesPage = 1000
 // /karpenter/<region>/<cluster>/ (karpenter-provider-aws pkg/providers/instanceprofile,
 // FormatPath) and, of older releases, those called <cluster>_<number> whose tags say so
 // (LegacyInstanceProfileName): IAM knows no regions, and a cluster of this name in another
-// region has such a profile too. A list has no tags.
-func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Resource) error {
+// region has such a profile too: these regions are elsewhere. A list has no tags.
+func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Resource) (elsewhere []string, err error) {
 	path := "/karpenter/" + c.region + "/" + q.Cluster + "/"
 	legacy := regexp.MustCompile("^" + regexp.QuoteMeta(q.Cluster) + `_\d+$`)
 	pages := iam.NewListInstanceProfilesPaginator(c.iam, &iam.ListInstanceProfilesInput{MaxItems: aws.Int32(profilesPage)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return c.named("iam:ListInstanceProfiles", err)
+			return nil, c.named("iam:ListInstanceProfiles", err)
 		}
 		for i := range page.InstanceProfiles {
 			p := &page.InstanceProfiles[i]
@@ -36,19 +36,31 @@ func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Res
 				found[name] = profile
 				continue
 			}
+			if region := regionOf(profile.Name, q.Cluster); region != "" {
+				elsewhere = append(elsewhere, region)
+			}
 			if strings.HasPrefix(profile.Name, "/karpenter/") || !legacy.MatchString(name) {
 				continue
 			}
 			profile.Tags, err = c.profileTags(ctx, name)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if ofRegion(profile.Tags, q.Cluster, c.region) {
 				found[name] = profile
 			}
 		}
 	}
-	return nil
+	return distinct(elsewhere), nil
+}
+
+// regionOf is the region in the path of a cluster's instance profile; empty where it is not this cluster's.
+func regionOf(path, cluster string) string {
+	parts := strings.Split(path, "/")
+	if len(parts) < 5 || parts[1] != "karpenter" || parts[3] != cluster {
+		return ""
+	}
+	return parts[2]
 }
 
 // profileTags are none where the profile is gone meanwhile.
@@ -68,10 +80,12 @@ func (c *Client) profileTags(ctx context.Context, name string) (map[string]strin
 	return tags, nil
 }
 
+// regionTag has the region, on instance profiles.
+const regionTag = "topology.kubernetes.io/region"
+
 // ofRegion says whether Karpenter of a cluster in a region has given these tags
 // (EC2NodeClass.InstanceProfileTags).
 func ofRegion(tags map[string]string, cluster, region string) bool {
-	const regionTag = "topology.kubernetes.io/region"
 	at, has := tags[regionTag]
 	return tags[clusterTagPrefix+cluster] == clusterTagValue && (!has || at == region)
 }

@@ -2,6 +2,7 @@ package leftover
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
@@ -20,6 +21,19 @@ type Ending struct {
 	Ends, Going []cloud.Resource
 	// Spared stay, though they are of a kind that may be ended.
 	Spared []Spared
+
+	// runs says that an instance is left, or that EC2 has not said.
+	runs bool
+}
+
+// Now are those that may be ended at once: an instance needs its profile until EC2 has ended it.
+func (e Ending) Now() (now []cloud.Resource) {
+	for _, r := range e.Ends {
+		if r.Kind != cloud.KindInstanceProfile || !e.runs {
+			now = append(now, r)
+		}
+	}
+	return now
 }
 
 // Spared is something that stays, and why.
@@ -32,6 +46,8 @@ type Spared struct {
 // Ends judges what of AWS's answers may be ended: what is left, and by its tags of this cluster only. An
 // instance profile is listed without its tags, which are to be looked at when it is deleted.
 func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
+	var user string
+	e.runs, user = runs(answers, known, scope)
 	for _, answer := range answers {
 		inScope := scope.Leftovers
 		if answer.Kind == cloud.KindInstance {
@@ -44,7 +60,11 @@ func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
 			if _, where := judge(r, known); where != left {
 				continue
 			}
-			switch why := spares(r, known, scope.Cluster); {
+			why := spares(r, known, scope.Cluster)
+			if why == "" && r.Kind == cloud.KindInstanceProfile && user != "" {
+				why = "instance " + user + " stays, and may use it"
+			}
+			switch {
 			case why != "":
 				e.Spared = append(e.Spared, Spared{r, why})
 			case r.Kind == cloud.KindInstance && r.State == "shutting-down":
@@ -57,6 +77,39 @@ func Ends(answers []cloud.Answer, known Known, scope Scope) (e Ending) {
 	return e
 }
 
+// runs says whether an instance of the cluster is left, and names one that this scope does not end. One of a
+// NodePool that stays does not count: its profile is known by its NodeClaim and its EC2NodeClass.
+func runs(answers []cloud.Answer, known Known, scope Scope) (one bool, stays string) {
+	for _, answer := range answers {
+		if answer.Kind != cloud.KindInstance {
+			continue
+		}
+		one = one || answer.Err != nil
+		for _, r := range answer.Resources {
+			if _, where := judge(r, known); where != left {
+				continue
+			}
+			one = true
+			if stays == "" && (!scope.Instances || spares(r, known, scope.Cluster) != "") {
+				stays = r.ID
+			}
+		}
+	}
+	return one, stays
+}
+
+// Attached are the volumes that are attached to some of the instances, and that EC2 may leave when these end.
+func Attached(answers []cloud.Answer, instances []cloud.Resource) (volumes []cloud.Resource) {
+	for _, answer := range answers {
+		for _, r := range answer.Resources {
+			if r.Kind == cloud.KindVolume && r.Alive && slices.ContainsFunc(instances, func(i cloud.Resource) bool { return i.ID == r.Instance }) {
+				volumes = append(volumes, r)
+			}
+		}
+	}
+	return volumes
+}
+
 // spares says why something is not ended; empty where it is.
 func spares(r cloud.Resource, known Known, cluster string) string {
 	volume, has := known.Volumes[r.ID]
@@ -66,6 +119,9 @@ func spares(r cloud.Resource, known Known, cluster string) string {
 			return "it is " + r.State
 		}
 	case cloud.KindInstanceProfile:
+		if known.Unprofiled != "" {
+			return "NodeClaim " + known.Unprofiled + " does not say which instance profile it has"
+		}
 		if len(r.Tags) == 0 {
 			return ""
 		}

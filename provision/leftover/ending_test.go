@@ -1,6 +1,7 @@
 package leftover
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,10 +57,11 @@ func TestEnds(t *testing.T) {
 		Pools:   map[string]bool{"other": true}, Classes: map[string]bool{"other": true}, Profiles: map[string]bool{"demo_2": true},
 	}
 	instances := []string{"i-ours", "i-stopped"}
-	rest := []string{"vol-free", "eni-free", "lt-ours", "demo_1"}
-	sparedInstances := map[string]string{"i-shared": "it has a tag of cluster b, too", "i-untagged": "it has no tag of cluster demo"}
+	rest := []string{"vol-free", "eni-free", "lt-ours"}
+	sparedInstances := map[string]string{"i-shared": "it has a tag of cluster b, too", "i-untagged": "it does not have the tags kubernetes.io/cluster/demo=owned and karpenter.sh/nodepool"}
 	sparedRest := map[string]string{
 		"vol-claimed": "PersistentVolume pv-2 is in the cluster: delete its claim", "vol-dead": "it is in-use", "eni-dead": "it is in-use",
+		"demo_1":     "instance i-ours stays, and may use it",
 		"eni-theirs": "it has a tag of cluster b, too", "lt-theirs": "it has a tag of cluster b, too",
 	}
 	cases := map[string]struct {
@@ -91,4 +93,37 @@ func idsOf(all []cloud.Resource) (ids []string) {
 		ids = append(ids, r.ID)
 	}
 	return ids
+}
+
+// TestNow: an instance profile is ended in a pass whose answer has no instance any more that may use it.
+func TestNow(t *testing.T) {
+	tags := map[string]string{"kubernetes.io/cluster/demo": "owned", poolTag: "general"}
+	instance := cloud.Resource{Kind: cloud.KindInstance, ID: "i-1", State: "running", Tags: tags}
+	going := instance
+	going.State = "shutting-down"
+	cases := map[string]struct {
+		instances cloud.Answer
+		pools     map[string]bool
+		want      []string
+	}{
+		"one that ends":        {cloud.Answer{Resources: []cloud.Resource{instance}}, nil, []string{"i-1", "vol-1"}},
+		"one that is ending":   {cloud.Answer{Resources: []cloud.Resource{going}}, nil, []string{"vol-1"}},
+		"none":                 {cloud.Answer{}, nil, []string{"vol-1", "demo_1"}},
+		"EC2 has not said":     {cloud.Answer{Err: errors.New("no answer")}, nil, []string{"vol-1"}},
+		"of a pool that stays": {cloud.Answer{Resources: []cloud.Resource{instance}}, map[string]bool{"general": true}, []string{"vol-1", "demo_1"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.instances.Kind = cloud.KindInstance
+			answers := []cloud.Answer{
+				c.instances,
+				{Kind: cloud.KindVolume, Resources: []cloud.Resource{{Kind: cloud.KindVolume, ID: "vol-1", State: "available", Tags: tags}}},
+				{Kind: cloud.KindInstanceProfile, Resources: []cloud.Resource{{Kind: cloud.KindInstanceProfile, ID: "demo_1"}}},
+			}
+			got := Ends(answers, Known{Pools: c.pools}, Scope{Cluster: "demo", Instances: true, Leftovers: true}).Now()
+			if diff := cmp.Diff(c.want, idsOf(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
 }

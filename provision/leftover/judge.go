@@ -37,6 +37,9 @@ type Known struct {
 	// Pools, Classes and Profiles are the names of the NodePools and EC2NodeClasses that are to
 	// stay, and of the instance profiles of the latter: what is theirs is kept.
 	Pools, Classes, Profiles map[string]bool
+	// Unprofiled is a NodeClaim that is to stay and does not say which instance profile its instance has: any
+	// of them may be the one.
+	Unprofiled string
 }
 
 // judge says what something is, and where it belongs.

@@ -74,7 +74,7 @@ func TestClusterGone(t *testing.T) {
 	_, err = g.AddInterface(clusterName, map[string]string{"cluster.k8s.amazonaws.com/name": clusterName})
 	noError(t, err)
 	g.template(t, "karpenter.k8s.aws/1", ec2types.ArchitectureValuesX8664)
-	g.profiles(t)
+	profiles := g.profiles(t)
 	noError(t, g.SetClusterGone(clusterName, true))
 
 	if code, out, errs := g.teardown(t); code != 4 || !strings.Contains(out, "--terminate would end 1 instance ("+ids[0]+")") ||
@@ -84,7 +84,7 @@ func TestClusterGone(t *testing.T) {
 	if changed := g.changes(); len(changed) > 0 {
 		t.Errorf("the dry run calls %v", changed)
 	}
-	if code, out, errs := g.teardown(t, "--terminate", "--sweep", "--yes"); code != 4 || !strings.Contains(errs, "left in AWS: 1 instance ("+shared+")") {
+	if code, out, errs := g.teardown(t, "--terminate", "--sweep", "--yes"); code != 4 || !strings.Contains(errs, "left in AWS: 1 instance ("+shared+"), 2 instance profiles ("+strings.Join(profiles, ", ")+")") {
 		t.Errorf("exit code %d, want what staging may have to be left: %s%s", code, out, errs)
 	}
 	noError(t, g.Untag(shared, "kubernetes.io/cluster/staging"))
