@@ -8,8 +8,8 @@ import (
 )
 
 // InGit says whether what is held is approved by plumbline.yaml of a revision. Where the NodeSync does not
-// count that, what is held says so.
-func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests []string, revision string) bool {
+// count that, or has counted it before, what is held says so.
+func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests, used []string, revision string) bool {
 	switch {
 	case held == nil || len(digests) == 0:
 		return false
@@ -22,9 +22,24 @@ func InGit(held *v1alpha1.HeldPlan, guard v1alpha1.Guard, digests []string, revi
 	case !slices.Contains(digests, held.Digest):
 		held.Message = "the list approve in " + render.FileName + " has other digests"
 		return false
+	case slices.Contains(used, held.Digest):
+		held.Message = "approve in " + render.FileName + " has this digest, which was used already: take it out, and add it again in a later push to approve it once more"
+		return false
 	}
 	held.Approvers, held.Message = []string{render.FileName + " of " + render.ShortRevision(revision)}, ""
 	return true
+}
+
+// UsedInGit are the digests that have counted, without those that HEAD approves no more: such a one
+// counts again once HEAD has it again. They are as many as a list may have at the most.
+func UsedInGit(before, digests []string) []string {
+	var used []string
+	for _, digest := range before {
+		if slices.Contains(digests, digest) && !slices.Contains(used, digest) {
+			used = append(used, digest)
+		}
+	}
+	return used
 }
 
 // FromGit says whether a commit may approve what is held.

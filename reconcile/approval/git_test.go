@@ -24,6 +24,7 @@ func TestInGit(t *testing.T) {
 	for name, c := range map[string]struct {
 		guard   v1alpha1.Guard
 		digests []string
+		used    []string
 		nothing bool
 		counts  bool
 		says    string
@@ -31,6 +32,8 @@ func TestInGit(t *testing.T) {
 		"it is approved":         {guard: fromGit, digests: []string{now}, counts: true},
 		"beside old ones":        {guard: fromGit, digests: append(old(1000), now), counts: true},
 		"old ones only":          {guard: fromGit, digests: old(1000), says: "has other digests"},
+		"it was used":            {guard: fromGit, digests: []string{now}, used: []string{now}, says: "was used already: take it out, and add it again"},
+		"another was used":       {guard: fromGit, digests: []string{now}, used: old(1), counts: true},
 		"a short one":            {guard: fromGit, digests: []string{now[:19]}, says: "has other digests"},
 		"nothing is approved":    {guard: fromGit},
 		"nothing is held":        {guard: fromGit, digests: []string{now}, nothing: true},
@@ -47,7 +50,7 @@ func TestInGit(t *testing.T) {
 			if c.nothing {
 				held = nil
 			}
-			if counts := approval.InGit(held, c.guard, c.digests, "main@sha1:0123456789abcdef"); counts != c.counts {
+			if counts := approval.InGit(held, c.guard, c.digests, c.used, "main@sha1:0123456789abcdef"); counts != c.counts {
 				t.Fatalf("it counts: %t, want %t", counts, c.counts)
 			}
 			if held == nil {

@@ -21,6 +21,8 @@ type approvals struct {
 	held     *v1alpha1.HeldPlan
 	approved []v1alpha1.ApprovedPlan
 	used     []types.UID
+	// usedInGit are the digests in plumbline.yaml that have counted.
+	usedInGit []string
 }
 
 // weighApprovals looks for Approvals of what is held. What they approve is recorded, and the next
@@ -29,11 +31,12 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 	before, was := s.Before, &planned.approvals
 	was.held = approval.Publish(before.Held, planned.Approvable, s.Sync.GetNeededApprovals())
 	was.approved = planned.LeftOf(before.Approved)
-	was.used = before.UsedApprovals
+	was.used, was.usedInGit = before.UsedApprovals, before.UsedGitApprovals
+	inGit := s.approvesInGit(was)
 	if was.held == nil && len(was.used) == 0 {
 		return nil
 	}
-	if s.Karpenter != nil && s.Snapshot != nil && approval.InGit(was.held, s.Sync.Spec.Guard, s.Karpenter.Approve, s.Snapshot.Revision) {
+	if inGit {
 		s.approved(was)
 		return nil
 	}
@@ -62,6 +65,21 @@ func (s *Step) weighApprovals(ctx context.Context, planned *Planned) error {
 	}
 	was.used = approval.Used(was.used, of, nil)
 	return s.expire(ctx, of)
+}
+
+// approvesInGit says whether HEAD approves what is held, and notes that its digest has counted then: what
+// it approves goes on by what is recorded as approved.
+func (s *Step) approvesInGit(was *approvals) bool {
+	if s.Karpenter == nil || s.Snapshot == nil {
+		return false
+	}
+	digests := s.Karpenter.Approve
+	was.usedInGit = approval.UsedInGit(was.usedInGit, digests)
+	if !approval.InGit(was.held, s.Sync.Spec.Guard, digests, was.usedInGit, s.Snapshot.Revision) {
+		return false
+	}
+	was.usedInGit = append(was.usedInGit, was.held.Digest)
+	return true
 }
 
 // approved records what is held as approved.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -56,5 +57,59 @@ func TestApprovedInGit(t *testing.T) {
 				t.Errorf("held %v, next pass at %s", planned.approvals.held, s.WakeAt)
 			}
 		})
+	}
+}
+
+// TestADigestInGitCountsOnce: what is done is held again as another push brings it back, though the list
+// still has its digest; once HEAD lacks it, it may be added again.
+func TestADigestInGitCountsOnce(t *testing.T) {
+	status := v1alpha1.NodeSyncStatus{}
+	for _, pass := range []struct {
+		name    string
+		approve []string
+		// held says that the guard holds something, and does that the Plan has it to do.
+		held, does bool
+		approved   bool
+		says       string
+		used       []string
+	}{
+		{name: "held", held: true, does: true},
+		{name: "approved in Git", approve: []string{digest}, held: true, does: true, approved: true, used: []string{digest}},
+		{name: "going on", approve: []string{digest}, does: true, approved: true, used: []string{digest}},
+		{name: "done", approve: []string{otherDigest, digest}, used: []string{digest}},
+		{name: "held again", approve: []string{digest}, held: true, does: true, says: "was used already", used: []string{digest}},
+		{name: "no change", approve: []string{digest}, held: true, does: true, says: "was used already", used: []string{digest}},
+		{name: "taken out", approve: []string{otherDigest}, held: true, does: true, says: "has other digests"},
+		{name: "added again", approve: []string{digest}, held: true, does: true, approved: true, used: []string{digest}},
+		{name: "done again, the list is gone"},
+	} {
+		s := step(nodeSync(func(n *v1alpha1.NodeSync) { n.Spec.Guard.ApproveFrom, n.Status = v1alpha1.ApproveFromGit, status }))
+		s.Karpenter, s.Snapshot = &render.Karpenter{Approve: pass.approve}, &render.Snapshot{Revision: "main@sha1:0123456789abcdef0123456789abcdef01234567"}
+		server := api(t, "")
+		s.Cached, s.Uncached, s.Expire = server, server, server
+		s.ServesApprovals = func() (bool, error) { return true, nil }
+		planned := Planned{Plan: &plan.Plan{}}
+		if pass.held {
+			planned.Approvable = shown()
+		}
+		if pass.does {
+			planned.Removals = []plan.Candidate{{Ref: render.Ref{Kind: "NodePool", Name: "batch"}, UID: "b"}}
+		}
+		if err := s.weighApprovals(t.Context(), &planned); err != nil {
+			t.Fatal(err)
+		}
+		noted := &v1alpha1.NodeSync{}
+		planned.Note(t.Context(), noted, nil)
+		status = noted.Status
+		message := ""
+		if status.Held != nil {
+			message = status.Held.Message
+		}
+		if (len(status.Approved) > 0) != pass.approved || !strings.Contains(message, pass.says) || pass.says == "" && message != "" {
+			t.Errorf("%s: approved %v, it says %q", pass.name, status.Approved, message)
+		}
+		if diff := cmp.Diff(pass.used, status.UsedGitApprovals); diff != "" {
+			t.Errorf("%s: used (-want +got):\n%s", pass.name, diff)
+		}
 	}
 }

@@ -128,7 +128,8 @@ type Planned struct {
 // Note keeps in the status what is in doubt, which releases are used up, and what is approved.
 func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled func(context.Context) (bool, error)) {
 	sync.Status.Withheld, sync.Status.UsedReleases = p.Withheld(ctx, sync, relabelled), p.UsedReleases
-	sync.Status.Held, sync.Status.Approved, sync.Status.UsedApprovals = p.approvals.held, p.approvals.approved, p.approvals.used
+	sync.Status.Held, sync.Status.Approved = p.approvals.held, p.approvals.approved
+	sync.Status.UsedApprovals, sync.Status.UsedGitApprovals = p.approvals.used, p.approvals.usedInGit
 }
 
 // Make weighs the Set against what lives.

@@ -12,7 +12,7 @@ func (s *Step) weighApprovals() {
 		return
 	}
 	held := approval.Publish(s.Sync.Status.Held, p.Approvable, s.Sync.GetNeededApprovals())
-	s.out.ApprovedInGit = len(p.Approvable.Entries) == holds(p) && approval.InGit(held, s.Sync.Spec.Guard, s.out.Karpenter.Approve, s.Snapshot.Revision)
+	s.out.ApprovedInGit = len(p.Approvable.Entries) == holds(p) && approval.InGit(held, s.Sync.Spec.Guard, s.out.Karpenter.Approve, s.Sync.Status.UsedGitApprovals, s.Snapshot.Revision)
 }
 
 // holds is how much of a Plan is held, for whatever reason.

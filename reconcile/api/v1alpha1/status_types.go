@@ -62,6 +62,10 @@ type NodeSyncStatus struct {
 	// UsedApprovals are the UIDs of Approvals that have counted: none counts twice.
 	// +optional
 	UsedApprovals []types.UID `json:"usedApprovals,omitempty"`
+	// UsedGitApprovals are the digests of approve in plumbline.yaml that have counted: none counts
+	// again while HEAD has it there. Those that HEAD has no more are not among them.
+	// +optional
+	UsedGitApprovals []string `json:"usedGitApprovals,omitempty"`
 
 	// LastVerified is the revision whose signatures were verified last.
 	// +optional

@@ -787,6 +787,11 @@ func (in *NodeSyncStatus) DeepCopyInto(out *NodeSyncStatus) {
 		*out = make([]types.UID, len(*in))
 		copy(*out, *in)
 	}
+	if in.UsedGitApprovals != nil {
+		in, out := &in.UsedGitApprovals, &out.UsedGitApprovals
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.LastVerified != nil {
 		in, out := &in.LastVerified, &out.LastVerified
 		*out = new(VerifiedRevision)
