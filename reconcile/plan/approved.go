@@ -32,7 +32,7 @@ func (m *maker) approve(candidates []Candidate) {
 		}
 	}
 	for i := range candidates {
-		_, candidates[i].Approved, _ = m.approvedAs(candidates[i].entryOf())
+		candidates[i].Approved, _ = m.approvedAs(candidates[i].entryOf())
 	}
 }
 
@@ -48,16 +48,14 @@ func outgrown(a v1alpha1.ApprovedPlan, now map[v1alpha1.ApprovedEntry]int32) boo
 	return current > tolerated(approved)
 }
 
-// approvedAs is the entry under which an object is approved, and the digest of what was held.
-func (m *maker) approvedAs(want v1alpha1.ApprovedEntry) (entry v1alpha1.ApprovedEntry, digest string, ok bool) {
+// approvedAs is the digest of what was held as an object was approved first.
+func (m *maker) approvedAs(want v1alpha1.ApprovedEntry) (digest string, ok bool) {
 	for _, a := range m.inForce {
-		for _, e := range a.Entries {
-			if object(e) == object(want) {
-				return e, a.Digest, true
-			}
+		if slices.ContainsFunc(a.Entries, func(e v1alpha1.ApprovedEntry) bool { return object(e) == object(want) }) {
+			return a.Digest, true
 		}
 	}
-	return v1alpha1.ApprovedEntry{}, "", false
+	return "", false
 }
 
 // approved says whether a Change is approved.
@@ -65,18 +63,20 @@ func (m *maker) approved(c *Change) bool {
 	if len(m.inForce) == 0 {
 		return false
 	}
-	_, _, ok := m.approvedAs(c.entryOf())
+	_, ok := m.approvedAs(c.entryOf())
 	return ok
 }
 
 // approvedByPolicy says whether a policy may not hold an object any more: its author knew that one
-// does.
-func (m *maker) approvedByPolicy(object interface{ entryOf() v1alpha1.ApprovedEntry }) bool {
+// does. It may have been approved for the guard before.
+func (m *maker) approvedByPolicy(of interface{ entryOf() v1alpha1.ApprovedEntry }) bool {
 	if len(m.inForce) == 0 {
 		return false
 	}
-	e, _, ok := m.approvedAs(object.entryOf())
-	return ok && e.Policy
+	want := object(of.entryOf())
+	return slices.ContainsFunc(m.inForce, func(a v1alpha1.ApprovedPlan) bool {
+		return slices.ContainsFunc(a.Entries, func(e v1alpha1.ApprovedEntry) bool { return e.Policy && object(e) == want })
+	})
 }
 
 // LeftOf are of what was approved the entries that the Plan has not done yet. What Git has again,

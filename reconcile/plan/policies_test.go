@@ -171,3 +171,30 @@ func TestNoPlan(t *testing.T) {
 		})
 	}
 }
+
+// TestApprovedUnderAPolicyAfterTheGuard: a change that was approved for the guard, and that a policy holds
+// since, goes once that is approved, too, whichever was first.
+func TestApprovedUnderAPolicyAfterTheGuard(t *testing.T) {
+	c := governed(t, v1alpha1.PolicyHold, "change.name != 'b'")
+	git := []string{class("default"), pool("a", "default"), taints("b"), pool("c", "default")}
+	held := c.plan(t, git...)
+	entries := func(policy bool) []v1alpha1.ApprovedEntry {
+		one := held.Approvable.Entries[0]
+		one.Policy = policy
+		return []v1alpha1.ApprovedEntry{one}
+	}
+	guard, policy := v1alpha1.ApprovedPlan{Digest: "sha256:1", Entries: entries(false)}, v1alpha1.ApprovedPlan{Digest: "sha256:2", Entries: entries(true)}
+	for name, test := range map[string]struct {
+		approved []v1alpha1.ApprovedPlan
+		want     string
+	}{
+		"for the guard only": {[]v1alpha1.ApprovedPlan{guard}, "Hold NodePool/b Policy"},
+		"for both":           {[]v1alpha1.ApprovedPlan{guard, policy}, "Update NodePool/b Differs"},
+		"the other way":      {[]v1alpha1.ApprovedPlan{policy, guard}, "Update NodePool/b Differs"},
+	} {
+		c.policy.Approved = test.approved
+		if got := script(c.plan(t, git...)); len(got) != 1 || !strings.HasPrefix(got[0], test.want) {
+			t.Errorf("%s: %v, want %s", name, got, test.want)
+		}
+	}
+}
