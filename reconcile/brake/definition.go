@@ -46,8 +46,8 @@ func edited(pool *plan.Object, changes []plan.Change) bool {
 }
 
 // reverted says that what the nodes of a NodePool are made by is taken back from what is being rolled
-// out.
+// out there: a class may be taken back for the nodes of another NodePool.
 func reverted(pool *plan.Object, changes []plan.Change) bool {
 	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, classOf(pool)}
-	return slices.ContainsFunc(changes, func(c plan.Change) bool { return c.Reverts && slices.Contains(of, c.Ref) })
+	return slices.ContainsFunc(changes, func(c plan.Change) bool { return slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName()) })
 }

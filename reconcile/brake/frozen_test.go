@@ -50,9 +50,10 @@ func TestARevertPassesAFreeze(t *testing.T) {
 		change plan.Change
 		passes bool
 	}{
-		"the template":    {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reverts: true}, true},
-		"its class":       {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: true}, true},
-		"another class":   {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "other"}, Reverts: true}, false},
+		"the template": {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}, Reverts: []string{"general"}}, true},
+		"its class":    {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"general"}}, true},
+		"its class, for the nodes of another pool": {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Reverts: []string{"other"}}, false},
+		"another class":   {plan.Change{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "other"}, Reverts: []string{"general"}}, false},
 		"another change":  {plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "general"}}, false},
 		"nothing of that": {},
 	} {

@@ -90,7 +90,7 @@ func (m *maker) freeze(p *Plan) {
 		if !weighs(c) {
 			continue
 		}
-		if c.Reverts = m.reverts(c); c.Reverts {
+		if c.Reverts = m.reverts(c); c.Reverts != nil {
 			continue
 		}
 		c.Action, c.Reason, c.WaitsFor = Wait, ReasonFrozen, awaitsWindow
@@ -101,13 +101,19 @@ func (m *maker) freeze(p *Plan) {
 	}
 }
 
-// reverts says whether a Change takes back one that Karpenter is rolling out: nodes that it
-// replaces for that, and has not replaced yet, stay.
-func (m *maker) reverts(c *Change) bool {
+// reverts are the NodePools in which a Change takes back one that Karpenter is rolling out: nodes that
+// it replaces for that, and has not replaced yet, stay. Another pool of the same class may have a rollout
+// of its own, which is not taken back.
+func (m *maker) reverts(c *Change) []string {
 	if c.UpTo {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(m.claims()[c.Ref], func(n *NodeClaim) bool {
-		return n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID)
-	})
+	var pools []string
+	for _, n := range m.claims()[c.Ref] {
+		if n.Drifted && !n.Deleting && slices.Contains(c.DriftReasons, n.DriftReason) && !slices.Contains(c.touched, n.UID) {
+			pools = append(pools, n.Pool)
+		}
+	}
+	slices.Sort(pools)
+	return slices.Compact(pools)
 }

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // inFreeze is a Wednesday at noon, with a window in its night and a freeze later.
@@ -126,5 +128,39 @@ func TestARevertDoesNotWait(t *testing.T) {
 				t.Errorf("plan: %v", script(made))
 			}
 		})
+	}
+}
+
+// TestARevertOfAClassIsOneOfItsPools in which nodes are outdated by it: the other pool of the class has a
+// rollout of its template only, which nothing takes back.
+func TestARevertOfAClassIsOneOfItsPools(t *testing.T) {
+	c := newCluster(t)
+	inFreeze(c)
+	c.policy.CABundle = bundle
+	changed := class("default", "detailedMonitoring: true")
+	c.have(t, owner, changed, pool("a", "default"), tainted("b"))
+	for ref, text := range map[render.Ref]string{classRef("default"): changed, poolRef("a"): pool("a", "default"), poolRef("b"): tainted("b")} {
+		c.Edit(t, ref, "karpenter", func(o *unstructured.Unstructured) { o.SetAnnotations(c.notes(t, text)) })
+	}
+	c.live.NodeClaims = slices.Concat(claims("a", 2), claims("b", 2))
+	notes := c.notes(t, pool("a", "default"))
+	maps.Copy(notes, c.notes(t, class("default")))
+	for i := range c.live.NodeClaims {
+		n := &c.live.NodeClaims[i]
+		n.Drifted, n.DriftReason, n.Hashes = true, "NodeClassDrift", plan.HashesOf(notes)
+		if n.Pool == "b" {
+			n.DriftReason = "NodePoolDrifted"
+		}
+	}
+	notes = c.notes(t, pool("a", "default"))
+	maps.Copy(notes, c.notes(t, changed))
+	rolled := &c.live.NodeClaims[0] // the revert replaces this one again
+	rolled.Drifted, rolled.DriftReason, rolled.Hashes = false, "", plan.HashesOf(notes)
+	made := c.plan(t, class("default"), pool("a", "default"), tainted("b"))
+	if len(made.Changes) != 1 || made.Changes[0].Action != plan.Update {
+		t.Fatalf("plan: %v", script(made))
+	}
+	if diff := cmp.Diff([]string{"a"}, made.Changes[0].Reverts); diff != "" {
+		t.Errorf("reverts in (-want +got):\n%s", diff)
 	}
 }

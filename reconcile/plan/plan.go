@@ -96,8 +96,9 @@ type Change struct {
 	// Restores says of a TakeBack that it brings nothing new: the entry is what it was as its
 	// removal was recorded, or its rollout was stopped.
 	Restores bool
-	// Reverts says of a change amid a freeze that it takes back one that is being rolled out.
-	Reverts bool
+	// Reverts are of a change amid a freeze the NodePools in which it takes back one that is being
+	// rolled out, sorted; nil where it does so in none.
+	Reverts []string
 	// Force says that the object is applied over other managers' fields.
 	Force  bool
 	Effect Effect
