@@ -164,11 +164,11 @@ func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 			if !s.Controller.Ready {
 				s.Wait("Controller", c.Ref.String()+" arrives when the controller is there")
 			}
-		case plan.Update, plan.Adopt:
+		case plan.Update, plan.Adopt, plan.TakeBack:
 			if class, message, waits := s.repoints(c); waits {
 				s.Wait(class.String(), message)
 			}
-		case plan.None, plan.TakeBack, plan.Conflict, plan.Refuse:
+		case plan.None, plan.Conflict, plan.Refuse:
 		}
 	}
 	for _, message := range s.Plan.Warnings {
