@@ -21,6 +21,7 @@ func checkDefinition(object Object) []problem {
 	if object.Ref.Kind == NodePool {
 		found = append(found, checkClassRef(object)...)
 		found = append(found, checkSchedules(object)...)
+		found = append(found, checkBudgets(object)...)
 		found = append(found, checkRequirements(object)...)
 		found = append(found, checkInstances(object)...)
 		found = append(found, checkTogether(object)...)
