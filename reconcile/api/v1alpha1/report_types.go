@@ -38,3 +38,24 @@ type Report struct {
 	// +optional
 	PullRequests *PullRequests `json:"pullRequests,omitempty"`
 }
+
+// Reported is the commit status that is reported to a Git host.
+type Reported struct {
+	// Provider, URL and Context name the status.
+	Provider string `json:"provider"`
+	// URL of the repository.
+	// +optional
+	URL     string `json:"url,omitempty"`
+	Context string `json:"context"`
+	// Commit it is reported on: the newest that changed anything.
+	Commit string `json:"commit"`
+	// State is pending, success or failure.
+	State string `json:"state"`
+	// Description is what the host shows.
+	// +optional
+	Description string `json:"description,omitempty"`
+	// Failure says why the host has not got this, or an older, status. It is
+	// tried again, unless it says that it was given up.
+	// +optional
+	Failure string `json:"failure,omitempty"`
+}
