@@ -49,5 +49,7 @@ func edited(pool *plan.Object, changes []plan.Change) bool {
 // out there: a class may be taken back for the nodes of another NodePool.
 func reverted(pool *plan.Object, changes []plan.Change) bool {
 	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, classOf(pool)}
-	return slices.ContainsFunc(changes, func(c plan.Change) bool { return slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName()) })
+	return slices.ContainsFunc(changes, func(c plan.Change) bool {
+		return slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName())
+	})
 }
