@@ -123,19 +123,34 @@ func (s *Step) setNodeDrift() {
 // setExtraFields tells of fields that Git does not write, for as long as they are there. A
 // pass that has not come so far leaves what was reported.
 func (s *Step) setExtraFields() {
-	switch {
-	case !s.Planned:
-	case len(s.Extra) == 0:
-		conditions.Delete(s.Sync, v1alpha1.ExtraFieldsCondition)
-	default:
+	if !s.Planned {
+		return
+	}
+	said := ""
+	if len(s.Extra) > 0 {
 		words := make([]string, 0, len(s.Extra))
 		for _, e := range s.Extra {
 			words = append(words, e.String())
 		}
-		conditions.MarkTrue(s.Sync, v1alpha1.ExtraFieldsCondition, v1alpha1.ReasonExtraFields, "%s", finding.Bounded(fmt.Sprintf(
-			"Git does not write these fields, and they stay: %s: write them in Git, or remove them and stop what adds them", finding.Few(words, "; ")), MaxMessage))
+		said = fmt.Sprintf("Git does not write these fields, and they stay: %s: write them in Git, or remove them and stop what adds them", finding.Few(words, "; "))
 	}
-	s.warnOfCondition(v1alpha1.ExtraFieldsCondition)
+	s.setTrouble(v1alpha1.ExtraFieldsCondition, v1alpha1.ReasonExtraFields, said)
+}
+
+// setTrouble has a condition say what is wrong, for as long as it is, and an event say so once.
+func (s *Step) setTrouble(kind, reason, words string) {
+	if words == "" {
+		conditions.Delete(s.Sync, kind)
+		return
+	}
+	conditions.MarkTrue(s.Sync, kind, reason, "%s", finding.Bounded(words, MaxMessage))
+	s.warnOfCondition(kind)
+}
+
+// setUnknown has a condition say that nobody knows whether something is wrong, and why.
+func (s *Step) setUnknown(kind, reason, words string) {
+	conditions.MarkUnknown(s.Sync, kind, reason, "%s", finding.Bounded(words, MaxMessage))
+	s.warnOfCondition(kind)
 }
 
 // warnOfCondition has an event say what a condition says, once.

@@ -1,23 +1,18 @@
 package conclude
 
 import (
-	"github.com/fluxcd/pkg/runtime/conditions"
-
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/finding"
 )
 
 // setIntolerantDaemonSets tells of DaemonSets that a drain evicts too early, for as long as they
 // lack their toleration. A pass that has not come so far leaves what was reported.
 func (s *Step) setIntolerantDaemonSets() {
-	switch words := finding.Bounded(s.DaemonSets.Trouble(), MaxMessage); {
+	const kind = v1alpha1.IntolerantDaemonSetsCondition
+	switch doubt := s.DaemonSets.Doubt(); {
 	case !s.Planned:
-	case s.DaemonSets.Unread != "":
-		conditions.MarkUnknown(s.Sync, v1alpha1.IntolerantDaemonSetsCondition, v1alpha1.ReasonTolerationUnknown, "%s", words)
-	case words == "":
-		conditions.Delete(s.Sync, v1alpha1.IntolerantDaemonSetsCondition)
+	case doubt != "":
+		s.setUnknown(kind, v1alpha1.ReasonTolerationUnknown, doubt)
 	default:
-		conditions.MarkTrue(s.Sync, v1alpha1.IntolerantDaemonSetsCondition, v1alpha1.ReasonTolerationMissing, "%s", words)
+		s.setTrouble(kind, v1alpha1.ReasonTolerationMissing, s.DaemonSets.Untolerated())
 	}
-	s.warnOfCondition(v1alpha1.IntolerantDaemonSetsCondition)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -43,12 +42,7 @@ func (s *Step) noteInstances() {
 
 // setInstanceDrift tells of instances that differ, for as long as they do.
 func (s *Step) setInstanceDrift() {
-	if words := s.instanceWords(); words != "" {
-		conditions.MarkTrue(s.Sync, v1alpha1.InstanceDriftCondition, v1alpha1.ReasonInstancesDiffer, "%s", finding.Bounded(words, MaxMessage))
-	} else {
-		conditions.Delete(s.Sync, v1alpha1.InstanceDriftCondition)
-	}
-	s.warnOfCondition(v1alpha1.InstanceDriftCondition)
+	s.setTrouble(v1alpha1.InstanceDriftCondition, v1alpha1.ReasonInstancesDiffer, s.instanceWords())
 }
 
 // instanceWords name the instances that differ; empty where none does.

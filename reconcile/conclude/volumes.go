@@ -4,7 +4,6 @@ import (
 	"cmp"
 
 	"github.com/dustin/go-humanize/english"
-	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -37,7 +36,7 @@ func (s *Step) notedVolumes() *v1alpha1.LeftVolumes {
 func (s *Step) setVolumesLeft() {
 	drift := s.Sync.Status.Instances
 	if drift == nil || drift.Volumes == nil || drift.Volumes.Count == 0 {
-		conditions.Delete(s.Sync, v1alpha1.VolumesLeftCondition)
+		s.setTrouble(v1alpha1.VolumesLeftCondition, v1alpha1.ReasonVolumesLeft, "")
 		return
 	}
 	words := make([]string, 0, len(drift.Volumes.Volumes))
@@ -45,6 +44,5 @@ func (s *Step) setVolumesLeft() {
 		words = append(words, v.Message)
 	}
 	count := english.Plural(int(drift.Volumes.Count), "volume is", "volumes are")
-	conditions.MarkTrue(s.Sync, v1alpha1.VolumesLeftCondition, v1alpha1.ReasonVolumesLeft, "%s", finding.Bounded(count+" still attached to what is gone: "+finding.Few(words, "; "), MaxMessage))
-	s.warnOfCondition(v1alpha1.VolumesLeftCondition)
+	s.setTrouble(v1alpha1.VolumesLeftCondition, v1alpha1.ReasonVolumesLeft, count+" still attached to what is gone: "+finding.Few(words, "; "))
 }
