@@ -16,6 +16,7 @@ func (p *pass) conclude(ctx context.Context) (ctrl.Result, error) {
 	if p.plan.Plan != nil && p.snapshot != nil {
 		p.plan.Note(ctx, p.sync, p.removalStep().Relabelled)
 	}
+	p.Guard = p.Settings.DeletionGuard.Beside(ctx, p.Uncached, p.Settings.Namespace, p.want.Karpenter, p.now)
 	return p.conclusion().Conclude(ctx)
 }
 
@@ -46,11 +47,10 @@ func (p *pass) conclusion() *conclude.Step {
 		found.NotUpgraded = p.want.InForce(p.NotUpgraded)
 	}
 	found.Stages = conclude.Stages(p.want.Set, p.stages.CRDs, p.stages.Controller, p.stages.ready)
-	found.Fought = survey.Drifts(p.stages.Fought)
+	found.Fought, found.Noded = survey.Drifts(p.stages.Fought), p.live.Noded()
 	if p.plan.Plan != nil {
 		found.InUse, found.Extra, found.DaemonSets, found.Planned = p.plan.InUse, p.plan.Extra, p.plan.DaemonSets, true
 	}
-	found.Noded = p.live.Noded()
 	tools := p.voice()
 	tools.History = fetch.Branch{Step: p.fetchStep(), Read: p.want.Read(&p.memory.desired)}
 	return &conclude.Step{

@@ -141,7 +141,7 @@ func (p *pass) see(ctx context.Context) (err error) {
 	if p.live, err = p.view.Live(ctx); err != nil {
 		return err
 	}
-	p.live, p.Guard = p.memory.changes.Newest(p.live, p.now), p.Settings.Guarded(ctx, p.Uncached, p.want.Karpenter, p.now)
+	p.live = p.memory.changes.Newest(p.live, p.now)
 	p.live.Removals = p.sync.Status.Removals
 	return nil
 }

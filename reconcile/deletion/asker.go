@@ -14,6 +14,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // every is the least time between two looks: no policy is watched, as RBAC cannot allow a watch by name.
@@ -65,6 +66,15 @@ type Asker struct {
 type asked struct {
 	at     time.Time
 	answer Answer
+}
+
+// Beside is what is known of the guard now, by what Git wants of Karpenter: nothing where that is not known,
+// as in a deletion that reads no Git any more. It may take a dozen requests: no write of a pass waits for it.
+func (a *Asker) Beside(ctx context.Context, reader client.Reader, namespace string, k *render.Karpenter, now time.Time) Answer {
+	if k == nil {
+		return Answer{}
+	}
+	return a.Look(ctx, reader, Setup{Namespace: namespace, Karpenter: k.Namespace, Charts: k.Management == render.Managed}, now)
 }
 
 // Look is what is known of the guard now; nothing where a is nil. What cannot be read for a while leaves what was known.

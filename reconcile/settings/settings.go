@@ -7,12 +7,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Daemon are the settings of one daemon.
@@ -43,15 +41,6 @@ type Daemon struct {
 	Now func() time.Time
 	// StillLeader returns an error when the lease is no longer ours.
 	StillLeader func(context.Context) error
-}
-
-// Guarded is what is known of the deletion guard, beside what Git wants of Karpenter: nothing where that
-// is not known, as in a deletion that reads no Git any more.
-func (d Daemon) Guarded(ctx context.Context, reader client.Reader, k *render.Karpenter, now time.Time) deletion.Answer {
-	if k == nil {
-		return deletion.Answer{}
-	}
-	return d.DeletionGuard.Look(ctx, reader, deletion.Setup{Namespace: d.Namespace, Karpenter: k.Namespace, Charts: k.Management == render.Managed}, now)
 }
 
 // Takes says whether passes are made over a NodeSync. Of the others it is only asked what they have in Git.
