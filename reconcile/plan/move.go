@@ -23,6 +23,9 @@ const mostTargets = 8
 // findMoves finds of each candidate what takes its place: the entry was renamed, split, merged with
 // others or given another class. Each is a removal all the same, and asks for all that a removal does.
 func (m *maker) findMoves(candidates []Candidate) {
+	if len(candidates) == 0 {
+		return // what arrives is read for them only
+	}
 	arriving := m.arriving(candidates)
 	for i := range candidates {
 		if c := &candidates[i]; c.Ref.Kind == render.NodePool && !c.Terminating && !c.Vanished {
