@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,17 +8,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plumbline-dev/plumbline/provision/charts"
 	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -79,13 +74,12 @@ Exit codes: 0 nothing has two appliers, 1 error, 2 something has.`,
 func ownersIn(ctx context.Context, c client.Reader) ([]ownedObject, error) {
 	found := []ownedObject{}
 	for _, kind := range render.Kinds() {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GVK)
-		if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
-			return nil, explain(err, "list "+kind.GVK.Kind+"s")
+		objects, err := definitionsOf(ctx, c, kind)
+		if err != nil {
+			return nil, err
 		}
-		for i := range list.Items {
-			found = append(found, ownedOf(kind.GVK.Kind, &list.Items[i]))
+		for i := range objects {
+			found = append(found, ownedOf(kind.GVK.Kind, &objects[i]))
 		}
 	}
 	syncs := &v1alpha1.NodeSyncList{}
@@ -95,29 +89,27 @@ func ownersIn(ctx context.Context, c client.Reader) ([]ownedObject, error) {
 	for i := range syncs.Items {
 		found = append(found, ownedOf("NodeSync", &syncs.Items[i]))
 	}
-	crds := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := c.List(ctx, crds); err != nil {
-		return nil, explain(err, "list the CRDs")
+	crds, err := karpenterCRDs(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	for i := range crds.Items {
-		if charts.KarpenterCRD(crds.Items[i].Name) {
-			found = append(found, ownedOf("CustomResourceDefinition", &crds.Items[i]))
-		}
+	for i := range crds {
+		found = append(found, ownedOf("CustomResourceDefinition", &crds[i]))
 	}
-	controllers := &appsv1.DeploymentList{}
-	if err := c.List(ctx, controllers, client.MatchingLabels(observe.ControllerLabels())); err != nil {
-		return nil, explain(err, "list the Deployments of Karpenter's controller")
+	controllers, err := controllersOf(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	for i := range controllers.Items {
-		found = append(found, ownedOf("Deployment", &controllers.Items[i]))
+	for i := range controllers {
+		found = append(found, ownedOf("Deployment", &controllers[i]))
 	}
 	return found, nil
 }
 
 func ownedOf(kind string, object client.Object) ownedObject {
 	o := ownedObject{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), AppliedBy: owners.All(object)}
-	if label := object.GetLabels()[v1alpha1.OwnerLabel]; label != "" {
-		o.NodeSync = strings.Replace(cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], label), ".", "/", 1)
+	if owner, ok := plan.OwnerNamed(object); ok {
+		o.NodeSync = owner.String()
 	}
 	if last := owners.Of(object); len(o.AppliedBy) == 0 && o.NodeSync == "" && last != (owners.Owner{}) {
 		o.AppliedBy = []owners.Owner{last}

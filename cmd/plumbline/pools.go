@@ -14,20 +14,26 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
+// definitionsOf are a cluster's objects of a kind, of any owner; none where it does not serve the kind.
+func definitionsOf(ctx context.Context, c client.Reader, kind render.Kind) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GVK)
+	if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
+		return nil, explain(err, "list "+kind.GVK.Kind+"s")
+	}
+	return list.Items, nil
+}
+
 // poolsWithClaims reads the pools that a NodeSync owns, and the NodeClaims of all pools, by pool.
 func poolsWithClaims(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (pools []*unstructured.Unstructured, claims map[string][]*karpv1.NodeClaim, err error) {
 	kind, _ := render.KindOf(render.NodePool)
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GVK)
-	if err := c.List(ctx, list); err != nil {
-		if apimeta.IsNoMatchError(err) {
-			return nil, nil, nil
-		}
-		return nil, nil, explain(err, "list NodePools")
+	objects, err := definitionsOf(ctx, c, kind)
+	if err != nil {
+		return nil, nil, err
 	}
 	owner := plan.OwnerOf(sync.Namespace, sync.Name)
-	for i := range list.Items {
-		if pool := &list.Items[i]; owner.Owns(pool) {
+	for i := range objects {
+		if pool := &objects[i]; owner.Owns(pool) {
 			pools = append(pools, pool)
 		}
 	}

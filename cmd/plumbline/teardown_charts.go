@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +19,6 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/charts/survey"
 	"github.com/plumbline-dev/plumbline/provision/owners"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -90,16 +88,16 @@ func (t *teardown) releases() []string {
 
 // notOurs says that another tool has installed Karpenter, and which one, where it is installed at all.
 func (t *teardown) notOurs(ctx context.Context, why error) error {
-	deployments := &appsv1.DeploymentList{}
-	if err := t.c.List(ctx, deployments, client.MatchingLabels(observe.ControllerLabels())); err != nil {
-		return explain(err, "list the Deployments of Karpenter's controller")
+	deployments, err := controllersOf(ctx, t.c)
+	if err != nil {
+		return err
 	}
-	if len(deployments.Items) == 0 && why == nil {
+	if len(deployments) == 0 && why == nil {
 		return nil // nothing is installed
 	}
 	words := "plumbline has not installed Karpenter"
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
+	for i := range deployments {
+		d := &deployments[i]
 		words = fmt.Sprintf("plumbline has not installed Karpenter: deployment %s/%s is %s", d.Namespace, d.Name, owners.Of(d))
 	}
 	if why != nil {

@@ -25,19 +25,28 @@ type stopped struct {
 	scaled  *appsv1.Deployment
 }
 
+// controllersOf are the Deployments of Karpenter's controller.
+func controllersOf(ctx context.Context, c client.Reader, in ...client.ListOption) ([]appsv1.Deployment, error) {
+	list := &appsv1.DeploymentList{}
+	if err := c.List(ctx, list, append(in, client.MatchingLabels(observe.ControllerLabels()))...); err != nil {
+		return nil, explain(err, "list the Deployments of Karpenter's controller")
+	}
+	return list.Items, nil
+}
+
 // findController says why Karpenter's controller does not run; nil where it does, or where nothing needs it.
 func (t *teardown) findController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) (*stopped, error) {
 	k := sync.Status.Karpenter
 	if k == nil || len(leaves.Objects) == 0 && leaves.NodeClaims == 0 {
 		return nil, nil
 	}
-	list := &appsv1.DeploymentList{}
-	if err := t.c.List(ctx, list, client.InNamespace(k.Namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
-		return nil, explain(err, "list the Deployments of Karpenter's controller")
+	deployments, err := controllersOf(ctx, t.c, client.InNamespace(k.Namespace))
+	if err != nil {
+		return nil, err
 	}
 	gone := &stopped{why: "no Deployment of it is in namespace " + k.Namespace, missing: true}
-	for i := range list.Items {
-		d := &list.Items[i]
+	for i := range deployments {
+		d := &deployments[i]
 		switch {
 		case observe.Alive(d):
 			return nil, nil

@@ -26,9 +26,9 @@ import (
 const allowDeletion = "plumbline.dev/allow-deletion"
 
 // karpenterCRDs are Karpenter's CRDs that the cluster has, of any owner.
-func (t *teardown) karpenterCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
+func karpenterCRDs(ctx context.Context, c client.Reader) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	all := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := t.c.List(ctx, all); err != nil {
+	if err := c.List(ctx, all); err != nil {
 		return nil, explain(err, "list the CRDs")
 	}
 	return slices.DeleteFunc(all.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool {
@@ -38,7 +38,7 @@ func (t *teardown) karpenterCRDs(ctx context.Context) ([]apiextensionsv1.CustomR
 
 // ownCRDs are those of the CRD chart's release.
 func (t *teardown) ownCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
-	all, err := t.karpenterCRDs(ctx)
+	all, err := karpenterCRDs(ctx, t.c)
 	return slices.DeleteFunc(all, func(crd apiextensionsv1.CustomResourceDefinition) bool {
 		return owners.Of(&crd).Name != charts.CRDChart
 	}), err
@@ -48,7 +48,7 @@ func (t *teardown) ownCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourc
 // the controller no instance ends, and with a CRD all of its objects go. Those of a NodeSync that leaves
 // do not count.
 func (t *teardown) neededBy(ctx context.Context, leaves *v1alpha1.NodeSync) error {
-	crds, err := t.karpenterCRDs(ctx)
+	crds, err := karpenterCRDs(ctx, t.c)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (t *teardown) uninstallCRDs(ctx context.Context) error {
 		return err
 	}
 	t.show.say("helm release " + charts.CRDChart + " is uninstalled")
-	left, err := t.karpenterCRDs(ctx)
+	left, err := karpenterCRDs(ctx, t.c)
 	for i := range left {
 		t.show.say(fmt.Sprintf("crd %s stays: it is %s", left[i].Name, owners.Of(&left[i])))
 	}

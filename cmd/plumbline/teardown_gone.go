@@ -9,15 +9,12 @@ import (
 	"regexp"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/provision/leftover"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
-	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
 
 // clusterName is how EKS names clusters; * would have EC2 find those of all.
@@ -203,15 +200,15 @@ func (c *cluster) knows(ctx context.Context, name string) (string, error) {
 			return fmt.Sprintf("nodesync/%s there is of cluster %s", syncs.Items[i].Name, name), nil
 		}
 	}
-	deployments := &appsv1.DeploymentList{}
-	if err := c.List(ctx, deployments, client.MatchingLabels(observe.ControllerLabels())); err != nil {
-		return "", explain(err, "list the Deployments of Karpenter's controller")
+	deployments, err := controllersOf(ctx, c)
+	if err != nil {
+		return "", err
 	}
-	for i := range deployments.Items {
-		for _, container := range deployments.Items[i].Spec.Template.Spec.Containers {
+	for i := range deployments {
+		for _, container := range deployments[i].Spec.Template.Spec.Containers {
 			for _, variable := range container.Env {
 				if variable.Name == "CLUSTER_NAME" && variable.Value == name {
-					return fmt.Sprintf("deployment/%s there is Karpenter of cluster %s", deployments.Items[i].Name, name), nil
+					return fmt.Sprintf("deployment/%s there is Karpenter of cluster %s", deployments[i].Name, name), nil
 				}
 			}
 		}

@@ -74,13 +74,12 @@ func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync) (*teardo
 	}
 	owner := plan.OwnerOf(sync.Namespace, sync.Name)
 	for _, kind := range render.Kinds() {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GVK)
-		if err := c.List(ctx, list); err != nil && !apimeta.IsNoMatchError(err) {
-			return nil, explain(err, "list "+kind.GVK.Kind+"s")
+		objects, err := definitionsOf(ctx, c, kind)
+		if err != nil {
+			return nil, err
 		}
-		for i := range list.Items {
-			if object := &list.Items[i]; owner.Owns(object) {
+		for i := range objects {
+			if object := &objects[i]; owner.Owns(object) {
 				l.add(kind.GVK.Kind, object, claims.Items)
 			} else {
 				l.keep(kind.GVK.Kind, object)

@@ -70,13 +70,12 @@ func treeOf(ctx context.Context, c client.Reader, sync *v1alpha1.NodeSync) (*tre
 	}
 	owner := plan.OwnerOf(sync.Namespace, sync.Name)
 	for _, kind := range render.Kinds() {
-		objects := &unstructured.UnstructuredList{}
-		objects.SetGroupVersionKind(kind.GVK)
-		if err := c.List(ctx, objects); err != nil && !apimeta.IsNoMatchError(err) {
-			return nil, explain(err, "list "+kind.GVK.Kind+"s")
+		objects, err := definitionsOf(ctx, c, kind)
+		if err != nil {
+			return nil, err
 		}
-		for i := range objects.Items {
-			object := &objects.Items[i]
+		for i := range objects {
+			object := &objects[i]
 			if !owner.Owns(object) {
 				continue
 			}

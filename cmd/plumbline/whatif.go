@@ -1,20 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud/offers"
-	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/capture"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -156,9 +153,8 @@ func userDataOf(set *render.Set) func(class string) string {
 func (o *planOptions) ownerIn(live plan.Live) (plan.Owner, error) {
 	owners := map[plan.Owner]bool{}
 	for _, object := range live.Objects {
-		label := cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], object.GetLabels()[v1alpha1.OwnerLabel])
-		if namespace, name, found := strings.Cut(label, "."); found && (o.against == "" || o.against == name) {
-			owners[plan.OwnerOf(namespace, name)] = true
+		if owner, named := plan.OwnerNamed(object); named && (o.against == "" || o.against == owner.Name) {
+			owners[owner] = true
 		}
 	}
 	switch found := slices.Collect(maps.Keys(owners)); {

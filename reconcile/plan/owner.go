@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -41,6 +43,14 @@ func (o Owner) Label() (label, annotation string) {
 // Owns says whether an object bears the owner's label.
 func (o Owner) Owns(object metav1.Object) bool {
 	return o.named(object.GetLabels()[v1alpha1.OwnerLabel], object.GetAnnotations()[v1alpha1.OwnerLabel])
+}
+
+// OwnerNamed is the NodeSync that the ownership label of an object names; ok is false where there is none.
+// Whether plumbline has written it there is another question.
+func OwnerNamed(object metav1.Object) (owner Owner, ok bool) {
+	label := cmp.Or(object.GetAnnotations()[v1alpha1.OwnerLabel], object.GetLabels()[v1alpha1.OwnerLabel])
+	owner.Namespace, owner.Name, ok = strings.Cut(label, ".")
+	return owner, ok
 }
 
 // named says whether a label and an annotation, which may be empty, name the owner.
