@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
-	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 )
 
 // Ender ends what is left of a cluster's nodes, for a command whose user asks for that. It is the only one
@@ -119,21 +118,13 @@ func (e *Ender) delete(ctx context.Context, r Resource) error {
 
 // deleteProfile takes the roles out of an instance profile, and deletes it.
 func (e *Ender) deleteProfile(ctx context.Context, cluster, name string) error {
-	var profile *iamtypes.InstanceProfile
-	err := e.call(ctx, "iam:GetInstanceProfile", func(ctx context.Context) error {
-		out, err := e.client.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
-		if err == nil {
-			profile = out.InstanceProfile
-		}
-		return err
-	})
+	bounded, stop := context.WithTimeout(ctx, e.client.timeout)
+	defer stop()
+	profile, err := e.client.profile(bounded, name)
 	if err != nil || profile == nil {
 		return err
 	}
-	r := Resource{Kind: KindInstanceProfile, ID: name, Tags: map[string]string{}}
-	for _, tag := range profile.Tags {
-		r.Tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
-	}
+	r := Resource{Kind: KindInstanceProfile, ID: name, Tags: profileTags(profile)}
 	if err := r.Claimed(cluster); err != nil {
 		return err
 	}

@@ -42,10 +42,11 @@ func (c *Client) profilesLeft(ctx context.Context, q Query, found map[string]Res
 			if strings.HasPrefix(profile.Name, "/karpenter/") || !legacy.MatchString(name) {
 				continue
 			}
-			profile.Tags, err = c.profileTags(ctx, name)
+			whole, err := c.profile(ctx, name)
 			if err != nil {
 				return nil, err
 			}
+			profile.Tags = profileTags(whole)
 			if ofRegion(profile.Tags, q.Cluster, c.region) {
 				found[name] = profile
 			}
@@ -63,8 +64,8 @@ func regionOf(path, cluster string) string {
 	return parts[2]
 }
 
-// profileTags are none where the profile is gone meanwhile.
-func (c *Client) profileTags(ctx context.Context, name string) (map[string]string, error) {
+// profile is an instance profile with its tags and roles; nil where it is gone meanwhile.
+func (c *Client) profile(ctx context.Context, name string) (*iamtypes.InstanceProfile, error) {
 	out, err := c.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
 	var missing *iamtypes.NoSuchEntityException
 	switch {
@@ -73,11 +74,18 @@ func (c *Client) profileTags(ctx context.Context, name string) (map[string]strin
 	case err != nil:
 		return nil, c.named("iam:GetInstanceProfile", err)
 	}
+	return out.InstanceProfile, nil
+}
+
+// profileTags are those of an instance profile; none of one that is gone.
+func profileTags(profile *iamtypes.InstanceProfile) map[string]string {
 	tags := map[string]string{}
-	for _, tag := range out.InstanceProfile.Tags {
-		tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	if profile != nil {
+		for _, tag := range profile.Tags {
+			tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+		}
 	}
-	return tags, nil
+	return tags
 }
 
 // regionTag has the region, on instance profiles.
