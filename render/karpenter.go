@@ -47,7 +47,7 @@ type Karpenter struct {
 	// the definitions and are passed over. Default: any kind that is not ours is refused.
 	IgnoreKinds []string `json:"ignoreKinds,omitempty"`
 	// Approve are digests of what the guard holds that the commit approves: status.held.digest
-	// of a NodeSync whose spec.guard.approveFrom is Git. One of what is held no more does nothing.
+	// of a NodeSync whose spec.guard.approveFrom is Git. A digest of what is not held does nothing.
 	Approve []string `json:"approve,omitempty"`
 	// Substitute are the names that ${NAME} may take, beyond the built-in
 	// CLUSTER_NAME and REGION.

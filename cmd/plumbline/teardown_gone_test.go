@@ -13,7 +13,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
-// endingAWS is AWS that takes what it is told to end, and notes it.
+// endingAWS is AWS that accepts what it is asked to end, and notes it.
 type endingAWS struct {
 	asked  []string
 	failed map[string]error

@@ -87,7 +87,7 @@ func TestAFreezeKeepsChartsAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestAFrozenChangeWritesNothing, and leaves no record of a change: it begins anew after the freeze.
+// TestAFrozenChangeWritesNothing, and leaves no record of a change: it begins from its first step after the freeze.
 func TestAFrozenChangeWritesNothing(t *testing.T) {
 	objects := installtest.Installed()
 	objects[0].(*appsv1.Deployment).Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1}
