@@ -3,9 +3,7 @@ package cloud
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"testing"
 )
@@ -17,14 +15,8 @@ type terminating struct {
 }
 
 func (a *terminating) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	form, err := url.ParseQuery(string(body))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	form, ok := formOf(w, r)
+	if !ok {
 		return
 	}
 	ids := namedIn(form)

@@ -39,19 +39,25 @@ type account struct {
 
 type row struct{ zone, state, cluster, pool string }
 
+// formOf is what a request of EC2's protocol asks; a mistake in it is answered.
+func formOf(w http.ResponseWriter, r *http.Request) (form url.Values, ok bool) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		form, err = url.ParseQuery(string(body))
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+	return form, err == nil
+}
+
 func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/clusters/") {
 		a.cluster(w, strings.TrimPrefix(r.URL.Path, "/clusters/"))
 		return
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	form, err := url.ParseQuery(string(body))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	form, ok := formOf(w, r)
+	if !ok {
 		return
 	}
 	if hangs := a.answer(w, form); hangs {
