@@ -3,12 +3,15 @@ package reconcile
 import (
 	"context"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
+	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/instances"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/propose"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/step"
 )
 
 // seeLaunches finds the pools of Git that get no nodes.
@@ -33,6 +36,15 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 
 // seeRollout finds which nodes do not match, and what keeps them, and stops what goes wrong.
 func (p *pass) seeRollout(ctx context.Context) error {
+	p.PoolRollouts = p.memory.proposals.See(ctx, propose.Look{
+		Tools: propose.Tools{Revert: p.fetchStep().Revert, Hosts: &report.Hosts{Now: p.Settings.Now}, Confine: p.Confine, Secret: p.readSecret, Grants: p.Settings.Grants, StillLeader: p.Settings.StillLeader},
+		Sync:  p.sync, Recorded: p.before.Status.PoolRollouts, Pools: p.brake(ctx), Cluster: p.accountStep().Name, Inputs: p.want.Set.Inputs, Now: p.now,
+	}, &p.Findings)
+	return nil
+}
+
+// brake finds which nodes do not match, and stops what goes wrong.
+func (p *pass) brake(ctx context.Context) []v1alpha1.PoolRollout {
 	look := p.rollouts()
 	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
@@ -40,13 +52,28 @@ func (p *pass) seeRollout(ctx context.Context) error {
 		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Gate: p.chartStep().On, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live, Changes: p.plan.Changes,
 		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: p.plan.Frozen, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
 	}
-	p.PoolRollouts = p.memory.proposals.See(ctx, propose.Look{
-		Tools: propose.Tools{Revert: p.fetchStep().Revert, Hosts: &report.Hosts{Now: p.Settings.Now}, Confine: p.Confine, Secret: p.readSecret, Grants: p.Settings.Grants, StillLeader: p.Settings.StillLeader},
-		Sync:  p.sync, Recorded: p.before.Status.PoolRollouts, Pools: stop.Run(ctx), Cluster: p.accountStep().Name, Inputs: p.want.Set.Inputs, Now: p.now,
-	}, &p.Findings)
+	pools := stop.Run(ctx)
 	p.Join(look.Findings)
 	p.Join(stop.Findings)
-	return nil
+	return pools
+}
+
+// attend brakes by what is in force after a pass that has come to nothing: Karpenter goes on, whatever is wrong with HEAD.
+func (p *pass) attend(ctx context.Context) {
+	if p.Fault == nil || p.SawRollout || len(p.did.Written) > 0 {
+		return
+	}
+	at := *p
+	at.Found = conclude.Found{}
+	at.run(ctx, step.Step{Name: step.See, Take: at.see}, step.Step{Name: step.SeeController, Take: at.seeController}, step.Step{Name: step.SeeRollout, Take: func(ctx context.Context) (err error) {
+		at.want.Set, at.plan.Plan, err = plan.InForce(at.live, plan.PolicyOf(p.sync, nil, nil), p.now)
+		if err == nil {
+			at.PoolRollouts = at.brake(ctx)
+		}
+		return err
+	}})
+	p.Rollout, p.SawRollout, p.PoolRollouts, p.did = at.Rollout, at.SawRollout, at.PoolRollouts, at.did
+	p.Join(at.Findings)
 }
 
 // seeInstances finds EC2 instances that are not what their definitions and NodeClaims say.

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -194,6 +196,20 @@ func definitionsOn(c client.WithWatch, server *applytest.Server) client.Client {
 				return server.Patch(ctx, object, patch, options...)
 			}
 			return c.Patch(ctx, object, patch, options...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, applied runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			object := &unstructured.Unstructured{}
+			data, err := json.Marshal(applied)
+			if err == nil {
+				err = object.UnmarshalJSON(data)
+			}
+			switch of := (&client.ApplyOptions{}).ApplyOptions(options); {
+			case err != nil:
+				return err
+			case ours(object.GetKind()):
+				return server.ApplyAs(ctx, object, of.FieldManager, of.Force != nil && *of.Force)
+			}
+			return c.Apply(ctx, applied, options...)
 		},
 	})
 }

@@ -57,19 +57,19 @@ func Emergency(annotation string, now time.Time) (until time.Time, mistake strin
 
 // frozen says whether nodes may be removed or replaced at the time of the Plan. What is said by name,
 // the deletion of a NodeSync, is not asked for.
-func (m *maker) frozen() (Frozen, error) {
-	if m.policy.Deleting || m.policy.Offline {
+func (p Policy) frozen() (Frozen, error) {
+	if p.Deleting || p.Offline {
 		return Frozen{}, nil
 	}
-	days, err := calendar.Of(m.policy.Guard, m.policy.Now)
+	days, err := calendar.Of(p.Guard, p.Now)
 	if err != nil {
 		return Frozen{}, err
 	}
-	until, mistake := Emergency(m.policy.Emergency, m.policy.Now)
-	closed := days.At(m.policy.Now)
+	until, mistake := Emergency(p.Emergency, p.Now)
+	closed := days.At(p.Now)
 	switch {
 	case closed.By == "":
-		return Frozen{Begins: days.Closes(m.policy.Now, m.policy.Now.Add(MaxEmergency))}, nil
+		return Frozen{Begins: days.Closes(p.Now, p.Now.Add(MaxEmergency))}, nil
 	case !until.IsZero():
 		return Frozen{Begins: until}, nil
 	}

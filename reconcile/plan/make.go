@@ -36,7 +36,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 	if err != nil {
 		return nil, err
 	}
-	if p.Frozen, err = m.frozen(); err != nil {
+	if p.Frozen, err = m.policy.frozen(); err != nil {
 		return nil, err
 	}
 	if !policy.Deleting {

@@ -1,0 +1,74 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestABrokenHEADKeepsTheBrake: whatever is wrong with HEAD, a rollout that has begun is stopped as
+// spec says, also by a daemon that has not rendered anything since it started. Nothing else is written.
+func TestABrokenHEADKeepsTheBrake(t *testing.T) {
+	for name, breaks := range map[string]func(m *mirror) fstest.MapFS{
+		"a file":    func(m *mirror) fstest.MapFS { return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}} },
+		"unsigned":  func(m *mirror) fstest.MapFS { m.change(verifying(v1alpha1.VerifyHEAD)); return m.before },
+		"no answer": func(m *mirror) fstest.MapFS { m.source.err = errors.New("no route to host"); return m.before },
+		"no path":   func(m *mirror) fstest.MapFS { return fstest.MapFS{"README.md": {}} },
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %t", name, restarted), func(t *testing.T) {
+				m := newMirror(t)
+				m.changeController(func(d *appsv1.Deployment) { d.Status.ReadyReplicas, d.Status.Replicas = 1, 1 })
+				m.passes(m.before)
+				if err := m.client.Create(t.Context(), driftedClaim("a-1", "a", m.clock.now())); err != nil {
+					t.Fatal(err)
+				}
+				m.passes(m.before)
+				if rollout := m.read().Status.Rollout; rollout == nil || strings.Contains(m.budgets(), "Drifted") {
+					t.Fatalf("rollout %+v, budgets %s", rollout, m.budgets())
+				}
+				m.change(func(n *v1alpha1.NodeSync) {
+					n.Spec.Guard.Freeze = []v1alpha1.GuardFreeze{{From: "2000-01-01", To: "2999-12-31", Reason: "audit"}}
+				})
+				if restarted {
+					m.forget(m.pass().name())
+				}
+				before := m.livePool().GetUID()
+				p := m.passes(breaks(m))
+				if p.Fault == nil && p.Unfetched == nil {
+					t.Fatal("HEAD is not broken")
+				}
+				sync := m.read()
+				if !strings.Contains(m.budgets(), "Drifted") || len(sync.Status.PoolRollouts) != 1 || sync.Status.PoolRollouts[0].Reason != v1alpha1.BrakeFrozen {
+					t.Errorf("budgets %s, pools %+v, fault %v", m.budgets(), sync.Status.PoolRollouts, p.Fault)
+				}
+				if conditions.IsTrue(sync, v1alpha1.RolledOutCondition) || m.livePool().GetUID() != before || !m.is("spot") {
+					t.Errorf("RolledOut %+v, pool %v", conditions.Get(sync, v1alpha1.RolledOutCondition), m.livePool())
+				}
+				m.source.err = nil
+				m.change(func(n *v1alpha1.NodeSync) { n.Spec.Guard.Freeze, n.Spec.Source.Git.Verify = nil, nil })
+				if m.passes(m.before); strings.Contains(m.budgets(), "Drifted") {
+					t.Errorf("after it budgets are %s", m.budgets())
+				}
+			})
+		}
+	}
+}
+
+// budgets are the disruption budgets of the pool that lives.
+func (m *mirror) budgets() string {
+	budgets, _, err := unstructured.NestedSlice(m.world.server.Object(render.Ref{Kind: render.NodePool, Name: "a"}).Object, "spec", "disruption", "budgets")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return fmt.Sprint(budgets)
+}
