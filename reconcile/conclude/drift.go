@@ -142,6 +142,7 @@ func (s *Step) sayDrift(u queue.Update) (queue.Update, bool) {
 		return u, false
 	}
 	u.Subject, u.State, u.Description = queue.Drift, report.Success, "no drift: the cluster is as Git says"
+	u.Inputs = "" // what becomes of older commits is not drift
 	var open, corrected []string
 	for _, o := range s.Sync.Status.Drift {
 		words := fmt.Sprintf("%s/%s %s", o.Kind, o.Name, o.Message)

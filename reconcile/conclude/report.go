@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -16,8 +15,6 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
-	"github.com/plumbline-dev/plumbline/reconcile/teardown"
-	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Reports keeps what the Git hosts are to be told until they have been. It
@@ -87,7 +84,12 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		Head:        s.Commit,
 		State:       v.CommitState(),
 		Description: s.pacedText(v),
+		Inputs:      s.inputs(),
+		From:        s.Before.Status.LastAppliedInputs,
+		Refused:     s.refused(v),
+		Ended:       s.ended(v),
 		Reverted:    s.reverted(),
+		Came:        s.came(),
 		Left:        s.overtaken(),
 		Retry:       s.Sync.Status.LastHandledReconcileAt != s.Before.Status.LastHandledReconcileAt,
 		At:          s.Began,
@@ -107,38 +109,6 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		errs = append(errs, s.Reports.Say(ctx, s.Sync, drift))
 	}
 	return true, errors.Join(errs...)
-}
-
-// reverted says of commits whose removals were taken back how far these had come.
-func (s *Step) reverted() map[string]string {
-	var all map[string]string
-	for _, write := range s.Removed {
-		back, is := write.Action.(teardown.Reverted)
-		if !is {
-			continue
-		}
-		words := fmt.Sprintf("%s/%s was to be removed, no node was ended", write.Kind, write.Name)
-		if back.Ended > 0 {
-			words = fmt.Sprintf("%s/%s was being removed, %d of %d nodes were ended", write.Kind, write.Name, back.Ended, back.NodeClaims)
-		}
-		if all == nil {
-			all = map[string]string{}
-		}
-		if before := all[back.Commit]; before != "" {
-			words = before + "; " + words
-		}
-		all[back.Commit] = words
-	}
-	return all
-}
-
-// overtaken says of the commit with whose nodes another one goes on how many these are.
-func (s *Step) overtaken() map[string]string {
-	was, is := s.Before.Status.Rollout, s.Sync.Status.Rollout
-	if was == nil || is == nil || was.Revision == "" || was.Outdated == 0 || was.Revision == is.Revision {
-		return nil
-	}
-	return map[string]string{render.CommitOf(was.Revision): fmt.Sprintf("%d of its %s left", was.Outdated, english.Plural(int(was.Nodes), "node was", "nodes were"))}
 }
 
 // SaysNothingOfTheCommit says whether the pass came to no end for a Git host that

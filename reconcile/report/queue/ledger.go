@@ -37,6 +37,10 @@ type Commit struct {
 	ID string `json:"id"`
 	Word
 	Phase Phase `json:"standing,omitempty"`
+	// Inputs is the fingerprint of what it is rendered from, and From of what was applied before
+	// it came; empty where no pass has rendered it as HEAD.
+	Inputs string `json:"inputs,omitempty"`
+	From   string `json:"from,omitempty"`
 	// Reverted says which commit took it back, and how far it had come; empty where none has.
 	Reverted string `json:"reverted,omitempty"`
 	// Left is what was left of it when another commit went on with that; empty where nothing was.

@@ -23,8 +23,16 @@ type Update struct {
 	Commits     []string
 	State       report.State
 	Description string
-	// Reverted says of older commits, which Head has taken back, how far each had come.
-	Reverted map[string]string
+	// Inputs is the fingerprint of what Head is rendered from, and From of what was applied before;
+	// empty where that is not known.
+	Inputs, From string
+	// Refused says that Head has failed, and that nothing of it is applied.
+	Refused bool
+	// Ended says of older commits that go on under a Head that is Refused how they have ended.
+	Ended map[string]Word
+	// Reverted says of older commits, which Head has taken back, how far each had come, and Came
+	// says so of those that it may have: their inputs tell.
+	Reverted, Came map[string]string
 	// Left says of older commits, which Head goes on with, what is left of each. That is
 	// reported at once.
 	Left map[string]string
@@ -48,6 +56,7 @@ func (l *Ledger) say(s Update) {
 	l.setContext(s)
 	l.setHosts(s)
 	newest := l.newest().ID
+	l.takeBack(s)
 	for i := range l.Commits {
 		c := &l.Commits[i]
 		next := Word{State: s.State, Description: report.Truncate(s.Description)}
@@ -55,12 +64,16 @@ func (l *Ledger) say(s Update) {
 			next = c.superseded(newest, s)
 		}
 		news := c.wants(next, c.ID == newest) || c.ID != newest && c.Phase != Settled && s.Left[c.ID] != ""
+		if s.Refused && c.ID != newest && c.Inputs != "" { // what a pass has begun for it goes on
+			next = s.Ended[c.ID]
+			news = c.wants(next, false) && next.final()
+		}
 		if news {
 			c.Word = next
 		}
 		for j := range l.Lanes {
 			lane := &l.Lanes[j]
-			if lane.Context == l.Context && (news || lane.fresh && c.Phase == Told) {
+			if lane.Context == l.Context && (news || lane.fresh && c.Phase == Told && c.State != "") {
 				lane.put(c.ID, c.Word, s.page(lane.Host), s.At)
 			}
 		}
@@ -74,7 +87,7 @@ func (l *Ledger) say(s Update) {
 // succeeded, whatever becomes of the newest.
 func (c *Commit) superseded(newest string, s Update) Word {
 	if words := s.Reverted[c.ID]; words != "" {
-		c.Reverted = fmt.Sprintf("reverted by %s: %s", short(newest), words)
+		c.Reverted = revertedBy(newest, words)
 	}
 	if words := s.Left[c.ID]; words != "" {
 		c.Left = ", " + words
@@ -116,7 +129,7 @@ func (l *Ledger) turn(head string, commits []string) {
 		case known == nil || id == head:
 			told = append(told, Commit{ID: id})
 		case !known.final():
-			told = append(told, Commit{ID: id, Reverted: known.Reverted, Left: known.Left})
+			told = append(told, Commit{ID: id, Inputs: known.Inputs, From: known.From, Reverted: known.Reverted, Left: known.Left})
 		}
 	}
 	if len(told) == 0 { // all that changed something has its final word

@@ -1,0 +1,109 @@
+package conclude
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/plumbline-dev/plumbline/reconcile/brake"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// inputs is the fingerprint of what the pass has rendered; empty where it has not come so far.
+func (s *Step) inputs() string {
+	if s.Set == nil {
+		return ""
+	}
+	return s.Set.Fingerprint()
+}
+
+// refused says that the commit has failed, and that nothing of it is applied.
+func (s *Step) refused(v Verdict) bool {
+	status := s.Sync.Status
+	return v.CommitState() == report.Failure && render.CommitOf(status.LastAppliedRevision) != s.Commit && render.CommitOf(status.PartlyAppliedRevision) != s.Commit
+}
+
+// ended says how the commit that is in force under one that is refused has ended, where that is known.
+func (s *Step) ended(v Verdict) map[string]queue.Word {
+	commit := render.CommitOf(s.Sync.Status.LastAppliedRevision)
+	if commit == "" || !s.refused(v) || !s.SawRollout {
+		return nil
+	}
+	word := queue.Word{State: report.Failure, Description: s.failureText()}
+	if word.Description == "" {
+		if s.Sync.Status.Rollout != nil || s.Fault != nil || s.Unwritten != nil || s.NotUpgraded != nil || s.stateVerdict().CommitState() != report.Success {
+			return nil
+		}
+		word = queue.Word{State: report.Success, Description: "applied, Ready, each node matches"}
+	}
+	return map[string]queue.Word{commit: word}
+}
+
+// failureText is that of a rollout that goes wrong; empty where none does.
+func (s *Step) failureText() string {
+	if brake.Words(s.Sync.Status.PoolRollouts) == "" && !s.rolloutTimedOut() {
+		return ""
+	}
+	return s.failureBrief().String()
+}
+
+// reverted says of commits whose removals were taken back how far these had come.
+func (s *Step) reverted() map[string]string {
+	var all map[string]string
+	for _, write := range s.Removed {
+		back, is := write.Action.(teardown.Reverted)
+		if !is {
+			continue
+		}
+		words := fmt.Sprintf("%s/%s was to be removed, no node was ended", write.Kind, write.Name)
+		if back.Ended > 0 {
+			words = fmt.Sprintf("%s/%s was being removed, %d of %d nodes were ended", write.Kind, write.Name, back.Ended, back.NodeClaims)
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		if before := all[back.Commit]; before != "" {
+			words = before + "; " + words
+		}
+		all[back.Commit] = words
+	}
+	return all
+}
+
+// overtaken says of the commit with whose nodes another one goes on how many these are.
+func (s *Step) overtaken() map[string]string {
+	was, is := s.Before.Status.Rollout, s.Sync.Status.Rollout
+	if was == nil || is == nil || was.Revision == "" || was.Outdated == 0 || was.Revision == is.Revision {
+		return nil
+	}
+	return map[string]string{render.CommitOf(was.Revision): fmt.Sprintf("%d of its %s left", was.Outdated, english.Plural(int(was.Nodes), "node was", "nodes were"))}
+}
+
+// came says of the commit whose nodes were being replaced, and of the one that the last pass was about,
+// how far they had come.
+func (s *Step) came() map[string]string {
+	before := s.Before.Status
+	if before.LastAttemptedRevision == "" {
+		return nil
+	}
+	last, all := render.CommitOf(before.LastAttemptedRevision), map[string]string{}
+	switch last {
+	case render.CommitOf(before.LastAppliedRevision):
+		all[last] = "all of it was applied"
+	case render.CommitOf(before.PartlyAppliedRevision):
+		all[last] = "a part of it was applied"
+	default:
+		all[last] = "nothing of it was applied"
+	}
+	if r := before.Rollout; r != nil && r.Revision != "" {
+		words := "no node was known to be outdated by it"
+		if r.Nodes > 0 {
+			words = fmt.Sprintf("%d of its %s replaced", r.Nodes-r.Outdated, english.Plural(int(r.Nodes), "node was", "nodes were"))
+		}
+		all[render.CommitOf(r.Revision)] = words
+	}
+	return all
+}

@@ -1,0 +1,99 @@
+package conclude
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
+)
+
+// TestWhatIsLeftOfAnOvertakenCommit: only where another commit goes on with its nodes.
+func TestWhatIsLeftOfAnOvertakenCommit(t *testing.T) {
+	of := func(commit string, outdated int32) *v1alpha1.Rollout {
+		return &v1alpha1.Rollout{Revision: "main@sha1:" + commit, Nodes: 3, Outdated: outdated}
+	}
+	for name, c := range map[string]struct {
+		was, is *v1alpha1.Rollout
+		want    map[string]string
+	}{
+		"another commit":      {was: of("a", 2), is: of("b", 3), want: map[string]string{"a": "2 of its 3 nodes were left"}},
+		"the same":            {was: of("a", 2), is: of("a", 1)},
+		"it is over":          {was: of("a", 2)},
+		"the first":           {is: of("a", 2)},
+		"none had been begun": {was: of("a", 0), is: of("b", 3)},
+		"drift by no commit":  {was: &v1alpha1.Rollout{Nodes: 3, Outdated: 2}, is: of("b", 3)},
+	} {
+		s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}}
+		s.Before.Status.Rollout, s.Sync.Status.Rollout = c.was, c.is
+		if diff := cmp.Diff(c.want, s.overtaken()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestHowFarAnOlderCommitHadCome: its nodes, and else what of it was applied.
+func TestHowFarAnOlderCommitHadCome(t *testing.T) {
+	of := func(commit string) string { return "main@sha1:" + commit }
+	for name, c := range map[string]struct {
+		status v1alpha1.NodeSyncStatus
+		want   map[string]string
+	}{
+		"nodes":   {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), LastAppliedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a"), Nodes: 40, Outdated: 35}}, map[string]string{"a": "5 of its 40 nodes were replaced"}},
+		"one":     {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a"), Nodes: 1, Outdated: 1}}, map[string]string{"a": "0 of its 1 node was replaced"}},
+		"AWS":     {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a")}}, map[string]string{"a": "no node was known to be outdated by it"}},
+		"applied": {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), LastAppliedRevision: of("a")}, map[string]string{"a": "all of it was applied"}},
+		"partly":  {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("b"), LastAppliedRevision: of("a"), PartlyAppliedRevision: of("b")}, map[string]string{"b": "a part of it was applied"}},
+		"not":     {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("b"), LastAppliedRevision: of("a"), Rollout: &v1alpha1.Rollout{Revision: of("a"), Nodes: 2, Outdated: 1}}, map[string]string{"b": "nothing of it was applied", "a": "1 of its 2 nodes were replaced"}},
+		"drift":   {v1alpha1.NodeSyncStatus{LastAttemptedRevision: of("a"), LastAppliedRevision: of("a"), Rollout: &v1alpha1.Rollout{Nodes: 2, Outdated: 1}}, map[string]string{"a": "all of it was applied"}},
+		"first":   {v1alpha1.NodeSyncStatus{}, nil},
+	} {
+		s := &Step{Before: &v1alpha1.NodeSync{Status: c.status}}
+		if diff := cmp.Diff(c.want, s.came()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestHowOneEndsUnderOneThatIsRefused: by what its nodes do, where they were looked at, and a success only
+// where nothing is known against it.
+func TestHowOneEndsUnderOneThatIsRefused(t *testing.T) {
+	broken := &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonInvalid, Err: errors.New("no apiVersion")}
+	braked := []v1alpha1.PoolRollout{{Pool: "general", Reason: v1alpha1.BrakeFailedLaunches, Message: "no node joins"}}
+	goesOn := &v1alpha1.Rollout{Revision: "main@sha1:a", Nodes: 2, Outdated: 1}
+	for name, c := range map[string]struct {
+		rollout *v1alpha1.Rollout
+		pools   []v1alpha1.PoolRollout
+		found   Found
+		partly  string
+		want    report.State
+	}{
+		"it goes on":              {rollout: goesOn, found: Found{SawRollout: true, Held: []Held{{}}}},
+		"it has ended":            {found: Found{SawRollout: true, Held: []Held{{}}}, want: report.Success},
+		"something is waited for": {found: Found{SawRollout: true, Held: []Held{{}}, Launchless: nil, Applying: 1}},
+		"it fails":                {rollout: goesOn, pools: braked, found: Found{SawRollout: true, Held: []Held{{}}}, want: report.Failure},
+		"and cannot be rendered":  {rollout: goesOn, pools: braked, found: Found{SawRollout: true, Fault: broken}, want: report.Failure},
+		"nothing was looked at":   {found: Found{Fault: broken}},
+		"nor anything but nodes":  {found: Found{SawRollout: true, Fault: broken}},
+		"the newer is applied":    {rollout: goesOn, pools: braked, partly: "main@sha1:b", found: Found{SawRollout: true, Held: []Held{{}}}},
+		"the newer is not failed": {rollout: goesOn, found: Found{SawRollout: true}},
+	} {
+		sync := &v1alpha1.NodeSync{}
+		sync.Status = v1alpha1.NodeSyncStatus{LastAppliedRevision: "main@sha1:a", PartlyAppliedRevision: c.partly, Rollout: c.rollout, PoolRollouts: c.pools}
+		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: c.found}
+		s.Commit = "b"
+		var want map[string]queue.Word
+		if c.want != "" {
+			want = map[string]queue.Word{"a": {State: c.want, Description: map[report.State]string{
+				report.Success: "applied, Ready, each node matches", report.Failure: "rollout fails in general: no node joins",
+			}[c.want]}}
+		}
+		if diff := cmp.Diff(want, s.ended(s.Verdict())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/plumbline-dev/plumbline/reconcile/report"
+)
+
+// told is a verdict on a commit that a pass has rendered.
+func told(head string, state report.State, text, inputs, from string, commits ...string) Update {
+	return Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Inputs: inputs, From: from, Commits: commits}
+}
+
+// TestACommitWhoseRolloutIsTakenBack has not succeeded: the inputs of the newer one are those of before.
+func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
+	begun := func(t *testing.T) *script {
+		s := newScript(t)
+		s.with(told("a", report.Success, "applied", "1", ""))
+		s.posts("a success applied")
+		s.with(told("b", report.Pending, "rolling out: 5 of 40", "2", "1", "b"))
+		s.posts("b pending rolling out: 5 of 40")
+		return s
+	}
+	came := map[string]string{"b": "5 of its 40 nodes were replaced"}
+
+	s := begun(t)
+	revert := told("c", report.Pending, "rolling out", "1", "2", "c")
+	revert.Came = came
+	s.with(revert)
+	s.posts("c pending rolling out")
+	s.with(told("c", report.Success, "applied", "1", "1"))
+	s.posts("c success applied", "b failure reverted by c: 5 of its 40 nodes were replaced")
+
+	s = begun(t) // and the revert is overtaken itself
+	s.with(revert)
+	s.with(told("d", report.Success, "applied", "3", "1", "d"))
+	s.posts("c success superseded by d: applied", "d success applied", "b failure reverted by c: 5 of its 40 nodes were replaced")
+
+	s = begun(t) // of two the newer one goes with the older
+	s.with(told("c", report.Pending, "waits: frozen", "3", "2", "c"))
+	s.posts("c pending waits: frozen")
+	s.with(told("d", report.Success, "applied", "1", "2", "d", "c"))
+	s.posts("d success applied", "c failure reverted by d: it had not come to its end", "b failure reverted by d: it had not come to its end")
+
+	s = begun(t) // the revert is reverted: what it was about is in force
+	s.with(revert)
+	s.with(told("d", report.Success, "applied", "2", "1", "d"))
+	s.posts("c failure reverted by d: it had not come to its end", "d success applied", "b success superseded by d: applied")
+}
+
+// TestNothingIsTakenBack where the inputs are others, where they are the same, and where nobody knows them.
+func TestNothingIsTakenBack(t *testing.T) {
+	for name, c := range map[string]struct{ second, third string }{
+		"other files":         {"2", "3"},
+		"only a comment":      {"1", "1"},
+		"it was not rendered": {"", "1"},
+		"nor is the newer":    {"2", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			s.with(told("a", report.Success, "applied", "1", ""))
+			s.with(told("b", report.Pending, "rolling out", c.second, "1", "b"))
+			s.deliver()
+			s.with(told("c", report.Success, "applied", c.third, c.second, "c"))
+			s.posts("c success applied", "b success superseded by c: applied")
+		})
+	}
+}
+
+// TestACommitThatIsRefused supersedes nothing that goes on: neither a rollout nor a change that waits.
+func TestACommitThatIsRefused(t *testing.T) {
+	for name, commits := range map[string][]string{"applied": {"c"}, "not applied yet": {"c", "b"}} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			s.with(told("b", report.Pending, "rolling out", "2", "1", "b"))
+			s.posts("b pending rolling out")
+			refused := told("c", report.Failure, "broken", "", "", commits...)
+			refused.Refused = true
+			s.with(refused)
+			s.posts("c failure broken")
+			mirror := gitea
+			mirror.URL = "https://mirror.example.com/acme/fleet"
+			refused.Hosts = []Target{gitea, mirror}
+			s.with(refused)
+			for _, e := range s.l.Lanes[1].Waiting {
+				if e.State == "" {
+					t.Errorf("another host is told nothing of %s", e.Commit)
+				}
+			}
+			s.deliver()
+			ended := refused
+			ended.Ended = map[string]Word{"b": {State: report.Failure, Description: "stopped"}}
+			for _, c := range []struct {
+				said Update
+				want string
+			}{
+				{told("d", report.Success, "applied", "3", "2", append([]string{"d"}, commits...)...), "b success superseded by d: applied"},
+				{ended, "b failure stopped"},
+			} {
+				next := &script{t: t, now: s.now}
+				next.l, _ = s.l.clone()
+				next.with(c.said)
+				if got := next.deliver(); !slices.Contains(got, c.want) {
+					t.Errorf("posted %q, want %s", got, c.want)
+				}
+			}
+		})
+	}
+}
