@@ -2,12 +2,14 @@ package queue
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 )
@@ -113,4 +115,45 @@ func TestAStopLetsAPostEnd(t *testing.T) {
 			t.Errorf("posted %v, stored %+v", w.said(0), l)
 		}
 	})
+}
+
+// TestAHostThatLosesSightOfTheRepository for hours gets the newest word when it sees it again, on
+// HEAD and on pull requests; what is on no head any more is given up.
+func TestAHostThatLosesSightOfTheRepository(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.say(applied("a")))
+	w.deliver()
+	w.answer = func(string, report.Status) error { return &report.NotFoundError{Repository: "acme/fleet"} }
+	must(t, w.say(Update{Head: "a", State: report.Failure, Description: "rollout stopped"}))
+	ask := func(until time.Duration) {
+		for end := w.now.Add(until); w.now.Before(end); w.now = w.now.Add(time.Minute) {
+			w.deliver()
+		}
+	}
+	ask(2 * patience)
+	if list, _ := w.queue.Reported(w.sync); len(list) != 1 || !strings.Contains(list[0].Failure, "commit a is not taken") {
+		t.Errorf("reported %+v", list)
+	}
+	w.answer = nil
+	ask(lostAgain + time.Minute)
+	if diff := cmp.Diff([]string{"a success applied", "a failure rollout stopped"}, w.said(0)); diff != "" {
+		t.Errorf("posted (-want +got):\n%s", diff)
+	}
+
+	w.answer = func(string, report.Status) error { return &report.RejectedError{Code: 422} }
+	must(t, w.say(Update{Head: "a", State: report.Failure, Description: "rollout stopped again"}))
+	w.deliver()
+	must(t, w.say(Update{Head: "b", State: report.Success, Description: "applied"}))
+	ask(2 * lostAgain)
+	if l, _ := w.stored(); len(l.Lanes[0].Waiting) != 1 || l.Lanes[0].Waiting[0].Commit != "b" {
+		t.Errorf("waiting %+v", l.Lanes[0].Waiting)
+	}
+
+	heads := Heads{Context: "plumbline/prod/x", Of: []HostHeads{{Host: gitea.Host, Heads: []Head{{Commit: "c", Word: fine}}}}, At: w.now}
+	_, err := w.queue.SayHeads(t.Context(), w.sync, heads)
+	must(t, err)
+	w.deliver()
+	if waiting, _ := w.queue.Heads(t.Context(), w.sync, gitea.Host); len(waiting) != 1 || w.queue.Depths()[client.ObjectKeyFromObject(w.sync)].Length != 2 {
+		t.Errorf("heads %+v, %+v wait", waiting, w.queue.Depths())
+	}
 }

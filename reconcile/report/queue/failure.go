@@ -2,6 +2,8 @@ package queue
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +20,8 @@ const (
 	// trustAgain is how long a Secret that was refused is not tried: rights are
 	// given on the host, too.
 	trustAgain = time.Hour
+	// lostAgain is how long the newest word waits that the host does not take.
+	lostAgain = 15 * time.Minute
 )
 
 // attempt is one try to post an entry.
@@ -30,16 +34,17 @@ type attempt struct {
 	jitter float64
 }
 
-// failed notes why the host has not taken an entry, and when it is tried again.
-func (l *Lane) failed(a attempt, err error) {
+// failed notes why the host has not taken an entry, and when it is tried again. current says that
+// the host is to show it, and no other one after it.
+func (l *Lane) failed(a attempt, err error, current bool) {
 	why := Stable(err)
 	switch outcomeOf(err) {
 	case giveUp:
 		l.reach()
-		l.lose(a.entry, why)
+		l.lose(a, why, current)
 	case retryAWhile:
 		if a.at.Sub(a.entry.Since) >= patience {
-			l.lose(a.entry, why)
+			l.lose(a, why, current)
 			return
 		}
 		l.delay(a, why)
@@ -51,6 +56,23 @@ func (l *Lane) failed(a attempt, err error) {
 	case retryHost:
 		l.stop(a, why, LimitOf(err))
 	}
+}
+
+// lose gives an entry up, unless it is current: what the host shows in its place is not so any more.
+// What has overtaken it meanwhile stays.
+func (l *Lane) lose(a attempt, why string, current bool) {
+	i := l.index(a.entry.Commit)
+	same := i >= 0 && l.Waiting[i].same(a.entry)
+	switch {
+	case same && current:
+		e := &l.Waiting[i]
+		e.Attempts, e.NotBefore = max(e.Attempts+1, tellAfter), a.at.Add(lostAgain)
+		e.Failure = fmt.Sprintf("the status on commit %s is not taken, and tried again every %s: %s", short(e.Commit), lostAgain, why)
+		return
+	case same:
+		l.Waiting = slices.Delete(l.Waiting, i, i+1)
+	}
+	l.Lost = fmt.Sprintf("given up on commit %s: %s", short(a.entry.Commit), why)
 }
 
 // stop has the lane wait.

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -178,14 +177,6 @@ func (l *Lane) posted(e Entry, now time.Time) {
 // reach forgets that the host has failed.
 func (l *Lane) reach() {
 	l.Attempts, l.Failure, l.NotBefore, l.Refused, l.RefusedAt = 0, "", time.Time{}, "", time.Time{}
-}
-
-// lose gives an entry up. What has overtaken it meanwhile stays.
-func (l *Lane) lose(e Entry, why string) {
-	if i := l.index(e.Commit); i >= 0 && l.Waiting[i].same(e) {
-		l.Waiting = slices.Delete(l.Waiting, i, i+1)
-	}
-	l.Lost = fmt.Sprintf("given up on commit %s: %s", short(e.Commit), why)
 }
 
 // tellAfter is how many failures in a row are reported to people: the first ones

@@ -52,8 +52,8 @@ func TestANewerWordOvertakesOneThatWaits(t *testing.T) {
 func TestAWordThatOvertakesAPostIsKept(t *testing.T) {
 	for name, end := range map[string]func(*Lane, attempt){
 		"delivered": func(l *Lane, a attempt) { l.delivered(a.entry, noon) },
-		"given up":  func(l *Lane, a attempt) { l.failed(a, &report.RejectedError{Code: 422}) },
-		"failed":    func(l *Lane, a attempt) { l.failed(a, errors.New("odd")) },
+		"given up":  func(l *Lane, a attempt) { l.failed(a, &report.RejectedError{Code: 422}, false) },
+		"failed":    func(l *Lane, a attempt) { l.failed(a, errors.New("odd"), false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &Lane{}
@@ -140,7 +140,7 @@ func TestTheHostIsAway(t *testing.T) {
 	l.put("b", fine, "", noon)
 	at := noon
 	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 128 * time.Second, 256 * time.Second, longestWait, longestWait} {
-		l.failed(try(t, l, at), &report.UnavailableError{Code: 503})
+		l.failed(try(t, l, at), &report.UnavailableError{Code: 503}, false)
 		next, _ := l.due()
 		if next.Sub(at) != want {
 			t.Errorf("after %d failures it is tried in %s, want %s", i+1, next.Sub(at), want)
@@ -178,7 +178,7 @@ func TestTheHostSaysWhen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &Lane{}
 			l.put("a", fine, "", noon)
-			l.failed(try(t, l, noon), &report.RateLimitedError{RetryAfter: c.says})
+			l.failed(try(t, l, noon), &report.RateLimitedError{RetryAfter: c.says}, false)
 			if at, _ := l.due(); at.Sub(noon) != c.want {
 				t.Errorf("tried again in %s, want %s", at.Sub(noon), c.want)
 			}
@@ -196,7 +196,7 @@ func TestOneStatusThatFails(t *testing.T) {
 			l := &Lane{}
 			l.put("a", fine, "", noon)
 			l.put("b", fine, "", noon)
-			l.failed(try(t, l, noon), err)
+			l.failed(try(t, l, noon), err, false)
 			b := try(t, l, noon)
 			if b.entry.Commit != "b" {
 				t.Fatalf("%s is next", b.entry.Commit)
@@ -220,7 +220,7 @@ func TestAnUnknownCommitIsGivenUpInTheEnd(t *testing.T) {
 		if l.Lost != "" {
 			t.Errorf("given up after %s", at.Sub(noon))
 		}
-		l.failed(try(t, l, at), &report.NotFoundError{Repository: "acme/fleet"})
+		l.failed(try(t, l, at), &report.NotFoundError{Repository: "acme/fleet"}, false)
 		if next, any := l.due(); any {
 			at = next
 		}
@@ -230,11 +230,44 @@ func TestAnUnknownCommitIsGivenUpInTheEnd(t *testing.T) {
 	}
 }
 
+// TestTheNewestIsNotGivenUp: else the host would go on showing an older one, a success perhaps. It is tried
+// again every quarter of an hour, or when a person asks for it, and what is wrong is told meanwhile.
+func TestTheNewestIsNotGivenUp(t *testing.T) {
+	for name, err := range map[string]error{"404": &report.NotFoundError{Repository: "acme/fleet"}, "422": &report.RejectedError{Code: 422, Said: "too many"}} {
+		t.Run(name, func(t *testing.T) {
+			l := &Lane{}
+			l.put("0123456789", fine, "", noon)
+			at, told := noon, ""
+			for at.Before(noon.Add(5 * patience)) {
+				l.failed(try(t, l, at), err, true)
+				next, waits := l.due()
+				if !waits || next.Sub(at) > lostAgain {
+					t.Fatalf("after %s: again in %s, %v", at.Sub(noon), next.Sub(at), waitingIn(l))
+				}
+				if lasting := at.After(noon.Add(patience)); lasting && (next.Sub(at) != lostAgain || told != "" && l.trouble() != told) {
+					t.Fatalf("after %s: again in %s, and it tells %q after %q", at.Sub(noon), next.Sub(at), l.trouble(), told)
+				} else if lasting {
+					told = l.trouble()
+				}
+				at = next
+			}
+			if !strings.Contains(told, "0123456 is not taken, and tried again every 15m0s: "+err.Error()) {
+				t.Errorf("it tells %q", told)
+			}
+			l.retry()
+			l.delivered(try(t, l, at.Add(-time.Minute)).entry, at)
+			if l.trouble() != "" || len(l.Waiting) > 0 {
+				t.Errorf("it is taken, and: %q %v", l.trouble(), waitingIn(l))
+			}
+		})
+	}
+}
+
 func TestAStatusThatIsRejected(t *testing.T) {
 	l := &Lane{}
 	l.put("a", fine, "", noon)
 	l.put("b", fine, "", noon)
-	l.failed(try(t, l, noon), &report.RejectedError{Code: 422, Said: "too many"})
+	l.failed(try(t, l, noon), &report.RejectedError{Code: 422, Said: "too many"}, false)
 	b := try(t, l, noon)
 	l.delivered(b.entry, noon)
 	if got := l.trouble(); !strings.Contains(got, "given up on commit a") || !strings.Contains(got, "too many") || len(l.Waiting) != 0 {
@@ -248,7 +281,7 @@ func TestARefusedSecret(t *testing.T) {
 	if l.distrusts("1", noon) {
 		t.Error("a secret is distrusted that was never refused")
 	}
-	l.failed(try(t, l, noon), &report.UnauthorizedError{Host: "git.example.com"})
+	l.failed(try(t, l, noon), &report.UnauthorizedError{Host: "git.example.com"}, false)
 	if !strings.Contains(l.trouble(), "git.example.com") {
 		t.Errorf("it is told at once, and: %q", l.trouble())
 	}
@@ -277,7 +310,7 @@ func TestTroubleDoesNotTick(t *testing.T) {
 	l.put("a", fine, "", noon)
 	at, told := noon, map[string]bool{}
 	for range 20 {
-		l.failed(try(t, l, at), &report.UnavailableError{Host: "git.example.com", Err: errors.New("dial: no route\n to host")})
+		l.failed(try(t, l, at), &report.UnavailableError{Host: "git.example.com", Err: errors.New("dial: no route\n to host")}, false)
 		at, _ = l.due()
 		told[l.trouble()] = true
 	}

@@ -88,6 +88,14 @@ func (l *Ledger) lane(key laneKey) *Lane {
 	return nil
 }
 
+// shows says whether a lane's host is to go on showing the word on a commit: that of the newest one, and
+// of the head of each open pull request. After the last word nobody waits for it.
+func (l *Ledger) shows(lane *Lane, commit string) bool {
+	is := func(c Commit) bool { return c.ID == commit }
+	newest := l.newest()
+	return l.Farewell.IsZero() && (slices.ContainsFunc(lane.Heads, is) || lane.Context == l.Context && newest != nil && is(*newest))
+}
+
 // reported is the ledger as the NodeSync's status shows it: for each host the
 // word on the newest commit.
 func (l *Ledger) reported() []v1alpha1.Reported {

@@ -67,9 +67,9 @@ func (d *Deliverer) post(ctx context.Context, b *book, of laneOf) bool {
 	case errors.Is(err, errDistrusted):
 		b.hold(of.lane, a.at.Add(longestWait))
 	case err != nil:
-		b.noteOn(of.lane, func(lane *Lane) { lane.failed(a, err) })
+		b.noteOn(of.lane, func(l *Ledger, lane *Lane) { lane.failed(a, err, l.shows(lane, a.entry.Commit)) })
 	default:
-		b.noteOn(of.lane, func(lane *Lane) { lane.delivered(a.entry, a.at) })
+		b.noteOn(of.lane, func(_ *Ledger, lane *Lane) { lane.delivered(a.entry, a.at) })
 	}
 	return true
 }
@@ -127,12 +127,12 @@ func (b *book) next(key laneKey, now time.Time) (Lane, Entry, bool) {
 }
 
 // noteOn notes a change to a lane, if it is still there.
-func (b *book) noteOn(key laneKey, change func(*Lane)) {
+func (b *book) noteOn(key laneKey, change func(*Ledger, *Lane)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.note(func(l *Ledger) {
 		if lane := l.lane(key); lane != nil {
-			change(lane)
+			change(l, lane)
 		}
 	})
 }

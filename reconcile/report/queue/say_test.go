@@ -184,7 +184,7 @@ func TestAnotherSecretIsTriedAtOnce(t *testing.T) {
 			s := newScript(t)
 			s.says("a", report.Success, "applied")
 			lane := &s.l.Lanes[0]
-			lane.failed(try(t, lane, noon), &report.UnauthorizedError{})
+			lane.failed(try(t, lane, noon), &report.UnauthorizedError{}, true)
 			if _, ok := s.l.Lanes[0].next(noon); ok {
 				t.Fatal("it is tried with the same secret")
 			}
