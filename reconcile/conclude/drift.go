@@ -182,8 +182,15 @@ func (s *Step) sayApplied(u queue.Update, v Verdict) (queue.Update, bool) {
 		v = s.stateVerdict()
 		u.State, u.Description = v.CommitState(), v.CommitText()
 	}
-	if render.CommitOf(s.Sync.Status.LastAppliedRevision) == s.Commit && s.Unwritten == nil && len(s.Held) == 0 {
+	if s.appliedAll() {
 		u.State, u.Description = report.Success, "applied"
 	}
 	return u, u.State != report.Success || u.Description == "applied"
+}
+
+// appliedAll says that nothing of the commit is yet to be applied: definitions, charts, or removals that are
+// held.
+func (s *Step) appliedAll() bool {
+	charts := s.NotUpgraded == nil && s.uncharted() == nil && !slices.ContainsFunc(s.Waits, func(w finding.Wait) bool { return w.On == "charts" })
+	return render.CommitOf(s.Sync.Status.LastAppliedRevision) == s.Commit && s.Unwritten == nil && charts && !s.holds()
 }

@@ -1,6 +1,7 @@
 package conclude
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
@@ -96,23 +98,38 @@ func TestNodesThatDriftByNoCommitAreDrift(t *testing.T) {
 	}
 }
 
-// TestAppliedIsSaidOfWhatIsApplied, whatever the nodes do.
+// TestAppliedIsSaidOfWhatIsApplied, whatever the nodes do, and of all of it: charts and removals, too.
 func TestAppliedIsSaidOfWhatIsApplied(t *testing.T) {
+	broken := &fault.Error{Class: fault.Terminal, Reason: v1alpha1.ReasonUpgradeFailed, Err: errors.New("no such version")}
+	var frozen, unpooled Found
+	frozen.Wait("charts", "this waits: not before ten")
+	unpooled.Wait("NodePool/general", "not Ready")
+	const is = "main@sha1:a"
 	for name, c := range map[string]struct {
-		applied string
-		held    []Held
-		state   report.State
-		want    report.State
+		applied  string
+		found    Found
+		removals []v1alpha1.Removal
+		state    report.State
+		want     report.State
 	}{
-		"nodes are replaced":    {"main@sha1:a", nil, report.Pending, report.Success},
-		"all is done":           {"main@sha1:a", nil, report.Success, report.Success},
-		"another was applied":   {"main@sha1:b", nil, report.Pending, report.Pending},
-		"a part of it is held":  {"main@sha1:a", []Held{{}}, report.Failure, report.Failure},
-		"refused, before apply": {"main@sha1:b", nil, report.Failure, report.Failure},
+		"nodes are replaced":       {applied: is, state: report.Pending, want: report.Success},
+		"all is done":              {applied: is, state: report.Success, want: report.Success},
+		"a pool is not Ready yet":  {applied: is, found: unpooled, state: report.Pending, want: report.Success},
+		"a pool is removed":        {applied: is, removals: []v1alpha1.Removal{{Phase: v1alpha1.RemovalDraining}}, state: report.Pending, want: report.Success},
+		"another was applied":      {applied: "main@sha1:b", state: report.Pending, want: report.Pending},
+		"a part of it is held":     {applied: is, found: Found{Held: []Held{{}}}, state: report.Failure, want: report.Failure},
+		"a removal is held":        {applied: is, removals: []v1alpha1.Removal{{Phase: v1alpha1.RemovalHeld}}, state: report.Failure, want: report.Failure},
+		"the charts are refused":   {applied: is, found: Found{NotUpgraded: broken}, state: report.Failure, want: report.Failure},
+		"they cannot be pulled":    {applied: is, found: Found{Unpulled: broken}, state: report.Failure, want: report.Failure},
+		"nor corrected":            {applied: is, found: Found{Unkept: broken}, state: report.Failure, want: report.Failure},
+		"they wait for a window":   {applied: is, found: frozen, state: report.Pending, want: report.Pending},
+		"something is not written": {applied: is, found: Found{Unwritten: broken}, state: report.Failure, want: report.Failure},
+		"refused, before apply":    {applied: "main@sha1:b", state: report.Failure, want: report.Failure},
 	} {
 		sync := &v1alpha1.NodeSync{}
-		sync.Status.LastAppliedRevision = c.applied
-		s := &Step{Sync: sync, Before: sync, Found: Found{Commit: "a", Held: c.held}}
+		sync.Status.LastAppliedRevision, sync.Status.Removals = c.applied, c.removals
+		s := &Step{Sync: sync, Before: sync, Found: c.found}
+		s.Commit = "a"
 		if update, said := s.sayApplied(queue.Update{State: c.state}, s.Verdict()); !said || update.State != c.want || update.Subject != queue.Applied {
 			t.Errorf("%s: %t %+v", name, said, update)
 		}

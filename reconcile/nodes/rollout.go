@@ -108,7 +108,7 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 	if next.Revision != "" {
 		next.Unhashed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(next.Unhashed, seen.Changes.Unhashed))))
 	}
-	next.SettlesAt = seen.settlesAt(next)
+	next.SettlesAt = seen.settlesAt(before, next)
 	if outdated == 0 && !seen.awaits() && (next.SettlesAt == nil || !seen.Now.Before(next.SettlesAt.Time)) {
 		return nil
 	}
@@ -120,17 +120,25 @@ func Roll(before *v1alpha1.Rollout, seen Seen) *v1alpha1.Rollout {
 }
 
 // settlesAt is until when Karpenter may find nodes outdated that no object tells of; nil where that
-// is over, or never was.
-func (s Seen) settlesAt(of *v1alpha1.Rollout) *metav1.Time {
-	asks := s.Changes.UpTo || len(s.Changes.Expected) > 0 || s.Unsure && of.SettlesAt == nil
+// is over, or never was. What another commit has outdated before is among them.
+func (s Seen) settlesAt(before, of *v1alpha1.Rollout) *metav1.Time {
+	asked := of.SettlesAt != nil && !of.SettlesAt.Time.Before(of.Since.Add(Settles))
+	asks := s.Changes.UpTo || len(s.Changes.Expected) > 0 || s.Unsure && !asked
 	switch {
 	case s.Settled:
 		return nil
 	case of.Revision != "" && asks:
 		until := metav1.NewTime(s.Now.Add(Settles)).Rfc3339Copy()
 		return &until
+	case settling(before, s.Now):
+		return before.SettlesAt.DeepCopy()
 	}
 	return of.SettlesAt
+}
+
+// settling says that Karpenter may still find nodes that the commit of a rollout has outdated.
+func settling(r *v1alpha1.Rollout, now time.Time) bool {
+	return r != nil && r.Revision != "" && r.SettlesAt != nil && now.Before(r.SettlesAt.Time)
 }
 
 // awaits says that Karpenter's answer is yet to come, which nodes run an AMI that is outdated.

@@ -63,14 +63,15 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 	made := otherSubnets(t, []plan.NodeClaim{one, two})
 	memory := &nodes.RolloutMemory{}
 	var status v1alpha1.NodeSyncStatus
+	revision := "main@sha1:2"
 	look := func(after time.Duration, changes []plan.Change, claims ...plan.NodeClaim) *v1alpha1.Rollout {
 		now = now.Add(after)
 		r := nodes.Rollouts{
 			Live: plan.Live{NodeClaims: claims}, Pools: []nodes.Pool{pool("a")}, Before: status.Rollout, Said: status.Rollout, Changes: changes,
-			Revision: "main@sha1:2", Now: now, Memory: memory, Events: &spoken{},
+			Revision: revision, Now: now, Memory: memory, Events: &spoken{},
 		}
 		r.Begin(&status)
-		r.Before, r.Said = status.Rollout, status.Rollout
+		r.Before = status.Rollout
 		status.Rollout = r.Look(t.Context())
 		return status.Rollout
 	}
@@ -90,5 +91,32 @@ func TestNodesThatAWSSaysAreOutdatedCount(t *testing.T) {
 	}
 	if got := look(nodes.Settles, nil, two); got != nil {
 		t.Errorf("after Karpenter has looked: %+v", got)
+	}
+
+	// another commit, before Karpenter has looked for the first one
+	begin := func() {
+		memory, status.Rollout, revision = &nodes.RolloutMemory{}, nil, "main@sha1:2"
+		look(0, made.Changes, one, two)
+		revision = "main@sha1:3"
+	}
+	three := plan.NodeClaim{Name: "3", UID: "3", Pool: "a", Class: "else", Created: now}
+	drains := []plan.Change{{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Effect: plan.EffectDrain, Nodes: 1}}
+	begin()
+	if got := look(time.Minute, drains, one, two, three); got == nil || got.Revision != revision || got.Outdated != 2 || got.SettlesAt == nil {
+		t.Errorf("with the node of the first commit and one of its own: %+v", got)
+	}
+	if got := look(time.Second, nil, one, two); got == nil || got.Outdated != 1 {
+		t.Errorf("the first commit's node is still there: %+v", got)
+	}
+	if got := look(time.Second, nil, two); got != nil {
+		t.Errorf("all are gone, and there were no others: %+v", got)
+	}
+	upTo := []plan.Change{{Ref: render.Ref{Kind: render.EC2NodeClass, Name: "default"}, Action: plan.Update, Effect: plan.EffectReplace, Nodes: 2, UpTo: true, DriftReasons: []string{"SubnetDrift"}}}
+	memory, status.Rollout, revision = &nodes.RolloutMemory{}, nil, "main@sha1:2"
+	look(0, upTo, one, two)
+	revision = "main@sha1:3"
+	look(time.Minute, made.Changes, one, two)
+	if got := look(time.Minute, nil, two); got == nil || got.SettlesAt == nil {
+		t.Errorf("the node of the second commit is gone, and those of the first are not known: %+v", got)
 	}
 }

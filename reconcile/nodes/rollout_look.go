@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -150,7 +151,13 @@ func (r *Rollouts) expect(changes Outdating, found []plan.Outdated) (all []plan.
 		r.Memory.expected = nil
 	}
 	if changes.Any() {
-		r.Memory.expected, r.Memory.whole = changes.Expected, !changes.UpTo
+		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !settling(r.Said, r.Now))
+		expected := maps.Clone(changes.Expected)
+		if expected == nil {
+			expected = map[types.UID]string{}
+		}
+		maps.Copy(expected, r.Memory.expected)
+		r.Memory.expected = expected
 	}
 	known := map[types.UID]bool{}
 	for _, o := range found {

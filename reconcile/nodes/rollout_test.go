@@ -83,6 +83,29 @@ func TestRoll(t *testing.T) {
 			{at: 60, revision: "a", want: "a since 1: 2 of 2 nodes match settles 361"},
 			{at: 361, revision: "a", want: "none"},
 		},
+		"another commit while AWS decides": {
+			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 100, revision: "b", changes: outdating(false, "1"), want: "b since 100: 0 of 1 nodes match settles 361"},
+			{at: 200, revision: "b", want: "b since 100: 1 of 1 nodes match settles 361"},
+			{at: 300, revision: "b", outdated: outdated("SubnetDrift", "2"), want: "b since 100: 0 of 1 nodes match (SubnetDrift) settles 361"},
+			{at: 361, revision: "b", want: "none"},
+		},
+		"another commit, on which AWS decides, too": {
+			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 100, revision: "b", changes: outdating(true), want: "b since 100: no node is known to be outdated yet settles 460"},
+		},
+		"another commit, of which Karpenter has not noted all": {
+			{at: 1, revision: "a", changes: outdating(true), want: "a since 1: no node is known to be outdated yet settles 361"},
+			{at: 100, revision: "b", changes: outdating(false, "1"), want: "b since 100: 0 of 1 nodes match settles 361"},
+			{at: 101, revision: "b", unsure: true, want: "b since 100: 1 of 1 nodes match settles 461"},
+			{at: 300, revision: "b", unsure: true, want: "b since 100: 1 of 1 nodes match settles 461"},
+			{at: 461, revision: "b", unsure: true, want: "none"},
+		},
+		"another commit when AWS has decided": {
+			{at: 1, revision: "a", changes: outdating(true, "1"), want: "a since 1: 0 of 1 nodes match settles 361"},
+			{at: 400, revision: "b", changes: outdating(false, "1"), want: "b since 400: 0 of 1 nodes match"},
+			{at: 401, revision: "b", want: "none"},
+		},
 		"Karpenter looks for the AMIs": {
 			{at: 1, revision: "a", changes: nodes.Outdating{Images: true, Committed: true}, want: "a since 1: no node is known to be outdated yet"},
 			{at: 2, revision: "a", unresolved: []string{"default"}, want: "a since 1: no node is known to be outdated yet"},
