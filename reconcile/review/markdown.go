@@ -124,7 +124,7 @@ func (r Review) writeDiff(out *strings.Builder, m report.Markup) {
 	}
 	for i := range r.of.Plan.Changes {
 		c := &r.of.Plan.Changes[i]
-		if c.Action.Writes() || c.Action == plan.Hold {
+		if c.Action.Writes() || c.Action == plan.Hold || c.Action == plan.Wait {
 			write(Diff(c.Ref.String(), "", c.Live, c.After()))
 		}
 	}

@@ -27,10 +27,10 @@ type pool struct {
 
 // poolsOf are the pools whose nodes a Plan touches, held ones included, by name.
 func poolsOf(in Input) []pool {
-	found := append(replaced(in, false), replaced(in, true)...)
+	found := append(append(replaced(in, ""), replaced(in, plan.Hold)...), replaced(in, plan.Wait)...)
 	for i := range in.Plan.Changes {
 		if c := &in.Plan.Changes[i]; c.Effect == plan.EffectDrain {
-			found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprint(c.Nodes), Effect: heldOr(c.Action == plan.Hold, plan.EffectDrain), Reason: c.Reason, count: c.Nodes})
+			found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprint(c.Nodes), Effect: stays(c.Action, plan.EffectDrain), Reason: c.Reason, count: c.Nodes})
 		}
 	}
 	for i := range in.Plan.Removals {
@@ -38,7 +38,14 @@ func poolsOf(in Input) []pool {
 		if c.Ref.Kind != render.NodePool || c.Nodes == 0 {
 			continue
 		}
-		found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: heldOr(c.Held, plan.EffectDrain), Reason: cmp.Or(c.Reason, left(c)), count: c.Nodes, to: c.MovesTo})
+		action := plan.Action("")
+		switch {
+		case c.Held:
+			action = plan.Hold
+		case in.Plan.Frozen.Message != "":
+			action = plan.Wait
+		}
+		found = append(found, pool{Name: c.Ref.Name, Nodes: fmt.Sprintf("%d of %d", c.Nodes, c.Nodes), Effect: stays(action, plan.EffectDrain), Reason: cmp.Or(c.Reason, left(c)), count: c.Nodes, to: c.MovesTo})
 	}
 	slices.SortStableFunc(found, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 	return found
@@ -52,16 +59,27 @@ func left(c *plan.Candidate) string {
 	return "it left Git"
 }
 
-func heldOr(held bool, effect plan.Effect) string {
-	if held {
+// stays is an effect, with whether it is held or waits.
+func stays(action plan.Action, effect plan.Effect) string {
+	switch action { //nolint:exhaustive // all others go ahead
+	case plan.Hold:
 		return "held: " + string(effect)
+	case plan.Wait:
+		return "waits: " + string(effect)
 	}
 	return string(effect)
 }
 
-// replaced are the pools whose nodes Karpenter replaces, by Changes that are held or that are not.
-func replaced(in Input, held bool) []pool {
-	changes := slices.DeleteFunc(slices.Clone(in.Plan.Changes), func(c plan.Change) bool { return (c.Action == plan.Hold) != held || c.Err != nil })
+// replaced are the pools whose nodes Karpenter replaces, by Changes that are held, that wait, or that go
+// ahead, which have none of these actions.
+func replaced(in Input, action plan.Action) []pool {
+	changes := slices.DeleteFunc(slices.Clone(in.Plan.Changes), func(c plan.Change) bool {
+		of := plan.Action("")
+		if c.Action == plan.Hold || c.Action == plan.Wait {
+			of = c.Action
+		}
+		return of != action || c.Err != nil
+	})
 	of := map[types.UID]string{}
 	for i := range in.Live.NodeClaims {
 		of[in.Live.NodeClaims[i].UID] = in.Live.NodeClaims[i].Pool
@@ -81,7 +99,7 @@ func replaced(in Input, held bool) []pool {
 	var found []pool
 	for _, pace := range plan.Paces(changes, in.Live, in.Now) {
 		p := pool{
-			Name: pace.Pool, Nodes: fmt.Sprintf("%d of %d", pace.Nodes, pace.Of), Effect: heldOr(held, plan.EffectReplace),
+			Name: pace.Pool, Nodes: fmt.Sprintf("%d of %d", pace.Nodes, pace.Of), Effect: stays(action, plan.EffectReplace),
 			Reason: joined(reasons[pace.Pool]), reasons: reasons[pace.Pool], AtLeast: atLeast(pace, in), pace: pace, upTo: upTo[pace.Pool], count: pace.Nodes,
 		}
 		if p.upTo {

@@ -34,7 +34,7 @@ spec:
 }
 
 // replacingPools is a Preview of a commit that outdates all nodes of some pools, each of ten.
-func replacingPools(t *testing.T, allowed int32, names ...string) *preview.Preview {
+func replacingPools(t *testing.T, guard v1alpha1.Guard, names ...string) *preview.Preview {
 	t.Helper()
 	crds, _, err := schema.Embedded()
 	if err != nil {
@@ -68,8 +68,7 @@ func replacingPools(t *testing.T, allowed int32, names ...string) *preview.Previ
 		}
 	}
 	seen.Live.Objects, seen.Live.Served = plan.NewObjects(live), true
-	most := intstr.FromInt32(allowed)
-	policy := plan.Policy{Owner: plan.OwnerOf("fleet", "prod"), Adopt: v1alpha1.AdoptAlways, NewRevision: true, Now: time.Now(), Guard: v1alpha1.Guard{MaxDisruptedNodes: &most}}
+	policy := plan.Policy{Owner: plan.OwnerOf("fleet", "prod"), Adopt: v1alpha1.AdoptAlways, NewRevision: true, Now: time.Now(), Guard: guard}
 	if seen.Plan, err = plan.Make(t.Context(), set, seen.Live, policy, known); err != nil {
 		t.Fatal(err)
 	}
@@ -79,16 +78,21 @@ func replacingPools(t *testing.T, allowed int32, names ...string) *preview.Previ
 // TestNodesThatAreReplaced: how many of how many, why, and in how many rounds at least; and what
 // the guard holds of it.
 func TestNodesThatAreReplaced(t *testing.T) {
+	many, few := intstr.FromInt32(100), intstr.FromInt32(5)
+	wide, narrow := v1alpha1.Guard{MaxDisruptedNodes: &many}, v1alpha1.Guard{MaxDisruptedNodes: &few}
+	frozen := wide
+	frozen.Freeze = []v1alpha1.GuardFreeze{{From: "2020-01-01", To: "2999-12-31", Reason: "audit"}}
 	for name, c := range map[string]struct {
-		allowed int32
+		allowed v1alpha1.Guard
 		pools   []string
 		state   report.State
 		line    string
 		row     string
 	}{
-		"one pool":  {100, []string{"a"}, report.Success, "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
-		"two pools": {100, []string{"a", "b"}, report.Success, "replaces 20 of 20 nodes in 2 pools (NodePoolDrifted), 5 rounds at least; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
-		"held":      {5, []string{"a"}, report.Failure, "held: NodePool/a, 10 nodes", "| `a` | 10 of 10 | held: Replace | `NodePoolDrifted` | `5 rounds at least` |"},
+		"one pool":  {wide, []string{"a"}, report.Success, "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
+		"two pools": {wide, []string{"a", "b"}, report.Success, "replaces 20 of 20 nodes in 2 pools (NodePoolDrifted), 5 rounds at least; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
+		"held":      {narrow, []string{"a"}, report.Failure, "held: NodePool/a, 10 nodes", "| `a` | 10 of 10 | held: Replace | `NodePoolDrifted` | `5 rounds at least` |"},
+		"frozen":    {frozen, []string{"a"}, report.Pending, "waits: NodePool/a, 10 nodes: no node is removed or replaced within a year (spec.guard.freeze: audit)", "| `a` | 10 of 10 | waits: Replace | `NodePoolDrifted` | `5 rounds at least` |"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Of(Input{Preview: replacingPools(t, c.allowed, c.pools...), Now: time.Now()})

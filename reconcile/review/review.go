@@ -90,7 +90,7 @@ func (r *Review) brief(err error) string {
 	return r.of.Hide.Hide(f.Brief().String())
 }
 
-// weigh says what the guard and the API server would say, and then what becomes of nodes.
+// weigh says what the guard and the API server would say, what waits, and then what becomes of nodes.
 func (r *Review) weigh() {
 	p := r.of.Plan
 	var refused, held []string
@@ -111,16 +111,47 @@ func (r *Review) weigh() {
 			r.checks = append(r.checks, check("held: removal of ", c.Ref.String(), c.Message))
 		}
 	}
+	waits := r.waits()
 	switch {
 	case len(refused) > 0:
 		r.fail("refused: " + r.brief(first) + andMore(len(refused)))
-	case len(held) > 0 && r.of.ApprovedInGit:
-		r.Line = report.Truncate("approved in " + render.FileName + ": " + r.of.Plan.Approvable.Summary())
-	case len(held) > 0:
+	case len(held) > 0 && !r.of.ApprovedInGit:
 		r.fail("held: " + held[0] + andMore(len(held)))
+	case len(waits) > 0:
+		r.State, r.Line = report.Pending, report.Truncate("waits: "+waits[0]+andMore(len(waits)))
+	case len(held) > 0:
+		r.Line = report.Truncate("approved in " + render.FileName + ": " + r.of.Plan.Approvable.Summary())
 	default:
 		r.Line = report.Truncate(r.effect())
 	}
+}
+
+// waits is what would not be done at once, and why: a window or the end of a freeze, most often.
+func (r *Review) waits() []string {
+	p := r.of.Plan
+	var found []string
+	wait := func(what string, touched int, message string) {
+		if r.checks = append(r.checks, check("waits: ", what, message)); touched > 0 {
+			what += ", " + nodes(touched)
+		}
+		why, _, _ := strings.Cut(message, "; ")
+		found = append(found, check("", what, why))
+	}
+	if charts := r.of.Hide.Hide(r.of.ChartsChange); p.Frozen.Message != "" && strings.HasSuffix(charts, p.Frozen.Message) {
+		what, _, _ := strings.Cut(charts, ":")
+		wait(what, 0, p.Frozen.Message)
+	}
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Action == plan.Wait && c.Err == nil {
+			wait(c.Ref.String(), c.Nodes, c.Message)
+		}
+	}
+	for i := range p.Removals {
+		if c := &p.Removals[i]; p.Frozen.Message != "" && c.Ref.Kind == render.NodePool && !c.Held {
+			wait("removal of "+c.Ref.String(), c.Nodes, p.Frozen.Message)
+		}
+	}
+	return found
 }
 
 // check is what is held or refused, and why: most messages begin with the object's name.

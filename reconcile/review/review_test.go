@@ -36,23 +36,31 @@ func move(name string, nodes int, to ...string) plan.Candidate {
 func TestOneLine(t *testing.T) {
 	change := plan.Change{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Update, Effect: plan.EffectNone}
 	refused := plan.Change{Ref: change.Ref, Action: plan.Refuse, Message: "x", Err: errors.New("NodePool/a: weight is not valid")}
+	frozen := plan.Frozen{Message: "no node is removed or replaced before ten; in an emergency set the annotation"}
+	replaces := plan.Change{Ref: change.Ref, Action: plan.Wait, Effect: plan.EffectReplace, Nodes: 10, Message: frozen.Message}
 	cases := map[string]struct {
 		in    preview.Preview
 		state report.State
 		line  string
 	}{
-		"nothing":          {preview.Preview{Plan: &plan.Plan{}}, report.Success, "no change"},
-		"objects":          {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{change, change}}}, report.Success, "2 objects change, no node is touched; no hold"},
-		"a removal":        {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, false)}}}, report.Success, "drains 3 of 3 nodes of b; no hold"},
-		"a move":           {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 12, "b2")}}}, report.Success, "moves 12 of 12 nodes of b to b2; no hold"},
-		"a split":          {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 1, "b2", "b3")}}}, report.Success, "moves 1 of 1 nodes of b to b2, b3; no hold"},
-		"two moves":        {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), move("c", 1, "b2")}}}, report.Success, "moves 4 nodes of 2 pools; no hold"},
-		"one of two moves": {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), removal("c", 1, false)}}}, report.Success, "drains 4 nodes of 2 pools; no hold"},
-		"held removals":    {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, true), removal("c", 1, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes; and 1 more"},
-		"a refused object": {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{refused}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "refused: NodePool/a: weight is not valid"},
-		"refused as whole": {preview.Preview{Stopped: errors.New("plumbline.yaml is missing")}, report.Failure, "refused: plumbline.yaml is missing"},
-		"waits":            {preview.Preview{Stopped: fault.Waits(errors.New("waiting for the schema: crd x"))}, report.Pending, "waits: the schema: crd x"},
-		"charts refused":   {preview.Preview{Plan: &plan.Plan{}, ChartsRefused: errors.New("1.2 is too old")}, report.Failure, "refused: 1.2 is too old"},
+		"nothing":             {preview.Preview{Plan: &plan.Plan{}}, report.Success, "no change"},
+		"objects":             {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{change, change}}}, report.Success, "2 objects change, no node is touched; no hold"},
+		"a removal":           {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, false)}}}, report.Success, "drains 3 of 3 nodes of b; no hold"},
+		"a move":              {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 12, "b2")}}}, report.Success, "moves 12 of 12 nodes of b to b2; no hold"},
+		"a split":             {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 1, "b2", "b3")}}}, report.Success, "moves 1 of 1 nodes of b to b2, b3; no hold"},
+		"two moves":           {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), move("c", 1, "b2")}}}, report.Success, "moves 4 nodes of 2 pools; no hold"},
+		"one of two moves":    {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{move("b", 3, "b2"), removal("c", 1, false)}}}, report.Success, "drains 4 nodes of 2 pools; no hold"},
+		"held removals":       {preview.Preview{Plan: &plan.Plan{Removals: []plan.Candidate{removal("b", 3, true), removal("c", 1, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes; and 1 more"},
+		"a refused object":    {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{refused}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "refused: NodePool/a: weight is not valid"},
+		"refused as whole":    {preview.Preview{Stopped: errors.New("plumbline.yaml is missing")}, report.Failure, "refused: plumbline.yaml is missing"},
+		"waits":               {preview.Preview{Stopped: fault.Waits(errors.New("waiting for the schema: crd x"))}, report.Pending, "waits: the schema: crd x"},
+		"a freeze":            {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change, replaces}}}, report.Pending, "waits: NodePool/a, 10 nodes: no node is removed or replaced before ten"},
+		"it keeps a removal":  {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{removal("b", 3, false), removal("c", 1, false)}}}, report.Pending, "waits: removal of NodePool/b, 3 nodes: no node is removed or replaced before ten; and 1 more"},
+		"and the charts":      {preview.Preview{Plan: &plan.Plan{Frozen: frozen}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: nodes drift; this waits: " + frozen.Message}, report.Pending, "waits: Karpenter 1.8.6 is upgraded to 1.9.0: no node is removed or replaced before ten"},
+		"and touches nothing": {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change}}}, report.Success, "1 object changes, no node is touched; no hold"},
+		"a class of another":  {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x of NodeSync/y"}}}}, report.Pending, "waits: NodePool/a: waits for EC2NodeClass/x of NodeSync/y"},
+		"waits, and is held":  {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{replaces}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes"},
+		"charts refused":      {preview.Preview{Plan: &plan.Plan{}, ChartsRefused: errors.New("1.2 is too old")}, report.Failure, "refused: 1.2 is too old"},
 		"charts that change": {
 			preview.Preview{Plan: &plan.Plan{}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: chart karpenter-crd, then chart karpenter"},
 			report.Success, "Karpenter 1.8.6 is upgraded to 1.9.0 (nodes: plumbline plan); no hold",
