@@ -27,7 +27,8 @@ before anything is deleted.
 
 Karpenter's controller has to run, as nothing else ends the nodes. Where it is scaled to
 0 it is scaled up first; where it is gone, the daemon installs it again first; where
-neither is possible, the command says what to do.
+neither is possible, the command says what to do. Where it, or the daemon, runs on a
+node that would end, nothing is begun: move it to nodes that Karpenter does not manage.
 
 Where no daemon leads, this command takes the daemon's lease and ends the nodes
 itself, by the daemon's own passes, with your rights and AWS credentials; a daemon

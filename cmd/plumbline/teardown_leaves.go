@@ -48,6 +48,8 @@ type teardownPlan struct {
 	Appliers []string `json:"appliers,omitempty"`
 
 	stays leftover.Known
+	// claims are the NodeClaims of its NodePools that have a node.
+	claims []plan.NodeClaim
 }
 
 // leavingObject is a definition, with its number of NodeClaims.
@@ -118,6 +120,7 @@ func (l *teardownPlan) add(kind string, object *unstructured.Unstructured, claim
 		leaves.NodeClaims++
 		if claims[i].Status.NodeName != "" {
 			l.Nodes++
+			l.claims = append(l.claims, plan.NodeClaim{Name: claims[i].Name, Pool: object.GetName(), Node: claims[i].Status.NodeName})
 		}
 	}
 	l.NodeClaims += leaves.NodeClaims

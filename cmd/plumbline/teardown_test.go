@@ -134,6 +134,13 @@ func TestTeardown(t *testing.T) {
 	}
 }
 
+// hosts has a pod run on the node that is to end.
+func hosts(s *apiServer, namespace, name string) {
+	s.objects["/api/v1/namespaces/"+namespace+"/pods/"+name] = map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": namespace, "name": name}, "spec": map[string]any{"nodeName": "ip-1"},
+	}
+}
+
 // TestTeardownBeginsNothing: where it would not come to an end, or nobody has confirmed it.
 func TestTeardownBeginsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -147,6 +154,10 @@ func TestTeardownBeginsNothing(t *testing.T) {
 			s.objects[leasePath] = leaseOf("", time.Hour)
 			delete(s.objects, controllerPath)
 		}, nothingLeft, []string{"--yes"}, "(no Deployment of it is in namespace kube-system), and nothing else ends the nodes: start the daemon, which installs Karpenter 1.14.1 again, or bring it up by hand"},
+		"Karpenter runs on what ends": {func(s *apiServer) { hosts(s, "kube-system", "karpenter-1") }, nothingLeft, []string{"--yes"},
+			"run Karpenter's controller (pod kube-system/karpenter-1 on node ip-1 of NodePool/general), and once that ends nothing ends the rest: move it"},
+		"the daemon runs on what ends": {func(s *apiServer) { hosts(s, "fleet", "a") }, nothingLeft, []string{"--yes"},
+			"run plumbline (pod fleet/a on node ip-1 of NodePool/general)"},
 		"AWS does not answer":    {nil, denied, []string{"--yes"}, "AWS does not answer every question"},
 		"another cluster":        {nil, nothingLeft, []string{"--yes", "--cluster", "prod", "--region", "eu-west-1"}, "nodesync/prod is of cluster demo in eu-west-1, and not of prod"},
 		"a cluster of no region": {nil, nothingLeft, []string{"--cluster", "demo"}, "--cluster and --region go together"},

@@ -34,7 +34,7 @@ func (v *View) PoolHosts(ctx context.Context, installed *v1alpha1.KarpenterStatu
 	if err != nil {
 		return nil, err
 	}
-	return placed(append(slices.Clip(running), own), claims), nil
+	return Placed(append(slices.Clip(running), own), claims), nil
 }
 
 // PoolHostsOf is PoolHosts, to be asked later.
@@ -42,8 +42,8 @@ func (v *View) PoolHostsOf(installed *v1alpha1.KarpenterStatus, own plan.Host, c
 	return func(ctx context.Context) ([]plan.Host, error) { return v.PoolHosts(ctx, installed, own, claims) }
 }
 
-// placed are those of some pods whose node is a NodeClaim's, with its NodePool.
-func placed(running []plan.Host, claims []plan.NodeClaim) []plan.Host {
+// Placed are those of some pods whose node is a NodeClaim's, with its NodePool.
+func Placed(running []plan.Host, claims []plan.NodeClaim) []plan.Host {
 	var hosts []plan.Host
 	for _, host := range running {
 		at := slices.IndexFunc(claims, func(c plan.NodeClaim) bool { return c.Node != "" && c.Node == host.Node })
@@ -75,7 +75,7 @@ func (v *View) controllerPods(ctx context.Context, namespace string) ([]plan.Hos
 	if of == v.Memory.hosts.of {
 		return v.Memory.hosts.running, nil
 	}
-	running, err := readControllerPods(ctx, v.Uncached, namespace)
+	running, err := ControllerPods(ctx, v.Uncached, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,8 @@ func (v *View) controllerPods(ctx context.Context, namespace string) ([]plan.Hos
 	return running, nil
 }
 
-func readControllerPods(ctx context.Context, reader client.Reader, namespace string) ([]plan.Host, error) {
+// ControllerPods are the pods of Karpenter's controller in a namespace that have a node and do not end yet.
+func ControllerPods(ctx context.Context, reader client.Reader, namespace string) ([]plan.Host, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(observe.ControllerLabels())); err != nil {
 		return nil, fmt.Errorf("read which nodes the pods of Karpenter's controller run on: %w", err)

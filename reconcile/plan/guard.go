@@ -34,8 +34,12 @@ type weighing struct {
 // check is one reason to hold a candidate.
 type check func(Candidate, weighing) (reason, message string, hold bool)
 
-// guard is the chain; the first check that holds speaks.
-func guard() []check {
+// guard is the chain; the first check that holds speaks. A deletion was said by name, so that only
+// what carries it out is looked at.
+func (p Policy) guard() []check {
+	if p.Deleting {
+		return []check{hostsController}
+	}
 	return []check{statusLost, olderRevision, hostsController, lastPool, maxRemovedPools}
 }
 
@@ -99,9 +103,11 @@ func hostsController(c Candidate, w weighing) (reason, message string, hold bool
 	for _, h := range hosted {
 		names = append(names, fmt.Sprintf("%s (pod %s on node %s)", h.Workload, h.Pod, h.Node))
 	}
-	return ReasonHostsController, fmt.Sprintf(
-		"its nodes run %s: move it to nodes that Karpenter does not manage, or put %s back into Git",
-		someOf(names), c.Ref), true
+	instead := fmt.Sprintf("put %s back into Git", c.Ref)
+	if w.policy.Deleting {
+		instead = "set onDelete: Orphan to keep the nodes"
+	}
+	return ReasonHostsController, fmt.Sprintf("its nodes run %s: move it to nodes that Karpenter does not manage, or %s", someOf(names), instead), true
 }
 
 // named is how many objects one message names.
@@ -144,7 +150,7 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 			c.Held, c.Reason, c.Message = true, ReasonLabelChanged, m.labelChanged(c.Ref)
 		}
 	}
-	if m.policy.Deleting || len(candidates) == 0 {
+	if len(candidates) == 0 {
 		return
 	}
 	w := weighing{policy: m.policy, revision: revision, poolsInSet: m.poolsInSet(), leaving: m.openPools()}
@@ -181,7 +187,7 @@ func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 		if candidates[i].Terminating || candidates[i].Held {
 			continue
 		}
-		for _, holds := range guard() {
+		for _, holds := range m.policy.guard() {
 			if reason, message, hold := holds(candidates[i], *w); hold {
 				candidates[i].Held, candidates[i].Reason, candidates[i].Message = true, reason, message
 				break
