@@ -218,7 +218,7 @@ func TestASecretDoesNotLeaveTheController(t *testing.T) {
 			if err := p.desiredStep().MergeValues(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			_, err := desired.CheckRequest(p.sync, p.want.Karpenter, p.want.Values)
+			_, err := desired.CheckRequest(p.sync, p.want.Karpenter, p.want.Values, "")
 			var refused *allowance.RefusedError
 			if is := errors.As(err, &refused); is != (c.refused != "") || is && !strings.Contains(err.Error(), "valuesFrom a Secret for "+c.refused) {
 				t.Errorf("refused: %v, want %q", err, c.refused)

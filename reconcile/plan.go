@@ -113,7 +113,7 @@ func (p *pass) desiredStep() *desired.Step {
 	return &desired.Step{
 		Tools: desired.Tools{
 			Cached: p.Client, Uncached: p.Uncached, Store: p.Charts, Releases: p.Install, Schemas: &p.schemas,
-			Confine: p.Confine, Shared: p.Values, Grants: p.Settings.Grants,
+			Confine: p.Confine, Shared: p.Values, Grants: p.Settings.Grants, CABundle: p.Settings.CABundle(),
 		},
 		Desired: &p.want, Snapshot: p.snapshot, Sync: p.sync, Observed: p.before.Status.ObservedGeneration,
 		View: p.view, Memory: &p.memory.desired, Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),
@@ -142,7 +142,7 @@ func (p *pass) policyStep() *policy.Step {
 	return &policy.Step{
 		Tools: policy.Tools{
 			Cached: p.Client, Uncached: p.Uncached, Expire: p.Client, ServesApprovals: p.watches.ServesApprovals, Registry: &p.registry, Namespace: p.Settings.Namespace, Confine: p.Confine,
-			CABundle: plan.CABundle(p.Settings.CertificateAuthority), Fetch: p.fetchFor, Look: p.Look,
+			CABundle: p.Settings.CABundle(), Fetch: p.fetchFor, Look: p.Look,
 		},
 		Sync: p.sync, Before: p.before.Status, Recorded: p.memory.removal.AppliedRevision(), Snapshot: cmp.Or(p.snapshot, last),
 		Set: p.want.Set, Karpenter: p.want.Karpenter, Schema: p.want.Schema, Live: p.live, Applied: p.memory.changes.Forms(), Memory: &p.memory.policy,

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/plumbline-dev/plumbline/reconcile"
-	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/preview"
 	"github.com/plumbline-dev/plumbline/reconcile/pulls"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
@@ -44,7 +43,7 @@ func newFollower(mgr ctrl.Manager, reconciler *reconcile.Reconciler, reports *qu
 		Preview: preview.Tools{
 			Client: mgr.GetAPIReader(), Cached: mgr.GetClient(), Definitions: definitions, Store: reconciler.Charts, Helm: reconciler.Install,
 			CRDs: (&planOptions{}).knownCRDs, Schemas: schemas, Confine: reconciler.Confine,
-			CABundle: plan.CABundle(settings.CertificateAuthority), Ask: ask(reconciler.Clouds.Within(awsPatience), settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
+			CABundle: settings.CABundle(), Ask: ask(reconciler.Clouds.Within(awsPatience), settings.CertificateAuthority), Own: &settings.Own, Grants: &settings.Grants,
 		},
 		Grants: settings.Grants, StillLeader: settings.StillLeader, Trouble: reconciler.Look, Now: settings.Now,
 	})

@@ -29,6 +29,9 @@ type Allowance struct {
 	Values []string
 	// ControllerRoles are ARNs of the IAM roles that the service account may take.
 	ControllerRoles []string
+	// CABundle is the cluster's own authorities, PEM in base64, which the controller has where no value
+	// says others; empty where they are not known.
+	CABundle string
 	// PodSecurity is the level that the controller's pods have to meet. Empty: Restricted.
 	PodSecurity Level
 }

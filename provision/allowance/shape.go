@@ -1,8 +1,6 @@
 package allowance
 
 import (
-	"encoding/base64"
-	"encoding/pem"
 	"fmt"
 	"regexp"
 	"slices"
@@ -54,7 +52,6 @@ var (
 	gates    = pattern("a list of Name=true or Name=false", `[A-Za-z]+=(true|false)(,[A-Za-z]+=(true|false))*`)
 	duration = text("a duration", func(s string) bool { _, err := time.ParseDuration(s); return err == nil })
 	amount   = text("a quantity", isQuantity)
-	bundle   = text("certificates in base64", isBundle)
 
 	outputs = shape{is: "a list of stdout and stderr", fits: func(value any) bool {
 		list, ok := value.([]any)
@@ -103,16 +100,6 @@ func isQuantity(s string) bool {
 	}
 	_, err := resource.ParseQuantity(s)
 	return err == nil
-}
-
-// isBundle takes PEM in base64, as the API server's certificate authority is given.
-func isBundle(s string) bool {
-	raw, err := base64.StdEncoding.DecodeString(s)
-	if err != nil || strings.ContainsAny(s, "\r\n") {
-		return false
-	}
-	block, _ := pem.Decode(raw)
-	return block != nil && block.Type == "CERTIFICATE"
 }
 
 // whole is a number without a fraction that is not negative.

@@ -46,7 +46,6 @@ var open = map[string]shape{
 	"settings.batchIdleDuration":                duration,
 	"settings.preferencePolicy":                 word,
 	"settings.minValuesPolicy":                  word,
-	"settings.clusterCABundle":                  bundle,
 	"settings.clusterName":                      word,
 	"settings.clusterEndpoint":                  endpoint,
 	"settings.isolatedVPC":                      flag,
@@ -93,7 +92,6 @@ var open = map[string]shape{
 	"controller.env[AMI_REFRESH_INTERVAL]":                duration,
 	"controller.env[BATCH_IDLE_DURATION]":                 duration,
 	"controller.env[BATCH_MAX_DURATION]":                  duration,
-	"controller.env[CLUSTER_CA_BUNDLE]":                   bundle,
 	"controller.env[CLUSTER_ENDPOINT]":                    endpoint,
 	"controller.env[CLUSTER_NAME]":                        word,
 	"controller.env[CPU_REQUESTS]":                        whole,
@@ -125,6 +123,8 @@ type limit struct {
 	why string
 	// harmless are what it may be all the same: what the chart does without it.
 	harmless []any
+	// own says that it may be the cluster's own authorities, too: the controller has these without it.
+	own bool
 	// never says that no NodeSync can allow it.
 	never bool
 }
@@ -141,6 +141,7 @@ const (
 	whyAggregates = "goes onto Karpenter's ClusterRoles too, where a label gives their rules to other roles"
 	whyVariables  = "can send the controller's credentials to another host, or change its identity"
 	whyMarks      = "makes other programs in the cluster act on the object"
+	whyReplaces   = "is in Karpenter's hash of each EC2NodeClass, so that another one replaces every node, which no plan and no guard weighs"
 	whyScrape     = "changes where Prometheus sends its requests, and its token with them"
 )
 
@@ -152,6 +153,7 @@ var (
 	// and null would take them away.
 	vacant   = []any{nil, map[string]any{}, []any{}}
 	emptyMap = []any{map[string]any{}}
+	blank    = []any{nil, ""}
 )
 
 // closed are the values that a commit may not set.
@@ -190,6 +192,8 @@ var closed = map[string]limit{
 	"controller.extraVolumeMounts":               {why: whyVolumes, harmless: vacant},
 	"controller.sidecarContainer":                {why: whyOthers, harmless: vacant},
 	"controller.sidecarVolumeMounts":             {why: whyVolumes, harmless: vacant},
+	"settings.clusterCABundle":                   {why: whyReplaces, harmless: blank, own: true},
+	"controller.env[CLUSTER_CA_BUNDLE]":          {why: whyReplaces, harmless: blank, own: true},
 }
 
 // publicImage is the repository of Karpenter's image.

@@ -1,6 +1,7 @@
 package allowance
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,6 +44,36 @@ func TestValuesThatMayComeFromGit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if found := (Allowance{}).CheckValues(read(t, text)); len(found) > 0 {
 				t.Errorf("refused: %v", found)
+			}
+		})
+	}
+}
+
+// TestABundleOfAuthoritiesReplacesEveryNode: it is in Karpenter's hash of each EC2NodeClass, so that only
+// the cluster's own, which the controller has anyway, come from Git.
+func TestABundleOfAuthoritiesReplacesEveryNode(t *testing.T) {
+	const values = "settings: {clusterCABundle: %s}\ncontroller: {env: [{name: CLUSTER_CA_BUNDLE, value: %[1]s}]}"
+	both := []string{"controller.env[CLUSTER_CA_BUNDLE]", "settings.clusterCABundle"}
+	for name, c := range map[string]struct {
+		allow  Allowance
+		bundle string
+		want   []string
+	}{
+		"none":                                 {Allowance{}, `""`, nil},
+		"the cluster's own":                    {Allowance{CABundle: "b3du"}, "b3du", nil},
+		"another":                              {Allowance{CABundle: "b3du"}, "b3RoZXI=", both},
+		"one where nobody knows the cluster's": {Allowance{}, "b3du", both},
+		"another that is allowed":              {Allowance{Values: both}, "b3RoZXI=", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := c.allow.CheckValues(read(t, fmt.Sprintf(values, c.bundle)))
+			if diff := cmp.Diff(c.want, whatOf(found)); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+			for _, refusal := range found {
+				if !strings.Contains(refusal.String(), "replaces every node") {
+					t.Error(refusal)
+				}
 			}
 		})
 	}

@@ -28,9 +28,11 @@ func AllowanceOf(sync *v1alpha1.NodeSync) allowance.Allowance {
 
 // CheckRequest refuses what plumbline.yaml says of the charts and the NodeSync does not
 // allow. No repository has been asked by then. It returns the values that no chart known
-// here has: whether this one has them is to be seen.
-func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values charts.Values) (unknown []allowance.Refusal, err error) {
+// here has: whether this one has them is to be seen. bundle is the cluster's authorities, PEM in
+// base64; empty where they are not known.
+func CheckRequest(sync *v1alpha1.NodeSync, wanted *render.Karpenter, values charts.Values, bundle string) (unknown []allowance.Refusal, err error) {
 	allow := AllowanceOf(sync)
+	allow.CABundle = bundle
 	refusals := slices.Concat(
 		allow.Check(requestOf(wanted)),
 		allow.CheckValues(values.Merged),

@@ -48,7 +48,7 @@ func (s *Step) Resolve(ctx context.Context) error {
 		return s.withoutCharts(ctx, err)
 	}
 	s.warnOfEverything()
-	unknown, err := CheckRequest(s.Sync, s.Karpenter, s.Values)
+	unknown, err := CheckRequest(s.Sync, s.Karpenter, s.Values, s.CABundle)
 	if err != nil {
 		return s.withoutCharts(ctx, err)
 	}

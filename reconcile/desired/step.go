@@ -103,6 +103,8 @@ type Tools struct {
 	Shared *render.Values
 	// Grants say whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
+	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.
+	CABundle string
 }
 
 // Step is the work on what Git wants, of one pass over one NodeSync.

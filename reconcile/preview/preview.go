@@ -219,7 +219,7 @@ func (s *Step) desired() *desired.Step {
 	return &desired.Step{
 		Tools: desired.Tools{
 			Cached: s.Cached, Uncached: s.Client, Store: s.Store, Releases: s.Helm, Schemas: s.Schemas, Confine: s.Confine,
-			Grants: s.grants(),
+			Grants: s.grants(), CABundle: s.CABundle,
 		},
 		Desired: &s.out.Desired, Snapshot: s.Snapshot, Sync: s.sync, Observed: s.sync.Generation, View: s.view, Memory: &desired.Memory{},
 		Now: s.Now, Timeout: s.sync.GetTimeout(), Retry: s.sync.GetRetryInterval(),

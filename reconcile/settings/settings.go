@@ -43,6 +43,9 @@ type Daemon struct {
 	StillLeader func(context.Context) error
 }
 
+// CABundle is the CertificateAuthority as Karpenter has it in its hash of an EC2NodeClass.
+func (d Daemon) CABundle() string { return plan.CABundle(d.CertificateAuthority) }
+
 // Takes says whether passes are made over a NodeSync. Of the others it is only asked what they have in Git.
 func (d Daemon) Takes(sync metav1.Object) bool {
 	return d.Concludes == "" || d.Concludes == sync.GetUID() && sync.GetDeletionTimestamp() != nil
