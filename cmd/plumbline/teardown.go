@@ -36,9 +36,11 @@ type teardown struct {
 	v       verification
 	yes     bool
 	timeout time.Duration
-	// gone says that there is no cluster any more, terminate that its instances are to be ended, and
-	// sweep that leftovers are to be deleted.
+	// gone says that there is no cluster any more, terminate that instances are to be ended which Karpenter
+	// does not end, and sweep that leftovers are to be deleted.
 	gone, terminate, sweep bool
+	// strands are those instances, where there is a cluster.
+	strands stranding
 	// downTo is how much is taken away, and charts are Karpenter's where they are.
 	downTo level
 	charts karpenterCharts

@@ -30,6 +30,14 @@ Karpenter's controller has to run, as nothing else ends the nodes. Where it is s
 neither is possible, the command says what to do. Where it, or the daemon, runs on a
 node that would end, nothing is begun: move it to nodes that Karpenter does not manage.
 
+--terminate is for a Karpenter whose role or credentials are gone: it drains nodes, and
+may not end their instances. An instance that it has drained and left for a minute, or
+every one where its controller does not run for a minute, is listed and, after another
+confirmation, ended with your AWS rights: only where a NodeClaim or the record of a
+removal names it, and its tags are this cluster's and no other's. A node whose pods are
+still being evicted is left alone. Karpenter's finalizers stay: what they keep in the
+cluster is listed, with exit code 4.
+
 Where no daemon leads, this command takes the daemon's lease and ends the nodes
 itself, by the daemon's own passes, with your rights and AWS credentials; a daemon
 that starts meanwhile waits. Where the deletion guard lets only the daemon delete, it
@@ -94,6 +102,6 @@ func (t *teardown) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.v.region, "region", "", "region of the cluster, with --cluster")
 	cmd.Flags().StringVar(&t.v.account, "account", "", "account that AWS has to be, by its number")
 	cmd.Flags().BoolVar(&t.gone, "cluster-gone", false, "the cluster has no API server any more: ask AWS only")
-	cmd.Flags().BoolVar(&t.terminate, "terminate", false, "end instances of a cluster that is gone, by their tags, without a drain")
+	cmd.Flags().BoolVar(&t.terminate, "terminate", false, "end instances with your AWS rights: of a cluster that is gone, or those that Karpenter has left for a minute")
 	cmd.Flags().BoolVar(&t.sweep, "sweep", false, "delete what only this cluster's tags are on: free volumes and interfaces, launch templates, instance profiles")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -23,6 +24,8 @@ type stopped struct {
 	// missing says that there is no Deployment, and scaled is the one that is scaled to 0.
 	missing bool
 	scaled  *appsv1.Deployment
+	// left says that nobody brings it up.
+	left bool
 }
 
 // controllersOf are the Deployments of Karpenter's controller.
@@ -87,7 +90,17 @@ func (t *teardown) seeController(ctx context.Context, sync *v1alpha1.NodeSync, l
 		return err
 	}
 	leaves.Controller, err = t.stopped.plan(sync, leaves.WithoutDaemon)
-	return err
+	switch {
+	case err != nil && t.terminate:
+		t.stopped.left = true
+		leaves.Controller = fmt.Sprintf("Karpenter's controller does not run (%s), and is not brought up: --terminate ends its instances without a drain", t.stopped.why)
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w. Where Karpenter cannot run any more, as its role is gone, --terminate ends its instances with your AWS rights", err)
+	case t.terminate:
+		leaves.Controller += fmt.Sprintf("; where it does not run within %s, --terminate ends its instances without a drain", short(t.v.strandedAfter))
+	}
+	return nil
 }
 
 // bringBack has the controller come up before the NodeSync is deleted: a pass over one that is deleted installs nothing.
@@ -103,19 +116,33 @@ func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leave
 		}
 	case !gone.missing || sync.DeletionTimestamp != nil:
 		return nil
+	case gone.left:
+		return nil
 	default:
 		if _, err := t.c.requestReconcile(ctx, sync.Name); err != nil {
 			return err
 		}
 	}
-	return t.awaits(ctx, "Karpenter's controller runs", func() (string, error) {
+	until := t.v.now().Add(t.v.strandedAfter)
+	err := t.awaits(ctx, "Karpenter's controller runs", func() (string, error) {
 		gone, err := t.findController(ctx, sync, leaves)
-		if err != nil || gone == nil {
+		switch {
+		case err != nil || gone == nil:
 			return "", err
+		case t.terminate && !t.v.now().Before(until):
+			return "", errNotBack
 		}
 		return "waiting for Karpenter's controller: " + gone.why + t.trouble(ctx, sync), nil
 	})
+	if errors.Is(err, errNotBack) {
+		t.show.say("Karpenter's controller does not run: no node is drained, and --terminate ends its instances")
+		return nil
+	}
+	return err
 }
+
+// errNotBack says that the controller has not come up, and is waited for no longer.
+var errNotBack = errors.New("it has not come up")
 
 // trouble is what the daemon says of a NodeSync that is not Ready.
 func (t *teardown) trouble(ctx context.Context, sync *v1alpha1.NodeSync) string {

@@ -21,13 +21,14 @@ func dialEnder(ctx context.Context, region string) (ender, error) {
 	return cloud.NewEnder(ctx, cloud.Options{Region: region, UserAgent: "plumbline-cli/" + version, Timeout: time.Minute})
 }
 
-// scope is what the flags let this command end in AWS.
+// scope is what the flags let this command end in AWS of a cluster that is gone.
 func (t *teardown) scope() leftover.Scope {
 	return leftover.Scope{Cluster: t.v.cluster, Instances: t.terminate, Leftovers: t.sweep}
 }
 
 // endRun ends what the user has confirmed, pass by pass.
 type endRun struct {
+	scope leftover.Scope
 	// shown are the IDs of what was listed before the confirmation: nothing else is ended.
 	shown map[string]bool
 	// renew reads once more what of the cluster stays, before AWS is asked, and allowed says why nothing may be
@@ -96,7 +97,7 @@ func (t *teardown) endPass(ctx context.Context, aws remains, run *endRun) (left,
 	if err != nil {
 		return false, false, err
 	}
-	report, ending := leftover.Judge(answers, known), leftover.Ends(answers, known, t.scope())
+	report, ending := leftover.Judge(answers, known), leftover.Ends(answers, known, run.scope)
 	if report.Denied() {
 		return false, true, nil
 	}

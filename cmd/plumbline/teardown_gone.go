@@ -23,8 +23,6 @@ var clusterName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 // goneFlags says what is wrong with the flags of a cluster that is gone.
 func (t *teardown) goneFlags(args []string) error {
 	switch {
-	case !t.gone && t.terminate:
-		return errors.New("--terminate goes with --cluster-gone: as long as there is a cluster, Karpenter ends its instances")
 	case !t.gone:
 		return nil
 	case len(args) > 0:
@@ -83,7 +81,7 @@ func (t *teardown) endGone(ctx context.Context, ending leftover.Ending) error {
 		return err
 	}
 	t.until = t.v.now().Add(t.timeout) // a confirmation may take its time
-	run := &endRun{shown: shownIDs(ending.Ends), allowed: func(ctx context.Context, aws remains) error {
+	run := &endRun{scope: t.scope(), shown: shownIDs(ending.Ends), allowed: func(ctx context.Context, aws remains) error {
 		if err := t.unknownToEKS(ctx, aws); err != nil {
 			return fmt.Errorf("%w; nothing more is ended", err)
 		}

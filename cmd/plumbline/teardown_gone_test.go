@@ -109,7 +109,6 @@ func TestClusterGoneEndsNothing(t *testing.T) {
 		"no account":                  {nil, nil, []string{"--account", ""}, "--cluster-gone needs --cluster, --region and --account"},
 		"a NodeSync":                  {nil, nil, []string{"prod"}, "--cluster-gone and a NodeSync do not go together"},
 		"Karpenter's charts":          {nil, nil, []string{"--down-to", "crds"}, "--cluster-gone and --down-to do not go together"},
-		"a cluster that is not gone":  {nil, nil, []string{"--cluster-gone=false"}, "--terminate goes with --cluster-gone"},
 		"a question is not answered":  {nil, func(aws *remainsOf) { aws.answers = [][]cloud.Answer{denied} }, nil, "AWS has not answered every question"},
 		"AWS denies to end instances": {nil, nil, nil, "allow ec2:TerminateInstances to the credentials in use, as manifests/iam-policy-teardown.json does"},
 	}

@@ -49,7 +49,7 @@ func (t *teardown) sweepLeft(ctx context.Context) error {
 		return err
 	}
 	t.until = t.until.Add(t.v.now().Sub(asked)) // a confirmation may take its time
-	return t.endLeft(ctx, &endRun{shown: shownIDs(first), renew: t.allStays})
+	return t.endLeft(ctx, &endRun{scope: t.sweeps(), shown: shownIDs(first), renew: t.allStays})
 }
 
 // allStays reads what of the cluster stays: of any NodePool, EC2NodeClass and NodeClaim that there is, all.
@@ -60,6 +60,11 @@ func (t *teardown) allStays(ctx context.Context) error {
 	}
 	t.v.stays = all.stays
 	return nil
+}
+
+// sweeps is what a sweep may delete of a cluster that lives.
+func (t *teardown) sweeps() leftover.Scope {
+	return leftover.Scope{Cluster: t.v.cluster, Leftovers: true}
 }
 
 // sweepable is what is left now and may be deleted.
@@ -75,7 +80,7 @@ func (t *teardown) sweepable(ctx context.Context) ([]cloud.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	ending := leftover.Ends(answers, known, t.scope())
+	ending := leftover.Ends(answers, known, t.sweeps())
 	t.saySpared(ending)
 	return ending.Ends, nil
 }

@@ -114,6 +114,9 @@ func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardo
 			moved = t.v.now()
 			t.awaitDaemon(ctx, sync, l)
 		}
+		if err := t.endStranded(ctx, sync, l); err != nil {
+			return err
+		}
 		if !t.v.now().Before(t.until) {
 			return t.late(answers, message)
 		}

@@ -34,7 +34,7 @@ type remains interface {
 
 // byUser is a verification that asks as the user.
 func byUser() verification {
-	return verification{dial: dialRemains, dialEnder: dialEnder, pause: gonePause, sweepAfter: sweepAfter, now: time.Now}
+	return verification{dial: dialRemains, dialEnder: dialEnder, pause: gonePause, sweepAfter: sweepAfter, strandedAfter: strandedAfter, now: time.Now}
 }
 
 // dialRemains reaches it with the credentials of the user. A list of an account may have many pages.
@@ -123,10 +123,11 @@ type verification struct {
 	volumes func(ctx context.Context) (map[string]leftover.Volume, error)
 	// stays is what of the cluster is not asked to go.
 	stays leftover.Known
-	// timeout is how long to ask again, pause how long between two questions, and sweepAfter how long
-	// something has to be left before a sweep deletes it.
-	timeout, pause, sweepAfter time.Duration
-	now                        func() time.Time
+	// timeout is how long to ask again, pause how long between two questions, sweepAfter how long
+	// something has to be left before a sweep deletes it, and strandedAfter how long Karpenter has to
+	// have left an instance before it is terminated.
+	timeout, pause, sweepAfter, strandedAfter time.Duration
+	now                                       func() time.Time
 }
 
 // ask asks until nothing is left, or the time is over.

@@ -36,6 +36,16 @@ func (e Ending) Now() (now []cloud.Resource) {
 	return now
 }
 
+// Of says what becomes of one of them: whether it is to be ended, or else why it stays.
+func (e Ending) Of(id string) (ends bool, spared string) {
+	for _, s := range e.Spared {
+		if s.ID == id {
+			return false, s.Why
+		}
+	}
+	return slices.ContainsFunc(e.Ends, func(r cloud.Resource) bool { return r.ID == id }), ""
+}
+
 // Spared is something that stays, and why.
 type Spared struct {
 	cloud.Resource

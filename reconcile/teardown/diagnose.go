@@ -183,7 +183,7 @@ func (n *NodeEvidence) refused() cause {
 	case Protected:
 		return cause{words: fmt.Sprintf(waits+"protects it from termination (disableApiTermination)", id), kind: v1alpha1.CauseProtected}
 	case Unprotected:
-		return cause{words: fmt.Sprintf(waits+"does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances; the log of Karpenter's controller has its message", id), kind: v1alpha1.CauseDenied}
+		return cause{words: fmt.Sprintf(waits+"does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone; the log of Karpenter's controller has its message", id), kind: v1alpha1.CauseDenied}
 	}
 	return cause{words: fmt.Sprintf(waits+"refuses it (OperationNotPermitted for termination protection, UnauthorizedOperation without ec2:TerminateInstances); the log of Karpenter's controller has its message", id)}
 }

@@ -137,7 +137,7 @@ func TestDiagnose(t *testing.T) {
 		},
 		"EC2 does not protect it": {
 			node: NodeEvidence{Claim: Claim{ProviderID: "aws:///eu-west-1a/i-0123456789abcdef0", Drained: time.Unix(1, 0)}, Protection: Unprotected},
-			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances; the log of Karpenter's controller has its message" +
+			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone; the log of Karpenter's controller has its message" +
 				glass("it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well", "aws ec2 terminate-instances --instance-ids i-0123456789abcdef0"),
 		},
 		"only Karpenter knows": {

@@ -248,8 +248,9 @@
 //	aws publishes VERSION
 //		Publishes a release of AL2023, such as v20251103, which becomes the newest. A controller that
 //		runs asks for it within a day.
-//	aws tags|untags GROUP KEY=VALUE
-//		Puts a tag on a security group of the cluster's VPC, or takes it off.
+//	aws tags|untags GROUP KEY=VALUE, aws role gone|back
+//		Puts a tag on a security group of the cluster's VPC, or takes it off; deletes the role of
+//		Karpenter's controller, or has it back.
 //	prometheus fires|quiet
 //		Starts a Prometheus, whose URL is in PROMETHEUS_URL, and says whether a query has a result.
 //	ec2 stop|protect [pool=POOL], ec2 start, ec2 unprotect

@@ -9,7 +9,7 @@ import (
 
 // What moves in AWS by no commit.
 
-// awsCommand is `aws publishes VERSION`, `aws tags GROUP KEY=VALUE` and `aws untags GROUP KEY`.
+// awsCommand is `aws publishes VERSION`, `aws tags GROUP KEY=VALUE`, `aws untags GROUP KEY` and `aws role gone|back`.
 func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
 	switch word := strings.Join(args[:min(1, len(args))], ""); {
 	case word == "publishes" && len(args) == 2:
@@ -25,6 +25,8 @@ func (s *story) awsCommand(_ *testscript.TestScript, args []string) error {
 			return s.c.AWS.Tag(group, key, value)
 		}
 		return s.c.AWS.Untag(group, key)
+	case word == "role" && len(args) == 2 && (args[1] == "gone" || args[1] == "back"):
+		return s.c.AWS.SetRoleGone("KarpenterControllerRole-"+s.c.Cluster, args[1] == "gone")
 	}
-	return errors.New("usage: aws publishes VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY")
+	return errors.New("usage: aws publishes VERSION, aws tags GROUP KEY=VALUE, aws untags GROUP KEY, aws role gone|back")
 }

@@ -33,6 +33,7 @@ type account struct {
 	fleets      map[string]*fleet
 	tokens      map[string]idempotent // by action and client token
 	roles       map[string]*role
+	goneRoles   map[string]*role
 	profiles    map[string]*instanceProfile
 	clusters    map[string]*cluster
 	queues      map[string]*queue
@@ -78,6 +79,7 @@ func newAccount(options Options, emit func(Event)) *account {
 		fleets:      map[string]*fleet{},
 		tokens:      map[string]idempotent{},
 		roles:       map[string]*role{},
+		goneRoles:   map[string]*role{},
 		profiles:    map[string]*instanceProfile{},
 		clusters:    map[string]*cluster{},
 		queues:      map[string]*queue{},

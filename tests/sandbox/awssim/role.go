@@ -66,6 +66,25 @@ func (a *account) addRole(r Role) error {
 	return nil
 }
 
+// SetRoleGone has a role be deleted, whatever uses it, so that the credentials of its sessions are not valid any more;
+// or has it be back as it was.
+func (s *Simulator) SetRoleGone(name string, gone bool) error {
+	var err error
+	s.locked(func(a *account) {
+		from, to := a.roles, a.goneRoles
+		if !gone {
+			from, to = to, from
+		}
+		if from[name] == nil {
+			err = fmt.Errorf("deleting role %s, or having it back: there is none of that name", name)
+			return
+		}
+		to[name] = from[name]
+		delete(from, name)
+	})
+	return err
+}
+
 func (a *account) newRole(name, path, trust string, tags map[string]string, policies ...string) (*role, error) {
 	path = cmp.Or(path, "/")
 	r := &role{
