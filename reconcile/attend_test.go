@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -19,7 +20,13 @@ import (
 // spec says, also by a daemon that has not rendered anything since it started. Nothing else is written.
 func TestABrokenHEADKeepsTheBrake(t *testing.T) {
 	for name, breaks := range map[string]func(m *mirror) fstest.MapFS{
-		"a file":    func(m *mirror) fstest.MapFS { return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}} },
+		"a file": func(m *mirror) fstest.MapFS { return fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}} },
+		"a file beside another version": func(m *mirror) fstest.MapFS {
+			files := maps.Clone(m.before)
+			files["prod/plumbline.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(plannedYAML, "1.14.1", "1.8.6", 1))}
+			files["prod/nodes/broken.yaml"] = &fstest.MapFile{Data: []byte("nope: [")}
+			return files
+		},
 		"unsigned":  func(m *mirror) fstest.MapFS { m.change(verifying(v1alpha1.VerifyHEAD)); return m.before },
 		"no answer": func(m *mirror) fstest.MapFS { m.source.err = errors.New("no route to host"); return m.before },
 		"no path":   func(m *mirror) fstest.MapFS { return fstest.MapFS{"README.md": {}} },

@@ -8,6 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
 	"github.com/plumbline-dev/plumbline/reconcile/instances"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/propose"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/step"
@@ -37,19 +38,19 @@ func (p *pass) seeNodeDrift(ctx context.Context) error {
 func (p *pass) seeRollout(ctx context.Context) error {
 	p.PoolRollouts = p.memory.proposals.See(ctx, propose.Look{
 		Tools: propose.Tools{Revert: p.fetchStep().Revert, Hosts: &report.Hosts{Now: p.Settings.Now}, Confine: p.Confine, Secret: p.readSecret, Grants: p.Settings.Grants, StillLeader: p.Settings.StillLeader},
-		Sync:  p.sync, Recorded: p.before.Status.PoolRollouts, Pools: p.brake(ctx), Cluster: p.accountStep().Name, Inputs: p.want.Set.Inputs, Now: p.now,
+		Sync:  p.sync, Recorded: p.before.Status.PoolRollouts, Pools: p.brake(ctx, false), Cluster: p.accountStep().Name, Inputs: p.want.Set.Inputs, Now: p.now,
 	}, &p.Findings)
 	return nil
 }
 
-// brake finds which nodes do not match, and stops what goes wrong.
-func (p *pass) brake(ctx context.Context) []v1alpha1.PoolRollout {
+// brake finds which nodes do not match, and stops what goes wrong. inForce says that it goes by what is in force only.
+func (p *pass) brake(ctx context.Context, inForce bool) []v1alpha1.PoolRollout {
 	look := p.rollouts()
 	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
 	stop := brake.Step{
 		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Gate: p.chartStep().On, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live, Changes: p.plan.Changes,
-		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: p.plan.Frozen, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
+		Rollout: p.Rollout, Outdated: look.Outdated, Unknown: look.Unknown, Frozen: p.plan.Frozen, InForce: inForce, Now: p.now, EC2: func(ctx context.Context, region string) (brake.EC2, error) { return p.cloud()(ctx, region) },
 	}
 	pools := stop.Run(ctx)
 	p.Join(look.Findings)
@@ -63,11 +64,11 @@ func (p *pass) attend(ctx context.Context) {
 		return
 	}
 	at := *p
-	at.Found = conclude.Found{}
+	at.Found, at.want.Karpenter = conclude.Found{}, nil // HEAD's may be another version, in another region
 	at.run(ctx, step.Step{Name: step.See, Take: at.see}, step.Step{Name: step.SeeController, Take: at.seeController}, step.Step{Name: step.SeeRollout, Take: func(ctx context.Context) (err error) {
 		at.want.Set, at.plan.Plan, err = plan.InForce(at.live, plan.PolicyOf(p.sync, nil, nil), p.now)
 		if err == nil {
-			at.PoolRollouts = at.brake(ctx)
+			at.PoolRollouts = at.brake(ctx, true)
 		}
 		return err
 	}})

@@ -50,6 +50,8 @@ type Seen struct {
 	Unasked bool
 	// Frozen says why no node may be replaced now by spec.guard.windows and freeze; empty where it may.
 	Frozen string
+	// InForce says that no budgets are given back: what is stopped stays so.
+	InForce bool
 	// Resume are the pools that a person has resumed, each with the time at which it was stopped.
 	Resume map[string]string
 	Now    time.Time
@@ -101,6 +103,9 @@ func (s Seen) begin(before *v1alpha1.PoolRollout, pool Pool) v1alpha1.PoolRollou
 
 // next is what becomes of one pool.
 func (s Seen) next(before *v1alpha1.PoolRollout, pool Pool) (v1alpha1.PoolRollout, time.Time) {
+	if s.InForce && before != nil && before.BrakedAt != nil {
+		return *before, time.Time{}
+	}
 	now := metav1.NewTime(s.Now).Rfc3339Copy()
 	e := s.begin(before, pool)
 	var wake time.Time

@@ -52,7 +52,10 @@ type Step struct {
 	Unknown  bool
 	// Frozen is why no node may be replaced now.
 	Frozen plan.Frozen
-	Now    time.Time
+	// InForce says that nobody knows what Git wants now: Set is what is in the cluster, Changes are not known, and
+	// nothing gives budgets back.
+	InForce bool
+	Now     time.Time
 }
 
 // Run says what the status is to say of the pools of the rollout, and brakes those of which it
@@ -70,7 +73,7 @@ func (s *Step) Run(ctx context.Context) []v1alpha1.PoolRollout {
 		s.WakeBy(held.Next)
 	}
 	next, wake := Next(before, Seen{
-		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Revision: s.Rollout.Revision, From: s.Rollout.From, Uncommitted: s.uncommitted(), Held: held.Held, Unasked: held.Unasked, Frozen: s.Frozen.Message,
+		Pools: s.pools(), Policy: s.Sync.Spec.Rollout, Since: s.Rollout.Since, Revision: s.Rollout.Revision, From: s.Rollout.From, Uncommitted: s.uncommitted(), Held: held.Held, Unasked: held.Unasked, Frozen: s.Frozen.Message, InForce: s.InForce,
 		Resume: Resumed(s.Sync.Annotations[v1alpha1.ResumeRolloutAnnotation]), Now: s.Now,
 	})
 	for _, at := range []time.Time{wake, s.Frozen.Until, s.Frozen.Begins} {
@@ -126,7 +129,7 @@ func (s *Step) pools() []Pool {
 		if object.Ref.Kind != render.NodePool || !known || live == nil {
 			continue
 		}
-		pool := Pool{Name: name, Definition: definitionOf(live, s.Live.Objects), Edited: edited(live, s.Changes), Reverted: reverted(live, s.Changes), Unhealthy: !observe.Registers(live).Ready}
+		pool := Pool{Name: name, Definition: definitionOf(live, s.Live.Objects), Edited: s.InForce || edited(live, s.Changes), Reverted: reverted(live, s.Changes), Unhealthy: !observe.Registers(live).Ready}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pools = append(pools, pool)
 	}

@@ -63,6 +63,7 @@ type world struct {
 	gate     func(context.Context, string) (bool, error)
 	changes  []plan.Change
 	frozen   plan.Frozen
+	inForce  bool
 }
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
@@ -120,7 +121,7 @@ func (w *world) pass(saved bool) brake.Step {
 	s := brake.Step{
 		Writer: writer, StillLeader: func(context.Context) error { return w.lease }, Launches: w.launches, Sync: w.sync, Set: w.set,
 		Live: plan.Live{Objects: plan.NewObjects(w.live), NodeClaims: w.claims}, Changes: w.changes, Gate: w.gate,
-		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Frozen: w.frozen, Now: w.now, Holds: &w.holds,
+		Rollout: w.rollout, Outdated: map[string]bool{"general": true}, Frozen: w.frozen, InForce: w.inForce, Now: w.now, Holds: &w.holds,
 	}
 	if w.ec2 != nil {
 		s.EC2 = func(context.Context, string) (brake.EC2, error) { return w.ec2, nil }

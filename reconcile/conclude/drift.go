@@ -182,6 +182,7 @@ func (s *Step) sayApplied(u queue.Update, v Verdict) (queue.Update, bool) {
 		v = s.stateVerdict()
 		u.State, u.Description = v.CommitState(), v.CommitText()
 	}
+	u.Ended = nil // that is about its nodes
 	if s.appliedAll() {
 		u.State, u.Description = report.Success, "applied"
 	}

@@ -1,6 +1,7 @@
 package conclude
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/dustin/go-humanize/english"
@@ -20,16 +21,36 @@ func (s *Step) inputs() string {
 	return s.Set.Fingerprint()
 }
 
-// refused says that the commit has failed, and that nothing of it is applied.
-func (s *Step) refused(v Verdict) bool {
+// begun says that something of the commit is applied.
+func (s *Step) begun() bool {
 	status := s.Sync.Status
-	return v.CommitState() == report.Failure && render.CommitOf(status.LastAppliedRevision) != s.Commit && render.CommitOf(status.PartlyAppliedRevision) != s.Commit
+	return render.CommitOf(status.LastAppliedRevision) == s.Commit || render.CommitOf(status.PartlyAppliedRevision) == s.Commit
+}
+
+// rolling is the commit whose nodes are being replaced, or were when this pass began; empty where there is none.
+func (s *Step) rolling() string {
+	for _, r := range []*v1alpha1.Rollout{s.Sync.Status.Rollout, s.Before.Status.Rollout} {
+		if r != nil && r.Revision != "" {
+			return render.CommitOf(r.Revision)
+		}
+	}
+	return ""
+}
+
+// refused says that the commit has failed, and that nothing of it is applied; or no node is replaced for it while
+// those of another one are, as what it removes is held.
+func (s *Step) refused(v Verdict) bool {
+	if v.CommitState() != report.Failure {
+		return false
+	}
+	rolling := s.rolling()
+	return !s.begun() || s.holds() && rolling != "" && rolling != s.Commit
 }
 
 // ended says how the commit that is in force under one that is refused has ended, where that is known.
 func (s *Step) ended(v Verdict) map[string]queue.Word {
-	commit := render.CommitOf(s.Sync.Status.LastAppliedRevision)
-	if commit == "" || !s.refused(v) || !s.SawRollout {
+	commit := cmp.Or(s.rolling(), render.CommitOf(s.Sync.Status.LastAppliedRevision))
+	if commit == "" || commit == s.Commit || !s.refused(v) || !s.SawRollout {
 		return nil
 	}
 	word := queue.Word{State: report.Failure, Description: s.failureText()}

@@ -97,3 +97,32 @@ func TestHowOneEndsUnderOneThatIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestARemovalThatIsHeldEndsNoOtherRollout: nothing but the removal is of the newer commit, which counts as applied.
+func TestARemovalThatIsHeldEndsNoOtherRollout(t *testing.T) {
+	of := func(commit string) *v1alpha1.Rollout {
+		return &v1alpha1.Rollout{Revision: "main@sha1:" + commit, Nodes: 2, Outdated: 1}
+	}
+	for name, c := range map[string]struct {
+		before, now *v1alpha1.Rollout
+		refused     bool
+		ended       report.State
+	}{
+		"the older one goes on": {before: of("a"), now: of("a"), refused: true},
+		"it ends":               {before: of("a"), refused: true, ended: report.Success},
+		"the newer one's":       {before: of("b"), now: of("b")},
+		"none":                  {},
+	} {
+		sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{
+			LastAppliedRevision: "main@sha1:b", Rollout: c.now, Removals: []v1alpha1.Removal{{Kind: "NodePool", Name: "batch", Phase: v1alpha1.RemovalHeld}},
+		}}
+		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{SawRollout: true}}
+		s.Commit, s.Before.Status.Rollout = "b", c.before
+		if got := s.refused(s.Verdict()); got != c.refused {
+			t.Errorf("%s: refused %t", name, got)
+		}
+		if got := s.ended(s.Verdict())["a"].State; got != c.ended {
+			t.Errorf("%s: a ends with %q, want %q", name, got, c.ended)
+		}
+	}
+}

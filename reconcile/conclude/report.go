@@ -86,6 +86,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		Description: s.pacedText(v),
 		Inputs:      s.inputs(),
 		From:        s.Before.Status.LastAppliedInputs,
+		Begun:       s.begun(),
 		Refused:     s.refused(v),
 		Ended:       s.ended(v),
 		Reverted:    s.reverted(),

@@ -92,7 +92,7 @@ func TestNodesThatAreReplaced(t *testing.T) {
 		"one pool":  {wide, []string{"a"}, report.Success, "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
 		"two pools": {wide, []string{"a", "b"}, report.Success, "replaces 20 of 20 nodes in 2 pools (NodePoolDrifted), 5 rounds at least; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
 		"held":      {narrow, []string{"a"}, report.Failure, "held: NodePool/a, 10 nodes", "| `a` | 10 of 10 | held: Replace | `NodePoolDrifted` | `5 rounds at least` |"},
-		"frozen":    {frozen, []string{"a"}, report.Pending, "waits: NodePool/a, 10 nodes: no node is removed or replaced within a year (spec.guard.freeze: audit)", "| `a` | 10 of 10 | waits: Replace | `NodePoolDrifted` | `5 rounds at least` |"},
+		"frozen":    {frozen, []string{"a"}, report.Success, "waits: NodePool/a, 10 nodes: no node is removed or replaced within a year (spec.guard.freeze: audit)", "| `a` | 10 of 10 | waits: Replace | `NodePoolDrifted` | `5 rounds at least` |"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Of(Input{Preview: replacingPools(t, c.allowed, c.pools...), Now: time.Now()})

@@ -118,7 +118,7 @@ func (r *Review) weigh() {
 	case len(held) > 0 && !r.of.ApprovedInGit:
 		r.fail("held: " + held[0] + andMore(len(held)))
 	case len(waits) > 0:
-		r.State, r.Line = report.Pending, report.Truncate("waits: "+waits[0]+andMore(len(waits)))
+		r.Line = report.Truncate("waits: " + waits[0] + andMore(len(waits)))
 	case len(held) > 0:
 		r.Line = report.Truncate("approved in " + render.FileName + ": " + r.of.Plan.Approvable.Summary())
 	default:
@@ -126,7 +126,8 @@ func (r *Review) weigh() {
 	}
 }
 
-// waits is what would not be done at once, and why: a window or the end of a freeze, most often.
+// waits is what would not be done at once, and why: a window or the end of a freeze, most often. It is no
+// reason against the merge, and what waits on the branch already is not of it.
 func (r *Review) waits() []string {
 	p := r.of.Plan
 	var found []string
@@ -147,7 +148,7 @@ func (r *Review) waits() []string {
 		}
 	}
 	for i := range p.Removals {
-		if c := &p.Removals[i]; p.Frozen.Message != "" && c.Ref.Kind == render.NodePool && !c.Held {
+		if c := &p.Removals[i]; p.Frozen.Message != "" && c.Ref.Kind == render.NodePool && !c.Held && !c.Recorded {
 			wait("removal of "+c.Ref.String(), c.Nodes, p.Frozen.Message)
 		}
 	}

@@ -54,11 +54,12 @@ func TestOneLine(t *testing.T) {
 		"a refused object":    {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{refused}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "refused: NodePool/a: weight is not valid"},
 		"refused as whole":    {preview.Preview{Stopped: errors.New("plumbline.yaml is missing")}, report.Failure, "refused: plumbline.yaml is missing"},
 		"waits":               {preview.Preview{Stopped: fault.Waits(errors.New("waiting for the schema: crd x"))}, report.Pending, "waits: the schema: crd x"},
-		"a freeze":            {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change, replaces}}}, report.Pending, "waits: NodePool/a, 10 nodes: no node is removed or replaced before ten"},
-		"it keeps a removal":  {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{removal("b", 3, false), removal("c", 1, false)}}}, report.Pending, "waits: removal of NodePool/b, 3 nodes: no node is removed or replaced before ten; and 1 more"},
-		"and the charts":      {preview.Preview{Plan: &plan.Plan{Frozen: frozen}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: nodes drift; this waits: " + frozen.Message}, report.Pending, "waits: Karpenter 1.8.6 is upgraded to 1.9.0: no node is removed or replaced before ten"},
+		"a freeze":            {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change, replaces}}}, report.Success, "waits: NodePool/a, 10 nodes: no node is removed or replaced before ten"},
+		"it keeps a removal":  {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{removal("b", 3, false), removal("c", 1, false)}}}, report.Success, "waits: removal of NodePool/b, 3 nodes: no node is removed or replaced before ten; and 1 more"},
+		"main has it already": {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{recorded(removal("b", 3, false))}}}, report.Success, ""},
+		"and the charts":      {preview.Preview{Plan: &plan.Plan{Frozen: frozen}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: nodes drift; this waits: " + frozen.Message}, report.Success, "waits: Karpenter 1.8.6 is upgraded to 1.9.0: no node is removed or replaced before ten"},
 		"and touches nothing": {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change}}}, report.Success, "1 object changes, no node is touched; no hold"},
-		"a class of another":  {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x of NodeSync/y"}}}}, report.Pending, "waits: NodePool/a: waits for EC2NodeClass/x of NodeSync/y"},
+		"a class of another":  {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x of NodeSync/y"}}}}, report.Success, "waits: NodePool/a: waits for EC2NodeClass/x of NodeSync/y"},
 		"waits, and is held":  {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{replaces}, Removals: []plan.Candidate{removal("b", 3, true)}}}, report.Failure, "held: removal of NodePool/b, 3 nodes"},
 		"charts refused":      {preview.Preview{Plan: &plan.Plan{}, ChartsRefused: errors.New("1.2 is too old")}, report.Failure, "refused: 1.2 is too old"},
 		"charts that change": {
@@ -130,4 +131,10 @@ func TestACommentIsBounded(t *testing.T) {
 	if n := utf8.RuneCountInString(r.Line); n > report.MaxDescription {
 		t.Errorf("a line of %d characters", n)
 	}
+}
+
+// recorded is a removal that waits on the branch already.
+func recorded(c plan.Candidate) plan.Candidate {
+	c.Recorded = true
+	return c
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/plumbline-dev/plumbline/reconcile/report"
@@ -9,7 +10,8 @@ import (
 
 // told is a verdict on a commit that a pass has rendered.
 func told(head string, state report.State, text, inputs, from string, commits ...string) Update {
-	return Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Inputs: inputs, From: from, Commits: commits}
+	begun := state != report.Failure && !strings.HasPrefix(text, "waits")
+	return Update{Context: "plumbline/prod/x", Head: head, State: state, Description: text, Begun: begun, Inputs: inputs, From: from, Commits: commits}
 }
 
 // TestACommitWhoseRolloutIsTakenBack has not succeeded: the inputs of the newer one are those of before.
@@ -42,6 +44,19 @@ func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
 	s.posts("c pending waits: frozen")
 	s.with(told("d", report.Success, "applied", "1", "2", "d", "c"))
 	s.posts("d success applied", "c failure reverted by d: it had not come to its end", "b failure reverted by d: it had not come to its end")
+
+	s = begun(t) // the revert waits, and something else comes: b was never taken back
+	s.with(told("c", report.Pending, "waits: frozen", "1", "2", "c"))
+	s.deliver()
+	s.with(told("d", report.Success, "applied", "4", "2", "d", "c"))
+	s.posts("d success applied", "c success applied", "b success superseded by d: applied")
+
+	s = newScript(t) // what is gone back to waits as well
+	s.with(told("b", report.Pending, "waits: frozen", "2", "1", "b"))
+	s.with(told("c", report.Pending, "rolling out", "3", "1", "c"))
+	s.deliver()
+	s.with(told("d", report.Success, "applied", "2", "3", "d"))
+	s.posts("c failure reverted by d: it had not come to its end", "d success applied", "b success superseded by d: applied")
 
 	s = begun(t) // the revert is reverted: what it was about is in force
 	s.with(revert)

@@ -26,6 +26,8 @@ type Update struct {
 	// Inputs is the fingerprint of what Head is rendered from, and From of what was applied before;
 	// empty where that is not known.
 	Inputs, From string
+	// Begun says that something of Head is applied.
+	Begun bool
 	// Refused says that Head has failed, and that nothing of it is applied.
 	Refused bool
 	// Ended says of older commits that go on under a Head that is Refused how they have ended.
