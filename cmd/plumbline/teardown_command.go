@@ -35,7 +35,7 @@ may not end their instances. An instance that it has drained and left for a minu
 every one where its controller does not run for a minute, is listed and, after another
 confirmation, ended with your AWS rights: only where a NodeClaim or the record of a
 removal names it, and its tags are this cluster's and no other's. A node whose pods are
-still being evicted is left alone. Karpenter's finalizers stay: what they keep in the
+still being evicted is not touched. Karpenter's finalizers stay: what they keep in the
 cluster is listed, with exit code 4.
 
 Where no daemon leads, this command takes the daemon's lease and ends the nodes

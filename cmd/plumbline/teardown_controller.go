@@ -93,7 +93,7 @@ func (t *teardown) seeController(ctx context.Context, sync *v1alpha1.NodeSync, l
 	switch {
 	case err != nil && t.terminate:
 		t.stopped.left = true
-		leaves.Controller = fmt.Sprintf("Karpenter's controller does not run (%s), and is not brought up: --terminate ends its instances without a drain", t.stopped.why)
+		leaves.Controller = fmt.Sprintf("Karpenter's controller does not run (%s), and nobody starts it: --terminate ends its instances without a drain", t.stopped.why)
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w. Where Karpenter cannot run any more, as its role is gone, --terminate ends its instances with your AWS rights", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize/english"
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -66,9 +67,16 @@ func (s *stranding) handle(id string, now time.Time) {
 // findStranded are the instances of a NodeSync that Karpenter does not end as things are, and how many NodeClaims it
 // is still at.
 func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan) (found []ending.Stranded, busy int, err error) {
-	claims := &karpv1.NodeClaimList{}
+	sync, err = t.reread(ctx, sync)
+	if err != nil || sync == nil {
+		return nil, 0, err
+	}
+	claims, nodes := &karpv1.NodeClaimList{}, &corev1.NodeList{}
 	if err := t.c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
 		return nil, 0, explain(err, "list NodeClaims")
+	}
+	if err := t.c.List(ctx, nodes); err != nil {
+		return nil, 0, explain(err, "list Nodes")
 	}
 	noted, err := ending.Noted(ctx, t.c, sync)
 	if err != nil {
@@ -78,12 +86,28 @@ func (t *teardown) findStranded(ctx context.Context, sync *v1alpha1.NodeSync, l 
 	if err != nil {
 		return nil, 0, err
 	}
-	pools := map[string]bool{}
+	by := ending.Standing{Pools: map[string]bool{}, Ready: readyNodes(nodes.Items), Noted: noted, Runs: gone == nil}
 	for _, object := range l.Objects {
-		pools[object.Name] = pools[object.Name] || object.Kind == render.NodePool
+		if object.Kind == render.NodePool {
+			by.Pools[object.Name] = false
+		}
 	}
-	found, busy = ending.Strands(claims.Items, pools, noted, gone == nil)
+	for _, removal := range sync.Status.Removals {
+		if removal.Kind == render.NodePool {
+			by.Pools[removal.Name] = removal.Phase != v1alpha1.RemovalHeld
+		}
+	}
+	found, busy = ending.Strands(claims.Items, by)
 	return found, busy, nil
+}
+
+// readyNodes are the names of the Nodes that are Ready.
+func readyNodes(nodes []corev1.Node) map[string]bool {
+	ready := map[string]bool{}
+	for i := range nodes {
+		ready[nodes[i].Name] = isReady(&nodes[i])
+	}
+	return ready
 }
 
 // endStranded ends the instances that Karpenter has left for a while, once that is confirmed. Where nothing goes on

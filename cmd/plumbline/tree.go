@@ -165,15 +165,19 @@ func stateOfClaim(claim *karpv1.NodeClaim) string {
 // stateOfNode is a Node's as kubectl says it.
 func stateOfNode(node *corev1.Node) string {
 	state := "NotReady"
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			state = "Ready"
-		}
+	if isReady(node) {
+		state = "Ready"
 	}
 	if node.Spec.Unschedulable {
 		state += ",SchedulingDisabled"
 	}
 	return state
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // indent is what the library puts before the first item, and below it.

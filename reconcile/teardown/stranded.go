@@ -25,19 +25,35 @@ type Stranded struct {
 	Why string
 }
 
+// Standing is what NodeClaims are judged by.
+type Standing struct {
+	// Pools are the NodePools whose nodes are to end, each with whether that goes on: it does not where it is held.
+	Pools map[string]bool
+	// Ready are the Nodes that are Ready.
+	Ready map[string]bool
+	// Noted are the provider IDs in the records of removals.
+	Noted []string
+	// Runs says that Karpenter's controller does.
+	Runs bool
+}
+
 // Strands are the instances of some pools that Karpenter does not end as things are, by their IDs, and how many of
-// their NodeClaims it is still at: those whose pods it evicts, and those that nobody has deleted while it runs. Only
-// an instance that a NodeClaim names or that was noted counts. runs says that Karpenter's controller does.
-func Strands(claims []karpv1.NodeClaim, pools map[string]bool, noted []string, runs bool) (found []Stranded, busy int) {
+// their NodeClaims it is still at: those whose pods it evicts, those that nobody has deleted while it runs, and those
+// whose removal does not go on. Only an instance that a NodeClaim names or that was noted counts.
+func Strands(claims []karpv1.NodeClaim, by Standing) (found []Stranded, busy int) {
 	named := map[string]bool{}
 	for i := range claims {
 		claim := &claims[i]
 		_, id, err := cloud.ParseProviderID(claim.Status.ProviderID)
 		named[id] = true
-		if !pools[claim.Labels[karpv1.NodePoolLabelKey]] {
+		goesOn, ours := by.Pools[claim.Labels[karpv1.NodePoolLabelKey]]
+		if !ours {
 			continue
 		}
-		why := leaves(claim, runs)
+		why := ""
+		if goesOn || claim.DeletionTimestamp != nil {
+			why = leaves(claim, by)
+		}
 		if why == "" || err != nil {
 			busy++
 			continue
@@ -45,7 +61,7 @@ func Strands(claims []karpv1.NodeClaim, pools map[string]bool, noted []string, r
 		isDrained := conditionOf(claim, karpv1.ConditionTypeDrained) == metav1.ConditionTrue
 		found = append(found, Stranded{ID: id, Claim: claim.Name, Node: claim.Status.NodeName, Drained: isDrained, Why: why})
 	}
-	for _, providerID := range noted {
+	for _, providerID := range by.Noted {
 		if _, id, err := cloud.ParseProviderID(providerID); err == nil && !named[id] {
 			named[id] = true
 			found = append(found, Stranded{ID: id, Why: "its NodeClaim is gone"})
@@ -58,8 +74,9 @@ func Strands(claims []karpv1.NodeClaim, pools map[string]bool, noted []string, r
 // leaves says why Karpenter does not end a NodeClaim's instance; empty where it is at it. It asks EC2 for the instance
 // of a node that is not Ready, or has not registered, before it drains, and of any other one after that: where it may
 // not ask, nothing but the conditions says so (sigs.k8s.io/karpenter pkg/controllers/node/termination/controller.go).
-func leaves(claim *karpv1.NodeClaim, runs bool) string {
-	if !runs {
+// Before 1.1 none says that it drains: a node that is Ready it is at.
+func leaves(claim *karpv1.NodeClaim, by Standing) string {
+	if !by.Runs {
 		return "Karpenter's controller does not run"
 	}
 	drains := conditionOf(claim, karpv1.ConditionTypeDrained)
@@ -67,6 +84,8 @@ func leaves(claim *karpv1.NodeClaim, runs bool) string {
 	case claim.DeletionTimestamp == nil:
 		return ""
 	case conditionOf(claim, karpv1.ConditionTypeInstanceTerminating) == metav1.ConditionTrue:
+		return ""
+	case drains == "" && by.Ready[claim.Status.NodeName]:
 		return ""
 	case drains == "":
 		return "its NodeClaim is deleted, and Karpenter does not drain it"

@@ -41,6 +41,10 @@ func TestStrands(t *testing.T) {
 	only := func(isDrained bool, why string) []teardown.Stranded {
 		return []teardown.Stranded{{ID: "i-0a1", Claim: "a", Node: "ip-1", Drained: isDrained, Why: why}}
 	}
+	ready := func(claim karpv1.NodeClaim) karpv1.NodeClaim {
+		claim.Status.NodeName = "ip-ready"
+		return claim
+	}
 	cases := map[string]struct {
 		claim karpv1.NodeClaim
 		noted []string
@@ -50,6 +54,9 @@ func TestStrands(t *testing.T) {
 	}{
 		"drained, and left":           {claimed("general", true, drained), nil, true, only(true, "Karpenter has drained it, and does not end it"), 0},
 		"not drained at all":          {claimed("general", true, nil), nil, true, only(false, "its NodeClaim is deleted, and Karpenter does not drain it"), 0},
+		"an older Karpenter drains":   {ready(claimed("general", true, nil)), nil, true, nil, 1},
+		"its removal is held":         {claimed("held", false, nil), nil, false, nil, 1},
+		"held, and ended by another":  {claimed("held", true, nil), nil, false, only(false, "Karpenter's controller does not run"), 0},
 		"its pods are evicted":        {claimed("general", true, map[string]metav1.ConditionStatus{karpv1.ConditionTypeDrained: unknown}), nil, true, nil, 1},
 		"its volumes are detached":    {claimed("general", true, with(map[string]metav1.ConditionStatus{karpv1.ConditionTypeVolumesDetached: unknown})), nil, true, nil, 1},
 		"EC2 is ending it":            {claimed("general", true, with(map[string]metav1.ConditionStatus{karpv1.ConditionTypeInstanceTerminating: yes})), nil, true, nil, 1},
@@ -62,7 +69,9 @@ func TestStrands(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, busy := teardown.Strands([]karpv1.NodeClaim{c.claim}, map[string]bool{"general": true}, c.noted, c.runs)
+			got, busy := teardown.Strands([]karpv1.NodeClaim{c.claim}, teardown.Standing{
+				Pools: map[string]bool{"general": true, "held": false}, Ready: map[string]bool{"ip-ready": true}, Noted: c.noted, Runs: c.runs,
+			})
 			if diff := cmp.Diff(c.want, got); diff != "" || busy != c.busy {
 				t.Errorf("busy with %d, want %d; stranded (-want +got):\n%s", busy, c.busy, diff)
 			}
