@@ -79,7 +79,8 @@ func TestHowOneEndsUnderOneThatIsRefused(t *testing.T) {
 		"and cannot be rendered":  {rollout: goesOn, pools: braked, found: Found{SawRollout: true, Fault: broken}, want: report.Failure},
 		"nothing was looked at":   {found: Found{Fault: broken}},
 		"nor anything but nodes":  {found: Found{SawRollout: true, Fault: broken}},
-		"the newer is applied":    {rollout: goesOn, pools: braked, partly: "main@sha1:b", found: Found{SawRollout: true, Held: []Held{{}}}},
+		"a part of the newer is":  {rollout: goesOn, pools: braked, partly: "main@sha1:b", found: Found{SawRollout: true, Held: []Held{{}}}, want: report.Failure},
+		"and is in doubt":         {partly: "main@sha1:b", found: Found{SawRollout: true, Held: []Held{{}}}},
 		"the newer is not failed": {rollout: goesOn, found: Found{SawRollout: true}},
 	} {
 		sync := &v1alpha1.NodeSync{}

@@ -56,7 +56,7 @@ func TestOneLine(t *testing.T) {
 		"waits":               {preview.Preview{Stopped: fault.Waits(errors.New("waiting for the schema: crd x"))}, report.Pending, "waits: the schema: crd x"},
 		"a freeze":            {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change, replaces}}}, report.Success, "waits: NodePool/a, 10 nodes: no node is removed or replaced before ten"},
 		"it keeps a removal":  {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{removal("b", 3, false), removal("c", 1, false)}}}, report.Success, "waits: removal of NodePool/b, 3 nodes: no node is removed or replaced before ten; and 1 more"},
-		"main has it already": {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{recorded(removal("b", 3, false))}}}, report.Success, ""},
+		"main has it already": {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Removals: []plan.Candidate{recorded(removal("b", 3, false))}}}, report.Success, "1 object changes, no node is touched; no hold"},
 		"and the charts":      {preview.Preview{Plan: &plan.Plan{Frozen: frozen}, ChartsChange: "Karpenter 1.8.6 is upgraded to 1.9.0: nodes drift; this waits: " + frozen.Message}, report.Success, "waits: Karpenter 1.8.6 is upgraded to 1.9.0: no node is removed or replaced before ten"},
 		"and touches nothing": {preview.Preview{Plan: &plan.Plan{Frozen: frozen, Changes: []plan.Change{change}}}, report.Success, "1 object changes, no node is touched; no hold"},
 		"a class of another":  {preview.Preview{Plan: &plan.Plan{Changes: []plan.Change{{Ref: change.Ref, Action: plan.Wait, Message: "NodePool/a waits for EC2NodeClass/x of NodeSync/y"}}}}, report.Success, "waits: NodePool/a: waits for EC2NodeClass/x of NodeSync/y"},

@@ -49,14 +49,14 @@ func TestACommitWhoseRolloutIsTakenBack(t *testing.T) {
 	s.with(told("c", report.Pending, "waits: frozen", "1", "2", "c"))
 	s.deliver()
 	s.with(told("d", report.Success, "applied", "4", "2", "d", "c"))
-	s.posts("d success applied", "c success applied", "b success superseded by d: applied")
+	s.posts("d success applied", "c success superseded by d: applied", "b success superseded by d: applied")
 
 	s = newScript(t) // what is gone back to waits as well
 	s.with(told("b", report.Pending, "waits: frozen", "2", "1", "b"))
 	s.with(told("c", report.Pending, "rolling out", "3", "1", "c"))
 	s.deliver()
 	s.with(told("d", report.Success, "applied", "2", "3", "d"))
-	s.posts("c failure reverted by d: it had not come to its end", "d success applied", "b success superseded by d: applied")
+	s.posts("d success applied", "c failure reverted by d: it had not come to its end", "b success superseded by d: applied")
 
 	s = begun(t) // the revert is reverted: what it was about is in force
 	s.with(revert)
