@@ -81,6 +81,13 @@ func budgetsOf(pool *unstructured.Unstructured) []any {
 	return budgets
 }
 
+// BudgetsAppliedBy says whether a field manager has applied the disruption budgets of a NodePool that lives.
+func BudgetsAppliedBy(live *unstructured.Unstructured, manager string) bool {
+	entries, err := managed(live)
+	set := appliedBy(entries, manager)
+	return err == nil && set != nil && touches(set, budgetsPath)
+}
+
 // brakes says whether the brake's manager has applied the disruption budgets.
 func brakes(entries []entry) bool {
 	set := appliedBy(entries, v1alpha1.BrakeFieldManager)

@@ -176,7 +176,7 @@ func (m Match) reason(c *NodeClaim, pool, class *template) (reason string, sure 
 		return driftOfRequirements, true
 	}
 	reason, sure = m.reasonOfClass(c, class)
-	if reason == "" && c.Drifted {
+	if stale := counted && c.DriftReason == driftOfPool; reason == "" && c.Drifted && !stale {
 		return c.DriftReason, true
 	}
 	return reason, sure && (reason != "" || counted || !m.Exact)

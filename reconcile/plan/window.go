@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/runtime"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
@@ -50,6 +51,17 @@ func allowedOf(pool *karpv1.NodePool, nodes int, now time.Time) Allowed {
 		}
 	}
 	return Allowed{}
+}
+
+// BudgetActive says whether a disruption budget, as it stands on a NodePool, counts now. One that
+// cannot be read does not.
+func BudgetActive(budget map[string]any, now time.Time) bool {
+	var read karpv1.Budget
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(budget, &read); err != nil {
+		return false
+	}
+	active, err := read.IsActive(at{now: now})
+	return err == nil && active
 }
 
 // turns are the times within the horizon at which a budget begins or ceases to be active, sorted.

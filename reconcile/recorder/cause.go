@@ -106,6 +106,7 @@ const (
 var rules = []rule{
 	{InstanceGone, "karpenter-provider-aws pkg/controllers/interruption/utils.go: handleNodeClaim, after a state change of the instance", stateChanged},
 	{Interrupted, "karpenter-provider-aws pkg/controllers/interruption/utils.go: deleteNodeClaim publishes TerminatingOnInterruption", interrupted},
+	{Removed, "reconcile/teardown/replacing.go", replacedByRemoval},
 	{Drifted, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, drift.go and staticdrift.go", disrupted(Drifted)},
 	{Empty, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, emptiness.go", disrupted(Empty)},
 	{Underutilized, "karpenter pkg/controllers/disruption/queue.go: markDisrupted, singlenodeconsolidation.go and multinodeconsolidation.go", disrupted(Underutilized)},
@@ -187,6 +188,12 @@ func disrupted(cause Cause) func(Facts) (string, bool) {
 		}
 		return "", true
 	}
+}
+
+// replacedByRemoval is the end of a node that a removal has had Karpenter replace: it has drifted by the
+// label that the removal has put into its NodePool's template.
+func replacedByRemoval(f Facts) (string, bool) {
+	return "", f.Removing != "" && f.DisruptionReason == string(Drifted) && f.DriftReason == "NodePoolDrifted"
 }
 
 func launchFailed(f Facts) (string, bool) {

@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 		"ended in EC2":              {drained(undrained), InstanceGone, "its instance was gone from EC2 before it was drained"},
 		"ended in EC2, unwatched":   {drained(undrained, func(f *Facts) { f.Missed = true }), Unknown, "its end was not watched"},
 		"removed":                   {drained(func(f *Facts) { f.Removing = "main@sha1:1" }), Removed, ""},
-		"removed, as it drifts":     {drained(drift, func(f *Facts) { f.Removing = "main@sha1:1" }), Drifted, "NodePoolDrifted"},
+		"replaced as it is removed": {drained(drift, func(f *Facts) { f.Removing = "main@sha1:1" }), Removed, ""},
 		"removed, pool gone":        {drained(func(f *Facts) { f.Removing, f.PoolGone = "main@sha1:1", true }), Removed, ""},
 		"pool deleted":              {drained(func(f *Facts) { f.PoolGone = true }), PoolDeleted, ""},
 		"no capacity":               {drained(unlaunched, aged(time.Second), says("InsufficientCapacityError")), LaunchFailed, "InsufficientCapacityError"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
@@ -39,7 +40,7 @@ func (s *shelf) events(w *world) []event {
 	})
 	gates(w, fair, fault)
 	caches(w, fair, fault)
-	clock(w, fair)
+	s.clock(w, fair)
 	for n := range w.of {
 		s.node(w, n, fair, fault)
 	}
@@ -90,7 +91,7 @@ func gates(w *world, fair, fault may) {
 	fault(w.lease, "the controller's leader ends", func(w *world) { w.lease = false })
 	fault(w.verified, "the account cannot be verified", func(w *world) { w.verified = false })
 	fault(w.answers, "EC2 answers no more", func(w *world) { w.answers = false })
-	fair(!w.lease, "a pod of the controller leads", func(w *world) { w.lease = true })
+	fair(!w.lease, "a pod of the controller leads", leads)
 	fair(w.ready != w.lease, "the controller's Deployment tells", func(w *world) { w.ready = w.lease })
 	fair(!w.verified, "the account is verified", func(w *world) { w.verified = true })
 	fair(!w.answers, "EC2 answers again", func(w *world) { w.answers = true })
@@ -107,7 +108,7 @@ func caches(w *world, fair, fault may) {
 
 // clock is that time passes: the grace of removals is over, and what EC2's answers lack they have
 // lacked for long.
-func clock(w *world, fair may) {
+func (s *shelf) clock(w *world, fair may) {
 	young := slices.ContainsFunc(w.removals, func(r v1alpha1.Removal) bool { return r.RecordedAt.Time.Equal(exploredNow) })
 	fair(young, "the grace is over", func(w *world) {
 		w.removals = slices.Clone(w.removals)
@@ -115,6 +116,7 @@ func clock(w *world, fair may) {
 			w.removals[i].RecordedAt = metav1.NewTime(exploredNow.Add(-long))
 		}
 	})
+	s.idleness(w, fair)
 	for n := range w.of {
 		id := providerID(n)
 		a, lacking := w.absent[id]
@@ -142,8 +144,9 @@ func (s *shelf) node(w *world, n int, fair, fault may) {
 	karpenter(is.claim == made && !is.deleting && is.instance == unlaunched, "launches", func(s *slot) { s.instance, s.hidden = running, true })
 	karpenter(is.claim == made && is.instance == running, "names the instance of", func(s *slot) { s.claim = named })
 	karpenter(there(is.claim) && is.deleting && is.instance == running, "drains", func(s *slot) {
-		s.pending, s.instance = s.claim == named, shuttingDown
+		s.pending, s.instance = s.claim == named && !s.placed, shuttingDown
 	})
+	s.replacing(w, n, fair, fault)
 	ended := is.instance == unlaunched || is.instance == terminated || is.instance == forgotten
 	karpenter(there(is.claim) && is.deleting && ended, "lets go", func(s *slot) { s.claim, s.deleting = collected, false })
 	karpenter(is.claim == collected && is.instance == running, "collects the instance of", func(s *slot) { s.instance = shuttingDown })
@@ -159,4 +162,14 @@ func (s *shelf) node(w *world, n int, fair, fault may) {
 	fault((is.instance == shuttingDown || is.instance == terminated) && !is.hidden && !is.lags, "EC2's next answer lags on "+name, on(func(s *slot) { s.lags = true }))
 	fault(is.claim == named && !is.deleting, "a person, or Karpenter, ends "+name, on(func(s *slot) { s.deleting = true }))
 	fault(is.claim == named && !is.hidden && alive(is.instance), "a person strips the finalizer of "+name, on(func(s *slot) { s.claim, s.deleting = collected, false }))
+}
+
+// leavesStill says whether a NodeClaim is there.
+func (w *world) leavesStill(uid types.UID) bool {
+	for n, s := range w.slots {
+		if types.UID(nodeName(n)) == uid {
+			return there(s.claim)
+		}
+	}
+	return false
 }

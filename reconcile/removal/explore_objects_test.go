@@ -42,8 +42,11 @@ type form struct {
 	// restrained says that the removal's field manager owns something of it.
 	restrained bool
 	labelled   bool
-	// limits says that its limits are those of Git.
-	limits     bool
+	// limits says that its limits, its disruption budgets and its template are those of Git.
+	limits bool
+	// replaces says that all its nodes have drifted, and budget how many Karpenter may replace at a time.
+	replaces   bool
+	budget     int
 	generation int
 }
 
@@ -171,7 +174,9 @@ func (s *shelf) number(object *unstructured.Unstructured) int {
 	object.SetResourceVersion(strconv.Itoa(number + 1))
 	f := &form{object: plan.NewObject(object), grows: plan.MayGrow(object), labelled: exploredOwner.Owns(object)}
 	if object.GetKind() == render.NodePool {
-		f.limits = gocmp.Equal(limitsOf(object), limitsOf(s.definition(object.GetName()).Defaulted))
+		git := s.definition(object.GetName()).Defaulted
+		f.limits = gocmp.Equal(limitsOf(object), limitsOf(git)) && gocmp.Equal(budgetsOf(object), budgetsOf(git)) && gocmp.Equal(templateOf(object), templateOf(git))
+		f.replaces, f.budget = replacesBy(object)
 	}
 	for _, entry := range entries {
 		f.restrained = f.restrained || entry.Manager == v1alpha1.RemovalFieldManager

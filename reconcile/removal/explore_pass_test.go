@@ -134,7 +134,7 @@ func (x *explored) live() plan.Live {
 	}
 	for n, c := range w.cachedClaims()[:w.nodes()] {
 		if there(c.claim) {
-			live.NodeClaims = append(live.NodeClaims, observe.NodeClaim(w.nodeClaim(n, c.claim, c.deleting, int(c.generation))))
+			live.NodeClaims = append(live.NodeClaims, observe.NodeClaim(w.nodeClaim(n, c)))
 		}
 	}
 	return live

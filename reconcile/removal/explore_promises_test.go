@@ -20,6 +20,8 @@ import (
 //     records it writes before it ends anything (wrote).
 //   - A removal begins after its grace: mayStop, mayEnd.
 //   - No more than maxUnavailable of all removals leave at a time, those of reverted ones included: mayEnd.
+//   - A Paced removal ends no node itself that Karpenter can replace, so that its pods have a place before
+//     it drains, and has Karpenter replace what it might end itself: mayEnd, mayReplace.
 //   - The pods of nodes that a removal has ended run before more end, also where that removal is over,
 //     or was reverted: mayEnd.
 //   - Growth is given back with the limits that there were: writePool.
@@ -120,8 +122,11 @@ func (x *explored) mayEnd(n int) {
 	case !x.before.verified:
 		x.breaks("%s is ended, and the account is not verified", name)
 	}
-	if leaving, most := x.leaving(), x.most(); leaving >= most {
-		x.breaks("%s is ended while %d are leaving, and no more than %d may be", name, leaving, most)
+	if leaving, most := x.leaving()+x.granted(nowhere, nowhere), x.most(); leaving >= most {
+		x.breaks("%s is ended while %d are leaving, or may be, and no more than %d may be", name, leaving, most)
+	}
+	if s.claim == named && x.awaitsPods() && !x.world.stays[n] && x.ownsNow(p, uid) {
+		x.breaks("%s is ended, and Karpenter could launch what takes its pods first", name)
 	}
 	for m, other := range x.before.slots[:x.before.nodes()] {
 		if other.pending && other.noted && x.awaitsPods() {
@@ -222,7 +227,7 @@ func (x *explored) leaving() int {
 	leaving := x.ends
 	for i, s := range x.before.slots[:x.before.nodes()] {
 		open := removalOf(x.before.removals, uidOf(poolName(x.before.of[i]), int(s.generation))) != nil
-		if p := x.before.of[i]; there(s.claim) && s.deleting && (s.ended || open && !x.held[p] && !x.before.git[p]) {
+		if p := x.before.of[i]; there(s.claim) && (s.deleting || s.replacing) && (s.ended || open && !x.held[p] && !x.before.git[p]) {
 			leaving++
 		}
 	}

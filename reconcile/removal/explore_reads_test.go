@@ -127,7 +127,7 @@ func (r reads) List(_ context.Context, list client.ObjectList, options ...client
 		return nil
 	case *karpv1.NodeClaimList:
 		for n, c := range r.claims()[:r.world.nodes()] {
-			claim := r.world.nodeClaim(n, c.claim, c.deleting, int(c.generation))
+			claim := r.world.nodeClaim(n, c)
 			if there(c.claim) && (asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(claim.Labels))) {
 				into.Items = append(into.Items, *claim)
 			}
@@ -147,13 +147,14 @@ func (r reads) List(_ context.Context, list client.ObjectList, options ...client
 	return fmt.Errorf("a pass lists a %T", list)
 }
 
-func (w *world) nodeClaim(n int, state uint8, deleting bool, generation int) *karpv1.NodeClaim {
+func (w *world) nodeClaim(n int, c seenClaim) *karpv1.NodeClaim {
 	pool := poolName(w.of[n])
 	claim := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: nodeName(n), UID: types.UID(nodeName(n)), ResourceVersion: fmt.Sprint(state, deleting), CreationTimestamp: metav1.NewTime(exploredNow),
+			Name: nodeName(n), UID: types.UID(nodeName(n)), ResourceVersion: c.version(), CreationTimestamp: metav1.NewTime(exploredNow),
 			Labels:          map[string]string{karpv1.NodePoolLabelKey: pool},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: render.NodePool, Name: pool, UID: uidOf(pool, generation)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: render.NodePool, Name: pool, UID: uidOf(pool, int(c.generation))}},
+			Annotations:     map[string]string{karpv1.NodePoolHashAnnotationKey: "1"},
 		},
 	}
 	class := "default"
@@ -161,10 +162,11 @@ func (w *world) nodeClaim(n int, state uint8, deleting bool, generation int) *ka
 		class = poolName(ownClass)
 	}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: render.EC2NodeClass, Name: class}
-	if state == named {
+	claim.Status.Conditions = c.conditions()
+	if c.claim == named {
 		claim.Status.ProviderID, claim.Status.NodeName = providerID(n), nodeName(n)
 	}
-	if deleting {
+	if c.deleting {
 		claim.DeletionTimestamp = ptr.To(metav1.NewTime(exploredNow))
 	}
 	return claim
@@ -190,6 +192,9 @@ func (w *world) pods(asked fields.Selector) (found []corev1.Pod) {
 	for n, s := range w.slots[:w.nodes()] {
 		if s.claim == named && s.instance == running {
 			pod("web-"+nodeName(n), corev1.PodRunning, nodeName(n), 1)
+			if at := len(found) - 1; at >= 0 && w.stays[n] && found[at].Spec.NodeName == nodeName(n) {
+				found[at].Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+			}
 		}
 		if s.pending {
 			pod("web-instead-of-"+nodeName(n), corev1.PodPending, "", 0)

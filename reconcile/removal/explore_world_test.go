@@ -60,16 +60,14 @@ type slot struct {
 	hidden, lags bool
 	// pending says that the pod which ran on the node waits for another.
 	pending bool
+	// replacing says that Karpenter replaces it, and placed that its pod has a place when it drains.
+	replacing, placed bool
 	// ended says that a removal has ended the NodeClaim, noted that whose pods it evicts is recorded.
 	ended, noted bool
 }
 
 // claims is what there is of NodeClaims, as the API server or a cache has them.
-type claims [mostNodes]struct {
-	claim      uint8
-	deleting   bool
-	generation int8
-}
+type claims [mostNodes]seenClaim
 
 // setting is what stays the same in a world.
 type setting struct {
@@ -81,6 +79,8 @@ type setting struct {
 	removal v1alpha1.RemovalPolicy
 	// classLeaves says that the class of pool a leaves Git with it, and comes with it.
 	classLeaves bool
+	// stays says of nodes that a pod on them may not be disrupted.
+	stays [mostNodes]bool
 }
 
 // world is one state of Git, a cluster, an account and plumbline. It is a value: what it
@@ -167,7 +167,7 @@ func newWorld(s *shelf, of *setting, launched ...int) world {
 func (w *world) claimsNow() *claims {
 	var c claims
 	for n, s := range w.slots {
-		c[n].claim, c[n].deleting, c[n].generation = s.claim, s.deleting, s.generation
+		c[n] = s.seen()
 	}
 	return &c
 }
@@ -227,11 +227,12 @@ func (w *world) key() string {
 	for n := range w.of {
 		s := w.slots[n]
 		b = append(b, s.claim, byte(s.generation), s.instance, cached[n].claim, byte(cached[n].generation))
+		bits(s.replacing, s.placed, cached[n].replacing, cached[n].ending)
 		bits(s.deleting, s.hidden, s.lags, s.pending, cached[n].deleting, s.noted && (s.pending || there(s.claim)), s.ended && there(s.claim))
 	}
 	for _, r := range w.removals {
 		b = append(b, r.UID+"|"+types.UID(r.Phase)+"|"+types.UID(r.Revision)+"|"...)
-		bits(r.RecordedAt.Time.Equal(exploredNow))
+		bits(r.RecordedAt.Time.Equal(exploredNow), r.LastProgress.Time.Equal(exploredNow))
 	}
 	for _, uid := range slices.Sorted(maps.Keys(w.record)) {
 		b = append(b, "R"+uid+w.record[uid]...)
@@ -255,7 +256,10 @@ func (w *world) still() {
 		if !r.RecordedAt.Time.Equal(exploredNow) {
 			r.RecordedAt = metav1.NewTime(exploredNow.Add(-long))
 		}
-		r.Since, r.LastProgress = metav1.NewTime(exploredNow), metav1.NewTime(exploredNow)
+		r.Since = metav1.NewTime(exploredNow)
+		if !r.LastProgress.Time.Equal(exploredNow) {
+			r.LastProgress = metav1.NewTime(exploredNow.Add(-long))
+		}
 		removals[i] = r
 	}
 	w.removals = removals
@@ -278,16 +282,6 @@ func (w *world) still() {
 
 // patient is how many answers of EC2 have to lack an instance until that is its end.
 const patient = 10
-
-// leavesStill says whether a NodeClaim is there.
-func (w *world) leavesStill(uid types.UID) bool {
-	for n, s := range w.slots {
-		if types.UID(nodeName(n)) == uid {
-			return there(s.claim)
-		}
-	}
-	return false
-}
 
 // calm says that nothing keeps plumbline from going on, and that every cache is up to date.
 func (w *world) calm() bool {

@@ -170,6 +170,9 @@ func (r reads) writePool(object client.Object, kind types.PatchType, body []byte
 	if act && !r.shelf.forms[number].grows {
 		r.mayStop(p)
 	}
+	if act {
+		r.mayReplace(p, number)
+	}
 	r.wrote(act, fmt.Sprintf("%s of %s by %s", kind, objectName(p), manager), func(w *world) {
 		if w.pools[p] == nowhere {
 			w.generations[p]++
@@ -205,7 +208,7 @@ func (r reads) Delete(_ context.Context, object client.Object, options ...client
 			if nodeName(n) != object.GetName() || !there(s.claim) {
 				continue
 			}
-			if fmt.Sprint(s.claim, s.deleting) != *only.ResourceVersion {
+			if s.seen().version() != *only.ResourceVersion {
 				return conflict(object.GetName())
 			}
 			r.mayEnd(n)

@@ -29,6 +29,7 @@ func (s *Step) pace() teardown.Pace {
 		MaxUnavailable: intstr.FromString(defaultPace),
 		AwaitPods:      s.successorWanted(),
 	}
+	pace.Replaces = pace.AwaitPods && !pace.AtOnce
 	if policy.Grace != nil {
 		pace.Grace = policy.Grace.Duration
 	}

@@ -20,14 +20,14 @@ func TestPaceIsAsTheNodeSyncSays(t *testing.T) {
 		spec v1alpha1.RemovalPolicy
 		want teardown.Pace
 	}{
-		"nothing is said": {want: teardown.Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true}},
+		"nothing is said": {want: teardown.Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true, Replaces: true}},
 		"a pace and a grace": {
 			spec: v1alpha1.RemovalPolicy{MaxUnavailable: &half, Grace: &metav1.Duration{Duration: time.Hour}},
-			want: teardown.Pace{Grace: time.Hour, MaxUnavailable: half, AwaitPods: true},
+			want: teardown.Pace{Grace: time.Hour, MaxUnavailable: half, AwaitPods: true, Replaces: true},
 		},
 		"no grace": {
 			spec: v1alpha1.RemovalPolicy{MaxUnavailable: &three, Grace: &metav1.Duration{}},
-			want: teardown.Pace{MaxUnavailable: three, AwaitPods: true},
+			want: teardown.Pace{MaxUnavailable: three, AwaitPods: true, Replaces: true},
 		},
 		"all at once": {
 			spec: v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalAtOnce},
@@ -35,7 +35,7 @@ func TestPaceIsAsTheNodeSyncSays(t *testing.T) {
 		},
 		"paced, by name": {
 			spec: v1alpha1.RemovalPolicy{Strategy: v1alpha1.RemovalPaced},
-			want: teardown.Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true},
+			want: teardown.Pace{Grace: 30 * time.Second, MaxUnavailable: intstr.FromString("10%"), AwaitPods: true, Replaces: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,13 +51,19 @@ func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Wri
 	return reverted, nil
 }
 
-// restore gives back growth and disruption budgets to what Git has, and is held or waits for a window:
-// its nodes stay as they are until then, and so does the pool.
+// restore gives back growth and disruption budgets to what Git has, and is held or waits for a window,
+// and to what another NodeSync has, or may have: its nodes stay as they are until then, and so does the
+// pool.
 func (s *Step) restore(ctx context.Context) error {
 	var held []*unstructured.Unstructured
 	for i := range s.Plan.Changes {
 		if c := &s.Plan.Changes[i]; (c.Action == plan.Hold || c.Reason == plan.ReasonFrozen) && c.Live != nil && c.Ref.Kind == render.NodePool {
 			held = append(held, c.Live)
+		}
+	}
+	for _, k := range s.Plan.Kept {
+		if live := s.Live.Objects[k.Ref]; live != nil && live.GetUID() == k.UID && k.Ref.Kind == render.NodePool {
+			held = append(held, live.Unstructured)
 		}
 	}
 	done, err := teardown.Restore(ctx, s.world(), s.Sync, held, s.Sync.Status.BrakedPools())

@@ -20,6 +20,9 @@ func (s *Step) reportDriven(result teardown.Result) {
 			ended[ref]++
 			continue
 		}
+		if r, is := write.Action.(teardown.Replace); is && r.Nodes == 0 {
+			continue // it goes on when what it has begun is done
+		}
 		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %s", ref, write.Action))
 	}
 	for ref, n := range ended {

@@ -88,14 +88,14 @@ func (d *drive) actAgain(ctx context.Context, overtaken []*item) error {
 // write does one thing, where it is one that is written to the cluster.
 func (d *drive) write(ctx context.Context, it *item, a Action) (done bool, err error) {
 	switch a := a.(type) {
-	case StopGrowth:
+	case StopGrowth, Replace:
 		object := it.object()
-		object.Object["spec"] = map[string]any{"limits": map[string]any{"cpu": "0"}}
+		object.Object["spec"] = d.restraint(it, a)
 		if err = d.restrainAs(ctx, it, a, object); err == nil {
 			err = growthStopped(object)
 		}
 	case RestoreGrowth:
-		err = d.restrain(ctx, it, a, d.records.entries[it.before.UID].Growth.spec())
+		err = d.restrain(ctx, it, a, d.restraint(it, a))
 	case ScaleTo:
 		err = d.restrain(ctx, it, a, map[string]any{"replicas": int64(a.Replicas)})
 	case DeleteNodeClaim:

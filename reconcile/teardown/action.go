@@ -48,6 +48,13 @@ type StopGrowth struct{}
 // overwritten.
 type RestoreGrowth struct{}
 
+// Replace has Karpenter replace nodes of the pool: launch first what takes their pods, in another
+// pool, and end them then.
+type Replace struct {
+	// Nodes is how many of them at a time; with 0 it begins no more.
+	Nodes int
+}
+
 // ScaleTo lowers a static pool's replicas, which ends the nodes beyond them.
 type ScaleTo struct{ Replicas int }
 
@@ -79,6 +86,7 @@ func (Note) action()            {}
 func (Forget) action()          {}
 func (StopGrowth) action()      {}
 func (RestoreGrowth) action()   {}
+func (Replace) action()         {}
 func (ScaleTo) action()         {}
 func (ReadPods) action()        {}
 func (AskLeader) action()       {}
@@ -107,9 +115,12 @@ func (n Note) String() string {
 	}
 	return strings.Join(words, " ")
 }
-func (Forget) String() string            { return "forget the record" }
-func (StopGrowth) String() string        { return "stop growth" }
-func (RestoreGrowth) String() string     { return "restore growth" }
+func (Forget) String() string        { return "forget the record" }
+func (StopGrowth) String() string    { return "stop growth" }
+func (RestoreGrowth) String() string { return "restore growth" }
+func (r Replace) String() string {
+	return fmt.Sprintf("have Karpenter replace %d at a time", r.Nodes)
+}
 func (s ScaleTo) String() string         { return fmt.Sprintf("scale to %d", s.Replicas) }
 func (r ReadPods) String() string        { return "read the pods of " + strings.Join(r.Nodes, ",") }
 func (AskLeader) String() string         { return "ask who leads" }

@@ -15,7 +15,7 @@ func held(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 		return step{}, true
 	}
 	s := step{phase: v1alpha1.RemovalHeld, reason: o.Hold.Reason, message: o.Hold.Message, remaining: len(o.NodeClaims)}
-	if o.alive() && o.GrowthWithheld && !pastPacing(r) { // it was stopped before it was held
+	if o.withholds() && !pastPacing(r) { // it was stopped before it was held
 		s.actions = []Action{RestoreGrowth{}}
 		if !o.Recorded { // another client has deleted the record: it is written again first
 			s.actions = []Action{Note{}}
@@ -106,7 +106,11 @@ func (o Observation) arrivals() gate   { return gate{o.Arrivals, ReasonArrivalsP
 func (o Observation) successor() gate  { return gate{o.Successor, ReasonSuccessorMissing} }
 func (o Observation) grace() gate      { return gate{o.Grace, ReasonGrace} }
 func (o Observation) window() gate {
-	return gate{Gate{Open: o.Frozen == "", Message: o.Frozen}, ReasonFrozen}
+	message := o.Frozen
+	if message == "" && o.replaces() {
+		message = o.Closed
+	}
+	return gate{Gate{Open: message == "", Message: message}, ReasonFrozen}
 }
 
 // closed returns a step that waits before the first gate that is closed.
@@ -163,8 +167,9 @@ func elsewhere(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if o.GoesTo == "" || !o.alive() {
 		return step{}, true
 	}
-	return step{
+	s := step{
 		phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonOtherNodeSync,
 		message: "NodeSync " + o.GoesTo + " has it: it is handed over, and nothing more of it is ended", remaining: unknown,
-	}, false
+	}
+	return s.recall(o), false
 }

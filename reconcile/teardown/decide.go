@@ -61,6 +61,12 @@ func (d *drive) consult() map[*item]v1alpha1.Removal {
 		it.seen.Turn = d.Pace.turn(shares, i)
 		next[it], it.actions = Next(it.before, it.seen, d.Now, d.StallAfter)
 		shares[i].leaving += it.ending()
+		shares[i].waits = next[it].Reason == ReasonTurnPending
+		for _, a := range it.actions {
+			if r, is := a.(Replace); is { // until it is lowered both may hold
+				shares[i].granted = max(shares[i].granted, min(r.Nodes-it.seen.disrupting(), shares[i].left))
+			}
+		}
 	}
 	return next
 }

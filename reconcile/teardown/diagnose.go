@@ -37,7 +37,9 @@ type Evidence struct {
 
 // NodeEvidence is what hangs on one node that does not go.
 type NodeEvidence struct {
-	Claim   Claim
+	Claim Claim
+	// Stays says that Karpenter could replace it, and has not begun to.
+	Stays   bool
 	Pods    []corev1.Pod
 	Volumes []storagev1.VolumeAttachment
 	// Events are those of the Node and the NodeClaim.
@@ -108,6 +110,9 @@ func (n *NodeEvidence) name() string {
 func (n *NodeEvidence) waitsFor(e Evidence) cause {
 	if denied := n.denied(); denied != "" {
 		return cause{words: "AWS: " + denied}
+	}
+	if n.Stays {
+		return n.stays(e)
 	}
 	if c, waits := n.waitsForPods(e); waits {
 		return c

@@ -140,6 +140,11 @@ func TestDiagnose(t *testing.T) {
 			want: node + "EC2 to take the termination of i-0123456789abcdef0: it is drained, and EC2 does not protect it, so that it refuses Karpenter's role ec2:TerminateInstances, or that role is gone; the log of Karpenter's controller has its message" +
 				glass("it is done with your rights, past the policy that denies it to Karpenter, which denies it for the next node as well", "aws ec2 terminate-instances --instance-ids i-0123456789abcdef0"),
 		},
+		"Karpenter does not replace it, and says why": {
+			node: NodeEvidence{Stays: true, Pods: []corev1.Pod{pod()}, Events: []corev1.Event{{Reason: "DisruptionBlocked", Message: "No node would fit."}}},
+			want: node + "Karpenter to replace it, which says: No node would fit",
+		},
+		"Karpenter does not replace it": {node: NodeEvidence{Stays: true}, want: node + "Karpenter to replace it"},
 		"only Karpenter knows": {
 			node: NodeEvidence{Claim: Claim{Waits: []string{"InstanceTerminating: the instance is shutting down"}}},
 			want: node + "InstanceTerminating: the instance is shutting down",

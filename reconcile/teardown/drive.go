@@ -141,7 +141,7 @@ func Drive(ctx context.Context, w World, p Pass, removals []v1alpha1.Removal) (R
 func newDrive(w World, p Pass) *drive {
 	return &drive{
 		World: w, Pass: p, evicted: map[types.UID]bool{}, result: Result{AskedAt: p.AskedAt, Absent: p.Absent, Evicted: p.Evicted, DiagnosedAt: p.DiagnosedAt},
-		pods: podReader{reader: w.Live, read: map[podsOf][]ownedPod{}, needs: map[string]corev1.ResourceList{}},
+		pods: podReader{reader: w.Live, read: map[podsOf][]ownedPod{}, needs: map[string]corev1.ResourceList{}, stays: map[string]string{}, now: p.Now},
 	}
 }
 
@@ -172,6 +172,11 @@ type item struct {
 	taken bool
 	// growth is what stopping growth will overwrite.
 	growth Growth
+	// budgets are the pool's disruption budgets without those of ours, and paces says that there are such.
+	budgets []any
+	paces   bool
+	// label is the value of the label of a pool that is being replaced.
+	label string
 }
 
 func (d *drive) run(ctx context.Context) error {

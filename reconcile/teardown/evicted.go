@@ -27,7 +27,7 @@ func (d *drive) observeEvicted(ctx context.Context) error {
 		left := endsAtOnce
 		for _, c := range it.seen.NodeClaims {
 			switch {
-			case c.Deleting.IsZero() || c.Node == "" || !it.mayNote():
+			case !c.leaving() || c.Node == "" || !it.mayNote():
 				continue
 			case d.Evicted[c.UID]:
 				d.evicted[c.UID] = true
@@ -70,7 +70,11 @@ func (p *podReader) evicted(ctx context.Context, c Claim, own, noted []Workload)
 			kept = append(kept, *known)
 			continue
 		}
-		before := func(pod ownedPod) bool { return pod.made.Time.Before(c.Deleting) }
+		since := c.Deleting
+		if since.IsZero() {
+			since = c.Replacing
+		}
+		before := func(pod ownedPod) bool { return pod.made.Time.Before(since) }
 		pending, err := p.of(ctx, w, corev1.PodPending)
 		if err != nil {
 			return nil, err
@@ -86,7 +90,7 @@ func (p *podReader) evicted(ctx context.Context, c Claim, own, noted []Workload)
 		}
 		// On the node itself they may have ceased to be Ready with it.
 		w.Unready, _ = count(running, func(pod ownedPod) bool { return before(pod) && pod.unready && pod.node != c.Node })
-		w.Newest = metav1.NewTime(c.Deleting.Add(-time.Second))
+		w.Newest = metav1.NewTime(since.Add(-time.Second))
 		if len(w.Pending) <= maxPending {
 			kept = append(kept, w)
 		}

@@ -46,7 +46,7 @@ func (d *drive) diagnose(ctx context.Context) error {
 			}
 		default:
 			d.result.DiagnosedAt = d.Now
-			e, err := d.gather(ctx, it.seen.NodeClaims)
+			e, err := d.gather(ctx, it.kept(d.Now))
 			if err != nil {
 				unread = append(unread, fmt.Errorf("find out what keeps the nodes of %s/%s: %w", it.before.Kind, it.before.Name, err))
 			}
@@ -60,6 +60,9 @@ func (d *drive) diagnose(ctx context.Context) error {
 // that EC2 does not take its termination.
 func (it *item) drainsSlowly(now time.Time) bool {
 	at := it.slowAt()
+	if it.seen.idles(it.after, now) && len(it.seen.untouched()) > 0 {
+		at = it.after.LastProgress.Add(idle)
+	}
 	return it.after.Reason == ReasonNodeClaimsLeaving && !at.IsZero() && !now.Before(at)
 }
 
@@ -95,7 +98,7 @@ func (it *item) drainsSince() time.Time {
 func (d *drive) wakeForDiagnosis(it *item) {
 	since := it.drainsSince()
 	switch {
-	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero():
+	case it.after.Reason != ReasonNodeClaimsLeaving || since.IsZero() && !it.seen.idles(it.after, d.Now):
 	case it.drainsSlowly(d.Now):
 		d.wakeAt(d.result.DiagnosedAt.Add(diagnoseEvery))
 	default:
@@ -103,10 +106,18 @@ func (d *drive) wakeForDiagnosis(it *item) {
 	}
 }
 
+// kept are the NodeClaims that do not go: those that end, or where Karpenter could begin to replace
+// others, these.
+func (it *item) kept(now time.Time) []Claim {
+	if it.seen.idles(it.after, now) {
+		return it.seen.untouched()
+	}
+	return slices.DeleteFunc(slices.Clone(it.seen.NodeClaims), func(c Claim) bool { return c.Deleting.IsZero() })
+}
+
 // gather looks into the nodes that have been leaving for longest.
-func (d *drive) gather(ctx context.Context, claims []Claim) (Evidence, error) {
+func (d *drive) gather(ctx context.Context, oldest []Claim) (Evidence, error) {
 	reader := d.Live
-	oldest := slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return c.Deleting.IsZero() })
 	slices.SortFunc(oldest, func(a, b Claim) int {
 		return cmp.Or(a.Deleting.Compare(b.Deleting), cmp.Compare(a.Name, b.Name))
 	})
@@ -118,7 +129,7 @@ func (d *drive) gather(ctx context.Context, claims []Claim) (Evidence, error) {
 	}
 	namespaces := map[string]bool{}
 	for _, c := range oldest[:min(diagnosed, len(oldest))] {
-		n := NodeEvidence{Claim: c}
+		n := NodeEvidence{Claim: c, Stays: c.Deleting.IsZero()}
 		for _, v := range volumes.Items {
 			if c.Node != "" && v.Spec.NodeName == c.Node {
 				n.Volumes = append(n.Volumes, v)

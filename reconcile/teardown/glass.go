@@ -25,6 +25,9 @@ func (n *NodeEvidence) glass(c cause) (v1alpha1.BreakGlass, bool) {
 	instance := instanceID(n.Claim.ProviderID)
 	switch c.kind {
 	case v1alpha1.CauseBudget:
+		if n.Stays { // Karpenter has not begun
+			g.Command = "kubectl delete nodeclaim " + n.Claim.Name + " --wait=false && " + g.Command
+		}
 		g.Risk = "Karpenter deletes all pods of the node whatever PodDisruptionBudgets say: the workload has fewer than it needs until they run elsewhere"
 	case v1alpha1.CauseDoNotDisrupt:
 		g.Command = fmt.Sprintf("kubectl annotate pod %s -n %s %s-", c.name, c.namespace, karpv1.DoNotDisruptAnnotationKey)

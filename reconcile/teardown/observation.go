@@ -41,6 +41,12 @@ type Observation struct {
 	GrowthStopped bool
 	// GrowthWithheld says that it would, had this removal not stopped it.
 	GrowthWithheld bool
+	// Replacing is how far Karpenter replaces the pool's nodes for this removal; nil where it does not.
+	Replacing *Replacing
+	// Closed says which disruption budget of the pool allows no replacement now; empty where none is
+	// in the way. Crowded says that there is no place for one more budget.
+	Closed  string
+	Crowded bool
 	// Replicas are those of a static pool.
 	Replicas int
 	// NodeClaims are those of the pool.
@@ -112,6 +118,13 @@ type Claim struct {
 	Node       string
 	// Deleting is since when it has a deletionTimestamp; zero where it has none.
 	Deleting time.Time
+	// Replacing is since when Karpenter replaces it: it is tainted, and ended once its pods have a
+	// place; zero where it does not, or has ended it.
+	Replacing time.Time
+	// Unhashed says that it lacks the hash by which Karpenter finds that it has drifted.
+	Unhashed bool
+	// Ending says that EC2 has taken its termination.
+	Ending bool
 	// Drained is since when it is drained and its volumes are detached, while EC2
 	// has not taken its termination; zero where that is not so.
 	Drained time.Time

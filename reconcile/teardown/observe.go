@@ -16,6 +16,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -48,7 +49,9 @@ func (d *drive) observeOne(it *item, l *look) {
 	object := l.objects[render.Ref{Kind: it.before.Kind, Name: it.before.Name}]
 	it.taken = object != nil && object.GetUID() != it.before.UID
 	if object != nil && !it.taken {
-		it.see(object)
+		it.see(object, d.Now)
+		before := d.budgetsBefore(it)
+		it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > maxBudgets
 		it.seen.GoesTo = d.GoesTo(object)
 		it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && restrained(object) >= 0 && !entry.Growth.stopped()
 	}
@@ -78,7 +81,7 @@ func unaskable(noted map[string]Seen) []string {
 	return found
 }
 
-func (it *item) see(object *unstructured.Unstructured) {
+func (it *item) see(object *unstructured.Unstructured, now time.Time) {
 	o := &it.seen
 	o.Exists, o.ResourceVersion = true, object.GetResourceVersion()
 	o.Terminating = object.GetDeletionTimestamp() != nil
@@ -91,9 +94,18 @@ func (it *item) see(object *unstructured.Unstructured) {
 	if it.growth.Replicas != nil {
 		o.Replicas = int(*it.growth.Replicas)
 	}
-	if o.GrowthStopped && restrained(object) >= 0 {
+	restrains := restrained(object) >= 0
+	it.paces = restrains && plan.BudgetsAppliedBy(object, v1alpha1.RemovalFieldManager)
+	if it.budgets = plan.WithoutBrake(object); it.paces {
+		it.budgets = unpaced(it.budgets)
+	}
+	if o.GrowthStopped && restrains {
 		// What it was before is in the record, or is not known any more.
 		it.growth = Growth{}
+	}
+	it.growth.Budgets = it.budgets
+	if o.Replacing = replacingOf(object, now); o.Replacing != nil {
+		it.label, _, _ = unstructured.NestedString(object.Object, "spec", "template", "metadata", "labels", v1alpha1.LeavingLabel)
 	}
 }
 
@@ -107,14 +119,6 @@ func growthOf(pool *unstructured.Unstructured) Growth {
 		g.CPU = cpu
 	}
 	return g
-}
-
-// spec is what a removal applies to give it back; nil where there was no limit.
-func (g Growth) spec() map[string]any {
-	if g.CPU == nil {
-		return nil
-	}
-	return map[string]any{"limits": map[string]any{"cpu": g.CPU}}
 }
 
 // stopped says that the pool makes no node. Of a static pool's limits only that
@@ -160,10 +164,17 @@ func claimOf(claim *karpv1.NodeClaim) Claim {
 	if claim.DeletionTimestamp != nil {
 		c.Deleting = claim.DeletionTimestamp.Time
 	}
+	_, c.Unhashed = claim.Annotations[karpv1.NodePoolHashAnnotationKey]
+	c.Unhashed = !c.Unhashed
 	c.Drained = drained(claim)
 	for _, condition := range claim.Status.Conditions {
-		switch condition.Type {
+		switch is := condition.Status == metav1.ConditionTrue; condition.Type {
+		case karpv1.ConditionTypeDisruptionReason:
+			if is && c.Deleting.IsZero() {
+				c.Replacing = condition.LastTransitionTime.Time
+			}
 		case karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating:
+			c.Ending = c.Ending || is && condition.Type == karpv1.ConditionTypeInstanceTerminating
 			if condition.Status != "True" && condition.Message != "" {
 				c.Waits = append(c.Waits, condition.Type+": "+condition.Message)
 			}

@@ -25,6 +25,8 @@ type Pace struct {
 	MaxUnavailable intstr.IntOrString
 	// AwaitPods has the next NodeClaims wait for the pods of those before.
 	AwaitPods bool
+	// Replaces has Karpenter replace nodes rather than end them, as far as it can.
+	Replaces bool
 }
 
 // Turn is what one removal may end in a pass.
@@ -33,8 +35,9 @@ type Turn struct {
 	Ends int
 	// Most is how many of the removal may be leaving at a time; 0 for all.
 	Most int
-	// AwaitPods has them wait for the pods of those that were ended before.
-	AwaitPods bool
+	// AwaitPods has them wait for the pods of those that were ended before, and Replaces for their
+	// replacements.
+	AwaitPods, Replaces bool
 	// Behind is the removal that has used up what all may end together.
 	Behind string
 }
@@ -42,6 +45,9 @@ type Turn struct {
 func (t Turn) message() string {
 	if t.Most == 0 {
 		return "its NodeClaims drain and end"
+	}
+	if t.Replaces {
+		return fmt.Sprintf("its NodeClaims are replaced, drain and end, at most %d at a time", t.Most)
 	}
 	return fmt.Sprintf("its NodeClaims drain and end, at most %d at a time", t.Most)
 }
@@ -52,6 +58,10 @@ type share struct {
 	// recorded are the NodeClaims when it was recorded, leaving those that are
 	// ending now or are about to, and left those that nobody has ended.
 	recorded, leaving, left int
+	// granted are those that Karpenter may begin to replace at any time, and waits says that it waits
+	// for others to end.
+	granted int
+	waits   bool
 }
 
 // limit is how many of a number of NodeClaims may be leaving at a time.
@@ -69,12 +79,19 @@ func (p Pace) turn(all []share, of int) Turn {
 		return Turn{Ends: math.MaxInt}
 	}
 	mine := all[of]
-	t := Turn{Most: p.limit(mine.recorded), AwaitPods: p.AwaitPods}
+	t := Turn{Most: p.limit(mine.recorded), AwaitPods: p.AwaitPods, Replaces: p.Replaces}
 	recorded, leaving := 0, 0
 	for i, s := range all {
 		recorded += s.recorded
 		leaving += s.leaving
-		if i != of && s.leaving > 0 && t.Behind == "" {
+		if i == of {
+			continue
+		}
+		leaving += s.granted
+		if i < of && s.waits {
+			leaving = math.MaxInt32 // it goes before
+		}
+		if (s.leaving > 0 || s.granted > 0 || i < of && s.waits) && t.Behind == "" {
 			t.Behind = s.removal
 		}
 	}
@@ -91,8 +108,8 @@ func (it *item) share(of record) share {
 	if it.unbegun(of) {
 		return share{removal: s.removal}
 	}
-	s.left = len(it.seen.undeleted())
-	s.leaving = len(it.seen.NodeClaims) - s.left
+	s.left = len(it.seen.untouched())
+	s.leaving, s.granted = len(it.seen.NodeClaims)-s.left, it.seen.granted()
 	if it.seen.alive() && it.seen.Static && it.seen.Replicas > 0 {
 		s.leaving += max(0, s.left-it.seen.Replicas) // Karpenter is about to choose them
 	}
@@ -113,6 +130,8 @@ func (it *item) ending() int {
 		switch a := a.(type) {
 		case DeleteNodeClaim:
 			n++
+		case Replace:
+			return 0 // it is granted
 		case ScaleTo:
 			n += max(0, len(it.seen.undeleted())-a.Replicas)
 		case Reread, ReadPods, AskLeader:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,9 @@ type Pods struct {
 	Workloads []Workload
 	// Needs is what the pods of each of these nodes request that are evicted from it.
 	Needs map[string]corev1.ResourceList
+	// Stays are those of these nodes that have a pod, or are themselves, not to be disrupted, and those
+	// whose pod may run only on nodes of a NodePool, with the name of that.
+	Stays map[string]string
 }
 
 // Workload is the controller of pods that were evicted, or are about to be.
@@ -55,6 +59,8 @@ type podReader struct {
 	reader client.Reader
 	read   map[podsOf][]ownedPod
 	needs  map[string]corev1.ResourceList
+	stays  map[string]string
+	now    time.Time
 }
 
 // podsOf are the pods of one phase in one namespace.
@@ -83,7 +89,7 @@ func (p *podReader) readPods(ctx context.Context, nodes []string, own, noted []W
 	if err != nil {
 		return nil, err
 	}
-	answer := &Pods{Needs: p.needs}
+	answer := &Pods{Needs: p.needs, Stays: p.stays}
 	for _, w := range noted {
 		waiting, err := p.waiting(ctx, w)
 		if err != nil {
@@ -130,6 +136,7 @@ func (p *podReader) onNodes(ctx context.Context, nodes []string) ([]Workload, er
 		p.needs[node] = needs
 		for i := range pods.Items {
 			pod := &pods.Items[i]
+			p.keeps(node, pod)
 			owner := metav1.GetControllerOf(pod)
 			if owner == nil || !drains(pod) {
 				continue

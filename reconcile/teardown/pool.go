@@ -1,7 +1,6 @@
 package teardown
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -19,8 +18,11 @@ func gated(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	if open {
 		return step{}, true
 	}
-	if o.alive() && o.GrowthWithheld && (!pastPacing(r) || !o.Successor.Open || o.Frozen != "") {
+	switch back := !pastPacing(r) || !o.Successor.Open || !o.window().Open; {
+	case o.withholds() && back:
 		s.actions = []Action{RestoreGrowth{}}
+	case o.alive():
+		s = s.recall(o)
 	}
 	if s.reason == ReasonFrozen && len(o.undeleted()) < len(o.NodeClaims) {
 		s.reason, s.message = ReasonNodeClaimsLeaving, "its NodeClaims that are deleted already drain and end; "+s.message
@@ -57,10 +59,16 @@ func (o Observation) gates(r v1alpha1.Removal) []gate {
 // alive says that the pool exists and nobody has deleted it.
 func (o Observation) alive() bool { return o.Exists && !o.Terminating }
 
+// withholds says that the removal has taken something from a pool that stays for now.
+func (o Observation) withholds() bool {
+	return o.alive() && (o.GrowthWithheld || o.Replacing != nil)
+}
+
 // growing stops a pool from making nodes, once nothing is in the way of ending
 // them, and again where another client has undone it.
 func growing(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
-	if !o.alive() || o.GrowthStopped || o.Static {
+	another := o.Replacing != nil && !o.replaces() // the nodes end in another way now
+	if !o.alive() || o.GrowthStopped && !another || o.Static {
 		return step{}, true
 	}
 	s := step{
@@ -76,13 +84,13 @@ func growing(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 // draining ends the pool's NodeClaims, as many as it is its turn to. Their
 // deletion cannot be taken back, so it wants every gate open, the providerIDs
 // recorded and a look past the cache.
-func draining(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
+func draining(r v1alpha1.Removal, o Observation, now time.Time) (step, bool) {
 	if len(o.NodeClaims) == 0 {
 		return step{}, true
 	}
 	left := o.undeleted()
 	s := step{phase: upTo(r.Phase, v1alpha1.RemovalDraining), reason: ReasonNodeClaimsLeaving, message: o.Turn.message(), remaining: len(o.NodeClaims)}
-	if len(left) < len(o.NodeClaims) {
+	if len(left) < len(o.NodeClaims) || o.Replacing != nil {
 		s.phase = v1alpha1.RemovalDraining
 	}
 	fresh, _ := o.news()
@@ -90,6 +98,8 @@ func draining(r v1alpha1.Removal, o Observation, _ time.Time) (step, bool) {
 	case o.passedOver(left):
 		s.message = "waiting for Karpenter to end the nodes beyond spec.replicas: it ends none while its feature gate StaticCapacity is off"
 	case len(left) == 0, len(fresh) > 0:
+	case o.replaces():
+		s = s.replace(r, o, now)
 	case o.Turn.Ends > 0:
 		s = s.ends(o, left)
 	case o.Turn.Behind != "":
@@ -120,7 +130,7 @@ func (s step) ends(o Observation, left []Claim) step {
 	case o.Pods != nil && o.Pods.Waiting != "":
 		s.reason, s.message = ReasonPodsPending, o.Pods.Waiting
 	case fits == 0 && len(next) > 0:
-		s.reason, s.message = ReasonSuccessorMissing, fmt.Sprintf("the pods of node %s request more %s than %s left of its limits: raise them", next[0].Node, lacks, o.Successor.Room.Pools)
+		s.reason, s.message = ReasonSuccessorMissing, lacking(next[0], lacks, o)
 	case o.Leader == nil:
 		s.actions = []Action{AskLeader{}}
 	case !o.Leader.Open:

@@ -55,6 +55,8 @@ type Growth struct {
 	CPU any `json:"cpu,omitempty"`
 	// Replicas is spec.replicas of a static pool.
 	Replicas *int64 `json:"replicas,omitempty"`
+	// Budgets is spec.disruption.budgets.
+	Budgets []any `json:"budgets,omitempty"`
 }
 
 // records are those of one NodeSync, as read, with what is to be written.

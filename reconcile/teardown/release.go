@@ -91,6 +91,7 @@ func givenBack(object *unstructured.Unstructured, growth map[types.UID]Growth, b
 	if stopped >= 0 {
 		before, known := growth[object.GetUID()]
 		patch = append(patch, regrow(growthOf(object), before, known)...)
+		patch = append(patch, unreplaced(object, before)...)
 	}
 	if braked >= 0 {
 		patch = append(patch, Operation{Op: "replace", Path: "/spec/disruption/budgets", Value: plan.WithoutBrake(object)})
@@ -132,6 +133,27 @@ func regrow(now, before Growth, known bool) []Operation {
 		return []Operation{{Op: "replace", Path: "/spec/limits/cpu", Value: before.CPU}}
 	}
 	return []Operation{{Op: "remove", Path: "/spec/limits/cpu"}}
+}
+
+// unreplaced has the nodes of a pool match it again, and gives it its disruption budgets back: those that
+// are recorded, or where nobody knows them any more what is left of them.
+func unreplaced(object *unstructured.Unstructured, before Growth) (patch []Operation) {
+	labels, _, _ := unstructured.NestedMap(object.Object, "spec", "template", "metadata", "labels")
+	if _, bears := labels[v1alpha1.LeavingLabel]; bears {
+		path := "/spec/template/metadata/labels"
+		if len(labels) > 1 { // an empty map would be another template to Karpenter's hash
+			path += "/" + strings.ReplaceAll(v1alpha1.LeavingLabel, "/", "~1")
+		}
+		patch = append(patch, Operation{Op: "remove", Path: path})
+	}
+	if !plan.BudgetsAppliedBy(object, v1alpha1.RemovalFieldManager) {
+		return patch
+	}
+	budgets := before.Budgets
+	if budgets == nil {
+		budgets = append([]any{}, unpaced(budgetsOf(object))...)
+	}
+	return append(patch, Operation{Op: "replace", Path: "/spec/disruption/budgets", Value: budgets})
 }
 
 func (r Release) body() ([]byte, error) {

@@ -26,13 +26,14 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 //	see WORD…                   one look; what is not said is as it should be
 //
 // The words of see: unrecorded, vanished, terminating, growing, static, cached
-// (the object was not read past the cache), claims=a,b! (! is deleting),
+// (the object was not read past the cache), claims=a,b! (! is deleting, ~ is being replaced, - has no node),
 // noted=i-1,i-2+,i-3- (+ is shown by EC2 running, - shutting down), ec2=i-1:running
 // or ec2=nothing (its answer), absent=N/D (N answers over a time of D lacked all
 // that is noted), silent, hold, controller-down, cloud-unverified, arrivals-pending,
 // named-by=NodePool/x, grace (it is not over), no-successor, frozen (no window is open), withheld (growth was
 // stopped by the removal), elsewhere=NAMESPACE/NAME (the NodeSync that it goes to), replicas=N (of a static pool), paced=N (at most N at a
-// time), behind=NodePool/x (another has used that up), pods=ok, pods=pending or
+// time), replaces (Karpenter is to replace the nodes, after paced), replacing=N (it may replace N at a time, lent just
+// now), lapsing (that ends soon), closed (a budget of the pool allows none), stays=a,b (Karpenter cannot replace their nodes), behind=NodePool/x (another has used that up), pods=ok, pods=pending or
 // pods=NAME,NAME (their workloads, read in this pass), unasked (who leads was not
 // asked), leaderless.
 func TestScripts(t *testing.T) {
@@ -128,6 +129,11 @@ func (p *player) see(words []string) string {
 			}
 			continue
 		}
+		if word == "replacing" || strings.HasPrefix(word, "replacing=") {
+			o.Replacing = &Replacing{Until: p.now.Add(lent)}
+			_, _ = fmt.Sscanf(word, "replacing=%d", &o.Replacing.Nodes)
+			continue
+		}
 		if !o.apply(word) {
 			p.t.Fatalf("unknown word %q", word)
 		}
@@ -201,11 +207,22 @@ func (o *Observation) apply(word string) bool {
 	case "leaderless":
 		o.Leader = &Gate{Message: "no pod holds the lease"}
 	case "behind":
-		o.Turn = Turn{Most: 1, AwaitPods: true, Behind: value}
+		o.Turn = Turn{Most: 1, AwaitPods: true, Behind: value, Replaces: o.Turn.Replaces}
 	case "paced":
 		most, err := strconv.Atoi(value)
 		o.Turn = Turn{Ends: max(0, most-len(o.NodeClaims)+len(o.undeleted())), Most: most, AwaitPods: true}
 		return err == nil
+	case "replaces":
+		o.Turn.Replaces, o.Turn.Ends = true, max(0, o.Turn.Most-len(o.NodeClaims)+len(o.untouched()))
+	case "lapsing":
+		o.Replacing.Until = o.Replacing.Until.Add(-lent)
+	case "closed":
+		o.Closed = "its disruption budget of 0 nodes (schedule \"0 9 * * *\" for 8h) is active"
+	case "stays":
+		o.Pods.Stays = map[string]string{}
+		for _, name := range strings.Split(value, ",") {
+			o.Pods.Stays["node-"+name] = ""
+		}
 	case "replicas":
 		replicas, err := strconv.Atoi(value)
 		o.Static, o.Replicas, o.GrowthStopped = true, replicas, replicas == 0
@@ -225,11 +242,16 @@ func (o *Observation) apply(word string) bool {
 		o.ReferencedBy = strings.Split(value, ",")
 	case "claims":
 		for _, name := range strings.Split(value, ",") {
-			c := Claim{Name: strings.TrimSuffix(name, "!")}
-			if strings.HasSuffix(name, "!") {
-				c.Deleting = time.Unix(1, 0)
-			}
+			c := Claim{Name: strings.TrimRight(name, "!~-")}
 			c.ProviderID, c.Node = "i-"+c.Name, "node-"+c.Name
+			switch strings.TrimPrefix(name, c.Name) {
+			case "!":
+				c.Deleting = time.Unix(1, 0)
+			case "~":
+				c.Replacing = time.Unix(1, 0)
+			case "-":
+				c.Node = ""
+			}
 			o.NodeClaims = append(o.NodeClaims, c)
 		}
 	case "noted":

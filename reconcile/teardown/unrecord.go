@@ -45,7 +45,7 @@ func Unrecord(ctx context.Context, w World, p Pass, back ...v1alpha1.Removal) (m
 		left.Kind, left.Name = r.Kind, r.Name
 		left.Workloads = join(left.Workloads, entry.Workloads)
 		for _, c := range of[r.Name] {
-			if owner, _ := poolOf(c); owner == r.UID && c.DeletionTimestamp != nil && !slices.Contains(left.Leaving, c.UID) {
+			if owner, _ := poolOf(c); owner == r.UID && claimOf(c).leaving() && !slices.Contains(left.Leaving, c.UID) {
 				left.Leaving = append(left.Leaving, c.UID)
 			}
 		}
@@ -94,7 +94,7 @@ func (d *drive) observeLeaving(ctx context.Context) error {
 		entry := d.records.entries[uid]
 		for _, c := range of[entry.Name] {
 			owner, _ := poolOf(c)
-			if c.DeletionTimestamp != nil && (slices.Contains(entry.Leaving, c.UID) || d.stands(uid) && owner == uid) {
+			if claimOf(c).leaving() && (slices.Contains(entry.Leaving, c.UID) || d.stands(uid) && owner == uid) {
 				d.leaving[uid] = append(d.leaving[uid], c.UID)
 			}
 		}

@@ -26,11 +26,36 @@ func (d *drive) wake(it *item) {
 		// Nothing watches pods and leases, and the Plan is to see what goes elsewhere.
 		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
 	}
+	d.wakeForReplacing(it)
 	d.wakeForDiagnosis(it)
 	// A stall that is overdue was not seen: the pass failed before, and is repeated
 	// for that.
 	if at := it.after.LastProgress.Add(d.StallAfter); it.after.Stalled == nil && !inLine(it.after.Reason) && at.After(d.Now) {
 		d.wakeAt(at)
+	}
+}
+
+// wakeForReplacing asks for a pass when what Karpenter may replace is to be lent again, what it does
+// not replace is to be looked for, or a window of the pool's budgets may have opened.
+func (d *drive) wakeForReplacing(it *item) {
+	r := it.seen.Replacing
+	switch {
+	case it.after.Reason == ReasonFrozen && it.seen.Frozen == "":
+		d.wakeAt(d.Now.Add(time.Minute))
+	case it.after.Phase != v1alpha1.RemovalDraining || !it.seen.replaces() || len(it.seen.untouched()) == 0:
+	case (r == nil || r.Nodes == 0) && it.seen.disrupting() > 0: // a watch tells when it has gone
+	case r == nil || r.Nodes == 0:
+		d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+	default:
+		if !r.Until.IsZero() {
+			d.wakeAt(r.Until.Add(-renewed))
+		}
+		if it.seen.disrupting() == 0 {
+			d.wakeAt(it.after.LastProgress.Add(idle))
+			if it.seen.idles(it.after, d.Now) {
+				d.wakeAt(d.Now.Add(patience(it.after, d.Now)))
+			}
+		}
 	}
 }
 

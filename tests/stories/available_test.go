@@ -4,31 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/plumbline-dev/plumbline/tests/stories/workload"
 )
 
-// fewest is the fewest pods of a workload that were available since it is watched.
+// fewest is the fewest pods of a workload that were available since it is watched, and that were
+// serving: Ready, those that end within their grace period among them, looked at every 200 ms.
 type fewest struct {
-	mu   sync.Mutex
-	pods int32
-	err  error
+	mu            sync.Mutex
+	pods, serving int32
+	err           error
 }
 
-// availableCommand is `available NAME watch` and `available NAME >= N`.
+// availableCommand is `available NAME watch`, `available NAME >= N` and `available NAME serving >= N`.
 func (s *story) availableCommand(_ *testscript.TestScript, args []string) error {
+	serving := false
 	switch {
 	case len(args) == 2 && args[1] == "watch":
 		return s.watchAvailable(args[0])
-	case len(args) != 3 || args[1] != ">=" || s.available[args[0]] == nil:
-		return errors.New("usage: available NAME watch, and then available NAME >= N")
+	case len(args) == 4 && args[1] == "serving":
+		args = append(args[:1:1], args[2:]...)
+		serving = true
+	}
+	if len(args) != 3 || args[1] != ">=" || s.available[args[0]] == nil {
+		return errors.New("usage: available NAME watch, and then available NAME [serving] >= N")
 	}
 	want, err := strconv.Atoi(args[2])
 	if err != nil {
@@ -37,8 +47,12 @@ func (s *story) availableCommand(_ *testscript.TestScript, args []string) error 
 	seen := s.available[args[0]]
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	if seen.err != nil || int(seen.pods) < want {
-		return errors.Join(fmt.Errorf("%d pods of %s were available at the least, want %d", seen.pods, args[0], want), seen.err)
+	found := seen.pods
+	if serving {
+		found = seen.serving
+	}
+	if seen.err != nil || int(found) < want {
+		return errors.Join(fmt.Errorf("%d pods of %s were available at the least, and %d serving, want %d", seen.pods, args[0], seen.serving, want), seen.err)
 	}
 	return nil
 }
@@ -49,7 +63,7 @@ func (s *story) watchAvailable(name string) error {
 	if err != nil {
 		return err
 	}
-	seen := &fewest{pods: d.Status.AvailableReplicas}
+	seen := &fewest{pods: d.Status.AvailableReplicas, serving: d.Status.AvailableReplicas}
 	if s.available == nil {
 		s.available = map[string]*fewest{}
 	}
@@ -59,7 +73,38 @@ func (s *story) watchAvailable(name string) error {
 		return err
 	}
 	go seen.follow(s.ctx, watching)
+	go seen.sample(s.ctx, s.c.Kube.Client.CoreV1().Pods(workload.Namespace), name)
 	return nil
+}
+
+// sample counts the pods that are Ready.
+func (f *fewest) sample(ctx context.Context, pods typedcorev1.PodInterface, name string) {
+	every := time.NewTicker(200 * time.Millisecond)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		found, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+		if ctx.Err() != nil {
+			return
+		}
+		ready := int32(0)
+		for i := range found.Items {
+			if slices.ContainsFunc(found.Items[i].Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			}) {
+				ready++
+			}
+		}
+		f.mu.Lock()
+		if f.err = errors.Join(f.err, err); err == nil {
+			f.serving = min(f.serving, ready)
+		}
+		f.mu.Unlock()
+	}
 }
 
 func (f *fewest) follow(ctx context.Context, watching watch.Interface) {

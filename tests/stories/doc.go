@@ -191,9 +191,10 @@
 //		Makes a VolumeAttachment of a node that is not there.
 //	volumes [-t D] attached = N
 //		Waits until there are so many VolumeAttachments.
-//	available NAME watch, and then available NAME >= N
+//	available NAME watch, and then available NAME [serving] >= N
 //		Watches how many pods of a workload are available, and holds that they were at
-//		least N ever since.
+//		least N ever since. serving counts, every 200 ms, the pods that are Ready: those that
+//		end within their grace period among them.
 //	ec2 [-t D] count [pool=POOL] = N
 //		Waits until so many instances are pending or running.
 //	ec2 [-t D] left = empty

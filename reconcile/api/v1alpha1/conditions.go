@@ -21,6 +21,8 @@ const (
 	// that are held because it is in doubt whether a commit took the entries out. The release
 	// of an object ends when Git has it (status.usedReleases).
 	RemoveAnnotation = "plumbline.dev/remove"
+	// LeavingLabel in the template of a NodePool has all its nodes drift, as the pool leaves.
+	LeavingLabel = "plumbline.dev/leaving"
 	// EmergencyAnnotation on a NodeSync is the time, at most a day ahead, until which spec.guard.windows
 	// and spec.guard.freeze do not count.
 	EmergencyAnnotation = "plumbline.dev/emergency-until"

@@ -182,8 +182,8 @@ type RemovalStrategy string
 
 // The values of RemovalStrategy.
 const (
-	// RemovalPaced ends MaxUnavailable NodeClaims at a time, and the next when the
-	// one before is gone and its pods run elsewhere.
+	// RemovalPaced has Karpenter replace MaxUnavailable nodes at a time, and the next when the
+	// one before is gone and its pods run elsewhere. What it cannot replace ends last, without.
 	RemovalPaced RemovalStrategy = "Paced"
 	// RemovalAtOnce ends all NodeClaims of a NodePool in one step.
 	RemovalAtOnce RemovalStrategy = "AtOnce"
