@@ -217,8 +217,9 @@ func TestExplore(t *testing.T) {
 		// ending as it begins, and the cache lacks it.
 		full, class, leaves, unseen bool
 	}{
-		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 1, 1, 10_000, false, false, false, false},
-		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 1, 5_000, false, false, false, false},
+		"two pools, three nodes":         {2, []int{0, 0, 1}, []int{0, 1, 2}, 1, 1, 20_000, false, false, false, false},
+		"two pools, a commit more":       {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 1, 50_000, true, false, false, false},
+		"one pool, two nodes":            {1, []int{0, 0}, []int{0, 1}, 1, 1, 10_000, false, false, false, false},
 		"a node that comes late":         {1, []int{0, 0}, []int{0}, 1, 1, 5_000, true, false, false, false},
 		"two pools, more than one fault": {2, []int{0, 0, 1}, []int{0, 1, 2}, 2, 2, 1_000_000, true, false, false, false},
 		"a pool and its class":           {1, []int{0, 0}, []int{0, 1}, 2, 1, 10_000, false, true, false, false},
