@@ -20,6 +20,7 @@ import (
 // metrics, commit statuses and the time of the next pass.
 func (s *Step) Conclude(ctx context.Context) (ctrl.Result, error) {
 	s.farewell(ctx)
+	s.recallLaunches()
 	s.Redact()
 	s.Summarize()
 	notices := s.noteNotices()

@@ -98,11 +98,7 @@ func (s *Step) setLaunchFailing() {
 	case len(s.Launchless) == 0:
 		conditions.Delete(s.Sync, v1alpha1.LaunchFailingCondition)
 	default:
-		words := make([]string, 0, len(s.Launchless))
-		for _, l := range s.Launchless {
-			words = append(words, render.NodePool+"/"+l.Pool+" gets no nodes: "+l.Why)
-		}
-		conditions.MarkTrue(s.Sync, v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, "%s", finding.Bounded(finding.Few(words, "; "), MaxMessage))
+		conditions.MarkTrue(s.Sync, v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, "%s", launchlessWords(s.Launchless))
 	}
 	s.warnOfCondition(v1alpha1.LaunchFailingCondition)
 }

@@ -202,6 +202,8 @@ type Memory struct {
 	// applied is the revision that an event has said was applied, unless one said that
 	// something went wrong since.
 	applied string
+	// began is when the first conclusion was.
+	began   time.Time
 	history history
 	haste   haste
 	counted counted

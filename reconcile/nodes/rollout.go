@@ -88,6 +88,9 @@ type Seen struct {
 	// Revision is the one that is applied, and Applied the one that was before.
 	Revision, Applied string
 	Now               time.Time
+	// Late is the revision that has outdated all of these, though no node was known when it was written,
+	// and LateFrom the one that was applied before it; both empty where none has.
+	Late, LateFrom string
 	// Settled says that all nodes that AWS has said are outdated are gone, and that these were all.
 	Settled bool
 }
@@ -161,7 +164,7 @@ func begun(before *v1alpha1.Rollout, seen Seen, outdated int32) *v1alpha1.Rollou
 	case before != nil:
 		return before.DeepCopy()
 	case outdated > 0:
-		return &v1alpha1.Rollout{Since: now, LastProgress: now}
+		return &v1alpha1.Rollout{Revision: seen.Late, From: seen.LateFrom, Since: now, LastProgress: now}
 	}
 	return nil
 }

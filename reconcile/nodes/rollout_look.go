@@ -33,6 +33,8 @@ type RolloutMemory struct {
 	expected map[types.UID]string
 	// whole says that these are all.
 	whole bool
+	// bare is what was written last of definitions without NodeClaims.
+	bare bare
 	// asked is when Karpenter's events were read, and blocked what they said.
 	asked   time.Time
 	blocked string
@@ -107,17 +109,22 @@ func (r *Rollouts) unseen() *v1alpha1.Rollout {
 // Look finds how far the rollout has come, and what it waits for; nil where each node matches.
 func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	changes := OutdatedBy(r.Changes)
-	exact := r.Before != nil || changes.Any()
+	r.noteBare()
+	exact := r.Before != nil || changes.Any() || r.Memory.bare.fresh(r.Now)
 	matched := r.match(exact)
 	if !exact && len(matched.Outdated) > 0 {
 		matched = r.match(true)
 	}
 	var settled bool
 	matched.Outdated, settled = r.expect(changes, matched.Outdated)
-	next := Roll(r.Before, Seen{
+	seen := Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated),
 		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled,
-	})
+	}
+	if b := r.Memory.bare; b.outdates(matched.Outdated, r.Now) {
+		seen.Late, seen.LateFrom = b.revision, b.from
+	}
+	next := Roll(r.Before, seen)
 	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved)+len(matched.Unknown) > 0
 	for _, o := range matched.Outdated {
 		r.Outdated[o.Claim.Pool] = true

@@ -1,0 +1,65 @@
+package nodes_test
+
+import (
+	"testing"
+	"time"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestANodeThatComesAsItsPoolIsWritten, by what was there before: the commit has outdated it, and is no success
+// before Karpenter has found that. What drifts later, or in a pool that had nodes, is no commit's.
+func TestANodeThatComesAsItsPoolIsWritten(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	ref := render.Ref{Kind: render.NodePool, Name: "a"}
+	claim := func(name, hash string, created time.Time) plan.NodeClaim {
+		return plan.NodeClaim{Name: name, UID: "1", Pool: "a", Class: "c", ProviderID: "aws:///a/i-1", Created: created, Hashes: plan.HashesOf(map[string]string{
+			karpv1.NodePoolHashAnnotationKey: hash, karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
+		})}
+	}
+	change := plan.Change{Ref: ref, Action: plan.Update}
+	edit := change
+	edit.Drift = true
+	for name, c := range map[string]struct {
+		change plan.Change
+		before []plan.NodeClaim
+		after  plan.NodeClaim
+		at     time.Duration
+		want   string
+	}{
+		"as it is written":      {change: change, after: claim("1", "old", now.Add(time.Second)), at: 2 * time.Second, want: "main@sha1:2"},
+		"just before it":        {change: change, after: claim("1", "old", now.Add(-time.Second)), at: 2 * time.Second, want: "main@sha1:2"},
+		"much later":            {change: change, after: claim("1", "old", now.Add(2*time.Minute)), at: 3 * time.Minute},
+		"the pool had a node":   {change: change, before: []plan.NodeClaim{claim("0", "old", now.Add(-time.Hour))}, after: claim("1", "old", now.Add(time.Second)), at: 2 * time.Second, want: "not exact"},
+		"an edit was corrected": {change: edit, after: claim("1", "old", now.Add(time.Second)), at: 2 * time.Second, want: "not exact"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := &nodes.RolloutMemory{}
+			look := func(at time.Time, changes []plan.Change, claims ...plan.NodeClaim) *v1alpha1.Rollout {
+				of := pool("a")
+				r := nodes.Rollouts{
+					Live: plan.Live{Objects: map[render.Ref]*plan.Object{ref: of.Live}, NodeClaims: claims}, Pools: []nodes.Pool{of}, Changes: changes,
+					Revision: "main@sha1:2", Applied: "main@sha1:1", Now: at, Memory: memory, Events: &spoken{},
+				}
+				return r.Look(t.Context())
+			}
+			if got := look(now, []plan.Change{c.change}, c.before...); got != nil {
+				t.Fatalf("no node is touched: %+v", got)
+			}
+			got := look(now.Add(c.at), nil, c.after)
+			switch {
+			case c.want == "not exact":
+				if got != nil {
+					t.Errorf("Karpenter has found nothing: %+v", got)
+				}
+			case got == nil || got.Outdated != 1 || got.Revision != c.want || c.want != "" && got.From != "main@sha1:1":
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
