@@ -81,6 +81,7 @@ apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: %s}
 spec:
+  disruption: {consolidateAfter: 0s, budgets: [{nodes: 30%%}]}
   template:
     spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: %s}
