@@ -39,13 +39,17 @@ func (r *Rollouts) noteBare() {
 // fresh says that NodeClaims that came too early may show.
 func (b bare) fresh(now time.Time) bool { return len(b.refs) > 0 && now.Before(b.at.Add(Settles)) }
 
-// outdates says that NodeClaims, one at least, are all outdated by the commit that was written.
-func (b bare) outdates(found []plan.Outdated, now time.Time) bool {
+// outdates is the revision by which NodeClaims are all outdated, and the one before it; empty where some are
+// not, or there are none.
+func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from string) {
 	for _, o := range found {
 		of := b.refs[render.Ref{Kind: render.NodePool, Name: o.Claim.Pool}] || b.refs[render.Ref{Kind: render.EC2NodeClass, Name: o.Claim.Class}]
 		if !of || !o.Claim.Created.Before(b.at.Add(lateBy)) {
-			return false
+			return "", ""
 		}
 	}
-	return len(found) > 0 && b.fresh(now)
+	if len(found) == 0 || !b.fresh(now) {
+		return "", ""
+	}
+	return b.revision, b.from
 }

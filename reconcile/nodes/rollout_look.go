@@ -117,14 +117,11 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	}
 	var settled bool
 	matched.Outdated, settled = r.expect(changes, matched.Outdated)
-	seen := Seen{
+	late, from := r.Memory.bare.outdates(matched.Outdated, r.Now)
+	next := Roll(r.Before, Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated),
-		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled,
-	}
-	if b := r.Memory.bare; b.outdates(matched.Outdated, r.Now) {
-		seen.Late, seen.LateFrom = b.revision, b.from
-	}
-	next := Roll(r.Before, seen)
+		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Late: late, LateFrom: from,
+	})
 	r.Outdated, r.Unknown = map[string]bool{}, len(matched.Unresolved)+len(matched.Unknown) > 0
 	for _, o := range matched.Outdated {
 		r.Outdated[o.Claim.Pool] = true

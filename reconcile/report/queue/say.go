@@ -61,15 +61,7 @@ func (l *Ledger) say(s Update) {
 	l.takeBack(s)
 	for i := range l.Commits {
 		c := &l.Commits[i]
-		next := Word{State: s.State, Description: report.Truncate(s.Description)}
-		if c.ID != newest {
-			next = c.superseded(newest, s)
-		}
-		news := c.wants(next, c.ID == newest) || c.ID != newest && c.Phase != Settled && s.Left[c.ID] != ""
-		if s.Refused && c.ID != newest && c.Inputs != "" { // what a pass has begun for it goes on
-			next = s.Ended[c.ID]
-			news = c.wants(next, false) && next.final()
-		}
+		next, news := c.next(newest, s)
 		if news {
 			c.Word = next
 		}
@@ -83,6 +75,20 @@ func (l *Ledger) say(s Update) {
 	l.letGo(s)
 	l.forget()
 	l.bound(s.At)
+}
+
+// next is what is to be said of a commit, and whether that is news.
+func (c *Commit) next(newest string, s Update) (next Word, news bool) {
+	if c.ID == newest {
+		next = Word{State: s.State, Description: report.Truncate(s.Description)}
+		return next, c.wants(next, true)
+	}
+	next = c.superseded(newest, s)
+	if s.Refused && c.Inputs != "" { // what a pass has begun for it goes on
+		next = s.Ended[c.ID]
+		return next, next.final() && c.wants(next, false)
+	}
+	return next, c.wants(next, false) || c.Phase != Settled && s.Left[c.ID] != ""
 }
 
 // superseded is the word on a commit that is not the newest. One that was taken back has not
