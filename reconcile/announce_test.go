@@ -98,3 +98,27 @@ func TestAnOldPassAnnouncesNothing(t *testing.T) {
 		t.Errorf("announce() = %v", err)
 	}
 }
+
+// TestARolloutThatBeginsIsNotRolledOut, from before the first write on: who waits for the nodes of a commit
+// by the condition waits for these.
+func TestARolloutThatBeginsIsNotRolledOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		effect plan.Effect
+		want   metav1.ConditionStatus
+	}{"nodes are outdated": {plan.EffectDrain, metav1.ConditionFalse}, "none is": {plan.EffectNone, metav1.ConditionTrue}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
+				readyBefore(n)
+				conditions.MarkTrue(n, v1alpha1.RolledOutCondition, v1alpha1.ReasonSucceeded, "each node matches its definitions")
+			}))
+			p := b.writing(plan.Update, 9)
+			p.plan.Changes[0].Effect, p.plan.Changes[0].Nodes = c.effect, 3
+			if err := p.announce(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := conditions.Get(b.read(), v1alpha1.RolledOutCondition); got.Status != c.want {
+				t.Errorf("RolledOut is %s: %s", got.Status, got.Message)
+			}
+		})
+	}
+}

@@ -13,6 +13,7 @@ func Many(writes int) bool { return writes > manyWrites }
 // The error is the API server's; a conflict says that the pass goes by an old NodeSync.
 func (s *Step) Announce(ctx context.Context) error {
 	s.Redact()
+	s.SawRollout = s.Sync.Status.Rollout != nil // one that begins is recorded
 	s.setConditions(s.Verdict())
 	s.report(ctx)
 	err := s.writeStatus(ctx)
