@@ -226,6 +226,46 @@ func TestNothingIsReported(t *testing.T) {
 	}
 }
 
+// TestWhatIsFoundWhileGitIsAway is reported on the last commit, where the pass has come so far; a success is
+// not, as there may be a newer one.
+func TestWhatIsFoundWhileGitIsAway(t *testing.T) {
+	looked := func(p *pass) {
+		p.Unfetched, p.SawRollout, p.Drifts = &source.UnreachableError{Err: errUnreachable}, true, []conclude.Drift{}
+	}
+	rolls := func(p *pass) { p.Rollout = &v1alpha1.Rollout{Nodes: 2, Outdated: 1, Reasons: []string{"AMIDrift"}} }
+	const done, rolling = " plumbline/prod-eu/prod success: applied, Ready, no removal open, each node matches", " plumbline/prod-eu/prod pending: rolling out: 1 of 2 nodes match (AMIDrift, by no commit of this NodeSync)"
+	for name, c := range map[string]struct {
+		found []found
+		want  string
+		drift report.State
+	}{
+		"nodes drift":            {[]found{looked, rolls}, rolling, report.Failure},
+		"all is well":            {[]found{looked}, done, report.Success},
+		"it has not come so far": {[]found{rolls, func(p *pass) { p.Unfetched = &source.UnreachableError{Err: errUnreachable} }}, done, ""},
+		"another commit":         {[]found{looked, rolls, func(p *pass) { p.snapshot.Commit = strings.Repeat("9", 40) }}, done, ""},
+		"the API server, too":    {[]found{looked, rolls, unwritten(fmt.Errorf("apply: %w", refusedConnection()))}, done, ""},
+		"it is refused":          {[]found{looked, rolls, stopped(t, fmt.Errorf("apply: %w", refusedConnection()))}, done, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, reporting(unchanged))
+			p := b.reports(b.read())
+			p = b.reports(p.sync.DeepCopy(), c.found...)
+			if diff := cmp.Diff([]string{"gitea https://git.example.com/acme/fleet.git" + c.want}, b.queued()); diff != "" {
+				t.Errorf("queued (-want +got):\n%s", diff)
+			}
+			drift := report.State("")
+			for _, r := range p.sync.Status.Reported {
+				if strings.HasSuffix(r.Context, "/drift") {
+					drift = report.State(r.State)
+				}
+			}
+			if drift != c.drift {
+				t.Errorf("drift is %q, want %q", drift, c.drift)
+			}
+		})
+	}
+}
+
 // refusedConnection is an API server that is not there, in client-go's words.
 func refusedConnection() error {
 	return &url.Error{Op: "Patch", URL: "https://10.0.0.1/", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}

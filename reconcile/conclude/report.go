@@ -66,17 +66,17 @@ func (s *Step) warnOfReport(err error) {
 
 // say notes the verdict, and returns false where it is not known on which commits.
 func (s *Step) say(ctx context.Context) (bool, error) {
-	if s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || s.SaysNothingOfTheCommit() {
+	v, says := s.commitVerdict()
+	if s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || says == nothing {
 		return true, nil
 	}
 	if len(s.Sync.Spec.Report) == 0 && len(s.Sync.Status.Reported) == 0 {
 		return true, nil // nobody has ever been told
 	}
 	head, err := s.Reports.Head(ctx, s.Sync)
-	if err != nil {
+	if err != nil || s.Unfetched != nil && head != s.Commit {
 		return true, err
 	}
-	v := s.Verdict()
 	update := queue.Update{
 		Hosts:       s.hosts(),
 		Context:     s.statusContext(),
@@ -102,14 +102,42 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		}
 		update.Commits = commits
 	}
-	errs := []error{s.Reports.Say(ctx, s.Sync, update)}
-	if applied, known := s.sayApplied(update, v); known {
-		errs = append(errs, s.Reports.Say(ctx, s.Sync, applied))
+	var errs []error
+	if says == everything {
+		errs = append(errs, s.Reports.Say(ctx, s.Sync, update))
+		if applied, known := s.sayApplied(update, v); known {
+			errs = append(errs, s.Reports.Say(ctx, s.Sync, applied))
+		}
 	}
 	if drift, known := s.sayDrift(update); known {
 		errs = append(errs, s.Reports.Say(ctx, s.Sync, drift))
 	}
 	return true, errors.Join(errs...)
+}
+
+// saying is how much a pass says of its commit.
+type saying int
+
+const (
+	nothing saying = iota
+	onlyDrift
+	everything
+)
+
+// commitVerdict is the verdict on the commit, and how much is said of it. Where only the Git host
+// is away, the pass has looked at the cluster all the same: what it has found against the last commit is
+// said, and a success is not, as there may be a newer one.
+func (s *Step) commitVerdict() (Verdict, saying) {
+	switch looked := s.SawRollout && s.Drifts != nil && s.Fault == nil; {
+	case !s.SaysNothingOfTheCommit():
+		return s.Verdict(), everything
+	case s.Unfetched == nil || !looked || s.Unverified != nil || s.openCollision() != "" || s.unheard():
+		return Verdict{}, nothing
+	}
+	if v := s.foundVerdict(); v.CommitState() != report.Success {
+		return v, everything
+	}
+	return Verdict{}, onlyDrift
 }
 
 // SaysNothingOfTheCommit says whether the pass came to no end for a Git host that
@@ -121,6 +149,11 @@ func (s *Step) SaysNothingOfTheCommit() bool {
 			return true
 		}
 	}
+	return s.unheard()
+}
+
+// unheard says that the API server was busy or away.
+func (s *Step) unheard() bool {
 	return slices.ContainsFunc([]*fault.Error{s.Fault, fault.Classify(s.Unwritten)}, func(f *fault.Error) bool {
 		return f != nil && (f.Reason == v1alpha1.ReasonAPIServerBusy || f.Reason == v1alpha1.ReasonAPIServerUnavailable)
 	})

@@ -46,7 +46,6 @@ type Verdict struct {
 
 // Verdict weighs what was found: the gravest speaks.
 func (s *Step) Verdict() Verdict {
-	status := s.Sync.Status
 	switch {
 	case s.Elsewhere:
 		return Verdict{Class: Stuck, Reason: v1alpha1.ReasonNamespaceNotWatched, Message: fmt.Sprintf("NodeSyncs are served in namespace %s only: move it there", s.Namespace)}
@@ -56,6 +55,15 @@ func (s *Step) Verdict() Verdict {
 		return s.withPaused(verdictOf(s.Fault))
 	case s.Unfetched != nil:
 		return verdictOf(fault.Classify(s.Unfetched))
+	}
+	return s.foundVerdict()
+}
+
+// foundVerdict weighs what was found by a pass that has taken all steps, whether over the newest revision
+// or not.
+func (s *Step) foundVerdict() Verdict {
+	status := s.Sync.Status
+	switch {
 	case s.NotUpgraded != nil:
 		return s.withHeld(verdictOf(fault.Classify(fault.Several(append([]error{s.NotUpgraded}, fault.Apart(s.Unwritten)...)))))
 	case s.Unwritten != nil:
