@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -33,7 +34,8 @@ EC2 instances that Karpenter takes to be right and that are not: with edited tag
 security groups, ended by hand, or without a NodeClaim. The daemon compares them every
 ten minutes (--compare-instances), and only reports them.
 
-Exit codes: 0 no drift, 1 error, or unknown as the last commit was refused, 2 something
+Exit codes: 0 no drift, 1 error, or unknown as nothing is compared with Git now (the last
+commit was refused, Git is out of reach, the NodeSync is suspended, no daemon leads), 2 something
 differs from Git, a node is outdated, or an instance differs.`,
 		Example:           "  plumbline drift prod-eu\n  plumbline drift prod-eu -o markdown",
 		Args:              cobra.ExactArgs(1),
@@ -91,10 +93,7 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 	if drift := sync.Status.Instances; drift != nil {
 		report.Instances, report.InstancesUnavailable = append(report.Instances, drift.Instances...), drift.Failure
 	}
-	if status := summary.Of(sync); status.State == string(summary.Failed) && status.Attempted != status.Applied {
-		report.Uncompared = fmt.Sprintf("%s was refused, and nothing is compared with Git until a newer commit is applied; plumbline status %s says why",
-			orNone(render.ShortRevision(status.Attempted)), sync.Name)
-	}
+	report.Uncompared = uncompared(ctx, c, sync)
 	pools, claims, err := poolsWithClaims(ctx, c, sync)
 	if err != nil {
 		return report, err
@@ -103,13 +102,43 @@ func driftOf(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) (dri
 	return report, nil
 }
 
+// uncompared says why nobody compares the definitions with Git now; empty where the daemon does.
+func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) string {
+	if why := unled(ctx, c, sync.Namespace, time.Now); why != "" {
+		return why
+	}
+	switch status := summary.Of(sync); summary.State(status.State) { //nolint:exhaustive // in all others it does
+	case summary.Deleted, summary.Unseen:
+		return "it is " + status.State
+	case summary.Suspended:
+		return "it is suspended, and compared with Git no more: plumbline resume " + sync.Name
+	case summary.Unknown:
+		return summary.WhyUnknown(sync)
+	case summary.Failed, summary.Retrying:
+		if status.Attempted != status.Applied {
+			return fmt.Sprintf("%s was refused, and nothing is compared with Git until a newer commit is applied; plumbline status %s says why",
+				orNone(render.ShortRevision(status.Attempted)), sync.Name)
+		}
+		if status.Reason == v1alpha1.ReasonSourceFailed {
+			return fmt.Sprintf("Git is out of reach, and may have a newer commit than %s: %s", orNone(render.ShortRevision(status.Applied)), oneLine(status.Message))
+		}
+	}
+	return ""
+}
+
 // drifts says that something differs now.
 func (r driftReport) drifts() bool {
-	return len(r.Nodes) > 0 || len(r.Instances) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
+	return len(r.Nodes) > 0 || r.outdates() || len(r.Instances) > 0 || slices.ContainsFunc(r.Objects, func(o v1alpha1.DriftedObject) bool { return o.CorrectedAt == nil })
 }
+
+// outdates says that plumbline knows of nodes that do not match, though Karpenter may not yet.
+func (r driftReport) outdates() bool { return r.Rollout != nil && r.Rollout.Outdated > 0 }
 
 // print shows the report to people.
 func (r driftReport) print(out io.Writer, markdown bool) {
+	if r.Uncompared != "" && r.drifts() {
+		fmt.Fprintf(out, "objects are as they were compared last: %s\n", r.Uncompared)
+	}
 	if r.Rollout != nil {
 		fmt.Fprintf(out, "rollout: %s\n", oneLine(nodes.RolloutWords(*r.Rollout)))
 		for _, i := range r.Rollout.Inputs {
@@ -124,8 +153,8 @@ func (r driftReport) print(out io.Writer, markdown bool) {
 		show = table.Writer.RenderMarkdown
 	}
 	tables := r.tables(out)
-	if len(tables) == 0 && r.Uncompared == "" {
-		fmt.Fprintf(out, "no drift: the definitions of nodesync/%s are as Git says, and Karpenter has found no node outdated\n", r.Name)
+	if len(tables) == 0 && r.Uncompared == "" && !r.outdates() {
+		fmt.Fprintf(out, "no drift: the definitions of nodesync/%s differ from Git by no other client, and Karpenter has found no node outdated\n", r.Name)
 	}
 	for i, t := range tables {
 		if i > 0 {

@@ -23,7 +23,7 @@ func outdated(s *apiServer, claim, node string) {
 func TestDrift(t *testing.T) {
 	sync := verdicts()["in-sync"]
 	_, kubeconfig := serve(t, sync)
-	if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "no drift: the definitions of nodesync/prod are as Git says, and Karpenter has found no node outdated\n" {
+	if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitDone || got.out != "no drift: the definitions of nodesync/prod differ from Git by no other client, and Karpenter has found no node outdated\n" {
 		t.Errorf("none: code %d, %q, %q", got.code, got.out, got.err)
 	}
 	at := metav1.NewTime(midday.Add(-time.Hour))
@@ -58,11 +58,50 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestDriftIsUnknown while the last commit is refused: nothing is compared with it.
+// TestDriftIsUnknown while nothing is compared with Git; what was found before is listed with that.
 func TestDriftIsUnknown(t *testing.T) {
-	_, kubeconfig := serve(t, verdicts()["invalid"])
+	for name, want := range map[string]string{
+		"invalid":   "main@sha1:89abcdef was refused",
+		"retrying":  "Git is out of reach, and may have a newer commit than main@sha1:01234567: fetch https://git.example.com/acme/fleet.git: no route to host",
+		"suspended": "it is suspended, and compared with Git no more: plumbline resume prod",
+		"new":       "it is not looked at yet",
+		"changed":   "it is not looked at yet",
+		"requested": "the reconciliation that was requested has not been handled",
+		"unwritten": "the API server denies each write of this NodeSync's status",
+		"ahead":     "was attempted, and main@sha1:01234567 is applied",
+		"deleted":   "it is being deleted",
+	} {
+		sync := verdicts()[name]
+		_, kubeconfig := serve(t, sync)
+		got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig)
+		if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "drift is unknown: ") || !strings.Contains(got.err, want) {
+			t.Errorf("%s: code %d, %q, %q", name, got.code, got.out, got.err)
+		}
+		sync.Status.Drift = []v1alpha1.DriftedObject{{Kind: "NodePool", Name: "pool-00", Message: "spec.weight: 1 → 2", Since: midday}}
+		_, kubeconfig = serve(t, sync)
+		if got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig); got.code != exitChanges || !strings.HasPrefix(got.out, "objects are as they were compared last: ") || !strings.Contains(got.out, want) {
+			t.Errorf("%s, with an object: code %d, %q, %q", name, got.code, got.out, got.err)
+		}
+	}
+}
+
+// TestDriftWithoutADaemon: what its status says is of before.
+func TestDriftWithoutADaemon(t *testing.T) {
+	s, kubeconfig := serve(t, verdicts()["in-sync"])
+	s.objects[leasePath] = leaseOf("pod-1", time.Hour)
 	got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig)
-	if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "drift is unknown: main@sha1:") || !strings.Contains(got.err, "was refused") {
+	if got.code != exitFailed || got.out != "" || !strings.Contains(got.err, "drift is unknown: no daemon leads: lease ") {
+		t.Errorf("code %d, %q, %q", got.code, got.out, got.err)
+	}
+}
+
+// TestDriftOfNodesThatKarpenterHasNotFoundYet: plumbline has.
+func TestDriftOfNodesThatKarpenterHasNotFoundYet(t *testing.T) {
+	sync := verdicts()["in-sync"]
+	sync.Status.Rollout = &v1alpha1.Rollout{Revision: applied, Since: midday, LastProgress: midday, Nodes: 2, Outdated: 1}
+	_, kubeconfig := serve(t, sync)
+	got := plumbline(t, "drift", "prod", "--kubeconfig", kubeconfig)
+	if got.code != exitChanges || got.out != "rollout: 1 of 2 nodes match\n" {
 		t.Errorf("code %d, %q, %q", got.code, got.out, got.err)
 	}
 }
