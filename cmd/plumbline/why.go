@@ -40,9 +40,11 @@ type whyReport struct {
 	NodeSync string `json:"nodeSync,omitempty"`
 	State    string `json:"state"`
 	// Outdated is Karpenter's reason for which it is Drifted, with the inputs that changed where no
-	// commit has outdated it, and OutdatedSince since when.
+	// commit has outdated it, and OutdatedSince since when: zero where Karpenter has not found it yet.
+	// Unknown is why nothing tells whether it is outdated.
 	Outdated      string      `json:"outdated,omitempty"`
 	OutdatedSince metav1.Time `json:"outdatedSince,omitzero"`
+	Unknown       string      `json:"unknown,omitempty"`
 	// Blocked is what Karpenter said last of why it is not replaced now; of one whose removal is
 	// stalled, what its NodeSync says.
 	Blocked string `json:"blocked,omitempty"`
@@ -175,9 +177,8 @@ func isNamed(r recorder.Record, name string) bool {
 	return slices.Contains([]string{r.NodeClaim, r.Node, r.Instance}, name)
 }
 
-// print shows it to people.
-func (r *whyReport) print(out io.Writer, paint painter) {
-	visible := &visibleWriter{out}
+// printState says in one line how it is.
+func (r *whyReport) printState(out io.Writer, paint painter) {
 	name := redact.Visible(r.NodeClaim)
 	switch {
 	case r.State == claimEnded && r.Late:
@@ -188,11 +189,21 @@ func (r *whyReport) print(out io.Writer, paint painter) {
 		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: %s so far\n", name, age(r.Deleted), paint(r.cause(), colourOfCause(r.Cause)))
 	case r.State == claimEnding:
 		fmt.Fprintf(out, "NodeClaim/%s has been ending for %s: it is not recorded why\n", name, age(r.Deleted))
+	case r.Outdated != "" && r.OutdatedSince.IsZero():
+		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is %s, which Karpenter has not found yet: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), redact.Visible(r.Outdated))
+	case r.Unknown != "":
+		fmt.Fprintf(out, "NodeClaim/%s has run for %s; whether it is outdated is unknown: %s\n", name, age(r.Created), redact.Visible(r.Unknown))
 	case r.Outdated != "":
 		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and has been %s for %s: %s\n", name, age(r.Created), paint("outdated", text.FgYellow), age(r.OutdatedSince), redact.Visible(r.Outdated))
 	default:
 		fmt.Fprintf(out, "NodeClaim/%s has run for %s, and is up to date\n", name, age(r.Created))
 	}
+}
+
+// print shows it to people.
+func (r *whyReport) print(out io.Writer, paint painter) {
+	visible := &visibleWriter{out}
+	r.printState(out, paint)
 	if words := r.Cause.Words(); words != "" {
 		fmt.Fprintf(out, "  %s\n", words)
 	}

@@ -21,6 +21,8 @@ func runs(ctx context.Context, c *cluster, claim *karpv1.NodeClaim) (*whyReport,
 		if input := inputOf(ctx, c, claim, drifted.Reason); input != nil {
 			report.Outdated = input.Words()
 		}
+	} else if err := report.compare(ctx, c, claim); err != nil {
+		return nil, err
 	}
 	blocked, err := observe.WhyNotDisrupted(ctx, c, claim.Name)
 	if err != nil && !apierrors.IsForbidden(err) {

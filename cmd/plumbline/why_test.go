@@ -7,6 +7,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
@@ -80,6 +84,43 @@ func TestWhy(t *testing.T) {
 	}
 	if got := plumbline(t, "why", "i-9", "--kubeconfig", kubeconfig); got.code != exitDone {
 		t.Errorf("one that runs needs no record: code %d, %q", got.code, got.err)
+	}
+}
+
+// TestWhyOfANodeThatRuns compares it with its definitions, whatever Karpenter has found until then.
+func TestWhyOfANodeThatRuns(t *testing.T) {
+	pool := &karpv1.NodePool{}
+	hash, version := pool.Hash(), karpv1.NodePoolHashVersion
+	sync := verdicts()["in-sync"]
+	for name, c := range map[string]struct {
+		annotations map[string]any
+		settles     time.Duration
+		refused     int
+		want        string
+	}{
+		"it matches":          {map[string]any{karpv1.NodePoolHashAnnotationKey: hash, karpv1.NodePoolHashVersionAnnotationKey: version}, 0, 0, "and is up to date"},
+		"it does not":         {map[string]any{karpv1.NodePoolHashAnnotationKey: "1", karpv1.NodePoolHashVersionAnnotationKey: version}, 0, 0, "and is outdated, which Karpenter has not found yet: NodePoolDrifted"},
+		"it has no hash":      {nil, 0, 0, "whether it is outdated is unknown: it lacks the hash"},
+		"AWS decides":         {map[string]any{karpv1.NodePoolHashAnnotationKey: hash, karpv1.NodePoolHashVersionAnnotationKey: version}, time.Minute, 0, "whether it is outdated is unknown: Karpenter asks AWS which nodes main@sha1:01234567 outdates, until "},
+		"it may not be known": {nil, 0, http.StatusForbidden, "whether it is outdated is unknown: you are not allowed to read NodePool/pool-00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if sync.Status.Rollout = nil; c.settles > 0 {
+				at := metav1.NewTime(time.Now().Add(c.settles))
+				sync.Status.Rollout = &v1alpha1.Rollout{Revision: applied, SettlesAt: &at}
+			}
+			s, kubeconfig := serve(t, sync)
+			pools(s, 1, 1)
+			claim := s.objects["/apis/karpenter.sh/v1/nodeclaims/pool-00-0"].(map[string]any)
+			claim["metadata"].(map[string]any)["annotations"] = c.annotations
+			claim["status"] = map[string]any{"nodeName": "ip-9", "providerID": "aws:///a/i-9", "imageID": "ami-1"}
+			if c.refused > 0 {
+				s.refused["/apis/karpenter.sh/v1/nodepools/pool-00"] = c.refused
+			}
+			if got := plumbline(t, "why", "ip-9", "--kubeconfig", kubeconfig); got.code != exitDone || !strings.Contains(got.out, c.want) {
+				t.Errorf("code %d, %q: %s", got.code, got.err, got.out)
+			}
+		})
 	}
 }
 
