@@ -31,6 +31,9 @@ func (r *whyReport) compare(ctx context.Context, c *cluster, claim *karpv1.NodeC
 	for ref, version := range map[render.Ref]string{
 		{Kind: render.NodePool, Name: seen.Pool}: "karpenter.sh/v1", {Kind: render.EC2NodeClass, Name: seen.Class}: "karpenter.k8s.aws/v1",
 	} {
+		if ref.Name == "" {
+			continue
+		}
 		object := &unstructured.Unstructured{}
 		object.SetAPIVersion(version)
 		object.SetKind(ref.Kind)
