@@ -50,9 +50,9 @@ func (m *maker) keep() []Kept {
 }
 
 // keptByOther says whether an entry stays because of another NodeSync. One of which
-// nobody knows what it has is waited for, unless a person has released the entry, and not by
-// a removal that has ended NodeClaims already, which was decided on when all others were
-// known. One that fails is waited for as well, also where our NodeSync is deleted with its nodes:
+// nobody knows what it has is waited for, unless a person has released the entry. A removal that
+// has ended NodeClaims already was decided on when all others were known: it pauses only where
+// nothing of another is known at all, as after a restart of the daemon. One that fails is waited for as well, also where our NodeSync is deleted with its nodes:
 // after a restart of the daemon a Git host that is away for a moment tells of no entry.
 func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.RemovalPhase) (Kept, bool) {
 	if other, wanted := m.wantedBy(ref); wanted {
@@ -63,8 +63,11 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.Remova
 		}
 		return k, true
 	}
-	begun := phase != "" && phase != v1alpha1.RemovalHeld && phase != v1alpha1.RemovalPacing
-	if other, waits := m.unheard(); waits && !begun && !m.policy.Released[uid] {
+	other, waits := m.unheard()
+	if begun(v1alpha1.Removal{Phase: phase}) && phase != "" {
+		other, waits = m.unread()
+	}
+	if waits && !m.policy.Released[uid] {
 		why := "has left Git"
 		if m.policy.Deleting {
 			why = "goes with its NodeSync"

@@ -35,6 +35,9 @@ func (o OtherSync) has(ref render.Ref) bool { return o.Known && o.Entries[ref] }
 // unheard says that nobody knows yet what its Git has.
 func (o OtherSync) unheard() bool { return !o.Known && o.Awaited }
 
+// unread says that nobody knows what its Git had before either.
+func (o OtherSync) unread() bool { return o.unheard() && o.Entries == nil }
+
 // waiting is a sentence on a NodeSync whose newest revision is not known yet.
 func (o OtherSync) waiting() string {
 	switch {
@@ -140,9 +143,14 @@ func GoesTo(object *unstructured.Unstructured, others []OtherSync) (to Owner, ok
 
 // unheard returns a NodeSync of which nobody knows yet what its Git has, one that
 // fails before others.
-func (m *maker) unheard() (found OtherSync, any bool) {
+func (m *maker) unheard() (found OtherSync, any bool) { return m.firstOf(OtherSync.unheard) }
+
+// unread returns likewise one whose Git was not read since the daemon has started.
+func (m *maker) unread() (found OtherSync, any bool) { return m.firstOf(OtherSync.unread) }
+
+func (m *maker) firstOf(is func(OtherSync) bool) (found OtherSync, any bool) {
 	for _, other := range m.policy.OtherSyncs {
-		if other.unheard() && (!any || found.Failure == "" && other.Failure != "") {
+		if is(other) && (!any || found.Failure == "" && other.Failure != "") {
 			found, any = other, true
 		}
 	}

@@ -103,8 +103,16 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 				mine(t, c)
 				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
 			},
-			unheard(""), keeps,
+			[]plan.OtherSync{{Owner: other, Awaited: true, Entries: map[render.Ref]bool{}}}, keeps,
 			[]string{},
+		},
+		"its NodeClaims end, and the daemon was restarted: nobody knows what the other has": {
+			func(t *testing.T, c *cluster) {
+				mine(t, c)
+				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
+			},
+			unheard(""), keeps,
+			[]string{"Await NodePool/moves by plumbline-system/other"},
 		},
 		"it is recorded, and the other is not heard since": {
 			func(t *testing.T, c *cluster) { mine(t, c); c.removal(poolRef("moves"), v1alpha1.RemovalPacing, "r1") },
