@@ -4,20 +4,17 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/utils/clock"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// freed is how many nodes wider disruption budgets let Karpenter replace at once: nodes
+// freed is how many nodes wider disruption budgets let Karpenter replace at once, now or later: nodes
 // that have drifted already and wait for their turn, but for those in touched, which are
 // counted.
 func freed(before, after *karpv1.NodePool, claims, touched []*NodeClaim, now time.Time) int {
-	nodes := len(claims)
-	allowed := allowedDisruptions(after, nodes, now)
-	if allowed <= allowedDisruptions(before, nodes, now) {
+	if slices.EqualFunc(before.Spec.Disruption.Budgets, after.Spec.Disruption.Budgets, sameBudget) {
 		return 0
 	}
-	waiting := 0
+	waiting, allowed := 0, widened(before, after, len(claims), now)
 	for _, c := range claims {
 		switch {
 		case c.Deleting:
@@ -29,34 +26,48 @@ func freed(before, after *karpv1.NodePool, claims, touched []*NodeClaim, now tim
 	return max(0, min(waiting, allowed))
 }
 
-// opened says that a change takes away the last budget that always keeps some nodes from
-// being replaced.
-func opened(before, after *karpv1.NodePool, nodes int) bool {
-	return nodes > 1 && allowedDisruptions(always(after), nodes, time.Time{}) >= nodes && allowedDisruptions(always(before), nodes, time.Time{}) < nodes
-}
-
-// always is a pool with those of its budgets that have no schedule.
-func always(pool *karpv1.NodePool) *karpv1.NodePool {
-	unscheduled := pool.DeepCopy()
-	unscheduled.Spec.Disruption.Budgets = slices.DeleteFunc(unscheduled.Spec.Disruption.Budgets, func(b karpv1.Budget) bool { return b.Schedule != nil })
-	return unscheduled
-}
-
-// allowedDisruptions is how many of so many nodes a pool's budgets let Karpenter replace
-// for drift at a time. It allows none where one of its budgets cannot be read.
-func allowedDisruptions(pool *karpv1.NodePool, nodes int, now time.Time) int {
-	allowed, err := pool.GetAllowedDisruptionsByReason(at{now: now}, nodes, karpv1.DisruptionReasonDrifted)
+// widened is how many of so many nodes the budgets of a pool allow at once after a change, where that is
+// more than before: now, or at the time at which they allow the most. A budget that only opens tonight
+// is no narrower than one that is open; one that opened likewise before frees nothing.
+func widened(before, after *karpv1.NodePool, nodes int, now time.Time) int {
+	is, err := readBudgets(after, nodes)
 	if err != nil {
 		return 0
 	}
-	return min(allowed, nodes)
+	was, err := readBudgets(before, nodes)
+	if err != nil {
+		was = budgets{nodes: nodes, all: []budget{{}}}
+	}
+	allowed := 0
+	if n := is.at(now); n > was.at(now) {
+		allowed = n
+	}
+	if now.IsZero() {
+		return allowed
+	}
+	least, _ := was.widest(now)
+	most, whole := is.widest(now)
+	if !whole {
+		most = is.always()
+	}
+	if most > least {
+		allowed = max(allowed, most)
+	}
+	return allowed
 }
 
-// at is a clock that stands still.
-type at struct {
-	clock.RealClock
-	now time.Time
+// opened says that a change takes away the last budget that always keeps some nodes from
+// being replaced.
+func opened(before, after *karpv1.NodePool, nodes int) bool {
+	return nodes > 1 && alwaysAllowed(after, nodes) >= nodes && alwaysAllowed(before, nodes) < nodes
 }
 
-// Now is the time at which it stands.
-func (c at) Now() time.Time { return c.now }
+// alwaysAllowed is how many nodes the budgets of a pool without a schedule allow to be replaced at a
+// time; none where one cannot be read.
+func alwaysAllowed(pool *karpv1.NodePool, nodes int) int {
+	b, err := readBudgets(pool, nodes)
+	if err != nil {
+		return 0
+	}
+	return b.always()
+}

@@ -45,6 +45,9 @@ func shutWarning(before, after *karpv1.NodePool, nodes int, now time.Time) strin
 	if schedule := neverMatches(after, now); schedule != "" {
 		return fmt.Sprintf("the schedule %q of a disruption budget never matches, and Karpenter takes such a budget to be active at all times: it allows no node to be replaced for drift", schedule)
 	}
+	if allowed.Partly {
+		return ""
+	}
 	return fmt.Sprintf("its disruption budgets allow none of its %s to be replaced for drift within 31 days: what a commit changes does not reach them", english.Plural(nodes, "node", ""))
 }
 

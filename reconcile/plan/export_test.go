@@ -1,6 +1,27 @@
 package plan
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
 
 // Touched are the NodeClaims that a Change is on.
 func (c *Change) Touched() []types.UID { return c.touched }
+
+// AllowedAt is how many of so many nodes the budgets of a pool allow to be replaced for drift at a time.
+func AllowedAt(pool *karpv1.NodePool, nodes int, t time.Time) (int, error) {
+	b, err := readBudgets(pool, nodes)
+	return b.at(t), err
+}
+
+// Turns is how many times the budgets of a pool are looked at; whole says that these are all.
+func Turns(pool *karpv1.NodePool, now time.Time) (n int, whole bool) {
+	b, err := readBudgets(pool, 10)
+	if err != nil {
+		return 0, false
+	}
+	found, whole := b.turns(now)
+	return len(found), whole
+}

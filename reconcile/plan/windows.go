@@ -32,9 +32,13 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 	if err != nil {
 		return nil
 	}
+	b, err := readBudgets(pool, nodes)
+	if err != nil {
+		return nil
+	}
 	end := now.Add(ahead)
-	turning := turns(pool, now)
-	if len(turning) == 0 || len(turning) >= hits {
+	turning, whole := b.turns(now)
+	if len(turning) == 0 || !whole {
 		return nil // one that turns each minute is not looked at for so long
 	}
 	var found []Window
@@ -43,7 +47,7 @@ func Windows(object *Object, nodes int, now time.Time) []Window {
 		if at.After(end) {
 			at = end
 		}
-		n := allowedDisruptions(pool, nodes, from)
+		n := b.at(from)
 		switch last := len(found) - 1; {
 		case n == 0:
 			shut = true
