@@ -39,50 +39,85 @@ func (m *maker) findMoves(candidates []Candidate) {
 	}
 }
 
-// arriving are the NodePools of Git that the cluster lacks, and those to which a recorded candidate
-// moves already.
-func (m *maker) arriving(candidates []Candidate) map[string]offer {
+// arrivals are the NodePools of Git that may take the place of those that leave: those that the cluster
+// lacks, and those to which a recorded candidate moves already.
+type arrivals struct {
+	named map[string]offer
+	// fresh are those that the cluster lacks, and alike the same by what each is but for its name and
+	// class.
+	fresh []offer
+	alike map[string][]offer
+	// left is how many more are compared with those that leave.
+	left int
+}
+
+// pairs is how many pairs of pools are compared, in one Plan, that differ in more than their names: a
+// commit may rename a thousand, and each is a removal where nobody has looked.
+const pairs = 20_000
+
+func (m *maker) arriving(candidates []Candidate) *arrivals {
 	noted := map[string]bool{}
 	for _, c := range candidates {
 		for _, name := range c.record.MovesTo {
 			noted[name] = noted[name] || c.Ref.Kind == render.NodePool
 		}
 	}
-	found := map[string]offer{}
+	found := &arrivals{named: map[string]offer{}, alike: map[string][]offer{}, left: pairs}
 	for _, object := range m.objects {
 		if object.Ref.Kind != render.NodePool || m.live.object(object.Ref) != nil && !noted[object.Ref.Name] {
 			continue
 		}
-		if o, ok := offerOf(Desired(object, m.policy.Owner)); ok {
-			found[object.Ref.Name] = o
+		o, ok := offerOf(Desired(object, m.policy.Owner))
+		if !ok {
+			continue
+		}
+		found.named[object.Ref.Name] = o
+		if m.live.object(object.Ref) == nil {
+			found.fresh = append(found.fresh, o)
+			found.alike[o.text] = append(found.alike[o.text], o)
 		}
 	}
 	return found
 }
 
-// poolsFor are the near-equal NodePools that take the place of one that leaves, sorted: one that
-// differs in nothing but its name, else all that take its pods, else those that do so together.
-func (m *maker) poolsFor(c *Candidate, arriving map[string]offer) []string {
+// poolsFor are the near-equal NodePools that take the place of one that leaves, sorted: those that are
+// recorded, else one that differs in nothing but its name, else all that take its pods, else those that
+// do so together.
+func (m *maker) poolsFor(c *Candidate, arriving *arrivals) []string {
 	leaving, ok := offerOf(m.live.object(c.Ref).content())
 	if !ok {
 		return nil
 	}
-	var whole, recorded []offer
-	parts := map[string][]offer{}
-	for name, o := range arriving {
-		partly, takes := o.takes(leaving)
-		switch noted := slices.Contains(c.record.MovesTo, name); {
-		case !takes || !noted && m.live.object(render.Ref{Kind: render.NodePool, Name: name}) != nil:
-		case noted:
+	var recorded []offer
+	for _, name := range c.record.MovesTo {
+		if o, ok := arriving.named[name]; ok && o.takesAny(leaving) {
 			recorded = append(recorded, o)
+		}
+	}
+	if len(recorded) > 0 {
+		return likest(recorded, leaving)
+	}
+	if alike := arriving.alike[leaving.text]; len(alike) > 0 && alike[0].takesAny(leaving) {
+		return []string{slices.MinFunc(alike, byLikeness(leaving)).name}
+	}
+	return arriving.compare(leaving)
+}
+
+// compare finds the near-equal ones among all that are fresh, as long as it may.
+func (a *arrivals) compare(leaving offer) []string {
+	if a.left -= len(a.fresh); a.left < 0 {
+		return nil
+	}
+	var whole []offer
+	parts := map[string][]offer{}
+	for _, o := range a.fresh {
+		switch partly, takes := o.takes(leaving); {
+		case !takes:
 		case len(partly) == 0:
 			whole = append(whole, o)
 		case len(partly) == 1:
 			parts[partly[0]] = append(parts[partly[0]], o)
 		}
-	}
-	if len(recorded) > 0 {
-		return likest(recorded, leaving)
 	}
 	if len(whole) > 0 {
 		if same := slices.DeleteFunc(slices.Clone(whole), func(o offer) bool { return !o.same(leaving) }); len(same) > 0 {
@@ -100,14 +135,19 @@ func (m *maker) poolsFor(c *Candidate, arriving map[string]offer) []string {
 
 // likest are the names of the first few pools, those that are most like that of another first.
 func likest(pools []offer, other offer) []string {
-	slices.SortFunc(pools, func(a, b offer) int {
-		return cmp.Or(cmp.Compare(alike(b.name, other.name), alike(a.name, other.name)), cmp.Compare(a.name, b.name))
-	})
+	slices.SortFunc(pools, byLikeness(other))
 	names := make([]string, 0, mostTargets)
 	for _, o := range pools[:min(len(pools), mostTargets)] {
 		names = append(names, o.name)
 	}
 	return names
+}
+
+// byLikeness compares pools by their names with that of another.
+func byLikeness(other offer) func(a, b offer) int {
+	return func(a, b offer) int {
+		return cmp.Or(cmp.Compare(alike(b.name, other.name), alike(a.name, other.name)), cmp.Compare(a.name, b.name))
+	}
 }
 
 // alike is how many letters two names begin and end with in common.

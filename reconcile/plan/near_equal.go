@@ -18,8 +18,9 @@ type offer struct {
 	taints, startup []corev1.Taint
 	// grows says that the pool launches nodes for pods.
 	grows bool
-	// spec is the pool's.
+	// spec is the pool's but for its class, and text is the same, written out.
 	spec map[string]any
+	text string
 }
 
 // offerOf reads a NodePool; false where it cannot be read.
@@ -30,21 +31,17 @@ func offerOf(pool *unstructured.Unstructured) (offer, bool) {
 	}
 	template := read.Spec.Template
 	o := offer{
-		name: pool.GetName(), grows: MayGrow(pool), taints: template.Spec.Taints, startup: template.Spec.StartupTaints, spec: specOf(pool),
+		name: pool.GetName(), grows: MayGrow(pool), taints: template.Spec.Taints, startup: template.Spec.StartupTaints, spec: runtime.DeepCopyJSON(specOf(pool)),
 		requirements: scheduling.NewNodeSelectorRequirementsWithMinValues(template.Spec.Requirements...),
 	}
 	o.requirements.Add(scheduling.NewLabelRequirements(template.Labels).Values()...)
+	unstructured.RemoveNestedField(o.spec, "template", "spec", "nodeClassRef")
+	o.text = canonical(o.spec)
 	return o, true
 }
 
 // same says that two pools differ in nothing but their names, and those of their classes.
-func (o offer) same(other offer) bool {
-	mine, theirs := runtime.DeepCopyJSON(o.spec), runtime.DeepCopyJSON(other.spec)
-	for _, spec := range []map[string]any{mine, theirs} {
-		unstructured.RemoveNestedField(spec, "template", "spec", "nodeClassRef")
-	}
-	return equal(mine, theirs)
-}
+func (o offer) same(other offer) bool { return o.text == other.text || equal(o.spec, other.spec) }
 
 // takes says whether pods that run on nodes of another pool may run on those of this one, and names
 // the labels of which it has only some of the values: each of the two is near-equal to the other but
@@ -63,6 +60,12 @@ func (o offer) takes(other offer) (partly []string, ok bool) {
 		}
 	}
 	return partly, true
+}
+
+// takesAny says whether it takes the place of another, if only together with others.
+func (o offer) takesAny(other offer) bool {
+	_, ok := o.takes(other)
+	return ok
 }
 
 // onlyTaintsOf says whether nodes have no taint beside those that pods tolerate already. One that only
