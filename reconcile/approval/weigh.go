@@ -32,13 +32,13 @@ func Publish(before *v1alpha1.HeldPlan, held *plan.Approvable, needed int32) *v1
 	if held == nil {
 		return nil
 	}
-	if before != nil && before.Outcome == held.Outcome && held.Tolerates(before.Nodes) {
+	if before != nil && before.Outcome == held.Outcome && before.WeighedBy == held.WeighedBy && held.Tolerates(before.Nodes) {
 		return &v1alpha1.HeldPlan{
-			Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, Entries: before.Entries, Needed: needed,
+			Digest: before.Digest, Outcome: before.Outcome, Summary: before.Summary, Nodes: before.Nodes, WeighedBy: before.WeighedBy, Entries: before.Entries, Needed: needed,
 		}
 	}
 	return &v1alpha1.HeldPlan{
-		Digest: held.Digest, Outcome: held.Outcome, Summary: held.Summary(), Nodes: int32(held.Nodes()), Entries: held.Entries, Needed: needed,
+		Digest: held.Digest, Outcome: held.Outcome, Summary: held.Summary(), Nodes: int32(held.Nodes()), WeighedBy: held.WeighedBy, Entries: held.Entries, Needed: needed,
 	}
 }
 
@@ -91,7 +91,7 @@ func Weigh(held *v1alpha1.HeldPlan, naming []v1alpha1.Approval, proof Proof) (en
 func Record(left []v1alpha1.ApprovedPlan, held *v1alpha1.HeldPlan, now time.Time) []v1alpha1.ApprovedPlan {
 	left = slices.DeleteFunc(slices.Clone(left), func(a v1alpha1.ApprovedPlan) bool { return a.Digest == held.Digest })
 	return append(left, v1alpha1.ApprovedPlan{
-		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), Entries: held.Entries,
+		Digest: held.Digest, By: held.Approvers, At: metav1.NewTime(now.Truncate(time.Second)), WeighedBy: held.WeighedBy, Entries: held.Entries,
 	})
 }
 

@@ -22,6 +22,8 @@ type Approvable struct {
 	// Digest covers the objects with the nodes, what would be written, Karpenter's charts, and what
 	// it was weighed by. Outcome is the same without the nodes.
 	Digest, Outcome string
+	// WeighedBy is a digest of guard, policies and Karpenter's charts alone.
+	WeighedBy string
 	// Drained are the nodes that would end, Replaced those that Karpenter would replace. UpTo says
 	// that they are no more than that.
 	Drained, Replaced int
@@ -66,14 +68,14 @@ func (a *Approvable) Tolerates(nodes int32) bool { return int32(a.Nodes()) <= to
 
 // entryOf is what an Approval of a removal covers.
 func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
-	return v1alpha1.ApprovedEntry{Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Nodes: int32(c.Nodes), Policy: c.Reason == ReasonPolicy}
+	return v1alpha1.ApprovedEntry{Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Nodes: int32(c.Nodes), MovesTo: c.MovesTo, LastPool: c.Last, Policies: c.policies}
 }
 
 // entryOf is what an Approval of a Change covers.
 func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 	e := v1alpha1.ApprovedEntry{
 		Kind: c.Ref.Kind, Name: c.Ref.Name, Definition: Definition(c.Object.Desired),
-		Nodes: int32(c.Nodes), Policy: c.Reason == ReasonPolicy,
+		Nodes: int32(c.Nodes), Policies: c.policies,
 	}
 	if c.Live != nil {
 		e.UID = c.Live.GetUID()
@@ -128,7 +130,7 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 	slices.SortStableFunc(writes, func(x, y write) int { return cmp.Compare(x.Ref, y.Ref) })
 	all := m.weighedBy(set)
 	all.NodeSync, all.Writes = m.policy.Owner.String(), writes
-	a.Digest = all.digest()
+	a.Digest, a.WeighedBy = all.digest(), p.WeighedBy
 	for i := range all.Writes {
 		w := &all.Writes[i]
 		w.Nodes, w.Unnamed, w.UpTo = nil, 0, false

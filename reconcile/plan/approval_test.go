@@ -14,7 +14,7 @@ import (
 
 // approve has what a Plan holds approved in the next one.
 func approve(c *cluster, p *plan.Plan) {
-	c.policy.Approved = []v1alpha1.ApprovedPlan{{Digest: p.Approvable.Digest, Entries: p.Approvable.Entries}}
+	c.policy.Approved = []v1alpha1.ApprovedPlan{{Digest: p.Approvable.Digest, WeighedBy: p.Approvable.WeighedBy, Entries: p.Approvable.Entries}}
 }
 
 // TestApproved: what is approved goes, and nothing else with it.
@@ -27,7 +27,7 @@ func TestApproved(t *testing.T) {
 		want []string
 	}{
 		"it goes":                    {git: git, want: []string{"Remove NodePool/b", "Remove NodePool/c"}},
-		"the last pool with it: not": {git: git[:1], want: []string{"Hold NodePool/a LastPool", "Remove NodePool/b", "Remove NodePool/c"}},
+		"the last pool with it: not": {git: git[:1], want: []string{"Hold NodePool/a LastPool", "Hold NodePool/b LastPool", "Hold NodePool/c LastPool"}},
 		"HEAD is older than it: not": {git: git, then: func(_ *testing.T, c *cluster) { c.policy.SetBack = true }, want: []string{"Hold NodePool/b OlderRevision", "Hold NodePool/c OlderRevision"}},
 		"the status is lost: not":    {git: git, then: func(_ *testing.T, c *cluster) { c.policy.StatusLost = true }, want: []string{"Hold NodePool/b StatusLost", "Hold NodePool/c StatusLost"}},
 		"it hosts the controller: not": {git: git, then: func(_ *testing.T, c *cluster) {

@@ -85,6 +85,14 @@ func (m *maker) weighedBy(set *render.Set) sum {
 	return all
 }
 
+// terms hashes it without the files, and without what was released by name: what was approved under
+// it counts as long as it is the same.
+func (m *maker) terms() string {
+	all := m.weighedBy(nil)
+	all.Released = nil
+	return all.digest()
+}
+
 // removed is what becomes of an entry that leaves, and of its nodes.
 func (m *maker) removed(c *Candidate) write {
 	d := write{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason, MovesTo: c.MovesTo}

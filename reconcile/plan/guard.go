@@ -21,8 +21,6 @@ const (
 type weighing struct {
 	policy   Policy
 	revision string
-	// poolsInSet says whether Git has a NodePool left that may grow.
-	poolsInSet bool
 	// leaving is the number of NodePools that would be leaving with the
 	// candidate: those that are open, those that came before it, and all of its
 	// own revision.
@@ -123,7 +121,7 @@ func someOf(names []string) string {
 
 // lastPool holds every NodePool while Git has none left that may grow.
 func lastPool(c Candidate, w weighing) (reason, message string, hold bool) {
-	if c.Ref.Kind != render.NodePool || w.poolsInSet || c.Approved != "" || w.policy.Guard.AllowLastPool {
+	if !c.Last || c.Approved != "" || w.policy.Guard.AllowLastPool {
 		return "", "", false
 	}
 	return ReasonLastPool, "Git has no NodePool left that may grow (not static, no limit of 0): put one back, or set guard.allowLastPool", true
@@ -153,7 +151,7 @@ func (m *maker) weigh(candidates []Candidate, revision string) {
 	if len(candidates) == 0 {
 		return
 	}
-	w := weighing{policy: m.policy, revision: revision, poolsInSet: m.poolsInSet(), leaving: m.openPools()}
+	w := weighing{policy: m.policy, revision: revision, leaving: m.openPools()}
 	for start := 0; start < len(candidates); {
 		end := start + 1
 		for end < len(candidates) && candidates[end].Revision == candidates[start].Revision {

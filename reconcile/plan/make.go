@@ -32,6 +32,7 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		inSet: map[render.Ref]bool{}, kept: map[types.UID]bool{}, changes: map[render.Ref]Change{},
 	}
 	p := &Plan{Revision: RevisionDeleted, NodeSync: policy.name(), Cluster: policy.cluster(), DaemonSets: policy.DaemonSets}
+	p.WeighedBy = m.terms()
 	err := m.compile()
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ type maker struct {
 	claims func() map[render.Ref][]*NodeClaim
 	// memo is for the next Plan.
 	memo Memo
-	// inForce are what people have approved and the Plan has not outgrown.
+	// inForce are what people have approved of the same terms, and the Plan has not outgrown.
 	inForce []v1alpha1.ApprovedPlan
 	// rules are the policies, compiled.
 	rules *rules.Rules

@@ -56,6 +56,8 @@ type Plan struct {
 	Approvable *Approvable
 	// Digest names what would be done: equal Digests, equal writes.
 	Digest string
+	// WeighedBy is a digest of what it was weighed by: guard, policies and Karpenter's charts.
+	WeighedBy string
 	// Memo goes into the next Plan's Live, and saves it the comparison of what has
 	// not changed since.
 	Memo Memo
@@ -126,6 +128,8 @@ type Change struct {
 	// touched are the NodeClaims that the Effect is on, and unnamed is how many more it
 	// is on, nobody can say which.
 	touched []types.UID
+	// policies are those that hold it.
+	policies []string
 	// blind is what Blind says.
 	blind   bool
 	unnamed int

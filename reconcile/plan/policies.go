@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan/planjson"
 	"github.com/plumbline-dev/plumbline/reconcile/plan/rules"
@@ -42,8 +43,8 @@ func (m *maker) judge(ctx context.Context, p *Plan) error {
 // holdChanges holds the Changes that a policy holds, and that nobody has approved.
 func (m *maker) holdChanges(p *Plan, h rules.Hold, document *planjson.Plan) {
 	for i := range p.Changes {
-		if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) && !m.approvedByPolicy(&p.Changes[i]) {
-			p.Changes[i].holdByPolicy(h.Message)
+		if h.Removal == nil && (h.Change == nil || *h.Change == i) && rules.Asked(&document.Changes[i]) && !m.approvedBefore(h.Policy, &p.Changes[i]) {
+			p.Changes[i].holdByPolicy(h)
 		}
 	}
 }
@@ -51,25 +52,42 @@ func (m *maker) holdChanges(p *Plan, h rules.Hold, document *planjson.Plan) {
 // holdRemovals holds the removals likewise.
 func (m *maker) holdRemovals(p *Plan, h rules.Hold) {
 	for i := range p.Removals {
-		if h.Change == nil && (h.Removal == nil || *h.Removal == i) && !m.approvedByPolicy(&p.Removals[i]) {
-			p.Removals[i].holdByPolicy(h.Message)
+		if h.Change == nil && (h.Removal == nil || *h.Removal == i) && !m.approvedBefore(h.Policy, &p.Removals[i]) {
+			p.Removals[i].holdByPolicy(h)
 		}
 	}
 }
 
 // holdByPolicy holds a Change that is written, or will be. What is held already, and what is refused,
-// is not written anyway.
-func (c *Change) holdByPolicy(message string) {
+// is not written anyway. The first that holds it speaks, and all are noted: who approves it is asked once.
+func (c *Change) holdByPolicy(h rules.Hold) {
 	if c.Action.Writes() || c.Action == Wait {
-		c.hold(ReasonPolicy, message)
+		c.hold(ReasonPolicy, h.Message)
 	}
+	if c.Action == Hold && c.Reason == ReasonPolicy {
+		c.policies = noted(c.policies, &c.Message, h.Policy)
+	}
+}
+
+// noted adds a policy, which may hold an object several times, and names it where it is not the first.
+func noted(policies []string, message *string, policy string) []string {
+	if slices.Contains(policies, policy) {
+		return policies
+	}
+	if len(policies) > 0 {
+		*message += fmt.Sprintf("; policy %s holds it, too", policy)
+	}
+	return append(policies, policy)
 }
 
 // holdByPolicy holds a removal that has not ended a node yet; there is nothing left to hold of what
 // another client has deleted.
-func (c *Candidate) holdByPolicy(message string) {
+func (c *Candidate) holdByPolicy(h rules.Hold) {
 	if !c.Held && !c.Terminating {
-		c.Held, c.Reason, c.Message = true, ReasonPolicy, message
+		c.Held, c.Reason, c.Message = true, ReasonPolicy, h.Message
+	}
+	if c.Held && c.Reason == ReasonPolicy {
+		c.policies = noted(c.policies, &c.Message, h.Policy)
 	}
 }
 

@@ -178,17 +178,18 @@ func TestApprovedUnderAPolicyAfterTheGuard(t *testing.T) {
 	c := governed(t, v1alpha1.PolicyHold, "change.name != 'b'")
 	git := []string{class("default"), pool("a", "default"), taints("b"), pool("c", "default")}
 	held := c.plan(t, git...)
-	entries := func(policy bool) []v1alpha1.ApprovedEntry {
+	approved := func(digest string, policies ...string) v1alpha1.ApprovedPlan {
 		one := held.Approvable.Entries[0]
-		one.Policy = policy
-		return []v1alpha1.ApprovedEntry{one}
+		one.Policies = policies
+		return v1alpha1.ApprovedPlan{Digest: digest, WeighedBy: held.Approvable.WeighedBy, Entries: []v1alpha1.ApprovedEntry{one}}
 	}
-	guard, policy := v1alpha1.ApprovedPlan{Digest: "sha256:1", Entries: entries(false)}, v1alpha1.ApprovedPlan{Digest: "sha256:2", Entries: entries(true)}
+	guard, policy := approved("sha256:1"), approved("sha256:2", held.Approvable.Entries[0].Policies...)
 	for name, test := range map[string]struct {
 		approved []v1alpha1.ApprovedPlan
 		want     string
 	}{
 		"for the guard only": {[]v1alpha1.ApprovedPlan{guard}, "Hold NodePool/b Policy"},
+		"for another":        {[]v1alpha1.ApprovedPlan{approved("sha256:2", "another")}, "Hold NodePool/b Policy"},
 		"for both":           {[]v1alpha1.ApprovedPlan{guard, policy}, "Update NodePool/b Differs"},
 		"the other way":      {[]v1alpha1.ApprovedPlan{policy, guard}, "Update NodePool/b Differs"},
 	} {

@@ -35,7 +35,12 @@ type Candidate struct {
 	// first; empty where none does.
 	MovesTo []string
 
+	// Last says of a NodePool that Git has none left that may grow.
+	Last bool
+
 	record v1alpha1.Removal
+	// policies are those that hold it.
+	policies []string
 	// taken says that the object was ours when its removal was recorded, and has not the mark
 	// any more by which that is known.
 	taken bool
@@ -81,9 +86,18 @@ func (m *maker) candidates(revision string) []Candidate {
 		)
 	})
 	m.findMoves(found)
+	m.findLast(found)
 	m.approve(found)
 	m.weigh(found, revision)
 	return found
+}
+
+// findLast finds which candidates would leave Git without a NodePool that may grow.
+func (m *maker) findLast(candidates []Candidate) {
+	last := len(candidates) > 0 && !m.poolsInSet()
+	for i := range candidates {
+		candidates[i].Last = last && candidates[i].Ref.Kind == render.NodePool
+	}
 }
 
 // leftUnbegun says whether an object that is not ours by its label has a removal that has not

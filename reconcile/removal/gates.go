@@ -2,6 +2,7 @@ package removal
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -23,11 +24,12 @@ const (
 // pace is how fast this NodeSync has NodeClaims ended.
 func (s *Step) pace() teardown.Pace {
 	policy := s.Sync.Spec.Removal
+	lastPool := slices.ContainsFunc(s.Sync.Status.Removals, func(r v1alpha1.Removal) bool { return r.LastPool })
 	pace := teardown.Pace{
 		Grace:          defaultGrace,
 		AtOnce:         policy.Strategy == v1alpha1.RemovalAtOnce,
 		MaxUnavailable: intstr.FromString(defaultPace),
-		AwaitPods:      s.successorWanted(),
+		AwaitPods:      s.successorWanted(v1alpha1.Removal{LastPool: lastPool}),
 	}
 	pace.Replaces = pace.AwaitPods && !pace.AtOnce
 	if policy.Grace != nil {

@@ -56,7 +56,7 @@ func (s *Step) note(c plan.Candidate) {
 		}
 		r.MovesTo = c.MovesTo
 		if c.Approved != "" {
-			r.Approved = c.Approved
+			r.Approved, r.LastPool = c.Approved, c.Last
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // to some of them, these count only.
 // Whether each pod fits into it is Karpenter's to find out.
 func (s *Step) successorGate(r v1alpha1.Removal) teardown.Gate {
-	if r.Kind != render.NodePool || !s.successorWanted() {
+	if r.Kind != render.NodePool || !s.successorWanted(r) {
 		return teardown.Gate{Open: true}
 	}
 	targets := s.targets(r)
@@ -71,9 +71,10 @@ func (s *Step) joins(room *teardown.Room, ref render.Ref) bool {
 }
 
 // successorWanted says whether pods have to find a place elsewhere. They have not
-// where Git has no NodePool left that may grow and guard.allowLastPool says so.
-func (s *Step) successorWanted() bool {
-	if !s.Sync.Spec.Guard.AllowLastPool {
+// where Git has no NodePool left that may grow and guard.allowLastPool says so, or people have approved
+// just that.
+func (s *Step) successorWanted(r v1alpha1.Removal) bool {
+	if !s.Sync.Spec.Guard.AllowLastPool && !r.LastPool {
 		return true
 	}
 	return slices.ContainsFunc(s.Set.Objects, func(object render.Object) bool {

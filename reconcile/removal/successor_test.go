@@ -43,7 +43,9 @@ func TestSuccessorGate(t *testing.T) {
 		failing bool
 		none    bool
 		allowed bool
-		want    string
+		// approved says that people have approved that it is the last one.
+		approved bool
+		want     string
 	}{
 		"it could":                             {},
 		"it is not there":                      {missing: true, want: "NodePool/new is not in the cluster"},
@@ -57,6 +59,8 @@ func TestSuccessorGate(t *testing.T) {
 		"no node of it registers":              {change: set([]string{"status", "conditions"}, []any{map[string]any{"type": "Ready", "status": "True"}, map[string]any{"type": "NodeRegistrationHealthy", "status": "False"}}), want: "NodePool/new has nodes that do not register"},
 		"Git has no other":                     {none: true, want: "Git has no NodePool that could take the pods"},
 		"Git has no other, and none is wanted": {none: true, allowed: true},
+		"Git has no other, as was approved":    {none: true, approved: true},
+		"as was approved, and there is one":    {failing: true, approved: true, want: "NodePool/new fails to launch nodes"},
 		"none is wanted, and there is one":     {failing: true, allowed: true, want: "NodePool/new fails to launch nodes"},
 		"none is wanted where none could":      {change: set([]string{"spec", "replicas"}, int64(3)), allowed: true},
 		"none is wanted, and it is not Ready":  {change: set([]string{"status", "conditions"}, []any{}), allowed: true, want: "NodePool/new is not Ready"},
@@ -87,7 +91,7 @@ func TestSuccessorGate(t *testing.T) {
 			if name == "a class needs none" {
 				kind = render.EC2NodeClass
 			}
-			gate := s.successorGate(v1alpha1.Removal{Kind: kind, Name: "old"})
+			gate := s.successorGate(v1alpha1.Removal{Kind: kind, Name: "old", LastPool: c.approved})
 			if gate.Open != (c.want == "") || !strings.Contains(gate.Message, c.want) {
 				t.Errorf("gate %+v, want %q", gate, c.want)
 			}

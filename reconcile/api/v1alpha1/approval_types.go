@@ -71,6 +71,9 @@ type HeldPlan struct {
 	// Nodes is how many it disrupts, as it was then.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
+	// WeighedBy is a digest of spec.guard, spec.policies and Karpenter's charts in Git.
+	// +optional
+	WeighedBy string `json:"weighedBy,omitempty"`
 	// Entries are the objects that it would change or remove, as they were then.
 	// +optional
 	Entries []ApprovedEntry `json:"entries,omitempty"`
@@ -91,6 +94,10 @@ type ApprovedPlan struct {
 	By []string `json:"by" redact:"-"`
 	// At is when it was recorded.
 	At metav1.Time `json:"at"`
+	// WeighedBy is a digest of spec.guard, spec.policies and Karpenter's charts in Git as they were: where
+	// one of them is another, it counts no more.
+	// +optional
+	WeighedBy string `json:"weighedBy,omitempty"`
 	// Entries are what is left to do of it.
 	Entries []ApprovedEntry `json:"entries"`
 }
@@ -107,9 +114,15 @@ type ApprovedEntry struct {
 	// Nodes is how many of its nodes would be disrupted.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
-	// Policy says that a policy of spec.policies held it, so that the author knew.
+	// MovesTo are the entries that take the place of one that leaves.
 	// +optional
-	Policy bool `json:"policy,omitempty"`
+	MovesTo []string `json:"movesTo,omitempty"`
+	// LastPool says that Git had no NodePool left that may grow, so that the author knew.
+	// +optional
+	LastPool bool `json:"lastPool,omitempty"`
+	// Policies are those of spec.policies that held it, so that the author knew.
+	// +optional
+	Policies []string `json:"policies,omitempty"`
 }
 
 // GetNeededApprovals is how many different people have to approve what is held.

@@ -210,6 +210,16 @@ type Withheld struct {
 	From string `json:"from,omitempty"`
 }
 
+// RemovalGrowth is how far a NodePool may grow by itself.
+type RemovalGrowth struct {
+	// CPU is spec.limits.cpu; empty where there is no such limit.
+	// +optional
+	CPU string `json:"cpu,omitempty"`
+	// Replicas is spec.replicas of a static pool.
+	// +optional
+	Replicas *int64 `json:"replicas,omitempty"`
+}
+
 // Removal is the record of one entry that is leaving. It is written before
 // anything is done.
 type Removal struct {
@@ -239,12 +249,20 @@ type Removal struct {
 	// its nodes move there. Empty where none does.
 	// +optional
 	MovesTo []string `json:"movesTo,omitempty"`
+	// Growth is what stopping the growth of a NodePool overwrites, as it was recorded; empty where
+	// nothing limited it. It counts where the record in the ConfigMap is lost.
+	// +optional
+	Growth *RemovalGrowth `json:"growth,omitempty"`
 	// Remaining is the number of NodeClaims and instances still there, at LastProgress.
 	// +optional
 	Remaining int32 `json:"remaining,omitempty"`
 	// Approved is the digest of what was held of the removal and was approved.
 	// +optional
 	Approved string `json:"approved,omitempty"`
+	// LastPool says that people have approved it although Git has no NodePool left that may grow: no
+	// other one is needed for its pods.
+	// +optional
+	LastPool bool `json:"lastPool,omitempty"`
 	// Reason is a word for why the removal is held or waits.
 	// +optional
 	Reason string `json:"reason,omitempty"`

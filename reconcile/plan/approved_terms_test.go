@@ -1,0 +1,57 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// TestApprovedOnTheTermsThatWereShown: what guard, policies and charts were as people approved, and where the
+// nodes of a pool move to, is part of what they approved: where that is another, they are asked again.
+func TestApprovedOnTheTermsThatWereShown(t *testing.T) {
+	for name, test := range map[string]struct {
+		// then is what comes after the approval, and git is what Git has by then.
+		then func(*cluster)
+		git  []string
+		b, c bool
+	}{
+		"the same":                 {b: true, c: true},
+		"b moves nowhere any more": {git: []string{class("default"), pool("a", "default")}, c: true},
+		"another limit":            {then: func(c *cluster) { c.policy.Guard.AllowLastPool = true }},
+		"one policy more": {then: func(c *cluster) {
+			c.policy.Policies = []v1alpha1.Policy{{Name: "p", Expression: "removal.name != 'z'", Action: v1alpha1.PolicyHold}}
+		}},
+		"another Karpenter":            {then: func(c *cluster) { c.policy.Karpenter = &render.Karpenter{Version: "1.15.0"} }},
+		"recorded by an older version": {then: func(c *cluster) { c.policy.Approved[0].WeighedBy = "" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"), strings.Replace(pool("c", "default"), "spot", "on-demand", 1))
+			git := []string{class("default"), pool("a", "default"), pool("b2", "default")}
+			c.policy.Karpenter = &render.Karpenter{Version: "1.14.1"}
+			held := c.plan(t, git...)
+			approve(c, held)
+			left := func() int { return len(c.plan(t, git...).LeftOf(c.policy.Approved)) }
+			if test.then != nil {
+				test.then(c)
+			}
+			if test.git != nil {
+				git = test.git
+			}
+			goes := map[string]bool{}
+			for _, r := range c.plan(t, git...).Removals {
+				goes[r.Ref.Name] = !r.Held
+			}
+			if diff := cmp.Diff(map[string]bool{"b": test.b, "c": test.c}, goes); diff != "" {
+				t.Errorf("goes (-want +got):\n%s", diff)
+			}
+			if still := left() > 0; still != (test.b || test.c) {
+				t.Errorf("recorded as approved: %v", still)
+			}
+		})
+	}
+}
