@@ -49,7 +49,7 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 	owned = append(owned, unlabelled...)
 	done = true
 	var failures []error
-	for _, release := range Releases(owned, kept.growth()) {
+	for _, release := range Releases(owned, kept.growth(sync)) {
 		released, err := w.release(ctx, release)
 		done = done && released
 		if err != nil {
@@ -76,7 +76,7 @@ func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, pools []*uns
 		return false, err
 	}
 	done = true
-	for _, restore := range Restores(pools, kept.growth(), braked) {
+	for _, restore := range Restores(pools, kept.growth(sync), braked) {
 		restored, err := w.release(ctx, restore)
 		if err != nil {
 			return false, err
@@ -86,9 +86,14 @@ func Restore(ctx context.Context, w World, sync *v1alpha1.NodeSync, pools []*uns
 	return done, nil
 }
 
-// growth is what the removals had stopped, by object.
-func (r *records) growth() map[types.UID]Growth {
+// growth is what the removals had stopped, by object; where there is no record, as the status has it.
+func (r *records) growth(sync *v1alpha1.NodeSync) map[types.UID]Growth {
 	stopped := map[types.UID]Growth{}
+	for _, removal := range sync.Status.Removals {
+		if removal.Growth != nil {
+			stopped[removal.UID] = Growth{}.or(removal.Growth)
+		}
+	}
 	for uid, entry := range r.entries {
 		stopped[uid] = entry.Growth
 	}

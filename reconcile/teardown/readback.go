@@ -55,6 +55,7 @@ func (d *drive) saveRecords(ctx context.Context) error {
 			switch a := a.(type) {
 			case Note:
 				noted = d.records.note(it, a) || noted
+				it.after.Growth = d.records.entries[it.before.UID].Growth.status()
 			case Forget:
 				if err := d.forget(ctx, it); err != nil {
 					return err

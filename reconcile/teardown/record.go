@@ -59,6 +59,31 @@ type Growth struct {
 	Budgets []any `json:"budgets,omitempty"`
 }
 
+// status is what the status has of it beside the record: the API server deletes the record at once where the
+// NodeSync is deleted in the foreground.
+func (g Growth) status() *v1alpha1.RemovalGrowth {
+	if g.CPU == nil && g.Replicas == nil {
+		return nil
+	}
+	s := &v1alpha1.RemovalGrowth{Replicas: g.Replicas}
+	if g.CPU != nil {
+		s.CPU = fmt.Sprint(g.CPU)
+	}
+	return s
+}
+
+// or is what the status has, where it is not known otherwise.
+func (g Growth) or(s *v1alpha1.RemovalGrowth) Growth {
+	if s == nil || g.CPU != nil || g.Replicas != nil {
+		return g
+	}
+	g.Replicas = s.Replicas
+	if s.CPU != "" {
+		g.CPU = s.CPU
+	}
+	return g
+}
+
 // records are those of one NodeSync, as read, with what is to be written.
 type records struct {
 	stored  *corev1.ConfigMap
@@ -98,7 +123,7 @@ func (r *records) note(it *item, n Note) bool {
 	entry, exists := r.entries[it.before.UID]
 	if !exists {
 		entry = record{
-			Kind: it.before.Kind, Name: it.before.Name, Growth: it.growth,
+			Kind: it.before.Kind, Name: it.before.Name, Growth: it.growth.or(it.before.Growth),
 			NodeClaims: len(it.seen.NodeClaims),
 		}
 	}

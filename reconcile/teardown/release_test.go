@@ -120,27 +120,45 @@ func TestLetGoTakesTheBrakeOff(t *testing.T) {
 	}
 }
 
-// A record that was lost after growth was stopped does not take the stop for
-// what the pool had.
+// A record that is lost after growth was stopped, as where the NodeSync is deleted in the foreground, does
+// not take the stop for what the pool had, nor away what the status knows.
 func TestLetGoAfterTheRecordWasLost(t *testing.T) {
-	batch := pool("batch", "batch-uid", dynamic())
-	s := newStage(t, batch)
-	s.find(render.NodePool, "batch", "batch-uid")
-	s.pass()
-	s.pass()
-	if err := s.client.Delete(t.Context(), s.recorded(), exactly(s.recorded().UID, s.recorded().ResourceVersion)); err != nil {
-		t.Fatal(err)
-	}
-	s.pass()
-	if s.record() == nil {
-		t.Fatal("the record was not written anew")
-	}
-	if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
-		t.Fatalf("done %v, error %v", done, err)
-	}
-	s.exists(batch)
-	if diff := cmp.Diff(map[string]any{"memory": "1Ti"}, limits(t, batch)); diff != "" {
-		t.Errorf("limits (-want +got):\n%s", diff)
+	for name, c := range map[string]struct {
+		again, statusToo bool
+		want             any
+	}{
+		"at once":                  {want: dynamic()["limits"]},
+		"and is recorded again":    {again: true, want: dynamic()["limits"]},
+		"an older daemon's status": {again: true, statusToo: true, want: map[string]any{"memory": "1Ti"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			batch := pool("batch", "batch-uid", dynamic())
+			s := newStage(t, batch)
+			s.find(render.NodePool, "batch", "batch-uid")
+			s.pass()
+			s.pass()
+			if err := s.client.Delete(t.Context(), s.recorded(), exactly(s.recorded().UID, s.recorded().ResourceVersion)); err != nil {
+				t.Fatal(err)
+			}
+			for i := range s.sync.Status.Removals {
+				if c.statusToo {
+					s.sync.Status.Removals[i].Growth = nil
+				}
+			}
+			if c.again {
+				s.pass()
+				if s.record() == nil {
+					t.Fatal("the record was not written again")
+				}
+			}
+			if done, err := LetGo(t.Context(), s.world(), s.sync, prod{}); !done || err != nil {
+				t.Fatalf("done %v, error %v", done, err)
+			}
+			s.exists(batch)
+			if diff := cmp.Diff(c.want, any(limits(t, batch))); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
