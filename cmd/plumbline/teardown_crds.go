@@ -40,8 +40,15 @@ func karpenterCRDs(ctx context.Context, c client.Reader) ([]apiextensionsv1.Cust
 func (t *teardown) ownCRDs(ctx context.Context) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	all, err := karpenterCRDs(ctx, t.c)
 	return slices.DeleteFunc(all, func(crd apiextensionsv1.CustomResourceDefinition) bool {
-		return owners.Of(&crd).Name != charts.CRDChart
+		return !ofCRDChart(&crd)
 	}), err
+}
+
+// ofCRDChart says whether a CRD is of a Helm release of the CRD chart, and not of another tool's object of that
+// name.
+func ofCRDChart(crd client.Object) bool {
+	of := owners.Of(crd)
+	return of.IsRelease(charts.CRDChart, of.Namespace)
 }
 
 // neededBy says which objects of Karpenter's kinds are left in the cluster, of any owner: without

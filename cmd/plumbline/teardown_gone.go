@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"regexp"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -55,9 +54,6 @@ func (t *teardown) runGone(ctx context.Context) error {
 	}
 	report := t.v.judge(answers, known, account)
 	if report.Gone {
-		if err := t.elsewhere(answers); err != nil {
-			return err
-		}
 		return t.verify(ctx) // asks once more
 	}
 	if err := t.show.report(report); err != nil {
@@ -91,18 +87,6 @@ func (t *teardown) endGone(ctx context.Context, ending leftover.Ending) error {
 		return t.ended(ctx, err)
 	}
 	return t.verify(ctx)
-}
-
-// elsewhere says where IAM has instance profiles of a cluster of the name, where this region has nothing.
-func (t *teardown) elsewhere(answers []cloud.Answer) error {
-	var regions []string
-	for _, answer := range answers {
-		regions = append(regions, answer.Elsewhere...)
-	}
-	if len(regions) == 0 {
-		return nil
-	}
-	return fmt.Errorf("nothing of cluster %s is in %s, but it has instance profiles for %s: check --region", t.v.cluster, t.v.region, strings.Join(regions, ", "))
 }
 
 // showDry says what the flags that were not given would end.

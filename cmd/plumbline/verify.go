@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,8 @@ profile that nothing owns any more is deleted in AWS. The rights that the
 questions need are in manifests/iam-policy-verify.json.
 
 Exit codes: 0 AWS has answered every question, twice, and nothing is left;
-1 an error, or a question without an answer, such as one that AWS denies;
+1 an error, a question without an answer, such as one that AWS denies, or nothing in
+this region while IAM has instance profiles of the cluster's name for another one;
 4 something is left.`,
 		Example: `  plumbline verify --gone prod-eu
   plumbline verify --gone --cluster prod-eu --region eu-west-1 --account 111122223333 -o junit > gone.xml`,
@@ -98,7 +100,9 @@ Exit codes: 0 AWS has answered every question, twice, and nothing is left;
 
 // exitOfReport says by the exit code what is left. Where AWS has not answered a question, nobody knows.
 func exitOfReport(report leftover.Report) error {
-	switch {
+	switch misplaced := report.Misplaced(); {
+	case misplaced != "":
+		return &exitError{code: exitFailed, message: "plumbline: " + misplaced}
 	case report.Unanswered():
 		return &exitError{code: exitFailed, message: "plumbline: AWS has not answered every question: what is left is not known"}
 	case !report.Gone:
@@ -118,6 +122,8 @@ type verification struct {
 	// only AWS is asked.
 	account   string
 	authority []byte
+	// here says that the cluster is known to be in the region, or to have been.
+	here bool
 	// nodes are the provider IDs of NodeClaims that there are.
 	nodes   []string
 	volumes func(ctx context.Context) (map[string]leftover.Volume, error)
@@ -146,7 +152,7 @@ func (v *verification) ask(ctx context.Context) (leftover.Report, error) {
 		if !report.Gone {
 			inARow = 0
 		}
-		if inARow == goneTwice || !report.Gone && (report.Denied() || !v.now().Before(until)) {
+		if inARow == goneTwice || !report.Gone && (report.Denied() || len(report.Elsewhere) > 0 || !v.now().Before(until)) {
 			return report, nil
 		}
 		if err := pauseFor(ctx, v.pause); err != nil {
@@ -191,13 +197,27 @@ func (v *verification) answers(ctx context.Context, aws remains) (answers []clou
 		}
 	}
 	answers = aws.Left(ctx, cloud.Query{Cluster: v.cluster, ProviderIDs: v.nodes})
+	v.here = v.here || slices.ContainsFunc(answers, func(a cloud.Answer) bool { return len(a.Resources) > 0 })
 	return answers, known, ctx.Err()
 }
 
 func (v *verification) judge(answers []cloud.Answer, known leftover.Known, account string) leftover.Report {
-	report := leftover.Judge(answers, known)
+	report := leftover.Judge(v.placed(answers), known)
 	report.Cluster, report.Region, report.Account = v.cluster, v.region, account
 	return report
+}
+
+// placed are answers without what they say of other regions, where it is known that the cluster is, or was, in
+// this one: another one may have its name.
+func (v *verification) placed(answers []cloud.Answer) []cloud.Answer {
+	if !v.here {
+		return answers
+	}
+	answers = slices.Clone(answers)
+	for i := range answers {
+		answers[i].Elsewhere = nil
+	}
+	return answers
 }
 
 // confirmed is the account that AWS answers for, which has to be the one with the cluster: in
@@ -216,7 +236,9 @@ func (v *verification) confirmed(ctx context.Context, aws remains) (account stri
 	if v.authority == nil {
 		return who.Account, nil
 	}
-	return who.Account, v.sameCluster(ctx, aws)
+	err = v.sameCluster(ctx, aws)
+	v.here = v.here || err == nil
+	return who.Account, err
 }
 
 // sameCluster says why the EKS cluster of the name may not be the one whose API server answers.

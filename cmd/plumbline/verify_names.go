@@ -73,6 +73,7 @@ func (v *verification) take(sync *v1alpha1.NodeSync) error {
 	if v.account == "" {
 		v.account = cloud.AccountOf(k.ClusterARN)
 	}
+	v.here = k.ClusterARN != "" // AWS has confirmed it
 	return nil
 }
 

@@ -55,6 +55,9 @@ func printReport(out io.Writer, report leftover.Report) {
 			fmt.Fprintf(out, "%ss: %s\n", leftover.Noun(kind.Kind), kind.Error)
 		}
 	}
+	if words := report.Misplaced(); words != "" {
+		fmt.Fprintln(out, "\n"+words)
+	}
 	if report.Gone {
 		fmt.Fprintln(out, "nothing is left: AWS was asked about instances, volumes, network interfaces, launch templates and instance profiles")
 	}

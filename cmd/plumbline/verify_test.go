@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,37 @@ func verifyWith(t *testing.T, aws *remainsOf, args ...string) said {
 	cmd.SetErr(&errs)
 	code := exitCode(cmd.ExecuteContext(t.Context()), &errs)
 	return said{out: out.String(), err: errs.String(), code: code}
+}
+
+// TestVerifyOfTheWrongRegion: nothing there says little where AWS has the cluster's instance profiles for
+// another one, unless it is known that the cluster was there.
+func TestVerifyOfTheWrongRegion(t *testing.T) {
+	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Name: "prod", Namespace: "fleet"}}
+	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Cluster: "demo", Region: "eu-west-1", ClusterARN: "arn:aws:eks:eu-west-1:1:cluster/demo"}
+	_, kubeconfig := serve(t, sync)
+	elsewhere := func(answers []cloud.Answer) []cloud.Answer {
+		return append(slices.Clone(answers), cloud.Answer{Kind: cloud.KindInstanceProfile, Elsewhere: []string{"eu-west-2"}})
+	}
+	const says = "nothing of cluster demo is in eu-west-1, but it has instance profiles for eu-west-2: check --region"
+	only := []string{"--gone", "--cluster", "demo", "--region", "eu-west-1"}
+	for name, c := range map[string]struct {
+		answers [][]cloud.Answer
+		args    []string
+		code    int
+		says    string
+	}{
+		"nothing is there":           {[][]cloud.Answer{elsewhere(nothingLeft)}, only, exitFailed, says},
+		"as JUnit":                   {[][]cloud.Answer{elsewhere(nothingLeft)}, append(only[:len(only):len(only)], "-o", "junit"), exitFailed, says},
+		"something was there before": {[][]cloud.Answer{elsewhere(volumeLeft), elsewhere(nothingLeft)}, append(only[:len(only):len(only)], "--timeout", "1m"), exitDone, "nothing is left"},
+		"a NodeSync says it":         {[][]cloud.Answer{elsewhere(nothingLeft)}, []string{"--gone", "prod", "--kubeconfig", kubeconfig}, exitDone, "nothing is left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := verifyWith(t, &remainsOf{account: "1", answers: c.answers}, c.args...)
+			if got.code != c.code || !strings.Contains(got.out, c.says) || c.code == exitFailed && !strings.Contains(got.err, says) {
+				t.Errorf("code %d, prints %s, says %s", got.code, got.out, got.err)
+			}
+		})
+	}
 }
 
 // TestVerifyByNodeSync: the names and the account are those of the NodeSync, and a volume that the

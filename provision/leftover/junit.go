@@ -51,6 +51,10 @@ func (r Report) JUnit() ([]byte, error) {
 		}
 		s.Cases = append(s.Cases, one)
 	}
+	if words := r.Misplaced(); words != "" {
+		s.Errors++
+		s.Cases = append(s.Cases, suiteCase{Class: r.Cluster, Name: "it is the region", Error: &trouble{Message: words}})
+	}
 	s.Tests = len(s.Cases)
 	text, err := xml.MarshalIndent(suites{Suite: s}, "", "  ")
 	if err != nil {

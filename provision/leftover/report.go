@@ -27,6 +27,9 @@ type Report struct {
 	// Gone says that AWS has answered every question, and that nothing is left.
 	Gone  bool   `json:"gone"`
 	Kinds []Kind `json:"kinds"`
+	// Elsewhere are the regions that a cluster of this name has instance profiles for, where nothing of
+	// it is in this one: it may be the wrong one.
+	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
 // Kind is what is left of one kind.
@@ -54,7 +57,10 @@ type Item struct {
 // Judge makes a Report of AWS's answers, and of what the cluster says of them.
 func Judge(answers []cloud.Answer, known Known) Report {
 	report := Report{Gone: len(answers) > 0}
+	found := false
 	for _, answer := range answers {
+		report.Elsewhere = append(report.Elsewhere, answer.Elsewhere...)
+		found = found || len(answer.Resources) > 0
 		var denied *cloud.DeniedError
 		kind := Kind{Kind: answer.Kind, Error: Explain(answer.Err, Policy), Denied: errors.As(answer.Err, &denied)}
 		for _, r := range answer.Resources {
@@ -69,7 +75,19 @@ func Judge(answers []cloud.Answer, known Known) Report {
 		report.Gone = report.Gone && answer.Err == nil && len(kind.Left) == 0
 		report.Kinds = append(report.Kinds, kind)
 	}
+	if found {
+		report.Elsewhere = nil
+	}
+	report.Gone = report.Gone && len(report.Elsewhere) == 0
 	return report
+}
+
+// Misplaced says that the cluster may be in another region, and what to do; empty where nothing says so.
+func (r Report) Misplaced() string {
+	if len(r.Elsewhere) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("nothing of cluster %s is in %s, but it has instance profiles for %s: check --region", r.Cluster, r.Region, strings.Join(r.Elsewhere, ", "))
 }
 
 // Instances is how many instances are left.
