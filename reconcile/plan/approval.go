@@ -22,7 +22,7 @@ type Approvable struct {
 	// Digest covers the objects with the nodes, what would be written, Karpenter's charts, and what
 	// it was weighed by. Outcome is the same without the nodes.
 	Digest, Outcome string
-	// WeighedBy is a digest of guard, policies and Karpenter's charts alone.
+	// WeighedBy is a digest of only guard, policies and Karpenter's charts.
 	WeighedBy string
 	// Drained are the nodes that would end, Replaced those that Karpenter would replace. UpTo says
 	// that they are no more than that.
