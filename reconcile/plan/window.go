@@ -63,8 +63,11 @@ func BudgetActive(budget map[string]any, now time.Time) bool {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(budget, &read); err != nil {
 		return false
 	}
-	active, err := read.IsActive(at{now: now})
-	return err == nil && active
+	read.Reasons = nil
+	pool := &karpv1.NodePool{}
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{read}
+	budgets, err := readBudgets(pool, 0)
+	return err == nil && budgets.all[0].active(now)
 }
 
 // ClockTime is a time as people write it, with its day where that is another one than now's.
