@@ -203,12 +203,14 @@ type Memory struct {
 	// something went wrong since.
 	applied string
 	// began is when the first conclusion was.
-	began   time.Time
-	history history
-	haste   haste
-	counted counted
-	hidden  hidden
-	standIn standInMemory
+	began time.Time
+	// launchless are the pools that a look has found to get no nodes since then.
+	launchless map[string]bool
+	history    history
+	haste      haste
+	counted    counted
+	hidden     hidden
+	standIn    standInMemory
 	// read are the credentials that this pass has read.
 	read []string
 }

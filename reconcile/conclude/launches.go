@@ -29,6 +29,12 @@ func (s *Step) recallLaunches() {
 	if s.Memory.began.IsZero() {
 		s.Memory.began = s.Began
 	}
+	for _, l := range s.Launchless {
+		if s.Memory.launchless == nil {
+			s.Memory.launchless = map[string]bool{}
+		}
+		s.Memory.launchless[l.Pool] = true // from now on the looks know
+	}
 	known := s.Memory.began.Add(observe.FailedLaunchLasts)
 	if s.Fault != nil || s.Set == nil || s.Looked && !s.Began.Before(known) {
 		return
@@ -38,7 +44,7 @@ func (s *Step) recallLaunches() {
 		wanted := slices.ContainsFunc(s.Set.Objects, func(o render.Object) bool {
 			return o.Ref == render.Ref{Kind: render.NodePool, Name: before.Pool}
 		})
-		if wanted && !s.Noded[before.Pool] && !slices.ContainsFunc(s.Launchless, is) {
+		if wanted && !s.Noded[before.Pool] && !s.Memory.launchless[before.Pool] && !slices.ContainsFunc(s.Launchless, is) {
 			s.Launchless = append(s.Launchless, before)
 			s.WakeBy(known)
 		}
