@@ -154,10 +154,16 @@ func TestTeardownBeginsNothing(t *testing.T) {
 			s.objects[leasePath] = leaseOf("", time.Hour)
 			delete(s.objects, controllerPath)
 		}, nothingLeft, []string{"--yes"}, "(no Deployment of it is in namespace kube-system), and nothing else ends the nodes: start the daemon, which installs Karpenter 1.14.1 again, or bring it up by hand"},
-		"Karpenter runs on what ends": {func(s *apiServer) { hosts(s, "kube-system", "karpenter-1") }, nothingLeft, []string{"--yes"},
-			"run Karpenter's controller (pod kube-system/karpenter-1 on node ip-1 of NodePool/general), and once that ends nothing ends the rest: move it"},
-		"the daemon runs on what ends": {func(s *apiServer) { hosts(s, "fleet", "a") }, nothingLeft, []string{"--yes"},
-			"run plumbline (pod fleet/a on node ip-1 of NodePool/general)"},
+		"Karpenter runs on what ends": {
+			func(s *apiServer) { hosts(s, "kube-system", "karpenter-1") }, nothingLeft,
+			[]string{"--yes"},
+			"run Karpenter's controller (pod kube-system/karpenter-1 on node ip-1 of NodePool/general), and once that ends nothing ends the rest: move it",
+		},
+		"the daemon runs on what ends": {
+			func(s *apiServer) { hosts(s, "fleet", "a") }, nothingLeft,
+			[]string{"--yes"},
+			"run plumbline (pod fleet/a on node ip-1 of NodePool/general)",
+		},
 		"AWS does not answer":    {nil, denied, []string{"--yes"}, "AWS does not answer every question"},
 		"another cluster":        {nil, nothingLeft, []string{"--yes", "--cluster", "prod", "--region", "eu-west-1"}, "nodesync/prod is of cluster demo in eu-west-1, and not of prod"},
 		"a cluster of no region": {nil, nothingLeft, []string{"--cluster", "demo"}, "--cluster and --region go together"},

@@ -67,11 +67,8 @@ func (s *Step) warnOfReport(err error) {
 // say notes the verdict, and returns false where it is not known on which commits.
 func (s *Step) say(ctx context.Context) (bool, error) {
 	v, says := s.commitVerdict()
-	if s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || says == nothing {
+	if s.unsaid() || says == nothing {
 		return true, nil
-	}
-	if len(s.Sync.Spec.Report) == 0 && len(s.Sync.Status.Reported) == 0 {
-		return true, nil // nobody has ever been told
 	}
 	head, err := s.Reports.Head(ctx, s.Sync)
 	if err != nil || s.Unfetched != nil && head != s.Commit {
@@ -113,6 +110,12 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 		errs = append(errs, s.Reports.Say(ctx, s.Sync, drift))
 	}
 	return true, errors.Join(errs...)
+}
+
+// unsaid says that the pass is about no commit of which anybody is told.
+func (s *Step) unsaid() bool {
+	nobody := len(s.Sync.Spec.Report) == 0 && len(s.Sync.Status.Reported) == 0
+	return s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || nobody
 }
 
 // saying is how much a pass says of its commit.

@@ -133,12 +133,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 			next.Inputs = r.inputs(ctx, matched.Outdated)
 		}
 	}
-	switch {
-	case next == nil && r.Said != nil:
-		r.Event("RolledOut", finished(*r.Said, r.Now))
-	case next != nil && (r.Said == nil || r.Said.Revision != next.Revision):
-		r.Event("RollingOut", started(*next))
-	}
+	r.announce(next)
 	if next != nil {
 		next.Message = r.waits(ctx, *next, matched)
 		if next.SettlesAt != nil && r.Now.Before(next.SettlesAt.Time) {
@@ -146,6 +141,16 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		}
 	}
 	return next
+}
+
+// announce says by an event that a rollout begins, or is over.
+func (r *Rollouts) announce(next *v1alpha1.Rollout) {
+	switch {
+	case next == nil && r.Said != nil:
+		r.Event("RolledOut", finished(*r.Said, r.Now))
+	case next != nil && (r.Said == nil || r.Said.Revision != next.Revision):
+		r.Event("RollingOut", started(*next))
+	}
 }
 
 // expect adds the NodeClaims that AWS has said are outdated and that Karpenter has not looked at

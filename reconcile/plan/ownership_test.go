@@ -103,7 +103,8 @@ func TestAPoolThatMovesBetweenNodeSyncs(t *testing.T) {
 				mine(t, c)
 				c.removal(poolRef("moves"), v1alpha1.RemovalDraining, "r1")
 			},
-			[]plan.OtherSync{{Owner: other, Awaited: true, Entries: map[render.Ref]bool{}}}, keeps,
+			[]plan.OtherSync{{Owner: other, Awaited: true, Entries: map[render.Ref]bool{}}},
+			keeps,
 			[]string{},
 		},
 		"its NodeClaims end, and the daemon was restarted: nobody knows what the other has": {
