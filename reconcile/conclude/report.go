@@ -112,7 +112,7 @@ func (s *Step) say(ctx context.Context) (bool, error) {
 	return true, errors.Join(errs...)
 }
 
-// unsaid says that the pass is about no commit of which anybody is told.
+// unsaid says that the pass is about no commit of which anything is reported.
 func (s *Step) unsaid() bool {
 	nobody := len(s.Sync.Spec.Report) == 0 && len(s.Sync.Status.Reported) == 0
 	return s.Commit == "" || s.Suspended || s.Elsewhere || s.superseded() || nobody
