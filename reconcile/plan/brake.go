@@ -15,8 +15,8 @@ import (
 // apply (x-kubernetes-list-type: atomic in Karpenter's CRD): the manager that applies them owns all of them.
 var budgetsPath = []string{"spec", "disruption", "budgets"}
 
-// maxBudgets is how many of them Karpenter's CRD allows.
-const maxBudgets = 50
+// MaxBudgets is how many of them Karpenter's CRD allows.
+const MaxBudgets = 50
 
 // brake is the disruption budget that keeps Karpenter from replacing nodes for drift, and from
 // nothing else: the most restrictive of the budgets for a reason counts
@@ -28,14 +28,14 @@ func brake() map[string]any {
 // Braked are the disruption budgets of a NodePool of Git, with the brake after them. Where there is
 // no room, those that are for drift only make room: under the brake they count for nothing.
 func Braked(object render.Object) ([]any, error) {
-	budgets := budgetsOf(object.Defaulted)
-	if len(budgets) >= maxBudgets {
+	budgets := BudgetsOf(object.Defaulted)
+	if len(budgets) >= MaxBudgets {
 		budgets = slices.DeleteFunc(slices.Clone(budgets), func(b any) bool {
 			fields, _ := b.(map[string]any)
 			return reflect.DeepEqual(fields["reasons"], []any{"Drifted"})
 		})
 	}
-	if len(budgets) >= maxBudgets {
+	if len(budgets) >= MaxBudgets {
 		return nil, fmt.Errorf("%s has %d disruption budgets, and Karpenter allows no more: there is no room for the one that stops a rollout; write fewer of them in Git", object.Ref, len(budgets))
 	}
 	return append(slices.Clone(budgets), brake()), nil
@@ -47,7 +47,7 @@ func IsBraked(live *unstructured.Unstructured, budgets []any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return brakes(entries) && reflect.DeepEqual(budgetsOf(live), budgets), nil
+	return brakes(entries) && reflect.DeepEqual(BudgetsOf(live), budgets), nil
 }
 
 // BudgetsEditedBy is the manager that has set the disruption budgets of a NodePool that lives to
@@ -72,10 +72,11 @@ func BudgetsEditedBy(live *unstructured.Unstructured) (string, error) {
 
 // WithoutBrake are the disruption budgets of a NodePool that lives without the brake.
 func WithoutBrake(live *unstructured.Unstructured) []any {
-	return slices.DeleteFunc(slices.Clone(budgetsOf(live)), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
+	return slices.DeleteFunc(slices.Clone(BudgetsOf(live)), func(b any) bool { return reflect.DeepEqual(b, any(brake())) })
 }
 
-func budgetsOf(pool *unstructured.Unstructured) []any {
+// BudgetsOf are the disruption budgets of a NodePool, which are the object's own: they are only read.
+func BudgetsOf(pool *unstructured.Unstructured) []any {
 	value, _, _ := unstructured.NestedFieldNoCopy(pool.Object, budgetsPath...)
 	budgets, _ := value.([]any)
 	return budgets

@@ -23,7 +23,7 @@ func InForce(live Live, policy Policy, now time.Time) (*render.Set, *Plan, error
 	}
 	set := &render.Set{}
 	for ref, object := range live.Objects {
-		leaves := slices.ContainsFunc(live.Removals, func(r v1alpha1.Removal) bool { return r.Kind == string(ref.Kind) && r.Name == ref.Name })
+		leaves := slices.ContainsFunc(live.Removals, func(r v1alpha1.Removal) bool { return r.Kind == ref.Kind && r.Name == ref.Name })
 		if leaves || !policy.Owner.Owns(object) {
 			continue
 		}

@@ -26,5 +26,5 @@ func (m *maker) asRecorded(change *Change) bool {
 // onlyTheBrake says whether the brake goes from a NodePool, and nothing else becomes other than
 // it was with it.
 func onlyTheBrake(change *Change) bool {
-	return change.onlyBudgets() && reflect.DeepEqual(WithoutBrake(change.Live), budgetsOf(change.Object.Defaulted))
+	return change.onlyBudgets() && reflect.DeepEqual(WithoutBrake(change.Live), BudgetsOf(change.Object.Defaulted))
 }

@@ -51,7 +51,7 @@ func (d *drive) observeOne(it *item, l *look) {
 	if object != nil && !it.taken {
 		it.see(object, d.Now)
 		before := d.budgetsBefore(it)
-		it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > maxBudgets
+		it.seen.Closed, it.seen.Crowded = closedBy(before, d.Now), len(kept(before))+2 > plan.MaxBudgets
 		it.seen.GoesTo = d.GoesTo(object)
 		it.seen.GrowthWithheld = it.seen.GrowthStopped && !it.seen.Static && restrained(object) >= 0 && !entry.Growth.stopped()
 	}

@@ -151,7 +151,7 @@ func unreplaced(object *unstructured.Unstructured, before Growth) (patch []Opera
 	}
 	budgets := before.Budgets
 	if budgets == nil {
-		budgets = append([]any{}, unpaced(budgetsOf(object))...)
+		budgets = append([]any{}, unpaced(plan.BudgetsOf(object))...)
 	}
 	return append(patch, Operation{Op: "replace", Path: "/spec/disruption/budgets", Value: budgets})
 }

@@ -33,8 +33,6 @@ const (
 	// yearly is how long a budget is active that begins once a year. It ends before the next one
 	// begins, so that it is not active until then.
 	yearly = "8640h"
-	// maxBudgets is how many disruption budgets Karpenter's CRD allows.
-	maxBudgets = 50
 )
 
 // drifted is the reason of the budgets that pace it.
@@ -47,7 +45,7 @@ func replacingOf(pool *unstructured.Unstructured, now time.Time) *Replacing {
 		return nil
 	}
 	r := &Replacing{}
-	for _, b := range budgetsOf(pool) {
+	for _, b := range plan.BudgetsOf(pool) {
 		fields, ours := pacing(b)
 		if !ours {
 			continue
@@ -120,11 +118,6 @@ func begins(schedule string, now time.Time) time.Time {
 		}
 	}
 	return nearest
-}
-
-func budgetsOf(pool *unstructured.Unstructured) []any {
-	value, _, _ := unstructured.NestedSlice(pool.Object, "spec", "disruption", "budgets")
-	return value
 }
 
 // closedBy names the scheduled budget that allows no replacement now; empty where none is in the way.

@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -110,7 +111,7 @@ func TestKarpenterReplacesNodes(t *testing.T) {
 	s.passes("batch Draining, delete NodeClaim/b")
 }
 
-// TestWhatKarpenterReplacesIsLent for a while, and lent anew while passes come.
+// TestWhatKarpenterReplacesIsLent for a while, and again while passes come.
 func TestWhatKarpenterReplacesIsLent(t *testing.T) {
 	s, batch := replaced(t, nil, "a")
 	for range 3 {
@@ -158,7 +159,7 @@ func TestLetGoOfAReplacedPool(t *testing.T) {
 				if lost {
 					want = []any{map[string]any{"nodes": "20%", "reasons": []any{"Empty", "Underutilized"}}}
 				}
-				if diff := cmp.Diff(want, budgetsOf(batch)); diff != "" {
+				if diff := cmp.Diff(want, plan.BudgetsOf(batch)); diff != "" {
 					t.Errorf("budgets (-want +got):\n%s", diff)
 				}
 				if restrained(batch) >= 0 || batch.GetLabels()[v1alpha1.OwnerLabel] != "" {
