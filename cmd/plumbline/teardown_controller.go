@@ -114,9 +114,7 @@ func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leave
 		if err := t.c.Patch(ctx, scaled, client.MergeFrom(gone.scaled)); err != nil {
 			return explain(err, "scale deployment "+scaled.Name)
 		}
-	case !gone.missing || sync.DeletionTimestamp != nil:
-		return nil
-	case gone.left:
+	case !gone.missing || sync.DeletionTimestamp != nil || gone.left:
 		return nil
 	default:
 		if _, err := t.c.requestReconcile(ctx, sync.Name); err != nil {

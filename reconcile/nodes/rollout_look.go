@@ -161,10 +161,8 @@ func (r *Rollouts) expect(changes Outdating, found []plan.Outdated) (all []plan.
 	}
 	if changes.Any() {
 		r.Memory.whole = !changes.UpTo && (r.Memory.whole || !settling(r.Said, r.Now))
-		expected := maps.Clone(changes.Expected)
-		if expected == nil {
-			expected = map[types.UID]string{}
-		}
+		expected := map[types.UID]string{}
+		maps.Copy(expected, changes.Expected)
 		maps.Copy(expected, r.Memory.expected)
 		r.Memory.expected = expected
 	}

@@ -61,9 +61,8 @@ func (p *podReader) keeps(node string, pod *corev1.Pod) {
 		p.stays[node] = ""
 		return
 	}
-	if bound := poolFor(&pod.Spec); bound != "" && drains(pod) && p.stays[node] == "" {
-		if _, known := p.stays[node]; !known {
-			p.stays[node] = bound
-		}
+	_, known := p.stays[node]
+	if bound := poolFor(&pod.Spec); bound != "" && drains(pod) && !known {
+		p.stays[node] = bound
 	}
 }

@@ -192,7 +192,7 @@
 //	volumes [-t D] attached = N
 //		Waits until there are so many VolumeAttachments.
 //	available NAME watch, and then available NAME [serving] >= N
-//		Watches how many pods of a workload are available, and holds that they were at least N
+//		Watches how many pods of a workload are available, and checks that they were at least N
 //		ever since. serving counts, every 200 ms, those that are Ready, in their grace period too.
 //	ec2 [-t D] count [pool=POOL] = N
 //		Waits until so many instances are pending or running.

@@ -100,7 +100,7 @@ func TestACommitThatIsRefused(t *testing.T) {
 			s.with(refused)
 			for _, e := range s.l.Lanes[1].Waiting {
 				if e.State == "" {
-					t.Errorf("another host is told nothing of %s", e.Commit)
+					t.Errorf("nothing is reported to another host of %s", e.Commit)
 				}
 			}
 			s.deliver()

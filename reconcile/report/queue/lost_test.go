@@ -30,7 +30,7 @@ func TestAnUnknownCommitIsGivenUpInTheEnd(t *testing.T) {
 }
 
 // TestTheNewestIsNotGivenUp: else the host would go on showing an older one, a success perhaps. It is tried
-// again every quarter of an hour, or when a person asks for it, and what is wrong is told meanwhile.
+// again every quarter of an hour, or when a person asks for it, and what is wrong is reported meanwhile.
 func TestTheNewestIsNotGivenUp(t *testing.T) {
 	for name, err := range map[string]error{"404": &report.NotFoundError{Repository: "acme/fleet"}, "422": &report.RejectedError{Code: 422, Said: "too many"}} {
 		t.Run(name, func(t *testing.T) {
