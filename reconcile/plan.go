@@ -29,8 +29,7 @@ func (p *pass) fetch(ctx context.Context) error {
 	return err
 }
 
-// prepare fetches and renders while the caches fill, where a pass would. What goes wrong the pass
-// finds, too, and reports.
+// prepare fetches and renders while the caches fill. What goes wrong the pass finds, too, and reports.
 func (p *pass) prepare(ctx context.Context) {
 	due := p.Settings.Takes(p.sync) && p.sync.Namespace == p.Settings.Namespace && p.sync.DeletionTimestamp.IsZero() && !p.sync.Spec.Suspend
 	if due && p.watches.Serves() && p.fetch(ctx) == nil && p.verify(ctx) == nil {
@@ -63,8 +62,7 @@ func (p *pass) fetchStep() *fetch.Step {
 	}
 }
 
-// readSecret reads a Secret of the NodeSync's namespace, uncached: Secrets are not
-// watched, so that they are never kept.
+// readSecret reads a Secret of the NodeSync's namespace uncached: those watched would be kept.
 func (p *pass) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	return secret, p.Uncached.Get(ctx, client.ObjectKey{Namespace: p.sync.Namespace, Name: name}, secret)
@@ -113,7 +111,7 @@ func (p *pass) desiredStep() *desired.Step {
 	return &desired.Step{
 		Tools: desired.Tools{
 			Cached: p.Client, Uncached: p.Uncached, Store: p.Charts, Releases: p.Install, Schemas: &p.schemas,
-			Confine: p.Confine, Shared: p.Values, Grants: p.Settings.Grants, CABundle: p.Settings.CABundle(),
+			Confine: p.Confine, Shared: p.Values, Disk: p.Disk, Grants: p.Settings.Grants, CABundle: p.Settings.CABundle(),
 		},
 		Desired: &p.want, Snapshot: p.snapshot, Sync: p.sync, Observed: p.before.Status.ObservedGeneration,
 		View: p.view, Memory: &p.memory.desired, Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),

@@ -57,6 +57,8 @@ type Reconciler struct {
 	Refusals *observe.Refusals
 	// Values are what definitions in Git share with those in the cache; nil shares nothing.
 	Values *render.Values
+	// Disk has what they rendered to before this process; nil has nothing.
+	Disk *render.Disk
 	// Launches are the pools that get no nodes, as far as NodeClaims tell; Ends hears of those that end.
 	Launches *observe.Launches
 	Ends     observe.Ends

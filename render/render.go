@@ -47,7 +47,7 @@ func Render(ctx context.Context, snap Snapshot, name string, k *Karpenter, v Val
 	if err := r.takeAll(ctx, sources); err != nil {
 		return nil, limited(folder, err)
 	}
-	s.cache.close(k.fingerprint(), v, r.after, w.after)
+	s.cache.close(k.fingerprint(), v, r.after, w.after, r.taken == 0 && len(r.after) == len(before))
 	set, err := r.conclude(name)
 	if err != nil {
 		return nil, err
@@ -91,6 +91,8 @@ type run struct {
 	listings map[string]listing
 
 	objects []Object
+	// taken is how many sources were not known.
+	taken int
 	remarks
 	errs Errors
 }
@@ -128,6 +130,7 @@ func (r *run) takeAll(ctx context.Context, sources []source) error {
 			unknown = append(unknown, i)
 		}
 	}
+	r.taken = len(unknown)
 	together, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	err := workers.Each(runtime.GOMAXPROCS(0), len(unknown), func(n int) (err error) {

@@ -252,6 +252,7 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Events:   recorder,
 		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { meter.Fetched(s.Received) }}),
 		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts"), Confine: runner}),
+		Disk:     &render.Disk{Dir: filepath.Join(o.cacheDir, "rendered"), Program: program()},
 		Confine:  runner,
 		Install:  installer,
 		Reports:  reports,

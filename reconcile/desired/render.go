@@ -6,6 +6,7 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
@@ -59,6 +60,9 @@ func (s *Step) renderAll(ctx context.Context) (*render.Set, error) {
 		if _, err := render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Older, render.WithConfinement(s.Confine)); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.Disk.Open(client.ObjectKeyFromObject(s.Sync).String(), &s.Memory.rendered, s.Karpenter, s.SchemaIdentity, s.Schema, s.Shared); err != nil {
+		ctrl.LoggerFrom(ctx).Info("what was rendered before this process is not used", "why", err.Error())
 	}
 	return render.Render(ctx, *s.Snapshot, s.Sync.Spec.Path, s.Karpenter, s.Schema, render.WithCache(&s.Memory.rendered), render.WithValues(s.Shared), render.WithInputs(s.Files.Inputs()), render.WithConfinement(s.Confine))
 }

@@ -101,6 +101,8 @@ type Tools struct {
 	Confine *confine.Runner
 	// Shared are the values that definitions in Git share with those in the cache.
 	Shared *render.Values
+	// Disk has what definitions rendered to before this process; nil has nothing.
+	Disk *render.Disk
 	// Grants say whether a Secret has to name the hosts that it is for.
 	Grants grant.Policy
 	// CABundle is the cluster's authorities, PEM in base64; empty where they are not known.

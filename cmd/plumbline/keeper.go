@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// When what was rendered is written to disk while the daemon runs: soon once, and then so seldom
+// that it costs nothing. What a file lacks is rendered by the next process.
+const (
+	keepFirst = time.Minute
+	keepEvery = 15 * time.Minute
+)
+
+// keeper keeps on disk what was rendered, for the process after this one.
+type keeper struct{ disk *render.Disk }
+
+// NeedLeaderElection says that a replica that does not lead, which has nothing, does so, too.
+func (*keeper) NeedLeaderElection() bool { return false }
+
+// Start writes now and then, and once more when the context ends.
+func (k *keeper) Start(ctx context.Context) error {
+	for wait := keepFirst; ctx.Err() == nil; wait = keepEvery {
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+		if err := k.disk.Save(); err != nil {
+			ctrl.LoggerFrom(ctx).Info("what was rendered is not kept: the next start renders all of it", "why", err.Error())
+		}
+	}
+	return nil
+}
+
+// program is equal for processes that render the same: those of one file of one version.
+func program() string {
+	name, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	file, err := os.Stat(name)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %s", version, file.Size(), file.ModTime().UTC().Format(time.RFC3339Nano))
+}

@@ -1,0 +1,167 @@
+package render
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"weak"
+)
+
+// Disk keeps Caches in files of a folder, so that the process after this one neither
+// parses nor validates what has not changed since. A file is believed by the program, the schema
+// and the configuration that it was written for, and each source in it by the identities of its
+// inputs. One that cannot be read, or is not whole, counts as none. Nil keeps nothing.
+type Disk struct {
+	// Dir is the folder, which is made.
+	Dir string
+	// Program is equal for processes that render the same.
+	Program string
+
+	mu   sync.Mutex
+	open map[string]*opened
+}
+
+// opened is a Cache that is kept, as long as it is in use.
+type opened struct {
+	cache weak.Pointer[Cache]
+	// schema is the identity of the validator.
+	schema    string
+	validator Validator
+	// saved is of the Cache's changes the last that its file has.
+	saved int
+}
+
+// Open has a Cache kept under a name from now on, for a validator of a schema. The first
+// time it fills the Cache with what its file has, whose objects share Values.
+func (d *Disk) Open(name string, cache *Cache, karpenter *Karpenter, schema string, v Validator, values *Values) error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known := d.open[name]; known != nil && known.cache.Value() == cache {
+		known.schema, known.validator = schema, v
+		return nil
+	}
+	if d.open == nil {
+		d.open = map[string]*opened{}
+	}
+	d.open[name] = &opened{cache: weak.Make(cache), schema: schema, validator: v}
+	sources, err := d.read(name, d.head(schema, karpenter.fingerprint()), values)
+	if err != nil || sources == nil {
+		return err
+	}
+	d.open[name].saved = cache.restore(karpenter.fingerprint(), v, sources)
+	return nil
+}
+
+// Save writes the Caches that have changed, and removes the files of those in use no more.
+func (d *Disk) Save() error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for name, one := range d.open {
+		cache := one.cache.Value()
+		if cache == nil {
+			delete(d.open, name)
+			errs = append(errs, ignoreNotExist(os.Remove(d.file(name))))
+			continue
+		}
+		karpenter, sources, changes := cache.known(one.validator)
+		if sources == nil || changes == one.saved {
+			continue
+		}
+		err := d.write(name, d.head(one.schema, karpenter), sources)
+		if err == nil {
+			one.saved = changes
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// file is that of a name, which may be longer than that of a file.
+func (d *Disk) file(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return filepath.Join(d.Dir, hex.EncodeToString(sum[:])+".jsonl")
+}
+
+// head is what a file is for, the first of its lines.
+type head struct{ Program, Schema, Karpenter string }
+
+func (d *Disk) head(schema, karpenter string) head { return head{d.Program, schema, karpenter} }
+
+// longestLine bounds a source, which is a line.
+const longestLine = 256 << 20
+
+// last is the last line of a file that is whole.
+const last = "end"
+
+// read returns the sources in a file; nil where it is none, or for something else.
+func (d *Disk) read(name string, of head, values *Values) (map[source]kept, error) {
+	file, err := os.Open(d.file(name))
+	if err != nil {
+		return nil, ignoreNotExist(err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, longestLine)
+	var is head
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &is) != nil || is != of {
+		return nil, lines.Err()
+	}
+	once, sources := interned{}, map[source]kept{}
+	for lines.Scan() {
+		if string(lines.Bytes()) == last {
+			return sources, nil
+		}
+		one, what, err := readSource(lines.Bytes(), once, values)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file.Name(), err)
+		}
+		sources[one] = what
+	}
+	return nil, lines.Err()
+}
+
+// write writes a file in the place of the one before.
+func (d *Disk) write(name string, of head, sources map[source]kept) (err error) {
+	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(d.Dir, "new-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ignoreNotExist(os.Remove(file.Name()))) }()
+	text := bufio.NewWriter(file)
+	lines := json.NewEncoder(text)
+	err = lines.Encode(of)
+	for one, what := range sources {
+		if err == nil {
+			err = lines.Encode(stored(one, what))
+		}
+	}
+	_, ended := text.WriteString(last + "\n")
+	if err := errors.Join(err, ended, text.Flush(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), d.file(name))
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
