@@ -89,7 +89,10 @@ func (t *teardown) endLeft(ctx context.Context, run *endRun) error {
 // may be, and whether AWS denies a question.
 func (t *teardown) endPass(ctx context.Context, aws remains, run *endRun) (left, denied bool, err error) {
 	if run.renew != nil {
-		if err := run.renew(ctx); err != nil {
+		switch err := run.renew(ctx); {
+		case errors.Is(err, errUnreachable):
+			return true, false, nil // nobody knows what stays: it is read again
+		case err != nil:
 			return false, false, err
 		}
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -118,5 +120,15 @@ func TestTeardownTerminatesAnothers(t *testing.T) {
 	got := teardownAsking(t.Context(), t, nil, v, "prod", "--yes", "--terminate", "--account", "111122223333", "--timeout", "300ms", "--kubeconfig", kubeconfig)
 	if got.code != exitFailed || len(by.asked) > 0 || !strings.Contains(got.err, "has another certificate authority") {
 		t.Errorf("code %d, ends %v: %s", got.code, by.asked, got.err)
+	}
+}
+
+// TestNothingEndsWhileTheClusterIsSilent: what stays is read again once it answers, until the time is over.
+func TestNothingEndsWhileTheClusterIsSilent(t *testing.T) {
+	by := &endingAWS{}
+	run := &endRun{by: by, shown: map[string]bool{"i-0a1": true}, renew: func(context.Context) error { return fmt.Errorf("list Nodes: %w", errUnreachable) }}
+	left, denied, err := (&teardown{}).endPass(t.Context(), nil, run)
+	if !left || denied || err != nil || len(by.asked) > 0 {
+		t.Errorf("left %t, denied %t, error %v, ends %v", left, denied, err, by.asked)
 	}
 }
