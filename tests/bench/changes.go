@@ -23,7 +23,8 @@ func (b *bench) changes(ctx context.Context) error {
 		step{"1 changed", b.oneChanged},
 		step{"commits outside the inputs", b.outside},
 		step{"edits by hand", b.editedByHand},
-		step{"restart", b.restarted},
+		step{"restart", b.restarted("", time.Second, nil)},
+		step{"restart without its cache", b.restarted(" without its --cache-dir", 2*time.Second, func() error { return b.plumbline.daemon.Forget() })},
 		step{"all changed", b.allChanged},
 		step{"profile of 1 changed", b.profileOne},
 		step{"memory", b.memory},
@@ -183,28 +184,34 @@ func (b *bench) editedByHand(ctx context.Context) error {
 	return exact(row, Counts{Writes: 1, Patches: free, Events: free, Lists: 0, Reads: free})
 }
 
-// restarted ends the daemon and starts it again, until it has answered a request
-// that was made while it was away.
-func (b *bench) restarted(ctx context.Context) error {
-	if err := b.plumbline.daemon.Stop(); err != nil {
-		return err
+// restarted ends the daemon, does something while it is away, and starts it again, until it has
+// answered a request that was made meanwhile.
+func (b *bench) restarted(how string, limit time.Duration, away func() error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := b.plumbline.daemon.Stop(); err != nil {
+			return err
+		}
+		if away != nil {
+			if err := away(); err != nil {
+				return err
+			}
+		}
+		token := time.Now().Format(time.RFC3339Nano)
+		if err := b.plumbline.request(ctx, token); err != nil {
+			return err
+		}
+		row, err := b.measure(ctx, b.plumbline, func(ctx context.Context) (time.Time, error) {
+			return time.Now(), b.plumbline.launch(ctx)
+		}, func(ctx context.Context) error {
+			return b.plumbline.answered(ctx, token)
+		})
+		if err != nil {
+			return err
+		}
+		row.Work, row.Limit = fmt.Sprintf("%d objects, restart to in-sync%s", b.options.Objects, how), limit
+		b.table.add(row)
+		return exact(row, Counts{Patches: free, Events: free, Lists: free, Reads: free})
 	}
-	token := time.Now().Format(time.RFC3339Nano)
-	if err := b.plumbline.request(ctx, token); err != nil {
-		return err
-	}
-	row, err := b.measure(ctx, b.plumbline, func(ctx context.Context) (time.Time, error) {
-		return time.Now(), b.plumbline.launch(ctx)
-	}, func(ctx context.Context) error {
-		return b.plumbline.answered(ctx, token)
-	})
-	if err != nil {
-		return err
-	}
-	row.Work = fmt.Sprintf("%d objects, restart to in-sync", b.options.Objects)
-	row.Limit = 3 * time.Second
-	b.table.add(row)
-	return exact(row, Counts{Patches: free, Events: free, Lists: free, Reads: free})
 }
 
 // memory reads what the daemon holds after that.

@@ -25,15 +25,16 @@ func TestCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int{
-		"200 objects, first apply":                    200,
-		"200 objects, 1 changed":                      1,
-		"200 objects, commit outside the inputs":      0,
-		"200 objects, an edit by hand put right":      1,
-		"200 objects, restart to in-sync":             0,
-		"200 objects, all changed":                    200,
-		"200 objects, 18 pools without nodes removed": 36, // growth stopped, then the delete
-		"100 NodeClaims drift, a commit is held":      0,
-		"100 NodeClaims are replaced":                 0,
+		"200 objects, first apply":                                200,
+		"200 objects, 1 changed":                                  1,
+		"200 objects, commit outside the inputs":                  0,
+		"200 objects, an edit by hand put right":                  1,
+		"200 objects, restart to in-sync":                         0,
+		"200 objects, restart to in-sync without its --cache-dir": 0,
+		"200 objects, all changed":                                200,
+		"200 objects, 18 pools without nodes removed":             36, // growth stopped, then the delete
+		"100 NodeClaims drift, a commit is held":                  0,
+		"100 NodeClaims are replaced":                             0,
 	}
 	got := map[string]int{}
 	for _, row := range table.Rows {
