@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 	"weak"
 )
 
@@ -62,30 +63,73 @@ func (d *Disk) Open(name string, cache *Cache, karpenter *Karpenter, schema stri
 	return nil
 }
 
-// Save writes the Caches that have changed, and removes the files of those in use no more.
+// Save writes the Caches that have changed, and removes files that nobody has wanted for long. It is
+// called by one goroutine at a time.
 func (d *Disk) Save() error {
 	if d == nil {
 		return nil
 	}
+	var errs []error
+	for name, now := range d.changed() {
+		if err := d.write(name, now.of, now.sources); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		d.mu.Lock()
+		now.from.saved = now.changes
+		d.mu.Unlock()
+	}
+	return errors.Join(append(errs, d.sweep())...)
+}
+
+// unsaved is what a file lacks of a Cache.
+type unsaved struct {
+	from    *opened
+	of      head
+	sources map[source]kept
+	changes int
+}
+
+// changed are the Caches that differ from their files. Those in use no more are dropped.
+func (d *Disk) changed() map[string]unsaved {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var errs []error
+	differ := map[string]unsaved{}
 	for name, one := range d.open {
 		cache := one.cache.Value()
 		if cache == nil {
 			delete(d.open, name)
-			errs = append(errs, ignoreNotExist(os.Remove(d.file(name))))
 			continue
 		}
-		karpenter, sources, changes := cache.known(one.validator)
-		if sources == nil || changes == one.saved {
+		if karpenter, sources, changes := cache.known(one.validator); sources != nil && changes != one.saved {
+			differ[name] = unsaved{one, d.head(one.schema, karpenter), sources, changes}
+		}
+	}
+	return differ
+}
+
+// forgotten is how long a file is left that nobody uses: a NodeSync may fail, or be suspended, for days.
+const forgotten = 7 * 24 * time.Hour
+
+// sweep removes the files of what is in use no more, and those that a write has left unfinished.
+func (d *Disk) sweep() error {
+	entries, err := os.ReadDir(d.Dir)
+	if err != nil {
+		return ignoreNotExist(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	inUse := map[string]bool{}
+	for name := range d.open {
+		inUse[filepath.Base(d.file(name))] = true
+	}
+	var errs []error
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if inUse[entry.Name()] || err != nil || time.Since(info.ModTime()) < forgotten {
 			continue
 		}
-		err := d.write(name, d.head(one.schema, karpenter), sources)
-		if err == nil {
-			one.saved = changes
-		}
-		errs = append(errs, err)
+		errs = append(errs, ignoreNotExist(os.Remove(filepath.Join(d.Dir, entry.Name()))))
 	}
 	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -121,7 +122,7 @@ func rewrite(t *testing.T, dir string, change func([]byte) []byte) {
 	}
 }
 
-// TestWhatIsKeptIsWrittenOnce, and its file goes with the Cache.
+// TestWhatIsKeptIsWrittenOnce, and its file goes a week after the Cache.
 func TestWhatIsKeptIsWrittenOnce(t *testing.T) {
 	snap, _ := withIdentities(fleet())
 	dir, validator := t.TempDir(), &counting{}
@@ -137,12 +138,29 @@ func TestWhatIsKeptIsWrittenOnce(t *testing.T) {
 		}
 		return text
 	})
+	left := func(age time.Duration) int {
+		t.Helper()
+		rewrite(t, dir, func(text []byte) []byte { return text })
+		old := time.Now().Add(-age)
+		files, _ := filepath.Glob(filepath.Join(dir, "*"))
+		if err := os.Chtimes(files[0], old, old); err != nil {
+			t.Fatal(err)
+		}
+		save(t, disk)
+		files, _ = filepath.Glob(filepath.Join(dir, "*"))
+		return len(files)
+	}
+	if left(30*24*time.Hour) != 1 {
+		t.Error("the file of a Cache in use is removed")
+	}
 	runtime.KeepAlive(cache)
 	cache = nil
 	runtime.GC()
-	save(t, disk)
-	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
-		t.Errorf("%v, %v are left of a Cache that is in use no more", files, err)
+	if left(time.Hour) != 1 {
+		t.Error("the file of a Cache that was in use an hour ago is removed")
+	}
+	if left(8*24*time.Hour) != 0 {
+		t.Error("the file of a Cache that nobody uses is left")
 	}
 }
 
