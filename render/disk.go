@@ -2,11 +2,13 @@ package render
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,6 +26,9 @@ type Disk struct {
 	Dir string
 	// Program is equal for processes that render the same.
 	Program string
+	// MaxBytes is how large a file may be, MostKept where it is 0. What a commit makes larger is
+	// rendered by each process.
+	MaxBytes int
 
 	mu   sync.Mutex
 	open map[string]*opened
@@ -71,7 +76,7 @@ func (d *Disk) Save() error {
 	}
 	var errs []error
 	for name, now := range d.changed() {
-		if err := d.write(name, now.of, now.sources); err != nil {
+		if err := d.write(name, now.of, now.sources); err != nil && !errors.Is(err, errTooMuch) {
 			errs = append(errs, err)
 			continue
 		}
@@ -145,8 +150,23 @@ type head struct{ Program, Schema, Karpenter string }
 
 func (d *Disk) head(schema, karpenter string) head { return head{d.Program, schema, karpenter} }
 
-// longestLine bounds a source, which is a line.
-const longestLine = 256 << 20
+// MostKept is ten times the file of 2,000 definitions, in bytes.
+const MostKept = 64 << 20
+
+var errTooMuch = errors.New("more than is kept")
+
+// bounded takes so much, and nothing after that.
+type bounded struct {
+	io.Writer
+	left int
+}
+
+func (b *bounded) Write(text []byte) (int, error) {
+	if b.left -= len(text); b.left < 0 {
+		return 0, errTooMuch
+	}
+	return b.Writer.Write(text)
+}
 
 // last is the last line of a file that is whole.
 const last = "end"
@@ -159,7 +179,7 @@ func (d *Disk) read(name string, of head, values *Values) (map[source]kept, erro
 	}
 	defer func() { _ = file.Close() }() // nothing was written
 	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, longestLine)
+	lines.Buffer(nil, cmp.Or(d.MaxBytes, MostKept))
 	var is head
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &is) != nil || is != of {
 		return nil, lines.Err()
@@ -188,7 +208,7 @@ func (d *Disk) write(name string, of head, sources map[source]kept) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, ignoreNotExist(os.Remove(file.Name()))) }()
-	text := bufio.NewWriter(file)
+	text := bufio.NewWriter(&bounded{file, cmp.Or(d.MaxBytes, MostKept)})
 	lines := json.NewEncoder(text)
 	err = lines.Encode(of)
 	for one, what := range sources {

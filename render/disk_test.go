@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -169,4 +170,29 @@ func save(t *testing.T, disk *render.Disk) {
 	if err := disk.Save(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestTooMuchIsNotKept: a commit cannot fill the folder that Git's stores and charts are in, and what
+// was kept before it stays.
+func TestTooMuchIsNotKept(t *testing.T) {
+	dir, validator, files := t.TempDir(), &counting{}, fleet()
+	disk := &render.Disk{Dir: dir, Program: "v1", MaxBytes: 20_000}
+	snap, _ := withIdentities(maps.Clone(files))
+	cache := opened(t, disk, "schema", snap, validator)
+	cached(t, snap, validator, cache)
+	save(t, disk)
+	for i := range 40 {
+		name := fmt.Sprintf("large-%d", i)
+		files["clusters/a/own/"+name+".yaml"] = pool(name)
+	}
+	snap, _ = withIdentities(files)
+	cached(t, snap, validator, cache)
+	save(t, disk)
+	rewrite(t, dir, func(text []byte) []byte {
+		if len(text) > 20_000 || bytes.Contains(text, []byte("large-")) || !bytes.HasSuffix(text, []byte("end\n")) {
+			t.Errorf("%d bytes are kept: %s", len(text), text)
+		}
+		return text
+	})
+	runtime.KeepAlive(cache)
 }
