@@ -113,6 +113,34 @@ func TestRemovalsThatCannotBeRecordedDoNotBegin(t *testing.T) {
 	}
 }
 
+// TestWhatAPassGoesByIsStored in the least of a status, too: a rollout that is stopped stays so, what
+// counted counts no more, and nobody is notified twice.
+func TestWhatAPassGoesByIsStored(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC))
+	b := newBed(t, nodeSync(func(n *v1alpha1.NodeSync) {
+		n.Spec.Notify = []v1alpha1.Notify{{Name: "chat", Type: v1alpha1.NotifySlack}}
+		n.Status.PoolRollouts = []v1alpha1.PoolRollout{{Pool: "a", Reason: v1alpha1.BrakeFailedLaunches, Message: "3 launches in a row", BrakedAt: &at, Since: at}}
+		n.Status.UsedApprovals, n.Status.UsedGitApprovals = []types.UID{"1"}, []string{"sha256:1"}
+	}))
+	f := &fakeNotices{}
+	b.Notices = f
+	b.refuses(5000, refusals()["etcd"])
+	for range 3 {
+		b.concluded(b.pass(), func(p *pass) { p.sync.Status.Removals = nil }, poolsLeaving(10, v1alpha1.RemovalHeld, 1, strings.Repeat("long ", 90)))
+		b.clock.forward(time.Minute)
+	}
+	status := b.read().Status
+	if ready := conditions.Get(b.read(), meta.ReadyCondition); ready.Reason != v1alpha1.ReasonStatusNotWritten {
+		t.Errorf("ready: %+v", ready)
+	}
+	if !status.BrakedPools()["a"] || status.PoolRollouts[0].Message != "3 launches in a row" || len(status.UsedApprovals) != 1 || len(status.UsedGitApprovals) != 1 {
+		t.Errorf("stored: pools %+v, approvals %v and %v", status.PoolRollouts, status.UsedApprovals, status.UsedGitApprovals)
+	}
+	if len(f.sent) != 1 {
+		t.Errorf("notified of %v", f.sent)
+	}
+}
+
 // TestFiveHundredPoolsRemoved in one commit are all recorded, in a status that etcd
 // takes, and nothing in it grows with the square of them.
 func TestFiveHundredPoolsRemoved(t *testing.T) {

@@ -13,6 +13,8 @@ const (
 	MaxMessage        = 8 << 10
 	maxText           = 2 << 10
 	maxRemovalMessage = 512
+	// leastMessage is that of a record where the API server refuses longer ones.
+	leastMessage = 128
 	// maxEventMessage is what the API server takes for an event.
 	maxEventMessage = 1024
 )

@@ -3,6 +3,7 @@ package conclude
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/fluxcd/pkg/apis/meta"
@@ -29,7 +30,8 @@ func (s *Step) saveLess(ctx context.Context, refused error) error {
 		s.Fault = s.notStored(refused, "removals do not begin, as they cannot be recorded ("+english.Plural(max(unrecorded, 0), "removal", "")+"): remove fewer entries in one commit")
 		s.Sync.Status = s.least(whole, s.Before.Status.Removals)
 		// What is not recorded is in doubt still, if it was.
-		s.Sync.Status.LastAppliedRevision, s.Sync.Status.Withheld = s.Before.Status.LastAppliedRevision, s.Before.Status.Withheld
+		s.Sync.Status.LastAppliedRevision, s.Sync.Status.LastAppliedInputs = s.Before.Status.LastAppliedRevision, s.Before.Status.LastAppliedInputs
+		s.Sync.Status.Withheld, s.Sync.Status.Held = s.Before.Status.Withheld, nil
 		err = s.writeStatus(ctx)
 	}
 	if !denied(err) {
@@ -44,8 +46,8 @@ func (s *Step) notStored(refused error, instead string) *fault.Error {
 		"the API server refuses the status, and less of it was written; %s: %s", instead, finding.Bounded(s.Memory.Hide(refused.Error()), maxRemovalMessage)))
 }
 
-// least is the least of a status that says the truth: what removals and charts go by,
-// and that the rest could not be written.
+// least is the least of a status that says the truth: the records that passes go by, and that the rest
+// could not be written.
 func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal) v1alpha1.NodeSyncStatus {
 	least := v1alpha1.NodeSyncStatus{
 		ReconcileRequestStatus: whole.ReconcileRequestStatus,
@@ -53,17 +55,23 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		LastAttemptedRevision:  whole.LastAttemptedRevision,
 		LastAppliedRevision:    whole.LastAppliedRevision,
 		PartlyAppliedRevision:  whole.PartlyAppliedRevision,
+		LastAppliedInputs:      whole.LastAppliedInputs,
 		Withheld:               whole.Withheld,
 		UsedReleases:           whole.UsedReleases,
+		Held:                   whole.Held,
+		Approved:               whole.Approved,
+		UsedApprovals:          whole.UsedApprovals,
+		UsedGitApprovals:       whole.UsedGitApprovals,
 		LastVerified:           whole.LastVerified,
 		Karpenter:              whole.Karpenter,
+		Rollout:                whole.Rollout,
+		PoolRollouts:           whole.PoolRollouts,
+		Removals:               slices.Clone(removals),
 		OpenRemovals:           whole.OpenRemovals,
 		Reported:               s.Before.Status.Reported,
+		Notified:               whole.Notified,
 	}
-	for _, r := range removals {
-		r.Message = ""
-		least.Removals = append(least.Removals, r)
-	}
+	shorten(&least)
 	// From the conditions of before, so that what stays keeps its time.
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Generation: s.Sync.Generation}}
 	for _, kind := range []string{meta.ReadyCondition, meta.ReconcilingCondition, v1alpha1.CloudVerifiedCondition} {
@@ -77,4 +85,24 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 	conditions.MarkReconciling(sync, meta.ProgressingWithRetryReason, "%s", v.Message)
 	least.Conditions = sync.Status.Conditions
 	return least
+}
+
+// shorten cuts the messages in records: those that a pass finds again are left out.
+func shorten(s *v1alpha1.NodeSyncStatus) {
+	for i := range s.Removals {
+		s.Removals[i].Message = ""
+	}
+	if s.Held != nil {
+		s.Held.Message = ""
+	}
+	if s.Rollout != nil {
+		s.Rollout.Message = ""
+	}
+	for i := range s.PoolRollouts {
+		p := &s.PoolRollouts[i]
+		p.Message, p.Failure = finding.Bounded(p.Message, leastMessage), finding.Bounded(p.Failure, leastMessage)
+		if p.Proposal != nil {
+			p.Proposal.Message = finding.Bounded(p.Proposal.Message, leastMessage)
+		}
+	}
 }
