@@ -51,6 +51,9 @@ func (s *Step) report(ctx context.Context) bool {
 
 // reportHistory asks which commits the revision added, and reports on them.
 func (s *Step) reportHistory(ctx context.Context) {
+	if s.unsaid() {
+		return // the status was older than the pass knew
+	}
 	s.askHistory(ctx)
 	_, err := s.say(ctx)
 	s.warnOfReport(err)
