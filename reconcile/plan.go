@@ -21,7 +21,7 @@ import (
 func (p *pass) fetch(ctx context.Context) error {
 	step := p.fetchStep()
 	found, err := step.Fetch(ctx)
-	p.fetched(step)
+	p.Join(step.Findings)
 	p.snapshot, p.Unfetched = found.Snapshot, found.Unfetched
 	if !found.News.IsZero() {
 		p.memory.policy.Fetched(found.News)
@@ -42,22 +42,14 @@ func (p *pass) prepare(ctx context.Context) {
 func (p *pass) verify(ctx context.Context) error {
 	step := p.fetchStep()
 	err := step.Verify(ctx, p.snapshot)
-	p.fetched(step)
+	p.Join(step.Findings)
 	p.Unverified = step.Unverified
 	return err
 }
 
-// fetched takes what a step has found.
-func (p *pass) fetched(step *fetch.Step) {
-	p.Join(step.Findings)
-	for _, secret := range step.Credentials {
-		p.memory.conclude.HideCredential(secret)
-	}
-}
-
 func (p *pass) fetchStep() *fetch.Step {
 	return &fetch.Step{
-		Tools: fetch.Tools{Source: p.Source, Secret: p.readSecret, Grants: p.Settings.Grants},
+		Tools: fetch.Tools{Source: p.Source, Secret: p.readSecret, Grants: p.Settings.Grants, HideCredential: p.memory.conclude.HideCredential},
 		Sync:  p.sync, Memory: &p.memory.fetch, Now: p.now, Pushed: p.memories.Pushed(p.name()),
 	}
 }

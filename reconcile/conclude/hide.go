@@ -99,7 +99,11 @@ func (m *Memory) HideValues(secrets []string) { m.hidden.addValues(secrets) }
 
 // HideCredential hides one of those that open the source and the registries. All of a
 // pass are hidden once it is concluded, and until another pass has read other ones.
-func (m *Memory) HideCredential(secret string) { m.read = append(m.read, secret) }
+func (m *Memory) HideCredential(secret string) {
+	if !slices.Contains(m.read, secret) {
+		m.read = append(m.read, secret)
+	}
+}
 
 // Hide takes all of them out of a message, and writes out what would not be seen in it.
 func (m *Memory) Hide(message string) string { return m.hidden.hide(message) }

@@ -46,6 +46,7 @@ func (s *Step) commits(ctx context.Context) (commits []string, known bool) {
 func (s *Step) askHistory(ctx context.Context) {
 	applied := render.CommitOf(s.Before.Status.LastAppliedRevision)
 	commits, err := s.History.Ask(ctx, applied)
+	s.Memory.hidden.addCredentials(s.Memory.read) // it may have read one
 	if err != nil {
 		s.Warn("HistoryUnknown", fmt.Sprintf("the commit status goes only to %s: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
 	}

@@ -126,7 +126,9 @@ func (s *Step) request(ctx context.Context) (source.Request, error) {
 	if request.Credentials, err = source.CredentialsFromSecret(secret.Data); err != nil {
 		return source.Request{}, fmt.Errorf("read secret %s: %w", git.SecretRef.Name, err)
 	}
-	s.Credentials = append(s.Credentials, request.Credentials.Secrets()...)
+	for _, secret := range request.Credentials.Secrets() {
+		s.HideCredential(secret)
+	}
 	return request, nil
 }
 

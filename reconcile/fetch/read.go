@@ -15,9 +15,7 @@ import (
 // nor what the NodeSync's own passes remember is touched.
 func (s *Step) Read(ctx context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error) {
 	apart := &Step{Tools: s.Tools, Sync: s.Sync.DeepCopy(), Memory: &Memory{}, Now: s.Now}
-	snapshot, began, err := apart.read(ctx, notBefore)
-	s.Credentials = append(s.Credentials, apart.Credentials...)
-	return snapshot, began, err
+	return apart.read(ctx, notBefore)
 }
 
 func (s *Step) read(ctx context.Context, notBefore time.Time) (*render.Snapshot, time.Time, error) {

@@ -34,6 +34,18 @@ func (h *host) Verify(context.Context, source.Request, source.Signatures) (sourc
 	return source.Verified{Signer: "alice"}, nil
 }
 
+func (h *host) FindSince(context.Context, source.Request, string, render.Read, int) ([]string, error) {
+	return nil, nil
+}
+
+func (h *host) FindOrder(context.Context, source.Request, string) (source.Order, error) {
+	return h.order, nil
+}
+
+func (h *host) Revert(context.Context, source.Request, source.Revert) (source.Reverted, error) {
+	return source.Reverted{}, nil
+}
+
 func (h *host) Order(string, string) source.Order { return h.order }
 
 func noSecret(context.Context, string) (*corev1.Secret, error) { return nil, errors.New("not found") }
@@ -110,5 +122,47 @@ func TestReadsEndWithTheirPass(t *testing.T) {
 		if _, err := fs.ReadFile(snapshot.FS, "a.yaml"); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s is read after its pass: %v", name, err)
 		}
+	}
+}
+
+// TestWhatOpensTheSourceIsHidden whoever asks the Git host; a revert is pushed beside the passes, which hide theirs.
+func TestWhatOpensTheSourceIsHidden(t *testing.T) {
+	for name, c := range map[string]struct {
+		ask  func(context.Context, *Step) error
+		want []string
+	}{
+		"a fetch": {func(ctx context.Context, s *Step) error { _, err := s.Fetch(ctx); return err }, []string{"s3cret"}},
+		"a look for another": {func(ctx context.Context, s *Step) error {
+			_, _, err := s.Read(ctx, s.Now)
+			return err
+		}, []string{"s3cret"}},
+		"the history": {func(ctx context.Context, s *Step) error {
+			_, err := Branch{Step: s}.Ask(ctx, "old")
+			return err
+		}, []string{"s3cret"}},
+		"how it stands to a commit": {func(ctx context.Context, s *Step) error { _, err := s.FindOrder(ctx, "old"); return err }, []string{"s3cret"}},
+		"a revert":                  {func(ctx context.Context, s *Step) error { _, err := s.Revert()(ctx, source.Revert{}); return err }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var hidden []string
+			secret := &corev1.Secret{Data: map[string][]byte{"bearerToken": []byte("s3cret")}}
+			secret.Annotations = map[string]string{v1alpha1.HostsAnnotation: "git.example.com"}
+			sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "gpu"}}
+			sync.Spec.Source.Git = &v1alpha1.GitSource{URL: "https://git.example.com/acme/fleet.git", SecretRef: &v1alpha1.LocalReference{Name: "token"}}
+			s := &Step{Sync: sync, Memory: &Memory{}, Now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Tools: Tools{
+				Source: &host{}, Secret: func(context.Context, string) (*corev1.Secret, error) { return secret, nil },
+				HideCredential: func(secret string) {
+					if secret != "" {
+						hidden = append(hidden, secret)
+					}
+				},
+			}}
+			if err := c.ask(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, hidden); diff != "" {
+				t.Errorf("hidden (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -46,6 +46,8 @@ type Tools struct {
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
 	Grants grant.Policy
+	// HideCredential is told what the Secrets hold that are read.
+	HideCredential func(secret string)
 }
 
 // Step fetches for one pass, and notes in the status what it has fetched and verified.
@@ -58,8 +60,6 @@ type Step struct {
 	// Pushed is when a host said last that there is something new.
 	Pushed time.Time
 
-	// Credentials are what the Secrets held that were read.
-	Credentials []string
 	// Unverified is why the revision does not have the signatures that it needs.
 	Unverified error
 }
