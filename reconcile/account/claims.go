@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/plumbline-dev/plumbline/provision/cloud"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 )
@@ -44,5 +45,5 @@ func (s *Step) tellForeign() {
 		return
 	}
 	slices.Sort(fresh)
-	s.Warn("UnknownProviderID", finding.Some(fresh)+": not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself")
+	s.Warn(v1alpha1.ReasonUnknownProviderID, finding.Some(fresh)+": not an instance of EC2, which cannot say whether it has ended: a removal of its pool is not verified by itself")
 }

@@ -114,7 +114,7 @@ func (s *Step) hold(ctx context.Context, e *v1alpha1.PoolRollout) {
 	}
 	e.Failure = err.Error()
 	if e.Failure != was {
-		s.Warn("BrakeFailed", e.Failure)
+		s.Warn(v1alpha1.ReasonBrakeFailed, e.Failure)
 	}
 	s.WakeBy(s.Now.Add(s.Sync.GetRetryInterval()))
 }
@@ -198,6 +198,6 @@ func (s *Step) brake(ctx context.Context, e v1alpha1.PoolRollout) error {
 	if err != nil {
 		return fmt.Errorf("stop the rollout in %s by a disruption budget: %w", ref, err)
 	}
-	s.Wrote(corev1.EventTypeNormal, "Braking", fmt.Sprintf("%s has a disruption budget of 0 nodes for the reason Drifted", ref))
+	s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonBraking, fmt.Sprintf("%s has a disruption budget of 0 nodes for the reason Drifted", ref))
 	return nil
 }

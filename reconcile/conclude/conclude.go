@@ -53,7 +53,7 @@ func (s *Step) Summarize() {
 	status := &s.Sync.Status
 	status.Stages = s.listStages(status.Stages)
 	for _, message := range missing(status.Stages, s.Before.Status.Stages) {
-		s.Warn("ReplicaMissing", message)
+		s.Warn(v1alpha1.ReasonReplicaMissing, message)
 	}
 	if s.SawRollout {
 		status.Rollout, status.PoolRollouts = s.Rollout, s.PoolRollouts

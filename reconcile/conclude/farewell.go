@@ -29,7 +29,7 @@ func (s *Step) farewell(ctx context.Context) {
 	}
 	done, err := s.Reports.Farewell(ctx, s.Sync, queue.Farewell{Description: words, Page: s.pageOf, At: s.Began})
 	if err != nil {
-		s.Warn("ReportFailed", fmt.Sprintf("the last commit status: %v", err))
+		s.Warn(v1alpha1.ReasonReportFailed, fmt.Sprintf("the last commit status: %v", err))
 		return
 	}
 	if done {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -48,7 +49,7 @@ func (s *Step) askHistory(ctx context.Context) {
 	commits, err := s.History.Ask(ctx, applied)
 	s.Memory.hidden.addCredentials(s.Memory.read) // it may have read one
 	if err != nil {
-		s.Warn("HistoryUnknown", fmt.Sprintf("the commit status goes only to %s: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
+		s.Warn(v1alpha1.ReasonHistoryUnknown, fmt.Sprintf("the commit status goes only to %s: find the commits since %s: %v", render.ShortRevision(s.Revision), applied, err))
 	}
 	s.Memory.history = history{head: s.Commit, commits: commits}
 }

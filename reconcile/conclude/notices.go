@@ -23,7 +23,7 @@ func (s *Step) noteNotices() []notify.Notice {
 		return nil // its Secrets must not be read
 	}
 	for _, failed := range s.Notices.Failed(s.name()) {
-		s.Warn("NotifyFailed", failed)
+		s.Warn(v1alpha1.ReasonNotifyFailed, failed)
 	}
 	record, notices := notify.Next(s.Before, s.Sync, s.Cluster, s.timestamp())
 	s.Sync.Status.Notified = record

@@ -62,7 +62,7 @@ func (s *Step) reportHistory(ctx context.Context) {
 
 func (s *Step) warnOfReport(err error) {
 	if err != nil {
-		s.Warn("ReportFailed", fmt.Sprintf("commit status: %v", err))
+		s.Warn(v1alpha1.ReasonReportFailed, fmt.Sprintf("commit status: %v", err))
 		s.WakeBy(s.Began.Add(s.Sync.GetRetryInterval()))
 	}
 }
@@ -226,7 +226,7 @@ func (s *Step) noteReported(stuck string) {
 			return before.Provider == r.Provider && before.URL == r.URL && before.Failure == r.Failure
 		})
 		if r.Failure != "" && !told {
-			s.Warn("ReportFailed", r.Failure)
+			s.Warn(v1alpha1.ReasonReportFailed, r.Failure)
 		}
 	}
 	s.Sync.Status.Reported = list

@@ -124,7 +124,7 @@ func (s *Step) warnOfEverything() {
 	if s.Karpenter.Management != render.Managed || !AllowanceOf(s.Sync).Everything() || s.Observed == s.Sync.Generation {
 		return
 	}
-	s.Warn("AllowsEverything", fmt.Sprintf(
+	s.Warn(v1alpha1.ReasonAllowsEverything, fmt.Sprintf(
 		"spec.charts.allow.values of NodeSync %s/%s has %q: everyone who can push commits may choose the image, the identity, the volumes and the Secrets of Karpenter's controller; name the values that are needed",
 		s.Sync.Namespace, s.Sync.Name, allowance.Everything))
 }

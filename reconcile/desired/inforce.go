@@ -9,6 +9,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/provision/allowance"
 	"github.com/plumbline-dev/plumbline/provision/charts"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
@@ -48,7 +49,7 @@ func (s *Step) schemaInForce(ctx context.Context) *schema.Validator {
 	found, err := s.pullSchema(ctx, s.Serving)
 	*last = servedSchema{version: s.Serving, at: s.Now, schema: found}
 	if err != nil {
-		s.Warn("Warning", fmt.Sprintf("definitions are checked against the CRDs in the cluster and not against those of Karpenter %s, which is in force: %v", s.Serving, err))
+		s.Warn(v1alpha1.ReasonWarning, fmt.Sprintf("definitions are checked against the CRDs in the cluster and not against those of Karpenter %s, which is in force: %v", s.Serving, err))
 	}
 	return found
 }

@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -42,7 +43,7 @@ func (s *Step) makeSet(ctx context.Context) error {
 	}
 	ctrl.LoggerFrom(ctx).V(1).Info("rendered", "revision", s.Snapshot.Revision, "objects", len(set.Objects))
 	for _, warning := range set.Warnings {
-		s.Warn("Warning", warning)
+		s.Warn(v1alpha1.ReasonWarning, warning)
 	}
 	s.Set, s.Memory.Set = set, set
 	s.Memory.renderedBy = key

@@ -45,7 +45,7 @@ func (s *Step) newerCRDs(ctx context.Context, seen *upgrade.Seen) (*v1alpha1.Rel
 	}
 	kept := *k.CRDs
 	if kept.Revision > 0 {
-		s.Warn("ReleaseLost", fmt.Sprintf("helm release %[1]s was uninstalled by hand; its CRDs are of %[2]s, and chart %[1]s %[3]s is not installed over them, because CRDs never go back: the release comes again with version %[2]s or a newer one in Git", charts.CRDChart, kept.Version, s.Charts.Version))
+		s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("helm release %[1]s was uninstalled by hand; its CRDs are of %[2]s, and chart %[1]s %[3]s is not installed over them, because CRDs never go back: the release comes again with version %[2]s or a newer one in Git", charts.CRDChart, kept.Version, s.Charts.Version))
 	}
 	kept.Revision = 0
 	return &kept, nil
@@ -87,7 +87,7 @@ func (s *Step) rollBack(ctx context.Context, revision int32, seen *upgrade.Seen)
 	if result.Changed {
 		s.View.Changed()
 		seen.Rollout = observe.Readiness{Message: "deployment/karpenter: its rollout begins"}
-		s.Wrote(corev1.EventTypeWarning, "ChartRolledBack", fmt.Sprintf("chart %s goes back to %s (revision %d): %s", charts.ControllerChart, k.Version, result.Revision, k.Target.Message))
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRolledBack, fmt.Sprintf("chart %s goes back to %s (revision %d): %s", charts.ControllerChart, k.Version, result.Revision, k.Target.Message))
 	}
 	status := *k.Controller
 	status.Revision = int32(result.Revision)
@@ -112,13 +112,13 @@ func (s *Step) reportInstalled(chart string, result release.Result) {
 	s.noteFight(result)
 	switch {
 	case s.reinstalled(chart, result):
-		s.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is installed again (revision %d)", chart, chart, result.Version, result.Revision))
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("helm release %s was uninstalled by hand: chart %s %s is installed again (revision %d)", chart, chart, result.Version, result.Revision))
 	case result.Step == release.Repair:
 		s.Memory.repairedAt = s.Now
-		s.Wrote(corev1.EventTypeWarning, "ChartRepaired", fmt.Sprintf("chart %s %s is reinstalled (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonChartRepaired, fmt.Sprintf("chart %s %s is reinstalled (revision %d): %s", chart, result.Version, result.Revision, survey.Drifts(result.Drifted)))
 	case result.Step == release.Adopt:
-		s.Wrote(corev1.EventTypeNormal, "ChartAdopted", fmt.Sprintf("adopted existing Helm release %s: upgraded to chart %s (revision %d)", chart, result.Version, result.Revision))
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonChartAdopted, fmt.Sprintf("adopted existing Helm release %s: upgraded to chart %s (revision %d)", chart, result.Version, result.Revision))
 	case result.Changed:
-		s.Wrote(corev1.EventTypeNormal, "ChartInstalled", fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonChartInstalled, fmt.Sprintf("chart %s %s is installed (revision %d)", chart, result.Version, result.Revision))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/render"
@@ -36,7 +37,7 @@ func (s *Step) tellLost(ctx context.Context) error {
 		}
 		s.Memory.lost = crd.UID
 		if len(claims.Items) > 0 {
-			s.Warn("NodesLost", fmt.Sprintf("crd %s was deleted, and with it go the nodes of %s: the CRD and Git's definitions are recreated once it is gone", name, byPool(claims.Items)))
+			s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("crd %s was deleted, and with it go the nodes of %s: the CRD and Git's definitions are recreated once it is gone", name, byPool(claims.Items)))
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func (s *Step) migrateStored(ctx context.Context, seen *upgrade.Seen) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		s.Event("StoredVersionsMigrated", fmt.Sprintf("crd %s: %d %s stored as %s, and %s is out of storedVersions",
+		s.Event(v1alpha1.ReasonStoredVersionsMigrated, fmt.Sprintf("crd %s: %d %s stored as %s, and %s is out of storedVersions",
 			migration.CRD, rewritten, english.PluralWord(rewritten, "object is", "objects are"), migration.Storage, strings.Join(migration.Drop, ", ")))
 	}
 	seen.Migrated = failed == nil

@@ -6,6 +6,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/plumbline-dev/plumbline/provision/karpenter"
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/upgrade"
 	"github.com/plumbline-dev/plumbline/render"
@@ -31,6 +32,6 @@ func (s *Step) forecast(seen *upgrade.Seen, live, next []*apiextensionsv1.Custom
 	if len(words) == 0 {
 		words = []string{"no node is replaced"}
 	}
-	s.Event("UpgradeForecast", fmt.Sprintf("Karpenter %s to %s: %s", s.k().Version, s.Charts.Version, finding.Some(words)))
+	s.Event(v1alpha1.ReasonUpgradeForecast, fmt.Sprintf("Karpenter %s to %s: %s", s.k().Version, s.Charts.Version, finding.Some(words)))
 	return nil
 }

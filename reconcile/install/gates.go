@@ -161,7 +161,7 @@ func (s *Step) checkVersions(ctx context.Context, from, to string) error {
 		if from != to {
 			return err
 		}
-		s.Warn("Untested", err.Error()) // it runs there already
+		s.Warn(v1alpha1.ReasonUntested, err.Error()) // it runs there already
 	}
 	if from == "" {
 		return nil

@@ -170,7 +170,7 @@ func (s *Step) takeChartStep(ctx context.Context, action upgrade.Action, seen *u
 		seen.RolledBack, err = s.rollBack(ctx, a.Revision, seen)
 		if lost := (*release.NoRevisionError)(nil); errors.As(err, &lost) {
 			seen.Lost, err = true, nil
-			s.Warn("ReleaseLost", fmt.Sprintf("helm release %s has no revision %d to go back to: Karpenter %s is installed from the beginning", lost.Release, lost.Revision, s.Karpenter.Version))
+			s.Warn(v1alpha1.ReasonReleaseLost, fmt.Sprintf("helm release %s has no revision %d to go back to: Karpenter %s is installed from the beginning", lost.Release, lost.Revision, s.Karpenter.Version))
 		}
 	default:
 		return false, s.pauseCharts(action)

@@ -147,9 +147,9 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 func (r *Rollouts) announce(next *v1alpha1.Rollout) {
 	switch {
 	case next == nil && r.Said != nil:
-		r.Event("RolledOut", finished(*r.Said, r.Now))
+		r.Event(v1alpha1.ReasonRolledOut, finished(*r.Said, r.Now))
 	case next != nil && (r.Said == nil || r.Said.Revision != next.Revision):
-		r.Event("RollingOut", started(*next))
+		r.Event(v1alpha1.ReasonRollingOut, started(*next))
 	}
 }
 

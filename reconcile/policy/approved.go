@@ -85,7 +85,7 @@ func (s *Step) approvesInGit(was *approvals) bool {
 // approved records what is held as approved.
 func (s *Step) approved(was *approvals) {
 	was.approved = approval.Record(was.approved, was.held, s.Now)
-	s.Event("Approved", fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), approval.Short(was.held.Digest), was.held.Summary))
+	s.Event(v1alpha1.ReasonApproved, fmt.Sprintf("%s approved %s: %s", strings.Join(was.held.Approvers, ", "), approval.Short(was.held.Digest), was.held.Summary))
 	s.WakeBy(s.Now)
 	was.held = nil
 }

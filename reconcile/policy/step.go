@@ -148,11 +148,11 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 		}
 	}
 	if s.statusIsOlder(planned.Doubt) {
-		s.Warn("StatusOlder", fmt.Sprintf("the status is older than the record of what was applied, which has %s: it was restored, or changed by hand. What %s lacks is held",
+		s.Warn(v1alpha1.ReasonStatusOlder, fmt.Sprintf("the status is older than the record of what was applied, which has %s: it was restored, or changed by hand. What %s lacks is held",
 			render.ShortRevision(s.Recorded), render.ShortRevision(s.Snapshot.Revision)))
 	}
 	if s.RecordLost && len(planned.unrecorded(s.Sync, "")) > 0 {
-		s.Warn("RecordLost", fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that nobody knows what has left Git. What %s lacks is held",
+		s.Warn(v1alpha1.ReasonRecordLost, fmt.Sprintf("the record of what was applied was deleted, restored or changed by hand, so that nobody knows what has left Git. What %s lacks is held",
 			render.ShortRevision(s.Snapshot.Revision)))
 	}
 	s.awaitWindow(planned.Plan)
@@ -161,7 +161,7 @@ func (s *Step) Make(ctx context.Context) (Planned, error) {
 		return Planned{}, err
 	}
 	for _, used := range planned.Used {
-		s.Event("ReleaseUsed", fmt.Sprintf("%s is in Git: its release by the annotation %s counts no more", used.Ref, v1alpha1.RemoveAnnotation))
+		s.Event(v1alpha1.ReasonReleaseUsed, fmt.Sprintf("%s is in Git: its release by the annotation %s counts no more", used.Ref, v1alpha1.RemoveAnnotation))
 	}
 	for _, u := range planned.InUse {
 		if stalls := u.Since.Add(s.Sync.GetStallAfter()); s.Now.Before(stalls) {

@@ -42,7 +42,7 @@ func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Wri
 		if !slices.ContainsFunc(back, func(r v1alpha1.Removal) bool { return r.UID == open.UID }) {
 			return false
 		}
-		s.Event("RemovalReverted", s.whyReturned(open))
+		s.Event(v1alpha1.ReasonRemovalReverted, s.whyReturned(open))
 		if s.wants(refOf(open)) {
 			reverted = append(reverted, s.reverted(open, claims[open.UID]))
 		}

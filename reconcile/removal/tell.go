@@ -23,18 +23,18 @@ func (s *Step) reportDriven(result teardown.Result) {
 		if r, is := write.Action.(teardown.Replace); is && r.Nodes == 0 {
 			continue // it goes on when what it has begun is done
 		}
-		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %s", ref, write.Action))
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %s", ref, write.Action))
 	}
 	for ref, n := range ended {
-		s.Wrote(corev1.EventTypeNormal, "Removing", fmt.Sprintf("%s: %d %s", ref, n, english.PluralWord(n, "NodeClaim is deleted and drains", "NodeClaims are deleted and drain")))
+		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonRemoving, fmt.Sprintf("%s: %d %s", ref, n, english.PluralWord(n, "NodeClaim is deleted and drains", "NodeClaims are deleted and drain")))
 	}
 	for _, r := range result.Removals {
 		if r.Phase == v1alpha1.RemovalGone {
-			s.Event("Removed", s.nameOf(r)+" is gone"+proof(r))
+			s.Event(v1alpha1.ReasonRemoved, s.nameOf(r)+" is gone"+proof(r))
 		}
 	}
 	if result.Undiagnosed != nil {
-		s.Warn("DiagnosisFailed", result.Undiagnosed.Error())
+		s.Warn(v1alpha1.ReasonDiagnosisFailed, result.Undiagnosed.Error())
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *Step) reportLostPools(ctx context.Context, pools []inventory.Entry) err
 		}
 		if orphans := s.orphans(e); len(orphans) > 0 {
 			s.Memory.lost[e.UID] = true
-			s.Warn("NodesOrphaned", fmt.Sprintf("a NodePool was deleted by hand with --cascade=orphan, and %d %s on without an owner: %s: delete those that are not wanted", len(orphans), english.PluralWord(len(orphans), "NodeClaim runs", "NodeClaims run"), finding.Some(orphans)))
+			s.Warn(v1alpha1.ReasonNodesOrphaned, fmt.Sprintf("a NodePool was deleted by hand with --cascade=orphan, and %d %s on without an owner: %s: delete those that are not wanted", len(orphans), english.PluralWord(len(orphans), "NodeClaim runs", "NodeClaims run"), finding.Some(orphans)))
 			continue
 		}
 		lost := s.nodesLost(e)
@@ -132,7 +132,7 @@ func (s *Step) reportLostPools(ctx context.Context, pools []inventory.Entry) err
 		after = "it is not recreated, since drift is Report"
 	}
 	slices.Sort(names)
-	s.Warn("NodesLost", fmt.Sprintf("a NodePool was deleted by hand, and %d %s with it: %s: %s", nodes, english.PluralWord(nodes, "NodeClaim ends", "NodeClaims end"), finding.Some(names), after))
+	s.Warn(v1alpha1.ReasonNodesLost, fmt.Sprintf("a NodePool was deleted by hand, and %d %s with it: %s: %s", nodes, english.PluralWord(nodes, "NodeClaim ends", "NodeClaims end"), finding.Some(names), after))
 	return nil
 }
 

@@ -142,14 +142,6 @@ const (
 	ReasonGuardInvalid = "GuardInvalid"
 )
 
-// Reasons of events that other parts go by.
-const (
-	// ReasonApplied is that of the one event on what a pass has written.
-	ReasonApplied = "Applied"
-	// ReasonDeleted is that of the one event on a deletion that is concluded.
-	ReasonDeleted = "Deleted"
-)
-
 // GetConditions returns the conditions of the status.
 func (n *NodeSync) GetConditions() []metav1.Condition { return n.Status.Conditions }
 

@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/apply"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
@@ -172,7 +173,7 @@ func (s *Step) noteUnwritten() (drifted []render.Ref, held []plan.Change) {
 		}
 	}
 	for _, message := range s.Plan.Warnings {
-		s.Warn("Warning", message)
+		s.Warn(v1alpha1.ReasonWarning, message)
 	}
 	return drifted, held
 }

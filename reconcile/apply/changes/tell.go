@@ -23,9 +23,9 @@ func (s *Step) tellWritten() {
 		warnings = append(warnings, byRef[w.Ref].Warnings...)
 		switch c := byRef[w.Ref]; {
 		case c.Drift && c.Action == plan.Create:
-			s.Wrote(corev1.EventTypeWarning, "DriftCorrected", fmt.Sprintf("%s was missing and is recreated", w.Ref))
+			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("%s was missing and is recreated", w.Ref))
 		case c.Drift && c.Action == plan.Update, len(c.Editors) > 0:
-			s.Wrote(corev1.EventTypeWarning, "DriftCorrected", fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
+			s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonDriftCorrected, fmt.Sprintf("%s: %s, edited by %s, is as Git says again", w.Ref, fieldPaths(c.Fields), editors(c.Editors)))
 		default:
 			applied = append(applied, fmt.Sprintf("%s: %s", w.Ref, c.Action))
 		}
@@ -34,7 +34,7 @@ func (s *Step) tellWritten() {
 		s.Wrote(corev1.EventTypeNormal, v1alpha1.ReasonApplied, finding.Some(applied))
 	}
 	if len(warnings) > 0 {
-		s.Wrote(corev1.EventTypeWarning, "NodesDisrupted", finding.Some(warnings))
+		s.Wrote(corev1.EventTypeWarning, v1alpha1.ReasonNodesDisrupted, finding.Some(warnings))
 	}
 }
 
