@@ -1,16 +1,20 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/render"
@@ -68,6 +72,34 @@ func TestABrokenHEADKeepsTheBrake(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestABrakeThatFailsIsReported: where HEAD is broken, and what is in force cannot be read either.
+func TestABrakeThatFailsIsReported(t *testing.T) {
+	m := newMirror(t)
+	c, away := m.Client, errors.New("the cache is gone")
+	m.Client = interceptor.NewClient(m.client, interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			return c.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, is := list.(*appsv1.DeploymentList); is {
+				return away
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	m.told()
+	p := m.passes(fstest.MapFS{"prod/plumbline.yaml": {Data: []byte("nope: [")}})
+	if events := strings.Join(m.told(), "\n"); !strings.Contains(events, "Warning BrakeFailed") || !strings.Contains(events, away.Error()) {
+		t.Errorf("events: %s", events)
+	}
+	if p.Fault == nil || strings.Contains(p.Fault.Error(), away.Error()) {
+		t.Errorf("the pass has failed by %v", p.Fault)
+	}
+	if wake := p.WakeAt.Sub(p.now); wake > time.Minute {
+		t.Errorf("it is tried again in %s", wake)
 	}
 }
 

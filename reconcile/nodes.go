@@ -6,6 +6,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/brake"
 	"github.com/plumbline-dev/plumbline/reconcile/conclude"
+	"github.com/plumbline-dev/plumbline/reconcile/fault"
 	"github.com/plumbline-dev/plumbline/reconcile/instances"
 	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -74,6 +75,10 @@ func (p *pass) attend(ctx context.Context) {
 	}})
 	p.Rollout, p.SawRollout, p.PoolRollouts, p.did = at.Rollout, at.SawRollout, at.PoolRollouts, at.did
 	p.Join(at.Findings)
+	if f := at.Fault; f != nil && f.Class != fault.Superseded && f.Error() != p.Fault.Error() {
+		p.Warn(v1alpha1.ReasonBrakeFailed, "the revision fails, and whether a rollout is to be stopped is not known: "+f.Error())
+		p.WakeBy(p.now.Add(p.sync.GetRetryInterval()))
+	}
 }
 
 // seeInstances finds EC2 instances that are not what their definitions and NodeClaims say.
