@@ -43,7 +43,8 @@ func (p *pass) conclusion() *conclude.Step {
 	}
 	found.Cluster, _ = p.want.Cluster(p.sync.Status.Karpenter)
 	found.Unpulled, found.Unkept = p.want.Unpulled, p.stages.Unkept
-	if found.NotUpgraded = nil; p.NotUpgraded != nil && !install.IsFrozen(p.NotUpgraded) {
+	found.NotUpgraded = nil
+	if p.NotUpgraded != nil && !install.IsFrozen(p.NotUpgraded) {
 		found.NotUpgraded = p.want.InForce(p.NotUpgraded)
 	}
 	found.Stages = conclude.Stages(p.want.Set, p.stages.CRDs, p.stages.Controller, p.stages.ready)

@@ -29,7 +29,8 @@ func (s *Step) noteInstances() {
 			since[i.ID] = i.Since
 		}
 	}
-	if s.Sync.Status.Instances = nil; s.Instances.Count == 0 && s.Instances.Failure == "" && s.Instances.Volumes == nil {
+	s.Sync.Status.Instances = nil
+	if s.Instances.Count == 0 && s.Instances.Failure == "" && s.Instances.Volumes == nil {
 		return
 	}
 	noted := &v1alpha1.InstanceDrift{Failure: s.Instances.Failure, Count: s.Instances.Count, Orphaned: s.Instances.Orphaned, Volumes: s.notedVolumes()}
