@@ -13,20 +13,36 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
+// condition is one beside Ready, Reconciling and Stalled.
+type condition struct {
+	kind string
+	set  func(*Step)
+	// keptWhileSuspended says that it stays true while nobody looks.
+	keptWhileSuspended bool
+}
+
+// ownConditions are all of them.
+func ownConditions() []condition {
+	return []condition{
+		{v1alpha1.SourceVerifiedCondition, (*Step).setSourceVerified, true},
+		{v1alpha1.CloudVerifiedCondition, (*Step).setCloudVerified, true},
+		{v1alpha1.RemovingCondition, (*Step).setRemoving, true},
+		{v1alpha1.LaunchFailingCondition, (*Step).setLaunchFailing, false},
+		{v1alpha1.NodeDriftCondition, (*Step).setNodeDrift, false},
+		{v1alpha1.InstanceDriftCondition, (*Step).setInstanceDrift, false},
+		{v1alpha1.RolledOutCondition, (*Step).setRolledOut, false},
+		{v1alpha1.ExtraFieldsCondition, (*Step).setExtraFields, false},
+		{v1alpha1.IntolerantDaemonSetsCondition, (*Step).setIntolerantDaemonSets, false},
+		{v1alpha1.DeletionUnguardedCondition, (*Step).setDeletionUnguarded, false},
+		{v1alpha1.VolumesLeftCondition, (*Step).setVolumesLeft, false},
+	}
+}
+
 // setConditions speaks kstatus: Ready True is done, Reconciling True is at
 // work, Stalled True needs a person.
 func (s *Step) setConditions(v Verdict) {
 	if s.Suspended {
-		conditions.Delete(s.Sync, meta.ReconcilingCondition)
-		conditions.Delete(s.Sync, v1alpha1.LaunchFailingCondition) // nobody looks
-		conditions.Delete(s.Sync, v1alpha1.NodeDriftCondition)
-		conditions.Delete(s.Sync, v1alpha1.InstanceDriftCondition)
-		conditions.Delete(s.Sync, v1alpha1.RolledOutCondition)
-		conditions.Delete(s.Sync, v1alpha1.ExtraFieldsCondition)
-		conditions.Delete(s.Sync, v1alpha1.IntolerantDaemonSetsCondition)
-		conditions.Delete(s.Sync, v1alpha1.DeletionUnguardedCondition)
-		conditions.Delete(s.Sync, v1alpha1.VolumesLeftCondition)
-		s.setSuspendedRemovals()
+		s.suspendConditions()
 		return
 	}
 	// A condition that stays is not taken off and set again: it would be new
@@ -46,17 +62,21 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.MarkFalse(s.Sync, meta.ReadyCondition, v.Reason, "%s", v.Message)
 		conditions.MarkStalled(s.Sync, v.Reason, "%s", v.Message)
 	}
-	s.setSourceVerified()
-	s.setCloudVerified()
-	s.setRemoving()
-	s.setLaunchFailing()
-	s.setNodeDrift()
-	s.setInstanceDrift()
-	s.setRolledOut()
-	s.setExtraFields()
-	s.setIntolerantDaemonSets()
-	s.setDeletionUnguarded()
-	s.setVolumesLeft()
+	for _, c := range ownConditions() {
+		c.set(s)
+	}
+}
+
+// suspendConditions leaves what is true of a suspended NodeSync.
+func (s *Step) suspendConditions() {
+	conditions.Delete(s.Sync, meta.ReconcilingCondition)
+	for _, c := range ownConditions() {
+		if !c.keptWhileSuspended {
+			conditions.Delete(s.Sync, c.kind)
+		}
+	}
+	s.Sync.Status.LaunchFailing = nil
+	s.setSuspendedRemovals()
 }
 
 // setCloudVerified says whether EC2 can be asked, and is the account that this cluster's
@@ -89,18 +109,6 @@ func (s *Step) setRemoving() {
 		return
 	}
 	conditions.MarkTrue(s.Sync, v1alpha1.RemovingCondition, v1alpha1.ReasonRemoving, "%s", describeRemovals(s.Sync.Status.Removals))
-}
-
-// setLaunchFailing tells of pools that get no nodes, for as long as that is so.
-func (s *Step) setLaunchFailing() {
-	switch {
-	case !s.Looked:
-	case len(s.Launchless) == 0:
-		conditions.Delete(s.Sync, v1alpha1.LaunchFailingCondition)
-	default:
-		conditions.MarkTrue(s.Sync, v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, "%s", launchlessWords(s.Launchless))
-	}
-	s.warnOfCondition(v1alpha1.LaunchFailingCondition)
 }
 
 // setNodeDrift tells of unexpected node drift, for as long as it lasts. A pass

@@ -40,8 +40,8 @@ func TestLaunchesAreRecalledAfterARestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &v1alpha1.NodeSync{}
-			if c.said != nil {
-				conditions.MarkTrue(before, v1alpha1.LaunchFailingCondition, v1alpha1.ReasonLaunchFailed, "%s", launchlessWords(c.said))
+			for _, l := range c.said {
+				before.Status.LaunchFailing = append(before.Status.LaunchFailing, v1alpha1.LaunchFailure{Pool: l.Pool, Message: l.Why})
 			}
 			s := &Step{Sync: before.DeepCopy(), Before: before, Memory: &Memory{began: at}, Began: at.Add(c.after), Found: c.found, Set: &render.Set{}}
 			for _, pool := range []string{"a", "b"} {
@@ -56,27 +56,33 @@ func TestLaunchesAreRecalledAfterARestart(t *testing.T) {
 			if got := s.foundVerdict().CommitState(); got != report.Success != (c.want != nil) {
 				t.Errorf("the commit is %s", got)
 			}
-			if s.setLaunchFailing(); c.want != nil && s.Looked && conditions.GetMessage(s.Sync, v1alpha1.LaunchFailingCondition) != launchlessWords(c.want) {
-				t.Errorf("condition %q", conditions.GetMessage(s.Sync, v1alpha1.LaunchFailingCondition))
+			s.setLaunchFailing()
+			if said := conditions.GetMessage(s.Sync, v1alpha1.LaunchFailingCondition); c.want != nil && s.Looked && !strings.HasPrefix(said, "NodePool/"+c.want[0].Pool+" gets no nodes: "+c.want[0].Why) {
+				t.Errorf("condition %q", said)
 			}
 		})
 	}
 }
 
-// TestLaunchlessWordsAreRead as they were written, but for those that are only counted.
-func TestLaunchlessWordsAreRead(t *testing.T) {
+// TestEveryPoolThatGetsNoNodesIsRecalled, whatever the condition has room for, and in the words that were reported.
+func TestEveryPoolThatGetsNoNodesIsRecalled(t *testing.T) {
+	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	var many []nodes.Launchless
+	set := &render.Set{}
 	for _, name := range strings.Split("abcdefgh", "") {
-		many = append(many, nodes.Launchless{Pool: name, Why: "LaunchFailed: no capacity; retried"})
+		many = append(many, nodes.Launchless{Pool: name, Why: "LaunchFailed: no capacity; NodePool/x gets no nodes: retried, " + strings.Repeat("long ", 300)})
+		set.Objects = append(set.Objects, render.Object{Ref: render.Ref{Kind: render.NodePool, Name: name}})
 	}
-	got := launchlessIn(launchlessWords(many))
-	if len(got) == 0 || len(got) == len(many) {
-		t.Errorf("read %d", len(got))
+	first := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Memory: &Memory{}, Began: at, Set: set, Found: Found{Looked: true, Launchless: many}}
+	first.recallLaunches()
+	first.setLaunchFailing()
+	restarted := &Step{Sync: first.Sync.DeepCopy(), Before: first.Sync, Memory: &Memory{}, Began: at, Set: set, Found: Found{Looked: true}}
+	restarted.recallLaunches()
+	restarted.setLaunchFailing()
+	if len(restarted.Launchless) != len(many) {
+		t.Errorf("recalled %v", restarted.Launchless)
 	}
-	if diff := cmp.Diff(many[:len(got)], got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got := launchlessIn("nodes are fine"); got != nil {
-		t.Errorf("read %v", got)
+	if diff := cmp.Diff(first.Sync.Status, restarted.Sync.Status); diff != "" || len(restarted.Notes) != 0 {
+		t.Errorf("events %v, status (-first +restarted):\n%s", restarted.Notes, diff)
 	}
 }

@@ -1,6 +1,8 @@
 package conclude
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -78,4 +80,48 @@ func TestHeldDoesNotHideTheController(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNobodyLooksWhileSuspended: what only a look can tell is not reported then, and every condition has a place in
+// the one table of them.
+func TestNobodyLooksWhileSuspended(t *testing.T) {
+	of := map[string]bool{}
+	for _, c := range ownConditions() {
+		of[c.kind] = c.keptWhileSuspended
+	}
+	sync := &v1alpha1.NodeSync{Status: v1alpha1.NodeSyncStatus{LaunchFailing: []v1alpha1.LaunchFailure{{Pool: "a"}}}}
+	for _, kind := range conditionsOf(t) {
+		if _, listed := of[kind]; !listed {
+			t.Errorf("nobody sets %s", kind)
+		}
+		conditions.MarkTrue(sync, kind, "Reason", "%s", "words")
+	}
+	s := &Step{Sync: sync, Before: sync.DeepCopy()}
+	s.Suspended = true
+	s.setConditions(Verdict{})
+	for kind, kept := range of {
+		if conditions.Has(sync, kind) != kept {
+			t.Errorf("%s is kept: %t", kind, !kept)
+		}
+	}
+	if sync.Status.LaunchFailing != nil {
+		t.Errorf("launchFailing: %v", sync.Status.LaunchFailing)
+	}
+}
+
+// conditionsOf are the conditions of the API beside those of kstatus.
+func conditionsOf(t *testing.T) []string {
+	t.Helper()
+	source, err := os.ReadFile("../api/v1alpha1/conditions.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, found := range regexp.MustCompile(`(?m)^\t\w+Condition += "(\w+)"$`).FindAllStringSubmatch(string(source), -1) {
+		kinds = append(kinds, found[1])
+	}
+	if len(kinds) < 11 {
+		t.Fatalf("found %v only", kinds)
+	}
+	return kinds
 }

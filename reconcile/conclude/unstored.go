@@ -66,6 +66,7 @@ func (s *Step) least(whole v1alpha1.NodeSyncStatus, removals []v1alpha1.Removal)
 		Karpenter:              whole.Karpenter,
 		Rollout:                whole.Rollout,
 		PoolRollouts:           whole.PoolRollouts,
+		LaunchFailing:          whole.LaunchFailing,
 		Removals:               slices.Clone(removals),
 		OpenRemovals:           whole.OpenRemovals,
 		Reported:               s.Before.Status.Reported,
@@ -97,6 +98,9 @@ func shorten(s *v1alpha1.NodeSyncStatus) {
 	}
 	if s.Rollout != nil {
 		s.Rollout.Message = ""
+	}
+	for i := range s.LaunchFailing {
+		s.LaunchFailing[i].Message = finding.Bounded(s.LaunchFailing[i].Message, leastMessage)
 	}
 	for i := range s.PoolRollouts {
 		p := &s.PoolRollouts[i]

@@ -48,6 +48,7 @@ func kept() []string {
 		"Karpenter",
 		"Rollout",
 		"PoolRollouts",
+		"LaunchFailing",
 		"Removals",
 		"OpenRemovals",
 		"Reported",

@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -252,5 +253,23 @@ func TestANewNodeSyncIsOfNoGeneration(t *testing.T) {
 	status := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
 	if status.Default == nil || string(status.Default.Raw) != `{"observedGeneration":-1}` {
 		t.Errorf("its default is %v", status.Default)
+	}
+}
+
+// TestTheCRDNamesEachCondition in the description of status.conditions.
+func TestTheCRDNamesEachCondition(t *testing.T) {
+	source, err := os.ReadFile("conditions.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := regexp.MustCompile(`(?m)^\t\w+Condition += "(\w+)"$`).FindAllStringSubmatch(string(source), -1)
+	if len(kinds) < 11 {
+		t.Fatalf("found %v only", kinds)
+	}
+	described := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["conditions"].Description
+	for _, kind := range kinds {
+		if !regexp.MustCompile(`\b` + kind[1] + `\b`).MatchString(described) {
+			t.Errorf("%s is not in %q", kind[1], described)
+		}
 	}
 }

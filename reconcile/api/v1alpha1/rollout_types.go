@@ -275,3 +275,11 @@ type FailedLaunch struct {
 	// Created is when it was created.
 	Created metav1.Time `json:"created"`
 }
+
+// LaunchFailure is why a NodePool gets no nodes.
+type LaunchFailure struct {
+	// Pool is the NodePool.
+	Pool string `json:"pool" redact:"-"`
+	// Message says why.
+	Message string `json:"message"`
+}

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "cmp"
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Source is one place where definitions come from.
 type Source struct {
@@ -172,4 +176,35 @@ type LocalReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
+}
+
+// VerifiedRevision is a revision whose signatures were verified, and by which rules.
+type VerifiedRevision struct {
+	// Revision that was verified.
+	Revision string `json:"revision"`
+	// Object is the hash of what had to be signed: the commit's, or the tag's.
+	Object string `json:"object"`
+	// Signer is the entry of the Secret with the key that has signed it, and the key.
+	Signer string `json:"signer"`
+	// SignedAt is when the commit, or the tag, was made, in its own words.
+	// +optional
+	SignedAt *metav1.Time `json:"signedAt,omitempty"`
+	// Newer is a revision that was verified before and is newer in its own words: the
+	// branch was set back, or the host gives out an older state.
+	// +optional
+	Newer *NewerRevision `json:"newer,omitempty"`
+	// URL, Mode and Secret are those of spec.source.git.
+	URL string `json:"url"`
+	// +optional
+	Mode VerificationMode `json:"mode,omitempty"`
+	// +optional
+	Secret string `json:"secret,omitempty"`
+}
+
+// NewerRevision is the newest revision that was verified.
+type NewerRevision struct {
+	// Revision that was verified.
+	Revision string `json:"revision"`
+	// SignedAt is when its commit, or its tag, was made, in its own words.
+	SignedAt metav1.Time `json:"signedAt"`
 }

@@ -15,7 +15,9 @@ type NodeSyncStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready, Reconciling, Stalled, CloudVerified, Removing and RolledOut.
+	// Conditions are Ready, Reconciling, Stalled, CloudVerified, RolledOut, SourceVerified with
+	// spec.source.git.verify and, while there is something to report, Removing, LaunchFailing, NodeDrift,
+	// InstanceDrift, ExtraFields, VolumesLeft, IntolerantDaemonSets and DeletionUnguarded.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -97,6 +99,13 @@ type NodeSyncStatus struct {
 	// +optional
 	PoolRollouts []PoolRollout `json:"poolRollouts,omitempty"`
 
+	// LaunchFailing are the NodePools that get no nodes, by name, as the condition of that name has them. A
+	// daemon that is restarted goes by them until Karpenter has had the time to try again.
+	// +listType=map
+	// +listMapKey=pool
+	// +optional
+	LaunchFailing []LaunchFailure `json:"launchFailing,omitempty"`
+
 	// Drift is what differs from Git by no commit, and what was corrected within a day; the
 	// newest 20.
 	// +optional
@@ -126,37 +135,6 @@ type NodeSyncStatus struct {
 	// +listMapKey=subject
 	// +optional
 	Notified []Notified `json:"notified,omitempty"`
-}
-
-// VerifiedRevision is a revision whose signatures were verified, and by which rules.
-type VerifiedRevision struct {
-	// Revision that was verified.
-	Revision string `json:"revision"`
-	// Object is the hash of what had to be signed: the commit's, or the tag's.
-	Object string `json:"object"`
-	// Signer is the entry of the Secret with the key that has signed it, and the key.
-	Signer string `json:"signer"`
-	// SignedAt is when the commit, or the tag, was made, in its own words.
-	// +optional
-	SignedAt *metav1.Time `json:"signedAt,omitempty"`
-	// Newer is a revision that was verified before and is newer in its own words: the
-	// branch was set back, or the host gives out an older state.
-	// +optional
-	Newer *NewerRevision `json:"newer,omitempty"`
-	// URL, Mode and Secret are those of spec.source.git.
-	URL string `json:"url"`
-	// +optional
-	Mode VerificationMode `json:"mode,omitempty"`
-	// +optional
-	Secret string `json:"secret,omitempty"`
-}
-
-// NewerRevision is the newest revision that was verified.
-type NewerRevision struct {
-	// Revision that was verified.
-	Revision string `json:"revision"`
-	// SignedAt is when its commit, or its tag, was made, in its own words.
-	SignedAt metav1.Time `json:"signedAt"`
 }
 
 // StageStatus tells how far one Stage has come.
