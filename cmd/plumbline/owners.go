@@ -165,7 +165,7 @@ func released(of owners.Owner) string {
 	case "Kustomization":
 		return "annotate it with kustomize.toolkit.fluxcd.io/prune: disabled in the source of " + of.String() + ", wait until that is applied, and take it out there"
 	case "Application":
-		return "annotate it with argocd.argoproj.io/sync-options: Prune=false in the source of " + of.String() + ", wait until that is applied, and take it out there"
+		return "annotate it with argocd.argoproj.io/sync-options: Prune=false,Delete=false in the source of " + of.String() + ", wait until that is applied, and take it out there"
 	case "HelmRelease", owners.ReleaseKind:
 		return "annotate it with helm.sh/resource-policy: keep in the chart of " + of.String() + ", wait until that is upgraded, and take it out there"
 	}

@@ -38,13 +38,14 @@ func TestOwners(t *testing.T) {
 }
 
 // TestWaysOutKeepNodes: each tool is made to keep the object by the mark that this tool itself reads.
-// Helm deletes what leaves a chart, whatever Flux's annotation for Kustomizations says.
+// Helm deletes what leaves a chart, whatever Flux's annotation for Kustomizations says, and Argo CD
+// what an Application has that is deleted, whatever Prune says.
 func TestWaysOutKeepNodes(t *testing.T) {
 	for kind, mark := range map[string]string{
 		"Kustomization":    "kustomize.toolkit.fluxcd.io/prune: disabled",
 		"HelmRelease":      "helm.sh/resource-policy: keep",
 		owners.ReleaseKind: "helm.sh/resource-policy: keep",
-		"Application":      "argocd.argoproj.io/sync-options: Prune=false",
+		"Application":      "argocd.argoproj.io/sync-options: Prune=false,Delete=false",
 	} {
 		if got := waysOut(owners.Owner{Kind: kind, Name: "nodes"})[0]; !strings.Contains(got, mark) {
 			t.Errorf("%s: %q does not name %s", kind, got, mark)

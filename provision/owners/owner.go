@@ -88,13 +88,27 @@ func (o Owner) tool() string {
 	return o.Tool
 }
 
-// lastManager is the field manager that wrote the object last, its status aside.
+// lastManager is the field manager that wrote the spec last; of an object whose entries have none, that
+// wrote the object last, its status aside. Karpenter annotates each NodePool, and Kubernetes each
+// Deployment, after the client that applies it.
 func lastManager(object metav1.Object) string {
 	var last metav1.ManagedFieldsEntry
 	for _, entry := range object.GetManagedFields() {
-		if entry.Subresource == "" && (last.Time == nil || entry.Time != nil && last.Time.Before(entry.Time)) {
+		if entry.Subresource == "" && (last.Manager == "" || counts(entry, last)) {
 			last = entry
 		}
 	}
 	return last.Manager
+}
+
+// counts says that an entry says more of who applies an object than another one.
+func counts(entry, than metav1.ManagedFieldsEntry) bool {
+	if writesSpec(entry) != writesSpec(than) {
+		return writesSpec(entry)
+	}
+	return than.Time == nil || entry.Time != nil && than.Time.Before(entry.Time)
+}
+
+func writesSpec(entry metav1.ManagedFieldsEntry) bool {
+	return entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:spec"`)
 }

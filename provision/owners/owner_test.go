@@ -15,6 +15,10 @@ func TestOf(t *testing.T) {
 		at := metav1.NewTime(time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC))
 		return metav1.ManagedFieldsEntry{Manager: manager, Time: &at, Subresource: subresource}
 	}
+	fields := func(entry metav1.ManagedFieldsEntry, owned string) metav1.ManagedFieldsEntry {
+		entry.FieldsV1 = metav1.NewFieldsV1(owned)
+		return entry
+	}
 	flux := map[string]string{"helm.toolkit.fluxcd.io/name": "karpenter", "helm.toolkit.fluxcd.io/namespace": "flux-system", "app.kubernetes.io/managed-by": "Helm"}
 	tests := map[string]struct {
 		object metav1.ObjectMeta
@@ -60,6 +64,14 @@ func TestOf(t *testing.T) {
 			metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{wrote("helm", 1, ""), wrote("kubectl-client-side-apply", 2, ""), wrote("kube-apiserver", 3, "status")}},
 			Owner{Manager: "kubectl-client-side-apply"},
 			"managed by kubectl-client-side-apply",
+		},
+		"kubectl, whatever Karpenter annotates later": {
+			metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+				fields(wrote("kubectl", 1, ""), `{"f:metadata":{"f:labels":{}},"f:spec":{"f:weight":{}}}`),
+				fields(wrote("karpenter", 2, ""), `{"f:metadata":{"f:annotations":{"f:karpenter.sh/nodepool-hash":{}}}}`),
+			}},
+			Owner{Manager: "kubectl"},
+			"managed by kubectl",
 		},
 		"nobody": {metav1.ObjectMeta{}, Owner{}, "managed by an unknown client"},
 	}
