@@ -106,7 +106,7 @@ func (p *pass) desiredStep() *desired.Step {
 			Confine: p.Confine, Shared: p.Values, Disk: p.Disk, Grants: p.Settings.Grants, CABundle: p.Settings.CABundle(),
 		},
 		Desired: &p.want, Snapshot: p.snapshot, Sync: p.sync, Observed: p.before.Status.ObservedGeneration,
-		View: p.view, Memory: &p.memory.desired, Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),
+		View: p.view, Live: p.live, Memory: &p.memory.desired, Now: p.now, Timeout: p.sync.GetTimeout(), Retry: p.sync.GetRetryInterval(), Attempt: fmt.Sprint(p.memory.fetch.Attempt()),
 		NotUpgraded: p.NotUpgraded,
 		Secret:      p.readSecret,
 		Labelled: func(ctx context.Context) (client.Reader, func() time.Duration, error) {

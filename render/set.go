@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -62,6 +63,8 @@ type Set struct {
 	Inputs Inputs
 	// Warnings are sentences a person should read; none of them stops anything.
 	Warnings []string
+	// Rescues are the EC2NodeClasses for which NodePools name a copy that is not in Git.
+	Rescues []Rescue
 	// Linked are the Inputs that symlinks lead to, where LinksKnown says that they were looked for.
 	Linked     []string
 	LinksKnown bool
@@ -82,4 +85,19 @@ func (s *Set) Fingerprint() string {
 		return s.Sum
 	}
 	return s.Inputs.Fingerprint()
+}
+
+// Rescue is an EC2NodeClass that was deleted while nodes are on it, and the copy of it that NodePools
+// name instead.
+type Rescue struct {
+	Class, By Ref
+	// Pools are the NodePools of Git that name Class.
+	Pools []Ref
+	// Origins are where Git has Class, and then each of these.
+	Origins []Origin
+}
+
+// Equal says whether two of them are the same.
+func (r Rescue) Equal(other Rescue) bool {
+	return r.Class == other.Class && r.By == other.By && slices.Equal(r.Pools, other.Pools) && slices.Equal(r.Origins, other.Origins)
 }

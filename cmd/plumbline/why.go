@@ -54,17 +54,21 @@ type whyReport struct {
 
 func newWhyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "why NODE|NODECLAIM|INSTANCE-ID",
+		Use:   "why NODE|NODECLAIM|INSTANCE-ID|EC2NodeClass/NAME",
 		Short: "Say why a node ended, or what keeps one that still runs",
 		Long: `Say why a node ended: what it was, the cause, the commit, and when each stage of
 its end was. The daemon records the newest 2,000 NodeClaims of each NodeSync
 that end; what it could not see is Unknown, and said to be.
 
 Of a node that still runs: what it is, whether it is outdated, and what Karpenter
-says of why it is not replaced now.`,
+says of why it is not replaced now.
+
+Of an EC2NodeClass that was deleted while nodes are on it: what keeps it, and the
+commit that moves these nodes to a copy of it.`,
 		Example: `  plumbline why ip-10-0-0-1.eu-west-1.compute.internal
   plumbline why general-x7k2p
-  plumbline why i-0123456789abcdef0 -o json`,
+  plumbline why i-0123456789abcdef0 -o json
+  plumbline why ec2nodeclass/default`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEnded(kubeconfig),
 	}
@@ -73,6 +77,9 @@ says of why it is not replaced now.`,
 		c, err := connect(cmd.Context(), kubeconfig)
 		if err != nil {
 			return err
+		}
+		if class, named := classNamed(args[0]); named {
+			return whyClass(cmd.Context(), c, class, cmd.OutOrStdout(), output)
 		}
 		report, err := whyOf(cmd.Context(), c, withoutKind(args[0]))
 		if err != nil {
@@ -84,15 +91,6 @@ says of why it is not replaced now.`,
 		})
 	}
 	return cmd
-}
-
-// withoutKind is a name as `kubectl get -o name` prints it, without the kind.
-func withoutKind(arg string) string {
-	kind, name, typed := strings.Cut(arg, "/")
-	if typed && slices.Contains([]string{"node", "nodes", "nodeclaim", "nodeclaims", "nodeclaim.karpenter.sh", "nodeclaims.karpenter.sh"}, strings.ToLower(kind)) {
-		return name
-	}
-	return arg
 }
 
 // whyOf finds what is known of a NodeClaim by its name, its Node's or its instance's: that it runs,

@@ -35,6 +35,7 @@ func ownConditions() []condition {
 		{v1alpha1.IntolerantDaemonSetsCondition, (*Step).setIntolerantDaemonSets, false},
 		{v1alpha1.DeletionUnguardedCondition, (*Step).setDeletionUnguarded, false},
 		{v1alpha1.VolumesLeftCondition, (*Step).setVolumesLeft, false},
+		{v1alpha1.NodeClassRescuedCondition, (*Step).setNodeClassRescued, false},
 	}
 }
 

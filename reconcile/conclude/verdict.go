@@ -107,6 +107,7 @@ func (s *Step) stateVerdict() Verdict {
 func (s *Step) doneVerdict() Verdict {
 	v := Verdict{Class: Done, Reason: v1alpha1.ReasonSucceeded, Message: "applied, Ready, no removal open: " + render.ShortRevision(s.revision())}
 	if len(s.Launchless) == 0 {
+		v.Brief = s.rescuedBrief()
 		return v
 	}
 	first := s.Launchless[0]

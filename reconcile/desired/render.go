@@ -10,13 +10,25 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Render makes the Set. Where a change of the charts is not made, definitions that
 // need it wait for it.
 func (s *Step) Render(ctx context.Context) error {
-	return s.withheld(s.makeSet(ctx))
+	if err := s.withheld(s.makeSet(ctx)); err != nil {
+		return err
+	}
+	s.rescue()
+	return nil
+}
+
+// rescue has NodePools name a copy of a class that was deleted while nodes are on it.
+func (s *Step) rescue() {
+	if s.Sync.Spec.Removal.Rescue && s.Set != nil {
+		s.Set = s.Memory.rescuer.Rescued(s.Set, s.Live, plan.OwnerOf(s.Sync.Namespace, s.Sync.Name))
+	}
 }
 
 // makeSet renders, or takes the last Set where none of its inputs changed.

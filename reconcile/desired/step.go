@@ -17,6 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/cluster"
 	"github.com/plumbline-dev/plumbline/reconcile/finding"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 	"github.com/plumbline-dev/plumbline/render/schema"
 )
@@ -122,7 +123,9 @@ type Step struct {
 	Sync     *v1alpha1.NodeSync
 	Observed int64
 	View     *cluster.View
-	Memory   *Memory
+	// Live is what lives of the definitions.
+	Live   plan.Live
+	Memory *Memory
 
 	Now time.Time
 	// Timeout is how long a registry may take, and Retry how long what failed is not
@@ -153,6 +156,7 @@ type Memory struct {
 	renderedBy renderKey
 	rendered   render.Cache
 	slow       slow
+	rescuer    plan.Rescuer
 	// prepared says that Prepare was called.
 	prepared bool
 	// The charts whose signatures were verified last.

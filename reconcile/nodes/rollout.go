@@ -42,7 +42,7 @@ func OutdatedBy(changes []plan.Change) Outdating {
 		if !c.Action.Writes() || c.Nodes == 0 || c.Effect != plan.EffectReplace && c.Effect != plan.EffectDrain {
 			continue
 		}
-		o.Committed = o.Committed || !c.Drift
+		o.Committed = o.Committed || !c.Drift && !c.Rescue
 		if c.Blind() {
 			o.Unhashed = append(o.Unhashed, c.Ref.String())
 		}

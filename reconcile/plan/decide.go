@@ -64,7 +64,8 @@ func (m *maker) decide(ctx context.Context, object render.Object) (decision, err
 		m.needClass(change)
 	}
 	ends := change.Reason == ReasonBrakeEnds
-	change.Drift = change.Action != None && change.Reason != ReasonHandedOver && !ends && !m.newInGit(object, d.compared)
+	change.Rescue = m.rescues(change)
+	change.Drift = change.Action != None && change.Reason != ReasonHandedOver && !ends && !change.Rescue && !m.newInGit(object, d.compared)
 	if m.reported(change) {
 		change.Action = Drifted
 	}
@@ -122,6 +123,9 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 		change.Message = fmt.Sprintf("%s is being deleted, which cannot be taken back; it is created again when it is gone", change.Ref)
 		if n := len(m.claims()[change.Ref]); n > 0 {
 			change.Message += fmt.Sprintf(", and %d %s on it", n, english.PluralWord(n, "NodeClaim hangs", "NodeClaims hang"))
+		}
+		if r := m.rescueOf(change.Ref); r != nil {
+			change.Message += fmt.Sprintf("; %s %s %s instead", english.WordSeries(refNames(r.Pools), "and"), english.PluralWord(len(r.Pools), "names", "name"), r.By)
 		}
 		return nil
 	}

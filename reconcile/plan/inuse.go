@@ -25,6 +25,9 @@ type InUse struct {
 	Ours, Others []string
 	// NodeClaims are how many name it.
 	NodeClaims int
+	// Commit is what of Git a commit has to change: to have NodePools of the Set name a copy of it. Its
+	// Class is empty where that is not in the Set.
+	Commit render.Rescue
 }
 
 // Message names who holds the class, and the way out.
@@ -42,9 +45,16 @@ func (u InUse) Message() string {
 	if u.NodeClaims > 0 {
 		holders = append(holders, english.Plural(u.NodeClaims, "NodeClaim", ""))
 	}
-	return fmt.Sprintf("%s is being deleted, which cannot be taken back, and no node is launched from it: it is in use by %s. "+
-		"Add an EC2NodeClass under another name and point spec.template.spec.nodeClassRef.name of these NodePools at it, in one commit: "+
-		"their nodes are replaced, and this class then goes by itself", u.Class, strings.Join(holders, ", "))
+	return fmt.Sprintf("%s is being deleted, which cannot be taken back, and no node is launched from it: it is in use by %s. %s: "+
+		"their nodes are replaced, and this class then goes by itself", u.Class, strings.Join(holders, ", "), u.wayOut())
+}
+
+// wayOut is the commit that ends it.
+func (u InUse) wayOut() string {
+	if u.Commit.Class == (render.Ref{}) || len(u.Commit.Pools) == 0 {
+		return "Add an EC2NodeClass under another name and point spec.template.spec.nodeClassRef.name of these NodePools at it, in one commit"
+	}
+	return fmt.Sprintf("%s (plumbline why %s prints it; with spec.removal.rescue: true plumbline does it by itself)", commitWords(u.Commit, "copy the class to"), u.Class)
 }
 
 // Brief is the Message for a commit status.
@@ -75,8 +85,12 @@ func (m *maker) inUse() []InUse {
 		if !m.inSet[ref] && !wanted[ref] || len(users[ref]) == 0 {
 			continue
 		}
-		u := InUse{Class: ref, Since: live.GetDeletionTimestamp().Time, NodeClaims: len(m.claims()[ref])}
+		u := InUse{Class: ref, Since: live.GetDeletionTimestamp().Time, NodeClaims: len(m.claims()[ref]), Commit: m.commitFor(ref)}
+		moves := m.rescueOf(ref) != nil
 		for pool, ours := range users[ref] {
+			if ours && moves {
+				continue
+			}
 			if ours {
 				u.Ours = append(u.Ours, pool)
 			} else {
@@ -85,12 +99,37 @@ func (m *maker) inUse() []InUse {
 		}
 		slices.Sort(u.Ours)
 		slices.Sort(u.Others)
-		found = append(found, u)
+		if len(u.Ours)+len(u.Others) > 0 {
+			found = append(found, u)
+		}
 	}
 	slices.SortFunc(found, func(a, b InUse) int {
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Class.Name, b.Class.Name))
 	})
 	return found
+}
+
+// commitFor is what a commit has to change to have the Set's NodePools name a copy of a class.
+func (m *maker) commitFor(class render.Ref) render.Rescue {
+	set := &render.Set{Objects: m.objects}
+	by := naming{set: set, live: m.live}.free(class)
+	pools := poolsByClass(set)[class.Name]
+	for _, object := range m.objects {
+		if object.Ref == class {
+			return rescueOf(object, by, pools)
+		}
+	}
+	return render.Rescue{}
+}
+
+// rescueOf is that of a class; nil where no NodePool names a copy of it.
+func (m *maker) rescueOf(class render.Ref) *render.Rescue {
+	for i := range m.rescued {
+		if m.rescued[i].Class == class {
+			return &m.rescued[i]
+		}
+	}
+	return nil
 }
 
 // classUsers are the classes that the Set's NodePools name, and for each class the

@@ -32,6 +32,9 @@ func Make(ctx context.Context, set *render.Set, live Live, policy Policy, schema
 		inSet: map[render.Ref]bool{}, kept: map[types.UID]bool{}, changes: map[render.Ref]Change{},
 	}
 	p := &Plan{Revision: RevisionDeleted, NodeSync: policy.name(), Cluster: policy.cluster(), DaemonSets: policy.DaemonSets}
+	if set != nil {
+		m.rescued = set.Rescues
+	}
 	p.WeighedBy = m.terms()
 	err := m.compile()
 	if err != nil {
@@ -79,6 +82,8 @@ type maker struct {
 	inSet   map[render.Ref]bool
 	// kept are the objects that another NodeSync keeps from being removed.
 	kept map[types.UID]bool
+	// rescued are the classes for which NodePools of the Set name a copy.
+	rescued []render.Rescue
 	// changes are those that were decided on so far.
 	changes map[render.Ref]Change
 	// claims are the NodeClaims that hang on each object, sorted when one asks.

@@ -95,6 +95,8 @@ type Change struct {
 	// Drift says that Git has not changed since the object was as Git says: another client
 	// has changed or deleted it.
 	Drift bool
+	// Rescue says that no commit has made it, but the rescue of a class that was deleted.
+	Rescue bool
 	// Restores says of a TakeBack that it brings nothing new: the entry is what it was as its
 	// removal was recorded, or its rollout was stopped.
 	Restores bool

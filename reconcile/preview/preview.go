@@ -154,12 +154,19 @@ func (s *Step) see(ctx context.Context) (err error) {
 		return &readError{fmt.Errorf("read what lives: %w", err)}
 	}
 	s.out.Live.Removals = s.sync.Status.Removals
+	s.wanting.Live = s.out.Live
 	return nil
 }
 
 // render makes the Set.
 func (s *Step) render(ctx context.Context) error {
-	return s.own(s.wanting.Render(ctx))
+	if err := s.own(s.wanting.Render(ctx)); err != nil {
+		return err
+	}
+	for _, r := range s.out.Set.Rescues {
+		s.warn("%s", plan.RescueWords(r))
+	}
+	return nil
 }
 
 // makePlan weighs the Set against what lives.

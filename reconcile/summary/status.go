@@ -40,6 +40,7 @@ type Status struct {
 	DaemonSets   string                    `json:"daemonSets,omitempty"`
 	Unguarded    string                    `json:"deletionUnguarded,omitempty"`
 	Volumes      string                    `json:"volumesLeft,omitempty"`
+	Rescued      string                    `json:"nodeClassRescued,omitempty"`
 	Suspended    bool                      `json:"suspended,omitempty"`
 	Waiting      *v1alpha1.Waiting         `json:"waiting,omitempty"`
 	Karpenter    *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
@@ -75,6 +76,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
 	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
+	status.Rescued = conditions.GetMessage(sync, v1alpha1.NodeClassRescuedCondition)
 	return status
 }
 
@@ -116,6 +118,7 @@ func (s Status) Lines() []Line {
 		{About: "daemonsets", Text: s.DaemonSets},
 		{About: "guard", Text: s.Unguarded},
 		{About: "volumes", Text: s.Volumes},
+		{About: "class", Text: s.Rescued},
 	} {
 		if about.Text != "" {
 			about.Text = OneLine(about.Text)

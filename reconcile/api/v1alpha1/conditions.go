@@ -23,6 +23,9 @@ const (
 	RemoveAnnotation = "plumbline.dev/remove"
 	// LeavingLabel in the template of a NodePool has all its nodes drift, as the pool leaves.
 	LeavingLabel = "plumbline.dev/leaving"
+	// RescuesAnnotation on an EC2NodeClass is the name of the one that it is a copy of: that was deleted
+	// while nodes were on it.
+	RescuesAnnotation = "plumbline.dev/rescues"
 	// EmergencyAnnotation on a NodeSync is the time, at most a day ahead, until which spec.guard.windows
 	// and spec.guard.freeze do not count.
 	EmergencyAnnotation = "plumbline.dev/emergency-until"
@@ -74,6 +77,9 @@ const (
 	// ExtraFieldsCondition is True while definitions have fields that Git does not write,
 	// and that stay.
 	ExtraFieldsCondition = "ExtraFields"
+	// NodeClassRescuedCondition is True while NodePools name a copy of the EC2NodeClass that Git names
+	// for them, as that was deleted while nodes were on it.
+	NodeClassRescuedCondition = "NodeClassRescued"
 	// VolumesLeftCondition is True while volumes are attached to nodes or instances that are gone.
 	VolumesLeftCondition = "VolumesLeft"
 	// IntolerantDaemonSetsCondition is True while a DaemonSet of a CSI driver or a CNI plugin is
@@ -118,6 +124,7 @@ const (
 	ReasonUnexpectedNodeDrift  = "UnexpectedNodeDrift"
 	ReasonInstancesDiffer      = "InstancesDiffer"
 	ReasonExtraFields          = "ExtraFields"
+	ReasonNodeClassDeleted     = "NodeClassDeleted"
 	ReasonVolumesLeft          = "VolumesLeft"
 	ReasonTolerationMissing    = "TolerationMissing"
 	ReasonTolerationUnknown    = "TolerationUnknown"

@@ -221,6 +221,13 @@ type RemovalPolicy struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +optional
 	StallAfter *metav1.Duration `json:"stallAfter,omitempty"`
+
+	// Rescue has plumbline apply a copy of an EC2NodeClass that another client has deleted while
+	// nodes are on it, and point its NodePools at the copy: no node is launched from the deleted one,
+	// and its deletion cannot be taken back. Karpenter replaces their nodes, within their
+	// disruption budgets. Off, the commit that does so is reported.
+	// +optional
+	Rescue bool `json:"rescue,omitempty"`
 }
 
 // OnDelete says what deleting a NodeSync does to its nodes.

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// classReport is what keeps an EC2NodeClass that was deleted.
+type classReport struct {
+	Class   string      `json:"class"`
+	Deleted metav1.Time `json:"deleted"`
+	// NodeClaims are how many are on it, and NodePools those that name it.
+	NodeClaims int      `json:"nodeClaims"`
+	NodePools  []string `json:"nodePools,omitempty"`
+	// Commit is YAML of what Git has to say to move them to a copy; empty where no NodePool names it.
+	Commit string `json:"commit,omitempty"`
+}
+
+// withoutKind is a name as `kubectl get -o name` prints it, without the kind.
+func withoutKind(arg string) string {
+	kind, name, typed := strings.Cut(arg, "/")
+	if typed && slices.Contains([]string{"node", "nodes", "nodeclaim", "nodeclaims", "nodeclaim.karpenter.sh", "nodeclaims.karpenter.sh"}, strings.ToLower(kind)) {
+		return name
+	}
+	return arg
+}
+
+// classNamed is the class that an argument names as kind/name; false where it names another kind.
+func classNamed(arg string) (name string, is bool) {
+	kind, name, typed := strings.Cut(arg, "/")
+	kinds := []string{"ec2nodeclass", "ec2nodeclasses", "ec2nodeclass.karpenter.k8s.aws", "ec2nodeclasses.karpenter.k8s.aws"}
+	return name, typed && name != "" && slices.Contains(kinds, strings.ToLower(kind))
+}
+
+// whyClass prints what keeps a class, and the commit that ends that.
+func whyClass(ctx context.Context, c *cluster, name string, out io.Writer, output *format) error {
+	report, err := classOf(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	return output.write(out, report, func(out io.Writer) error {
+		report.print(&visibleWriter{out})
+		return nil
+	})
+}
+
+// classOf reads who uses a class that is being deleted.
+func classOf(ctx context.Context, c *cluster, name string) (*classReport, error) {
+	ref := render.Ref{Kind: render.EC2NodeClass, Name: name}
+	classKind, _ := render.KindOf(render.EC2NodeClass)
+	poolKind, _ := render.KindOf(render.NodePool)
+	classes, err := definitionsOf(ctx, c, classKind)
+	if err != nil {
+		return nil, err
+	}
+	pools, err := definitionsOf(ctx, c, poolKind)
+	if err != nil {
+		return nil, err
+	}
+	has := func(name string) int {
+		return slices.IndexFunc(classes, func(o unstructured.Unstructured) bool { return o.GetName() == name })
+	}
+	at := has(name)
+	if at < 0 {
+		return nil, fmt.Errorf("%s is not in the cluster", ref)
+	}
+	class := classes[at]
+	if class.GetDeletionTimestamp() == nil {
+		return nil, fmt.Errorf("%s is not being deleted: nothing keeps nodes from being launched from it by that", ref)
+	}
+	claims := &karpv1.NodeClaimList{}
+	if err := c.List(ctx, claims); err != nil && !apimeta.IsNoMatchError(err) {
+		return nil, explain(err, "list NodeClaims")
+	}
+	report := &classReport{Class: ref.String(), Deleted: *class.GetDeletionTimestamp()}
+	for i := range claims.Items {
+		if names := claims.Items[i].Spec.NodeClassRef; names != nil && names.Name == name {
+			report.NodeClaims++
+		}
+	}
+	copied := plan.CopyName(name, func(name string) bool { return has(name) >= 0 })
+	documents := []any{map[string]any{
+		"apiVersion": class.GetAPIVersion(), "kind": class.GetKind(), "metadata": map[string]any{"name": copied}, "spec": class.Object["spec"],
+	}}
+	for i := range pools {
+		ref := render.Ref{Kind: render.NodePool, Name: pools[i].GetName()}
+		if named, ok := plan.Reference(ref, &pools[i]); ok && named.Name == name {
+			report.NodePools = append(report.NodePools, ref.String())
+			documents = append(documents, pointed(&pools[i], copied))
+		}
+	}
+	if len(report.NodePools) > 0 {
+		report.Commit, err = yamlOf(documents)
+	}
+	return report, err
+}
+
+// pointed are the fields by which a NodePool names a class.
+func pointed(pool *unstructured.Unstructured, class string) any {
+	fields := &unstructured.Unstructured{Object: map[string]any{}}
+	fields.SetAPIVersion(pool.GetAPIVersion())
+	fields.SetKind(pool.GetKind())
+	fields.SetName(pool.GetName())
+	kind, _ := render.KindOf(render.NodePool)
+	_ = unstructured.SetNestedField(fields.Object, class, kind.RefPath...) // each map on the way is new
+	return fields.Object
+}
+
+// yamlOf are documents of one file.
+func yamlOf(documents []any) (string, error) {
+	var texts []string
+	for _, d := range documents {
+		text, err := yaml.Marshal(d)
+		if err != nil {
+			return "", fmt.Errorf("write YAML: %w", err)
+		}
+		texts = append(texts, string(text))
+	}
+	return strings.Join(texts, "---\n"), nil
+}
+
+// print shows it to people.
+func (r *classReport) print(out io.Writer) {
+	fmt.Fprintf(out, "%s has been deleted for %s, and %s on it: no node is launched from it, and that cannot be taken back\n",
+		r.Class, age(r.Deleted), english.Plural(r.NodeClaims, "NodeClaim is", "NodeClaims are"))
+	if r.Commit == "" {
+		fmt.Fprint(out, "\nno NodePool names it: it goes when these NodeClaims have ended\n")
+		return
+	}
+	fmt.Fprintf(out, "\n%s\n", "named by  "+strings.Join(r.NodePools, ", "))
+	fmt.Fprintf(out, "\n# With spec.removal.rescue: true the NodeSync does this by itself. Otherwise commit a copy of the class,\n# and in these NodePools its name: Karpenter replaces their nodes, and the deleted class then goes.\n%s", r.Commit)
+}

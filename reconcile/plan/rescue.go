@@ -1,0 +1,264 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dustin/go-humanize/english"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Rescuer points NodePools at a copy of their EC2NodeClass, where that was deleted while nodes are on
+// it. What it made last is kept, so that unchanged objects stay the same ones. The zero value has made
+// nothing.
+type Rescuer struct {
+	of      *render.Object
+	rescues []render.Rescue
+	objects []render.Object
+}
+
+// Rescued is the Set with a copy of each class that was deleted while NodeClaims name it, under
+// another name that the NodePools of the Set name instead. A rescue lasts as long as the NodePools
+// of Git name the class: Karpenter replaces each node for the change of the name, and to go back would
+// replace each once more.
+func (r *Rescuer) Rescued(set *render.Set, live Live, owner Owner) *render.Set {
+	rescues := findRescues(set, live, owner)
+	if len(rescues) == 0 {
+		*r = Rescuer{}
+		return set
+	}
+	of := &set.Objects[0]
+	if r.of != of || !slices.EqualFunc(r.rescues, rescues, render.Rescue.Equal) {
+		*r = Rescuer{of: of, rescues: rescues, objects: rescued(set.Objects, rescues)}
+	}
+	with := *set
+	with.Objects, with.Rescues = r.objects, r.rescues
+	return &with
+}
+
+// findRescues are the classes of the Set whose NodePools have to name another one.
+func findRescues(set *render.Set, live Live, owner Owner) []render.Rescue {
+	deleted, copies := false, map[string][]*Object{}
+	for ref, object := range live.Objects {
+		if ref.Kind != render.EC2NodeClass {
+			continue
+		}
+		deleted = deleted || terminating(object)
+		if of := object.GetAnnotations()[v1alpha1.RescuesAnnotation]; of != "" && owner.Owns(object) && !terminating(object) {
+			copies[of] = append(copies[of], object)
+		}
+	}
+	if !deleted && len(copies) == 0 {
+		return nil
+	}
+	n := naming{set: set, live: live, copies: copies, used: sync.OnceValue(live.usedClasses)}
+	pools := poolsByClass(set)
+	var found []render.Rescue
+	for _, object := range set.Objects {
+		if object.Ref.Kind != render.EC2NodeClass || len(pools[object.Ref.Name]) == 0 {
+			continue
+		}
+		if name := n.copyOf(object.Ref); name != "" {
+			found = append(found, rescueOf(object, name, pools[object.Ref.Name]))
+		}
+	}
+	return found
+}
+
+// rescueOf is that of a class by a copy of a name.
+func rescueOf(class render.Object, name string, pools []render.Object) render.Rescue {
+	rescue := render.Rescue{Class: class.Ref, By: render.Ref{Kind: render.EC2NodeClass, Name: name}, Origins: []render.Origin{class.Origin}}
+	for _, pool := range pools {
+		rescue.Pools = append(rescue.Pools, pool.Ref)
+		rescue.Origins = append(rescue.Origins, pool.Origin)
+	}
+	return rescue
+}
+
+// poolsByClass are the NodePools of the Set, by the class that they name.
+func poolsByClass(set *render.Set) map[string][]render.Object {
+	pools := map[string][]render.Object{}
+	for _, object := range set.Objects {
+		if class, ok := Reference(object.Ref, object.Desired); ok {
+			pools[class.Name] = append(pools[class.Name], object)
+		}
+	}
+	return pools
+}
+
+// usedClasses are the classes that NodePools and NodeClaims name.
+func (l Live) usedClasses() map[string]bool {
+	used := map[string]bool{}
+	for ref, object := range l.Objects {
+		if class, ok := Reference(ref, object.Unstructured); ok {
+			used[class.Name] = true
+		}
+	}
+	for i := range l.NodeClaims {
+		used[l.NodeClaims[i].Class] = true
+	}
+	return used
+}
+
+// naming finds the copies of classes.
+type naming struct {
+	set  *render.Set
+	live Live
+	// copies are those that live and stay, by the class that they are of.
+	copies map[string][]*Object
+	used   func() map[string]bool
+}
+
+// copyOf is the name of the copy that a class has, or has to get; empty where it needs none. It needs
+// none without NodeClaims: then it goes at once, and is created again.
+func (n naming) copyOf(class render.Ref) string {
+	copies := n.copies[class.Name]
+	slices.SortFunc(copies, func(a, b *Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	for _, c := range copies {
+		if n.used()[c.GetName()] {
+			return c.GetName()
+		}
+	}
+	live := n.live.object(class)
+	claimed := func(c NodeClaim) bool { return c.Class == class.Name }
+	switch {
+	case live == nil, !terminating(live), !slices.ContainsFunc(n.live.NodeClaims, claimed):
+		return ""
+	case len(copies) > 0:
+		return copies[0].GetName()
+	}
+	return n.free(class)
+}
+
+// free is the first name for a copy that nothing has.
+func (n naming) free(class render.Ref) string {
+	return CopyName(class.Name, func(name string) bool {
+		ref := render.Ref{Kind: render.EC2NodeClass, Name: name}
+		return n.live.object(ref) != nil || slices.ContainsFunc(n.set.Objects, func(o render.Object) bool { return o.Ref == ref })
+	})
+}
+
+// CopyName is the first name for a copy of a class that is not taken. It is the value of a label of
+// nodes, too (karpenter.k8s.aws/ec2nodeclass), and no longer than that may be.
+func CopyName(class string, taken func(name string) bool) string {
+	for i := 1; ; i++ {
+		suffix := "-rescued"
+		if i > 1 {
+			suffix += fmt.Sprintf("-%d", i)
+		}
+		name := class
+		if most := validation.LabelValueMaxLength - len(suffix); len(name) > most {
+			name = strings.TrimRight(name[:most], ".-")
+		}
+		if name += suffix; !taken(name) {
+			return name
+		}
+	}
+}
+
+// rescued are objects of Git with the copies among them, and NodePools that name these.
+func rescued(objects []render.Object, rescues []render.Rescue) []render.Object {
+	by, made, has := map[render.Ref]string{}, map[render.Ref]render.Rescue{}, map[render.Ref]bool{}
+	for _, r := range rescues {
+		made[r.By] = r
+		for _, pool := range r.Pools {
+			by[pool] = r.By.Name
+		}
+	}
+	for _, object := range objects {
+		has[object.Ref] = true
+	}
+	var all []render.Object
+	for _, object := range objects {
+		if name := by[object.Ref]; name != "" {
+			object = edited(object, func(o *unstructured.Unstructured) { _ = unstructured.SetNestedField(o.Object, name, namePath()...) })
+		}
+		if r, is := made[object.Ref]; is { // Git has it by now, and its NodePools name the other one still
+			object = copied(object, r)
+		}
+		all = append(all, object)
+		for _, r := range rescues {
+			if r.Class == object.Ref && !has[r.By] {
+				all = append(all, copied(object, r))
+			}
+		}
+	}
+	return inOrder(all)
+}
+
+// copied is a class under the name of a copy, marked as that.
+func copied(class render.Object, r render.Rescue) render.Object {
+	class.Ref = r.By
+	return edited(class, func(o *unstructured.Unstructured) {
+		o.SetName(r.By.Name)
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[v1alpha1.RescuesAnnotation] = r.Class.Name
+		o.SetAnnotations(annotations)
+	})
+}
+
+// edited is an object of Git with a change in it.
+func edited(object render.Object, edit func(*unstructured.Unstructured)) render.Object {
+	object.Desired, object.Defaulted = object.Desired.DeepCopy(), object.Defaulted.DeepCopy()
+	edit(object.Desired)
+	edit(object.Defaulted)
+	return object
+}
+
+// namePath is where a NodePool names its class.
+func namePath() []string {
+	kind, _ := render.KindOf(render.NodePool)
+	return kind.RefPath
+}
+
+// RescueWords say which NodePools name another class than in Git, why, and the commit that has Git say so.
+func RescueWords(r render.Rescue) string {
+	return fmt.Sprintf("%s was deleted while nodes were on it: plumbline points %s at %s, a copy of it, until Git names another class for %s. %s",
+		r.Class, english.WordSeries(refNames(r.Pools), "and"), r.By, english.PluralWord(len(r.Pools), "it", "them"), commitWords(r, "rename the class to"))
+}
+
+// commitWords are what a commit has to change, and where. copies says how the class comes to its other name.
+func commitWords(r render.Rescue, copies string) string {
+	var files []string
+	for _, origin := range r.Origins[1:] {
+		files = append(files, origin.String())
+	}
+	return fmt.Sprintf("In one commit, %s %s (%s), and set spec.template.spec.nodeClassRef.name to that in %s", copies, r.By.Name, r.Origins[0], someOf(files))
+}
+
+// refNames are Refs as people write them, a few of them.
+func refNames(refs []render.Ref) []string {
+	var names []string
+	for _, ref := range refs {
+		names = append(names, ref.String())
+	}
+	if more := len(names) - named; more > 0 {
+		names = append(names[:named], english.Plural(more, "more NodePool", ""))
+	}
+	return names
+}
+
+// rescues says whether a Change of the Plan is what a rescue makes: a copy that is not there, or a
+// NodePool that does not name it yet.
+func (m *maker) rescues(c *Change) bool {
+	return slices.ContainsFunc(m.rescued, func(r render.Rescue) bool {
+		if c.Ref == r.By {
+			return c.Live == nil
+		}
+		if c.Live == nil || !slices.Contains(r.Pools, c.Ref) {
+			return false
+		}
+		names, _ := Reference(c.Ref, c.Live)
+		return names != r.By
+	})
+}
