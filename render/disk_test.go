@@ -154,8 +154,7 @@ func TestWhatIsKeptIsWrittenOnce(t *testing.T) {
 	if left(30*24*time.Hour) != 1 {
 		t.Error("the file of a Cache in use is removed")
 	}
-	runtime.KeepAlive(cache)
-	cache = nil
+	runtime.KeepAlive(cache) // and no longer
 	runtime.GC()
 	if left(time.Hour) != 1 {
 		t.Error("the file of a Cache that was in use an hour ago is removed")

@@ -112,6 +112,7 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 		return nil, err
 	}
 	d.reconciler.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
+	d.reconciler.Disk = &render.Disk{Dir: filepath.Join(o.cacheDir, "rendered"), Program: program()}
 	if d.reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: d.mgr.GetScheme(), Mapper: d.mgr.GetRESTMapper()}); err != nil {
 		return nil, fmt.Errorf("make the client of a replica that does not lead: %w", err)
 	}
@@ -252,7 +253,6 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Events:   recorder,
 		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { meter.Fetched(s.Received) }}),
 		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts"), Confine: runner}),
-		Disk:     &render.Disk{Dir: filepath.Join(o.cacheDir, "rendered"), Program: program()},
 		Confine:  runner,
 		Install:  installer,
 		Reports:  reports,

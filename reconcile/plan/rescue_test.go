@@ -169,18 +169,24 @@ func TestARescueIsPlanned(t *testing.T) {
 	}{
 		"goes ahead": {
 			func(*plan.Policy) {},
-			[]string{"Wait EC2NodeClass/default Terminating on EC2NodeClass/default", "Create EC2NodeClass/default-rescued Missing",
-				"Update NodePool/a Differs spec.template.spec.nodeClassRef.name:default→default-rescued replaces 2"},
+			[]string{
+				"Wait EC2NodeClass/default Terminating on EC2NodeClass/default", "Create EC2NodeClass/default-rescued Missing",
+				"Update NodePool/a Differs spec.template.spec.nodeClassRef.name:default→default-rescued replaces 2",
+			},
 		},
 		"drift is reported only": {
 			func(p *plan.Policy) { p.Drift, p.NewRevision = v1alpha1.DriftReport, false },
-			[]string{"Wait EC2NodeClass/default Terminating on EC2NodeClass/default", "Create EC2NodeClass/default-rescued Missing",
-				"Update NodePool/a Differs spec.template.spec.nodeClassRef.name:default→default-rescued replaces 2"},
+			[]string{
+				"Wait EC2NodeClass/default Terminating on EC2NodeClass/default", "Create EC2NodeClass/default-rescued Missing",
+				"Update NodePool/a Differs spec.template.spec.nodeClassRef.name:default→default-rescued replaces 2",
+			},
 		},
 		"more nodes than the guard allows": {
 			func(p *plan.Policy) { p.Guard.MaxDisruptedNodes = ptr.To(intstr.FromInt32(1)) },
-			[]string{"Wait EC2NodeClass/default Terminating on EC2NodeClass/default", "Create EC2NodeClass/default-rescued Missing",
-				"Hold NodePool/a MaxDisruptedNodes spec.template.spec.nodeClassRef.name:default→default-rescued replaces 2"},
+			[]string{
+				"Wait EC2NodeClass/default Terminating on EC2NodeClass/default", "Create EC2NodeClass/default-rescued Missing",
+				"Hold NodePool/a MaxDisruptedNodes spec.template.spec.nodeClassRef.name:default→default-rescued replaces 2",
+			},
 		},
 	}
 	for name, tt := range tests {
