@@ -10,6 +10,10 @@ import (
 // writes onto every object; a copied object must not bring it along.
 const ownerKey = "plumbline.dev/nodesync"
 
+// rescuesKey is the annotation by which a copy of an EC2NodeClass that was deleted in use is known: in
+// Git it would have the NodePools of another class pointed at this one.
+const rescuesKey = "plumbline.dev/rescues"
+
 // serverFields are the fields of metadata that are the API server's, or a
 // controller's, to write.
 var serverFields = []string{
@@ -53,7 +57,7 @@ func checkMetadata(kind Kind, object map[string]any) []problem {
 	if _, given := labels[ownerKey]; given {
 		add("metadata.labels["+ownerKey+"]", "the label %s is plumbline's to write: leave it out", ownerKey)
 	}
-	for _, key := range append([]string{ownerKey}, foreignAnnotations...) {
+	for _, key := range append([]string{ownerKey, rescuesKey}, foreignAnnotations...) {
 		if _, given := annotations[key]; given {
 			add("metadata.annotations["+key+"]", "the annotation %s was copied out of a cluster: leave it out", key)
 		}

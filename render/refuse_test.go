@@ -100,6 +100,10 @@ func TestRefused(t *testing.T) {
 			strings.Replace(pool("a"), "group: karpenter.k8s.aws", "group: karpenter.azure.com", 1),
 			[]string{"a.yaml:8: NodePool/a: nodeClassRef.group is karpenter.azure.com"},
 		},
+		"a copy of a rescue": {
+			strings.Replace(class("a"), "  name: a\n", "  name: a\n  annotations: {plumbline.dev/rescues: default}\n", 1),
+			[]string{"a.yaml:5: the annotation plumbline.dev/rescues was copied out of a cluster: leave it out"},
+		},
 		"a Helm template": {"{{- if .Values.pools }}\n" + pool("a") + "{{- end }}\n", []string{"a.yaml:1: it looks like a Helm template"}},
 		"by a rule":       {strings.Replace(pool("a"), "name: default}", "name: ''}", 1), []string{`a.yaml:8: NodePool/a: spec.template.spec.nodeClassRef.name: Invalid value: "": name may not be empty`}},
 		"a bad name":      {pool("Not_A_Name"), []string{`a.yaml:4: NodePool/Not_A_Name: metadata.name: Invalid value: "Not_A_Name"`}},
