@@ -60,11 +60,12 @@ func (d *Disk) Open(name string, cache *Cache, karpenter *Karpenter, schema stri
 		d.open = map[string]*opened{}
 	}
 	d.open[name] = &opened{cache: weak.Make(cache), schema: schema, validator: v}
-	sources, err := d.read(name, d.head(schema, karpenter.fingerprint()), values)
+	of := d.head(schema, karpenter.fingerprint())
+	sources, err := d.read(name, of, values)
 	if err != nil || sources == nil {
 		return err
 	}
-	d.open[name].saved = cache.restore(karpenter.fingerprint(), v, sources)
+	d.open[name].saved = cache.restore(of.Karpenter, v, sources)
 	return nil
 }
 
@@ -168,8 +169,8 @@ func (b *bounded) Write(text []byte) (int, error) {
 	return b.Writer.Write(text)
 }
 
-// last is the last line of a file that is whole.
-const last = "end"
+// whole is the last line of a file that is.
+const whole = "end"
 
 // read returns the sources in a file; nil where it is none, or for something else.
 func (d *Disk) read(name string, of head, values *Values) (map[source]kept, error) {
@@ -186,7 +187,7 @@ func (d *Disk) read(name string, of head, values *Values) (map[source]kept, erro
 	}
 	once, sources := interned{}, map[source]kept{}
 	for lines.Scan() {
-		if string(lines.Bytes()) == last {
+		if string(lines.Bytes()) == whole {
 			return sources, nil
 		}
 		one, what, err := readSource(lines.Bytes(), once, values)
@@ -216,7 +217,7 @@ func (d *Disk) write(name string, of head, sources map[source]kept) (err error) 
 			err = lines.Encode(stored(one, what))
 		}
 	}
-	_, ended := text.WriteString(last + "\n")
+	_, ended := text.WriteString(whole + "\n")
 	if err := errors.Join(err, ended, text.Flush(), file.Close()); err != nil {
 		return err
 	}

@@ -37,17 +37,22 @@ func bound(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.Reported {
 		s.Reported[i].Failure = finding.Bounded(s.Reported[i].Failure, maxRemovalMessage)
 	}
-	for i := range s.PoolRollouts {
-		p := &s.PoolRollouts[i]
-		p.Message, p.Failure = finding.Bounded(p.Message, maxRemovalMessage), finding.Bounded(p.Failure, maxRemovalMessage)
-		if p.Proposal != nil {
-			p.Proposal.Message = finding.Bounded(p.Proposal.Message, maxRemovalMessage)
-		}
-	}
+	boundRollouts(s.PoolRollouts, maxRemovalMessage)
 	if s.Waiting != nil {
 		s.Waiting.Message = finding.Bounded(s.Waiting.Message, maxText)
 	}
 	if k := s.Karpenter; k != nil && k.Target != nil {
 		k.Target.Message = finding.Bounded(k.Target.Message, maxText)
+	}
+}
+
+// boundRollouts cuts the messages of stopped rollouts to so many bytes.
+func boundRollouts(rollouts []v1alpha1.PoolRollout, most int) {
+	for i := range rollouts {
+		p := &rollouts[i]
+		p.Message, p.Failure = finding.Bounded(p.Message, most), finding.Bounded(p.Failure, most)
+		if p.Proposal != nil {
+			p.Proposal.Message = finding.Bounded(p.Proposal.Message, most)
+		}
 	}
 }

@@ -102,11 +102,5 @@ func shorten(s *v1alpha1.NodeSyncStatus) {
 	for i := range s.LaunchFailing {
 		s.LaunchFailing[i].Message = finding.Bounded(s.LaunchFailing[i].Message, leastMessage)
 	}
-	for i := range s.PoolRollouts {
-		p := &s.PoolRollouts[i]
-		p.Message, p.Failure = finding.Bounded(p.Message, leastMessage), finding.Bounded(p.Failure, leastMessage)
-		if p.Proposal != nil {
-			p.Proposal.Message = finding.Bounded(p.Proposal.Message, leastMessage)
-		}
-	}
+	boundRollouts(s.PoolRollouts, leastMessage)
 }

@@ -46,7 +46,7 @@ type Tools struct {
 	// Secret reads a Secret of the NodeSync's namespace.
 	Secret func(ctx context.Context, name string) (*corev1.Secret, error)
 	Grants grant.Policy
-	// HideCredential learns what the Secrets hold that are read.
+	// HideCredential gets what came out of Secrets, before anything else is said.
 	HideCredential func(secret string)
 }
 

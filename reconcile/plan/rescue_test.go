@@ -153,7 +153,7 @@ func TestACopyIsTheClass(t *testing.T) {
 	again := *set
 	second := r.Rescued(&again, live, owner)
 	if &first.Objects[0] != &second.Objects[0] {
-		t.Error("unchanged objects were made anew, and each would be compared again")
+		t.Error("unchanged objects were recreated, and each would be compared again")
 	}
 	if again.Objects = append([]render.Object(nil), set.Objects...); &r.Rescued(&again, live, owner).Objects[0] == &first.Objects[0] {
 		t.Error("another Set was taken for the last one")
