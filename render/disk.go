@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 	"weak"
+
+	"github.com/plumbline-dev/plumbline/internal/wholefile"
 )
 
 // Disk keeps Caches in files of a folder, so that the process after this one neither
@@ -200,28 +202,23 @@ func (d *Disk) read(name string, of head, values *Values) (map[source]kept, erro
 }
 
 // write writes a file in the place of the one before.
-func (d *Disk) write(name string, of head, sources map[source]kept) (err error) {
-	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(d.Dir, "new-*")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ignoreNotExist(os.Remove(file.Name()))) }()
-	text := bufio.NewWriter(&bounded{file, cmp.Or(d.MaxBytes, MostKept)})
-	lines := json.NewEncoder(text)
-	err = lines.Encode(of)
-	for one, what := range sources {
-		if err == nil {
-			err = lines.Encode(stored(one, what))
+func (d *Disk) write(name string, of head, sources map[source]kept) error {
+	return wholefile.Write(d.file(name), 0o700, func(file io.Writer) error {
+		text := bufio.NewWriter(&bounded{file, cmp.Or(d.MaxBytes, MostKept)})
+		lines := json.NewEncoder(text)
+		if err := lines.Encode(of); err != nil {
+			return err
 		}
-	}
-	_, ended := text.WriteString(whole + "\n")
-	if err := errors.Join(err, ended, text.Flush(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), d.file(name))
+		for one, what := range sources {
+			if err := lines.Encode(stored(one, what)); err != nil {
+				return err
+			}
+		}
+		if _, err := text.WriteString(whole + "\n"); err != nil {
+			return err
+		}
+		return text.Flush()
+	})
 }
 
 func ignoreNotExist(err error) error {

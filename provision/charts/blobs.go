@@ -2,10 +2,13 @@ package charts
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/plumbline-dev/plumbline/internal/wholefile"
 )
 
 // blobs are chart archives in a folder, each named by its digest.
@@ -28,28 +31,15 @@ func (b blobs) read(d digest.Digest) ([]byte, error) {
 }
 
 // write puts content in place whole or not at all.
-func (b blobs) write(d digest.Digest, content []byte) error { return place(b.path(d), content) }
+func (b blobs) write(d digest.Digest, content []byte) error { return putInPlace(b.path(d), content) }
 
-// place writes a file beside its place and moves it there, so that a process
-// killed half-way leaves nothing that looks whole.
-func place(path string, content []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("create the chart cache: %w", err)
-	}
-	file, err := os.CreateTemp(dir, ".new-*")
+// putInPlace writes a file of the cache.
+func putInPlace(path string, content []byte) error {
+	err := wholefile.Write(path, 0o755, func(to io.Writer) error {
+		_, err := to.Write(content)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("write to the chart cache: %w", err)
-	}
-	_, err = file.Write(content)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
 		return fmt.Errorf("write %s to the chart cache: %w", filepath.Base(path), err)
 	}
 	return nil

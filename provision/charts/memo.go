@@ -87,5 +87,5 @@ func (m memos) remember(ref Ref, pulled memo) error {
 	if err != nil {
 		return fmt.Errorf("encode what %s resolved to: %w", ref, err)
 	}
-	return place(m.path(ref), raw)
+	return putInPlace(m.path(ref), raw)
 }

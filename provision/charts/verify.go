@@ -83,7 +83,7 @@ func (b blobs) keep(manifest digest.Digest, found []signature) error {
 	if err != nil {
 		return fmt.Errorf("encode the signatures of %s: %w", manifest, err)
 	}
-	return place(b.signaturePath(manifest), raw)
+	return putInPlace(b.signaturePath(manifest), raw)
 }
 
 // signatures asks the registry for the signatures of a manifest in both forms.
