@@ -26,6 +26,8 @@ func drawPlanned(t *testing.T, rt *rapid.T, shared *plannedShelf) *plannedWorld 
 	w.sync = nodeSync(func(n *v1alpha1.NodeSync) {
 		n.Spec.Guard = drawGuard(rt)
 		n.Spec.Policies = drawPolicies(rt)
+		n.Spec.Removal.Strategy = rapid.SampledFrom([]v1alpha1.RemovalStrategy{"", v1alpha1.RemovalPaced, v1alpha1.RemovalOrphan}).Draw(rt, "strategy")
+		n.Spec.Removal.Rescue = rapid.Bool().Draw(rt, "rescue")
 		n.Spec.Adopt = rapid.SampledFrom([]v1alpha1.AdoptPolicy{v1alpha1.AdoptIfIdentical, v1alpha1.AdoptAlways, v1alpha1.AdoptNever}).Draw(rt, "adopt")
 		n.Spec.Charts = drawAccess(rt)
 		n.Spec.Drift = rapid.SampledFrom([]v1alpha1.DriftPolicy{v1alpha1.DriftCorrect, v1alpha1.DriftReport}).Draw(rt, "drift")
@@ -227,6 +229,9 @@ func (w *plannedWorld) drawCluster(t *testing.T, rt *rapid.T) {
 		if err := w.server.ApplyAs(t.Context(), object, by, true); err != nil {
 			rt.Fatal(err)
 		}
+	}
+	if class := (render.Ref{Kind: render.EC2NodeClass, Name: "default"}); w.server.Object(class) != nil && rapid.IntRange(0, 3).Draw(rt, "the class is deleted") == 0 {
+		w.server.Terminate(class)
 	}
 	w.drawRecord(rt)
 	for _, pool := range []string{"a", "b", "d"} {

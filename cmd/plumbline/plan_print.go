@@ -120,10 +120,14 @@ func (r planReport) table(out io.Writer, paint painter, quote func(string) strin
 		if len(removal.MovesTo) > 0 {
 			action, colour, why = "Move", text.FgYellow, "it left Git, and "+strings.Join(removal.MovesTo, ", ")+english.PluralWord(len(removal.MovesTo), " takes", " take")+" its place"
 		}
+		effect, nodes := plan.EffectDrain, removal.Nodes
+		if removal.Orphan {
+			action, colour, why, effect, nodes = "Orphan", text.FgYellow, "it left Git, and stays without a NodeSync", plan.EffectNone, removal.Leaves
+		}
 		if removal.Held {
 			action, colour = string(plan.Hold), colourOf(plan.Hold)
 		}
-		t.AppendRow([]any{paint(action, colour), redact.Visible(plan.Moved(removal.Object, removal.MovesTo)), plan.EffectDrain, removal.Nodes, quote(cmp.Or(removal.Message, why))})
+		t.AppendRow([]any{paint(action, colour), redact.Visible(plan.Moved(removal.Object, removal.MovesTo)), effect, nodes, quote(cmp.Or(removal.Message, why))})
 	}
 	return t
 }

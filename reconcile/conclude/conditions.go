@@ -36,6 +36,7 @@ func ownConditions() []condition {
 		{v1alpha1.DeletionUnguardedCondition, (*Step).setDeletionUnguarded, false},
 		{v1alpha1.VolumesLeftCondition, (*Step).setVolumesLeft, false},
 		{v1alpha1.NodeClassRescuedCondition, (*Step).setNodeClassRescued, false},
+		{v1alpha1.OrphanedCondition, (*Step).setOrphaned, false},
 	}
 }
 

@@ -70,6 +70,8 @@ type Found struct {
 	// says that they were looked for.
 	Extra   []plan.Extra `redact:"-"`
 	Planned bool
+	// Orphaned are the NodePools with nodes that the NodeSync has left to themselves.
+	Orphaned []plan.OrphanedPool `redact:"-"`
 	// DaemonSets are those that nodes need until their last pod has ended.
 	DaemonSets plan.DaemonSets
 	// Guard is what is known of the deletion guard.

@@ -52,6 +52,7 @@ func (m *Meter) measure(s *Step) {
 	if r := s.Sync.Status.Rollout; r != nil {
 		l.outdated = r.Outdated
 	}
+	l.unmanaged = s.Sync.Status.OrphanedNodes
 	l.unguarded = conditions.IsTrue(s.Sync, v1alpha1.DeletionUnguardedCondition)
 	m.statuses.WithLabelValues(s.Sync.Namespace, s.Sync.Name) // 0 until one fails, so that Prometheus sees the increase
 	for _, p := range s.Sync.Status.PoolRollouts {

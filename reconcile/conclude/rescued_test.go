@@ -7,6 +7,7 @@ import (
 	"github.com/fluxcd/pkg/runtime/conditions"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
 
@@ -47,6 +48,36 @@ func TestARescueIsReported(t *testing.T) {
 		}
 		if v := s.doneVerdict(); v.CommitText() != c.status || v.Class != Done {
 			t.Errorf("look %d: %d, %s", i+1, v.Class, v.CommitText())
+		}
+	}
+}
+
+// TestOrphansAreReported as long as they have nodes.
+func TestOrphansAreReported(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	for i, c := range []struct {
+		planned  bool
+		orphaned []plan.OrphanedPool
+		nodes    int32
+		says     string
+		event    string
+	}{
+		{planned: true},
+		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 2}}, nodes: 2, event: "Orphaned", says: "NodePool/a was left to itself with nodes, and no NodeSync manages it: put it back into Git, or delete it with kubectl"},
+		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 3}}, nodes: 3, says: "NodePool/a was left to itself"},
+		{nodes: 3, says: "NodePool/a was left to itself"},
+		{planned: true, orphaned: []plan.OrphanedPool{{Name: "a", Nodes: 1}, {Name: "b", Nodes: 1}}, nodes: 2, event: "Orphaned", says: "NodePool/a, NodePool/b were left to themselves with nodes, and no NodeSync manages them"},
+		{planned: true},
+	} {
+		s := &Step{Sync: sync, Before: sync.DeepCopy(), Found: Found{Planned: c.planned, Orphaned: c.orphaned}}
+		s.setOrphaned()
+		event := ""
+		for _, n := range s.Notes {
+			event += n.Reason
+		}
+		message := conditions.GetMessage(sync, v1alpha1.OrphanedCondition)
+		if sync.Status.OrphanedNodes != c.nodes || event != c.event || !strings.Contains(message, c.says) || c.says == "" && message != "" {
+			t.Errorf("look %d: %d nodes, event %q: %s", i+1, sync.Status.OrphanedNodes, event, message)
 		}
 	}
 }

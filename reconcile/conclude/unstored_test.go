@@ -22,6 +22,7 @@ func mayBeLost() []string {
 		"Drift",
 		"Held.Message",
 		"Instances",
+		"OrphanedNodes",
 		"Removals.Message",
 		"Rollout.Message",
 		"Stages",

@@ -28,13 +28,15 @@ type Approvable struct {
 	// that they are no more than that.
 	Drained, Replaced int
 	UpTo              bool
+	// Left are the nodes that nobody would manage any more.
+	Left int
 	// Of are the NodeSync's nodes, and Pools the NodePools that it is about.
 	Of, Pools int
 	Entries   []v1alpha1.ApprovedEntry
 }
 
-// Nodes are all that would be disrupted.
-func (a *Approvable) Nodes() int { return a.Drained + a.Replaced }
+// Nodes are all that would be disrupted, or left unmanaged.
+func (a *Approvable) Nodes() int { return a.Drained + a.Replaced + a.Left }
 
 // Summary says what it does, for a commit status.
 func (a *Approvable) Summary() string {
@@ -44,6 +46,9 @@ func (a *Approvable) Summary() string {
 	}
 	if a.Replaced > 0 {
 		does = append(does, fmt.Sprintf("replaces %d", a.Replaced))
+	}
+	if a.Left > 0 {
+		does = append(does, fmt.Sprintf("leaves %d unmanaged", a.Left))
 	}
 	if len(does) == 0 {
 		return fmt.Sprintf("%s, no node", english.Plural(len(a.Entries), "object", ""))
@@ -57,7 +62,7 @@ func (a *Approvable) Summary() string {
 
 // approvable says whether people may approve what is held for a reason.
 func approvable(reason string) bool {
-	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonIntolerantDaemonSets, ReasonPolicy}, reason)
+	return slices.Contains([]string{ReasonLastPool, ReasonMaxRemovedPools, ReasonMaxDisruptedNodes, ReasonIntolerantDaemonSets, ReasonPolicy, ReasonOrphan}, reason)
 }
 
 // tolerated is how many nodes what was approved of so many may come to: nodes come and go.
@@ -68,7 +73,7 @@ func (a *Approvable) Tolerates(nodes int32) bool { return int32(a.Nodes()) <= to
 
 // entryOf is what an Approval of a removal covers.
 func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
-	return v1alpha1.ApprovedEntry{Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Nodes: int32(c.Nodes), MovesTo: c.MovesTo, LastPool: c.Last, Policies: c.policies}
+	return v1alpha1.ApprovedEntry{Kind: c.Ref.Kind, Name: c.Ref.Name, UID: c.UID, Nodes: int32(c.Nodes + c.Leaves), MovesTo: c.MovesTo, LastPool: c.Last, Orphan: c.Orphan, Policies: c.policies}
 }
 
 // entryOf is what an Approval of a Change covers.
@@ -117,7 +122,7 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 		if !c.Held || !approvable(c.Reason) {
 			continue
 		}
-		a.Drained += c.Nodes
+		a.Drained, a.Left = a.Drained+c.Nodes, a.Left+c.Leaves
 		w := m.removed(c)
 		w.Held = ""
 		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)

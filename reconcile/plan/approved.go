@@ -17,10 +17,11 @@ type approval struct {
 	definition string
 	movesTo    string
 	lastPool   bool
+	orphan     bool
 }
 
 func object(e v1alpha1.ApprovedEntry) approval {
-	return approval{kind: e.Kind, name: e.Name, uid: e.UID, definition: e.Definition, movesTo: strings.Join(e.MovesTo, ","), lastPool: e.LastPool}
+	return approval{kind: e.Kind, name: e.Name, uid: e.UID, definition: e.Definition, movesTo: strings.Join(e.MovesTo, ","), lastPool: e.LastPool, orphan: e.Orphan}
 }
 
 // approve finds which of what people have approved counts, and which of the candidates it covers.

@@ -160,6 +160,7 @@ func (m *maker) choose(d *decision, j judgement, live *Object) {
 		m.relabel(change, j)
 	case !leaving && owner != ours:
 		m.adopt(change, j)
+		change.unorphan()
 	case j.foreign != nil:
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
 	case leaving || j.residue:

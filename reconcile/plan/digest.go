@@ -50,8 +50,11 @@ type write struct {
 	UpTo    bool        `json:"upTo,omitempty"`
 }
 
-// removes is the Action of an entry that leaves.
-const removes Action = "Remove"
+// removes is the Action of an entry that leaves, and orphaned of one that is left to itself.
+const (
+	removes  Action = "Remove"
+	orphaned Action = "Orphan"
+)
 
 // digest hashes what would be done, in the order in which it stands, and what it was
 // weighed by. Messages and the revision are no part of it, and what came out of a Secret
@@ -96,6 +99,9 @@ func (m *maker) terms() string {
 // removed is what becomes of an entry that leaves, and of its nodes.
 func (m *maker) removed(c *Candidate) write {
 	d := write{Ref: c.Ref.String(), UID: c.UID, Action: removes, Held: c.Reason, MovesTo: c.MovesTo}
+	if c.Orphan {
+		d.Action = orphaned
+	}
 	for _, claim := range m.claims()[c.Ref] {
 		d.Nodes = append(d.Nodes, claim.UID)
 	}

@@ -54,7 +54,7 @@ func (m *maker) shares(p *Plan) [][]share {
 	for i := range p.Removals {
 		c := &p.Removals[i]
 		claims := m.claims()[c.Ref]
-		if c.Held || c.Terminating || c.Ref.Kind != render.NodePool || len(claims) == 0 {
+		if c.Held || c.Terminating || c.Orphan || c.Ref.Kind != render.NodePool || len(claims) == 0 {
 			continue
 		}
 		s := share{ref: c.Ref, claims: uids(claims), hold: func(message string) {

@@ -64,13 +64,13 @@ func changeDocument(c *Change, named map[types.UID]planjson.NodeClaim) planjson.
 
 func removalDocument(c Candidate, object *Object, ofPool map[string][]planjson.NodeClaim) planjson.Removal {
 	d := planjson.Removal{
-		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, MovesTo: c.MovesTo, Nodes: c.Nodes,
+		Object: c.Ref.String(), Kind: c.Ref.Kind, Name: c.Ref.Name, MovesTo: c.MovesTo, Nodes: c.Nodes, Orphan: c.Orphan, Leaves: c.Leaves,
 		Recorded: c.Recorded, Terminating: c.Terminating, Held: c.Held, Reason: c.Reason, Message: c.Message,
 	}
 	if object != nil && object.GetUID() == c.UID {
 		d.Labels, d.Spec = object.GetLabels(), specOf(object.content())
 	}
-	if c.Ref.Kind == render.NodePool {
+	if c.Ref.Kind == render.NodePool && !c.Orphan {
 		d.NodeClaims = byName(ofPool[c.Ref.Name])
 	}
 	return d
@@ -102,7 +102,7 @@ func (p *Plan) totals(live Live) planjson.Totals {
 	}
 	leaving := map[string]bool{}
 	for _, c := range p.Removals {
-		if c.Ref.Kind == render.NodePool && !c.Held {
+		if c.Ref.Kind == render.NodePool && !c.Held && !c.Orphan {
 			leaving[c.Ref.Name] = true
 		}
 	}

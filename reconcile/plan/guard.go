@@ -174,7 +174,7 @@ func (m *maker) labelChanged(ref render.Ref) string {
 func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 	w.together = nil
 	for _, c := range candidates {
-		if c.Ref.Kind == render.NodePool && !needsWord(c, *w) {
+		if c.Ref.Kind == render.NodePool && !c.Orphan && !needsWord(c, *w) {
 			w.together = append(w.together, c.Ref.Name)
 		}
 	}
@@ -185,7 +185,11 @@ func (m *maker) weighTogether(candidates []Candidate, w *weighing) {
 		if candidates[i].Terminating || candidates[i].Held {
 			continue
 		}
-		for _, holds := range m.policy.guard() {
+		checks := m.policy.guard()
+		if candidates[i].Orphan {
+			checks = []check{statusLost, olderRevision, orphans}
+		}
+		for _, holds := range checks {
 			if reason, message, hold := holds(candidates[i], *w); hold {
 				candidates[i].Held, candidates[i].Reason, candidates[i].Message = true, reason, message
 				break

@@ -22,6 +22,7 @@ func PolicyOf(sync *v1alpha1.NodeSync, all []v1alpha1.NodeSync, set *render.Set)
 		UsedUp:      usedUp(sync),
 		Approved:    sync.Status.Approved,
 		Deleting:    !sync.DeletionTimestamp.IsZero(),
+		Orphans:     sync.Spec.Removal.Strategy == v1alpha1.RemovalOrphan,
 		Braked:      sync.Status.BrakedPools(),
 		ConfigFile:  render.ConfigFile(sync.Spec.Path),
 	}

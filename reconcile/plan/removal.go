@@ -26,6 +26,10 @@ type Candidate struct {
 	Approved string
 	// Nodes is the number of NodeClaims of a NodePool: they go with it.
 	Nodes int
+	// Orphan says that it is left to itself instead, and Leaves is how many NodeClaims are left then:
+	// none goes with it.
+	Orphan bool
+	Leaves int
 	// Terminating says that another client has deleted the object already, and that its
 	// NodeClaims end with it.
 	Terminating bool
@@ -61,8 +65,13 @@ func (m *maker) candidates(revision string) []Candidate {
 			continue
 		}
 		c := Candidate{Ref: ref, UID: object.GetUID(), Revision: revision, Terminating: terminating(object), taken: !owned}
-		if ref.Kind == render.NodePool {
-			c.Nodes = len(m.claims()[ref])
+		c.Orphan = m.policy.Orphans && !m.policy.Deleting && owned && !c.Terminating
+		switch nodes := len(m.claims()[ref]); {
+		case ref.Kind != render.NodePool:
+		case c.Orphan:
+			c.Leaves = nodes
+		default:
+			c.Nodes = nodes
 		}
 		if m.recorded(&c) {
 			found = append(found, c)

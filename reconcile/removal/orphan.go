@@ -3,13 +3,17 @@ package removal
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/inventory"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
+	"github.com/plumbline-dev/plumbline/render"
 )
 
 // Orphan leaves every object and its nodes, and takes our label off.
@@ -42,6 +46,56 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 	}
 	return Result{Ended: how}, nil
 }
+
+// orphanEntries leaves the entries to themselves of which people have approved that. What was applied is
+// recorded without them first: of what stands there another client would have taken our label off. Their removals
+// end when the cache has them without the label.
+func (s *Step) orphanEntries(ctx context.Context) error {
+	uids := map[types.UID]bool{}
+	for i := range s.Plan.Removals {
+		if c := &s.Plan.Removals[i]; s.leftAsIs(c.UID) {
+			uids[c.UID] = true
+		}
+	}
+	if len(uids) == 0 {
+		return nil
+	}
+	if err := s.saveApplied(ctx, uids); err != nil {
+		return err
+	}
+	done, err := teardown.Orphan(ctx, s.world(), s.Sync, s.owner(), uids)
+	if err == nil && !done {
+		s.wakeNow()
+	}
+	return err
+}
+
+// leftAsIs says whether an entry is recorded as one that leaves, and people have approved that it is left to
+// itself.
+func (s *Step) leftAsIs(uid types.UID) bool {
+	return slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool {
+		return c.UID == uid && c.Orphan && c.Recorded && !c.Held
+	})
+}
+
+// leftAlone says that a removal has ended by leaving its object to itself, and of how many nodes; empty
+// where it has not.
+func (s *Step) leftAlone(r v1alpha1.Removal) string {
+	object := s.Live.Objects[refOf(r)]
+	if object == nil || object.GetUID() != r.UID || !object.IsOrphaned(s.owner()) {
+		return ""
+	}
+	nodes := 0
+	for i := range s.Live.NodeClaims {
+		if r.Kind == render.NodePool && s.Live.NodeClaims[i].Pool == r.Name {
+			nodes++
+		}
+	}
+	return fmt.Sprintf("%s is left to itself with %s, as was approved: no NodeSync manages it", refOf(r), english.Plural(nodes, "node", ""))
+}
+
+// Orphaned are the NodePools with nodes that were left to themselves, and that nobody has adopted since.
+func (s *Step) Orphaned() []plan.OrphanedPool { return s.Live.Orphaned(s.owner()) }
 
 // leftNodes says what becomes of the nodes. What is terminating cannot be taken
 // back, and is not waited for.

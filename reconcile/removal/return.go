@@ -42,6 +42,10 @@ func (s *Step) takeBack(ctx context.Context, pace teardown.Pace) ([]teardown.Wri
 		if !slices.ContainsFunc(back, func(r v1alpha1.Removal) bool { return r.UID == open.UID }) {
 			return false
 		}
+		if left := s.leftAlone(open); left != "" {
+			s.Event(v1alpha1.ReasonOrphaned, left)
+			return true
+		}
 		s.Event(v1alpha1.ReasonRemovalReverted, s.whyReturned(open))
 		if s.wants(refOf(open)) {
 			reverted = append(reverted, s.reverted(open, claims[open.UID]))
@@ -100,10 +104,10 @@ func (s *Step) whyReturned(r v1alpha1.Removal) string {
 	return fmt.Sprintf("%s is not this NodeSync's any more, and stays", ref)
 }
 
-// notDriven says whether a removal stands still: Git has its entry again, or another
-// NodeSync has it, or may have it.
+// notDriven says whether a removal stands still: Git has its entry again, another
+// NodeSync has it, or may have it, or it is left to itself.
 func (s *Step) notDriven(r v1alpha1.Removal) bool {
-	return slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||
+	return s.leftAsIs(r.UID) || slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||
 		slices.ContainsFunc(s.Plan.Kept, func(k plan.Kept) bool { return k.UID == r.UID })
 }
 

@@ -41,6 +41,7 @@ type Status struct {
 	Unguarded    string                    `json:"deletionUnguarded,omitempty"`
 	Volumes      string                    `json:"volumesLeft,omitempty"`
 	Rescued      string                    `json:"nodeClassRescued,omitempty"`
+	Orphaned     string                    `json:"orphaned,omitempty"`
 	Suspended    bool                      `json:"suspended,omitempty"`
 	Waiting      *v1alpha1.Waiting         `json:"waiting,omitempty"`
 	Karpenter    *v1alpha1.KarpenterStatus `json:"karpenter,omitempty"`
@@ -76,6 +77,7 @@ func Of(sync *v1alpha1.NodeSync) Status {
 	status.DaemonSets = conditions.GetMessage(sync, v1alpha1.IntolerantDaemonSetsCondition)
 	status.Unguarded = conditions.GetMessage(sync, v1alpha1.DeletionUnguardedCondition)
 	status.Volumes = conditions.GetMessage(sync, v1alpha1.VolumesLeftCondition)
+	status.Orphaned = conditions.GetMessage(sync, v1alpha1.OrphanedCondition)
 	status.Rescued = conditions.GetMessage(sync, v1alpha1.NodeClassRescuedCondition)
 	return status
 }
@@ -119,6 +121,7 @@ func (s Status) Lines() []Line {
 		{About: "guard", Text: s.Unguarded},
 		{About: "volumes", Text: s.Volumes},
 		{About: "class", Text: s.Rescued},
+		{About: "orphaned", Text: s.Orphaned},
 	} {
 		if about.Text != "" {
 			about.Text = OneLine(about.Text)

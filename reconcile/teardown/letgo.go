@@ -47,22 +47,48 @@ func LetGo(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner) (
 		return false, err
 	}
 	owned = append(owned, unlabelled...)
+	if done, err := w.releaseAll(ctx, Releases(owned, kept.growth(sync))); !done || err != nil {
+		return false, err
+	}
+	if err := w.StillLeader(ctx); err != nil {
+		return false, fmt.Errorf("delete the record of removals: %w", err)
+	}
+	return w.dropRecords(ctx, kept)
+}
+
+// Orphan leaves some objects of a NodeSync to themselves, with their nodes, labelled as that. It is
+// done when none of them bears the NodeSync's label any more; else the next pass, a moment later, goes on.
+// Objects are read past the cache.
+func Orphan(ctx context.Context, w World, sync *v1alpha1.NodeSync, owner Owner, uids map[types.UID]bool) (done bool, err error) {
+	owned, err := ownedBy(ctx, w.Live, owner)
+	if err != nil {
+		return false, err
+	}
+	owned = slices.DeleteFunc(owned, func(o *unstructured.Unstructured) bool { return !uids[o.GetUID()] })
+	kept, err := loadRecords(ctx, w.Live, sync)
+	if err != nil {
+		return false, err
+	}
+	label, _ := owner.Label()
+	releases := Releases(owned, kept.growth(sync))
+	for i := range releases {
+		releases[i].Patch = append(releases[i].Patch, Operation{Op: "add", Path: "/metadata/labels/" + strings.ReplaceAll(v1alpha1.OrphanedLabel, "/", "~1"), Value: label})
+	}
+	return w.releaseAll(ctx, releases)
+}
+
+// releaseAll takes these steps, as many as can be.
+func (w World) releaseAll(ctx context.Context, releases []Release) (done bool, err error) {
 	done = true
 	var failures []error
-	for _, release := range Releases(owned, kept.growth(sync)) {
+	for _, release := range releases {
 		released, err := w.release(ctx, release)
 		done = done && released
 		if err != nil {
 			failures = append(failures, err)
 		}
 	}
-	if !done || len(failures) > 0 {
-		return false, errors.Join(failures...)
-	}
-	if err := w.StillLeader(ctx); err != nil {
-		return false, fmt.Errorf("delete the record of removals: %w", err)
-	}
-	return w.dropRecords(ctx, kept)
+	return done && len(failures) == 0, errors.Join(failures...)
 }
 
 // Restore gives pools of Git, which cannot be written yet, what plumbline itself has taken from them.

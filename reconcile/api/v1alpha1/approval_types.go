@@ -120,6 +120,9 @@ type ApprovedEntry struct {
 	// LastPool says that Git had no NodePool left that may grow, so that the author knew.
 	// +optional
 	LastPool bool `json:"lastPool,omitempty"`
+	// Orphan says that the object is left to itself, with its nodes.
+	// +optional
+	Orphan bool `json:"orphan,omitempty"`
 	// Policies are those of spec.policies that held it, so that the author knew.
 	// +optional
 	Policies []string `json:"policies,omitempty"`

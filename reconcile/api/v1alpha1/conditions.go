@@ -26,6 +26,9 @@ const (
 	// RescuesAnnotation on an EC2NodeClass is the name of the one that it is a copy of: that was deleted
 	// while nodes were on it.
 	RescuesAnnotation = "plumbline.dev/rescues"
+	// OrphanedLabel on a definition is the NodeSync that has left it to itself, with its nodes, as the
+	// ownership label has it.
+	OrphanedLabel = "plumbline.dev/orphaned"
 	// EmergencyAnnotation on a NodeSync is the time, at most a day ahead, until which spec.guard.windows
 	// and spec.guard.freeze do not count.
 	EmergencyAnnotation = "plumbline.dev/emergency-until"
@@ -80,6 +83,8 @@ const (
 	// NodeClassRescuedCondition is True while NodePools name a copy of the EC2NodeClass that Git names
 	// for them, as that was deleted while nodes were on it.
 	NodeClassRescuedCondition = "NodeClassRescued"
+	// OrphanedCondition is True while NodePools that were left to themselves have nodes.
+	OrphanedCondition = "Orphaned"
 	// VolumesLeftCondition is True while volumes are attached to nodes or instances that are gone.
 	VolumesLeftCondition = "VolumesLeft"
 	// IntolerantDaemonSetsCondition is True while a DaemonSet of a CSI driver or a CNI plugin is
@@ -124,6 +129,7 @@ const (
 	ReasonUnexpectedNodeDrift  = "UnexpectedNodeDrift"
 	ReasonInstancesDiffer      = "InstancesDiffer"
 	ReasonExtraFields          = "ExtraFields"
+	ReasonOrphaned             = "Orphaned"
 	ReasonNodeClassDeleted     = "NodeClassDeleted"
 	ReasonVolumesLeft          = "VolumesLeft"
 	ReasonTolerationMissing    = "TolerationMissing"

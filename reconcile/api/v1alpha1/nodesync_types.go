@@ -175,9 +175,9 @@ const (
 	DriftReport DriftPolicy = "Report"
 )
 
-// RemovalStrategy says at which pace the NodeClaims of a NodePool are ended.
+// RemovalStrategy says what becomes of the NodeClaims of a NodePool that leaves.
 //
-// +kubebuilder:validation:Enum=Paced;AtOnce
+// +kubebuilder:validation:Enum=Paced;AtOnce;Orphan
 type RemovalStrategy string
 
 // The values of RemovalStrategy.
@@ -187,11 +187,15 @@ const (
 	RemovalPaced RemovalStrategy = "Paced"
 	// RemovalAtOnce ends all NodeClaims of a NodePool in one step.
 	RemovalAtOnce RemovalStrategy = "AtOnce"
+	// RemovalOrphan leaves the object and its nodes as they are, and takes our label off, once
+	// people have approved that.
+	RemovalOrphan RemovalStrategy = "Orphan"
 )
 
 // RemovalPolicy says how entries that leave the repository are taken away.
 type RemovalPolicy struct {
-	// Strategy is the pace at which the NodeClaims of a NodePool are ended.
+	// Strategy is what becomes of the NodeClaims of a NodePool that leaves: Paced ends them at a
+	// pace, AtOnce in one step, and Orphan leaves them, once people have approved that.
 	// +kubebuilder:default=Paced
 	// +optional
 	Strategy RemovalStrategy `json:"strategy,omitempty"`

@@ -126,6 +126,11 @@ type NodeSyncStatus struct {
 	// +optional
 	OpenRemovals int32 `json:"openRemovals"`
 
+	// OrphanedNodes is the number of nodes of NodePools that this NodeSync has left to themselves, and that
+	// no NodeSync has adopted since.
+	// +optional
+	OrphanedNodes int32 `json:"orphanedNodes,omitempty"`
+
 	// Reported is the commit status that was reported last, for each report.
 	// +optional
 	Reported []Reported `json:"reported,omitempty"`
@@ -256,24 +261,3 @@ type Removal struct {
 	// +optional
 	BreakGlass []BreakGlass `json:"breakGlass,omitempty"`
 }
-
-// RemovalPhase is how far a Removal has come.
-//
-// +kubebuilder:validation:Enum=Held;Pacing;Draining;VerifyingCloud;Finalizing;Gone
-type RemovalPhase string
-
-// The phases of a Removal, in order.
-const (
-	// RemovalHeld waits for a person's word.
-	RemovalHeld RemovalPhase = "Held"
-	// RemovalPacing is recorded and has ended nothing yet.
-	RemovalPacing RemovalPhase = "Pacing"
-	// RemovalDraining ends its NodeClaims, or waits for what refers to it.
-	RemovalDraining RemovalPhase = "Draining"
-	// RemovalVerifyingCloud asks EC2.
-	RemovalVerifyingCloud RemovalPhase = "VerifyingCloud"
-	// RemovalFinalizing has deleted the object and waits for it to vanish.
-	RemovalFinalizing RemovalPhase = "Finalizing"
-	// RemovalGone is the end.
-	RemovalGone RemovalPhase = "Gone"
-)

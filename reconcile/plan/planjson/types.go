@@ -93,6 +93,10 @@ type Removal struct {
 	Nodes int `json:"nodes"`
 	// NodeClaims are these nodes.
 	NodeClaims []NodeClaim `json:"nodeClaims,omitempty"`
+	// Orphan says that it is left to itself instead, by spec.removal.strategy, and Leaves is how many
+	// nodes nobody manages then.
+	Orphan bool `json:"orphan,omitempty"`
+	Leaves int  `json:"leaves,omitempty"`
 	// Labels and Spec are the object's in the cluster; empty where it is not there any more.
 	Labels map[string]string `json:"labels,omitempty"`
 	Spec   map[string]any    `json:"spec,omitempty"`

@@ -1,0 +1,22 @@
+package v1alpha1
+
+// RemovalPhase is how far a Removal has come.
+//
+// +kubebuilder:validation:Enum=Held;Pacing;Draining;VerifyingCloud;Finalizing;Gone
+type RemovalPhase string
+
+// The phases of a Removal, in order.
+const (
+	// RemovalHeld waits for a person's word.
+	RemovalHeld RemovalPhase = "Held"
+	// RemovalPacing is recorded and has ended nothing yet.
+	RemovalPacing RemovalPhase = "Pacing"
+	// RemovalDraining ends its NodeClaims, or waits for what refers to it.
+	RemovalDraining RemovalPhase = "Draining"
+	// RemovalVerifyingCloud asks EC2.
+	RemovalVerifyingCloud RemovalPhase = "VerifyingCloud"
+	// RemovalFinalizing has deleted the object and waits for it to vanish.
+	RemovalFinalizing RemovalPhase = "Finalizing"
+	// RemovalGone is the end.
+	RemovalGone RemovalPhase = "Gone"
+)
