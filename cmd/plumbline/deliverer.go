@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 
@@ -21,6 +22,9 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	ended := recorder.New(recorder.Options{
 		Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
 		Namespace: d.reconciler.Settings.Namespace, Now: d.reconciler.Settings.Now,
+		EC2: func(ctx context.Context, region string) (recorder.EC2, error) {
+			return d.reconciler.Clouds.Within(awsPatience)(ctx, region)
+		},
 	})
 	d.reconciler.Ends = ended
 	for what, runs := range map[string]manager.Runnable{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -56,6 +57,8 @@ type Instance struct {
 	// Reason is why it is in its state, in EC2's words: a code and a message; empty where EC2 has
 	// none.
 	Reason string
+	// Since is when it got into its state, where EC2 says so: to the second, of what was asked for.
+	Since time.Time
 	// Tags are all that it has, and Launched is when it was; only a Fleet has them.
 	Tags     map[string]string
 	Launched time.Time
@@ -160,6 +163,7 @@ func instanceOf(i *ec2types.Instance) Instance {
 	if reason := i.StateReason; reason != nil {
 		instance.Reason = reasonOf(aws.ToString(reason.Code), aws.ToString(reason.Message))
 	}
+	instance.Since = since(aws.ToString(i.StateTransitionReason))
 	if i.Placement != nil {
 		instance.Zone = aws.ToString(i.Placement.AvailabilityZone)
 	}
@@ -184,6 +188,23 @@ func filter(name string, values ...string) ec2types.Filter {
 
 func distinct(values []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(values)))
+}
+
+// transition is the time in EC2's words on a change of state, as in "User initiated (2026-03-01 12:00:00 GMT)":
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-instances-termination.html
+var transition = regexp.MustCompile(`\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)`)
+
+// since is that time; zero where there is none.
+func since(words string) time.Time {
+	found := transition.FindStringSubmatch(words)
+	if found == nil {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.DateTime, found[1])
+	if err != nil {
+		return time.Time{} // no time of a calendar
+	}
+	return at
 }
 
 // reasonOf puts a code before a message that does not begin with it.

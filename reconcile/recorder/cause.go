@@ -67,6 +67,8 @@ type Facts struct {
 	// read.
 	Events   []string
 	NoEvents bool
+	// EC2 is what EC2 says of its instance, where nothing else tells.
+	EC2 Answer
 	// Missed says that its last changes were not watched.
 	Missed bool
 }
@@ -125,11 +127,15 @@ var rules = []rule{
 	}},
 	// Karpenter ends an instance only after Drained is True, grace period or not.
 	{InstanceGone, "karpenter pkg/controllers/node/termination/controller.go: a node that is not Ready is drained no further where EC2 has no such instance", func(f Facts) (string, bool) {
-		return "its instance was gone from EC2 before it was drained", f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed
+		return "its instance was gone from EC2 before it was drained" + inBrackets(f.EC2.Code), f.Node != "" && !f.InstanceTerminating.IsZero() && f.Drained.IsZero() && !f.Missed
 	}},
+	{InstanceGone, "EC2: StateTransitionReason, https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-instances-termination.html", endedBefore},
 	{Unknown, "what cannot be told", untold},
 	{ByHand, "karpenter pkg/controllers/nodeclaim/lifecycle/controller.go: finalize sets InstanceTerminating before it removes its finalizer", func(f Facts) (string, bool) {
 		return "its finalizer was removed: the instance may still run", !f.Gone.IsZero() && f.Instance != "" && f.InstanceTerminating.IsZero()
+	}},
+	{Unknown, "karpenter pkg/controllers/nodeclaim/garbagecollection/controller.go deletes what EC2 has ended, without a trace", func(f Facts) (string, bool) {
+		return "EC2 does not say whether it ended the instance before" + inBrackets(f.EC2.Code), !f.EC2.Ran && f.EC2.Began.IsZero()
 	}},
 	{ByHand, "none of the above", func(Facts) (string, bool) { return "", true }},
 }
@@ -206,6 +212,19 @@ func launchFailed(f Facts) (string, bool) {
 		}
 	}
 	return f.Launching, f.age() >= launchTimeout
+}
+
+// endedBefore: EC2 had ended the instance before its NodeClaim was deleted, by whom or what its code says. When
+// Karpenter ends one, that is after the deletion.
+func endedBefore(f Facts) (string, bool) {
+	return "EC2 ended the instance before" + inBrackets(f.EC2.Code), !f.EC2.Began.IsZero() && f.EC2.Began.Before(f.Deleted.Time)
+}
+
+func inBrackets(code string) string {
+	if code == "" {
+		return ""
+	}
+	return " (" + code + ")"
 }
 
 // untold are ends that leave the same traces whether Karpenter or another client began them.

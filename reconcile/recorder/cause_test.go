@@ -19,12 +19,20 @@ func drained(change ...func(*Facts)) Facts {
 			NodeClaim: "general-x7k2p", Node: "ip-10-0-0-1.ec2.internal", Instance: "i-1", Pool: "general", Created: noon,
 			Deleted: at(time.Hour), Drained: at(time.Hour + 5*time.Second), InstanceTerminating: at(time.Hour + 6*time.Second), Gone: at(time.Hour + 10*time.Second),
 		},
+		EC2: Answer{Ran: true},
 	}
 	for _, c := range change {
 		c(&f)
 	}
 	return f
 }
+
+// ec2 has EC2 say that it began to end the instance so long after the deletion.
+func ec2(code string, after time.Duration) func(*Facts) {
+	return func(f *Facts) { f.EC2 = Answer{Ended: true, Code: code, Began: f.Deleted.Add(after)} }
+}
+
+func silent(f *Facts) { f.EC2 = Answer{} }
 
 // undrained are those of a node whose instance Karpenter did not find.
 func undrained(f *Facts) { f.Drained = metav1.Time{} }
@@ -69,6 +77,15 @@ func TestJudge(t *testing.T) {
 		"Karpenter's own end":       {drained(says("InstanceTerminating")), ByHand, ""},
 		"ended in EC2":              {drained(undrained), InstanceGone, "its instance was gone from EC2 before it was drained"},
 		"ended in EC2, unwatched":   {drained(undrained, func(f *Facts) { f.Missed = true }), Unknown, "its end was not watched"},
+		"ended in EC2, by whom":     {drained(undrained, ec2("Server.InternalError", -time.Minute)), InstanceGone, "its instance was gone from EC2 before it was drained (Server.InternalError)"},
+		"collected, drained":        {drained(ec2("Client.UserInitiatedShutdown", -time.Second)), InstanceGone, "EC2 ended the instance before (Client.UserInitiatedShutdown)"},
+		"collected, static":         {drained(ec2("Client.UserInitiatedShutdown", -time.Second), func(f *Facts) { f.Static = true }), InstanceGone, "EC2 ended the instance before (Client.UserInitiatedShutdown)"},
+		"by hand, then ended":       {drained(ec2("Client.UserInitiatedShutdown", 0)), ByHand, ""},
+		"by hand, then reclaimed":   {drained(ec2("Server.SpotInstanceTermination", time.Second)), ByHand, ""},
+		"EC2 does not answer":       {drained(silent), Unknown, "EC2 does not say whether it ended the instance before"},
+		"EC2 says no time":          {drained(silent, func(f *Facts) { f.EC2.Ended, f.EC2.Code = true, "Server.InternalError" }), Unknown, "EC2 does not say whether it ended the instance before (Server.InternalError)"},
+		"EC2 says no time, but ran": {drained(func(f *Facts) { f.EC2.Ended = true }), ByHand, ""},
+		"drift, and EC2 is silent":  {drained(silent, drift), Drifted, "NodePoolDrifted"},
 		"removed":                   {drained(func(f *Facts) { f.Removing = "main@sha1:1" }), Removed, ""},
 		"replaced as it is removed": {drained(drift, func(f *Facts) { f.Removing = "main@sha1:1" }), Removed, ""},
 		"removed, pool gone":        {drained(func(f *Facts) { f.Removing, f.PoolGone = "main@sha1:1", true }), Removed, ""},

@@ -43,8 +43,10 @@ type Options struct {
 	// Cached reads NodeSyncs and NodePools out of the watch cache.
 	Cached client.Reader
 	// Uncached reads ConfigMaps, Karpenter's events and Nodes.
-	Uncached  client.Reader
-	Writer    client.Writer
+	Uncached client.Reader
+	Writer   client.Writer
+	// EC2 returns the client of a region. It makes no request.
+	EC2       func(ctx context.Context, region string) (EC2, error)
 	Namespace string
 	Now       func() time.Time
 }
@@ -67,6 +69,8 @@ type ending struct {
 	// was so when its deletion began is in facts.
 	of     owner
 	looked bool
+	// asks is when EC2 may be asked about it again.
+	asks time.Time
 	// before is what an earlier leader has written of it.
 	before *Record
 	// seq is its number, where numbered, and body the line that is written of it, without that;

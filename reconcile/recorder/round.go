@@ -70,11 +70,11 @@ func (r *Recorder) keep(all map[types.UID]ending) {
 		if e == nil {
 			continue
 		}
-		e.of, e.looked, e.before = found.of, found.looked, found.before
+		e.of, e.looked, e.before, e.asks = found.of, found.looked, found.before, found.asks
 		e.seq, e.numbered, e.body, e.unsaved = found.seq, found.numbered, found.body, found.unsaved
 		f := &e.facts
 		f.PoolGone, f.Static, f.Removing, f.Condition = found.facts.PoolGone, found.facts.Static, found.facts.Removing, found.facts.Condition
-		f.Revision, f.ByRevision, f.DriftInputs = found.facts.Revision, found.facts.ByRevision, found.facts.DriftInputs
+		f.Revision, f.ByRevision, f.DriftInputs, f.EC2 = found.facts.Revision, found.facts.ByRevision, found.facts.DriftInputs, found.facts.EC2
 	}
 }
 
@@ -90,7 +90,7 @@ func (r *Recorder) settle(all map[types.UID]ending, now time.Time) {
 		written := found.body != "" && !found.unsaved || found.of == owner{}
 		switch {
 		case e == nil || found.facts.Gone.IsZero():
-		case written && now.Sub(found.facts.Gone.Time) >= settles:
+		case written && now.Sub(found.facts.Gone.Time) >= asksFor, written && now.Sub(found.facts.Gone.Time) >= settles && !r.mayAsk(found):
 			delete(r.seen, uid)
 		case !written:
 			unwritten = append(unwritten, uid)
@@ -108,6 +108,9 @@ func (r *Recorder) record(ctx context.Context, all map[types.UID]ending, now tim
 	for uid, e := range all {
 		e.facts.Events, e.facts.NoEvents = events[uid], noEvents != nil
 		all[uid] = e
+	}
+	if !last {
+		r.askEC2(ctx, all, now)
 	}
 	lines, err := r.number(all)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/plumbline-dev/plumbline/provision/cloud"
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
@@ -48,6 +49,10 @@ type world struct {
 	writes atomic.Int64
 	// refuse has the next write fail.
 	refuse bool
+	// ec2 is what EC2 shows, asked how often it was asked, and unasked what that fails with.
+	ec2     map[string]cloud.Instance
+	asked   int
+	unasked error
 	// refused is what reading events fails with.
 	refused error
 }
@@ -59,9 +64,10 @@ func newWorld(t tester) *world {
 			t.Fatal(err)
 		}
 	}
-	w := &world{t: t, now: noon.Time, fuse: -1, claims: map[string]*karpv1.NodeClaim{}}
+	w := &world{t: t, now: noon.Time, fuse: -1, claims: map[string]*karpv1.NodeClaim{}, ec2: map[string]cloud.Instance{}}
 	sync := &v1alpha1.NodeSync{ObjectMeta: metav1.ObjectMeta{Namespace: "plumbline-system", Name: "prod", UID: "11"}}
 	sync.Status.LastAppliedRevision = "main@sha1:1"
+	sync.Status.Karpenter = &v1alpha1.KarpenterStatus{Region: "eu-west-1"}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync, w.pool("general")).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return w.burn(func() error { return c.Create(ctx, o, opts...) })
@@ -122,10 +128,28 @@ func (w *world) pool(name string) *unstructured.Unstructured {
 // start starts a daemon, which sees what there is.
 func (w *world) start() {
 	w.fuse = -1
-	w.r = New(Options{Cached: w.client, Uncached: w.client, Writer: w.client, Namespace: "plumbline-system", Now: func() time.Time { return w.now }})
+	w.r = New(Options{Cached: w.client, Uncached: w.client, Writer: w.client, Namespace: "plumbline-system", Now: func() time.Time { return w.now }, EC2: func(context.Context, string) (EC2, error) { return w, nil }})
 	for _, name := range slices.Sorted(maps.Keys(w.claims)) {
 		w.r.See(w.claims[name].DeepCopy())
 	}
+}
+
+// Fleet is EC2's answer.
+func (w *world) Fleet(_ context.Context, query cloud.Query) (shown []cloud.Instance, err error) {
+	w.asked++
+	for _, provider := range query.ProviderIDs {
+		if i, known := w.ec2[InstanceID(provider)]; known && i.ProviderID() == provider {
+			shown = append(shown, i)
+		}
+	}
+	return shown, w.unasked
+}
+
+// ends has EC2 end an instance.
+func (w *world) ends(id string) {
+	i := w.ec2[id]
+	i.State, i.Reason, i.Since = "terminated", "Client.UserInitiatedShutdown: User initiated shutdown", w.now
+	w.ec2[id] = i
 }
 
 // launch makes a NodeClaim with a node.
@@ -140,6 +164,7 @@ func (w *world) launch(name string) *karpv1.NodeClaim {
 	}}
 	claim.Status.NodeName, claim.Status.ProviderID = "node-"+name, "aws:///eu-west-1a/i-"+name
 	w.claims[name] = claim
+	w.ec2["i-"+name] = cloud.Instance{ID: "i-" + name, Zone: "eu-west-1a", State: "running"}
 	w.see(claim)
 	return claim
 }
@@ -164,6 +189,9 @@ func (w *world) end(name string) {
 		condition(claim, kind, kind, w.now)
 	}
 	delete(w.claims, name)
+	if w.ec2["i-"+name].State == "running" {
+		w.ends("i-" + name)
+	}
 	if w.r != nil {
 		w.r.Gone(claim.DeepCopy(), false)
 	}

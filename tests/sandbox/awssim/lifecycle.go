@@ -139,7 +139,7 @@ func (s *Simulator) Terminate(instanceID string) error {
 			err = fmt.Errorf("terminating by hand: %w", instanceNotFound(instanceID))
 			return
 		}
-		a.terminate(i, "User initiated")
+		a.terminate(i, a.userInitiated())
 	})
 	return err
 }

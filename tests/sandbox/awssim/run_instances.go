@@ -103,7 +103,7 @@ func (a *account) terminateInstances(_ *request, in *ec2.TerminateInstancesInput
 		}
 		for _, i := range here {
 			before := instanceState(i.state)
-			a.terminate(i, "User initiated")
+			a.terminate(i, a.userInitiated())
 			out.TerminatingInstances = append(out.TerminatingInstances, stateChange(i, before))
 		}
 	}

@@ -1,6 +1,9 @@
 package awssim
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // spoiledReason is what EC2 says of an instance whose root volume it cannot decrypt:
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
@@ -32,11 +35,17 @@ func (a *account) announceState(i *instance) {
 	}
 }
 
+// userInitiated is the reason of what a caller of EC2's API does to an instance now:
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-instances-termination.html
+func (a *account) userInitiated() string {
+	return "User initiated (" + a.now.UTC().Format(time.DateTime) + " GMT)"
+}
+
 // reasonCode is the code of a reason why an instance was ended, and its message.
 func reasonCode(reason string) (code, message string) {
 	code, _, coded := strings.Cut(reason, ": ")
 	if coded && (strings.HasPrefix(code, "Client.") || strings.HasPrefix(code, "Server.")) {
 		return code, reason
 	}
-	return "Client.UserInitiatedShutdown", reason
+	return "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"
 }

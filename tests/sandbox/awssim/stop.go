@@ -29,7 +29,7 @@ func (a *account) stop(i *instance) error {
 	case i.state != stateRunning && i.state != statePending:
 		return incorrectState(i, "stopped")
 	}
-	i.state, i.reason = stateStopping, "User initiated"
+	i.state, i.reason = stateStopping, a.userInitiated()
 	i.due = a.now.Add(a.options.ShutdownDelay)
 	a.remember(i)
 	a.alarms = append(a.alarms, i.due)
