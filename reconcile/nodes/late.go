@@ -1,8 +1,13 @@
 package nodes
 
 import (
+	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
 	"github.com/plumbline-dev/plumbline/render"
 )
@@ -52,4 +57,57 @@ func (b bare) outdates(found []plan.Outdated, now time.Time) (revision, from str
 		return "", ""
 	}
 	return b.revision, b.from
+}
+
+// late is the revision by which nodes are outdated that came as their definitions were written, and the one
+// before it; empty where no commit is known to have outdated them.
+func (r *Rollouts) late(ctx context.Context, found []plan.Outdated) (revision, from string) {
+	if r.Memory.began.IsZero() {
+		r.Memory.began = r.Now
+	}
+	if revision, from = r.Memory.bare.outdates(found, r.Now); revision != "" || r.Before != nil || len(found) == 0 {
+		return revision, from
+	}
+	written := map[render.Ref]time.Time{}
+	for _, o := range found {
+		if !r.wrote(ctx, o.Claim, written) {
+			return "", ""
+		}
+	}
+	return r.Revision, r.Applied
+}
+
+// wrote says whether a daemon that ran before this one wrote a definition of a NodeClaim at about the time when
+// that came. What it noted of that died with it, and the API server has the time.
+func (r *Rollouts) wrote(ctx context.Context, c *plan.NodeClaim, written map[render.Ref]time.Time) bool {
+	if began := r.Memory.began; c.Created.Before(began.Add(-Settles)) || c.Created.After(began.Add(lateBy)) {
+		return false
+	}
+	for _, ref := range []render.Ref{{Kind: render.NodePool, Name: c.Pool}, {Kind: render.EC2NodeClass, Name: c.Class}} {
+		at, known := written[ref]
+		if !known {
+			at = r.writtenAt(ctx, ref)
+			written[ref] = at
+		}
+		if !at.IsZero() && at.Before(r.Memory.began) && c.Created.Sub(at).Abs() < lateBy {
+			return true
+		}
+	}
+	return false
+}
+
+// writtenAt is when plumbline changed a definition last; zero where that cannot be read. The cache leaves it out.
+func (r *Rollouts) writtenAt(ctx context.Context, ref render.Ref) time.Time {
+	kind, _ := render.KindOf(ref.Kind)
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind.GVK)
+	if r.Events.Get(ctx, client.ObjectKey{Name: ref.Name}, object) != nil {
+		return time.Time{} // then no commit is said to have done it
+	}
+	for _, entry := range object.ManagedFields {
+		if entry.Manager == v1alpha1.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Time != nil {
+			return entry.Time.Time
+		}
+	}
+	return time.Time{}
 }

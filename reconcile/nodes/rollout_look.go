@@ -33,8 +33,9 @@ type RolloutMemory struct {
 	expected map[types.UID]string
 	// whole says that these are all.
 	whole bool
-	// bare is what was written last of definitions without NodeClaims.
-	bare bare
+	// bare is what was written last of definitions without NodeClaims, and began is when the first look was.
+	bare  bare
+	began time.Time
 	// asked is when Karpenter's events were read, and blocked what they said.
 	asked   time.Time
 	blocked string
@@ -50,7 +51,7 @@ type Rollouts struct {
 	Pools []Pool
 	// Classes are the EC2NodeClasses of Git that are there: pools of other NodeSyncs may name them.
 	Classes []*plan.Object
-	// Events reads Karpenter's events past the cache.
+	// Events reads Karpenter's events past the cache, and who wrote a definition when.
 	Events client.Reader
 	// EC2 returns the client of the region, which is asked what instances run in; nil asks nobody.
 	EC2      func(ctx context.Context) (EC2, error)
@@ -117,7 +118,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 	}
 	var settled bool
 	matched.Outdated, settled = r.expect(changes, matched.Outdated)
-	late, from := r.Memory.bare.outdates(matched.Outdated, r.Now)
+	late, from := r.late(ctx, matched.Outdated)
 	next := Roll(r.Before, Seen{
 		Changes: changes, Matched: matched, Excess: excess(r.Pools, r.Live.NodeClaims, matched.Outdated),
 		Revision: r.Revision, Applied: r.Applied, Now: r.Now, Settled: settled, Late: late, LateFrom: from,
