@@ -145,11 +145,7 @@ func (s *story) expand(text string) string {
 func (s *story) close() {
 	if s.witness != nil {
 		for _, lie := range s.witness.ended() {
-			if words := fmt.Sprintf("for %s and longer: %s", lie.Patience, lie.Words); lie.Strict || s.full {
-				s.t.Error(words)
-			} else {
-				s.t.Log(words)
-			}
+			s.t.Errorf("for %s and longer: %s", lie.Patience, lie.Words)
 		}
 	}
 	s.daemon.Close()

@@ -89,7 +89,11 @@ func (w *watcher) look(ctx context.Context, now time.Time) {
 func (w *watcher) untrue(ctx context.Context, now time.Time) (lies []witness.Lie) {
 	written := w.written()
 	syncs := w.story.c.list(ctx, "nodesync")
-	lies = w.held.Progressed(syncs, written)
+	var pools []unstructured.Unstructured
+	if len(written) > 0 {
+		pools = w.story.c.list(ctx, "nodepool")
+	}
+	lies = w.held.Progressed(syncs, written, pools)
 	if !w.leads(ctx) || len(syncs) == 0 {
 		return lies
 	}

@@ -2,10 +2,15 @@ package witness
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
+
+// removalManager is the field manager of what a removal sets.
+const removalManager = "plumbline-removal"
 
 // Write is one that the daemon has made, by the API server's audit.
 type Write struct{ Verb, Resource, Name, URI string }
@@ -19,8 +24,8 @@ type Held map[string]bool
 
 // Progressed says which removals have progressed though they are said to be Held, before and since: what
 // a removal does is recorded in the status before it is done. written are the daemon's writes since
-// the look before.
-func (h *Held) Progressed(syncs []unstructured.Unstructured, written []Write) (lies []Lie) {
+// the look before, and pools are the NodePools after them.
+func (h *Held) Progressed(syncs []unstructured.Unstructured, written []Write, pools []unstructured.Unstructured) (lies []Lie) {
 	now := Held{}
 	for i := range syncs {
 		for _, r := range removalsOf(&syncs[i]) {
@@ -30,7 +35,7 @@ func (h *Held) Progressed(syncs []unstructured.Unstructured, written []Write) (l
 			key := fmt.Sprintf("NodeSync %s: removal of NodePool/%s (%s) is Held", syncs[i].GetName(), r.name, r.uid)
 			now[key] = true
 			for _, w := range written {
-				if (*h)[key] && removes(w, r.name) {
+				if (*h)[key] && removes(w, r.name, pools) {
 					lies = append(lies, Lie{Words: key + ", but the daemon did " + w.String()})
 				}
 			}
@@ -41,13 +46,15 @@ func (h *Held) Progressed(syncs []unstructured.Unstructured, written []Write) (l
 }
 
 // removes says whether a write is one by which a pool is removed: it ends a node of it, stops its
-// growth, or deletes it.
-func removes(w Write, pool string) bool {
+// growth, or deletes it. By one that gives growth back the removal's manager has nothing left.
+func removes(w Write, pool string, pools []unstructured.Unstructured) bool {
 	switch {
 	case w.Resource == "nodeclaims" && w.Verb == "delete":
 		return PoolOf(w.Name) == pool
 	case w.Resource == "nodepools" && w.Name == pool:
-		return w.Verb == "delete" || strings.Contains(w.URI, "fieldManager=plumbline-removal")
+		return w.Verb == "delete" || strings.Contains(w.URI, "fieldManager="+removalManager) && slices.ContainsFunc(pools, func(p unstructured.Unstructured) bool {
+			return p.GetName() == pool && slices.ContainsFunc(p.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == removalManager })
+		})
 	}
 	return false
 }

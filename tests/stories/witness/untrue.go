@@ -32,9 +32,6 @@ type Lie struct {
 	Words string
 	// Patience is how long it may stand: passes and posts take their time.
 	Patience time.Duration
-	// Strict says that the rule has watched all stories, and found only lies. By another one only stories
-	// of the full tier fail, until it has.
-	Strict bool
 }
 
 // Believes is how long what plumbline says may be behind what there is.
@@ -47,7 +44,7 @@ func (t *Told) Untrue(f *Fleet) (lies []Lie) {
 	}
 	if t.state("") == "success" {
 		for _, words := range f.contradicts(t) {
-			lies = append(lies, Lie{fmt.Sprintf("commit %.8s is a success of NodeSync %s, but %s", t.Commit, t.Sync.GetName(), words), Believes, true})
+			lies = append(lies, Lie{fmt.Sprintf("commit %.8s is a success of NodeSync %s, but %s", t.Commit, t.Sync.GetName(), words), Believes})
 		}
 	}
 	if passing(conditionOf(t.Sync, "Ready")["reason"]) {
@@ -65,7 +62,7 @@ func (t *Told) Untrue(f *Fleet) (lies []Lie) {
 		{(*Told).instances, f.compared()},
 	} {
 		for _, words := range rule.is(t, f) {
-			lies = append(lies, Lie{"NodeSync " + t.Sync.GetName() + ": " + words, rule.patience, false})
+			lies = append(lies, Lie{"NodeSync " + t.Sync.GetName() + ": " + words, rule.patience})
 		}
 	}
 	return lies
