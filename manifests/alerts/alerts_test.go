@@ -122,6 +122,13 @@ var cases = map[string][]struct {
 		{"held", `plumbline_removals` + ofOwn + `, phase="Held"} 1x900`, 13 * time.Hour, nil},
 		{"one after another", `plumbline_removals` + ofOwn + `, phase="Draining"} 1x400 0x10 1x400`, 13 * time.Hour, nil},
 	},
+	"PlumblineDrift": {
+		{"reported for long", `plumbline_drift` + ofOwn + `, kind="NodePool", object="general"} 1x60
+			plumbline_drift` + ofOwn + `, kind="Instance", object="i-1"} 1x60`, 30 * time.Minute, []string{"what " + prod + " manages is not as Git says"}},
+		{"one object after another", `plumbline_drift` + ofOwn + `, kind="NodePool", object="general"} 1x10 _x50
+			plumbline_drift` + ofOwn + `, kind="NodePool", object="batch"} _x8 1x52`, 30 * time.Minute, []string{"what " + prod + " manages is not as Git says"}},
+		{"corrected in time", `plumbline_drift` + ofOwn + `, kind="NodePool", object="general"} 1x10 _x50`, 30 * time.Minute, nil},
+	},
 	"PlumblineOrphanedInstances": {
 		{"for long", `plumbline_orphaned_instances` + ofOwn + `} 2x120`, 90 * time.Minute, []string{"EC2 instances of " + prod + " have no NodeClaim"}},
 		{"Karpenter has ended it", `plumbline_orphaned_instances` + ofOwn + `} 1x30 0x90`, 90 * time.Minute, nil},
