@@ -57,17 +57,14 @@ func (f Facts) asksEC2() bool {
 	if f.EC2.Ran && f.InstanceTerminating.IsZero() && f.Gone.IsZero() {
 		return false // it will be asked when the instance has ended
 	}
-	switch cause, _ := Judge(f); cause {
-	case ByHand, Unknown, InstanceGone:
-		return true
-	}
-	return false
+	cause, _ := Judge(f)
+	return cause == ByHand || cause == Unknown || cause == InstanceGone
 }
 
 // mayAsk says that an answer of EC2 would tell more of one, and that newer ones have not overtaken it.
 func (r *Recorder) mayAsk(e ending) bool {
 	b := r.books[e.of.NamespacedName]
-	return b != nil && !(e.numbered && e.seq < b.next-r.ring.most()) && e.facts.asksEC2()
+	return b != nil && (!e.numbered || e.seq >= b.next-r.ring.most()) && e.facts.asksEC2()
 }
 
 // askEC2 asks about those of whose ends it may know more, each now and then. Where there is no answer
