@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // The apiVersion and kind of plumbline.yaml.
@@ -53,7 +54,6 @@ var (
 	// https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 	clusterName = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`)
 	regionName  = regexp.MustCompile(`^[a-z]{2,}(-[a-z0-9]+)+$`)
-	dnsLabel    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 )
 
 // check returns what is wrong, with the field that it is about. folder is that of
@@ -75,7 +75,7 @@ func (k *Karpenter) check(folder string) []problem {
 	if !regionName.MatchString(k.Cluster.Region) {
 		add("cluster.region", "cluster.region is %q: give the AWS region of the cluster, such as eu-west-1", k.Cluster.Region)
 	}
-	if !dnsLabel.MatchString(k.Namespace) {
+	if len(validation.IsDNS1123Label(k.Namespace)) > 0 {
 		add("namespace", "namespace %q is not the name of a namespace", k.Namespace)
 	}
 	found = append(found, k.checkManagement()...)

@@ -3,8 +3,9 @@ package render
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/plumbline-dev/plumbline/contradiction"
 )
@@ -34,12 +35,6 @@ func contradictions(cluster Cluster, values map[string]any, at string) []problem
 	return found
 }
 
-// dnsSubdomain is the name of a ConfigMap or Secret.
-var dnsSubdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-
-// dataKey is a key of a ConfigMap or Secret.
-var dataKey = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,253}$`)
-
 // mostValues is how many files, and how many objects of the cluster, may hold values of
 // the chart: each of them is read and merged at every render.
 const mostValues = 32
@@ -55,7 +50,7 @@ func (k *Karpenter) checkValuesFrom() []problem {
 		if from.Kind != FromConfigMap && from.Kind != FromSecret {
 			found = append(found, problem{at + ".kind", fmt.Sprintf("%s.kind is %q, and has to be %s or %s", at, from.Kind, FromConfigMap, FromSecret)})
 		}
-		if !dnsSubdomain.MatchString(from.Name) {
+		if len(validation.IsDNS1123Subdomain(from.Name)) > 0 {
 			found = append(found, problem{at + ".name", fmt.Sprintf("%s.name is %q: give the name of a %s in the NodeSync's namespace", at, from.Name, from.Kind)})
 		}
 		if strings.ContainsAny(from.TargetPath, ",=") {
@@ -64,7 +59,7 @@ func (k *Karpenter) checkValuesFrom() []problem {
 		if from.Kind == FromSecret && strings.HasSuffix(strings.ReplaceAll(from.TargetPath, `\`, ""), "].name") {
 			found = append(found, problem{at + ".targetPath", fmt.Sprintf("%s.targetPath is %q: a Secret gives no element of a list its name, by which messages call it: write the name in Git, and take the value from the Secret", at, from.TargetPath)})
 		}
-		if !dataKey.MatchString(from.ValuesKey) {
+		if len(validation.IsConfigMapKey(from.ValuesKey)) > 0 {
 			found = append(found, problem{at + ".valuesKey", fmt.Sprintf("%s.valuesKey is %q, which no %s can have", at, from.ValuesKey, from.Kind)})
 		}
 	}

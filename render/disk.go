@@ -32,8 +32,9 @@ type Disk struct {
 	// rendered by each process.
 	MaxBytes int
 
-	mu   sync.Mutex
-	open map[string]*opened
+	mu    sync.Mutex
+	open  map[string]*opened
+	ahead map[string]func() (*file, error)
 }
 
 // opened is a Cache that is kept, as long as it is in use.
@@ -63,12 +64,40 @@ func (d *Disk) Open(name string, cache *Cache, karpenter *Karpenter, schema stri
 	}
 	d.open[name] = &opened{cache: weak.Make(cache), schema: schema, validator: v}
 	of := d.head(schema, karpenter.fingerprint())
-	sources, err := d.read(name, of, values)
-	if err != nil || sources == nil {
+	read := d.reading(name, values)
+	delete(d.ahead, name)
+	has, err := read()
+	if err != nil || has == nil || has.of != of {
 		return err
 	}
-	d.open[name].saved = cache.restore(of.Karpenter, v, sources)
+	setDefaults(has.sources, v, values)
+	d.open[name].saved = cache.restore(of.Karpenter, v, has.sources)
 	return nil
+}
+
+// Prefetch begins to read what is kept under a name, for an Open that follows soon.
+func (d *Disk) Prefetch(name string, values *Values) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open[name] != nil || d.ahead[name] != nil {
+		return
+	}
+	if d.ahead == nil {
+		d.ahead = map[string]func() (*file, error){}
+	}
+	d.ahead[name] = d.reading(name, values)
+	go func(read func() (*file, error)) { _, _ = read() }(d.ahead[name]) // Open returns the error
+}
+
+// reading reads once what is kept under a name: the one that has begun, if there is one. d.mu is held.
+func (d *Disk) reading(name string, values *Values) func() (*file, error) {
+	if begun := d.ahead[name]; begun != nil {
+		return begun
+	}
+	return sync.OnceValues(func() (*file, error) { return d.read(name, values) })
 }
 
 // Save writes the Caches that have changed, and removes files that nobody has wanted for long. It is
@@ -102,6 +131,7 @@ type unsaved struct {
 func (d *Disk) changed() map[string]unsaved {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	clear(d.ahead) // nobody has opened it in all that time
 	differ := map[string]unsaved{}
 	for name, one := range d.open {
 		cache := one.cache.Value()
@@ -174,29 +204,35 @@ func (b *bounded) Write(text []byte) (int, error) {
 // whole is the last line of a file that is.
 const whole = "end"
 
-// read returns the sources in a file; nil where it is none, or for something else.
-func (d *Disk) read(name string, of head, values *Values) (map[source]kept, error) {
-	file, err := os.Open(d.file(name))
+// file is what one has.
+type file struct {
+	of      head
+	sources map[source]kept
+}
+
+// read returns what the file of a name has; nil where there is none, or it is of another program or not whole.
+func (d *Disk) read(name string, values *Values) (*file, error) {
+	text, err := os.Open(d.file(name))
 	if err != nil {
 		return nil, ignoreNotExist(err)
 	}
-	defer func() { _ = file.Close() }() // nothing was written
-	lines := bufio.NewScanner(file)
+	defer func() { _ = text.Close() }() // nothing was written
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, cmp.Or(d.MaxBytes, MostKept))
-	var is head
-	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &is) != nil || is != of {
+	has := &file{sources: map[source]kept{}}
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &has.of) != nil || has.of.Program != d.Program {
 		return nil, lines.Err()
 	}
-	once, sources := interned{}, map[source]kept{}
+	once := interned{}
 	for lines.Scan() {
 		if string(lines.Bytes()) == whole {
-			return sources, nil
+			return has, nil
 		}
 		one, what, err := readSource(lines.Bytes(), once, values)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", file.Name(), err)
+			return nil, fmt.Errorf("read %s: %w", text.Name(), err)
 		}
-		sources[one] = what
+		has.sources[one] = what
 	}
 	return nil, lines.Err()
 }

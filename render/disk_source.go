@@ -18,12 +18,12 @@ type storedSource struct {
 
 // storedObject is one of its objects.
 type storedObject struct {
-	File               string
-	Line, Text         int
-	Content            []byte
-	Desired, Defaulted map[string]any
-	Ignored            [][]string `json:",omitempty"`
-	Warning            string     `json:",omitempty"`
+	File       string
+	Line, Text int
+	Content    []byte
+	Desired    map[string]any
+	Ignored    [][]string `json:",omitempty"`
+	Warning    string     `json:",omitempty"`
 }
 
 func stored(one source, what kept) storedSource {
@@ -34,13 +34,14 @@ func stored(one source, what kept) storedSource {
 	for _, o := range what.objects {
 		s.Objects = append(s.Objects, storedObject{
 			File: o.Origin.File, Line: o.Origin.Line, Text: o.Text, Content: o.content[:],
-			Desired: o.Desired.Object, Defaulted: o.Defaulted.Object, Ignored: o.Ignored, Warning: o.Warning,
+			Desired: o.Desired.Object, Ignored: o.Ignored, Warning: o.Warning,
 		})
 	}
 	return s
 }
 
-// readSource reads a line.
+// readSource reads a line. The defaults of the schema are not in it: to set them takes less time than
+// to read them.
 func readSource(line []byte, once interned, values *Values) (source, kept, error) {
 	var s storedSource
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(line, &s); err != nil {
@@ -51,19 +52,29 @@ func readSource(line []byte, once interned, values *Values) (source, kept, error
 		what.inputs[once.text(name)] = identity
 	}
 	for _, o := range s.Objects {
-		if len(o.Content) != len(content{}) || o.Desired == nil || o.Defaulted == nil {
+		if len(o.Content) != len(content{}) || o.Desired == nil {
 			return source{}, kept{}, fmt.Errorf("an object of %s is not whole", s.Name)
 		}
-		made := Object{
-			Origin:  Origin{File: once.text(o.File), Line: o.Line},
-			Desired: &unstructured.Unstructured{Object: o.Desired}, Defaulted: &unstructured.Unstructured{Object: o.Defaulted},
-			Ignored: o.Ignored, Warning: o.Warning, Text: o.Text,
-		}
-		made.Ref = refOf(made.Desired)
-		values.shareBoth(made)
-		what.objects = append(what.objects, keptObject{Object: made, content: content(o.Content)})
+		desired := &unstructured.Unstructured{Object: o.Desired}
+		desired.Object = values.like(o.Desired, values.last(desired), nil)
+		what.objects = append(what.objects, keptObject{content: content(o.Content), Object: Object{
+			Ref: refOf(desired), Origin: Origin{File: once.text(o.File), Line: o.Line},
+			Desired: desired, Ignored: o.Ignored, Warning: o.Warning, Text: o.Text,
+		}})
 	}
 	return source{name: once.text(s.Name), kustomize: s.Kustomize, listed: s.Listed}, what, nil
+}
+
+// setDefaults sets those of a schema in what was read.
+func setDefaults(sources map[source]kept, v Validator, values *Values) {
+	for _, what := range sources {
+		for i := range what.objects {
+			o := &what.objects[i]
+			o.Defaulted = defaulted(o.Desired, v)
+			o.Defaulted.Object = values.like(o.Defaulted.Object, o.Desired.Object, values.last(o.Desired))
+			values.see(o.Defaulted)
+		}
+	}
 }
 
 // interned holds each text once.

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/plumbline-dev/plumbline/redact"
 	"github.com/plumbline-dev/plumbline/render/legacy"
 )
 
-// ignoredKind is a kind as kubectl writes it: Deployment, Deployment.apps.
-var ignoredKind = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}(\.[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$`)
+// kindName is a kind without its group.
+var kindName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
 
 // checkIgnoredKinds lets other tools' kinds through. A definition that is passed over would be a
 // removal, and end nodes.
@@ -21,9 +22,9 @@ func (k *Karpenter) checkIgnoredKinds() []problem {
 	var found []problem
 	for i, entry := range k.IgnoreKinds {
 		at := fmt.Sprintf("ignoreKinds[%d]", i)
-		kind, _, _ := strings.Cut(entry, ".")
+		kind, group, grouped := strings.Cut(entry, ".") // as kubectl writes it
 		switch {
-		case !ignoredKind.MatchString(entry):
+		case !kindName.MatchString(kind), grouped && len(validation.IsDNS1123Subdomain(group)) > 0:
 			found = append(found, problem{at, fmt.Sprintf("%s is %q: give a kind, such as Deployment, or with its group, Deployment.apps", at, entry)})
 		case namesDefinition(kind):
 			found = append(found, problem{at, fmt.Sprintf("%s is %q: definitions of nodes cannot be ignored, as each that is left out counts as removed", at, entry)})

@@ -2,6 +2,7 @@ package render
 
 import (
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ type Values struct {
 }
 
 const (
-	// longestHeld is how long the JSON of a value is at most that is held once.
+	// longestHeld is how long the text of a value is at most that is held once.
 	// Longer ones have a name in them, as a rule.
 	longestHeld = 256
 	// mostHeld bounds what is held, whether it is used any more or not: then all of
@@ -44,8 +45,8 @@ type models [2]any
 // matches says which of some models equal a value, a bit for each.
 type matches uint
 
-// once appends the JSON of a value to text, too: at least so much of it that it is too long to
-// be held where it is.
+// once appends a text to text, too, that no other value has, about as long as its JSON: at least so
+// much of it that it is too long to be held where it is.
 func (v *Values) once(value any, like models, text []byte) (made any, _ []byte, equal matches) {
 	switch was := value.(type) {
 	case map[string]any:
@@ -53,7 +54,7 @@ func (v *Values) once(value any, like models, text []byte) (made any, _ []byte, 
 	case []any:
 		return v.list(was, like, text)
 	case string:
-		text = strconv.AppendQuote(text, was[:min(len(was), longestHeld)])
+		text = appendText(text, was)
 	case int64:
 		text = strconv.AppendInt(text, was, 10)
 	case bool:
@@ -68,6 +69,13 @@ func (v *Values) once(value any, like models, text []byte) (made any, _ []byte, 
 		}
 	}
 	return value, text, equal
+}
+
+// appendText appends a string behind its length: nothing that follows is taken for a part of it.
+// Of one that is too long to be held no more is kept than says so.
+func appendText(text []byte, s string) []byte {
+	s = s[:min(len(s), longestHeld)]
+	return append(append(text, '"', byte(min(len(s), math.MaxUint8))), s...)
 }
 
 // tooLong is a text with which nothing is held.
@@ -92,7 +100,7 @@ func (v *Values) object(was map[string]any, like models, text []byte) (made any,
 		for i := range of {
 			below[i] = of[i][key]
 		}
-		all.text = append(strconv.AppendQuote(all.text, key), ':')
+		all.text = appendText(all.text, key)
 		var same matches
 		var field any
 		field, all.text, same = v.once(was[key], below, all.text)

@@ -25,14 +25,6 @@ func (v *Values) Share(object *unstructured.Unstructured) {
 	v.see(object)
 }
 
-// shareBoth is Share for both forms of an object.
-func (v *Values) shareBoth(of Object) {
-	last := v.last(of.Desired)
-	of.Desired.Object = v.like(of.Desired.Object, last, nil)
-	of.Defaulted.Object = v.like(of.Defaulted.Object, of.Desired.Object, last)
-	v.see(of.Defaulted)
-}
-
 // like is Once for an object that may be much like others.
 func (v *Values) like(object, first, second map[string]any) map[string]any {
 	made, _, _ := v.once(object, models{first, second}, nil)

@@ -76,6 +76,7 @@ func runDaemon(ctx context.Context, kubeconfig *genericclioptions.ConfigFlags, o
 type daemon struct {
 	mgr        ctrl.Manager
 	reconciler *reconcile.Reconciler
+	git        *source.Git
 	reports    *queue.Queue
 	seen       *leaseSeen
 }
@@ -112,6 +113,8 @@ func newDaemon(ctx context.Context, config *rest.Config, o *runOptions) (*daemon
 		return nil, err
 	}
 	d.reconciler.Refusals, d.reconciler.Values, d.reconciler.Points = refusals, values, points
+	d.git = source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { d.reconciler.Meter.Fetched(s.Received) }})
+	d.reconciler.Source = d.git
 	d.reconciler.Disk = &render.Disk{Dir: filepath.Join(o.cacheDir, "rendered"), Program: program()}
 	if d.reconciler.Standby, err = client.New(unfenced, client.Options{Scheme: d.mgr.GetScheme(), Mapper: d.mgr.GetRESTMapper()}); err != nil {
 		return nil, fmt.Errorf("make the client of a replica that does not lead: %w", err)
@@ -251,7 +254,6 @@ func newReconciler(mgr ctrl.Manager, config *rest.Config, leading func(context.C
 		Uncached: mgr.GetAPIReader(),
 		Labelled: mgr.GetCache(),
 		Events:   recorder,
-		Source:   source.NewGit(source.Options{Dir: filepath.Join(o.cacheDir, "git"), MaxBytes: o.storeLimit, OnFetch: func(s source.FetchStats) { meter.Fetched(s.Received) }}),
 		Charts:   charts.NewStore(charts.StoreOptions{Dir: filepath.Join(o.cacheDir, "charts"), Logger: ctrl.Log.WithName("charts"), Confine: runner}),
 		Confine:  runner,
 		Install:  installer,

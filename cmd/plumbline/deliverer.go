@@ -17,7 +17,7 @@ import (
 )
 
 // addBeside adds what runs beside the passes: what posts commit statuses, records ended nodes,
-// releases memory, and keeps on disk what was rendered. It returns what records.
+// releases memory, and keeps on disk what was fetched and rendered. It returns what records.
 func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	ended := recorder.New(recorder.Options{
 		Cached: d.mgr.GetClient(), Uncached: d.mgr.GetAPIReader(), Writer: d.mgr.GetClient(),
@@ -29,7 +29,7 @@ func (d *daemon) addBeside() (*recorder.Recorder, error) {
 	d.reconciler.Ends = ended
 	for what, runs := range map[string]manager.Runnable{
 		"posts commit statuses": newDeliverer(d.mgr, d.reconciler, d.reports), "records ended nodes": ended, "releases memory": &releaser{elected: d.mgr.Elected()},
-		"keeps what was rendered": &keeper{disk: d.reconciler.Disk},
+		"keeps what a restart need not do once more": keeper{"fetched": d.git, "rendered": d.reconciler.Disk},
 	} {
 		if err := d.mgr.Add(runs); err != nil {
 			return nil, fmt.Errorf("add what %s: %w", what, err)

@@ -7,32 +7,35 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/plumbline-dev/plumbline/render"
 )
 
-// When what was rendered is written to disk while the daemon runs: soon once, and then so seldom
-// that it costs nothing. What a file lacks is rendered by the next process.
+// When what was fetched and rendered is written down while the daemon runs: soon once, and then so
+// seldom that it costs nothing. What is lacking is fetched and rendered by the next process.
 const (
 	keepFirst = time.Minute
 	keepEvery = 15 * time.Minute
 )
 
-// keeper keeps on disk what was rendered, for the process after this one.
-type keeper struct{ disk *render.Disk }
+// saver keeps something on disk for the process after this one.
+type saver interface{ Save() error }
+
+// keeper has savers save, each by what it keeps.
+type keeper map[string]saver
 
 // NeedLeaderElection says that a replica that does not lead, which has nothing, does so, too.
-func (*keeper) NeedLeaderElection() bool { return false }
+func (keeper) NeedLeaderElection() bool { return false }
 
 // Start writes now and then, and once more when the context ends.
-func (k *keeper) Start(ctx context.Context) error {
+func (k keeper) Start(ctx context.Context) error {
 	for wait := keepFirst; ctx.Err() == nil; wait = keepEvery {
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
-		if err := k.disk.Save(); err != nil {
-			ctrl.LoggerFrom(ctx).Info("what was rendered is not kept: the next start renders all of it", "why", err.Error())
+		for what, s := range k {
+			if err := s.Save(); err != nil {
+				ctrl.LoggerFrom(ctx).Info("what was "+what+" is not kept: the next start does it once more", "why", err.Error())
+			}
 		}
 	}
 	return nil

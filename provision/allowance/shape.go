@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,9 +39,10 @@ func text(is string, fits func(string) bool) shape {
 	}}
 }
 
+// pattern is compiled when it is first asked: most processes ask none.
 func pattern(is, expression string) shape {
-	matches := regexp.MustCompile(`^(?:` + expression + `)$`)
-	return text(is, matches.MatchString)
+	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:` + expression + `)$`) })
+	return text(is, func(s string) bool { return compiled().MatchString(s) })
 }
 
 var (

@@ -18,6 +18,9 @@ const spare = 1 << 20
 var errAnew = errors.New("a new clone is needed")
 
 func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
+	if err := g.claim(s); err != nil {
+		return nil, target{}, err
+	}
 	if s.store != nil && s.store.usable() {
 		snapshot, t, err := g.follow(ctx, s, req)
 		if !errors.Is(err, errAnew) {

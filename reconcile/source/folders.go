@@ -9,21 +9,33 @@ import (
 // dir is where the stores are.
 func (g *Git) dir() string { return filepath.Join(g.options.Dir, "stores") }
 
-// sweep makes room at the first fetch. A store does not outlive its process:
-// what a killed one has left may be half-written.
+// sweep makes room at the first fetch: it leaves the stores of which an earlier process has
+// written down what they have, and of these what is not of a killed one's last moments.
 func (g *Git) sweep() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.swept {
+	if !g.swept.IsZero() {
 		return nil
-	}
-	if err := os.RemoveAll(g.dir()); err != nil {
-		return &StoreError{Err: err}
 	}
 	if err := os.MkdirAll(g.dir(), 0o750); err != nil {
 		return &StoreError{Err: err}
 	}
-	g.swept = true
+	entries, err := os.ReadDir(g.dir())
+	if err != nil {
+		return &StoreError{Err: err}
+	}
+	g.left = map[string][]string{}
+	for _, entry := range entries {
+		dir := filepath.Join(g.dir(), entry.Name())
+		number, err := strconv.Atoi(entry.Name())
+		if has, unread := readRecord(dir); err == nil && unread == nil {
+			g.left[has.Of] = append(g.left[has.Of], dir)
+			g.stores = max(g.stores, number)
+		} else if err := os.RemoveAll(dir); err != nil {
+			return &StoreError{Err: err}
+		}
+	}
+	g.swept = g.options.Now()
 	return nil
 }
 

@@ -21,7 +21,7 @@ const (
 // Options of a Git.
 type Options struct {
 	// Dir is a folder for the stores. What an earlier process has left in its
-	// subfolder "stores" is removed at the first fetch.
+	// subfolder "stores", and not saved, is removed at the first fetch.
 	Dir string
 	// MaxBytes bounds one clone on disk.
 	MaxBytes int64
@@ -62,8 +62,10 @@ type Git struct {
 	mu     sync.Mutex
 	slots  map[identity]*slot
 	holds  map[string]hold
-	stores int // that were made so far
-	swept  bool
+	stores int // the number of the last one that was made
+	swept  time.Time
+	// left are the folders of an earlier process, by what they are of.
+	left map[string][]string
 }
 
 // Request says what to fetch.

@@ -15,21 +15,26 @@ import (
 type identity [sha256.Size]byte
 
 func identify(req Request) (identity, error) {
-	ref := req.Ref
-	if ref == (v1alpha1.GitRef{}) {
-		ref.Branch = v1alpha1.DefaultBranch
-	}
 	what, err := json.Marshal(struct {
 		URL         string
 		Ref         v1alpha1.GitRef
 		Credentials Credentials
-	}{req.URL, ref, req.Credentials})
+	}{req.URL, wanted(req.Ref), req.Credentials})
 	return sha256.Sum256(what), err
+}
+
+// wanted is what a reference stands for.
+func wanted(ref v1alpha1.GitRef) v1alpha1.GitRef {
+	if ref == (v1alpha1.GitRef{}) {
+		ref.Branch = v1alpha1.DefaultBranch
+	}
+	return ref
 }
 
 // slot has the store of one identity.
 type slot struct {
 	identity identity
+	of       string        // what its store is of, for the process after this one
 	turn     chan struct{} // has room for the one whose turn it is
 
 	// What follows belongs to the one whose turn it is.
@@ -72,13 +77,14 @@ type hold struct {
 // ask finds or makes the slot of a request, and holds it.
 func (g *Git) ask(req Request) (*slot, error) {
 	id, err := identify(req)
-	if err != nil {
+	of, unread := g.storeOf(req)
+	if err = errors.Join(err, unread); err != nil {
 		return nil, &URLError{URL: bare(req.URL), Reason: "cannot be read"}
 	}
 	g.mu.Lock()
 	s, ok := g.slots[id]
 	if !ok {
-		s = &slot{identity: id, turn: make(chan struct{}, 1)}
+		s = &slot{identity: id, of: of, turn: make(chan struct{}, 1)}
 		g.slots[id] = s
 	}
 	before := g.holds[req.Key]

@@ -44,6 +44,7 @@ type store struct {
 	view    *tree                      // of tip
 	// deepened is what was asked of the history last.
 	deepened deepened
+	saved    *record // what the folder says of the store
 
 	mu      sync.Mutex             // guards what follows, which Snapshots and Since use
 	indexes []*idxfile.MemoryIndex // one for each pack
