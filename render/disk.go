@@ -70,7 +70,6 @@ func (d *Disk) Open(name string, cache *Cache, karpenter *Karpenter, schema stri
 	if err != nil || has == nil || has.of != of {
 		return err
 	}
-	setDefaults(has.sources, v, values)
 	d.open[name].saved = cache.restore(of.Karpenter, v, has.sources)
 	return nil
 }
@@ -246,7 +245,11 @@ func (d *Disk) write(name string, of head, sources map[source]kept) error {
 			return err
 		}
 		for one, what := range sources {
-			if err := lines.Encode(stored(one, what)); err != nil {
+			line, known := stored(one, what)
+			if !known {
+				continue // the next process renders it
+			}
+			if err := lines.Encode(line); err != nil {
 				return err
 			}
 		}

@@ -22,26 +22,32 @@ type storedObject struct {
 	Line, Text int
 	Content    []byte
 	Desired    map[string]any
-	Ignored    [][]string `json:",omitempty"`
-	Warning    string     `json:",omitempty"`
+	// Added is what Defaulted has more than Desired.
+	Added   map[string]any `json:",omitempty"`
+	Ignored [][]string     `json:",omitempty"`
+	Warning string         `json:",omitempty"`
 }
 
-func stored(one source, what kept) storedSource {
+// stored is a source as a line of a file has it; known is false where it can have none.
+func stored(one source, what kept) (_ storedSource, known bool) {
 	s := storedSource{
 		Name: one.name, Kustomize: one.kustomize, Listed: one.listed,
 		Warnings: what.warnings, Passed: what.ignored, Inputs: what.inputs,
 	}
 	for _, o := range what.objects {
+		added, only := more(o.Desired.Object, o.Defaulted.Object)
+		if !only {
+			return storedSource{}, false
+		}
 		s.Objects = append(s.Objects, storedObject{
 			File: o.Origin.File, Line: o.Origin.Line, Text: o.Text, Content: o.content[:],
-			Desired: o.Desired.Object, Ignored: o.Ignored, Warning: o.Warning,
+			Desired: o.Desired.Object, Added: added, Ignored: o.Ignored, Warning: o.Warning,
 		})
 	}
-	return s
+	return s, true
 }
 
-// readSource reads a line. The defaults of the schema are not in it: to set them takes less time than
-// to read them.
+// readSource reads a line.
 func readSource(line []byte, once interned, values *Values) (source, kept, error) {
 	var s storedSource
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(line, &s); err != nil {
@@ -57,24 +63,15 @@ func readSource(line []byte, once interned, values *Values) (source, kept, error
 		}
 		desired := &unstructured.Unstructured{Object: o.Desired}
 		desired.Object = values.like(o.Desired, values.last(desired), nil)
-		what.objects = append(what.objects, keptObject{content: content(o.Content), Object: Object{
+		made := Object{
 			Ref: refOf(desired), Origin: Origin{File: once.text(o.File), Line: o.Line},
-			Desired: desired, Ignored: o.Ignored, Warning: o.Warning, Text: o.Text,
-		}})
+			Desired: desired, Defaulted: &unstructured.Unstructured{Object: values.with(desired.Object, o.Added)},
+			Ignored: o.Ignored, Warning: o.Warning, Text: o.Text,
+		}
+		values.see(made.Defaulted)
+		what.objects = append(what.objects, keptObject{Object: made, content: content(o.Content)})
 	}
 	return source{name: once.text(s.Name), kustomize: s.Kustomize, listed: s.Listed}, what, nil
-}
-
-// setDefaults sets those of a schema in what was read.
-func setDefaults(sources map[source]kept, v Validator, values *Values) {
-	for _, what := range sources {
-		for i := range what.objects {
-			o := &what.objects[i]
-			o.Defaulted = defaulted(o.Desired, v)
-			o.Defaulted.Object = values.like(o.Defaulted.Object, o.Desired.Object, values.last(o.Desired))
-			values.see(o.Defaulted)
-		}
-	}
 }
 
 // interned holds each text once.
