@@ -48,6 +48,7 @@ func (p *pass) seeRollout(ctx context.Context) error {
 func (p *pass) brake(ctx context.Context, inForce bool) []v1alpha1.PoolRollout {
 	look := p.rollouts()
 	p.Rollout = look.See(ctx, p.stages.Controller.Ready)
+	p.Restored = look.Restored
 	p.SawRollout = p.stages.Controller.Ready || p.Rollout != nil
 	stop := brake.Step{
 		Writer: p.Client, Uncached: p.Uncached, StillLeader: p.Settings.StillLeader, Grants: p.Settings.Grants, Launches: p.Launches, Gate: p.chartStep().On, Holds: &p.memory.holds, Sync: p.sync, Set: p.want.Set, Live: p.live, Changes: p.plan.Changes,

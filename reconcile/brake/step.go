@@ -129,7 +129,7 @@ func (s *Step) pools() []Pool {
 		if object.Ref.Kind != render.NodePool || !known || live == nil {
 			continue
 		}
-		pool := Pool{Name: name, Definition: definitionOf(live, s.Live.Objects), Edited: s.InForce || edited(live, s.Changes), Reverted: reverted(live, s.Changes), Unhealthy: !observe.Registers(live).Ready}
+		pool := Pool{Name: name, Definition: plan.MadeBy(live, s.Live.Objects), Edited: s.InForce || plan.MadeByEdited(live, s.Changes), Reverted: reverted(live, s.Changes), Unhealthy: !observe.Registers(live).Ready}
 		pool.Launches, pool.Joined = s.Launches.Joins(name)
 		pools = append(pools, pool)
 	}

@@ -95,6 +95,8 @@ type Found struct {
 	// does. SawRollout says that it was looked at.
 	Rollout    *v1alpha1.Rollout
 	SawRollout bool
+	// Restored are the nodes of an older commit that match again, as a newer one took it back.
+	Restored nodes.Restored
 	// PoolRollouts are the pools in which there are such nodes.
 	PoolRollouts []v1alpha1.PoolRollout
 	// Drifting says which nodes drift unexpectedly after a change of Karpenter.

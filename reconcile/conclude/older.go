@@ -72,9 +72,18 @@ func (s *Step) failureText() string {
 	return s.failureBrief().String()
 }
 
-// reverted says of commits whose removals were taken back how far these had come.
+// reverted says of commits that were taken back how far these had come: their removals, and their nodes.
 func (s *Step) reverted() map[string]string {
 	var all map[string]string
+	say := func(commit, words string) {
+		if all == nil {
+			all = map[string]string{}
+		}
+		if before := all[commit]; before != "" {
+			words = before + "; " + words
+		}
+		all[commit] = words
+	}
 	for _, write := range s.Removed {
 		back, is := write.Action.(teardown.Reverted)
 		if !is {
@@ -84,15 +93,30 @@ func (s *Step) reverted() map[string]string {
 		if back.Ended > 0 {
 			words = fmt.Sprintf("%s/%s was being removed, %d of %d nodes were ended", write.Kind, write.Name, back.Ended, back.NodeClaims)
 		}
-		if all == nil {
-			all = map[string]string{}
-		}
-		if before := all[back.Commit]; before != "" {
-			words = before + "; " + words
-		}
-		all[back.Commit] = words
+		say(back.Commit, words)
+	}
+	if words := s.restored(); words != "" {
+		say(render.CommitOf(s.Restored.Revision), words)
 	}
 	return all
+}
+
+// restored says how far a rollout had come that this commit took back; empty where there is none, and where an older
+// commit did: that one has said so.
+func (s *Step) restored() string {
+	r := s.Restored
+	switch {
+	case r.Nodes == 0 || !s.begun() || render.CommitOf(r.By) != s.Commit || render.CommitOf(r.Revision) == s.Commit:
+		return ""
+	case r.Left > 0:
+		return fmt.Sprintf("%d of its %s not to be replaced any more", r.Nodes, english.Plural(r.All, "node is", "nodes are"))
+	}
+	return replaced(r.All-r.Nodes, r.All)
+}
+
+// replaced says how many of a commit's nodes were.
+func replaced(n, all int) string {
+	return fmt.Sprintf("%d of its %s replaced", n, english.Plural(all, "node was", "nodes were"))
 }
 
 // overtaken says of the commit with whose nodes another one goes on how many these are.
@@ -123,7 +147,7 @@ func (s *Step) came() map[string]string {
 	if r := before.Rollout; r != nil && r.Revision != "" {
 		words := "no node was known to be outdated by it"
 		if r.Nodes > 0 {
-			words = fmt.Sprintf("%d of its %s replaced", r.Nodes-r.Outdated, english.Plural(int(r.Nodes), "node was", "nodes were"))
+			words = replaced(int(r.Nodes-r.Outdated), int(r.Nodes))
 		}
 		all[render.CommitOf(r.Revision)] = words
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/fault"
+	"github.com/plumbline-dev/plumbline/reconcile/nodes"
 	"github.com/plumbline-dev/plumbline/reconcile/report"
 	"github.com/plumbline-dev/plumbline/reconcile/report/queue"
 )
@@ -54,6 +55,33 @@ func TestHowFarAnOlderCommitHadCome(t *testing.T) {
 	} {
 		s := &Step{Before: &v1alpha1.NodeSync{Status: c.status}}
 		if diff := cmp.Diff(c.want, s.came()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestACommitWhoseNodesMatchAgain was taken back by the one that has them match, and by no other.
+func TestACommitWhoseNodesMatchAgain(t *testing.T) {
+	of := func(commit, by string, all, matching, left int) nodes.Restored {
+		return nodes.Restored{Revision: "main@sha1:" + commit, By: "main@sha1:" + by, All: all, Nodes: matching, Left: left}
+	}
+	for name, c := range map[string]struct {
+		restored nodes.Restored
+		applied  string
+		want     map[string]string
+	}{
+		"no node was replaced":   {restored: of("a", "c", 2, 2, 0), applied: "c", want: map[string]string{"a": "0 of its 2 nodes were replaced"}},
+		"some were":              {restored: of("a", "c", 40, 35, 0), applied: "c", want: map[string]string{"a": "5 of its 40 nodes were replaced"}},
+		"one":                    {restored: of("a", "c", 1, 1, 0), applied: "c", want: map[string]string{"a": "0 of its 1 node was replaced"}},
+		"others are left":        {restored: of("a", "c", 3, 2, 1), applied: "c", want: map[string]string{"a": "2 of its 3 nodes are not to be replaced any more"}},
+		"none":                   {applied: "c"},
+		"an older one did it":    {restored: of("a", "b", 2, 2, 0), applied: "c"},
+		"nothing of it is there": {restored: of("a", "c", 2, 2, 0), applied: "b"},
+		"it is its own":          {restored: of("c", "c", 2, 2, 0), applied: "c"},
+	} {
+		s := &Step{Sync: &v1alpha1.NodeSync{}, Before: &v1alpha1.NodeSync{}, Found: Found{Restored: c.restored}}
+		s.Commit, s.Sync.Status.LastAppliedRevision = "c", "main@sha1:"+c.applied
+		if diff := cmp.Diff(c.want, s.reverted()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

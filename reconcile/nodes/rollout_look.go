@@ -25,7 +25,7 @@ const (
 	askEvery = time.Minute
 )
 
-// RolloutMemory is what one look at a rollout leaves to the next. Losing it costs time.
+// RolloutMemory is what one look at a rollout leaves to the next. Losing it costs time, and of what is remembered a word.
 type RolloutMemory struct {
 	match plan.MatchMemory
 	// expected are NodeClaims that AWS has said are outdated, by the reason, until Karpenter has had
@@ -41,6 +41,8 @@ type RolloutMemory struct {
 	blocked string
 	// instances are those that EC2 was asked about.
 	instances instanceMemory
+	// remembered are the nodes that a commit has outdated.
+	remembered remembered
 }
 
 // Rollouts follows the replacement of nodes that do not match their definitions.
@@ -71,11 +73,16 @@ type Rollouts struct {
 	// that there may be others.
 	Outdated map[string]bool
 	Unknown  bool
+	// Restored are nodes that Look has found to be outdated no more.
+	Restored Restored
 }
 
 // Begin notes the rollout that the Changes begin, before they are written, and says whether
 // they do.
 func (r *Rollouts) Begin(status *v1alpha1.NodeSyncStatus) bool {
+	if of := r.Before; of != nil && of.Revision != "" && of.Revision != r.Memory.remembered.revision { // after a restart
+		r.Memory.remembered.remember(r.Before, r.match(true).Outdated, r.makers())
+	}
 	changes := OutdatedBy(r.Changes)
 	if !changes.Any() || !changes.Committed || r.Before != nil && r.Before.Revision == r.Revision {
 		return false
@@ -128,6 +135,7 @@ func (r *Rollouts) Look(ctx context.Context) *v1alpha1.Rollout {
 		r.Outdated[o.Claim.Pool] = true
 	}
 	r.Memory.instances.forget(matched.Outdated)
+	r.Restored = r.Memory.remembered.follow(r, next, matched.Outdated)
 	if next != nil {
 		next.Inputs = nil
 		if next.Revision == "" {

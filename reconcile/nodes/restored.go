@@ -1,0 +1,142 @@
+package nodes
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/plan"
+	"github.com/plumbline-dev/plumbline/render"
+)
+
+// Restored says how many nodes of a rollout are not to be replaced any more, as a later revision has taken back
+// what outdated them; the zero value where that is so of none.
+type Restored struct {
+	// Revision is that of the rollout, and By the one that took it back.
+	Revision, By string `redact:"-"`
+	// All is how many nodes the rollout had outdated. Nodes of them match again, and Left do not yet.
+	All, Nodes, Left int
+}
+
+// remembered is what is known of the nodes that a revision has outdated. After a restart it begins again, before the
+// next write: only where the daemon ends between that write and the look after it, a rollout that this took back
+// ends like one that was superseded.
+type remembered struct {
+	revision string
+	all      int
+	claims   map[types.UID]*rememberedClaim
+	// restored is what is known of this rollout, or of the last one of which anything was.
+	restored Restored
+}
+
+// rememberedClaim is a NodeClaim that was outdated.
+type rememberedClaim struct {
+	// by is a hash of what the nodes of its pool were made by when it was found outdated.
+	by string
+	// restored says that it matches again, as that was taken back.
+	restored bool
+}
+
+// follow finds which of the nodes match again, and notes those of the rollout that goes on.
+func (m *remembered) follow(r *Rollouts, next *v1alpha1.Rollout, outdated []plan.Outdated) Restored {
+	made := r.makers()
+	m.restore(r, outdated, made)
+	m.remember(next, outdated, made)
+	return m.restored
+}
+
+// remember notes the nodes that a rollout has outdated.
+func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, made makers) {
+	if of == nil || of.Revision == "" {
+		return
+	}
+	if m.revision != of.Revision {
+		m.revision, m.all, m.claims = of.Revision, 0, map[types.UID]*rememberedClaim{}
+	}
+	m.all = max(m.all, int(of.Nodes))
+	for _, o := range outdated {
+		c := m.claims[o.Claim.UID]
+		if c == nil {
+			c = &rememberedClaim{}
+			m.claims[o.Claim.UID] = c
+		}
+		c.by = cmp.Or(c.by, made.of(o.Claim.Pool))
+	}
+}
+
+// restore finds which of them match again by another revision.
+func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers) {
+	if m.revision == "" {
+		return
+	}
+	there, still := map[types.UID]*plan.NodeClaim{}, map[types.UID]bool{}
+	for i := range r.Live.NodeClaims {
+		if c := &r.Live.NodeClaims[i]; !c.Deleting {
+			there[c.UID] = c
+		}
+	}
+	for _, o := range outdated {
+		still[o.Claim.UID] = true
+	}
+	found := Restored{Revision: m.revision, All: m.all}
+	if m.restored.Revision == m.revision {
+		found.By = m.restored.By
+	}
+	for uid, c := range m.claims {
+		claim := there[uid]
+		switch {
+		case still[uid]:
+			c.restored = false
+		case claim == nil && !c.restored:
+			delete(m.claims, uid) // it was replaced, or has ended by itself
+		case claim == nil: // whatever has become of it since
+		case !made.otherwise(claim.Pool, c.by):
+			c.restored = false
+		case !c.restored && r.Revision != m.revision:
+			c.restored, found.By = true, r.Revision
+		}
+		switch {
+		case c.restored:
+			found.Nodes++
+		case claim != nil:
+			found.Left++
+		}
+	}
+	if found.Nodes == 0 {
+		found = Restored{}
+	}
+	if found.Nodes > 0 || m.restored.Revision == m.revision {
+		m.restored = found
+	}
+}
+
+// makers are the hashes of what the nodes of pools are made by, each counted once.
+type makers struct {
+	live    plan.Live
+	changes []plan.Change
+	known   map[string]string
+}
+
+func (r *Rollouts) makers() makers {
+	return makers{live: r.Live, changes: r.Changes, known: map[string]string{}}
+}
+
+// of is the hash of a pool; empty where it is not there, or another client has changed it.
+func (m makers) of(pool string) string {
+	if hash, known := m.known[pool]; known {
+		return hash
+	}
+	hash := ""
+	if object := m.live.Objects[render.Ref{Kind: render.NodePool, Name: pool}]; object != nil && !plan.MadeByEdited(object, m.changes) {
+		hash = plan.MadeBy(object, m.live.Objects)
+	}
+	m.known[pool] = hash
+	return hash
+}
+
+// otherwise says that the nodes of a pool are made by something else, by the doing of no other client.
+func (m makers) otherwise(pool, by string) bool {
+	is := m.of(pool)
+	return is != "" && by != "" && is != by
+}
