@@ -70,12 +70,7 @@ func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers)
 	if m.revision == "" {
 		return
 	}
-	there, still := map[types.UID]*plan.NodeClaim{}, map[types.UID]bool{}
-	for i := range r.Live.NodeClaims {
-		if c := &r.Live.NodeClaims[i]; !c.Deleting {
-			there[c.UID] = c
-		}
-	}
+	there, still := r.staying(), map[types.UID]bool{}
 	for _, o := range outdated {
 		still[o.Claim.UID] = true
 	}
@@ -88,13 +83,12 @@ func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers)
 		switch {
 		case still[uid]:
 			c.restored = false
-		case claim == nil && !c.restored:
+		case claim != nil:
+			if c.restores(made.otherwise(claim.Pool, c.by), r.Revision != m.revision) {
+				found.By = r.Revision
+			}
+		case !c.restored:
 			delete(m.claims, uid) // it was replaced, or has ended by itself
-		case claim == nil: // whatever has become of it since
-		case !made.otherwise(claim.Pool, c.by):
-			c.restored = false
-		case !c.restored && r.Revision != m.revision:
-			c.restored, found.By = true, r.Revision
 		}
 		switch {
 		case c.restored:
@@ -109,6 +103,25 @@ func (m *remembered) restore(r *Rollouts, outdated []plan.Outdated, made makers)
 	if found.Nodes > 0 || m.restored.Revision == m.revision {
 		m.restored = found
 	}
+}
+
+// restores notes whether a NodeClaim that matches is restored, and says whether that is news: what its nodes are made
+// by is otherwise than when it was outdated, and another revision is applied.
+func (c *rememberedClaim) restores(otherwise, another bool) bool {
+	before := c.restored
+	c.restored = otherwise && (before || another)
+	return c.restored && !before
+}
+
+// staying are the NodeClaims that are not being deleted.
+func (r *Rollouts) staying() map[types.UID]*plan.NodeClaim {
+	there := map[types.UID]*plan.NodeClaim{}
+	for i := range r.Live.NodeClaims {
+		if c := &r.Live.NodeClaims[i]; !c.Deleting {
+			there[c.UID] = c
+		}
+	}
+	return there
 }
 
 // makers are the hashes of what the nodes of pools are made by, each counted once.
