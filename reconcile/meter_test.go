@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,8 +81,8 @@ func TestMeterMeasuresAPass(t *testing.T) {
 	p := b.pass()
 	p.run(t.Context(), step.Step{Name: step.AddFinalizer, Take: p.addFinalizer}, step.Step{Name: step.See, Take: p.see})
 	p.did.Written = []apply.Written{
-		{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Create, Requests: 1},
-		{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Requests: 2},
+		{Ref: render.Ref{Kind: render.NodePool, Name: "a"}, Action: plan.Create, Object: &unstructured.Unstructured{}, Requests: 1},
+		{Ref: render.Ref{Kind: render.NodePool, Name: "b"}, Action: plan.Update, Object: &unstructured.Unstructured{}, Requests: 2},
 	}
 	p.did.Removed = []teardown.Write{
 		{Kind: render.NodePool, Name: "c", Action: teardown.StopGrowth{}},

@@ -147,7 +147,7 @@ func TestRefused(t *testing.T) {
 		"no pace":          {`{source: ` + git + `, removal: {maxUnavailable: 0}}`, "must be a number from 1, or a percentage"},
 		"pace in words":    {`{source: ` + git + `, removal: {maxUnavailable: some}}`, "must be a number from 1, or a percentage"},
 		"more than all":    {`{source: ` + git + `, removal: {maxUnavailable: 101%}}`, "must be a number from 1, or a percentage"},
-		"strategy":         {`{source: ` + git + `, removal: {strategy: Orphan}}`, `spec.removal.strategy: Unsupported value: "Orphan"`},
+		"strategy":         {`{source: ` + git + `, removal: {strategy: Forget}}`, `spec.removal.strategy: Unsupported value: "Forget"`},
 		"adopt":            {`{source: ` + git + `, adopt: Sometimes}`, `spec.adopt: Unsupported value: "Sometimes"`},
 		"drift":            {`{source: ` + git + `, drift: Ignore}`, `spec.drift: Unsupported value: "Ignore"`},
 		"onDelete":         {`{source: ` + git + `, onDelete: Delete}`, `spec.onDelete: Unsupported value: "Delete"`},

@@ -17,8 +17,8 @@ type NodeSyncStatus struct {
 
 	// Conditions are Ready, Reconciling, Stalled, CloudVerified, RolledOut, SourceVerified with
 	// spec.source.git.verify and, while there is something to report, Removing, LaunchFailing, NodeDrift,
-	// InstanceDrift, ExtraFields, VolumesLeft, IntolerantDaemonSets, DeletionUnguarded and
-	// NodeClassRescued.
+	// InstanceDrift, ExtraFields, VolumesLeft, IntolerantDaemonSets, DeletionUnguarded,
+	// NodeClassRescued and Orphaned.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
