@@ -57,7 +57,17 @@ func (a *Approvable) Summary() string {
 	if a.UpTo {
 		upTo = "up to "
 	}
-	return fmt.Sprintf("%s%s of %s in %s", upTo, strings.Join(does, " and "), english.Plural(a.Of, "node", ""), english.Plural(a.Pools, "pool", ""))
+	return fmt.Sprintf("%s%s of %s in %s", upTo, strings.Join(does, " and "), a.whose(), english.Plural(a.Pools, "pool", ""))
+}
+
+// whose are the nodes of the NodeSync, and those of other pools that are on its EC2NodeClasses, where
+// there have to be some.
+func (a *Approvable) whose() string {
+	own := english.Plural(a.Of, "node", "")
+	if a.Nodes() > a.Of {
+		return own + " and others on the same EC2NodeClass"
+	}
+	return own
 }
 
 // approvable says whether people may approve what is held for a reason.
