@@ -15,10 +15,9 @@ type NodeSyncStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are Ready, Reconciling, Stalled, CloudVerified, RolledOut, SourceVerified with
-	// spec.source.git.verify and, while there is something to report, Removing, LaunchFailing, NodeDrift,
-	// InstanceDrift, ExtraFields, VolumesLeft, IntolerantDaemonSets, DeletionUnguarded,
-	// NodeClassRescued and Orphaned.
+	// Conditions are Ready, Reconciling, Stalled, CloudVerified, RolledOut, SourceVerified with git.verify
+	// and, while there is something to report, Removing, LaunchFailing, NodeDrift, InstanceDrift,
+	// ExtraFields, VolumesLeft, IntolerantDaemonSets, DeletionUnguarded, NodeClassRescued and Orphaned.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
