@@ -10,6 +10,7 @@ import (
 	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -107,7 +108,7 @@ func TestNodeDriftThatACommitWants(t *testing.T) {
 			b := newBed(t, upgraded(now), append(installtest.Installed()[1:], driftedClaim("general-1", "general", now))...)
 			sync, _ := b.watchesDrift(func(p *pass) {
 				p.plan.Changes = []plan.Change{{Ref: ref, Action: plan.Update, Effect: plan.EffectReplace}, {Ref: render.Ref{Kind: render.NodePool, Name: "held"}, Effect: plan.EffectReplace}}
-				p.did.Written = []apply.Written{{Ref: ref}}
+				p.did.Written = []apply.Written{{Ref: ref, Object: &unstructured.Unstructured{}}}
 				p.live.NodeClaims = []plan.NodeClaim{{Pool: "general", Class: "default"}}
 			})
 			if told := conditions.Get(sync, v1alpha1.NodeDriftCondition); told != nil {
