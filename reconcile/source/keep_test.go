@@ -68,6 +68,9 @@ func TestAStoreOutlivesItsProcess(t *testing.T) {
 // TestWhatCannotBeBelievedIsCloned: a folder that is not as it was written, or of something else, is
 // removed, and the repository cloned.
 func TestWhatCannotBeBelievedIsCloned(t *testing.T) {
+	h := newHost(t)
+	want := map[string]string{"nodes/a.yaml": "a", "nodes/b.yaml": "b"}
+	commit := h.commit(t, "main", want)
 	pack := func(ending string) func(*testing.T, string) string {
 		return func(t *testing.T, dir string) string {
 			t.Helper()
@@ -119,9 +122,6 @@ func TestWhatCannotBeBelievedIsCloned(t *testing.T) {
 		"a record of a pack that is outside": change(recorded, func(text []byte) []byte { return []byte(strings.Replace(string(text), `"pack-`, `"../pack-`, 1)) }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHost(t)
-			want := map[string]string{"nodes/a.yaml": "a", "nodes/b.yaml": "b"}
-			commit := h.commit(t, "main", want)
 			c := newClient(t, h.url, source.Options{})
 			c.mustFetch(t, v1alpha1.GitRef{})
 			c.mustSave(t)
