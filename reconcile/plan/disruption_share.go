@@ -54,7 +54,7 @@ func (m *maker) shares(p *Plan) [][]share {
 	for i := range p.Removals {
 		c := &p.Removals[i]
 		claims := m.claims()[c.Ref]
-		if c.Held || c.Terminating || c.Orphan || c.Ref.Kind != render.NodePool || len(claims) == 0 {
+		if !c.drains() || len(claims) == 0 {
 			continue
 		}
 		s := share{ref: c.Ref, claims: uids(claims), hold: func(message string) {
@@ -92,6 +92,11 @@ func (m *maker) shares(p *Plan) [][]share {
 		groups = append(groups, fresh)
 	}
 	return groups
+}
+
+// drains says that the removal of a candidate begins to end nodes, or goes on with it.
+func (c *Candidate) drains() bool {
+	return c.Ref.Kind == render.NodePool && !c.Held && !c.Terminating && !c.Orphan
 }
 
 func uids(claims []*NodeClaim) []types.UID {
