@@ -23,7 +23,7 @@ const (
 const (
 	// often is that until a daemon that leads first rests: what its first look keeps lies
 	// between what it does not, and nothing moves it later.
-	often = 100
+	often = 70
 	// seldom is that afterwards: at work a daemon is twice as seldom at it as other programs,
 	// and at rest the releaser keeps it small.
 	seldom = 200
