@@ -24,8 +24,9 @@ func opened(t *testing.T, d *render.Disk, schema string, snap render.Snapshot, v
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache := &render.Cache{}
-	if err := d.Open("plumbline-system/a", cache, k, schema, v, &render.Values{}); err != nil {
+	cache, values := &render.Cache{}, &render.Values{}
+	d.Prefetch("plumbline-system/a", values)
+	if err := d.Open("plumbline-system/a", cache, k, schema, v, values); err != nil {
 		t.Fatal(err)
 	}
 	return cache
