@@ -69,7 +69,7 @@ func TestAStoreOutlivesItsProcess(t *testing.T) {
 // removed, and the repository cloned.
 func TestWhatCannotBeBelievedIsCloned(t *testing.T) {
 	h := newHost(t)
-	want := map[string]string{"nodes/a.yaml": "a", "nodes/b.yaml": "b"}
+	want := map[string]string{"nodes/a.yaml": "a", "nodes/b.yaml": noise(newNoise(), 4000)} // in the middle of the pack
 	commit := h.commit(t, "main", want)
 	pack := func(ending string) func(*testing.T, string) string {
 		return func(t *testing.T, dir string) string {
