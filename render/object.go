@@ -75,12 +75,13 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		Ref:       Ref{Kind: kind.GVK.Kind, Name: desired.GetName()},
 		Origin:    d.origin,
 		Desired:   desired,
-		Defaulted: defaulted(desired, m.validator),
+		Defaulted: desired.DeepCopy(),
 		Text:      text,
 	}
 	made.Warning = sentences(namespaced, warnOfPlaceholders(kind, made), warnOfInstances(made))
 	problems = checkDefinition(made)
 	if m.validator != nil {
+		m.validator.Default(made.Defaulted)
 		for _, err := range m.validator.Validate(ctx, desired) {
 			problems = append(problems, problem{err.Field, fieldMessage(made.Ref, err)})
 		}
@@ -94,15 +95,6 @@ func (m *maker) build(ctx context.Context, d draft) (Object, []problem) {
 		problems = checkReadable(made)
 	}
 	return made, problems
-}
-
-// defaulted is a copy of an object with the defaults of its schema, if there is one.
-func defaulted(desired *unstructured.Unstructured, v Validator) *unstructured.Unstructured {
-	made := desired.DeepCopy()
-	if v != nil {
-		v.Default(made)
-	}
-	return made
 }
 
 // sentences joins those that there are.

@@ -1,8 +1,6 @@
 package nodes
 
 import (
-	"cmp"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
@@ -61,7 +59,9 @@ func (m *remembered) remember(of *v1alpha1.Rollout, outdated []plan.Outdated, ma
 			c = &rememberedClaim{}
 			m.claims[o.Claim.UID] = c
 		}
-		c.by = cmp.Or(c.by, made.of(o.Claim.Pool))
+		if c.by == "" {
+			c.by = made.of(o.Claim.Pool)
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/plumbline-dev/plumbline/provision/cloud"
 )
 
-// TestEC2IsAsked: an instance that EC2 had ended before its NodeClaim was deleted is told from one that Karpenter ended
+// TestEC2IsAsked: an instance that EC2 had ended before its NodeClaim was deleted is distinguished from one that Karpenter ended
 // afterwards; and nothing is asked of one whose NodeClaim says why it ended.
 func TestEC2IsAsked(t *testing.T) {
 	w := newWorld(t)

@@ -9,8 +9,8 @@ import (
 // dir is where the stores are.
 func (g *Git) dir() string { return filepath.Join(g.options.Dir, "stores") }
 
-// sweep makes room at the first fetch: it leaves the stores of which an earlier process has
-// written down what they have, and of these what is not of a killed one's last moments.
+// sweep makes room at the first fetch: of what an earlier process has left it keeps the stores that
+// have a record.
 func (g *Git) sweep() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
