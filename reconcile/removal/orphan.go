@@ -53,7 +53,7 @@ func (s *Step) Orphan(ctx context.Context) (Result, error) {
 func (s *Step) orphanEntries(ctx context.Context) error {
 	uids := map[types.UID]bool{}
 	for i := range s.Plan.Removals {
-		if c := &s.Plan.Removals[i]; s.leftAsIs(c.UID) {
+		if c := &s.Plan.Removals[i]; leavesAsIs(c) {
 			uids[c.UID] = true
 		}
 	}
@@ -70,12 +70,13 @@ func (s *Step) orphanEntries(ctx context.Context) error {
 	return err
 }
 
-// leftAsIs says whether an entry is recorded as one that leaves, and people have approved that it is left to
+// leavesAsIs says whether an entry is recorded as one that leaves, and people have approved that it is left to
 // itself.
+func leavesAsIs(c *plan.Candidate) bool { return c.Orphan && c.Recorded && !c.Held }
+
+// leftAsIs says that of the entry of a removal.
 func (s *Step) leftAsIs(uid types.UID) bool {
-	return slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool {
-		return c.UID == uid && c.Orphan && c.Recorded && !c.Held
-	})
+	return slices.ContainsFunc(s.Plan.Removals, func(c plan.Candidate) bool { return c.UID == uid && leavesAsIs(&c) })
 }
 
 // leftAlone says that a removal has ended by leaving its object to itself, and of how many nodes; empty

@@ -16,7 +16,14 @@ import (
 
 // claim gives a slot without a store one that an earlier process has left, if there is one
 // of the same and all that it has to have is whole. The slot's turn is the caller's.
-func (g *Git) claim(s *slot) error {
+func (g *Git) claim(s *slot, req Request) error {
+	if s.store != nil {
+		return nil
+	}
+	var err error
+	if s.of, err = g.storeOf(req); err != nil {
+		return &URLError{URL: bare(req.URL), Reason: "cannot be read"}
+	}
 	for s.store == nil {
 		dir := g.leftOf(s.of)
 		if dir == "" {

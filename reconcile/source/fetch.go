@@ -18,7 +18,7 @@ const spare = 1 << 20
 var errAnew = errors.New("a new clone is needed")
 
 func (g *Git) fetch(ctx context.Context, s *slot, req Request) (*render.Snapshot, target, error) {
-	if err := g.claim(s); err != nil {
+	if err := g.claim(s, req); err != nil {
 		return nil, target{}, err
 	}
 	if s.store != nil && s.store.usable() {

@@ -34,11 +34,11 @@ func wanted(ref v1alpha1.GitRef) v1alpha1.GitRef {
 // slot has the store of one identity.
 type slot struct {
 	identity identity
-	of       string        // what its store is of, for the process after this one
 	turn     chan struct{} // has room for the one whose turn it is
 
 	// What follows belongs to the one whose turn it is.
 	store   *store
+	of      string // what a store is of, for another process
 	last    answer
 	refused refusal
 }
@@ -77,14 +77,13 @@ type hold struct {
 // ask finds or makes the slot of a request, and holds it.
 func (g *Git) ask(req Request) (*slot, error) {
 	id, err := identify(req)
-	of, unread := g.storeOf(req)
-	if err = errors.Join(err, unread); err != nil {
+	if err != nil {
 		return nil, &URLError{URL: bare(req.URL), Reason: "cannot be read"}
 	}
 	g.mu.Lock()
 	s, ok := g.slots[id]
 	if !ok {
-		s = &slot{identity: id, of: of, turn: make(chan struct{}, 1)}
+		s = &slot{identity: id, turn: make(chan struct{}, 1)}
 		g.slots[id] = s
 	}
 	before := g.holds[req.Key]
