@@ -16,8 +16,13 @@ type paceReport struct {
 	Of      int `json:"of"`
 	AtATime int `json:"atATime"`
 	// Rounds is the least number of rounds, and From when the first can begin, where that is later.
-	Rounds int        `json:"rounds"`
-	From   *time.Time `json:"from,omitempty"`
+	Rounds int `json:"rounds"`
+	// UpTo says that Nodes and Rounds are at most those, as AWS decides which nodes are outdated. AtLeast
+	// is about how long the rounds take at least, by the fastest launch of the pool's nodes; 0 where
+	// it is not known.
+	UpTo    bool       `json:"upTo,omitempty"`
+	AtLeast int        `json:"atLeastSeconds,omitempty"`
+	From    *time.Time `json:"from,omitempty"`
 	// Windows are when the budgets allow a replacement in the next 30 days, where that is not all the
 	// time.
 	Windows []plan.Window `json:"windows,omitempty"`
@@ -29,7 +34,7 @@ func (p *planned) paces() []paceReport {
 	var found []paceReport
 	now := time.Now()
 	for _, pace := range plan.Paces(p.Changes, p.live, now) {
-		r := paceReport{Pool: pace.Pool, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), Windows: pace.Windows, lines: []string{pace.Words(now)}}
+		r := paceReport{Pool: pace.Pool, Nodes: pace.Nodes, Of: pace.Of, AtATime: cmp.Or(pace.Allowed.Now, pace.Allowed.Next), Rounds: pace.Rounds(), UpTo: pace.UpTo, AtLeast: int(pace.AtLeast().Seconds()), Windows: pace.Windows, lines: []string{pace.Words(now)}}
 		if !pace.Allowed.At.IsZero() {
 			r.From = &pace.Allowed.At
 		}

@@ -50,6 +50,7 @@ func NodeClaim(claim *karpv1.NodeClaim) plan.NodeClaim {
 		Labels:      labelsOf(claim),
 		Hashes:      hashesOf(claim),
 		Created:     claim.CreationTimestamp.Time,
+		Launch:      launchOf(claim),
 	}
 	n.Drifted = n.DriftReason != ""
 	for _, owner := range claim.OwnerReferences {

@@ -3,6 +3,7 @@ package observe
 import (
 	"maps"
 	"slices"
+	"time"
 	"unique"
 
 	"github.com/awslabs/operatorpkg/status"
@@ -26,6 +27,7 @@ func trimNodeClaim(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 			karpv1.NodePoolLabelKey: shared(pool),
 			packedLabels:            string(shared(labelsOf(claim))),
 			packedHashes:            string(shared(hashesOf(claim))),
+			packedLaunch:            shared(launchOf(claim).String()),
 		}
 	}
 	for _, finalizer := range claim.Finalizers {
@@ -60,6 +62,23 @@ const packedLabels = "labels"
 
 // packedHashes is the key of Karpenter's hashes, likewise.
 const packedHashes = "hashes"
+
+// packedLaunch is the key of how long the launch has taken: many have taken as many seconds.
+const packedLaunch = "launch"
+
+// launchOf is how long the launch of a NodeClaim, trimmed or not, has taken; 0 where it has not ended.
+func launchOf(claim *karpv1.NodeClaim) time.Duration {
+	if packed, trimmed := claim.Labels[packedLaunch]; trimmed {
+		took, _ := time.ParseDuration(packed) // it is a Duration's own text
+		return took
+	}
+	for _, c := range claim.Status.Conditions {
+		if c.Type == karpv1.ConditionTypeInitialized && c.Status == metav1.ConditionTrue {
+			return max(0, c.LastTransitionTime.Sub(claim.CreationTimestamp.Time).Truncate(time.Second))
+		}
+	}
+	return 0
+}
 
 // hashesOf are the hashes that Karpenter has noted on a NodeClaim, trimmed or not.
 func hashesOf(claim *karpv1.NodeClaim) plan.Hashes {

@@ -52,7 +52,7 @@ func claim() *karpv1.NodeClaim {
 	deleted := metav1.Unix(1_700_000_000, 0)
 	n := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: "general-x7k2p", UID: "5f6d2f5e-7a51-4f6f-9f5b-0c1f0b9d8a11", ResourceVersion: "123456", Generation: 1,
-		DeletionTimestamp: &deleted, Finalizers: []string{"karpenter.sh/termination"},
+		CreationTimestamp: metav1.Unix(deleted.Unix()-95, 0), DeletionTimestamp: &deleted, Finalizers: []string{"karpenter.sh/termination"},
 		Labels:      map[string]string{karpv1.NodePoolLabelKey: "general"},
 		Annotations: map[string]string{"karpenter.sh/nodepool-hash": strings.Repeat("1", 20)},
 		OwnerReferences: []metav1.OwnerReference{{

@@ -70,8 +70,10 @@ type NodeClaim struct {
 	Labels Labels
 	// Hashes are those of the definitions that it was made by.
 	Hashes Hashes
-	// Created is when it was made.
+	// Created is when it was made, and Launch how long after that its node was initialized, in whole
+	// seconds; 0 where it is not yet.
 	Created time.Time
+	Launch  time.Duration
 }
 
 // Labels are labels as one text, which many NodeClaims share.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/render"
@@ -14,8 +15,12 @@ import (
 // PoolPace is how fast Karpenter may replace the nodes of one NodePool that a Plan outdates.
 type PoolPace struct {
 	Pool string
-	// Nodes is how many are outdated, and Of how many there are.
+	// Nodes is how many are outdated, and Of how many there are. UpTo says that AWS decides which of
+	// the Nodes are.
 	Nodes, Of int
+	UpTo      bool
+	// Launch is how long the fastest launch of its nodes has taken; 0 where none is known.
+	Launch time.Duration
 	// Allowed is by the disruption budgets as they are after the Plan.
 	Allowed Allowed
 	// Windows are when these allow a replacement in the next 30 days; none where that is always, or
@@ -33,9 +38,37 @@ func (p PoolPace) Rounds() int {
 	return (p.Nodes + at - 1) / at
 }
 
+// AtLeast is about the shortest time in which that many rounds can follow each other, whole minutes
+// where it is longer than one; 0 where it is not known.
+func (p PoolPace) AtLeast() time.Duration {
+	if p.UpTo {
+		return 0
+	}
+	shortest := time.Duration(p.Rounds()) * p.Launch
+	if shortest > time.Minute {
+		return shortest.Truncate(time.Minute)
+	}
+	return shortest
+}
+
+// LowerBound says how many rounds there are, and how long they take.
+func (p PoolPace) LowerBound() string {
+	rounds := english.Plural(p.Rounds(), "round", "")
+	switch {
+	case p.UpTo:
+		return rounds + " for all of them"
+	case p.AtLeast() == 0:
+		return rounds + " at least"
+	}
+	return fmt.Sprintf("%s, ~%s at least", rounds, Short(p.AtLeast()))
+}
+
 // Words say it to people.
 func (p PoolPace) Words(now time.Time) string {
 	words := fmt.Sprintf("NodePool/%s: %d of %d nodes to replace, ", p.Pool, p.Nodes, p.Of)
+	if p.UpTo {
+		words = fmt.Sprintf("NodePool/%s: up to %d of %d nodes to replace, ", p.Pool, p.Nodes, p.Of)
+	}
 	switch {
 	case p.Allowed.Unreadable:
 		return words + "and a disruption budget cannot be read: Karpenter disrupts none"
@@ -44,24 +77,30 @@ func (p PoolPace) Words(now time.Time) string {
 	case p.Allowed.Now == 0:
 		words += fmt.Sprintf("none until %s, then ", ClockTime(p.Allowed.At, now))
 	}
-	at, rounds := cmp.Or(p.Allowed.Now, p.Allowed.Next), p.Rounds()
-	if rounds == 1 {
-		return words + fmt.Sprintf("up to %d at a time: 1 round at least", at)
+	words += fmt.Sprintf("up to %d at a time: %s", cmp.Or(p.Allowed.Now, p.Allowed.Next), p.LowerBound())
+	if p.AtLeast() > 0 {
+		return words + fmt.Sprintf(" (a round has a launch, of which the fastest took %s, and a drain)", Short(p.Launch))
 	}
-	return words + fmt.Sprintf("up to %d at a time: %d rounds at least, each as long as a launch and a drain", at, rounds)
+	return words + " (a round has a launch and a drain)"
 }
 
 // Paces are those of the NodePools whose nodes the Changes of a Plan outdate, by name. Where AWS
 // decides which nodes these are, all count.
 func Paces(changes []Change, live Live, now time.Time) []PoolPace {
-	pools := map[types.UID]string{}
-	total := map[string]int{}
+	paces, pools := map[string]*PoolPace{}, map[types.UID]*PoolPace{}
 	for i := range live.NodeClaims {
 		c := &live.NodeClaims[i]
-		pools[c.UID] = c.Pool
-		total[c.Pool]++
+		if paces[c.Pool] == nil {
+			paces[c.Pool] = &PoolPace{Pool: c.Pool}
+		}
+		pace := paces[c.Pool]
+		pools[c.UID] = pace
+		pace.Of++
+		if c.Launch > 0 && (pace.Launch == 0 || c.Launch < pace.Launch) {
+			pace.Launch = c.Launch
+		}
 	}
-	outdated, budgets := map[string]map[types.UID]bool{}, map[string]*Object{}
+	outdated, budgets := map[types.UID]bool{}, map[string]*Object{}
 	for i := range changes {
 		c := &changes[i]
 		if c.Ref.Kind == render.NodePool && c.Object.Defaulted != nil {
@@ -71,18 +110,23 @@ func Paces(changes []Change, live Live, now time.Time) []PoolPace {
 			continue
 		}
 		for _, uid := range c.touched {
-			pool := pools[uid]
-			if outdated[pool] == nil {
-				outdated[pool] = map[types.UID]bool{}
+			pace := pools[uid]
+			if pace == nil {
+				continue // it ended since the Change was planned
 			}
-			outdated[pool][uid] = true
+			pace.UpTo = pace.UpTo || c.UpTo
+			if !outdated[uid] {
+				outdated[uid] = true
+				pace.Nodes++
+			}
 		}
 	}
 	var found []PoolPace
-	for pool, claims := range outdated {
-		object := cmp.Or(budgets[pool], live.object(render.Ref{Kind: render.NodePool, Name: pool}))
-		if object != nil {
-			found = append(found, PoolPace{Pool: pool, Nodes: len(claims), Of: total[pool], Allowed: AllowedDisruptions(object, total[pool], now), Windows: Windows(object, total[pool], now)})
+	for _, pace := range paces {
+		object := cmp.Or(budgets[pace.Pool], live.object(render.Ref{Kind: render.NodePool, Name: pace.Pool}))
+		if pace.Nodes > 0 && object != nil {
+			pace.Allowed, pace.Windows = AllowedDisruptions(object, pace.Of, now), Windows(object, pace.Of, now)
+			found = append(found, *pace)
 		}
 	}
 	slices.SortFunc(found, func(a, b PoolPace) int { return cmp.Compare(a.Pool, b.Pool) })

@@ -21,13 +21,13 @@ func TestPaces(t *testing.T) {
 		want          []string
 	}{
 		"none is outdated": {[]string{pool("a", "default")}, []string{pool("a", "default", "weight: 7")}, nil},
-		"by percentage":    {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 2 at a time: 5 rounds at least, each as long as a launch and a drain"}},
-		"at once":          {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "100%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 10 at a time: 1 round at least"}},
+		"by percentage":    {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "20%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 2 at a time: 5 rounds at least (a round has a launch and a drain)"}},
+		"at once":          {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "100%"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, up to 10 at a time: 1 round at least (a round has a launch and a drain)"}},
 		"none":             {[]string{pool("a", "default")}, []string{tainted("a", budget(`[{nodes: "0"}]`))}, []string{"NodePool/a: 10 of 10 nodes to replace, and its disruption budgets allow none"}},
 		"in a window": {
 			[]string{pool("a", "default")},
 			[]string{tainted("a", budget(`[{nodes: "0", schedule: "0 9 * * *", duration: 8h}, {nodes: "3"}]`))},
-			[]string{"NodePool/a: 10 of 10 nodes to replace, none until 17:00 UTC, then up to 3 at a time: 4 rounds at least, each as long as a launch and a drain"},
+			[]string{"NodePool/a: 10 of 10 nodes to replace, none until 17:00 UTC, then up to 3 at a time: 4 rounds at least (a round has a launch and a drain)"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,5 +67,44 @@ func TestPacesOfAClass(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{3, 3, 2, 2}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestPacesInTime: the rounds take as long as the pool's fastest launch each, where one is known and
+// it is known which nodes are outdated.
+func TestPacesInTime(t *testing.T) {
+	took := func(launches ...time.Duration) []plan.NodeClaim {
+		found := claims("a", 10)
+		for i, launch := range launches {
+			found[i].Launch = launch
+		}
+		return found
+	}
+	for name, test := range map[string]struct {
+		claims []plan.NodeClaim
+		upTo   bool
+		want   string
+	}{
+		"no launch is known":   {claims: took(), want: "5 rounds at least"},
+		"the fastest counts":   {claims: took(3*time.Minute, 80*time.Second, 0, 2*time.Minute), want: "5 rounds, ~6m at least"},
+		"seconds":              {claims: took(9 * time.Second), want: "5 rounds, ~45s at least"},
+		"perhaps none of them": {claims: took(9 * time.Second), upTo: true, want: "5 rounds for all of them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			all := intstr.FromString("100%")
+			c.policy.Guard.MaxDisruptedNodes = &all
+			c.have(t, owner, pool("a", "default"), class("default"))
+			c.live.NodeClaims = test.claims
+			p := c.plan(t, tainted("a", `disruption: {consolidateAfter: 0s, budgets: [{nodes: "20%"}]}`), class("default"))
+			for i := range p.Changes {
+				p.Changes[i].UpTo = test.upTo
+			}
+			live := plan.Live{Objects: map[render.Ref]*plan.Object{poolRef("a"): plan.NewObject(c.Object(poolRef("a")))}, NodeClaims: c.live.NodeClaims}
+			paces := plan.Paces(p.Changes, live, time.Now())
+			if len(paces) != 1 || paces[0].LowerBound() != test.want {
+				t.Errorf("%+v, want %s", paces, test.want)
+			}
+		})
 	}
 }

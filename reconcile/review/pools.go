@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -19,7 +18,6 @@ type pool struct {
 
 	pace    plan.PoolPace
 	reasons []string
-	upTo    bool
 	count   int
 	// to are the pools that its nodes move to; empty where they end.
 	to []string
@@ -84,7 +82,7 @@ func replaced(in Input, action plan.Action) []pool {
 	for i := range in.Live.NodeClaims {
 		of[in.Live.NodeClaims[i].UID] = in.Live.NodeClaims[i].Pool
 	}
-	reasons, upTo := map[string][]string{}, map[string]bool{}
+	reasons := map[string][]string{}
 	for i := range changes {
 		c := &changes[i]
 		if c.Effect != plan.EffectReplace {
@@ -93,16 +91,15 @@ func replaced(in Input, action plan.Action) []pool {
 		for _, uid := range c.NodeClaims() {
 			name := of[uid]
 			reasons[name] = append(reasons[name], c.DriftReasons...)
-			upTo[name] = upTo[name] || c.UpTo
 		}
 	}
 	var found []pool
 	for _, pace := range plan.Paces(changes, in.Live, in.Now) {
 		p := pool{
 			Name: pace.Pool, Nodes: fmt.Sprintf("%d of %d", pace.Nodes, pace.Of), Effect: stays(action, plan.EffectReplace),
-			Reason: joined(reasons[pace.Pool]), reasons: reasons[pace.Pool], AtLeast: atLeast(pace, in), pace: pace, upTo: upTo[pace.Pool], count: pace.Nodes,
+			Reason: joined(reasons[pace.Pool]), reasons: reasons[pace.Pool], AtLeast: atLeast(pace, in), pace: pace, count: pace.Nodes,
 		}
-		if p.upTo {
+		if pace.UpTo {
 			p.Nodes = "up to " + p.Nodes
 		}
 		found = append(found, p)
@@ -110,19 +107,17 @@ func replaced(in Input, action plan.Action) []pool {
 	return found
 }
 
-// atLeast is the lower bound of the time: how long a round takes nobody knows, how many there
-// are at least follows from the disruption budgets.
+// atLeast is the lower bound of the time.
 func atLeast(pace plan.PoolPace, in Input) string {
-	rounds := english.Plural(pace.Rounds(), "round", "") + " at least"
 	switch {
 	case pace.Allowed.Unreadable:
 		return "a disruption budget cannot be read"
 	case pace.Rounds() == 0:
 		return "its disruption budgets allow none"
 	case pace.Allowed.Now == 0:
-		return fmt.Sprintf("from %s on, %s", plan.ClockTime(pace.Allowed.At, in.Now), rounds)
+		return fmt.Sprintf("from %s on, %s", plan.ClockTime(pace.Allowed.At, in.Now), pace.LowerBound())
 	}
-	return rounds
+	return pace.LowerBound()
 }
 
 // joined are words in order, each once.

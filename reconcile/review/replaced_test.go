@@ -88,14 +88,22 @@ func TestNodesThatAreReplaced(t *testing.T) {
 		state   report.State
 		line    string
 		row     string
+		// launches are how long each node of a pool has taken, where that is known.
+		launches map[string]time.Duration
 	}{
-		"one pool":  {wide, []string{"a"}, report.Success, "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
-		"two pools": {wide, []string{"a", "b"}, report.Success, "replaces 20 of 20 nodes in 2 pools (NodePoolDrifted), 5 rounds at least; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |"},
-		"held":      {narrow, []string{"a"}, report.Failure, "held: NodePool/a, 10 nodes", "| `a` | 10 of 10 | held: Replace | `NodePoolDrifted` | `5 rounds at least` |"},
-		"frozen":    {frozen, []string{"a"}, report.Success, "waits: NodePool/a, 10 nodes: no node is removed or replaced within a year (spec.guard.freeze: audit)", "| `a` | 10 of 10 | waits: Replace | `NodePoolDrifted` | `5 rounds at least` |"},
+		"one pool":    {wide, []string{"a"}, report.Success, "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
+		"in minutes":  {wide, []string{"a"}, report.Success, "replaces 10 of 10 nodes in a (NodePoolDrifted), 5 rounds, ~12m at least; no hold", "| `a` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds, ~12m at least` |", map[string]time.Duration{"a": 150 * time.Second}},
+		"the slowest": {wide, []string{"a", "b"}, report.Success, "replaces 20 of 20 nodes in 2 pools (NodePoolDrifted), 5 rounds, ~50s at least; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds, ~50s at least` |", map[string]time.Duration{"a": time.Second, "b": 10 * time.Second}},
+		"two pools":   {wide, []string{"a", "b"}, report.Success, "replaces 20 of 20 nodes in 2 pools (NodePoolDrifted), 5 rounds at least; no hold", "| `b` | 10 of 10 | Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
+		"held":        {narrow, []string{"a"}, report.Failure, "held: NodePool/a, 10 nodes", "| `a` | 10 of 10 | held: Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
+		"frozen":      {frozen, []string{"a"}, report.Success, "waits: NodePool/a, 10 nodes: no node is removed or replaced within a year (spec.guard.freeze: audit)", "| `a` | 10 of 10 | waits: Replace | `NodePoolDrifted` | `5 rounds at least` |", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := Of(Input{Preview: replacingPools(t, c.allowed, c.pools...), Now: time.Now()})
+			seen := replacingPools(t, c.allowed, c.pools...)
+			for i := range seen.Live.NodeClaims {
+				seen.Live.NodeClaims[i].Launch = c.launches[seen.Live.NodeClaims[i].Pool]
+			}
+			r := Of(Input{Preview: seen, Now: time.Now()})
 			if r.State != c.state || r.Line != c.line {
 				t.Errorf("%s: %s, want %s: %s", r.State, r.Line, c.state, c.line)
 			}

@@ -203,16 +203,19 @@ func replacing(pools []pool) string {
 		p := pools[0]
 		return fmt.Sprintf("replaces %s nodes in %s%s, %s", p.Nodes, p.Name, within(p.Reason), p.AtLeast)
 	}
-	touched, of, rounds, upTo := 0, 0, 0, ""
+	touched, of, upTo := 0, 0, ""
 	var reasons []string
 	for _, p := range pools {
-		touched, of, rounds = touched+p.pace.Nodes, of+p.pace.Of, max(rounds, p.pace.Rounds())
+		touched, of = touched+p.pace.Nodes, of+p.pace.Of
 		reasons = append(reasons, p.reasons...)
-		if p.upTo {
+		if p.pace.UpTo {
 			upTo = "up to "
 		}
 	}
-	return fmt.Sprintf("replaces %s%d of %d nodes in %d pools%s, %s at least", upTo, touched, of, len(pools), within(joined(reasons)), english.Plural(rounds, "round", ""))
+	slowest := slices.MaxFunc(pools, func(a, b pool) int {
+		return cmp.Or(cmp.Compare(a.pace.AtLeast(), b.pace.AtLeast()), cmp.Compare(a.pace.Rounds(), b.pace.Rounds()))
+	})
+	return fmt.Sprintf("replaces %s%d of %d nodes in %d pools%s, %s", upTo, touched, of, len(pools), within(joined(reasons)), slowest.pace.LowerBound())
 }
 
 func draining(pools []pool) string {

@@ -191,6 +191,9 @@
 //		Makes a VolumeAttachment of a node that is not there.
 //	volumes [-t D] attached = N
 //		Waits until there are so many VolumeAttachments.
+//	volumes follow, and then volumes moved = N
+//		Watches the volumes of claims, and checks that so many were attached to another node since,
+//		that each is the one it was, and that none was attached twice; prints how long each took.
 //	available NAME watch, and then available NAME [serving] >= N
 //		Watches how many pods of a workload are available, and checks that they were at least N
 //		ever since. serving counts, every 200 ms, those that are Ready, in their grace period too.

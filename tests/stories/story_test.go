@@ -65,6 +65,7 @@ type story struct {
 	followed  []string // headings of a page that a reader has followed
 	mark      mark
 	available map[string]*fewest            // workloads that `available` watches
+	volumes   *followedVolumes              // nil until `volumes follow`
 	mend      func()                        // ends what `registry` has begun; nil: nothing
 	lies      []func(context.Context) error // withdraw what `registry publishes` has published
 	witness   *watcher                      // of what the Git host says of commits
