@@ -11,7 +11,10 @@ import (
 // out there: a class may be taken back for the nodes of another NodePool.
 func reverted(pool *plan.Object, changes []plan.Change) bool {
 	of := []render.Ref{{Kind: render.NodePool, Name: pool.GetName()}, plan.ClassOf(pool)}
-	return slices.ContainsFunc(changes, func(c plan.Change) bool {
-		return slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName())
-	})
+	for i := range changes {
+		if c := &changes[i]; len(c.Reverts) > 0 && slices.Contains(of, c.Ref) && slices.Contains(c.Reverts, pool.GetName()) {
+			return true
+		}
+	}
+	return false
 }

@@ -89,7 +89,7 @@ func (c *Candidate) entryOf() v1alpha1.ApprovedEntry {
 // entryOf is what an Approval of a Change covers.
 func (c *Change) entryOf() v1alpha1.ApprovedEntry {
 	e := v1alpha1.ApprovedEntry{
-		Kind: c.Ref.Kind, Name: c.Ref.Name, Definition: Definition(c.Object.Desired),
+		Kind: c.Ref.Kind, Name: c.Ref.Name, Definition: c.said().defined(),
 		Nodes: int32(c.Nodes), Policies: c.policies,
 	}
 	if c.Live != nil {
@@ -123,7 +123,7 @@ func (m *maker) approvable(p *Plan, set *render.Set) *Approvable {
 		}
 		a.UpTo = a.UpTo || c.UpTo && c.Nodes > 0
 		w := changed(c)
-		w.Object, w.Held = c.Object.Desired.Object, ""
+		w.Object, w.Held = c.said().object(), ""
 		a.Entries, writes = append(a.Entries, c.entryOf()), append(writes, w)
 		touch(c.Ref)
 	}

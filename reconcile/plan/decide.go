@@ -139,7 +139,7 @@ func (m *maker) compare(ctx context.Context, d *decision) error {
 		return err
 	}
 	j := found.judgement
-	d.compared = found
+	d.compared, change.texts = found, found.texts
 	change.note(j)
 	d.extra = extraOf(change.Ref, j.extra)
 	m.choose(d, j, live)

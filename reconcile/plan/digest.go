@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -38,8 +39,8 @@ type write struct {
 	Takeover bool       `json:"takeover,omitempty"`
 	Taken    [][]string `json:"taken,omitempty"`
 	// Object is what is written, whole.
-	Object map[string]any `json:"object,omitempty"`
-	Held   string         `json:"held,omitempty"`
+	Object json.RawMessage `json:"object,omitempty"`
+	Held   string          `json:"held,omitempty"`
 	// MovesTo are the entries that take the place of one that leaves.
 	MovesTo []string `json:"movesTo,omitempty"`
 	// Effect is what becomes of nodes: Nodes by the UIDs of their NodeClaims, Unnamed by
@@ -117,7 +118,7 @@ func changed(c *Change) write {
 		d.UID = c.Live.GetUID()
 	}
 	if c.Action.Writes() {
-		d.Object = c.Object.Desired.Object
+		d.Object = c.said().object()
 	}
 	return d.sorted()
 }

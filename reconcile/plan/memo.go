@@ -65,6 +65,8 @@ type compared struct {
 	differs bool
 	// edit is what they say of nodes; nil where nobody has asked.
 	edit edit
+	// texts are those of the rendered object.
+	texts *texts
 }
 
 func comparisonOf(object *render.Object, live identified) comparison {
@@ -111,7 +113,7 @@ func (m *maker) judged(object render.Object, live *Object, braked bool) (*compar
 	if err != nil {
 		return nil, err
 	}
-	return &compared{comparison: comparisonOf(&object, live), judgement: j}, nil
+	return &compared{comparison: comparisonOf(&object, live), judgement: j, texts: &texts{of: object.Desired}}, nil
 }
 
 // refusals are what the API server would say against the object that a Change would make.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +28,7 @@ type Object struct {
 
 	read   sync.Once
 	marked mark
+	madeBy atomic.Pointer[madeBy]
 }
 
 // NewObject reads an object.

@@ -130,6 +130,8 @@ type Change struct {
 	// touched are the NodeClaims that the Effect is on, and unnamed is how many more it
 	// is on, nobody can say which.
 	touched []types.UID
+	// texts are what its Object says of itself in digests; nil where nothing was compared with it.
+	texts *texts
 	// policies are those that hold it.
 	policies []string
 	// blind is what Blind says.
