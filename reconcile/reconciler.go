@@ -118,6 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer r.endLane(repository)
 	ctx = confine.For(ctx, repository)
 	p := r.begin(sync)
+	defer r.watches.Took(req, p.now)
 	switch {
 	case !filled && unheard == nil:
 		p.prepare(ctx)

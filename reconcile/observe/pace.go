@@ -20,6 +20,13 @@ const (
 	longestMoment = 2 * time.Second
 )
 
+// Where a pass itself takes long, as over thousands of nodes, the longest time is so many times as long as it
+// took, up to a limit: however many events there are, passes take a twentieth of a core.
+const (
+	restsFor   = 20
+	longestAll = 5 * time.Second
+)
+
 // Pace holds back what watches wake: the first event of a NodeSync wakes it at
 // once, and those that follow within a moment together at its end. While they do
 // not cease, each moment is twice as long as the one before.
@@ -31,11 +38,23 @@ type Pace struct {
 	of map[reconcile.Request]turn
 }
 
+// Took notes how long the last pass of a NodeSync took that watches have woken.
+func (p *Pace) Took(request reconcile.Request, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if t, waits := p.of[request]; waits {
+		t.longest = max(longestMoment, min(restsFor*d, longestAll))
+		p.of[request] = t
+	}
+}
+
 // turn is when a NodeSync was woken last, or will be, and how long it is held back
 // after that.
 type turn struct {
 	at     time.Time
 	moment time.Duration
+	// longest is the longest that a moment gets; zero where no pass has come to its end since there were turns.
+	longest time.Duration
 }
 
 // Handler wakes those that an object concerns.
@@ -66,7 +85,7 @@ func (t turn) next(now time.Time) turn {
 	case t.at.After(now):
 		return t // with those that wait already
 	case !t.over(now):
-		return turn{at: t.end(), moment: min(2*t.moment, longestMoment)}
+		return turn{at: t.end(), moment: min(2*t.moment, max(t.longest, longestMoment)), longest: t.longest}
 	}
 	return turn{at: now, moment: moment}
 }

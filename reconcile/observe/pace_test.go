@@ -84,6 +84,30 @@ func TestPaceOfAStorm(t *testing.T) {
 	}
 }
 
+// TestPaceOfLongPasses: the longer a pass takes, the less often events wake the next one, down to once in five
+// seconds; a short one is not held back for more than two.
+func TestPaceOfLongPasses(t *testing.T) {
+	const ms, storm = time.Millisecond, 60 * time.Second
+	for took, want := range map[time.Duration]time.Duration{0: 2 * time.Second, 20 * ms: 2 * time.Second, 150 * ms: 3 * time.Second, time.Minute: 5 * time.Second} {
+		now := time.Unix(1000, 0)
+		pace := &observe.Pace{Now: func() time.Time { return now }}
+		handler := pace.Handler(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
+		q := &noting{waits: map[string][]time.Duration{}}
+		longest, next := time.Duration(0), now
+		for end := now.Add(storm); now.Before(end); now = now.Add(ms) {
+			if !now.Before(next) {
+				pace.Took(reconcile.Request{}, took)
+			}
+			handler.Create(t.Context(), event.CreateEvent{Object: &karpv1.NodeClaim{}}, q)
+			waits := q.waits[""]
+			longest, next = max(longest, waits[len(waits)-1]), now.Add(waits[len(waits)-1])
+		}
+		if longest != want {
+			t.Errorf("held back for up to %s after passes of %s, want %s", longest, took, want)
+		}
+	}
+}
+
 // TestPaceRemembersNobodyForLong: NodeSyncs come and go, and it runs for months.
 func TestPaceRemembersNobodyForLong(t *testing.T) {
 	now := time.Unix(1000, 0)

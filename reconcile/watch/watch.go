@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -115,6 +116,14 @@ func (w *Watches) listenToDefinitions(ctx context.Context) (filled bool, err err
 		return false, err
 	}
 	return w.filled(ctx, w.definitions())
+}
+
+// Took notes when a pass began that has come to its end: while events do not cease the next one is the later the
+// longer it took.
+func (w *Watches) Took(request reconcile.Request, began time.Time) {
+	if w != nil && w.Pace != nil {
+		w.Pace.Took(request, w.Now().Sub(began))
+	}
 }
 
 // Serves says whether the watches of definitions have begun: Karpenter's CRDs are served then.
