@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -161,7 +162,7 @@ func (r *historyReport) print(out io.Writer, wide bool) {
 	if len(r.Records) > 0 {
 		header := []any{"GONE", "NODECLAIM", "POOL", "CAUSE", "COMMIT"}
 		if wide {
-			header = append(header, "NODESYNC", "NODE", "INSTANCE", "TYPE", "ZONE", "CAPACITY", "LASTED")
+			header = append(header, "NODESYNC", "NODE", "INSTANCE", "TYPE", "ZONE", "CAPACITY", "PODS", "LASTED")
 		}
 		t := newNarrowedTable(out, 3, []int{2, 4}, header...)
 		if wide {
@@ -186,7 +187,11 @@ func (e endedNode) row(wide bool) []any {
 	row := []any{summary.Gone(e.Record, time.Now()), redact.Visible(e.NodeClaim), redact.Visible(e.Pool), summary.Cause(e.Record), render.ShortRevision(e.Revision)}
 	if wide {
 		lasted := metav1.Duration{Duration: e.End().Sub(e.Created.Time)}
-		row = append(row, e.NodeSync, e.Node, e.Instance, e.InstanceType, e.Zone, e.CapacityType, short(lasted.Duration))
+		pods := ""
+		if e.Pods != nil {
+			pods = strconv.Itoa(*e.Pods)
+		}
+		row = append(row, e.NodeSync, e.Node, e.Instance, e.InstanceType, e.Zone, e.CapacityType, pods, short(lasted.Duration))
 	}
 	return row
 }

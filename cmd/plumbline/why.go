@@ -56,9 +56,9 @@ func newWhyCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why NODE|NODECLAIM|INSTANCE-ID|EC2NodeClass/NAME",
 		Short: "Say why a node ended, or what keeps one that still runs",
-		Long: `Say why a node ended: what it was, the cause, the commit, and when each stage of
-its end was. The daemon records the newest 2,000 NodeClaims of each NodeSync
-that end; what it could not see is Unknown, and said to be.
+		Long: `Say why a node ended: what it was, the cause, the commit, how many pods it had, and
+when each stage of its end was. The daemon records the newest 2,000 NodeClaims of
+each NodeSync that end; what it could not see is Unknown, and said to be.
 
 Of a node that still runs: what it is, whether it is outdated, and what Karpenter
 says of why it is not replaced now.
@@ -209,6 +209,9 @@ func (r *whyReport) print(out io.Writer, paint painter) {
 	fmt.Fprintf(visible, "node      %s, instance %s\n", cmp.Or(r.Node, "none"), cmp.Or(r.Instance, "none"))
 	fmt.Fprintf(visible, "pool      %s%s\n", r.Pool, r.of())
 	fmt.Fprintf(visible, "type      %s\n", r.typeOf())
+	if pods := summary.Pods(r.Record); pods != "" {
+		fmt.Fprintf(visible, "had       %s when the deletion began, beside those of DaemonSets\n", pods)
+	}
 	if r.Revision != "" {
 		fmt.Fprintf(visible, "commit    %s\n", r.commit())
 	}

@@ -109,7 +109,7 @@ func (n *nodeSync) ends(w *World, q query, sync *v1alpha1.NodeSync, pools []summ
 		}
 	}
 	for _, r := range records[:n.first("ended", len(records), q, most)] {
-		kind := strings.Join(filled(r.InstanceType, r.Zone, r.CapacityType), ", ")
+		kind := strings.Join(filled(r.InstanceType, r.Zone, r.CapacityType, summary.Pods(r)), ", ")
 		row := endedNode{Record: r, Why: summary.Cause(r), Words: r.Cause.Words(), Commit: render.ShortRevision(r.Revision), Sort: kind}
 		if row.Gone = ago(&r.Gone, w.Now); r.Gone.IsZero() {
 			row.Gone = when{Words: summary.Gone(r, w.Now), Exact: summary.Stamp(r.Deleted)}

@@ -117,7 +117,7 @@ func endedAs(records ...recorder.Record) func(types.NamespacedName, types.UID) *
 func record(name, pool string, cause recorder.Cause, ago time.Duration) recorder.Record {
 	return recorder.Record{
 		NodeClaim: name, Pool: pool, Cause: cause, Revision: applied, InstanceType: "m5.large", Zone: "eu-west-1a", CapacityType: "spot",
-		Created: before(ago + time.Hour), Deleted: before(ago + time.Minute), Gone: before(ago),
+		Created: before(ago + time.Hour), Deleted: before(ago + time.Minute), Gone: before(ago), Pods: new(12),
 	}
 }
 

@@ -19,10 +19,12 @@ const maxLine = 299
 const (
 	markLate       = "l"
 	markByRevision = "r"
+	// markPods comes last, before their number: who does not know it reads the others.
+	markPods = "p"
 )
 
-// fields is how many a line has.
-const fields = 17
+// columns is how many fields a line has.
+const columns = 17
 
 // format is a Record as a line: fields between tabs, in a fixed order. The deletion is in seconds
 // after the creation, what follows in seconds after the deletion. A pool that the NodeClaim's name
@@ -41,6 +43,9 @@ func (r Record) format(seq int) (string, error) {
 	if r.ByRevision {
 		marks += markByRevision
 	}
+	if r.Pods != nil {
+		marks += markPods + strconv.Itoa(*r.Pods)
+	}
 	all := []string{
 		strconv.Itoa(seq), r.NodeClaim, r.Pool, r.Node, r.Instance, r.InstanceType, r.Zone, r.CapacityType,
 		strconv.FormatInt(r.Created.Unix(), 10),
@@ -56,7 +61,7 @@ func (r Record) format(seq int) (string, error) {
 	all = append(all, string(r.Cause)+marksBehind(marks), r.Detail, r.Revision)
 	line, err := written(all)
 	if over := len(line) - maxLine; err == nil && over > 0 {
-		all[fields-2] = strings.ToValidUTF8(all[fields-2][:max(0, len(all[fields-2])-over)], "")
+		all[columns-2] = strings.ToValidUTF8(all[columns-2][:max(0, len(all[columns-2])-over)], "")
 		line, err = written(all)
 	}
 	return line, err
@@ -97,7 +102,7 @@ func written(all []string) (string, error) {
 // parse reads a line.
 func parse(line string) (seq int, r Record, err error) {
 	reader := csv.NewReader(strings.NewReader(line))
-	reader.Comma, reader.FieldsPerRecord = '\t', fields
+	reader.Comma, reader.FieldsPerRecord = '\t', columns
 	all, err := reader.Read()
 	if err != nil {
 		return 0, Record{}, fmt.Errorf("decode the record of a NodeClaim: %w", err)
@@ -107,10 +112,14 @@ func parse(line string) (seq int, r Record, err error) {
 		return 0, Record{}, errors.Join(errors.New("decode the number of a record"), err)
 	}
 	cause, marks, _ := strings.Cut(all[14], "/")
+	marks, pods, _ := strings.Cut(marks, markPods)
 	r = Record{
 		NodeClaim: all[1], Pool: all[2], Node: all[3], Instance: all[4], InstanceType: all[5], Zone: all[6], CapacityType: all[7],
 		Cause: Cause(cause), Detail: all[15], Revision: all[16],
 		Late: strings.Contains(marks, markLate), ByRevision: strings.Contains(marks, markByRevision),
+	}
+	if n, err := strconv.Atoi(pods); err == nil && n >= 0 {
+		r.Pods = &n
 	}
 	if r.Pool == "" {
 		r.Pool, _, _ = cutLast(r.NodeClaim, "-")

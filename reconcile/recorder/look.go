@@ -139,6 +139,9 @@ func (r *Recorder) resume(e *ending) {
 		return
 	}
 	e.before, e.seq, e.numbered = &open.record, open.seq, true
+	if open.record.Pods != nil {
+		e.facts.Pods = open.record.Pods // of when more of them were there
+	}
 	delete(b.open, keyOf(e.facts.NodeClaim, e.facts.Created))
 }
 

@@ -33,6 +33,9 @@ type Record struct {
 	InstanceTerminating metav1.Time `json:"instanceTerminating,omitzero"`
 	// Gone is when the NodeClaim was gone; zero while it is ending.
 	Gone metav1.Time `json:"gone,omitzero"`
+	// Pods is how many pods were on its node when the deletion began, without those of DaemonSets,
+	// static ones and those that had ended; nil where they were not counted then.
+	Pods *int `json:"pods,omitempty"`
 	// Late says that nobody saw it go: it was gone by then.
 	Late bool `json:"goneBefore,omitempty"`
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,13 +37,15 @@ type Recorder struct {
 	pools  map[string]pool
 	wrote  time.Time
 	loaded bool
+	// counts bounds how many nodes' pods are counted.
+	counts *rate.Limiter
 }
 
 // Options are what a Recorder works with.
 type Options struct {
 	// Cached reads NodeSyncs and NodePools out of the watch cache.
 	Cached client.Reader
-	// Uncached reads ConfigMaps, Karpenter's events and Nodes.
+	// Uncached reads ConfigMaps, Karpenter's events, Nodes and their pods.
 	Uncached client.Reader
 	Writer   client.Writer
 	// EC2 returns the client of a region. It makes no request.
@@ -56,7 +59,7 @@ func New(o Options) *Recorder {
 	return &Recorder{
 		Options: o, ring: usual, woken: make(chan struct{}, 1),
 		seen: map[types.UID]*ending{}, known: map[string]bool{},
-		books: map[types.NamespacedName]*book{}, pools: map[string]pool{},
+		books: map[types.NamespacedName]*book{}, pools: map[string]pool{}, counts: rate.NewLimiter(countsRate, countsBurst),
 	}
 }
 
@@ -138,7 +141,7 @@ func (r *Recorder) note(claim *karpv1.NodeClaim) *ending {
 	}
 	known := e.facts.Record
 	e.facts.Record = RecordOf(claim)
-	e.facts.Revision, e.facts.ByRevision = known.Revision, known.ByRevision
+	e.facts.Revision, e.facts.ByRevision, e.facts.Pods = known.Revision, known.ByRevision, known.Pods
 	e.facts.DisruptionReason, e.facts.Launching, e.facts.Image = "", "", claim.Status.ImageID
 	for _, c := range claim.Status.Conditions {
 		holds := c.Status == metav1.ConditionTrue
@@ -195,6 +198,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 			if soon := r.Now().Add(pause); soon.Before(next) {
 				next = soon
 				timer.Reset(pause)
+				r.countFirst(ctx)
 			}
 			continue
 		case <-timer.C:

@@ -48,6 +48,7 @@ func (w *world) status(change func(*v1alpha1.NodeSyncStatus)) {
 func TestFromDeletionToEnd(t *testing.T) {
 	w := newWorld(t)
 	claim := w.launch("a")
+	w.pods = map[string][]metav1.ObjectMeta{"node-a": {{Name: "web-1"}, {Name: "web-2"}}}
 	must(t, w.after(time.Second))
 	if log := w.log(); len(log.Records) != 0 || log.Until.IsZero() {
 		t.Errorf("before anything ends: %+v", log)
@@ -67,7 +68,7 @@ func TestFromDeletionToEnd(t *testing.T) {
 	want := Record{
 		NodeClaim: "a", Node: "node-a", Instance: "i-a", Pool: "general", InstanceType: "m5.large", Zone: "eu-west-1a", CapacityType: "spot",
 		Created: noon, Deleted: metav1.NewTime(deleted), Drained: metav1.NewTime(ended), VolumesDetached: metav1.NewTime(ended), InstanceTerminating: metav1.NewTime(ended), Gone: metav1.NewTime(ended),
-		Cause: Drifted, Detail: "AMIDrift", Revision: "main@sha1:2", ByRevision: true,
+		Pods: new(2), Cause: Drifted, Detail: "AMIDrift", Revision: "main@sha1:2", ByRevision: true,
 	}
 	if diff := cmp.Diff(want, w.log().Records[0]); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -224,6 +225,9 @@ func TestTheEndOfManyAtOnce(t *testing.T) {
 	must(t, w.after(asksAgain)) // EC2 has the last word
 	if got := w.writes.Load() - writes; int(got) > 2*usual.segments {
 		t.Errorf("%d writes", got)
+	}
+	if w.counted != countsBurst {
+		t.Errorf("the pods of %d nodes are counted, want %d", w.counted, countsBurst)
 	}
 	records := w.log().Records
 	if len(records) != usual.most() || len(w.r.seen) != 0 {

@@ -34,6 +34,9 @@ func (r *Recorder) round(ctx context.Context, last bool) (wait time.Duration, er
 	if err := r.begin(ctx, heard, all); err != nil {
 		return 0, err
 	}
+	if !last {
+		r.countPods(ctx, all, now)
+	}
 	if due := r.wrote.Add(batch); !last && now.Before(due) {
 		r.keep(all)
 		return min(due.Sub(now), r.nextBeat(now)), nil
@@ -75,6 +78,7 @@ func (r *Recorder) keep(all map[types.UID]ending) {
 		f := &e.facts
 		f.PoolGone, f.Static, f.Removing, f.Condition = found.facts.PoolGone, found.facts.Static, found.facts.Removing, found.facts.Condition
 		f.Revision, f.ByRevision, f.DriftInputs, f.EC2 = found.facts.Revision, found.facts.ByRevision, found.facts.DriftInputs, found.facts.EC2
+		f.Pods = found.facts.Pods
 	}
 }
 

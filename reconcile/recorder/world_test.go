@@ -55,6 +55,10 @@ type world struct {
 	unasked error
 	// refused is what reading events fails with.
 	refused error
+	// pods are those on nodes, counted how often they were read, and uncounted what that fails with.
+	pods      map[string][]metav1.ObjectMeta
+	counted   int
+	uncounted error
 }
 
 func newWorld(t tester) *world {
@@ -88,12 +92,30 @@ func (w *world) list(ctx context.Context, c client.WithWatch, list client.Object
 		l.Items = w.events
 		return w.refused
 	case *metav1.PartialObjectMetadataList:
+		if l.Kind == "PodList" {
+			return w.listPods(l, opts)
+		}
 		for _, name := range slices.Sorted(maps.Keys(w.claims)) {
 			l.Items = append(l.Items, metav1.PartialObjectMetadata{ObjectMeta: w.claims[name].ObjectMeta})
 		}
 		return nil
 	}
 	return c.List(ctx, list, opts...)
+}
+
+// listPods answers who reads the pods of a node that have not ended.
+func (w *world) listPods(list *metav1.PartialObjectMetadataList, opts []client.ListOption) error {
+	var asked client.ListOptions
+	asked.ApplyOptions(opts)
+	node, exact := asked.FieldSelector.RequiresExactMatch("spec.nodeName")
+	if want := "spec.nodeName=" + node + ",status.phase!=Succeeded,status.phase!=Failed"; !exact || asked.FieldSelector.String() != want {
+		return fmt.Errorf("pods are read by %s, want %s", asked.FieldSelector, want)
+	}
+	w.counted++
+	for _, pod := range w.pods[node] {
+		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: pod})
+	}
+	return w.uncounted
 }
 
 func (w *world) burn(write func() error) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plumbline-dev/plumbline/reconcile/recorder"
@@ -24,6 +25,14 @@ func Gone(r recorder.Record, now time.Time) string {
 		return "ending"
 	}
 	return Age(r.Gone, now)
+}
+
+// Pods is how many pods were on a node when its end began; empty where they were not counted.
+func Pods(r recorder.Record) string {
+	if r.Pods == nil {
+		return ""
+	}
+	return english.Plural(*r.Pods, "pod", "")
 }
 
 // Gap says of which time nothing is recorded.
