@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ type world struct {
 	uncommented error
 	// heads are those of the source, by reference; fetch is what it says instead.
 	heads  map[string]string
+	files  fs.FS
 	fetch  error
 	order  source.Order
 	kept   map[string]bool
@@ -200,7 +202,7 @@ func (g git) Fetch(_ context.Context, req source.Request) (*render.Snapshot, tim
 	case !there:
 		return nil, g.w.now, &source.NotFoundError{URL: req.URL, What: req.Ref.Name}
 	}
-	return &render.Snapshot{Commit: commit, Revision: commit}, g.w.now, nil
+	return &render.Snapshot{Commit: commit, Revision: commit, FS: g.w.files}, g.w.now, nil
 }
 
 func (g git) FindOrder(context.Context, source.Request, string) (source.Order, error) {
