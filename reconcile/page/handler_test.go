@@ -22,6 +22,8 @@ type bed struct {
 	mu    sync.Mutex
 	now   time.Time
 	reads atomic.Int32
+	// renders is how many pages were made.
+	renders atomic.Int32
 }
 
 func (b *bed) clock() time.Time {
@@ -62,7 +64,10 @@ func newBed(t *testing.T, w *World, leads bool, read func() error) *bed {
 		shown := *w
 		shown.Now = b.clock()
 		return &shown, nil
-	}, writer.page)
+	}, func(w *World, q query) (written, error) {
+		b.renders.Add(1)
+		return writer.page(w, q)
+	})
 	b.Handler = h.routes()
 	return b
 }

@@ -13,11 +13,9 @@ import (
 )
 
 const (
-	// A browser keeps up to six connections to a host.
 	maxConnections = 32
 	readTimeout    = 5 * time.Second
 	writeTimeout   = patience + 7*time.Second
-	idleTimeout    = 30 * time.Second
 	maxHeaderSize  = 16 << 10
 )
 
@@ -59,15 +57,16 @@ func Server(ctx context.Context, address string, h http.Handler) (manager.Runnab
 // serving bounds how many connections there are, and how long each lasts.
 func serving(listener net.Listener, h http.Handler) *manager.Server {
 	shutdown := time.Second // nothing is lost by an answer that does not come
+	server := &http.Server{
+		Handler:        http.MaxBytesHandler(h, 0),
+		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
+		MaxHeaderBytes: maxHeaderSize,
+	}
+	// A page is one request, and comes again each 10 s: browsers that keep theirs open would keep others out.
+	server.SetKeepAlivesEnabled(false)
 	return &manager.Server{
-		Name: "page",
-		Server: &http.Server{
-			Handler:        http.MaxBytesHandler(h, 0),
-			ReadTimeout:    readTimeout,
-			WriteTimeout:   writeTimeout,
-			IdleTimeout:    idleTimeout,
-			MaxHeaderBytes: maxHeaderSize,
-		},
+		Name: "page", Server: server,
 		Listener:        netutil.LimitListener(listener, maxConnections),
 		ShutdownTimeout: &shutdown,
 	}
