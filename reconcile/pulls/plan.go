@@ -51,8 +51,14 @@ func (f *Follower) plan(ctx context.Context, p *pull) {
 	p.page = report.Page(p.of.host.Provider, p.of.host.URL, p.Head, p.of.sync.Spec.Path)
 	p.text = ""
 	if p.of.comments {
-		p.text = made.Markdown(review.Title{NodeSync: p.of.sync.Name, Cluster: p.of.sync.Status.Karpenter.Cluster, Commit: p.Head}, report.MarkupOf(p.of.host.Provider))
+		p.text = made.Markdown(p.title(), report.MarkupOf(p.of.host.Provider))
 	}
+}
+
+// title says what its comment is of.
+func (p *pull) title() review.Title {
+	s := p.of.sync
+	return review.Title{NodeSync: s.Name, Namespace: s.Namespace, Path: s.Spec.Path, Cluster: s.Status.Karpenter.Cluster, Commit: p.Head}
 }
 
 // review fetches the head and makes the plan. An error says nothing of the commit.

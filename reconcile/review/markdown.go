@@ -2,6 +2,8 @@ package review
 
 import (
 	"fmt"
+	"path"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -47,8 +49,9 @@ func Fence(kind, text string) string {
 
 // Title says what a comment is of.
 type Title struct {
-	// NodeSync and Cluster are whose plan it is, and Commit what of.
-	NodeSync, Cluster, Commit string
+	// NodeSync and Cluster are whose plan it is, and Commit what of. The NodeSync is in Namespace, and
+	// reads the folder Path.
+	NodeSync, Namespace, Path, Cluster, Commit string
 }
 
 // Markdown is the comment, with what a host takes in one.
@@ -59,6 +62,7 @@ func (r Review) Markdown(t Title, m report.Markup) string {
 		fmt.Fprintf(&out, "The commit lacks some that are in force from %s: the plan undoes them. Update the branch to see what a merge does.\n\n", code(r.of.Behind))
 	}
 	r.writePools(&out)
+	r.writeWhatIf(&out, t)
 	for i, check := range r.checks {
 		if i == mostRows {
 			fmt.Fprintf(&out, "- and %d more\n", len(r.checks)-i)
@@ -98,6 +102,28 @@ func (r Review) writePools(out *strings.Builder) {
 		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", cell(p.Name), p.Nodes, p.Effect, cell(p.Reason), cell(p.AtLeast))
 	}
 	out.WriteString("\nA round is as long as a launch and a drain.\n\n")
+}
+
+// writeWhatIf writes by which command a reviewer learns where pods would go, where nodes end: the daemon
+// has no room for that simulation.
+func (r Review) writeWhatIf(out *strings.Builder, t Title) {
+	if len(r.pools) == 0 {
+		return
+	}
+	command := fmt.Sprintf("plumbline plan %s --against %s -n %s --what-if --aws", folderOf(t.Path), t.NodeSync, t.Namespace)
+	fmt.Fprintf(out, "Where the pods on these nodes would go, and what new nodes would cost, in a checkout of %s: %s\n\n", code(t.Commit), report.Code(command))
+}
+
+// plainPath is one that a shell takes as it is.
+var plainPath = regexp.MustCompile(`^[A-Za-z0-9._/+@%:,=-]+$`)
+
+// folderOf is the folder of a NodeSync as a shell in the repository's root takes it.
+func folderOf(of string) string {
+	folder := "./" + strings.TrimPrefix(path.Clean("/"+of), "/")
+	if plainPath.MatchString(folder) {
+		return folder
+	}
+	return "'" + strings.ReplaceAll(folder, "'", `'\''`) + "'"
 }
 
 // warnings are those of the Plan, and what could not be found out.

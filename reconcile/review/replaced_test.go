@@ -107,8 +107,8 @@ func TestNodesThatAreReplaced(t *testing.T) {
 			if r.State != c.state || r.Line != c.line {
 				t.Errorf("%s: %s, want %s: %s", r.State, r.Line, c.state, c.line)
 			}
-			text := r.Markdown(Title{NodeSync: "prod", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("github"))
-			for _, want := range []string{c.row, "```diff\n--- cluster/NodePool/a\n", "\n-        a: b\n+        a: c\n"} {
+			text := r.Markdown(Title{NodeSync: "prod", Namespace: "fleet", Path: "clusters/eu/", Cluster: "eu", Commit: "c0ffee"}, report.MarkupOf("github"))
+			for _, want := range []string{c.row, "in a checkout of `c0ffee`: `plumbline plan ./clusters/eu --against prod -n fleet --what-if --aws`\n", "```diff\n--- cluster/NodePool/a\n", "\n-        a: b\n+        a: c\n"} {
 				if !strings.Contains(text, want) {
 					t.Errorf("the comment lacks %q:\n%s", want, text)
 				}

@@ -110,6 +110,22 @@ func TestACommitCannotWriteTheComment(t *testing.T) {
 	}
 }
 
+// TestTheFolderOfAWhatIf: the command is right in any checkout, and a name ends no word of it.
+func TestTheFolderOfAWhatIf(t *testing.T) {
+	for path, folder := range map[string]string{
+		"": "./", "./": "./", ".": "./", "clusters/eu": "./clusters/eu", "./clusters/eu/": "./clusters/eu",
+		"a b; rm -rf $HOME": "'./a b; rm -rf $HOME'", "o'neil": `'./o'\''neil'`, "-n": "./-n", "é": "'./é'",
+	} {
+		if got := folderOf(path); got != folder {
+			t.Errorf("of %q: %s, want %s", path, got, folder)
+		}
+	}
+	quiet := Of(Input{Preview: &preview.Preview{Plan: &plan.Plan{}}}).Markdown(Title{NodeSync: "prod", Commit: "c0ffee"}, report.MarkupOf("github"))
+	if strings.Contains(quiet, "--what-if") {
+		t.Errorf("a what-if of nothing:\n%s", quiet)
+	}
+}
+
 // TestACommentIsBounded: a commit that renames everything fits what hosts take.
 func TestACommentIsBounded(t *testing.T) {
 	in := preview.Preview{Plan: &plan.Plan{}}
