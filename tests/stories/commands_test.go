@@ -51,7 +51,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"parrot":   (*story).parrotCommand, "unsaid": (*story).unsaidCommand,
 		"bomb": (*story).bombCommand, "memory": (*story).memoryCommand, "metrics": (*story).metricsCommand,
 		"page": (*story).pageCommand, "named": (*story).namedCommand, "prometheus": (*story).prometheusCommand,
-		"browse": (*story).browseCommand, "ci": (*story).ciCommand, "receiver": (*story).receiverCommand,
+		"browse": (*story).browseCommand, "ci": (*story).ciCommand, "actions": (*story).actionsCommand, "receiver": (*story).receiverCommand,
 		"aws": (*story).awsCommand,
 	}
 	for _, name := range []string{"git", "kubectl", "helm", "plumbline"} {

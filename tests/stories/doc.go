@@ -113,6 +113,12 @@
 //	ci FILE JOB [KEY=VALUE…]
 //		Checks out the branch of that pull request, and runs in it the scripts of a job of a file of
 //		examples/ci, in their order, with its environment and the given one, and nothing else.
+//	actions run FILE [KEY=VALUE…]
+//		Puts a pipeline of examples/ci into the clone, with these values of the variables at its top, and
+//		starts a runner of the repository's Gitea Actions.
+//	actions [-t D] success|failure [~ REGEX]
+//		Waits until the one job on the head of that pull request has ended so, the commit's status says so,
+//		and the job's log matches.
 //	receiver
 //		Starts a host at $RECEIVER_URL that takes whatever is posted to it.
 //	receiver [-t D] PATH N ~ REGEX

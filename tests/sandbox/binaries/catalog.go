@@ -34,6 +34,9 @@ const (
 	TerraformProviderHelm Name = "terraform-provider-helm"
 )
 
+// ActRunner runs jobs of Gitea Actions, for the story of one. No sandbox needs it.
+const ActRunner Name = "act-runner"
+
 // The versions that the programs say they are. They are the module versions
 // of tests/sandbox/bin/*/go.mod; a test holds them together.
 const (
@@ -78,6 +81,8 @@ func recipeOf(name Name) (recipe, error) {
 		return recipe{pkg: "github.com/fluxcd/kustomize-controller", ldflags: strip}, nil
 	case ArgoCD:
 		return recipe{pkg: ".", ldflags: strip}, nil
+	case ActRunner:
+		return recipe{pkg: ".", ldflags: strip, tags: "WITHOUT_DOCKER"}, nil
 	case Terraform:
 		return recipe{pkg: "github.com/hashicorp/terraform", ldflags: append(strip, "-X", "github.com/hashicorp/terraform/version.dev=no")}, nil
 	case TerraformProviderHelm:

@@ -80,7 +80,7 @@ REPO_INDEXER_ENABLED = false
 ENABLED = false
 
 [actions]
-ENABLED = false
+ENABLED = true
 
 [packages]
 ENABLED = false
