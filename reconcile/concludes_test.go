@@ -9,7 +9,7 @@ import (
 )
 
 // TestACommandConcludesOneNodeSync: where it stands in for the daemon, no pass is made over any other, nor over
-// one that is not deleted.
+// one that is not deleted, and keeps its nodes.
 func TestACommandConcludesOneNodeSync(t *testing.T) {
 	deleted := func(t *testing.T) *bed {
 		t.Helper()
@@ -19,6 +19,10 @@ func TestACommandConcludesOneNodeSync(t *testing.T) {
 		t.Helper()
 		return newBed(t, nodeSync(func(*v1alpha1.NodeSync) {}))
 	}
+	drains := func(t *testing.T) *bed {
+		t.Helper()
+		return drainedOnly(t, unchanged)
+	}
 	for name, c := range map[string]struct {
 		bed       func(*testing.T) *bed
 		concludes func(own types.UID) types.UID
@@ -27,6 +31,7 @@ func TestACommandConcludesOneNodeSync(t *testing.T) {
 		"the daemon":                {deleted, func(types.UID) types.UID { return "" }, true},
 		"this one":                  {deleted, func(own types.UID) types.UID { return own }, true},
 		"another one":               {deleted, func(types.UID) types.UID { return "another" }, false},
+		"this one, for its nodes":   {drains, func(own types.UID) types.UID { return own }, true},
 		"this one, and not deleted": {notDeleted, func(own types.UID) types.UID { return own }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,9 +31,11 @@ func (p *pass) fetch(ctx context.Context) error {
 
 // prepare fetches and renders while the caches fill. What goes wrong the pass finds, too, and reports.
 func (p *pass) prepare(ctx context.Context) {
+	if !p.Settings.Takes(p.sync) || p.sync.Namespace != p.Settings.Namespace || p.sync.Rests() || !p.sync.DeletionTimestamp.IsZero() {
+		return
+	}
 	p.Disk.Prefetch(p.name().String(), p.Values)
-	due := p.Settings.Takes(p.sync) && p.sync.Namespace == p.Settings.Namespace && p.sync.DeletionTimestamp.IsZero() && !p.sync.Spec.Suspend
-	if due && p.watches.Serves() && p.fetch(ctx) == nil && p.verify(ctx) == nil {
+	if p.watches.Serves() && p.fetch(ctx) == nil && p.verify(ctx) == nil {
 		_ = p.desiredStep().Prepare(ctx)
 	}
 }

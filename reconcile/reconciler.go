@@ -140,13 +140,15 @@ func (p *pass) take(ctx context.Context, unheard error) {
 	case unheard != nil:
 		p.WakeBy(p.now.Add(p.sync.GetRetryInterval())) // no watch will
 		p.run(ctx, step.Step{Name: step.Listen, Take: func(context.Context) error { return unheard }})
-	case !p.sync.DeletionTimestamp.IsZero():
-		p.run(ctx, p.deletion()...)
+	case !p.sync.DeletionTimestamp.IsZero(): // a suspended one, too
+		p.run(ctx, p.ending()...)
 	case !controllerutil.ContainsFinalizer(p.sync, v1alpha1.Finalizer):
 		p.run(ctx, step.Step{Name: step.AddFinalizer, Take: p.addFinalizer})
 	case p.sync.Spec.Suspend:
 		p.Suspended = true
 		p.policyStep().Answer(ctx)
+	case p.sync.Keeps():
+		p.run(ctx, p.ending()...)
 	default:
 		p.run(ctx, p.attempt()...)
 		p.attend(ctx)

@@ -67,10 +67,10 @@ func (p *pass) removalStep() *removal.Step {
 	}
 }
 
-// deletion is what concludes a NodeSync that is being deleted: its nodes are
-// left, or taken away. A suspended one is concluded, too.
-func (p *pass) deletion() []step.Step {
-	if p.sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
+// ending is what ends the nodes of a NodeSync, and where that is being deleted the rest of it; or leaves all of it
+// to itself.
+func (p *pass) ending() []step.Step {
+	if p.sync.Drains() {
 		return []step.Step{
 			{Name: step.Drainable, Take: p.removes((*removal.Step).Drainable)},
 			{Name: step.See, Take: p.see},
@@ -78,7 +78,8 @@ func (p *pass) deletion() []step.Step {
 			{Name: step.VerifyCloud, Take: p.verifyCloud},
 			{Name: step.SeeCollision, Take: p.seeCollision},
 			{Name: step.SeeController, Take: p.seeController},
-			{Name: step.Drain, Take: p.drain},
+			{Name: step.MakePlan, Take: p.makePlan},
+			{Name: step.Drain, Take: p.removes((*removal.Step).Drain)},
 			{Name: step.FinishDrained, Take: p.removes((*removal.Step).FinishDrained)},
 		}
 	}
@@ -97,17 +98,6 @@ func (p *pass) addFinalizer(context.Context) error {
 func (p *pass) seeController(ctx context.Context) (err error) {
 	p.stages.Controller, p.stages.Alive, err = p.chartStep().Controller(ctx)
 	return err
-}
-
-// drain takes everything of a NodeSync away that is being deleted.
-func (p *pass) drain(ctx context.Context) (err error) {
-	planning := p.policyStep()
-	p.plan, err = planning.MakeEmpty(ctx)
-	p.Join(planning.Findings)
-	if err != nil {
-		return err
-	}
-	return p.removes((*removal.Step).Drain)(ctx)
 }
 
 // finish takes our finalizer off: the deletion is concluded.

@@ -107,11 +107,12 @@ func uncompared(ctx context.Context, c client.Client, sync *v1alpha1.NodeSync) s
 	if why := unled(ctx, c, sync.Namespace, time.Now); why != "" {
 		return why
 	}
+	if is := resting(sync); is != "" && sync.DeletionTimestamp.IsZero() {
+		return "it is " + is + ", and compared with Git no more: plumbline resume " + sync.Name
+	}
 	switch status := summary.Of(sync); summary.State(status.State) { //nolint:exhaustive // in all others it does
 	case summary.Deleted, summary.Unseen:
 		return "it is " + status.State
-	case summary.Suspended:
-		return "it is suspended, and compared with Git no more: plumbline resume " + sync.Name
 	case summary.Unknown:
 		return summary.WhyUnknown(sync)
 	case summary.Failed, summary.Retrying:

@@ -65,8 +65,8 @@ func (c *cluster) requestReconcile(ctx context.Context, name string) (string, er
 	if err != nil {
 		return "", err
 	}
-	if sync.Spec.Suspend {
-		return "", fmt.Errorf("nodesync/%[1]s is suspended: `plumbline resume %[1]s -n %[2]s` first", sync.Name, sync.Namespace)
+	if is := resting(sync); is != "" {
+		return "", fmt.Errorf("nodesync/%[1]s is %[3]s: `plumbline resume %[1]s -n %[2]s` first", sync.Name, sync.Namespace, is)
 	}
 	requested, err := wake.Request(ctx, c, client.ObjectKeyFromObject(sync), time.Now())
 	if err != nil {

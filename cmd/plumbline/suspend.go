@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 )
 
 func newSuspendCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
@@ -24,7 +26,7 @@ func newSuspendCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command
 func newResumeCommand(kubeconfig *genericclioptions.ConfigFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "resume NODESYNC...",
-		Short:             "Resume a suspended NodeSync",
+		Short:             "Resume a NodeSync that is suspended, or was drained by teardown --down-to nodes",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeNodeSyncs(kubeconfig, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,15 +47,29 @@ func setSuspend(cmd *cobra.Command, kubeconfig *genericclioptions.ConfigFlags, n
 		if err != nil {
 			return err
 		}
-		if sync.Spec.Suspend == suspend {
+		if sync.Spec.Suspend == suspend && (suspend || !sync.Spec.Drain) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s is %s already\n", sync.Name, word)
 			continue
 		}
-		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend))
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`))
+		if !suspend {
+			patch = client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":false,"drain":false}}`))
+		}
 		if err := c.Patch(cmd.Context(), sync, patch); err != nil {
 			return explain(err, "write NodeSync "+sync.Name)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "nodesync/%s %s\n", sync.Name, word)
 	}
 	return nil
+}
+
+// resting says why nothing of a NodeSync is reconciled; empty where it is.
+func resting(sync *v1alpha1.NodeSync) string {
+	switch {
+	case sync.Spec.Suspend:
+		return "suspended"
+	case sync.Rests():
+		return "drained"
+	}
+	return ""
 }

@@ -74,7 +74,7 @@ func (t *teardown) run(ctx context.Context, args []string) error {
 		t.show.say(fmt.Sprintf("%s does not exist in %s: AWS is asked what is left", nodeSyncWord(t.name), t.c.in(ctx)))
 		return t.finish(ctx)
 	}
-	leaves, err := t.c.leaving(ctx, sync)
+	leaves, err := t.c.leaving(ctx, sync, t.downTo)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (t *teardown) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return t.ended(ctx, err)
 	}
-	t.show.say(nodeSyncWord(sync.Name) + " is gone")
+	t.show.say(t.concluded(sync))
 	return t.finish(ctx)
 }
 
@@ -144,7 +144,11 @@ func (t *teardown) prepare(ctx context.Context, sync *v1alpha1.NodeSync, leaves 
 
 // begin deletes the NodeSync, and ends its nodes where no daemon does.
 func (t *teardown) begin(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
-	if err := t.delete(ctx, sync, leaves); err != nil {
+	begin := t.delete
+	if !t.downTo.takes(toDefinitions) {
+		begin = t.drain
+	}
+	if err := begin(ctx, sync, leaves); err != nil {
 		return err
 	}
 	if leaves.WithoutDaemon == "" {

@@ -16,6 +16,9 @@ have stays, and does not count. --sweep deletes leftovers that nothing in the cl
 has any more, and that have only this cluster's tags.
 
 --down-to says how far it goes, each level after the one before:
+  nodes        NodeClaims and EC2 instances; the NodeSync stays, by drain: true, and so
+               do its definitions: its NodePools make no node, and nothing is fetched
+               or applied, until ` + "`plumbline resume`" + `
   definitions  NodePools with their NodeClaims and EC2 instances, EC2NodeClasses, and
                the NodeSync; Karpenter and its CRDs stay (the default)
   controller   and then, once AWS has nothing left, Karpenter's main chart
@@ -66,6 +69,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 		Short: "Take a NodeSync away with all of its nodes, and ask AWS what is left",
 		Long:  teardownHelp,
 		Example: `  plumbline teardown prod-eu
+  plumbline teardown dev --down-to nodes
   plumbline teardown prod-eu --yes --cluster prod-eu --region eu-west-1 -o json
   plumbline teardown --cluster-gone --cluster prod-eu --region eu-west-1 --account 111122223333 --terminate --sweep`,
 		Args:              cobra.MaximumNArgs(1),
@@ -95,7 +99,7 @@ func newTeardownCommand(kubeconfig *genericclioptions.ConfigFlags, v verificatio
 
 // addFlags adds what says how far the teardown goes, and which cluster it is.
 func (t *teardown) addFlags(cmd *cobra.Command) {
-	cmd.Flags().Var(&t.downTo, "down-to", "what is taken away: nodes and their definitions, and then Karpenter's controller, and then its CRDs, too")
+	cmd.Flags().Var(&t.downTo, "down-to", "what is taken away: nodes, and then their definitions, and then Karpenter's controller, and then its CRDs, too")
 	cmd.Flags().BoolVar(&t.yes, "yes", false, "ask for no confirmation")
 	cmd.Flags().DurationVar(&t.timeout, "timeout", teardownTime, "longest time to watch")
 	cmd.Flags().StringVar(&t.v.cluster, "cluster", "", "name of the EKS cluster; needed where the NodeSync does not say it, or is gone")

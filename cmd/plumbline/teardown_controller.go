@@ -40,7 +40,7 @@ func controllersOf(ctx context.Context, c client.Reader, in ...client.ListOption
 // findController says why Karpenter's controller does not run; nil where it does, or where nothing needs it.
 func (t *teardown) findController(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) (*stopped, error) {
 	k := sync.Status.Karpenter
-	if k == nil || len(leaves.Objects) == 0 && leaves.NodeClaims == 0 {
+	if needed := t.downTo.takes(toDefinitions) && len(leaves.Objects) > 0; k == nil || !needed && leaves.NodeClaims == 0 {
 		return nil, nil
 	}
 	deployments, err := controllersOf(ctx, t.c, client.InNamespace(k.Namespace))
@@ -74,7 +74,7 @@ func (s *stopped) plan(sync *v1alpha1.NodeSync, withoutDaemon string) (words str
 		return is + ": the teardown waits for it", nil
 	case k.Management == string(render.External):
 		return "", fmt.Errorf("%s: bring it up with the tool that installs it; nothing was changed", is)
-	case sync.DeletionTimestamp != nil:
+	case sync.DeletionTimestamp != nil, sync.Spec.Drain:
 		return is + ": " + hand, nil // what is recorded goes on by itself then
 	case withoutDaemon != "":
 		return "", fmt.Errorf("%s: start the daemon, which installs Karpenter %s again, or %s; nothing was changed", is, k.Version, hand)
@@ -103,7 +103,7 @@ func (t *teardown) seeController(ctx context.Context, sync *v1alpha1.NodeSync, l
 	return nil
 }
 
-// bringBack has the controller come up before the NodeSync is deleted: a pass over one that is deleted installs nothing.
+// bringBack has the controller come up before the NodeSync is deleted, or drained: a pass over it installs nothing then.
 func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
 	switch gone := t.stopped; {
 	case gone == nil:
@@ -114,7 +114,7 @@ func (t *teardown) bringBack(ctx context.Context, sync *v1alpha1.NodeSync, leave
 		if err := t.c.Patch(ctx, scaled, client.MergeFrom(gone.scaled)); err != nil {
 			return explain(err, "scale deployment "+scaled.Name)
 		}
-	case !gone.missing || sync.DeletionTimestamp != nil || gone.left:
+	case !gone.missing || sync.DeletionTimestamp != nil || sync.Spec.Drain || gone.left:
 		return nil
 	default:
 		if _, err := t.c.requestReconcile(ctx, sync.Name); err != nil {

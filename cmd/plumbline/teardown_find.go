@@ -27,6 +27,9 @@ func (t *teardown) find(ctx context.Context, args []string) (*v1alpha1.NodeSync,
 	if err != nil || sync == nil {
 		return nil, err
 	}
+	if err := t.drainable(sync); err != nil {
+		return nil, err
+	}
 	t.name = sync.Name
 	k := sync.Status.Karpenter
 	switch unknown := k == nil || k.Cluster == "" || k.Region == ""; {

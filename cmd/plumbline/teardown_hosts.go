@@ -17,7 +17,7 @@ import (
 // seeHosts refuses to end the nodes that run Karpenter's controller or the daemon that leads: once these end,
 // nothing ends the rest. What an earlier run has begun goes on, and the daemon holds such a NodePool.
 func (t *teardown) seeHosts(ctx context.Context, sync *v1alpha1.NodeSync, leaves *teardownPlan) error {
-	if len(leaves.claims) == 0 || sync.DeletionTimestamp != nil && sync.Spec.OnDelete == v1alpha1.OnDeleteDrain {
+	if len(leaves.claims) == 0 || sync.Drains() && (sync.DeletionTimestamp != nil || !t.downTo.takes(toDefinitions)) {
 		return nil
 	}
 	var running []plan.Host

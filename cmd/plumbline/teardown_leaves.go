@@ -24,6 +24,7 @@ import (
 // teardownPlan is what a teardown takes away, and what of the cluster stays.
 type teardownPlan struct {
 	NodeSync  string `json:"nodeSync"`
+	DownTo    level  `json:"downTo"`
 	Namespace string `json:"namespace"`
 	Cluster   string `json:"cluster"`
 	Region    string `json:"region"`
@@ -64,9 +65,9 @@ type leavingObject struct {
 const profileAnnotation = "karpenter.k8s.aws/instance-profile-name"
 
 // leaving reads what a NodeSync has, and what stays.
-func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync) (*teardownPlan, error) {
+func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync, downTo level) (*teardownPlan, error) {
 	l := &teardownPlan{
-		NodeSync: sync.Name, Namespace: sync.Namespace, Objects: []leavingObject{},
+		DownTo: downTo, NodeSync: sync.Name, Namespace: sync.Namespace, Objects: []leavingObject{},
 		stays: leftover.Known{Pools: map[string]bool{}, Classes: map[string]bool{}, Profiles: map[string]bool{}},
 	}
 	l.noteAppliers("NodeSync/"+sync.Name, sync)
@@ -81,7 +82,8 @@ func (c *cluster) leaving(ctx context.Context, sync *v1alpha1.NodeSync) (*teardo
 			return nil, err
 		}
 		for i := range objects {
-			if object := &objects[i]; owner.Owns(object) {
+			goes := kind.GVK.Kind == render.NodePool || downTo.takes(toDefinitions)
+			if object := &objects[i]; goes && owner.Owns(object) {
 				l.add(kind.GVK.Kind, object, claims.Items)
 			} else {
 				l.keep(kind.GVK.Kind, object)
@@ -162,7 +164,7 @@ func (l *teardownPlan) noteCharts(k *v1alpha1.KarpenterStatus, downTo level) {
 	case toController:
 		l.Karpenter = words + ", its main chart"
 		l.Stays = append(l.Stays, "the CRDs of "+words)
-	case toDefinitions:
+	case toDefinitions, toNodes:
 		l.Stays = append(l.Stays, words+", its charts and CRDs")
 	}
 }
@@ -177,7 +179,11 @@ func (l *teardownPlan) noteAppliers(name string, object client.Object) {
 // print shows it to people.
 func (l *teardownPlan) print(out io.Writer) {
 	fmt.Fprintf(out, "nodesync/%s of cluster %s in %s, account %s\n\n", l.NodeSync, l.Cluster, l.Region, l.Account)
-	t := newTable(out, "ENDS", "NODECLAIMS")
+	ends := "ENDS"
+	if !l.DownTo.takes(toDefinitions) {
+		ends = "LOSES ITS NODES"
+	}
+	t := newTable(out, ends, "NODECLAIMS")
 	for _, object := range l.Objects {
 		count := ""
 		if object.Kind == render.NodePool {
@@ -185,7 +191,9 @@ func (l *teardownPlan) print(out io.Writer) {
 		}
 		t.AppendRow([]any{object.Kind + "/" + object.Name, count})
 	}
-	t.AppendRow([]any{"NodeSync/" + l.NodeSync, ""})
+	if l.DownTo.takes(toDefinitions) {
+		t.AppendRow([]any{"NodeSync/" + l.NodeSync, ""})
+	}
 	t.Render()
 	fmt.Fprintf(out, "\n%s, %s, %s in EC2\n", english.Plural(l.NodeClaims, "NodeClaim", ""), english.Plural(l.Nodes, "Node", ""), english.Plural(l.Instances, "instance", ""))
 	if l.Karpenter != "" {
@@ -203,6 +211,10 @@ func (l *teardownPlan) print(out io.Writer) {
 			as = ", as " + l.As + ", which the deletion guard lets delete"
 		}
 		fmt.Fprintf(out, "%s: this command takes the lease and ends the nodes itself%s\n", l.WithoutDaemon, as)
+	}
+	if !l.DownTo.takes(toDefinitions) {
+		fmt.Fprintf(out, "the NodePools stay and make no node, until `plumbline resume %s -n %s`\n", l.NodeSync, l.Namespace)
+		return
 	}
 	for _, applier := range l.Appliers {
 		fmt.Fprintf(out, "%s, which may create it again: take it out there first, or suspend that\n", applier)

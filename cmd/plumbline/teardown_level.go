@@ -11,12 +11,13 @@ type level string
 
 // The levels, each of which takes what the ones before it take.
 const (
+	toNodes       level = "nodes"
 	toDefinitions level = "definitions"
 	toController  level = "controller"
 	toCRDs        level = "crds"
 )
 
-var levels = []level{toDefinitions, toController, toCRDs}
+var levels = []level{toNodes, toDefinitions, toController, toCRDs}
 
 // String, Set and Type make it a flag.
 func (l *level) String() string { return string(*l) }

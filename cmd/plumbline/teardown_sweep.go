@@ -54,7 +54,7 @@ func (t *teardown) sweepLeft(ctx context.Context) error {
 
 // allStays reads what of the cluster stays: of any NodePool, EC2NodeClass and NodeClaim that there is, all.
 func (t *teardown) allStays(ctx context.Context) error {
-	all, err := t.c.leaving(ctx, &v1alpha1.NodeSync{})
+	all, err := t.c.leaving(ctx, &v1alpha1.NodeSync{}, t.downTo)
 	if err != nil {
 		return err
 	}

@@ -236,7 +236,7 @@ func (t *teardown) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, foun
 	if report.Unanswered() {
 		return exitOfReport(report)
 	}
-	leaves, err := t.c.leaving(ctx, sync)
+	leaves, err := t.c.leaving(ctx, sync, t.downTo)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,9 @@ func (t *teardown) unfinished(ctx context.Context, sync *v1alpha1.NodeSync, foun
 		}
 	}
 	for _, object := range leaves.Objects {
-		left = append(left, object.Kind+"/"+object.Name)
+		if t.downTo.takes(toDefinitions) {
+			left = append(left, object.Kind+"/"+object.Name)
+		}
 	}
 	return &exitError{code: exitStalled, message: fmt.Sprintf("left in AWS: %s; left in the cluster: %s, NodeSync/%s. "+
 		"Karpenter has its finalizers on these and takes them off once its controller runs and may ask EC2: have its ServiceAccount get a role again, and then\n  %s\n"+

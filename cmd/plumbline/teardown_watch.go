@@ -79,6 +79,8 @@ func (all departures) has(kind, name string) bool {
 func (d *departure) take(r v1alpha1.Removal) {
 	d.Phase, d.Message, d.Stalled = string(r.Phase), r.Message, r.Stalled != nil
 	switch {
+	case r.Drained():
+		d.Phase, d.Message, d.Left = v1alpha1.ReasonDrained, "", 0
 	case d.Kind != render.NodePool:
 	case r.Phase == v1alpha1.RemovalPacing || r.Phase == v1alpha1.RemovalHeld:
 		d.Left = max(d.Of, int(r.Remaining))
@@ -88,7 +90,7 @@ func (d *departure) take(r v1alpha1.Removal) {
 	d.Of = max(d.Of, d.Left)
 }
 
-// watch stays until the NodeSync is gone.
+// watch stays until the NodeSync is gone, or its nodes are.
 func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardownPlan) error {
 	all, answers := newDepartures(l), contact{at: t.v.now()}
 	moved, version, message := t.v.now(), "", ""
@@ -110,6 +112,9 @@ func (t *teardown) watch(ctx context.Context, sync *v1alpha1.NodeSync, l *teardo
 			}
 			all, message = all.see(seen.Status.Removals), conditions.GetMessage(seen, meta.ReadyCondition)
 			t.show.progress(all, message)
+			if !t.downTo.takes(toDefinitions) && drained(seen) {
+				return nil
+			}
 		case t.v.now().Sub(moved) > sayEvery:
 			moved = t.v.now()
 			t.awaitDaemon(ctx, sync, l)
@@ -159,10 +164,8 @@ func (t *teardown) reread(ctx context.Context, sync *v1alpha1.NodeSync) (*v1alph
 		return nil, explain(err, "read NodeSync "+sync.Name)
 	case seen.UID != sync.UID:
 		return nil, fmt.Errorf("nodesync/%s is gone, and another client has created one by its name: it applies the nodes again. Take it out where it is applied from, and run the command again", sync.Name)
-	case seen.Spec.OnDelete != v1alpha1.OnDeleteDrain:
-		return nil, fmt.Errorf("another client has set onDelete: %s on nodesync/%s: what is left of it stays", seen.Spec.OnDelete, sync.Name)
 	}
-	return seen, nil
+	return seen, t.undone(seen)
 }
 
 // late says that the time is over, and what was waited for.
@@ -171,6 +174,6 @@ func (t *teardown) late(answers contact, message string) error {
 		return answers.err
 	}
 	t.show.end()
-	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not gone after %s: %s; %s",
-		nodeSyncWord(t.name), short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
+	return &exitError{code: exitStalled, message: fmt.Sprintf("%s is not %s after %s: %s; %s",
+		nodeSyncWord(t.name), map[bool]string{true: "gone", false: "drained"}[t.downTo.takes(toDefinitions)], short(t.timeout.Round(time.Millisecond)), oneLine(message), t.goesOn())}
 }

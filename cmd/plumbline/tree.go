@@ -122,6 +122,8 @@ func stateOfDefinition(object *unstructured.Unstructured, removals []v1alpha1.Re
 	words := "Ready"
 	leaves := slices.IndexFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == object.GetUID() })
 	switch {
+	case leaves >= 0 && removals[leaves].Drained():
+		words = "drained"
 	case leaves >= 0:
 		words = "leaves: " + string(removals[leaves].Phase)
 	case object.GetDeletionTimestamp() != nil:

@@ -55,8 +55,8 @@ func (c *cluster) waitReconciled(cmd *cobra.Command, name, requested string, tim
 			return false, err
 		}
 		last = sync
-		if sync.Spec.Suspend {
-			return false, fmt.Errorf("%s was suspended: nothing is reconciled until `plumbline resume %s -n %s`", nodeSyncWord(name), sync.Name, sync.Namespace)
+		if is := resting(sync); is != "" {
+			return false, fmt.Errorf("%s was %s: nothing is reconciled until `plumbline resume %s -n %s`", nodeSyncWord(name), is, sync.Name, sync.Namespace)
 		}
 		if sync.Status.LastHandledReconcileAt != requested {
 			if time.Since(began) > sayUnseenAfter {

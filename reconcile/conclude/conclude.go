@@ -61,9 +61,12 @@ func (s *Step) Summarize() {
 	}
 	s.noteDrift()
 	s.noteInstances()
+	if s.Sync.Keeps() { // nobody looks at nodes that end
+		status.Rollout, status.LaunchFailing, status.Instances = nil, nil, nil
+	}
 	status.OpenRemovals = 0
 	for _, removal := range status.Removals {
-		if removal.Phase != v1alpha1.RemovalHeld {
+		if removal.Phase != v1alpha1.RemovalHeld && !removal.Drained() {
 			status.OpenRemovals++
 		}
 	}

@@ -17,26 +17,27 @@ import (
 type condition struct {
 	kind string
 	set  func(*Step)
-	// keptWhileSuspended says that it stays true while nobody looks.
-	keptWhileSuspended bool
+	// keptWhileSuspended says that it stays true while nobody looks, and ofNodes that it is of nodes, which
+	// end while only definitions stay.
+	keptWhileSuspended, ofNodes bool
 }
 
 // ownConditions are all of them.
 func ownConditions() []condition {
 	return []condition{
-		{v1alpha1.SourceVerifiedCondition, (*Step).setSourceVerified, true},
-		{v1alpha1.CloudVerifiedCondition, (*Step).setCloudVerified, true},
-		{v1alpha1.RemovingCondition, (*Step).setRemoving, true},
-		{v1alpha1.LaunchFailingCondition, (*Step).setLaunchFailing, false},
-		{v1alpha1.NodeDriftCondition, (*Step).setNodeDrift, false},
-		{v1alpha1.InstanceDriftCondition, (*Step).setInstanceDrift, false},
-		{v1alpha1.RolledOutCondition, (*Step).setRolledOut, false},
-		{v1alpha1.ExtraFieldsCondition, (*Step).setExtraFields, false},
-		{v1alpha1.IntolerantDaemonSetsCondition, (*Step).setIntolerantDaemonSets, false},
-		{v1alpha1.DeletionUnguardedCondition, (*Step).setDeletionUnguarded, false},
-		{v1alpha1.VolumesLeftCondition, (*Step).setVolumesLeft, false},
-		{v1alpha1.NodeClassRescuedCondition, (*Step).setNodeClassRescued, false},
-		{v1alpha1.OrphanedCondition, (*Step).setOrphaned, false},
+		{v1alpha1.SourceVerifiedCondition, (*Step).setSourceVerified, true, false},
+		{v1alpha1.CloudVerifiedCondition, (*Step).setCloudVerified, true, false},
+		{v1alpha1.RemovingCondition, (*Step).setRemoving, true, false},
+		{v1alpha1.LaunchFailingCondition, (*Step).setLaunchFailing, false, true},
+		{v1alpha1.NodeDriftCondition, (*Step).setNodeDrift, false, true},
+		{v1alpha1.InstanceDriftCondition, (*Step).setInstanceDrift, false, true},
+		{v1alpha1.RolledOutCondition, (*Step).setRolledOut, false, true},
+		{v1alpha1.ExtraFieldsCondition, (*Step).setExtraFields, false, false},
+		{v1alpha1.IntolerantDaemonSetsCondition, (*Step).setIntolerantDaemonSets, false, false},
+		{v1alpha1.DeletionUnguardedCondition, (*Step).setDeletionUnguarded, false, false},
+		{v1alpha1.VolumesLeftCondition, (*Step).setVolumesLeft, false, true},
+		{v1alpha1.NodeClassRescuedCondition, (*Step).setNodeClassRescued, false, false},
+		{v1alpha1.OrphanedCondition, (*Step).setOrphaned, false, false},
 	}
 }
 
@@ -65,6 +66,10 @@ func (s *Step) setConditions(v Verdict) {
 		conditions.MarkStalled(s.Sync, v.Reason, "%s", v.Message)
 	}
 	for _, c := range ownConditions() {
+		if c.ofNodes && s.Sync.Keeps() {
+			conditions.Delete(s.Sync, c.kind)
+			continue
+		}
 		c.set(s)
 	}
 }
@@ -95,7 +100,7 @@ func (s *Step) setCloudVerified() {
 
 // setSuspendedRemovals says which removals a suspended NodeSync leaves where they are.
 func (s *Step) setSuspendedRemovals() {
-	if len(s.Sync.Status.Removals) == 0 {
+	if len(s.Sync.Status.Removals) == 0 || s.Sync.Drained() {
 		return
 	}
 	words := describeSuspended(s.Sync.Status.Removals)
@@ -106,11 +111,11 @@ func (s *Step) setSuspendedRemovals() {
 }
 
 func (s *Step) setRemoving() {
-	if len(s.Sync.Status.Removals) == 0 {
+	if len(s.Sync.Status.Removals) == 0 || s.Sync.Drained() {
 		conditions.Delete(s.Sync, v1alpha1.RemovingCondition)
 		return
 	}
-	conditions.MarkTrue(s.Sync, v1alpha1.RemovingCondition, v1alpha1.ReasonRemoving, "%s", describeRemovals(s.Sync.Status.Removals))
+	conditions.MarkTrue(s.Sync, v1alpha1.RemovingCondition, v1alpha1.ReasonRemoving, "%s", s.describeRemovals())
 }
 
 // setNodeDrift tells of unexpected node drift, for as long as it lasts. A pass

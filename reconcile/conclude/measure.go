@@ -41,6 +41,9 @@ func (m *Meter) measure(s *Step) {
 	}
 	l := gauges{phases: map[v1alpha1.RemovalPhase]int{}, nodes: map[v1alpha1.RemovalPhase]int32{}, braked: map[string]v1alpha1.BrakeReason{}, stalled: stalledSince(s.Sync), drifted: drifted(&s.Sync.Status)}
 	for _, r := range s.Sync.Status.Removals {
+		if r.Drained() {
+			continue
+		}
 		l.phases[r.Phase]++
 		l.nodes[r.Phase] += r.Remaining
 	}

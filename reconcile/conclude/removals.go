@@ -33,22 +33,39 @@ func filter(removals []v1alpha1.Removal, keep func(v1alpha1.Removal) bool) []v1a
 	return kept
 }
 
+// drainedVerdict says that no node of these NodePools is left, and that they stay.
+func drainedVerdict(pools []v1alpha1.Removal) Verdict {
+	words := "drained: none of its nodes is left, by EC2 too, and its NodePools make none until spec.drain is false"
+	if len(pools) == 0 {
+		words = "drained: it has no NodePool, and nothing is applied until spec.drain is false"
+	}
+	return Verdict{Class: Done, Reason: v1alpha1.ReasonDrained, Message: words}
+}
+
+// removal is what becomes of a NodePool that leaves Git, or only loses its nodes.
+func (s *Step) removal() string {
+	if s.Sync.Keeps() {
+		return "drain"
+	}
+	return "removal"
+}
+
 // stalledVerdict says what stands still, and why the first of it does.
-func stalledVerdict(removals []v1alpha1.Removal) Verdict {
+func (s *Step) stalledVerdict(removals []v1alpha1.Removal) Verdict {
 	r := removals[0]
 	return Verdict{
 		Class: Stuck, Reason: v1alpha1.ReasonStalled,
-		Message: fmt.Sprintf("removal of %s stalled: %s", namesOf(removals), r.Message),
+		Message: fmt.Sprintf("%s of %s stalled: %s", s.removal(), namesOf(removals), r.Message),
 		Brief:   fault.Brief{What: fmt.Sprintf("%s: removal stalled: %s", firstName(removals), r.Message)},
 	}
 }
 
 // heldVerdict names what is held and what releases it.
-func heldVerdict(changes []Held, removals []v1alpha1.Removal) Verdict {
+func (s *Step) heldVerdict(removals []v1alpha1.Removal) Verdict {
 	var changed, what []string
-	why := ""
+	changes, why := s.Held, ""
 	if len(removals) > 0 {
-		what, why = append(what, "removal of "+namesOf(removals)), removals[0].Message
+		what, why = append(what, s.removal()+" of "+namesOf(removals)), removals[0].Message
 	}
 	for _, c := range changes {
 		changed = append(changed, c.Ref.String())
@@ -104,6 +121,14 @@ func firstOf(names []string) string {
 	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 }
 
+// verb is what is done to all of them.
+func (s *Step) verb() string {
+	if s.Sync.Keeps() {
+		return "draining "
+	}
+	return removing(s.Sync.Status.Removals)
+}
+
 // removing is the verb for removals: moving, where all of them are moves.
 func removing(removals []v1alpha1.Removal) string {
 	if slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return len(r.MovesTo) == 0 }) {
@@ -113,7 +138,8 @@ func removing(removals []v1alpha1.Removal) string {
 }
 
 // describeRemovals says how far each of the first few has come.
-func describeRemovals(removals []v1alpha1.Removal) string {
+func (s *Step) describeRemovals() string {
+	removals := s.Sync.Status.Removals
 	parts := make([]string, 0, len(removals))
 	for _, r := range removals {
 		parts = append(parts, plan.Moved(removalName(r), r.MovesTo)+": "+progressOf(r))
@@ -121,7 +147,7 @@ func describeRemovals(removals []v1alpha1.Removal) string {
 	if len(parts) > finding.MaxNamed {
 		parts = append(parts[:finding.MaxNamed], fmt.Sprintf("and %d more", len(removals)-finding.MaxNamed))
 	}
-	return removing(removals) + strings.Join(parts, "; ")
+	return s.verb() + strings.Join(parts, "; ")
 }
 
 // describeSuspended says which removals do not go on while the NodeSync is suspended.

@@ -39,7 +39,7 @@ func (s *Step) withHeld(v Verdict) Verdict {
 		return v
 	}
 	held := heldRemovals(s.Sync.Status.Removals)
-	return v.and(heldVerdict(s.Held, held), heldBrief(s.Held, held))
+	return v.and(s.heldVerdict(held), heldBrief(s.Held, held))
 }
 
 // withController says besides that Karpenter's controller does not run as it should: what is held

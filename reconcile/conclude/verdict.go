@@ -70,10 +70,10 @@ func (s *Step) foundVerdict() Verdict {
 		return s.withHeld(s.withCharts(verdictOf(fault.Classify(s.Unwritten)), ""))
 	case len(stalled(status.Removals)) > 0:
 		removals := stalled(status.Removals)
-		return s.withController(s.withCharts(stalledVerdict(removals), firstName(removals)+": removal stalled"))
+		return s.withController(s.withCharts(s.stalledVerdict(removals), firstName(removals)+": removal stalled"))
 	case s.holds():
 		held := heldRemovals(status.Removals)
-		return s.withController(s.withCharts(s.withApproval(heldVerdict(s.Held, held)), heldBrief(s.Held, held)))
+		return s.withController(s.withCharts(s.withApproval(s.heldVerdict(held)), heldBrief(s.Held, held)))
 	}
 	return s.withRollout(s.stateVerdict())
 }
@@ -96,8 +96,10 @@ func (s *Step) stateVerdict() Verdict {
 		return stalledWaitVerdict(*s.stalledWait())
 	case len(s.Waits) > 0:
 		return waitingVerdict(s.firstWait())
+	case s.Sync.Drained():
+		return drainedVerdict(status.Removals)
 	case status.OpenRemovals > 0:
-		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: describeRemovals(status.Removals), Brief: briefOfRemovals(status.Removals)}
+		return Verdict{Class: Working, Reason: v1alpha1.ReasonRemoving, Message: s.describeRemovals(), Brief: briefOfRemovals(status.Removals)}
 	}
 	return s.doneVerdict()
 }

@@ -65,7 +65,7 @@ func badgeOf(state summary.State) badge {
 		tone, sign = toneHeld, "‖"
 	case summary.Stalled, summary.Failed, summary.Retrying, summary.Drifted, summary.Unknown:
 		tone, sign = toneBad, "!"
-	case summary.Suspended, summary.Unseen, summary.Deleted:
+	case summary.Suspended, summary.Drained, summary.Unseen, summary.Deleted:
 		tone, sign = toneQuiet, "–"
 	case summary.Removing, summary.Waiting:
 	}

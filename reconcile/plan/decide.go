@@ -165,7 +165,7 @@ func (m *maker) choose(d *decision, j judgement, live *Object) {
 		change.conflict(ReasonOtherApplier, &ConflictError{Ref: change.Ref, Tools: j.tools, Fields: paths(j.foreign)})
 	case leaving || j.residue:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonReturned, true
-		change.Message = fmt.Sprintf("Git has %s again", change.Ref)
+		change.Message = m.returns(change)
 		change.Restores = m.asRecorded(change)
 	case j.brake && !m.policy.Braked[change.Ref.Name]:
 		change.Action, change.Reason, change.Force = TakeBack, ReasonBrakeEnds, true
@@ -176,6 +176,14 @@ func (m *maker) choose(d *decision, j judgement, live *Object) {
 	default:
 		d.clean = true
 	}
+}
+
+// returns says why an object is taken back.
+func (m *maker) returns(change *Change) string {
+	if r, _ := m.live.removal(change.Live.GetUID()); m.undecided(r) {
+		return fmt.Sprintf("%s was drained, and makes nodes again, as Git says", change.Ref)
+	}
+	return fmt.Sprintf("Git has %s again", change.Ref)
 }
 
 // note keeps what was found for the readers of the Plan.

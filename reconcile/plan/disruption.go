@@ -164,7 +164,7 @@ func (m *maker) ending() map[types.UID]bool {
 		}
 	}
 	for _, r := range m.live.Removals {
-		if r.Kind == render.NodePool && begun(r) && !m.back(r) && !m.passedOn(r) {
+		if r.Kind == render.NodePool && m.begun(r) && !m.back(r) && !m.passedOn(r) {
 			for _, c := range m.claims()[refOf(r)] {
 				found[c.UID] = true
 			}

@@ -44,7 +44,7 @@ func (p Policy) guard() []check {
 // statusLost holds what may have been in Git all the time: without a status
 // nobody knows whether the entry left, or was never ours to take.
 func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
-	lost := w.policy.StatusLost && !c.Recorded || c.record.Reason == v1alpha1.ReasonStatusLost
+	lost := w.policy.StatusLost && (!c.Recorded || c.undecided) || c.record.Reason == v1alpha1.ReasonStatusLost
 	if !lost || w.policy.Released[c.UID] {
 		return "", "", false
 	}
@@ -59,7 +59,7 @@ func statusLost(c Candidate, w weighing) (reason, message string, hold bool) {
 func olderRevision(c Candidate, w weighing) (reason, message string, hold bool) {
 	still := c.record.Reason == v1alpha1.ReasonOlderRevision && c.record.Revision == w.revision
 	switch {
-	case w.policy.Released[c.UID], c.Recorded && !ofOlderRevision(c.record) && !w.policy.StatusOlder:
+	case w.policy.Released[c.UID], c.Recorded && !c.undecided && !ofOlderRevision(c.record) && !w.policy.StatusOlder:
 		return "", "", false
 	case still, w.policy.SetBack:
 		return v1alpha1.ReasonOlderRevision, fmt.Sprintf(
@@ -102,7 +102,10 @@ func hostsController(c Candidate, w weighing) (reason, message string, hold bool
 		names = append(names, fmt.Sprintf("%s (pod %s on node %s)", h.Workload, h.Pod, h.Node))
 	}
 	instead := fmt.Sprintf("put %s back into Git", c.Ref)
-	if w.policy.Deleting {
+	switch {
+	case w.policy.Keeps:
+		instead = "set drain: false to keep the nodes"
+	case w.policy.Deleting:
 		instead = "set onDelete: Orphan to keep the nodes"
 	}
 	return ReasonHostsController, fmt.Sprintf("its nodes run %s: move it to nodes that Karpenter does not manage, or %s", someOf(names), instead), true

@@ -27,3 +27,16 @@ func TestADeletionEndsNotWhatCarriesItOut(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyNodesGo: where the definitions stay, the nodes of NodePools go, without the guard, and
+// nothing else is planned.
+func TestOnlyNodesGo(t *testing.T) {
+	c := newCluster(t)
+	c.have(t, owner, class("default"), pool("a", "default"), pool("b", "default"))
+	c.live.NodeClaims = claims("a", 4)
+	c.policy.Deleting, c.policy.Keeps = true, true
+	want := []string{"Remove NodePool/a", "Remove NodePool/b"}
+	if diff := cmp.Diff(want, script(c.plan(t))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

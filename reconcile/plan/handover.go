@@ -38,7 +38,7 @@ func (m *maker) keep() []Kept {
 			continue
 		}
 		record, _ := m.live.removal(object.GetUID())
-		if kept, ok := m.keptByOther(ref, object.GetUID(), record.Phase); ok {
+		if kept, ok := m.keptByOther(ref, object.GetUID(), record); ok {
 			found = append(found, kept)
 			m.kept[kept.UID] = true
 		}
@@ -54,7 +54,7 @@ func (m *maker) keep() []Kept {
 // has ended NodeClaims already was decided on when all others were known: it pauses only where
 // nothing of another is known at all, as after a restart of the daemon. One that fails is waited for as well, also where our NodeSync is deleted with its nodes:
 // after a restart of the daemon a Git host that is away for a moment tells of no entry.
-func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.RemovalPhase) (Kept, bool) {
+func (m *maker) keptByOther(ref render.Ref, uid types.UID, record v1alpha1.Removal) (Kept, bool) {
 	if other, wanted := m.wantedBy(ref); wanted {
 		k := Kept{Ref: ref, UID: uid, By: other.String(), HandedOver: true}
 		k.Message = fmt.Sprintf("%s is in the Git of NodeSync %s and is handed over, with its nodes", ref, other.Owner)
@@ -64,12 +64,15 @@ func (m *maker) keptByOther(ref render.Ref, uid types.UID, phase v1alpha1.Remova
 		return k, true
 	}
 	other, waits := m.unheard()
-	if begun(v1alpha1.Removal{Phase: phase}) && phase != "" {
+	if record.Phase != "" && m.begun(record) {
 		other, waits = m.unread()
 	}
 	if waits && !m.policy.Released[uid] {
 		why := "has left Git"
-		if m.policy.Deleting {
+		switch {
+		case m.policy.Keeps:
+			why = "is drained"
+		case m.policy.Deleting:
 			why = "goes with its NodeSync"
 		}
 		message := fmt.Sprintf("%s %s, and another NodeSync may have it: waiting for %s; to remove %s without that, %s",

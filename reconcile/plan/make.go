@@ -17,7 +17,7 @@ import (
 	"github.com/plumbline-dev/plumbline/render"
 )
 
-// RevisionDeleted stands for a revision where the NodeSync itself is deleted.
+// RevisionDeleted stands for a revision where the NodeSync itself is deleted, or drained.
 const RevisionDeleted = "deleted"
 
 // errEmpty guards against a Set that would take everything away by mistake.
@@ -196,16 +196,22 @@ func inOrder(objects []render.Object) []render.Object {
 }
 
 // returned are the recorded removals that Git has an entry for again, that are handed
-// over or that a person has had forgotten, but for those whose object is terminating: what is deleted cannot
+// over, that a person has had forgotten or that are not of nodes where only these go, but for those whose object is terminating: what is deleted cannot
 // be taken back, and its removal goes on to its end.
 func (m *maker) returned() []v1alpha1.Removal {
 	var found []v1alpha1.Removal
 	for _, r := range m.live.Removals {
-		if r.Phase != v1alpha1.RemovalGone && (m.back(r) || m.passedOn(r) || m.forgotten(r)) {
+		if r.Phase != v1alpha1.RemovalGone && (m.back(r) || m.passedOn(r) || m.forgotten(r) || m.noNodes(r)) {
 			found = append(found, r)
 		}
 	}
 	return found
+}
+
+// noNodes says whether a removal is of a definition that stays, as only nodes go.
+func (m *maker) noNodes(r v1alpha1.Removal) bool {
+	object := m.live.object(refOf(r))
+	return m.policy.Keeps && r.Kind != render.NodePool && object != nil && object.GetUID() == r.UID && !terminating(object)
 }
 
 func stageIndex(ref render.Ref) int {

@@ -42,9 +42,9 @@ func (o OtherSync) unread() bool { return o.unheard() && o.Entries == nil }
 func (o OtherSync) waiting() string {
 	switch {
 	case o.Suspended && o.Failure != "":
-		return fmt.Sprintf("NodeSync %s, which is suspended, and whose Git cannot be read (%s): correct its source", o.Owner, o.Failure)
+		return fmt.Sprintf("NodeSync %s, which is suspended or drained, and whose Git cannot be read (%s): correct its source", o.Owner, o.Failure)
 	case o.Suspended:
-		return fmt.Sprintf("the Git of NodeSync %s, which is suspended, to be read", o.Owner)
+		return fmt.Sprintf("the Git of NodeSync %s, which is suspended or drained, to be read", o.Owner)
 	case o.Failure != "":
 		return fmt.Sprintf("NodeSync %s, which fails (%s): correct it", o.Owner, o.Failure)
 	}

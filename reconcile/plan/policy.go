@@ -42,6 +42,8 @@ type Policy struct {
 	// StatusOlder says that only the record of what was applied tells that: the status was
 	// restored, and so were the removals that it has.
 	StatusOlder bool
+	// Keeps says, with Deleting, that only the nodes go: the definitions stay.
+	Keeps bool
 	// Orphans says that what leaves is left to itself, with its nodes.
 	Orphans bool
 	// Braked are the NodePools, by name, whose rollout is stopped.

@@ -67,12 +67,12 @@ func (m *maker) refuse(ctx context.Context, change *Change, found *compared) {
 			change.Reason = ReasonImmutable
 		}
 	}
-	if record, leaves := m.live.removal(change.Live.GetUID()); err.Immutable && leaves && begun(record) {
+	if record, leaves := m.live.removal(change.Live.GetUID()); err.Immutable && leaves && begun(record) && (m.begun(record) || len(m.claims()[change.Ref]) == 0) {
 		change.recreate()
 	}
 }
 
-// recreate lets the removal of an object go on that has ended nodes already, and that
+// recreate lets the removal of an object go on that has ended nodes already, for a commit or all, and that
 // can not become what Git has under its name again: that is created when it has gone.
 func (c *Change) recreate() {
 	var refused *RefusedError

@@ -48,6 +48,9 @@ type Candidate struct {
 	// taken says that the object was ours when its removal was recorded, and has not the mark
 	// any more by which that is known.
 	taken bool
+	// undecided says that only a drain has recorded its removal, which is over: what a commit lacks is
+	// weighed as if it had left now.
+	undecided bool
 }
 
 // candidates are the owned objects that the Set lacks, weighed by the guard: those
@@ -57,7 +60,7 @@ type Candidate struct {
 func (m *maker) candidates(revision string) []Candidate {
 	var found []Candidate
 	for ref, object := range m.live.Objects {
-		if m.inSet[ref] || m.kept[object.GetUID()] {
+		if m.inSet[ref] || m.kept[object.GetUID()] || m.policy.Keeps && ref.Kind != render.NodePool {
 			continue
 		}
 		owned := m.owns(object)
@@ -113,14 +116,14 @@ func (m *maker) findLast(candidates []Candidate) {
 // ended a node, and goes to no other NodeSync.
 func (m *maker) leftUnbegun(object *Object) bool {
 	record, ok := m.live.removal(object.GetUID())
-	return ok && !begun(record) && !m.passedOn(record) && !m.forgotten(record)
+	return ok && !m.begun(record) && !m.passedOn(record) && !m.forgotten(record)
 }
 
 // forgotten says whether a removal that has not begun is of an object that is not ours by its
 // label, and that is not recorded as ours either: a person has had it forgotten, to keep it.
 func (m *maker) forgotten(r v1alpha1.Removal) bool {
 	object := m.live.object(refOf(r))
-	return object != nil && object.GetUID() == r.UID && !begun(r) &&
+	return object != nil && object.GetUID() == r.UID && !m.begun(r) &&
 		m.live.Recorded != nil && !m.live.recorded(object.Unstructured) && !m.owns(object)
 }
 
@@ -131,12 +134,22 @@ func (m *maker) recorded(c *Candidate) bool {
 	if !ok {
 		return true
 	}
-	if !ofOlderRevision(record) || !m.policy.SetBack && !m.policy.HistoryUnknown {
-		c.Revision = record.Revision // else it was set back once more
+	c.Recorded, c.record, c.undecided = true, record, m.undecided(record)
+	setBack := ofOlderRevision(record) && (m.policy.SetBack || m.policy.HistoryUnknown) // once more
+	drained := m.policy.Keeps && record.Phase == v1alpha1.RemovalHeld                   // whatever has held it
+	if !setBack && !drained && !c.undecided {
+		c.Revision = record.Revision
 	}
-	c.Recorded, c.record = true, record
-	return !begun(record) || m.policy.StatusOlder
+	return !m.begun(record) || m.policy.StatusOlder
 }
+
+// undecided says whether a removal was recorded by a drain that is over: no commit was weighed for it.
+func (m *maker) undecided(r v1alpha1.Removal) bool {
+	return r.Revision == RevisionDeleted && !m.policy.Deleting
+}
+
+// begun says that a removal has ended NodeClaims, or may have, and that it goes on by that.
+func (m *maker) begun(r v1alpha1.Removal) bool { return begun(r) && !m.undecided(r) }
 
 // remains counts the NodeClaims that a vanished pool has left, and says whether
 // all of them are ending: those of one that was deleted with --cascade=orphan run
@@ -157,7 +170,7 @@ func (m *maker) remains(v Vanished) (nodes int, ending bool) {
 // turn is when a candidate is weighed: what is under way, what is held, what is new.
 func (c Candidate) turn() int {
 	switch {
-	case !c.Recorded:
+	case !c.Recorded, c.undecided:
 		return 2
 	case c.record.Phase == v1alpha1.RemovalHeld:
 		return 1
@@ -170,7 +183,7 @@ func (c Candidate) turn() int {
 func (m *maker) openPools() int {
 	open := map[string]bool{}
 	for _, r := range m.live.Removals {
-		if r.Kind == render.NodePool && begun(r) && !m.back(r) && !m.passedOn(r) {
+		if r.Kind == render.NodePool && m.begun(r) && !m.back(r) && !m.passedOn(r) {
 			open[r.Name] = true
 		}
 	}

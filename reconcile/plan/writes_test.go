@@ -48,7 +48,7 @@ func writesOf(t rapid.TB, w world, p *plan.Plan) string {
 		all = append(all, write)
 	}
 	for _, r := range p.Removals {
-		all = append(all, []any{"removes", r.Ref, r.UID, r.Held, r.Reason, nodes(r.Ref)})
+		all = append(all, []any{"removes", r.Ref, r.UID, r.Held, r.Reason, r.MovesTo, nodes(r.Ref)})
 	}
 	for _, r := range p.Returned {
 		all = append(all, []any{"returns", r.Kind, r.Name, r.UID})

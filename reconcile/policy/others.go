@@ -39,7 +39,7 @@ func (s *Step) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 	case sync.Namespace != s.Namespace:
 		return other // nobody serves it
 	}
-	other.Awaited, other.Suspended = true, sync.Spec.Suspend
+	other.Awaited, other.Suspended = true, sync.Rests()
 	known := s.Registry.latest(client.ObjectKeyFromObject(sync), sync.UID)
 	other.Entries, other.Known = known.refs, s.heard(sync, known)
 	other.Since = s.waitedSince(sync)
@@ -49,7 +49,7 @@ func (s *Step) otherSync(sync *v1alpha1.NodeSync) plan.OtherSync {
 
 // failureOf says why another NodeSync fails; empty where it does not.
 func (s *Step) failureOf(sync *v1alpha1.NodeSync, known latest) string {
-	if sync.Spec.Suspend {
+	if sync.Rests() {
 		return known.failure
 	}
 	if ready := conditions.Get(sync, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
@@ -156,7 +156,7 @@ func (s *Step) waitSince(uid types.UID, since time.Time) {
 // once in its interval as long as something waits, as no pass of its own does.
 func (s *Step) askOther(other *v1alpha1.NodeSync, known latest) {
 	name, heard, notBefore := client.ObjectKeyFromObject(other), s.heard(other, known), s.newsAt()
-	if !other.Spec.Suspend {
+	if !other.Rests() {
 		if !heard {
 			s.Fetch(name, notBefore)
 		}

@@ -64,7 +64,7 @@ type Step struct {
 	RecordLost bool
 	// Snapshot is the last one that was fetched; nil where there is none.
 	Snapshot *render.Snapshot
-	// Set is nil where the NodeSync is being deleted.
+	// Set is nil where the NodeSync is being deleted, or drained.
 	Set *render.Set
 	// Karpenter is what Git wants of its charts.
 	Karpenter *render.Karpenter
@@ -135,8 +135,11 @@ func (p Planned) Note(ctx context.Context, sync *v1alpha1.NodeSync, relabelled f
 // Make weighs the Set against what lives.
 func (s *Step) Make(ctx context.Context) (Planned, error) {
 	all, err := s.nodeSyncs(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Planned{}, err
+	case s.Set == nil:
+		return s.makeEmpty(ctx, all)
 	}
 	planned, err := s.planWith(ctx, all, s.Doubt())
 	if err != nil {
@@ -192,12 +195,11 @@ func (s *Step) planWith(ctx context.Context, all []v1alpha1.NodeSync, doubt *v1a
 	return Planned{Plan: made, Doubt: doubt, Older: policy.SetBack || policy.Unasked}, made.Refused
 }
 
-// MakeEmpty plans for a NodeSync that is being deleted with its nodes: it has nothing in
-// Git any more.
-func (s *Step) MakeEmpty(ctx context.Context) (Planned, error) {
-	all, err := s.nodeSyncs(ctx)
-	if err != nil {
-		return Planned{}, err
+// makeEmpty plans for a NodeSync that loses all of its nodes, and is deleted or not: as if it had nothing in
+// Git.
+func (s *Step) makeEmpty(ctx context.Context, all []v1alpha1.NodeSync) (Planned, error) {
+	if s.Sync.Keeps() {
+		s.Answer(ctx)
 	}
 	made, err := s.empty(ctx, all, s.Live)
 	if err != nil {
@@ -221,6 +223,7 @@ func (s *Step) empty(ctx context.Context, all []v1alpha1.NodeSync, live plan.Liv
 	if err != nil {
 		return nil, err
 	}
+	policy.Deleting, policy.Keeps = true, s.Sync.Keeps()
 	return plan.Make(ctx, nil, live, policy, nil)
 }
 

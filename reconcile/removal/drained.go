@@ -6,10 +6,10 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/observe"
 )
 
-// FinishDrained ends a drain once nothing of the NodeSync is left: no object, seen past
-// the cache, and no instance in EC2.
+// FinishDrained ends the drain of a NodeSync that is being deleted once nothing of it is left: no object, seen
+// past the cache, and no instance in EC2.
 func (s *Step) FinishDrained(ctx context.Context) (Result, error) {
-	if len(s.Sync.Status.Removals) > 0 {
+	if s.Sync.Keeps() || len(s.Sync.Status.Removals) > 0 {
 		return Result{}, nil
 	}
 	if waits, err := s.awaitRelabelled(ctx); err != nil || waits {

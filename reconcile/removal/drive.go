@@ -36,7 +36,7 @@ func (s *Step) Run(ctx context.Context) (Result, error) {
 	return result, err
 }
 
-// Drain takes everything away that is ours. It was said by name, so that no
+// Drain takes everything away that is ours, or only the nodes. It was said by name, so that no
 // guard weighs it.
 func (s *Step) Drain(ctx context.Context) (Result, error) {
 	if _, err := s.takeBack(ctx, teardown.Pace{AtOnce: true}); err != nil {
@@ -106,6 +106,7 @@ func (s *Step) drive(ctx context.Context, on terms) (Result, error) {
 		Pace:        on.pace,
 		Holds:       s.holds(),
 		Frozen:      s.Plan.Frozen.Message,
+		Keeps:       s.Sync.Keeps(),
 	}, driven)
 	s.Memory.askedAt, s.Memory.absent = result.AskedAt, result.Absent
 	s.Memory.diagnosedAt, s.Memory.evicted = result.DiagnosedAt, result.Evicted

@@ -42,16 +42,16 @@ func (s *Step) recordCandidates() {
 	}
 }
 
-// note notes of a recorded removal what is new: for what is held since the branch was, or may have been,
-// set back which revision lacks it, where it was set back once more; where its nodes move to; and the digest of what was held of
-// it and was approved.
+// note notes of a recorded removal what is new: which revision lacks it, where it is held since the branch was, or
+// may have been, set back, and was set back once more, and where a drain takes it over, or is over; where its nodes
+// move to; and the digest of what was held of it and was approved.
 func (s *Step) note(c plan.Candidate) {
 	for i := range s.Sync.Status.Removals {
 		r := &s.Sync.Status.Removals[i]
 		if r.UID != c.UID {
 			continue
 		}
-		if heldAsOlder(c) {
+		if decided := c.Revision == plan.RevisionDeleted != (r.Revision == plan.RevisionDeleted); decided || heldAsOlder(c) {
 			r.Revision = c.Revision
 		}
 		r.MovesTo = c.MovesTo

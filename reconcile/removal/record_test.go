@@ -51,3 +51,23 @@ func TestTheRecordHasWhatLived(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatADrainTakesOver: a removal that was held is the drain's from then on, and a commit's again that is weighed
+// after it; what is under way for a commit stays that.
+func TestWhatADrainTakesOver(t *testing.T) {
+	for name, c := range map[string]struct{ recorded, lacks, want string }{
+		"the drain of what was held": {"main@sha1:1", plan.RevisionDeleted, plan.RevisionDeleted},
+		"a commit after the drain":   {plan.RevisionDeleted, "main@sha1:2", "main@sha1:2"},
+		"another commit":             {"main@sha1:1", "main@sha1:2", "main@sha1:1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newBed(t).step()
+			s.Sync.Status.Removals = []v1alpha1.Removal{{Kind: general.Kind, Name: general.Name, UID: "p1", Revision: c.recorded}}
+			s.Plan = &plan.Plan{Removals: []plan.Candidate{{Ref: general, UID: "p1", Recorded: true, Revision: c.lacks}}}
+			s.recordCandidates()
+			if got := s.Sync.Status.Removals; len(got) != 1 || got[0].Revision != c.want {
+				t.Errorf("got %+v, want %s", got, c.want)
+			}
+		})
+	}
+}

@@ -98,14 +98,19 @@ func (s *Step) whyReturned(r v1alpha1.Removal) string {
 			return k.Message
 		}
 	}
-	if s.wants(ref) {
+	switch drained := r.Revision == plan.RevisionDeleted; {
+	case s.Sync.Keeps() && r.Kind != render.NodePool:
+		return fmt.Sprintf("%s stays while its NodeSync is drained", ref)
+	case s.wants(ref) && drained:
+		return fmt.Sprintf("%s is drained no more, and makes nodes as Git says", ref)
+	case s.wants(ref):
 		return fmt.Sprintf("%s is in Git again and stays", ref)
 	}
 	return fmt.Sprintf("%s is not this NodeSync's any more, and stays", ref)
 }
 
 // notDriven says whether a removal stands still: Git has its entry again, another
-// NodeSync has it, or may have it, or it is left to itself.
+// NodeSync has it, or may have it, it is left to itself, or it stays without nodes.
 func (s *Step) notDriven(r v1alpha1.Removal) bool {
 	return s.leftAsIs(r.UID) || slices.ContainsFunc(s.Plan.Returned, func(back v1alpha1.Removal) bool { return back.UID == r.UID }) ||
 		slices.ContainsFunc(s.Plan.Kept, func(k plan.Kept) bool { return k.UID == r.UID })

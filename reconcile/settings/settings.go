@@ -5,9 +5,9 @@ import (
 	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
 	"github.com/plumbline-dev/plumbline/reconcile/deletion"
 	"github.com/plumbline-dev/plumbline/reconcile/grant"
 	"github.com/plumbline-dev/plumbline/reconcile/plan"
@@ -35,7 +35,7 @@ type Daemon struct {
 	// empty where there is none.
 	PageURL string
 	// Concludes, where it is set, is the only NodeSync that passes are made over, and only once it
-	// is being deleted: a command stands in for a daemon that does not run.
+	// is being deleted, or drained: a command stands in for a daemon that does not run.
 	Concludes types.UID
 	// Now tells the time.
 	Now func() time.Time
@@ -47,6 +47,6 @@ type Daemon struct {
 func (d Daemon) CABundle() string { return plan.CABundle(d.CertificateAuthority) }
 
 // Takes says whether passes are made over a NodeSync. Of the others it is only asked what they have in Git.
-func (d Daemon) Takes(sync metav1.Object) bool {
-	return d.Concludes == "" || d.Concludes == sync.GetUID() && sync.GetDeletionTimestamp() != nil
+func (d Daemon) Takes(sync *v1alpha1.NodeSync) bool {
+	return d.Concludes == "" || d.Concludes == sync.UID && (!sync.DeletionTimestamp.IsZero() || sync.Spec.Drain)
 }

@@ -42,7 +42,7 @@ const (
 	Remove        Name = "remove"
 )
 
-// The steps of a deletion beside those.
+// The steps of a deletion, or a drain, beside those.
 const (
 	Drainable     Name = "drainable"
 	SeeController Name = "seeController"

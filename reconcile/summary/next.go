@@ -16,6 +16,8 @@ func Next(sync *v1alpha1.NodeSync) string {
 		return nextOfDeletion(sync)
 	case Suspended:
 		return fmt.Sprintf("nothing, until `plumbline resume %s -n %s`", name, sync.Namespace)
+	case Drained:
+		return fmt.Sprintf("no node starts, until `plumbline resume %s -n %s`", name, sync.Namespace)
 	case Unseen:
 		return "the daemon looks at it; where nothing comes, see whether it runs: kubectl get pods -n " + sync.Namespace
 	case Unknown:
@@ -36,7 +38,7 @@ func Next(sync *v1alpha1.NodeSync) string {
 	case Retrying:
 		return fmt.Sprintf("tries again every %s", retryInterval(sync))
 	case Removing:
-		return nextOfRemoval(sync.Status.Removals)
+		return nextOfRemoval(sync)
 	case Waiting:
 	}
 	return "continues by itself as soon as that is there"
@@ -51,14 +53,20 @@ func nextOfDeletion(sync *v1alpha1.NodeSync) string {
 }
 
 // nextOfRemoval says what ends the phase of the first removal that is open.
-func nextOfRemoval(removals []v1alpha1.Removal) string {
-	for _, r := range removals {
+func nextOfRemoval(sync *v1alpha1.NodeSync) string {
+	for _, r := range sync.Status.Removals {
 		of := r.Kind + "/" + r.Name
 		if r.Kind == render.EC2NodeClass && r.Phase != v1alpha1.RemovalHeld && r.Phase != v1alpha1.RemovalGone {
 			return "deletes " + of + " once no NodePool and no NodeClaim names it"
 		}
 		if r.Reason == plan.ReasonFrozen {
 			return "ends the NodeClaims of " + of + " once spec.guard lets it: `plumbline calendar` lists when"
+		}
+		switch {
+		case r.Drained():
+			continue
+		case sync.Keeps() && r.Phase == v1alpha1.RemovalVerifyingCloud:
+			return "keeps " + of + " without nodes once EC2 says that every instance has ended"
 		}
 		switch r.Phase {
 		case v1alpha1.RemovalPacing:

@@ -18,6 +18,7 @@ type State string
 const (
 	Deleted   State = "being deleted"
 	Suspended State = "suspended"
+	Drained   State = "drained"
 	Unseen    State = "not looked at yet"
 	Unknown   State = "unknown"
 	InSync    State = "in sync"
@@ -42,6 +43,8 @@ func StateOf(sync *v1alpha1.NodeSync) State {
 		return Unknown
 	case !conditions.Has(sync, meta.ReadyCondition), sync.Status.ObservedGeneration < sync.Generation:
 		return Unseen
+	case conditions.IsReady(sync) && reason == v1alpha1.ReasonDrained:
+		return Drained
 	case conditions.IsReady(sync) && WhyUnknown(sync) != "":
 		return Unknown
 	case conditions.IsReady(sync):

@@ -172,7 +172,10 @@ func ReadyMessage(sync *v1alpha1.NodeSync) string {
 
 // PhaseWord is how far a removal has come.
 func PhaseWord(r v1alpha1.Removal) string {
-	if r.Stalled != nil {
+	switch {
+	case r.Drained():
+		return v1alpha1.ReasonDrained
+	case r.Stalled != nil:
 		return string(r.Phase) + ", Stalled"
 	}
 	return string(r.Phase)

@@ -83,6 +83,8 @@ type Pass struct {
 	Pace Pace
 	// Frozen is why no node may be removed now; empty where it may.
 	Frozen string
+	// Keeps says that only the nodes go, and the objects stay.
+	Keeps bool
 	// Holds are the removals that a person has to release.
 	Holds map[types.UID]Hold
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/plumbline-dev/plumbline/reconcile/teardown"
 )
 
-// TestWhatIsHeldGrows: a pool whose removal is held after its growth was stopped, and before a
-// node was ended, may grow as before.
+// TestWhatIsHeldGrows: a pool whose removal is held after its growth was stopped may grow as before, also where nodes
+// have ended.
 func TestWhatIsHeldGrows(t *testing.T) {
 	for name, c := range map[string]struct {
 		phase v1alpha1.RemovalPhase
@@ -22,7 +22,7 @@ func TestWhatIsHeldGrows(t *testing.T) {
 		"held, and stopped":   {v1alpha1.RemovalHeld, teardown.Observation{Exists: true, Recorded: true, GrowthStopped: true, GrowthWithheld: true}, []string{"restore growth"}},
 		"stopped by Git":      {v1alpha1.RemovalPacing, teardown.Observation{Exists: true, Recorded: true, GrowthStopped: true}, nil},
 		"not recorded":        {v1alpha1.RemovalPacing, teardown.Observation{Exists: true, GrowthStopped: true, GrowthWithheld: true}, []string{"note"}},
-		"nodes end already":   {v1alpha1.RemovalDraining, teardown.Observation{Exists: true, Recorded: true, GrowthStopped: true, GrowthWithheld: true}, nil},
+		"nodes end already":   {v1alpha1.RemovalDraining, teardown.Observation{Exists: true, Recorded: true, GrowthStopped: true, GrowthWithheld: true}, []string{"restore growth"}},
 		"it is being deleted": {v1alpha1.RemovalPacing, teardown.Observation{Exists: true, Terminating: true, Recorded: true, GrowthStopped: true, GrowthWithheld: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,6 +28,7 @@ const (
 	ReasonInstancesLeaving   = "InstancesLeaving"
 	ReasonUnverifiable       = "Unverifiable"
 	ReasonDeleting           = "Deleting"
+	ReasonDrained            = v1alpha1.ReasonDrained
 	ReasonTerminating        = "Terminating"
 	ReasonUnknownKind        = "UnknownKind"
 	ReasonOtherNodeSync      = "OtherNodeSync"
@@ -44,7 +45,7 @@ func Next(r v1alpha1.Removal, o Observation, now time.Time, stallAfter time.Dura
 	if r.Kind == render.EC2NodeClass {
 		s = first(r, o, now, held, recording, ending, elsewhere, leavingClass, referenced, classGates, led, deleting)
 	} else {
-		s = first(r, o, now, held, recording, ending, elsewhere, gated, growing, draining, scaling, verifying, deleting)
+		s = first(r, o, now, held, recording, ending, elsewhere, gated, growing, draining, scaling, rests, verifying, stays, deleting)
 	}
 	return s.kept(r, now, stallAfter), s.actions
 }
@@ -106,10 +107,10 @@ func (s step) kept(r v1alpha1.Removal, now time.Time, stallAfter time.Duration) 
 	return r
 }
 
-// inLine says of a reason that a removal waits for its time or its turn: that is
-// no stall.
+// inLine says of a reason that a removal waits for its time or its turn, or for a person who has the
+// pool grow again: that is no stall.
 func inLine(reason string) bool {
-	return reason == ReasonGrace || reason == ReasonTurnPending || reason == ReasonFrozen
+	return reason == ReasonGrace || reason == ReasonTurnPending || reason == ReasonFrozen || reason == ReasonDrained
 }
 
 // rewound brings times that lie ahead, since the clock was put back, to now: until

@@ -34,6 +34,8 @@ type Observation struct {
 	ResourceVersion string
 	// Terminating says that it has a deletionTimestamp.
 	Terminating bool
+	// Stays says that only the pool's nodes are to go.
+	Stays bool
 	// Static says that the pool has a fixed number of replicas.
 	Static bool
 	// GrowthStopped says that the pool makes no new node: its cpu limit is 0,

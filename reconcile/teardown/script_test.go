@@ -35,7 +35,7 @@ var update = flag.Bool("update", false, "rewrite the scripts' answers under test
 // time), replaces (Karpenter is to replace the nodes, after paced), replacing=N (it may replace N at a time, lent just
 // now), lapsing (that ends soon), closed (a budget of the pool allows none), stays=a,b (Karpenter cannot replace their nodes), behind=NodePool/x (another has used that up), pods=ok, pods=pending or
 // pods=NAME,NAME (their workloads, read in this pass), unasked (who leads was not
-// asked), leaderless.
+// asked), leaderless, kept (only the nodes are to go).
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(scripts) == 0 {
@@ -178,6 +178,8 @@ func (o *Observation) apply(word string) bool {
 		o.Exists = false
 	case "terminating":
 		o.Terminating = true
+	case "kept":
+		o.Stays = true
 	case "growing":
 		o.GrowthStopped = false
 	case "cached":

@@ -9,7 +9,7 @@ import (
 // wake asks for a pass when EC2 may be asked again, and when the removal would
 // have stood still for too long.
 func (d *drive) wake(it *item) {
-	if !it.known || it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone {
+	if !it.known || it.after.Phase == v1alpha1.RemovalHeld || it.after.Phase == v1alpha1.RemovalGone || it.after.Drained() {
 		return
 	}
 	if it.seen.Cloud.Open && (it.after.Phase == v1alpha1.RemovalVerifyingCloud || wants[AskEC2](it)) {

@@ -130,6 +130,7 @@ const (
 	ReasonInstancesDiffer      = "InstancesDiffer"
 	ReasonExtraFields          = "ExtraFields"
 	ReasonOrphaned             = "Orphaned"
+	ReasonDrained              = "Drained"
 	ReasonNodeClassDeleted     = "NodeClassDeleted"
 	ReasonVolumesLeft          = "VolumesLeft"
 	ReasonTolerationMissing    = "TolerationMissing"

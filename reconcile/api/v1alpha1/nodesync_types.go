@@ -127,6 +127,12 @@ type NodeSyncSpec struct {
 	// +optional
 	OnDelete OnDelete `json:"onDelete,omitempty"`
 
+	// Drain ends all nodes of this NodeSync, verified in EC2, and keeps its definitions: its NodePools
+	// make no node until it is false again. Nothing is fetched or applied meanwhile. No limit, window or
+	// freeze of the guard holds it; suspend does.
+	// +optional
+	Drain bool `json:"drain,omitempty"`
+
 	// Charts limits what of Karpenter's charts may come from Git, and names the
 	// credentials of their hosts. It is here and not in the repository, so that no
 	// commit can take rights, or send a Secret to another host.

@@ -121,7 +121,7 @@ type NodeSyncStatus struct {
 	// +optional
 	Removals []Removal `json:"removals,omitempty"`
 
-	// OpenRemovals is the number of Removals that are not Held.
+	// OpenRemovals is the number of Removals that are not Held, and not at the end of a drain.
 	// +optional
 	OpenRemovals int32 `json:"openRemovals"`
 
@@ -213,7 +213,7 @@ type Removal struct {
 	// UID of the object. Another object of the same name is another entry.
 	UID types.UID `json:"uid"`
 	// Revision is the first revision without the entry, or "deleted" when the
-	// NodeSync itself is being deleted.
+	// NodeSync itself is being deleted, or drained.
 	Revision string `json:"revision"`
 	// RecordedAt is when the removal was recorded.
 	RecordedAt metav1.Time `json:"recordedAt"`

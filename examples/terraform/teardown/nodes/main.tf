@@ -30,8 +30,13 @@ variable "namespace" {
 
 variable "down_to" {
   type        = string
-  description = "How far: definitions, controller or crds, as `plumbline teardown --help` says."
+  description = "How far: definitions, controller or crds, as `plumbline teardown --help` says. Not nodes: the definitions would stay, and hang once Karpenter goes."
   default     = "definitions"
+
+  validation {
+    condition     = contains(["definitions", "controller", "crds"], var.down_to)
+    error_message = "down_to has to be definitions, controller or crds."
+  }
 }
 
 # Nothing replaces it: a change of an input is noted, and only terraform destroy drains.

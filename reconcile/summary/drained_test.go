@@ -1,0 +1,31 @@
+package summary_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/plumbline-dev/plumbline/reconcile/api/v1alpha1"
+	"github.com/plumbline-dev/plumbline/reconcile/summary"
+)
+
+// TestADrain: it is said to keep the pools, and in the end how their nodes come back.
+func TestADrain(t *testing.T) {
+	sync := &v1alpha1.NodeSync{}
+	sync.Name, sync.Namespace, sync.Spec.Drain = "dev", "plumbline-system", true
+	done := v1alpha1.Removal{Kind: "NodePool", Name: "a", Phase: v1alpha1.RemovalVerifyingCloud, Reason: v1alpha1.ReasonDrained}
+	sync.Status.Removals = []v1alpha1.Removal{done, {Kind: "NodePool", Name: "b", Phase: v1alpha1.RemovalVerifyingCloud, Reason: "InstancesLeaving"}}
+	conditions.MarkUnknown(sync, meta.ReadyCondition, v1alpha1.ReasonRemoving, "draining")
+	if state, next := summary.StateOf(sync), summary.Next(sync); state != summary.Removing || next != "keeps NodePool/b without nodes once EC2 says that every instance has ended" {
+		t.Errorf("%s: %s", state, next)
+	}
+	conditions.MarkTrue(sync, meta.ReadyCondition, v1alpha1.ReasonDrained, "drained")
+	if state, next := summary.StateOf(sync), summary.Next(sync); state != summary.Drained || !strings.Contains(next, "plumbline resume dev -n plumbline-system") {
+		t.Errorf("%s: %s", state, next)
+	}
+	if got := summary.PhaseWord(done); got != "Drained" {
+		t.Errorf("its pool is %s", got)
+	}
+}
